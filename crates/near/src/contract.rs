@@ -1,0 +1,94 @@
+//! [`Near`] and the types it speaks in.
+
+use lineside_wire::DropReason;
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes of the largest payload that a near reads or writes: a 1500-byte MTU less IPv6 and UDP headers.
+pub const PAYLOAD_BYTES_MAX: usize = 1452;
+
+/// What near says of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The reply is written.
+    Reply,
+    /// The host must answer; the request is unchanged.
+    Forward,
+    /// Nobody answers; counted.
+    Drop(DropReason),
+}
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Address.
+    pub address: IpAddr,
+    /// UDP port.
+    pub port: u16,
+}
+
+impl From<SocketAddr> for Source {
+    fn from(from: SocketAddr) -> Self {
+        Self {
+            address: from.ip().to_canonical(),
+            port: from.port(),
+        }
+    }
+}
+
+/// A payload being written; as long as was put in, never longer than [`PAYLOAD_BYTES_MAX`].
+#[derive(Debug)]
+pub struct Reply {
+    bytes: [u8; PAYLOAD_BYTES_MAX],
+    len: usize,
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self {
+            bytes: [0; PAYLOAD_BYTES_MAX],
+            len: 0,
+        }
+    }
+}
+
+impl Reply {
+    /// Forgets what was written.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Appends `bytes`; `false`, and nothing appended, when they do not fit.
+    #[must_use]
+    pub fn put(&mut self, bytes: &[u8]) -> bool {
+        match self.bytes.get_mut(self.len..self.len + bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.len += bytes.len();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What was written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// The part of a service that runs at the line.
+pub trait Near: Sync {
+    /// Answers `request` (the UDP payload sent by `from`) into `reply`, or says who must.
+    ///
+    /// `now_ns` is CLOCK_MONOTONIC. `reply` is empty on entry and counts only with [`Verdict::Reply`], when it has the
+    /// request's length.
+    fn answer(&self, from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict;
+}
+
+/// The part of a service that holds the truth and answers what near forwards.
+pub trait Host: Sync {
+    /// Answers `request` into `reply` (empty on entry). [`Verdict::Forward`] means: nobody can, drop it uncounted.
+    ///
+    /// The reply is never longer than the request.
+    fn serve(&self, from: Source, request: &[u8], reply: &mut Reply) -> Verdict;
+}

@@ -1,0 +1,12 @@
+//! The contract of a near: what it is asked, what it may say, what it counts, and until when it may speak.
+
+mod contract;
+mod counters;
+mod frame;
+pub mod lease;
+pub mod memory;
+
+pub use contract::{Host, Near, PAYLOAD_BYTES_MAX, Reply, Source, Verdict};
+pub use counters::Counters;
+pub use frame::{FrameVerdict, Line};
+pub use lineside_wire::DropReason;

@@ -1,0 +1,3 @@
+//! The planes: they run a near and connect it to its host.
+
+pub mod socket;

@@ -1,0 +1,1 @@
+//! The socket plane: user space, any machine.

@@ -1,0 +1,7 @@
+//! The `spv` service: which Merkle root holds this transaction?
+//!
+//! [`near`] is the cache at the line, [`writer`] the one thread's hand that fills it, `chain` the truth behind it.
+
+pub mod near;
+pub mod store;
+pub mod writer;

@@ -1,0 +1,185 @@
+//! The near store: lines, block table and control word, in memory that the host, the socket plane and the XDP program
+//! share. Field by field in `spec/spv.toml`.
+//!
+//! A line names a block and that block's generation, so ending a block's generation ends all its lines at once, and a
+//! fill that comes late for a dropped block writes a line that nobody reads.
+
+use lineside_near::memory::Table;
+use lineside_wire::{SpvBlock, SpvControl, SpvLine};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A TXID, block hash or Merkle root in wire byte order: as it is hashed, not as explorers print it.
+pub type Hash = [u8; 32];
+
+/// Version of the layout below; memory of another version is not adopted.
+pub const LAYOUT_VERSION: u32 = 1;
+
+/// How large a store is and how it places a TXID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// log2 of the number of lines; the paper has 22.
+    pub line_bits: u32,
+    /// Lines a set: 1, 2 or 4.
+    pub ways: u32,
+    /// log2 of the number of blocks that cached lines can belong to.
+    pub block_bits: u32,
+    /// Place by the TXID's low bits as the paper does, instead of by keyed hash.
+    pub paper_index: bool,
+    /// Answer the paper's packets.
+    pub paper_format: bool,
+}
+
+impl Default for Geometry {
+    fn default() -> Self {
+        Self {
+            line_bits: 22,
+            ways: 4,
+            block_bits: 18,
+            paper_index: false,
+            paper_format: true,
+        }
+    }
+}
+
+impl Geometry {
+    /// Number of lines.
+    pub const fn lines(&self) -> usize {
+        1 << self.line_bits
+    }
+
+    /// Number of block slots.
+    pub const fn blocks(&self) -> usize {
+        1 << self.block_bits
+    }
+
+    /// What is wrong with it, if anything.
+    pub fn fault(&self) -> Option<&'static str> {
+        if ![1, 2, 4].contains(&self.ways) {
+            Some("ways must be 1, 2 or 4")
+        } else if !(3..=28).contains(&self.line_bits) {
+            Some("line_bits must be 3 to 28")
+        } else if !(1..=24).contains(&self.block_bits) {
+            Some("block_bits must be 1 to 24")
+        } else {
+            None
+        }
+    }
+}
+
+/// The three tables of a near store.
+#[derive(Debug)]
+pub struct Store {
+    /// Cache lines; the lines of a set stand together.
+    pub lines: Table<SpvLine>,
+    /// Blocks that lines refer to.
+    pub blocks: Table<SpvBlock>,
+    /// One entry.
+    pub control: Table<SpvControl>,
+}
+
+impl Store {
+    /// An empty store in this process alone.
+    ///
+    /// # Errors
+    /// What the kernel says of the mapping, or `InvalidInput` for a geometry that cannot be.
+    pub fn anonymous(geometry: &Geometry) -> io::Result<Self> {
+        let store = Self {
+            lines: Table::anonymous(geometry.lines())?,
+            blocks: Table::anonymous(geometry.blocks())?,
+            control: Table::anonymous(1)?,
+        };
+        store.format(geometry)?;
+        Ok(store)
+    }
+
+    /// Writes the geometry and a fresh hash key into zeroed memory.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a geometry that cannot be or tables of other sizes; what the kernel says of its random numbers.
+    pub fn format(&self, geometry: &Geometry) -> io::Result<()> {
+        let sizes_fit = self.lines.as_slice().len() == geometry.lines()
+            && self.blocks.as_slice().len() == geometry.blocks()
+            && self.control.as_slice().len() == 1;
+        let fault = geometry
+            .fault()
+            .or((!sizes_fit).then_some("tables of another size"));
+        if let Some(fault) = fault {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, fault));
+        }
+        let control = self.control();
+        for word in &control.key {
+            word.store(getrandom::u64().map_err(io::Error::other)?, Relaxed);
+        }
+        control.key[4].fetch_or(1, Relaxed);
+        control
+            .set_bits
+            .store(geometry.line_bits - geometry.ways.trailing_zeros(), Relaxed);
+        control.ways.store(geometry.ways, Relaxed);
+        control.block_mask.store(geometry.blocks() as u32 - 1, Relaxed);
+        control.paper_index.store(geometry.paper_index.into(), Relaxed);
+        control.paper_format.store(geometry.paper_format.into(), Relaxed);
+        control.layout_version.store(LAYOUT_VERSION, Relaxed);
+        Ok(())
+    }
+
+    /// The control word.
+    pub fn control(&self) -> &SpvControl {
+        &self.control.as_slice()[0]
+    }
+
+    /// The lines of the set that `txid` belongs to.
+    pub fn set(&self, txid: &[u64; 4]) -> &[SpvLine] {
+        let control = self.control();
+        let set_bits = control.set_bits.load(Relaxed);
+        let ways = control.ways.load(Relaxed) as usize;
+        let set = if control.paper_index.load(Relaxed) != 0 {
+            txid[0] as usize & ((1 << set_bits) - 1)
+        } else {
+            (index_hash(txid, &control.key) >> (64 - set_bits)) as usize
+        };
+        &self.lines.as_slice()[set * ways..(set + 1) * ways]
+    }
+}
+
+/// Keyed hash of a TXID: NH over its eight 32-bit words (UMAC, RFC 4418), then one odd multiplication whose high bits
+/// choose the set. Without the key nobody can grind TXIDs onto one set: two given TXIDs meet in a set of 2^b with
+/// probability at most 2^-32 + 2^(1-b).
+pub fn index_hash(txid: &[u64; 4], key: &[AtomicU64; 5]) -> u64 {
+    let mut sum = 0u64;
+    for (word, key) in txid.iter().zip(key) {
+        let key = key.load(Relaxed);
+        let low = (*word as u32).wrapping_add(key as u32);
+        let high = ((*word >> 32) as u32).wrapping_add((key >> 32) as u32);
+        sum = sum.wrapping_add(u64::from(low) * u64::from(high));
+    }
+    sum.wrapping_mul(key[4].load(Relaxed))
+}
+
+/// A hash as the four words it is stored in.
+pub fn words(hash: &Hash) -> [u64; 4] {
+    std::array::from_fn(|index| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&hash[8 * index..8 * index + 8]);
+        u64::from_ne_bytes(word)
+    })
+}
+
+/// The hash of four words.
+pub fn bytes(words: &[u64; 4]) -> Hash {
+    let mut hash = [0; 32];
+    for (place, word) in hash.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    hash
+}
+
+pub(crate) fn load(words: &[AtomicU64; 4]) -> [u64; 4] {
+    std::array::from_fn(|index| words[index].load(Relaxed))
+}
+
+pub(crate) fn save(place: &[AtomicU64; 4], words: &[u64; 4]) {
+    for (place, word) in place.iter().zip(words) {
+        place.store(*word, Relaxed);
+    }
+}

@@ -1,0 +1,240 @@
+//! Who fills near: one writer, any number of readers.
+
+use crate::store::{self, Hash, Store};
+use lineside_wire::{SpvBlock, SpvLine};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, fence};
+
+/// What near needs to know of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Hash of the header.
+    pub hash: Hash,
+    /// Merkle root.
+    pub root: Hash,
+    /// Height, or [`lineside_wire::SPV_HEIGHT_UNKNOWN`].
+    pub height: u32,
+}
+
+/// A block's place in near, good until the block is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    slot: u32,
+    generation: u32,
+}
+
+/// What a writer did, for the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriterCounts {
+    /// Lines written.
+    pub fills: u64,
+    /// Fills that replaced a valid line of another TXID.
+    pub conflicts: u64,
+    /// Lines emptied and blocks dropped.
+    pub invalidations: u64,
+    /// Fills refused because their block had been dropped.
+    pub late: u64,
+}
+
+/// Host-to-near writes of `spv`, whatever the near lies in.
+pub trait SpvFill {
+    /// Near forwards everything from here until [`SpvFill::commit`].
+    fn begin(&mut self);
+    /// The chain has changed: near answers again, at this tip.
+    fn commit(&mut self, tip_hash: &Hash, tip_height: u32);
+    /// A place for `block`; the same one while it is not dropped.
+    fn admit(&mut self, block: &BlockRef) -> Ticket;
+    /// Caches that `txid` is in the block of `ticket`; `false` when that block has been dropped since.
+    fn fill(&mut self, txid: &Hash, ticket: Ticket) -> bool;
+    /// Forgets `txid`; `true` when it was cached.
+    fn invalidate(&mut self, txid: &Hash) -> bool;
+    /// Forgets every line of the block; `true` when it had a place.
+    fn drop_block(&mut self, hash: &Hash) -> bool;
+}
+
+/// The writer of a [`Store`] in shared memory: the model's and the BPF maps'.
+pub struct StoreWriter {
+    store: Arc<Store>,
+    slots: HashMap<Hash, u32>,
+    owners: HashMap<u32, Hash>,
+    next_slot: u32,
+    random: u64,
+    counts: WriterCounts,
+}
+
+impl StoreWriter {
+    /// The only writer of `store`. What an earlier writer left half done is cleared; its blocks are dropped.
+    pub fn new(store: Arc<Store>) -> Self {
+        let writer = Self {
+            store,
+            slots: HashMap::new(),
+            owners: HashMap::new(),
+            next_slot: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+            counts: WriterCounts::default(),
+        };
+        writer.clear();
+        writer
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> WriterCounts {
+        self.counts
+    }
+
+    fn clear(&self) {
+        let control = self.store.control();
+        let epoch = control.epoch.load(Relaxed) | 1;
+        control.epoch.store(epoch, Relaxed);
+        fence(Release);
+        for block in self.store.blocks.as_slice() {
+            let generation = block.generation.load(Relaxed);
+            if generation != 0 {
+                block.generation.store(next_generation(generation), Release);
+            }
+        }
+        for line in self.store.lines.as_slice() {
+            let seq = line.seq.load(Relaxed);
+            if line.generation.load(Relaxed) != 0 || seq & 1 != 0 {
+                write_line(line, seq & !1, &[0; 4], 0, 0);
+            }
+        }
+        control.epoch.store(epoch + 1, Release);
+    }
+
+    fn block(&self, slot: u32) -> &SpvBlock {
+        &self.store.blocks.as_slice()[slot as usize]
+    }
+
+    fn is_valid(&self, line: &SpvLine) -> bool {
+        let generation = line.generation.load(Relaxed);
+        generation != 0 && self.block(line.block.load(Relaxed)).generation.load(Relaxed) == generation
+    }
+
+    /// xorshift64: which way of a full set to replace.
+    fn random_way(&mut self, ways: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random as usize % ways
+    }
+
+    fn end_generation(&mut self, slot: u32) {
+        let block = self.block(slot);
+        let generation = block.generation.load(Relaxed);
+        block.generation.store(next_generation(generation), Release);
+        self.counts.invalidations += 1;
+    }
+}
+
+/// The next even generation; odd ones mark a block being written.
+fn next_generation(generation: u32) -> u32 {
+    match (generation | 1).wrapping_add(1) {
+        0 => 2,
+        next => next,
+    }
+}
+
+fn write_line(line: &SpvLine, seq: u64, txid: &[u64; 4], block: u32, generation: u32) {
+    line.seq.store(seq | 1, Relaxed);
+    fence(Release);
+    store::save(&line.txid, txid);
+    line.block.store(block, Relaxed);
+    line.generation.store(generation, Relaxed);
+    line.seq.store((seq | 1) + 1, Release);
+}
+
+impl SpvFill for StoreWriter {
+    fn begin(&mut self) {
+        let control = self.store.control();
+        let epoch = control.epoch.load(Relaxed) | 1;
+        control.epoch.store(epoch, Relaxed);
+        fence(Release);
+    }
+
+    fn commit(&mut self, tip_hash: &Hash, tip_height: u32) {
+        let control = self.store.control();
+        store::save(&control.tip_hash, &store::words(tip_hash));
+        control.tip_height.store(tip_height, Relaxed);
+        let epoch = control.epoch.load(Relaxed) | 1;
+        control.epoch.store(epoch + 1, Release);
+    }
+
+    fn admit(&mut self, block: &BlockRef) -> Ticket {
+        if let Some(&slot) = self.slots.get(&block.hash) {
+            return Ticket {
+                slot,
+                generation: self.block(slot).generation.load(Relaxed),
+            };
+        }
+        let slot = self.next_slot;
+        self.next_slot = (slot + 1) & self.store.control().block_mask.load(Relaxed);
+        if let Some(old) = self.owners.insert(slot, block.hash) {
+            self.slots.remove(&old);
+        }
+        let entry = self.block(slot);
+        let generation = next_generation(entry.generation.load(Relaxed));
+        entry.generation.store(generation - 1, Relaxed);
+        fence(Release);
+        store::save(&entry.root, &store::words(&block.root));
+        store::save(&entry.hash, &store::words(&block.hash));
+        entry.height.store(block.height, Relaxed);
+        entry.generation.store(generation, Release);
+        self.slots.insert(block.hash, slot);
+        Ticket { slot, generation }
+    }
+
+    fn fill(&mut self, txid: &Hash, ticket: Ticket) -> bool {
+        if self.block(ticket.slot).generation.load(Relaxed) != ticket.generation {
+            self.counts.late += 1;
+            return false;
+        }
+        let txid = store::words(txid);
+        let store = Arc::clone(&self.store);
+        let set = store.set(&txid);
+        let same = set
+            .iter()
+            .find(|line| store::load(&line.txid) == txid && line.generation.load(Relaxed) != 0);
+        let line = match same.or_else(|| set.iter().find(|line| !self.is_valid(line))) {
+            Some(line) => line,
+            None => {
+                self.counts.conflicts += 1;
+                &set[self.random_way(set.len())]
+            }
+        };
+        write_line(
+            line,
+            line.seq.load(Relaxed),
+            &txid,
+            ticket.slot,
+            ticket.generation,
+        );
+        self.counts.fills += 1;
+        true
+    }
+
+    fn invalidate(&mut self, txid: &Hash) -> bool {
+        let txid = store::words(txid);
+        let mut found = false;
+        for line in self.store.set(&txid) {
+            if line.generation.load(Relaxed) != 0 && store::load(&line.txid) == txid {
+                write_line(line, line.seq.load(Relaxed), &[0; 4], 0, 0);
+                found = true;
+            }
+        }
+        self.counts.invalidations += u64::from(found);
+        found
+    }
+
+    fn drop_block(&mut self, hash: &Hash) -> bool {
+        match self.slots.remove(hash) {
+            Some(slot) => {
+                self.owners.remove(&slot);
+                self.end_generation(slot);
+                true
+            }
+            None => false,
+        }
+    }
+}

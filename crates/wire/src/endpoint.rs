@@ -1,0 +1,78 @@
+//! Whom a near answers for, and whom it answers to (DESIGN section 4, rule 8).
+
+use crate::{DropReason, SERVICE_PORTS};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Own addresses of each family that one interface can have.
+pub const ADDRESSES_MAX: usize = 8;
+
+/// The interface a near stands at.
+#[derive(Clone, Debug, Default)]
+pub struct Endpoint {
+    /// Own MAC address; all zeros on `lo`.
+    pub mac: [u8; 6],
+    /// Whether this is `lo`: own and loopback sources are allowed there.
+    pub loopback: bool,
+    v4: [Option<Ipv4Addr>; ADDRESSES_MAX],
+    v6: [Option<Ipv6Addr>; ADDRESSES_MAX],
+}
+
+impl Endpoint {
+    /// An interface with these own addresses; `None` when it has more than [`ADDRESSES_MAX`] of a family.
+    pub fn new(mac: [u8; 6], loopback: bool, addresses: &[IpAddr]) -> Option<Self> {
+        let mut endpoint = Self {
+            mac,
+            loopback,
+            ..Self::default()
+        };
+        for address in addresses {
+            match *address {
+                IpAddr::V4(v4) => *endpoint.v4.iter_mut().find(|slot| slot.is_none())? = Some(v4),
+                IpAddr::V6(v6) => *endpoint.v6.iter_mut().find(|slot| slot.is_none())? = Some(v6),
+            }
+        }
+        Some(endpoint)
+    }
+
+    /// Own IPv4 addresses.
+    pub fn v4(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+        self.v4.iter().filter_map(|slot| *slot)
+    }
+
+    /// Own IPv6 addresses.
+    pub fn v6(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.v6.iter().filter_map(|slot| *slot)
+    }
+
+    /// Whether `address` is one of ours.
+    pub fn owns(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => self.v4.contains(&Some(v4)),
+            IpAddr::V6(v6) => self.v6.contains(&Some(v6)),
+        }
+    }
+
+    /// Why a request from this source must not be answered, if so.
+    pub fn refuses_source(&self, address: IpAddr, port: u16) -> Option<DropReason> {
+        if port_is_refused(port) {
+            return Some(DropReason::SourcePort);
+        }
+        let bad = match address {
+            IpAddr::V4(v4) => {
+                v4.is_unspecified()
+                    || v4.is_multicast()
+                    || v4.is_broadcast()
+                    || (v4.is_loopback() && !self.loopback)
+            }
+            IpAddr::V6(v6) => {
+                v6.is_unspecified() || v6.is_multicast() || (v6.is_loopback() && !self.loopback)
+            }
+        };
+        (bad || (!self.loopback && self.owns(address))).then_some(DropReason::SourceAddress)
+    }
+}
+
+/// Port 0 cannot be answered; a service's port could answer back for ever.
+pub fn port_is_refused(port: u16) -> bool {
+    port == 0 || SERVICE_PORTS.contains(&port)
+}

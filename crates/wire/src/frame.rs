@@ -1,0 +1,312 @@
+//! Ethernet frames that carry a UDP datagram: found, checked, and turned into their reply in place.
+//!
+//! Understood: IPv4 without options and IPv6 without extension headers, unfragmented, with at most one VLAN tag.
+//! Everything else is the host's.
+
+use crate::csum;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const ETH_BYTES: usize = 14;
+const VLAN_BYTES: usize = 4;
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+const UDP_BYTES: usize = 8;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_QINQ: u16 = 0x88a8;
+const PROTOCOL_UDP: u8 = 17;
+/// Time to live (IPv4) and hop limit (IPv6) of replies.
+const TTL: u8 = 64;
+
+/// A UDP datagram found in a frame. Offsets are from the frame's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Where the IP header begins: 14, or 18 behind a VLAN tag.
+    pub ip: usize,
+    /// Where the UDP header begins.
+    pub udp: usize,
+    /// Bytes of the UDP payload; it begins at `udp + 8`.
+    pub payload_bytes: usize,
+    /// Source address.
+    pub source: IpAddr,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub destination_port: u16,
+}
+
+fn be16(frame: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
+    frame.get(at..at + N)?.try_into().ok()
+}
+
+/// Finds the datagram in `frame`; `None`: not one that we understand, it goes to the host as it is.
+pub fn parse(frame: &[u8]) -> Option<Datagram> {
+    let mut ip = ETH_BYTES;
+    let mut ethertype = be16(frame, 12)?;
+    if ethertype == ETHERTYPE_VLAN || ethertype == ETHERTYPE_QINQ {
+        ethertype = be16(frame, 16)?;
+        ip += VLAN_BYTES;
+    }
+    let (udp, ip_payload_bytes, source, destination) = match ethertype {
+        ETHERTYPE_IPV4 => {
+            let header: [u8; IPV4_BYTES] = array(frame, ip)?;
+            let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+            if header[0] != 0x45 || fragment || header[9] != PROTOCOL_UDP {
+                return None;
+            }
+            let total = usize::from(be16(&header, 2)?);
+            let source = Ipv4Addr::from(array::<4>(&header, 12)?);
+            let destination = Ipv4Addr::from(array::<4>(&header, 16)?);
+            (
+                ip + IPV4_BYTES,
+                total.checked_sub(IPV4_BYTES)?,
+                source.into(),
+                destination.into(),
+            )
+        }
+        ETHERTYPE_IPV6 => {
+            let header: [u8; IPV6_BYTES] = array(frame, ip)?;
+            if header[0] >> 4 != 6 || header[6] != PROTOCOL_UDP {
+                return None;
+            }
+            let source = Ipv6Addr::from(array::<16>(&header, 8)?);
+            let destination = Ipv6Addr::from(array::<16>(&header, 24)?);
+            (
+                ip + IPV6_BYTES,
+                usize::from(be16(&header, 4)?),
+                source.into(),
+                destination.into(),
+            )
+        }
+        _ => return None,
+    };
+    let udp_bytes = usize::from(be16(frame, udp + 4)?);
+    if udp_bytes != ip_payload_bytes || udp_bytes < UDP_BYTES || frame.len() < udp + udp_bytes {
+        return None;
+    }
+    Some(Datagram {
+        ip,
+        udp,
+        payload_bytes: udp_bytes - UDP_BYTES,
+        source,
+        source_port: be16(frame, udp)?,
+        destination,
+        destination_port: be16(frame, udp + 2)?,
+    })
+}
+
+impl Datagram {
+    /// The UDP payload's place in the frame.
+    pub fn payload(&self) -> core::ops::Range<usize> {
+        let start = self.udp + UDP_BYTES;
+        start..start + self.payload_bytes
+    }
+
+    /// Turns the request in `frame` into its reply: the payload has been replaced already, by one of the same length.
+    /// Addresses and ports change places, the time to live starts again, the UDP checksum is computed whole. The IPv4
+    /// header's checksum is updated, not replaced, so that a header that came in broken goes out broken.
+    pub fn make_reply(&self, frame: &mut [u8]) {
+        swap(frame, 0, 6, 6);
+        swap(frame, self.udp, self.udp + 2, 2);
+        let addresses = if self.source.is_ipv4() {
+            let old = u16::from_be_bytes([frame[self.ip + 8], PROTOCOL_UDP]);
+            let new = u16::from_be_bytes([TTL, PROTOCOL_UDP]);
+            let check = u16::from_be_bytes([frame[self.ip + 10], frame[self.ip + 11]]);
+            frame[self.ip + 8] = TTL;
+            frame[self.ip + 10..self.ip + 12].copy_from_slice(&csum::update(check, old, new).to_be_bytes());
+            swap(frame, self.ip + 12, self.ip + 16, 4);
+            self.ip + 12..self.ip + IPV4_BYTES
+        } else {
+            frame[self.ip + 7] = TTL;
+            swap(frame, self.ip + 8, self.ip + 24, 16);
+            self.ip + 8..self.ip + IPV6_BYTES
+        };
+        let end = self.payload().end;
+        frame[self.udp + 6..self.udp + 8].fill(0);
+        let pseudo = csum::sum(&frame[addresses]) + u64::from(PROTOCOL_UDP) + (end - self.udp) as u64;
+        let check = csum::udp(pseudo + csum::sum(&frame[self.udp..end]));
+        frame[self.udp + 6..self.udp + 8].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
+fn swap(frame: &mut [u8], a: usize, b: usize, bytes: usize) {
+    for at in 0..bytes {
+        frame.swap(a + at, b + at);
+    }
+}
+
+/// Builds a request's frame, for clients that speak below sockets and for tests. Returns the bytes used; `None`: it
+/// does not fit, or the addresses are of two families.
+pub fn build(out: &mut [u8], datagram: &Addressing, payload: &[u8]) -> Option<usize> {
+    let ip = if datagram.vlan.is_some() {
+        ETH_BYTES + VLAN_BYTES
+    } else {
+        ETH_BYTES
+    };
+    let udp_bytes = UDP_BYTES + payload.len();
+    let (ethertype, udp) = match datagram.source {
+        IpAddr::V4(_) => (ETHERTYPE_IPV4, ip + IPV4_BYTES),
+        IpAddr::V6(_) => (ETHERTYPE_IPV6, ip + IPV6_BYTES),
+    };
+    let end = udp + udp_bytes;
+    let frame = out.get_mut(..end)?;
+    frame[..udp].fill(0);
+    frame[..6].copy_from_slice(&datagram.destination_mac);
+    frame[6..12].copy_from_slice(&datagram.source_mac);
+    if let Some(tag) = datagram.vlan {
+        frame[12..14].copy_from_slice(&ETHERTYPE_VLAN.to_be_bytes());
+        frame[14..16].copy_from_slice(&tag.to_be_bytes());
+    }
+    frame[ip - 2..ip].copy_from_slice(&ethertype.to_be_bytes());
+    let addresses = match (datagram.source, datagram.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            frame[ip] = 0x45;
+            frame[ip + 2..ip + 4].copy_from_slice(&u16::try_from(IPV4_BYTES + udp_bytes).ok()?.to_be_bytes());
+            frame[ip + 6] = 0x40;
+            frame[ip + 8] = TTL;
+            frame[ip + 9] = PROTOCOL_UDP;
+            frame[ip + 12..ip + 16].copy_from_slice(&source.octets());
+            frame[ip + 16..ip + 20].copy_from_slice(&destination.octets());
+            let check = !csum::fold(csum::sum(&frame[ip..udp]));
+            frame[ip + 10..ip + 12].copy_from_slice(&check.to_be_bytes());
+            ip + 12..udp
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            frame[ip] = 0x60;
+            frame[ip + 4..ip + 6].copy_from_slice(&u16::try_from(udp_bytes).ok()?.to_be_bytes());
+            frame[ip + 6] = PROTOCOL_UDP;
+            frame[ip + 7] = TTL;
+            frame[ip + 8..ip + 24].copy_from_slice(&source.octets());
+            frame[ip + 24..ip + 40].copy_from_slice(&destination.octets());
+            ip + 8..udp
+        }
+        _ => return None,
+    };
+    frame[udp..udp + 2].copy_from_slice(&datagram.source_port.to_be_bytes());
+    frame[udp + 2..udp + 4].copy_from_slice(&datagram.destination_port.to_be_bytes());
+    frame[udp + 4..udp + 6].copy_from_slice(&u16::try_from(udp_bytes).ok()?.to_be_bytes());
+    frame[udp + 6..udp + 8].fill(0);
+    frame[udp + 8..].copy_from_slice(payload);
+    let pseudo = csum::sum(&frame[addresses]) + u64::from(PROTOCOL_UDP) + udp_bytes as u64;
+    let check = csum::udp(pseudo + csum::sum(&frame[udp..]));
+    frame[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
+    Some(end)
+}
+
+/// Who sends what to whom, for [`build`].
+#[derive(Clone, Copy, Debug)]
+pub struct Addressing {
+    /// Source MAC address.
+    pub source_mac: [u8; 6],
+    /// Destination MAC address.
+    pub destination_mac: [u8; 6],
+    /// VLAN tag, if any: priority and id, as on the wire.
+    pub vlan: Option<u16>,
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address, of the same family.
+    pub destination: IpAddr,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn addressing(v6: bool, vlan: bool) -> Addressing {
+        let (source, destination) = if v6 {
+            ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap())
+        } else {
+            ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap())
+        };
+        Addressing {
+            source_mac: [2, 0, 0, 0, 0, 1],
+            destination_mac: [2, 0, 0, 0, 0, 2],
+            vlan: vlan.then_some(0x2007),
+            source,
+            destination,
+            source_port: 40000,
+            destination_port: 7701,
+        }
+    }
+
+    /// Verifies a frame's UDP checksum independently of how it was made: the sum over everything must fold to 0xffff.
+    fn checksum_holds(frame: &[u8], datagram: &Datagram) -> bool {
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(v4) => csum::sum(&v4.octets()),
+            IpAddr::V6(v6) => csum::sum(&v6.octets()),
+        };
+        let pseudo =
+            octets(datagram.source) + octets(datagram.destination) + 17 + 8 + datagram.payload_bytes as u64;
+        csum::fold(pseudo + csum::sum(&frame[datagram.udp..datagram.payload().end])) == 0xffff
+    }
+
+    proptest! {
+        #[test]
+        fn reply_is_the_request_turned_round(v6: bool, vlan: bool, payload in proptest::collection::vec(any::<u8>(), 0..200), padding in 0usize..20) {
+            let mut frame = vec![0u8; 600];
+            let to = addressing(v6, vlan);
+            let bytes = build(&mut frame, &to, &payload).unwrap() + padding;
+            frame.truncate(bytes);
+            let request = parse(&frame).unwrap();
+            prop_assert!(checksum_holds(&frame, &request));
+            prop_assert_eq!(&frame[request.payload()], &payload[..]);
+            request.make_reply(&mut frame);
+            let reply = parse(&frame).unwrap();
+            prop_assert!(checksum_holds(&frame, &reply));
+            prop_assert_eq!((reply.source, reply.source_port), (to.destination, to.destination_port));
+            prop_assert_eq!((reply.destination, reply.destination_port), (to.source, to.source_port));
+            prop_assert_eq!(&frame[..6], &to.source_mac);
+            if !v6 {
+                prop_assert_eq!(csum::fold(csum::sum(&frame[reply.ip..reply.udp])), 0xffff);
+            }
+        }
+
+        #[test]
+        fn no_frame_makes_it_panic(mut frame in proptest::collection::vec(any::<u8>(), 0..120), keep_type: bool, v6: bool) {
+            if keep_type && frame.len() > 14 {
+                let kind = if v6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+                frame[12..14].copy_from_slice(&kind.to_be_bytes());
+                frame[14] = if v6 { 0x60 } else { 0x45 };
+            }
+            if let Some(datagram) = parse(&frame) {
+                prop_assert!(datagram.payload().end <= frame.len());
+                datagram.make_reply(&mut frame);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_udp_is_the_hosts() {
+        let mut good = vec![0u8; 100];
+        let bytes = build(&mut good, &addressing(false, false), &[7; 32]).unwrap();
+        good.truncate(bytes);
+        let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut frame = good.clone();
+            change(&mut frame);
+            parse(&frame).is_none()
+        };
+        assert!(parse(&good).is_some());
+        assert!(refused(&|frame| frame[14] = 0x46), "options");
+        assert!(refused(&|frame| frame[20] = 0x20), "more fragments");
+        assert!(refused(&|frame| frame[21] = 1), "fragment offset");
+        assert!(refused(&|frame| frame[23] = 6), "TCP");
+        assert!(refused(&|frame| frame[39] -= 1), "UDP shorter than IP says");
+        assert!(refused(&|frame| frame.truncate(73)), "truncated");
+        assert!(
+            refused(&|frame| frame[12..14].copy_from_slice(&[0x08, 0x06])),
+            "ARP"
+        );
+    }
+}

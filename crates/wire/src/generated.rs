@@ -1,0 +1,269 @@
+// Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Port of the console, on loopback.
+pub const CONSOLE_PORT: u16 = 7700;
+
+/// First field of a native packet.
+pub const NATIVE_MAGIC: u16 = 0x4c53;
+
+/// Version of the native format.
+pub const NATIVE_VERSION: u8 = 1;
+
+/// Set in `op` of replies.
+pub const NATIVE_REPLY_BIT: u8 = 0x80;
+
+/// UDP port of `spv`.
+pub const SPV_PORT: u16 = 7701;
+
+/// Slot of `spv` in the program array.
+pub const SPV_SLOT: u32 = 1;
+
+/// UDP port of `transfer`.
+pub const TRANSFER_PORT: u16 = 7702;
+
+/// Slot of `transfer` in the program array.
+pub const TRANSFER_SLOT: u32 = 2;
+
+/// UDP port of `column`.
+pub const COLUMN_PORT: u16 = 7703;
+
+/// Slot of `column` in the program array.
+pub const COLUMN_SLOT: u32 = 3;
+
+/// UDP port of `fabric`.
+pub const FABRIC_PORT: u16 = 7704;
+
+/// Slot of `fabric` in the program array.
+pub const FABRIC_SLOT: u32 = 4;
+
+/// UDP port of `hybrid`.
+pub const HYBRID_PORT: u16 = 7705;
+
+/// Slot of `hybrid` in the program array.
+pub const HYBRID_SLOT: u32 = 5;
+
+/// Ports of all services.
+pub const SERVICE_PORTS: [u16; 5] = [7701, 7702, 7703, 7704, 7705];
+
+/// Header of every native packet. 16 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct NativeHeader {
+    /// 0x4c53, "LS"
+    pub magic: U16,
+    /// 1
+    pub version: u8,
+    /// operation; bit 7 is set in replies
+    pub op: u8,
+    /// request: 0; reply: status code
+    pub status: U16,
+    /// bytes that follow this header
+    pub length: U16,
+    /// chosen by the client, echoed
+    pub request_id: U64,
+}
+
+const _: () = assert!(size_of::<NativeHeader>() == 16);
+
+/// Status codes of native replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Status {
+    /// answered
+    Ok = 0,
+    /// no connected block holds it
+    Unknown = 1,
+    /// wrong length, unknown operation, or padding that is not zero
+    BadRequest = 2,
+    /// the host's queue is full: ask again later
+    Busy = 3,
+    /// the header's version is not known here
+    UnsupportedVersion = 4,
+}
+
+impl Status {
+    /// The status of a code, if it is one.
+    pub const fn from_code(code: u16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Ok),
+            1 => Some(Self::Unknown),
+            2 => Some(Self::BadRequest),
+            3 => Some(Self::Busy),
+            4 => Some(Self::UnsupportedVersion),
+            _ => None,
+        }
+    }
+}
+
+/// Why a near drops a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum DropReason {
+    /// source port 0 or the port of a Lineside service (rule 8: never loop)
+    SourcePort = 0,
+    /// source address is multicast, broadcast, unspecified, or our own off lo
+    SourceAddress = 1,
+    /// a native packet with the reply bit set
+    ReplyBit = 2,
+    /// neither a paper format's length nor a native header
+    NotARequest = 3,
+    /// paper format switched off by policy
+    PaperRefused = 4,
+}
+
+impl DropReason {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 5] = [
+        Self::SourcePort,
+        Self::SourceAddress,
+        Self::ReplyBit,
+        Self::NotARequest,
+        Self::PaperRefused,
+    ];
+
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SourcePort => "source_port",
+            Self::SourceAddress => "source_address",
+            Self::ReplyBit => "reply_bit",
+            Self::NotARequest => "not_a_request",
+            Self::PaperRefused => "paper_refused",
+        }
+    }
+}
+
+/// Bytes of the paper's request.
+pub const SPV_PAPER_REQUEST_BYTES: usize = 32;
+
+/// Bytes of the paper's reply.
+pub const SPV_PAPER_REPLY_BYTES: usize = 32;
+
+/// Height of a block without known parents.
+pub const SPV_HEIGHT_UNKNOWN: u32 = 0xffffffff;
+
+/// Operation `root` of `spv`.
+pub const SPV_OP_ROOT: u8 = 1;
+
+/// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RootReply {
+    /// Merkle root of the block (the request has the TXID here)
+    pub root: [u8; 32],
+    /// hash of the block's header, wire byte order
+    pub block_hash: [u8; 32],
+    /// hash of the best block when this was answered
+    pub tip_hash: [u8; 32],
+    /// height of the block; 0xffffffff: not known
+    pub height: U32,
+    /// height of the best block
+    pub tip_height: U32,
+}
+
+const _: () = assert!(size_of::<RootReply>() == 104);
+
+/// One cache line of the cache: one TXID and the block that holds it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SpvLine {
+    /// odd while being written
+    pub seq: AtomicU64,
+    /// the whole TXID, wire byte order
+    pub txid: [AtomicU64; 4],
+    /// index into the block table
+    pub block: AtomicU32,
+    /// generation of that block when filled; 0: empty line
+    pub generation: AtomicU32,
+    /// zero
+    pub reserved: [AtomicU64; 2],
+}
+
+const _: () = assert!(size_of::<SpvLine>() == 64);
+
+/// One block whose transactions may be cached. All its lines end when its generation changes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SpvBlock {
+    /// odd while being written; a line is valid only with the same one
+    pub generation: AtomicU32,
+    /// height, or 0xffffffff
+    pub height: AtomicU32,
+    /// Merkle root, wire byte order
+    pub root: [AtomicU64; 4],
+    /// zero
+    pub reserved: [AtomicU64; 3],
+    /// block hash, wire byte order
+    pub hash: [AtomicU64; 4],
+    /// zero
+    pub reserved_2: [AtomicU64; 4],
+}
+
+const _: () = assert!(size_of::<SpvBlock>() == 128);
+
+/// What the whole cache stands on: lease, epoch, tip, hash key and geometry.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SpvControl {
+    /// near answers only before this CLOCK_MONOTONIC time
+    pub lease_until_ns: AtomicU64,
+    /// odd while the chain changes: near forwards everything
+    pub epoch: AtomicU64,
+    /// key of the index hash: four words of NH, one odd multiplier
+    pub key: [AtomicU64; 5],
+    /// best block
+    pub tip_hash: [AtomicU64; 4],
+    /// height of the best block
+    pub tip_height: AtomicU32,
+    /// log2 of the number of sets
+    pub set_bits: AtomicU32,
+    /// 1, 2 or 4 lines a set
+    pub ways: AtomicU32,
+    /// number of block slots - 1
+    pub block_mask: AtomicU32,
+    /// 1: index by the TXID's low bits, as the paper does; 0: keyed hash
+    pub paper_index: AtomicU32,
+    /// 1: the paper's packets are answered; 0: dropped
+    pub paper_format: AtomicU32,
+    /// 1; another one is not adopted
+    pub layout_version: AtomicU32,
+    /// zero
+    pub reserved: AtomicU32,
+    /// zero
+    pub reserved_2: [AtomicU64; 7],
+}
+
+const _: () = assert!(size_of::<SpvControl>() == 176);
+
+/// Counters of the near part of `spv`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SpvCounter {
+    /// requests answered by near
+    Hits = 0,
+    /// requests forwarded because the TXID was not cached or was being written
+    Misses = 1,
+    /// requests forwarded because the lease had ended or the chain was changing
+    NotLeased = 2,
+    /// native requests that only the host decides
+    ForwardedNative = 3,
+}
+
+impl SpvCounter {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Hits, Self::Misses, Self::NotLeased, Self::ForwardedNative];
+
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hits => "hits",
+            Self::Misses => "misses",
+            Self::NotLeased => "not_leased",
+            Self::ForwardedNative => "forwarded_native",
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Frames and packets of Lineside: parsing, addressing, checksums, reply headers.
+//!
+//! No I/O, no clock, no allocation. This code is the executable specification of what the XDP programs do with a
+//! frame; `lineside diff` holds the two against each other.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod csum;
+pub mod endpoint;
+pub mod frame;
+#[allow(clippy::doc_markdown)]
+mod generated;
+pub mod native;
+
+pub use generated::*;

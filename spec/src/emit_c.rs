@@ -1,0 +1,132 @@
+//! `xdp/generated.h`
+
+use crate::model::{Spec, Struct};
+use std::fmt::Write;
+
+pub fn emit(spec: &Spec) -> String {
+    let mut out = String::from(
+        "/* Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit. */\n#pragma once\n\n",
+    );
+    let common = &spec.common;
+    let w = &mut out;
+    let _ = writeln!(w, "#define LS_NATIVE_MAGIC {:#06x}", common.native.magic);
+    let _ = writeln!(w, "#define LS_NATIVE_VERSION {}", common.native.version);
+    let _ = writeln!(w, "#define LS_NATIVE_REPLY_BIT {:#04x}", common.native.reply_bit);
+    for service in &common.service {
+        let name = service.name.to_uppercase();
+        let _ = writeln!(
+            w,
+            "#define LS_{name}_PORT {}\n#define LS_{name}_SLOT {}",
+            service.port, service.slot
+        );
+    }
+    let first = common
+        .service
+        .iter()
+        .map(|service| service.port)
+        .min()
+        .unwrap_or(0);
+    let last = common
+        .service
+        .iter()
+        .map(|service| service.port)
+        .max()
+        .unwrap_or(0);
+    assert_eq!(
+        (last - first) as usize + 1,
+        common.service.len(),
+        "spec: service ports must be consecutive"
+    );
+    let _ = writeln!(w, "#define LS_FIRST_PORT {first}\n#define LS_LAST_PORT {last}\n");
+    enumeration(
+        w,
+        "ls_status",
+        common
+            .status
+            .iter()
+            .map(|status| (&status.name, status.code as usize)),
+    );
+    enumeration(
+        w,
+        "ls_drop",
+        common
+            .drop
+            .iter()
+            .enumerate()
+            .map(|(index, drop)| (&drop.name, index)),
+    );
+    let _ = writeln!(w, "#define LS_DROPS {}\n", common.drop.len());
+    let header = Struct {
+        name: "native_header".into(),
+        doc: "".into(),
+        size: Some(16),
+        field: vec![],
+    };
+    structure(
+        w,
+        &header.name,
+        "Header of every native packet.",
+        &common.native.field,
+        16,
+    );
+    for (name, service) in &spec.services {
+        let upper = name.to_uppercase();
+        let _ = writeln!(
+            w,
+            "#define LS_{upper}_PAPER_REQUEST_BYTES {}",
+            service.paper_request_bytes
+        );
+        let _ = writeln!(
+            w,
+            "#define LS_{upper}_PAPER_REPLY_BYTES {}",
+            service.paper_reply_bytes
+        );
+        for op in &service.op {
+            let _ = writeln!(w, "#define LS_{upper}_OP_{} {}", op.name.to_uppercase(), op.code);
+        }
+        w.push('\n');
+        for layout in service.message.iter().chain(&service.layout) {
+            structure(w, &layout.name, &layout.doc, &layout.field, layout.bytes());
+        }
+        let prefix = format!("ls_{name}_counter");
+        enumeration(
+            w,
+            &prefix,
+            service
+                .counter
+                .iter()
+                .enumerate()
+                .map(|(index, counter)| (&counter.name, index)),
+        );
+        let _ = writeln!(w, "#define LS_{upper}_COUNTERS {}\n", service.counter.len());
+    }
+    out
+}
+
+fn enumeration<'a>(w: &mut String, name: &str, items: impl Iterator<Item = (&'a String, usize)>) {
+    let _ = writeln!(w, "enum {name} {{");
+    for (item, value) in items {
+        let _ = writeln!(w, "\t{}_{} = {value},", name.to_uppercase(), item.to_uppercase());
+    }
+    w.push_str("};\n\n");
+}
+
+fn structure(w: &mut String, name: &str, doc: &str, fields: &[crate::model::Field], bytes: usize) {
+    let _ = writeln!(w, "/* {doc} */\nstruct ls_{name} {{");
+    for field in fields {
+        let declaration = match field.kind.as_str() {
+            "u8" => format!("__u8 {}", field.name),
+            "be16" => format!("__be16 {}", field.name),
+            "be32" => format!("__be32 {}", field.name),
+            "be64" => format!("__be64 {}", field.name),
+            "u32" => format!("__u32 {}", field.name),
+            "u64" => format!("__u64 {}", field.name),
+            _ => format!("__u64 {}[{}]", field.name, field.bytes() / 8),
+        };
+        let _ = writeln!(w, "\t{declaration}; /* {} */", field.doc);
+    }
+    let _ = writeln!(
+        w,
+        "}};\n_Static_assert(sizeof(struct ls_{name}) == {bytes}, \"{name}\");\n"
+    );
+}

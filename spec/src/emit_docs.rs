@@ -1,0 +1,79 @@
+//! `docs/wire-formats.md`
+
+use crate::model::{Field, Spec};
+use std::fmt::Write;
+
+pub fn emit(spec: &Spec) -> String {
+    let mut out = String::from(
+        "# Wire formats\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. Integers are in network byte order.\n\n\
+         ## Ports\n\n| service | UDP port |\n|---|---|\n",
+    );
+    let common = &spec.common;
+    let w = &mut out;
+    for service in &common.service {
+        let _ = writeln!(w, "| `{}` | {} |", service.name, service.port);
+    }
+    let _ = writeln!(
+        w,
+        "| console (TCP, 127.0.0.1) | {} |\n\n## Native header\n",
+        common.console_port
+    );
+    table(w, &common.native.field);
+    w.push_str("\n## Status codes\n\n| code | name | meaning |\n|---|---|---|\n");
+    for status in &common.status {
+        let _ = writeln!(w, "| {} | `{}` | {} |", status.code, status.name, status.doc);
+    }
+    w.push_str("\n## Drops\n\nCounted, never answered.\n\n| reason | when |\n|---|---|\n");
+    for drop in &common.drop {
+        let _ = writeln!(w, "| `{}` | {} |", drop.name, drop.doc);
+    }
+    for (name, service) in &spec.services {
+        let _ = writeln!(
+            w,
+            "\n## `{name}`\n\nPaper format: a payload of exactly {} bytes, answered with {} bytes.\n\n\
+             | operation | code | request | reply |\n|---|---|---|---|",
+            service.paper_request_bytes, service.paper_reply_bytes
+        );
+        for op in &service.op {
+            let _ = writeln!(
+                w,
+                "| `{}` | {} | {} | `{}` |",
+                op.name, op.code, op.request, op.reply
+            );
+        }
+        for message in &service.message {
+            let _ = writeln!(
+                w,
+                "\n### `{}` ({} bytes after the header)\n\n{}\n",
+                message.name,
+                message.bytes(),
+                message.doc
+            );
+            table(w, &message.field);
+        }
+        let _ = writeln!(w, "\n### Counters\n\n| metric | meaning |\n|---|---|");
+        for counter in &service.counter {
+            let _ = writeln!(
+                w,
+                "| `lineside_{name}_{}_total` | {} |",
+                counter.name, counter.doc
+            );
+        }
+    }
+    out
+}
+
+fn table(w: &mut String, fields: &[Field]) {
+    w.push_str("| offset | bytes | field | meaning |\n|---|---|---|---|\n");
+    let mut offset = 0;
+    for field in fields {
+        let _ = writeln!(
+            w,
+            "| {offset} | {} | `{}` | {} |",
+            field.bytes(),
+            field.name,
+            field.doc
+        );
+        offset += field.bytes();
+    }
+}

@@ -1,0 +1,221 @@
+//! `crates/wire/src/generated.rs`
+
+use crate::model::{Named, Spec, Struct, camel};
+use std::fmt::Write;
+
+pub fn emit(spec: &Spec) -> String {
+    let mut out = String::from(
+        "// Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit.\n\n\
+         use core::sync::atomic::{AtomicU32, AtomicU64};\n\
+         use zerocopy::byteorder::network_endian::{U16, U32, U64};\n\
+         use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};\n\n",
+    );
+    let common = &spec.common;
+    let w = &mut out;
+    constant(
+        w,
+        "Port of the console, on loopback.",
+        "CONSOLE_PORT",
+        "u16",
+        common.console_port,
+    );
+    constant(
+        w,
+        "First field of a native packet.",
+        "NATIVE_MAGIC",
+        "u16",
+        format!("{:#06x}", common.native.magic),
+    );
+    constant(
+        w,
+        "Version of the native format.",
+        "NATIVE_VERSION",
+        "u8",
+        common.native.version,
+    );
+    constant(
+        w,
+        "Set in `op` of replies.",
+        "NATIVE_REPLY_BIT",
+        "u8",
+        format!("{:#04x}", common.native.reply_bit),
+    );
+    for service in &common.service {
+        let name = service.name.to_uppercase();
+        constant(
+            w,
+            &format!("UDP port of `{}`.", service.name),
+            &format!("{name}_PORT"),
+            "u16",
+            service.port,
+        );
+        let doc = format!("Slot of `{}` in the program array.", service.name);
+        constant(w, &doc, &format!("{name}_SLOT"), "u32", service.slot);
+    }
+    let ports: Vec<_> = common
+        .service
+        .iter()
+        .map(|service| service.port.to_string())
+        .collect();
+    let list = format!("[{}]", ports.join(", "));
+    constant(
+        w,
+        "Ports of all services.",
+        "SERVICE_PORTS",
+        &format!("[u16; {}]", ports.len()),
+        list,
+    );
+    message(
+        w,
+        &Struct {
+            name: "native_header".into(),
+            doc: "Header of every native packet.".into(),
+            size: Some(16),
+            field: common.native.field.iter().map(copy).collect(),
+        },
+    );
+    w.push_str("/// Status codes of native replies.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(u16)]\npub enum Status {\n");
+    for status in &common.status {
+        let _ = writeln!(
+            w,
+            "    /// {}\n    {} = {},",
+            status.doc,
+            camel(&status.name),
+            status.code
+        );
+    }
+    w.push_str("}\n\nimpl Status {\n    /// The status of a code, if it is one.\n    pub const fn from_code(code: u16) -> Option<Self> {\n        match code {\n");
+    for status in &common.status {
+        let _ = writeln!(
+            w,
+            "            {} => Some(Self::{}),",
+            status.code,
+            camel(&status.name)
+        );
+    }
+    w.push_str("            _ => None,\n        }\n    }\n}\n\n");
+    list_of(w, "DropReason", "Why a near drops a packet.", &common.drop);
+    for (name, service) in &spec.services {
+        let upper = name.to_uppercase();
+        let (request, reply) = (service.paper_request_bytes, service.paper_reply_bytes);
+        constant(
+            w,
+            "Bytes of the paper's request.",
+            &format!("{upper}_PAPER_REQUEST_BYTES"),
+            "usize",
+            request,
+        );
+        constant(
+            w,
+            "Bytes of the paper's reply.",
+            &format!("{upper}_PAPER_REPLY_BYTES"),
+            "usize",
+            reply,
+        );
+        let unknown = format!("{:#x}", service.height_unknown);
+        constant(
+            w,
+            "Height of a block without known parents.",
+            &format!("{upper}_HEIGHT_UNKNOWN"),
+            "u32",
+            unknown,
+        );
+        for op in &service.op {
+            let doc = format!("Operation `{}` of `{name}`.", op.name);
+            constant(
+                w,
+                &doc,
+                &format!("{upper}_OP_{}", op.name.to_uppercase()),
+                "u8",
+                op.code,
+            );
+        }
+        service.message.iter().for_each(|layout| message(w, layout));
+        service.layout.iter().for_each(|layout| shared(w, layout));
+        let doc = format!("Counters of the near part of `{name}`.");
+        list_of(w, &format!("{}Counter", camel(name)), &doc, &service.counter);
+    }
+    out
+}
+
+fn copy(field: &crate::model::Field) -> crate::model::Field {
+    crate::model::Field {
+        name: field.name.clone(),
+        kind: field.kind.clone(),
+        doc: field.doc.clone(),
+    }
+}
+
+fn constant(w: &mut String, doc: &str, name: &str, kind: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(w, "/// {doc}\npub const {name}: {kind} = {value};\n");
+}
+
+fn message(w: &mut String, layout: &Struct) {
+    let name = camel(&layout.name);
+    let _ = writeln!(
+        w,
+        "/// {} {} bytes, network byte order.\n\
+         #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]\n\
+         #[repr(C)]\npub struct {name} {{",
+        layout.doc,
+        layout.bytes()
+    );
+    for field in &layout.field {
+        let kind = match field.kind.as_str() {
+            "u8" => "u8",
+            "be16" => "U16",
+            "be32" => "U32",
+            "be64" => "U64",
+            "b32" => "[u8; 32]",
+            other => panic!("spec: {other} cannot be in a message"),
+        };
+        let _ = writeln!(w, "    /// {}\n    pub {}: {kind},", field.doc, field.name);
+    }
+    let _ = writeln!(
+        w,
+        "}}\n\nconst _: () = assert!(size_of::<{name}>() == {});\n",
+        layout.bytes()
+    );
+}
+
+fn shared(w: &mut String, layout: &Struct) {
+    let name = camel(&layout.name);
+    let size = layout.bytes();
+    let _ = writeln!(
+        w,
+        "/// {}\n#[repr(C)]\n#[derive(Debug)]\npub struct {name} {{",
+        layout.doc
+    );
+    for field in &layout.field {
+        let kind = match field.kind.as_str() {
+            "u32" => "AtomicU32".to_owned(),
+            "u64" => "AtomicU64".to_owned(),
+            _ => format!("[AtomicU64; {}]", field.bytes() / 8),
+        };
+        let _ = writeln!(w, "    /// {}\n    pub {}: {kind},", field.doc, field.name);
+    }
+    let _ = writeln!(w, "}}\n\nconst _: () = assert!(size_of::<{name}>() == {size});\n");
+}
+
+fn list_of(w: &mut String, name: &str, doc: &str, items: &[Named]) {
+    let _ = writeln!(
+        w,
+        "/// {doc}\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(u32)]\npub enum {name} {{"
+    );
+    for (index, item) in items.iter().enumerate() {
+        let _ = writeln!(w, "    /// {}\n    {} = {index},", item.doc, camel(&item.name));
+    }
+    let _ = writeln!(
+        w,
+        "}}\n\nimpl {name} {{\n    /// All, in the order of their numbers.\n    pub const ALL: [Self; {}] = [",
+        items.len()
+    );
+    for item in items {
+        let _ = writeln!(w, "        Self::{},", camel(&item.name));
+    }
+    w.push_str("    ];\n\n    /// The name in metrics and logs.\n    pub const fn name(self) -> &'static str {\n        match self {\n");
+    for item in items {
+        let _ = writeln!(w, "            Self::{} => \"{}\",", camel(&item.name), item.name);
+    }
+    w.push_str("        }\n    }\n}\n\n");
+}

@@ -1,0 +1,153 @@
+//! The shape of `spec/*.toml`.
+
+use serde::Deserialize;
+use std::{fs, path::Path};
+
+pub struct Spec {
+    pub common: Common,
+    pub services: Vec<(String, Service)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Common {
+    pub console_port: u16,
+    pub native: Native,
+    pub service: Vec<ServicePort>,
+    pub status: Vec<Code>,
+    pub drop: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Native {
+    pub magic: u16,
+    pub version: u8,
+    pub reply_bit: u8,
+    pub field: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServicePort {
+    pub name: String,
+    pub port: u16,
+    pub slot: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Code {
+    pub name: String,
+    pub code: u16,
+    pub doc: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    pub name: String,
+    pub doc: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    pub paper_request_bytes: usize,
+    pub paper_reply_bytes: usize,
+    pub height_unknown: u32,
+    pub op: Vec<Op>,
+    pub message: Vec<Struct>,
+    pub layout: Vec<Struct>,
+    pub counter: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Op {
+    pub name: String,
+    pub code: u8,
+    pub request: String,
+    pub reply: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Struct {
+    pub name: String,
+    pub doc: String,
+    /// Bytes, where the layout must have exactly so many.
+    pub size: Option<usize>,
+    pub field: Vec<Field>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub doc: String,
+}
+
+impl Field {
+    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b32` (32 bytes), `u64x4` (four words).
+    pub fn bytes(&self) -> usize {
+        match self.kind.as_str() {
+            "u8" => 1,
+            "be16" => 2,
+            "u32" | "be32" => 4,
+            "u64" | "be64" => 8,
+            "b32" => 32,
+            kind => match kind
+                .strip_prefix("u64x")
+                .and_then(|count| count.parse::<usize>().ok())
+            {
+                Some(count) => 8 * count,
+                None => panic!("spec: field {} has the unknown type {kind}", self.name),
+            },
+        }
+    }
+}
+
+impl Struct {
+    pub fn bytes(&self) -> usize {
+        let bytes = self.field.iter().map(Field::bytes).sum();
+        if let Some(size) = self.size {
+            assert_eq!(bytes, size, "spec: {} has {bytes} bytes, not {size}", self.name);
+        }
+        bytes
+    }
+}
+
+impl Spec {
+    pub fn read(folder: &Path) -> Self {
+        let text = |name: &str| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let common: Common = toml::from_str(&text("common.toml")).expect("common.toml");
+        let mut services = Vec::new();
+        for port in &common.service {
+            let name = format!("{}.toml", port.name);
+            if folder.join(&name).exists() {
+                let service = toml::from_str(&text(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+                services.push((port.name.clone(), service));
+            }
+        }
+        Self { common, services }
+    }
+}
+
+/// `root_reply` -> `RootReply`
+pub fn camel(name: &str) -> String {
+    name.split('_')
+        .map(|part| {
+            let mut letters = part.chars();
+            letters
+                .next()
+                .map(|first| first.to_uppercase().collect::<String>() + letters.as_str())
+                .unwrap_or_default()
+        })
+        .collect()
+}
