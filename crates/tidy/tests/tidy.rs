@@ -1,0 +1,408 @@
+//! The cheap rules: floors, line and file length, left-over marks, no `.unwrap()` where packets pass.
+//!
+//! A rule is a function from files to findings (`file:line: what`). It has one test over the repository, and the last
+//! test shows each rule a bad example, so that no rule can pass because it looks at nothing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who stands where; a crate may depend only on crates of lower floors.
+const FLOORS: &[(&str, u8)] = &[
+    ("wire", 0),
+    ("verify", 0),
+    ("journal", 0),
+    ("tidy", 0),
+    ("near", 1),
+    ("spv", 2),
+    ("transfer", 2),
+    ("column", 2),
+    ("fabric", 2),
+    ("hybrid", 2),
+    ("plane", 3),
+    ("console", 3),
+    ("bench", 4),
+    ("lineside", 5),
+];
+
+const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html"];
+const MAX_COLUMNS: usize = 120;
+const MAX_LINES: usize = 800;
+const PACKET_PATHS: &[&str] = &["crates/wire/src/", "crates/near/src/", "crates/plane/src/"];
+
+/// A file of the repository: its path from the root, with `/`, and its text.
+struct File {
+    path: String,
+    text: String,
+}
+
+impl File {
+    fn has_extension(&self, extensions: &[&str]) -> bool {
+        let extension = self
+            .path
+            .rsplit('/')
+            .next()
+            .and_then(|name| name.rsplit_once('.'));
+        extension.is_some_and(|(_, e)| extensions.contains(&e))
+    }
+
+    /// The lines with their numbers, from 1.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().enumerate().map(|(i, line)| (i + 1, line))
+    }
+}
+
+// ---- the rules ----
+
+fn layering(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        let path: Vec<&str> = file.path.split('/').collect();
+        let ["crates", name, "Cargo.toml"] = path[..] else {
+            continue;
+        };
+        let Some(floor) = floor_of(name) else {
+            found.push(format!("{}:1: crate `{name}` has no floor in FLOORS", file.path));
+            continue;
+        };
+        for (line, dependency) in lineside_dependencies(file) {
+            let at = format!("{}:{line}", file.path);
+            match floor_of(&dependency) {
+                Some(below) if below < floor => {}
+                Some(other) => found.push(format!(
+                    "{at}: `{name}` (floor {floor}) depends on `{dependency}` (floor {other}); it must be lower"
+                )),
+                None => found.push(format!("{at}: `{dependency}` has no floor in FLOORS")),
+            }
+        }
+    }
+    found
+}
+
+fn floor_of(name: &str) -> Option<u8> {
+    FLOORS.iter().find(|(n, _)| *n == name).map(|(_, floor)| *floor)
+}
+
+/// The `lineside-*` entries of `[dependencies]`, `[dependencies.X]` and `[target.'…'.dependencies]`, prefix taken off.
+/// What only tests or build scripts use is no arrow of the house.
+fn lineside_dependencies(file: &File) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (number, line) in file.lines() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if let Some(section) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            inside = is_dependencies(section);
+            if let Some((table, key)) = section.rsplit_once('.')
+                && is_dependencies(table)
+            {
+                inside = true;
+                found.extend(crate_name(key).map(|name| (number, name)));
+            }
+        } else if inside && let Some((key, value)) = line.split_once('=') {
+            let key = key.trim().split('.').next().unwrap_or("");
+            let renamed = value.split('"').find_map(crate_name);
+            found.extend(crate_name(key).or(renamed).map(|name| (number, name)));
+        }
+    }
+    found
+}
+
+fn is_dependencies(section: &str) -> bool {
+    section == "dependencies" || (section.starts_with("target.") && section.ends_with(".dependencies"))
+}
+
+fn crate_name(text: &str) -> Option<String> {
+    let name = text.trim().trim_matches('"');
+    if name == "lineside" {
+        Some(name.into())
+    } else {
+        name.strip_prefix("lineside-").map(String::from)
+    }
+}
+
+fn line_length(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files
+        .iter()
+        .filter(|f| f.has_extension(&["rs", "c", "h", "toml", "sh"]))
+    {
+        for (number, line) in file.lines() {
+            let columns = line.chars().count();
+            if columns > MAX_COLUMNS {
+                found.push(format!(
+                    "{}:{number}: {columns} columns, at most {MAX_COLUMNS}",
+                    file.path
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn file_length(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files.iter().filter(|f| f.has_extension(&["rs", "c", "h"])) {
+        let name = file.path.rsplit('/').next().unwrap_or("");
+        let lines = file.text.lines().count();
+        if lines > MAX_LINES && !name.contains("generated") {
+            found.push(format!(
+                "{}:{lines}: {lines} lines, at most {MAX_LINES}; split it",
+                file.path
+            ));
+        }
+    }
+    found
+}
+
+/// Put together at run time, so that this file does not find itself.
+fn marks() -> (Vec<String>, Vec<String>) {
+    let words = [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["HA", "CK"]];
+    let codes = [["todo", "!("], ["unimplemented", "!("], ["#[", "ignore"]];
+    (
+        words.map(|w| w.concat()).to_vec(),
+        codes.map(|c| c.concat()).to_vec(),
+    )
+}
+
+fn left_over_marks(files: &[File]) -> Vec<String> {
+    let (words, codes) = marks();
+    let mut found = Vec::new();
+    for file in files.iter().filter(|f| f.has_extension(TEXT)) {
+        for (number, line) in file.lines() {
+            let mut in_words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let word = in_words.find(|w| words.iter().any(|mark| mark == w));
+            let code = codes.iter().map(String::as_str).find(|code| line.contains(code));
+            if let Some(mark) = word.or(code) {
+                found.push(format!("{}:{number}: left-over mark `{mark}`", file.path));
+            }
+        }
+    }
+    found
+}
+
+/// A line `#[cfg(test)]` makes the rest of its file test code. Comments, examples in them included, do not count.
+fn unwrap_on_packet_path(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    let on_path = |f: &&File| f.has_extension(&["rs"]) && PACKET_PATHS.iter().any(|p| f.path.starts_with(p));
+    for file in files.iter().filter(on_path) {
+        for (number, line) in file.lines().take_while(|(_, line)| line.trim() != "#[cfg(test)]") {
+            if line.contains(".unwrap()") && !line.trim_start().starts_with("//") {
+                found.push(format!("{}:{number}: `.unwrap()` where packets pass", file.path));
+            }
+        }
+    }
+    found
+}
+
+// ---- the repository ----
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors()
+        .nth(2)
+        .expect("the crate stands in crates/tidy")
+        .to_path_buf()
+}
+
+/// What git tracks or would track; without git or its folder (a source archive), what lies there, build output aside.
+fn repository() -> Vec<File> {
+    let root = root();
+    let paths = git_files(&root).unwrap_or_else(|| {
+        let mut paths = Vec::new();
+        walk(&root, "", &mut paths);
+        paths
+    });
+    assert!(
+        paths.iter().any(|p| p == "crates/tidy/tests/tidy.rs"),
+        "the list of files lacks this very file"
+    );
+    let read = |path: String| {
+        let bytes = std::fs::read(root.join(&path)).ok()?; // deleted but still listed, or a link to nowhere
+        Some(File {
+            path,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        })
+    };
+    let is_text = |path: &String| path.rsplit_once('.').is_some_and(|(_, e)| TEXT.contains(&e));
+    paths.into_iter().filter(is_text).filter_map(read).collect()
+}
+
+fn git_files(root: &Path) -> Option<Vec<String>> {
+    let listing = Command::new("git")
+        .args([
+            "-c",
+            "safe.directory=*",
+            "ls-files",
+            "-z",
+            "-co",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&listing.stdout).into_owned();
+    let paths: Vec<String> = text
+        .split('\0')
+        .filter(|p| !p.is_empty())
+        .map(String::from)
+        .collect();
+    (listing.status.success() && !paths.is_empty()).then_some(paths)
+}
+
+fn walk(root: &Path, folder: &str, paths: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() {
+            name.clone()
+        } else {
+            format!("{folder}/{name}")
+        };
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && name != "target" && name != ".git" => walk(root, &path, paths),
+            Ok(kind) if kind.is_file() => paths.push(path),
+            _ => {}
+        }
+    }
+}
+
+fn hold(rule: fn(&[File]) -> Vec<String>) {
+    let found = rule(&repository());
+    assert!(found.is_empty(), "{} found:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn dependencies_point_down() {
+    hold(layering);
+}
+
+#[test]
+fn lines_are_short() {
+    hold(line_length);
+}
+
+#[test]
+fn files_are_short() {
+    hold(file_length);
+}
+
+#[test]
+fn no_left_over_marks() {
+    hold(left_over_marks);
+}
+
+#[test]
+fn no_unwrap_where_packets_pass() {
+    hold(unwrap_on_packet_path);
+}
+
+#[test]
+fn every_rule_finds_its_bad_example() {
+    let check = |rule: fn(&[File]) -> Vec<String>, path: &str, text: &str, expected: &[&str]| {
+        let found = rule(&[File {
+            path: path.into(),
+            text: text.into(),
+        }]);
+        let places: Vec<String> = found
+            .iter()
+            .map(|f| f.splitn(3, ':').take(2).collect::<Vec<_>>().join(":"))
+            .collect();
+        assert_eq!(places, expected, "in {path}:\n{text}\nfound: {found:?}");
+    };
+
+    let near = "crates/near/Cargo.toml";
+    check(
+        layering,
+        near,
+        "[dependencies]\nlineside-wire.workspace = true\nlibc = \"0.2\"\n",
+        &[],
+    );
+    check(
+        layering,
+        near,
+        "[dev-dependencies]\nlineside-plane.workspace = true\n",
+        &[],
+    );
+    check(
+        layering,
+        near,
+        "[dependencies]\nlineside-near.workspace = true\n",
+        &["crates/near/Cargo.toml:2"],
+    );
+    check(
+        layering,
+        near,
+        "[dependencies]\nlineside-spv = { path = \"../spv\" }\n",
+        &["crates/near/Cargo.toml:2"],
+    );
+    check(
+        layering,
+        near,
+        "[dependencies]\nx = { package = \"lineside-spv\" }\n",
+        &["crates/near/Cargo.toml:2"],
+    );
+    check(
+        layering,
+        near,
+        "\n[dependencies.lineside-plane]\nworkspace = true\n",
+        &["crates/near/Cargo.toml:2"],
+    );
+    let for_target = "[target.'cfg(unix)'.dependencies]\nlineside-bench.workspace = true\n";
+    check(layering, near, for_target, &["crates/near/Cargo.toml:2"]);
+    check(
+        layering,
+        near,
+        "[dependencies]\nlineside-cellar.workspace = true\n",
+        &["crates/near/Cargo.toml:2"],
+    );
+    check(
+        layering,
+        "crates/cellar/Cargo.toml",
+        "",
+        &["crates/cellar/Cargo.toml:1"],
+    );
+
+    let long = format!(
+        "ok\n{}\n{}\n",
+        "é".repeat(MAX_COLUMNS),
+        "x".repeat(MAX_COLUMNS + 1)
+    );
+    check(line_length, "xdp/a.h", &long, &["xdp/a.h:3"]);
+    check(line_length, "docs/a.md", &long, &[]);
+
+    check(file_length, "xdp/a.c", &"\n".repeat(MAX_LINES), &[]);
+    check(
+        file_length,
+        "xdp/a.c",
+        &"\n".repeat(MAX_LINES + 1),
+        &["xdp/a.c:801"],
+    );
+    check(file_length, "xdp/generated.h", &"\n".repeat(MAX_LINES + 1), &[]);
+
+    let (words, codes) = marks();
+    for mark in words.iter().chain(&codes) {
+        check(
+            left_over_marks,
+            "a.rs",
+            &format!("fine\n    // {mark}: later\n"),
+            &["a.rs:2"],
+        );
+    }
+    check(
+        left_over_marks,
+        "a.rs",
+        &format!("let a = {}_COUNT;\n", words[0]),
+        &[],
+    );
+
+    let unwrapping =
+        "/// a.unwrap()\nfn f() { a.unwrap() }\n#[cfg(test)]\nmod tests { fn g() { a.unwrap() } }\n";
+    check(
+        unwrap_on_packet_path,
+        "crates/plane/src/a/b.rs",
+        unwrapping,
+        &["crates/plane/src/a/b.rs:2"],
+    );
+    check(unwrap_on_packet_path, "crates/bench/src/a.rs", unwrapping, &[]);
+}
