@@ -96,7 +96,8 @@ impl Store {
     /// Writes the geometry and a fresh hash key into zeroed memory.
     ///
     /// # Errors
-    /// `InvalidInput` for a geometry that cannot be or tables of other sizes; what the kernel says of its random numbers.
+    /// `InvalidInput` for a geometry that cannot be or tables of other sizes; what the kernel says of
+    /// its random numbers.
     pub fn format(&self, geometry: &Geometry) -> io::Result<()> {
         let sizes_fit = self.lines.as_slice().len() == geometry.lines()
             && self.blocks.as_slice().len() == geometry.blocks()

@@ -1,0 +1,32 @@
+//! The embedded chain store: the truth behind `spv`, from a TXID to the block that holds it.
+//!
+//! A [`ChainStore`] takes raw blocks, checks what a server of Merkle roots must be able to vouch for (the proof
+//! of work, the Merkle root over the transactions, the parent) and keeps of each block its header and its TXIDs.
+//! It answers [`ChainStore::locate`] from the blocks that are connected now.
+//!
+//! * Best chain: the branch with the most accumulated work; of two equal ones, the first seen. [`ChainStore::plan`]
+//!   says which steps lead there; [`ChainStore::disconnect`] and [`ChainStore::connect`] take one step each, so
+//!   that a cache in front can drop a block's lines before any newer answer leaves.
+//! * Detached blocks (parent unknown, taken only when the caller asks) are connected at once, stand outside the
+//!   best chain, and answer with height [`DETACHED_HEIGHT`].
+//! * All hashes here are in wire byte order (what SHA-256d puts out), never the reversed display order.
+//! * What is not checked: scripts, amounts, signatures and the difficulty schedule. The network's proof-of-work
+//!   limit bounds a header from above; that its target is the one due at that height is the full node's word.
+
+mod checksum;
+mod demo;
+mod files;
+mod import;
+mod index;
+mod network;
+mod scan;
+mod store;
+mod types;
+mod validate;
+
+pub use demo::{DemoBlock, DemoChain};
+pub use import::{ImportOptions, ImportReport, Phase, Progress, RefusedBlock};
+pub use network::Network;
+pub use store::ChainStore;
+pub use types::{BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, Located, Reorg, Submitted, Tip};
+pub use validate::{CheckedBlock, Refused, merkle_root};

@@ -1,0 +1,338 @@
+//! The two files of a store: `txids.dat` (TXIDs, one after the other) and `blocks.dat` (one record a block).
+//!
+//! TXIDs become durable before the records that point at them, so a record that is whole and right proves its
+//! block. What an interrupted write left at the end is cut at the next opening; damage with something valid
+//! behind it is no interrupted write and is refused. Without a directory the same code keeps all in memory.
+
+use super::checksum::crc32c;
+use super::network::Network;
+use super::types::ChainError;
+use memmap2::Mmap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Bytes of a record, and of the head of `blocks.dat`.
+const RECORD: usize = 128;
+/// First bytes of `blocks.dat`; the last digit is the layout's version.
+const MAGIC: &[u8; 8] = b"LSCHAIN1";
+/// TXIDs kept in memory before they are written on their own account.
+const PENDING_TXIDS: usize = 1 << 20;
+
+/// What is kept of a block besides its TXIDs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// The header as on the network.
+    pub(super) header: [u8; 80],
+    /// Number of the block's first TXID in `txids.dat`.
+    pub(super) first: u64,
+    /// Number of transactions.
+    pub(super) count: u32,
+    /// Height, or all ones for a detached block.
+    pub(super) height: u32,
+    /// Bit 0: detached.
+    pub(super) flags: u32,
+    /// CRC32C of the TXIDs.
+    pub(super) txids_crc: u32,
+}
+
+impl Record {
+    fn encode(&self) -> [u8; RECORD] {
+        let mut bytes = [0u8; RECORD];
+        bytes[..80].copy_from_slice(&self.header);
+        bytes[80..88].copy_from_slice(&self.first.to_le_bytes());
+        bytes[88..92].copy_from_slice(&self.count.to_le_bytes());
+        bytes[92..96].copy_from_slice(&self.height.to_le_bytes());
+        bytes[96..100].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[100..104].copy_from_slice(&self.txids_crc.to_le_bytes());
+        let crc = crc32c(&bytes[..RECORD - 4]);
+        bytes[RECORD - 4..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; RECORD]) -> Option<Record> {
+        if crc32c(&bytes[..RECORD - 4]) != word(bytes, RECORD - 4) {
+            return None;
+        }
+        let mut header = [0u8; 80];
+        header.copy_from_slice(&bytes[..80]);
+        Some(Record {
+            header,
+            first: u64::from(word(bytes, 80)) | u64::from(word(bytes, 84)) << 32,
+            count: word(bytes, 88),
+            height: word(bytes, 92),
+            flags: word(bytes, 96),
+            txids_crc: word(bytes, 100),
+        })
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The files, and what is not yet in them.
+pub(super) struct Files {
+    disk: Option<Disk>,
+    /// TXIDs behind those in the map.
+    pending: Vec<[u8; 32]>,
+    records: Vec<u8>,
+}
+
+struct Disk {
+    txids: File,
+    blocks: File,
+    /// `None` while there is no TXID: an empty file cannot be mapped.
+    map: Option<Mmap>,
+    failed: bool,
+    /// Held for as long as the store is open.
+    _lock: File,
+}
+
+impl Files {
+    /// A store that is gone with the process.
+    pub(super) fn in_memory() -> Files {
+        Files {
+            disk: None,
+            pending: Vec::new(),
+            records: Vec::new(),
+        }
+    }
+
+    /// Opens or creates the files in `dir`, cuts a torn tail, and returns the records in order.
+    pub(super) fn open(dir: &Path, network: Network) -> Result<(Files, Vec<Record>), ChainError> {
+        let io = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| ChainError::Io { path, source }
+        };
+        std::fs::create_dir_all(dir).map_err(io(dir))?;
+        let lock = take_lock(&dir.join("lock"))?;
+        let (blocks_path, txids_path) = (dir.join("blocks.dat"), dir.join("txids.dat"));
+        let mut blocks = open_file(&blocks_path)?;
+        let txids = open_file(&txids_path)?;
+        let mut bytes = Vec::new();
+        blocks.read_to_end(&mut bytes).map_err(io(&blocks_path))?;
+        let map = map(&txids).map_err(io(&txids_path))?;
+
+        if bytes.len() < RECORD {
+            // A new store, or one whose making was interrupted; anything else is not ours to write over.
+            if map.is_some() || !head(network).starts_with(&bytes) {
+                return Err(ChainError::NotAStore { path: blocks_path });
+            }
+            cut(&mut blocks, 0).map_err(io(&blocks_path))?;
+            blocks.write_all(&head(network)).map_err(io(&blocks_path))?;
+            blocks.sync_all().map_err(io(&blocks_path))?;
+            txids.sync_all().map_err(io(&txids_path))?;
+            File::open(dir).and_then(|d| d.sync_all()).map_err(io(dir))?;
+            bytes = head(network).to_vec();
+        }
+        check_head(&bytes, network, &blocks_path)?;
+        let stored = map.as_deref().unwrap_or_default().as_chunks::<32>().0;
+        let (records, end) = read_records(&bytes[RECORD..], stored, &blocks_path)?;
+
+        // Cut what follows the last whole block.
+        drop(map);
+        let whole = (RECORD + records.len() * RECORD) as u64;
+        cut(&mut blocks, whole).map_err(io(&blocks_path))?;
+        let mut txids = txids;
+        cut(&mut txids, end * 32).map_err(io(&txids_path))?;
+        let map = self::map(&txids).map_err(io(&txids_path))?;
+        let disk = Disk {
+            txids,
+            blocks,
+            map,
+            failed: false,
+            _lock: lock,
+        };
+        Ok((
+            Files {
+                disk: Some(disk),
+                pending: Vec::new(),
+                records: Vec::new(),
+            },
+            records,
+        ))
+    }
+
+    /// Number of TXIDs, written or not.
+    pub(super) fn len(&self) -> u64 {
+        (self.mapped().len() + self.pending.len()) as u64
+    }
+
+    /// `count` TXIDs of one block from number `first` on.
+    #[inline]
+    pub(super) fn txids(&self, first: u64, count: u32) -> &[[u8; 32]] {
+        let (first, count) = (first as usize, count as usize);
+        let mapped = self.mapped();
+        // A block's TXIDs are written together, so they lie on one side whole.
+        match first.checked_sub(mapped.len()) {
+            None => &mapped[first..first + count],
+            Some(first) => &self.pending[first..first + count],
+        }
+    }
+
+    #[inline]
+    fn mapped(&self) -> &[[u8; 32]] {
+        match &self.disk {
+            Some(Disk { map: Some(map), .. }) => map.as_chunks::<32>().0,
+            _ => &[],
+        }
+    }
+
+    /// Says whether the store may still write, and writes what has piled up.
+    pub(super) fn make_room(&mut self) -> io::Result<()> {
+        match &self.disk {
+            Some(disk) if disk.failed => Err(failed()),
+            Some(_) if self.pending.len() >= PENDING_TXIDS => self.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds a block; `record.first` must be [`Files::len`].
+    pub(super) fn append(&mut self, record: &Record, txids: &[[u8; 32]]) {
+        self.pending.extend_from_slice(txids);
+        if self.disk.is_some() {
+            self.records.extend_from_slice(&record.encode());
+        }
+    }
+
+    /// Makes everything appended so far durable. After a failure the store never writes again.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        if disk.failed {
+            return Err(failed());
+        }
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        disk.failed = true;
+        disk.txids.write_all(self.pending.as_flattened())?;
+        disk.txids.sync_data()?;
+        disk.blocks.write_all(&self.records)?;
+        disk.blocks.sync_data()?;
+        disk.map = map(&disk.txids)?;
+        disk.failed = false;
+        self.pending.clear();
+        self.records.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Err(error) = self.sync() {
+            tracing::error!(%error, "the last blocks of the chain store were not written");
+        }
+    }
+}
+
+fn failed() -> io::Error {
+    io::Error::other("an earlier write failed; nothing is written until a restart")
+}
+
+fn head(network: Network) -> [u8; RECORD] {
+    let mut bytes = [0u8; RECORD];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8] = network.code();
+    let crc = crc32c(&bytes[..RECORD - 4]);
+    bytes[RECORD - 4..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(), ChainError> {
+    let found = &bytes[..RECORD];
+    if found == head(network) {
+        return Ok(());
+    }
+    match Network::ALL.into_iter().find(|other| found == head(*other)) {
+        Some(found) => Err(ChainError::OtherNetwork {
+            path: path.to_path_buf(),
+            found,
+            wanted: network,
+        }),
+        None => Err(ChainError::NotAStore {
+            path: path.to_path_buf(),
+        }),
+    }
+}
+
+/// The whole records from the start on, and the number of TXIDs that they cover.
+fn read_records(bytes: &[u8], stored: &[[u8; 32]], path: &Path) -> Result<(Vec<Record>, u64), ChainError> {
+    let valid = |bytes: &[u8; RECORD]| {
+        let record = Record::decode(bytes)?;
+        let first = usize::try_from(record.first).ok()?;
+        let txids = stored.get(first..first.checked_add(record.count as usize)?)?;
+        (record.count > 0 && crc32c(txids.as_flattened()) == record.txids_crc).then_some(record)
+    };
+    let (chunks, _torn) = bytes.as_chunks::<RECORD>();
+    let mut records = Vec::with_capacity(chunks.len());
+    let mut end = 0u64;
+    for (i, chunk) in chunks.iter().enumerate() {
+        match valid(chunk) {
+            Some(record) if record.first == end => {
+                end += u64::from(record.count);
+                records.push(record);
+            }
+            Some(_) => {
+                return Err(ChainError::Corrupt {
+                    path: path.to_path_buf(),
+                    record: i as u64,
+                });
+            }
+            None if chunks[i + 1..].iter().any(|later| valid(later).is_some()) => {
+                return Err(ChainError::Corrupt {
+                    path: path.to_path_buf(),
+                    record: i as u64,
+                });
+            }
+            None => break,
+        }
+    }
+    Ok((records, end))
+}
+
+/// Shortens `file` to `len` where it is longer, and stands at its end.
+fn cut(file: &mut File, len: u64) -> io::Result<()> {
+    use std::io::Seek;
+    let found = file.metadata()?.len();
+    if found > len {
+        tracing::warn!(
+            bytes = found - len,
+            "cut an interrupted write from the chain store"
+        );
+        file.set_len(len)?;
+        file.sync_all()?;
+    }
+    file.seek(io::SeekFrom::Start(len)).map(|_| ())
+}
+
+fn map(file: &File) -> io::Result<Option<Mmap>> {
+    if file.metadata()?.len() == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the file belongs to this process alone (lock file); it only grows while it is mapped.
+    unsafe { Mmap::map(file) }.map(Some)
+}
+
+fn open_file(path: &Path) -> Result<File, ChainError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path).map_err(|source| ChainError::Io {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+fn take_lock(path: &Path) -> Result<File, ChainError> {
+    let file = open_file(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(ChainError::Locked {
+            path: path.to_path_buf(),
+        }),
+        Err(std::fs::TryLockError::Error(source)) => Err(ChainError::Io {
+            path: path.to_path_buf(),
+            source,
+        }),
+    }
+}

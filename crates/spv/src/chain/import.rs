@@ -1,0 +1,325 @@
+//! Taking blocks from files: headers first, then every parent before its children.
+
+use super::scan::{self, Found, Source};
+use super::store::ChainStore;
+use super::types::ChainError;
+use super::validate::Refused;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::fs::File;
+use std::path::PathBuf;
+
+/// How many bytes of blocks are taken between two syncs: an interrupted import resumes behind the last.
+const SYNC_BYTES: u64 = 256 << 20;
+const OPEN_FILES: usize = 64;
+
+/// How to import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// Take blocks whose ancestors are unknown (archives, test data); everything else is checked.
+    pub detached: bool,
+}
+
+/// What an import is busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reading headers.
+    Scanning,
+    /// Checking and taking blocks.
+    Storing,
+    /// Connecting the best chain.
+    Connecting,
+}
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is busy with.
+    pub phase: Phase,
+    /// Bytes behind it in this phase.
+    pub bytes: u64,
+    /// Bytes of this phase altogether.
+    pub total_bytes: u64,
+    /// Blocks found or taken so far.
+    pub blocks: u64,
+}
+
+/// A block, or a place in a file, that was not taken.
+#[derive(Debug)]
+pub struct RefusedBlock {
+    /// The file.
+    pub path: PathBuf,
+    /// The byte in the file where the block begins.
+    pub offset: u64,
+    /// The block's hash, where a header could be read.
+    pub hash: Option<[u8; 32]>,
+    /// Why.
+    pub reason: Refused,
+}
+
+/// What an import has done.
+#[derive(Debug, Default)]
+pub struct ImportReport {
+    /// Blocks taken.
+    pub blocks: u64,
+    /// Their transactions.
+    pub transactions: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Blocks that the store had before, or found more than once.
+    pub known: u64,
+    /// Blocks and places that were refused.
+    pub refused: Vec<RefusedBlock>,
+    /// Of the blocks taken, those connected now (detached ones are).
+    pub connected: u64,
+    /// Of the blocks taken, those on side branches.
+    pub side: u64,
+    /// Of the blocks taken, the detached ones.
+    pub detached: u64,
+}
+
+impl ChainStore {
+    /// Imports `paths`: raw blocks (one a file), files of magic, length and block, directories with blk*.dat.
+    ///
+    /// Blocks that are known are skipped, so a repeated import goes on where the last one ended. All is durable
+    /// and the best chain connected on return.
+    pub fn import(
+        &mut self,
+        paths: &[PathBuf],
+        options: ImportOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<ImportReport, ChainError> {
+        let sources = scan::sources(paths)?;
+        let mut report = ImportReport::default();
+        let found = self.scan_all(&sources, &mut report, progress)?;
+        let first = self.blocks();
+        let mut run = Run::new(self, &sources, found, options, report);
+        run.take_all(progress)?;
+        let Run {
+            mut report, total, ..
+        } = run;
+
+        progress(Progress {
+            phase: Phase::Connecting,
+            bytes: total,
+            total_bytes: total,
+            blocks: report.blocks,
+        });
+        self.sync()?;
+        self.catch_up()?;
+        for number in first..self.blocks() {
+            let Some(block) = self.block(super::BlockId(number as u32)) else {
+                continue;
+            };
+            report.detached += u64::from(block.detached);
+            *if block.connected {
+                &mut report.connected
+            } else {
+                &mut report.side
+            } += 1;
+        }
+        Ok(report)
+    }
+
+    fn scan_all(
+        &self,
+        sources: &[Source],
+        report: &mut ImportReport,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<Found>, ChainError> {
+        let total_bytes = sources.iter().map(|source| source.len).sum();
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for (number, source) in sources.iter().enumerate() {
+            let mut unreadable = Vec::new();
+            source
+                .scan(number as u32, self.network(), &mut found, &mut unreadable)
+                .map_err(|e| ChainError::Io {
+                    path: source.path.clone(),
+                    source: e,
+                })?;
+            report
+                .refused
+                .extend(unreadable.into_iter().map(|(offset, why)| RefusedBlock {
+                    path: source.path.clone(),
+                    offset,
+                    hash: None,
+                    reason: Refused::Malformed(why),
+                }));
+            bytes += source.len;
+            progress(Progress {
+                phase: Phase::Scanning,
+                bytes,
+                total_bytes,
+                blocks: found.len() as u64,
+            });
+        }
+        Ok(found)
+    }
+}
+
+/// The second half of an import.
+struct Run<'a> {
+    store: &'a mut ChainStore,
+    sources: &'a [Source],
+    found: Vec<Found>,
+    options: ImportOptions,
+    report: ImportReport,
+    /// From a parent's hash to the found blocks that wait for it.
+    waiting: HashMap<[u8; 32], Vec<u32>>,
+    /// Blocks whose parent is there; the one that lies first in the files is next.
+    ready: BinaryHeap<Reverse<u32>>,
+    open: HashMap<u32, File>,
+    done: u64,
+    total: u64,
+    unsynced: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        store: &'a mut ChainStore,
+        sources: &'a [Source],
+        mut found: Vec<Found>,
+        options: ImportOptions,
+        mut report: ImportReport,
+    ) -> Run<'a> {
+        found.retain(|block| {
+            let known = store.find(&block.hash).is_some();
+            report.known += u64::from(known);
+            !known
+        });
+        let mut waiting: HashMap<[u8; 32], Vec<u32>> = HashMap::new();
+        let mut ready = BinaryHeap::new();
+        for (i, block) in found.iter().enumerate() {
+            if block.parent == [0; 32] || store.find(&block.parent).is_some() {
+                ready.push(Reverse(i as u32));
+            } else {
+                waiting.entry(block.parent).or_default().push(i as u32);
+            }
+        }
+        let total = found.iter().map(|block| u64::from(block.len)).sum();
+        let open = HashMap::new();
+        Run {
+            store,
+            sources,
+            found,
+            options,
+            report,
+            waiting,
+            ready,
+            open,
+            done: 0,
+            total,
+            unsynced: 0,
+        }
+    }
+
+    fn take_all(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), ChainError> {
+        let mut buffer = Vec::new();
+        loop {
+            while let Some(Reverse(i)) = self.ready.pop() {
+                self.take(i as usize, &mut buffer)?;
+                progress(Progress {
+                    phase: Phase::Storing,
+                    bytes: self.done,
+                    total_bytes: self.total,
+                    blocks: self.report.blocks,
+                });
+            }
+            if self.waiting.is_empty() {
+                return Ok(());
+            }
+            // What still waits has no known ancestor.
+            if !self.options.detached {
+                return self.refuse_waiting();
+            }
+            let waiting: HashSet<[u8; 32]> = self
+                .waiting
+                .values()
+                .flatten()
+                .map(|i| self.found[*i as usize].hash)
+                .collect();
+            let roots: Vec<[u8; 32]> = self
+                .waiting
+                .keys()
+                .filter(|parent| !waiting.contains(*parent))
+                .copied()
+                .collect();
+            if roots.is_empty() {
+                return self.refuse_waiting();
+            }
+            for root in roots {
+                self.ready
+                    .extend(self.waiting.remove(&root).into_iter().flatten().map(Reverse));
+            }
+        }
+    }
+
+    fn take(&mut self, i: usize, buffer: &mut Vec<u8>) -> Result<(), ChainError> {
+        let Found {
+            source,
+            offset,
+            len,
+            hash,
+            ..
+        } = self.found[i];
+        let from = &self.sources[source as usize];
+        let io = |e| ChainError::Io {
+            path: from.path.clone(),
+            source: e,
+        };
+        if self.open.len() >= OPEN_FILES && !self.open.contains_key(&source) {
+            self.open.clear();
+        }
+        let file = match self.open.entry(source) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                entry.insert(File::open(&from.path).map_err(io)?)
+            }
+        };
+        buffer.resize(len as usize, 0);
+        from.read(file, offset, buffer).map_err(io)?;
+        self.done += u64::from(len);
+        match self.store.submit(buffer, self.options.detached) {
+            Ok(taken) if taken.already_known => self.report.known += 1,
+            Ok(taken) => {
+                self.report.blocks += 1;
+                self.report.bytes += u64::from(len);
+                self.report.transactions += self.store.txids(taken.id).len() as u64;
+                self.unsynced += u64::from(len);
+                self.ready
+                    .extend(self.waiting.remove(&hash).into_iter().flatten().map(Reverse));
+                if self.unsynced >= SYNC_BYTES {
+                    self.unsynced = 0;
+                    self.store.sync()?;
+                }
+            }
+            // The disk is at fault, not the block: nothing after it would fare better.
+            Err(Refused::Storage(error)) => return Err(ChainError::Write(error)),
+            Err(reason) => self.refuse(i, reason),
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, i: usize, reason: Refused) {
+        let block = &self.found[i];
+        let path = self.sources[block.source as usize].path.clone();
+        self.report.refused.push(RefusedBlock {
+            path,
+            offset: block.offset,
+            hash: Some(block.hash),
+            reason,
+        });
+    }
+
+    fn refuse_waiting(&mut self) -> Result<(), ChainError> {
+        let mut waiting: Vec<u32> = std::mem::take(&mut self.waiting)
+            .into_values()
+            .flatten()
+            .collect();
+        waiting.sort_unstable();
+        for i in waiting {
+            self.refuse(i as usize, Refused::UnknownParent(self.found[i as usize].parent));
+        }
+        Ok(())
+    }
+}

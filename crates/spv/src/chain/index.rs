@@ -1,0 +1,141 @@
+//! The TXID index in memory: from a TXID to every accepted place that holds it.
+//!
+//! The table stores places, not TXIDs; a place is compared by the TXID that the store holds there, so the whole
+//! 256 bits decide. The hash that picks a slot is keyed with a random seed, because anyone can grind TXIDs.
+
+use hashbrown::HashTable;
+
+/// Where a transaction lies: the block's number in the store and the transaction's position in the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) block: u32,
+    pub(super) position: u32,
+}
+
+/// The index. Duplicate TXIDs are several entries.
+pub(super) struct TxidIndex {
+    table: HashTable<Place>,
+    key: [u64; 2],
+}
+
+impl TxidIndex {
+    /// An empty index with a fresh random key.
+    pub(super) fn new() -> std::io::Result<Self> {
+        let mut seed = [0u8; 16];
+        getrandom::fill(&mut seed).map_err(|e| std::io::Error::other(format!("no random seed: {e}")))?;
+        let value = u128::from_le_bytes(seed);
+        Ok(TxidIndex {
+            table: HashTable::new(),
+            key: [value as u64, (value >> 64) as u64],
+        })
+    }
+
+    /// Makes room for `more` entries; `txid_at` says what lies at a place.
+    pub(super) fn reserve<'a>(&mut self, more: usize, txid_at: impl Fn(Place) -> &'a [u8; 32]) {
+        let key = self.key;
+        self.table.reserve(more, |place| siphash(key, txid_at(*place)));
+    }
+
+    /// Adds one entry, also when the TXID is there already.
+    pub(super) fn insert<'a>(
+        &mut self,
+        txid: &[u8; 32],
+        place: Place,
+        txid_at: impl Fn(Place) -> &'a [u8; 32],
+    ) {
+        let key = self.key;
+        self.table
+            .insert_unique(siphash(key, txid), place, |place| siphash(key, txid_at(*place)));
+    }
+
+    /// All places whose TXID is exactly `txid`.
+    pub(super) fn places<'s, 'a: 's>(
+        &'s self,
+        txid: &'s [u8; 32],
+        txid_at: impl Fn(Place) -> &'a [u8; 32] + 's,
+    ) -> impl Iterator<Item = Place> + 's {
+        let hash = siphash(self.key, txid);
+        self.table
+            .iter_hash(hash)
+            .copied()
+            .filter(move |place| txid_at(*place) == txid)
+    }
+
+    /// Number of entries.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+}
+
+/// SipHash-2-4 of exactly 32 bytes.
+fn siphash(key: [u64; 2], txid: &[u8; 32]) -> u64 {
+    let mut v = [
+        key[0] ^ 0x736f_6d65_7073_6575,
+        key[1] ^ 0x646f_7261_6e64_6f6d,
+        key[0] ^ 0x6c79_6765_6e65_7261,
+        key[1] ^ 0x7465_6462_7974_6573,
+    ];
+    let (words, _) = txid.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    for word in words.chain(std::iter::once(32u64 << 56)) {
+        v[3] ^= word;
+        round(&mut v);
+        round(&mut v);
+        v[0] ^= word;
+    }
+    v[2] ^= 0xff;
+    for _ in 0..4 {
+        round(&mut v);
+    }
+    v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
+#[inline(always)]
+fn round(v: &mut [u64; 4]) {
+    v[0] = v[0].wrapping_add(v[1]);
+    v[2] = v[2].wrapping_add(v[3]);
+    v[1] = v[1].rotate_left(13) ^ v[0];
+    v[3] = v[3].rotate_left(16) ^ v[2];
+    v[0] = v[0].rotate_left(32);
+    v[2] = v[2].wrapping_add(v[1]);
+    v[0] = v[0].wrapping_add(v[3]);
+    v[1] = v[1].rotate_left(17) ^ v[2];
+    v[3] = v[3].rotate_left(21) ^ v[0];
+    v[2] = v[2].rotate_left(32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bitcoin::hashes::siphash24;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn siphash_is_the_library_s(k0: u64, k1: u64, txid: [u8; 32]) {
+            prop_assert_eq!(siphash([k0, k1], &txid), siphash24::Hash::hash_to_u64_with_keys(k0, k1, &txid));
+        }
+    }
+
+    #[test]
+    fn duplicates_and_absent() {
+        let stored = [[1u8; 32], [2; 32], [1; 32]];
+        let at = |place: Place| &stored[place.position as usize];
+        let mut index = TxidIndex::new().unwrap();
+        for (i, txid) in stored.iter().enumerate() {
+            index.insert(
+                txid,
+                Place {
+                    block: 0,
+                    position: i as u32,
+                },
+                at,
+            );
+        }
+        let mut found: Vec<u32> = index.places(&[1; 32], at).map(|p| p.position).collect();
+        found.sort_unstable();
+        assert_eq!(found, [0, 2]);
+        assert_eq!(index.places(&[3; 32], at).count(), 0);
+        assert_eq!(index.len(), 3);
+    }
+}

@@ -1,0 +1,401 @@
+//! The store: accepted blocks, the best chain among them, and the answers from it.
+
+use super::checksum::crc32c;
+use super::files::{Files, Record};
+use super::index::{Place, TxidIndex};
+use super::network::Network;
+use super::types::{BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, Located, Reorg, Submitted, Tip};
+use super::validate::{CheckedBlock, Refused};
+use bitcoin::block::Header;
+use bitcoin::consensus::encode;
+use bitcoin::hashes::Hash;
+use bitcoin::pow::Work;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// In [`Record::flags`]: the block is detached.
+const FLAG_DETACHED: u32 = 1;
+
+/// One accepted block.
+struct Entry {
+    header: [u8; 80],
+    hash: [u8; 32],
+    parent: Option<BlockId>,
+    work: Work,
+    first: u64,
+    count: u32,
+    height: u32,
+    detached: bool,
+    connected: bool,
+    serial: u64,
+}
+
+impl Entry {
+    fn parent_hash(&self) -> [u8; 32] {
+        slice32(&self.header, 4)
+    }
+
+    fn root(&self) -> [u8; 32] {
+        slice32(&self.header, 36)
+    }
+}
+
+fn slice32(header: &[u8; 80], at: usize) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(&header[at..at + 32]);
+    out
+}
+
+/// The embedded chain store. One thread writes; `&self` methods may be shared.
+pub struct ChainStore {
+    network: Network,
+    files: Files,
+    entries: Vec<Entry>,
+    by_hash: HashMap<[u8; 32], BlockId>,
+    index: TxidIndex,
+    /// The connected chain by height.
+    active: Vec<BlockId>,
+    best: Option<BlockId>,
+    serial: u64,
+}
+
+impl ChainStore {
+    /// Opens or creates the store in `dir`, or one in memory only, and connects its best chain.
+    pub fn open(dir: Option<&Path>, network: Network) -> Result<ChainStore, ChainError> {
+        let (files, records) = match dir {
+            Some(dir) => Files::open(dir, network)?,
+            None => (Files::in_memory(), Vec::new()),
+        };
+        let total = files.len();
+        let mut store = ChainStore {
+            network,
+            files,
+            entries: Vec::with_capacity(records.len()),
+            by_hash: HashMap::with_capacity(records.len()),
+            index: TxidIndex::new().map_err(ChainError::Write)?,
+            active: Vec::new(),
+            best: None,
+            serial: 0,
+        };
+        store.index.reserve(total as usize, |_| &[0; 32]);
+        for (number, record) in records.iter().enumerate() {
+            store.restore(record).ok_or_else(|| ChainError::Corrupt {
+                path: dir.unwrap_or(Path::new("")).join("blocks.dat"),
+                record: number as u64,
+            })?;
+        }
+        store.catch_up()?;
+        Ok(store)
+    }
+
+    /// The network that this store holds.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// Checks `raw_block` and takes it. `detached` allows a block whose parent is unknown.
+    ///
+    /// A block on the chain is not connected by this: see [`ChainStore::plan`]. A detached one is, at once.
+    pub fn submit(&mut self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
+        self.accept(&CheckedBlock::check(raw_block, self.network)?, detached)
+    }
+
+    /// Takes a block that was checked before, perhaps on another thread.
+    pub fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused> {
+        let full = |what: &str| Refused::Storage(std::io::Error::other(format!("too many {what}")));
+        if block.network != self.network {
+            return Err(Refused::TargetAboveLimit(self.network));
+        }
+        if let Some(&id) = self.by_hash.get(&block.hash) {
+            let height = self.entries[id.0 as usize].height;
+            return Ok(Submitted {
+                id,
+                hash: block.hash,
+                height,
+                already_known: true,
+            });
+        }
+        let parent_hash = block.header.prev_blockhash.to_byte_array();
+        let (height, is_detached) = match self.position_after(&parent_hash) {
+            Some(position) => position,
+            None if detached => (DETACHED_HEIGHT, true),
+            None => return Err(Refused::UnknownParent(parent_hash)),
+        };
+        let count = u32::try_from(block.txids.len()).map_err(|_| full("transactions"))?;
+        u32::try_from(self.entries.len() + 1).map_err(|_| full("blocks"))?;
+        self.files.make_room().map_err(Refused::Storage)?;
+
+        let mut header = [0u8; 80];
+        header.copy_from_slice(&encode::serialize(&block.header));
+        let record = Record {
+            header,
+            first: self.files.len(),
+            count,
+            height,
+            flags: if is_detached { FLAG_DETACHED } else { 0 },
+            txids_crc: crc32c(block.txids.as_flattened()),
+        };
+        self.files.append(&record, &block.txids);
+        let id = self.enter(&record, &block.header, block.hash);
+        Ok(Submitted {
+            id,
+            hash: block.hash,
+            height,
+            already_known: false,
+        })
+    }
+
+    /// Height and detachment of a block after `parent`; `None` where the parent is unknown.
+    fn position_after(&self, parent: &[u8; 32]) -> Option<(u32, bool)> {
+        if *parent == [0; 32] {
+            return Some((0, false));
+        }
+        let parent = &self.entries[self.by_hash.get(parent)?.0 as usize];
+        Some(if parent.detached {
+            (DETACHED_HEIGHT, true)
+        } else {
+            (parent.height + 1, false)
+        })
+    }
+
+    /// Takes up one record of the files; `None` where it contradicts those before it.
+    fn restore(&mut self, record: &Record) -> Option<()> {
+        let header: Header = encode::deserialize(&record.header).ok()?;
+        let hash = header.block_hash().to_byte_array();
+        let expected = self.position_after(&header.prev_blockhash.to_byte_array());
+        let detached = record.flags & FLAG_DETACHED != 0;
+        let fits = expected == Some((record.height, detached)) || (expected.is_none() && detached);
+        if !fits || self.by_hash.contains_key(&hash) {
+            return None;
+        }
+        self.enter(record, &header, hash);
+        Some(())
+    }
+
+    /// Enters a block into the tables.
+    fn enter(&mut self, record: &Record, header: &Header, hash: [u8; 32]) -> BlockId {
+        let id = BlockId(self.entries.len() as u32);
+        let detached = record.flags & FLAG_DETACHED != 0;
+        let parent = self.by_hash.get(&slice32(&record.header, 4)).copied();
+        let work = match parent {
+            Some(parent) if !detached => self.entries[parent.0 as usize].work + header.work(),
+            _ => header.work(),
+        };
+        if detached {
+            self.serial += 1;
+        }
+        self.entries.push(Entry {
+            header: record.header,
+            hash,
+            parent,
+            work,
+            first: record.first,
+            count: record.count,
+            height: record.height,
+            detached,
+            connected: detached,
+            serial: if detached { self.serial } else { 0 },
+        });
+        self.by_hash.insert(hash, id);
+        let best = self.best.map(|best| self.entries[best.0 as usize].work);
+        if !detached && best.is_none_or(|best| work > best) {
+            self.best = Some(id);
+        }
+        let (entries, files) = (&self.entries, &self.files);
+        let at = |place: Place| txid_at(entries, files, place);
+        self.index.reserve(record.count as usize, at);
+        for (position, txid) in files.txids(record.first, record.count).iter().enumerate() {
+            self.index.insert(
+                txid,
+                Place {
+                    block: id.0,
+                    position: position as u32,
+                },
+                at,
+            );
+        }
+        id
+    }
+
+    /// The steps that lead from the connected chain to the one with the most work.
+    pub fn plan(&self) -> Reorg {
+        let mut plan = Reorg::default();
+        let Some(best) = self.best else { return plan };
+        let tip_work = self.active.last().map(|tip| self.entries[tip.0 as usize].work);
+        if tip_work.is_some_and(|work| work >= self.entries[best.0 as usize].work) {
+            return plan;
+        }
+        let mut keep = 0;
+        let mut next = Some(best);
+        while let Some(id) = next {
+            let entry = &self.entries[id.0 as usize];
+            if entry.connected {
+                keep = entry.height as usize + 1;
+                break;
+            }
+            plan.connect.push(id);
+            next = entry.parent;
+        }
+        plan.connect.reverse();
+        plan.disconnect = self.active[keep..].iter().rev().copied().collect();
+        plan
+    }
+
+    /// Takes all steps of [`ChainStore::plan`]; returns how many blocks were disconnected and connected.
+    pub fn catch_up(&mut self) -> Result<(usize, usize), ChainError> {
+        let plan = self.plan();
+        for id in &plan.disconnect {
+            self.disconnect(*id)?;
+        }
+        for id in &plan.connect {
+            self.connect(*id)?;
+        }
+        Ok((plan.disconnect.len(), plan.connect.len()))
+    }
+
+    /// Disconnects the tip. From now on nothing is answered from it.
+    pub fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        let entry = self
+            .entries
+            .get_mut(id.0 as usize)
+            .ok_or(ChainError::NoSuchBlock(id.0))?;
+        if self.active.last() != Some(&id) {
+            let why = if entry.detached {
+                "it is detached"
+            } else {
+                "it is not the tip"
+            };
+            return Err(ChainError::IllegalStep {
+                hash: entry.hash,
+                step: "disconnected",
+                why,
+            });
+        }
+        entry.connected = false;
+        self.active.pop();
+        Ok(())
+    }
+
+    /// Connects a child of the tip, or a first block where nothing is connected.
+    pub fn connect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        let tip = self.active.last().copied();
+        let entry = self
+            .entries
+            .get_mut(id.0 as usize)
+            .ok_or(ChainError::NoSuchBlock(id.0))?;
+        let why = match () {
+            _ if entry.detached => "it is detached",
+            _ if entry.connected => "it is connected",
+            _ if entry.parent != tip => "its parent is not the tip",
+            _ => {
+                self.serial += 1;
+                entry.serial = self.serial;
+                entry.connected = true;
+                self.active.push(id);
+                return Ok(());
+            }
+        };
+        Err(ChainError::IllegalStep {
+            hash: entry.hash,
+            step: "connected",
+            why,
+        })
+    }
+
+    /// The connected chain's last block; detached blocks have none.
+    pub fn tip(&self) -> Option<Tip> {
+        let entry = &self.entries[self.active.last()?.0 as usize];
+        Some(Tip {
+            hash: entry.hash,
+            height: entry.height,
+        })
+    }
+
+    /// The connected block at `height`.
+    pub fn at_height(&self, height: u32) -> Option<BlockId> {
+        self.active.get(height as usize).copied()
+    }
+
+    /// Whether the store answers from this block now.
+    pub fn is_connected(&self, id: BlockId) -> bool {
+        self.entries
+            .get(id.0 as usize)
+            .is_some_and(|entry| entry.connected)
+    }
+
+    /// A number that changes each time the block is connected, and is 0 while it is not. A late cache fill
+    /// that carries another number belongs to an old connection. Numbers start anew with each opening.
+    pub fn connection_serial(&self, id: BlockId) -> u64 {
+        self.entries
+            .get(id.0 as usize)
+            .filter(|entry| entry.connected)
+            .map_or(0, |entry| entry.serial)
+    }
+
+    /// Where `txid` lies in the connected blocks; of several, in the highest one, of detached ones the last.
+    pub fn locate(&self, txid: &[u8; 32]) -> Option<Located> {
+        let at = |place: Place| txid_at(&self.entries, &self.files, place);
+        let (place, entry) = self
+            .index
+            .places(txid, at)
+            .map(|place| (place, &self.entries[place.block as usize]))
+            .filter(|(_, entry)| entry.connected)
+            .max_by_key(|(place, entry)| (entry.height, place.block, std::cmp::Reverse(place.position)))?;
+        Some(Located {
+            block: BlockId(place.block),
+            root: entry.root(),
+            block_hash: entry.hash,
+            height: entry.height,
+            position: place.position,
+            serial: entry.serial,
+        })
+    }
+
+    /// The block's TXIDs in order; none for a block that is not in the store.
+    pub fn txids(&self, id: BlockId) -> &[[u8; 32]] {
+        match self.entries.get(id.0 as usize) {
+            Some(entry) => self.files.txids(entry.first, entry.count),
+            None => &[],
+        }
+    }
+
+    /// What the store knows of a block.
+    pub fn block(&self, id: BlockId) -> Option<BlockInfo> {
+        let entry = self.entries.get(id.0 as usize)?;
+        Some(BlockInfo {
+            hash: entry.hash,
+            parent: entry.parent_hash(),
+            root: entry.root(),
+            header: entry.header,
+            height: entry.height,
+            transactions: entry.count,
+            detached: entry.detached,
+            connected: entry.connected,
+        })
+    }
+
+    /// The number of the block with this hash.
+    pub fn find(&self, hash: &[u8; 32]) -> Option<BlockId> {
+        self.by_hash.get(hash).copied()
+    }
+
+    /// Number of accepted blocks, side branches and detached ones too.
+    pub fn blocks(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Number of TXIDs over all accepted blocks.
+    pub fn transactions(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Makes every accepted block durable. After a failure nothing is written until the store is opened anew.
+    pub fn sync(&mut self) -> Result<(), ChainError> {
+        self.files.sync().map_err(ChainError::Write)
+    }
+}
+
+#[inline]
+fn txid_at<'a>(entries: &[Entry], files: &'a Files, place: Place) -> &'a [u8; 32] {
+    &files.txids(entries[place.block as usize].first + u64::from(place.position), 1)[0]
+}

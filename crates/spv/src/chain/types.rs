@@ -1,0 +1,155 @@
+//! What the store is asked with and answers with.
+
+use super::network::Network;
+use super::validate::display_hash;
+use std::path::PathBuf;
+
+/// The height that a detached block answers with.
+pub const DETACHED_HEIGHT: u32 = u32::MAX;
+
+/// A block's number in its store: the order in which blocks were accepted, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u32);
+
+/// What [`super::ChainStore::submit`] says of a block that it has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// The block's number.
+    pub id: BlockId,
+    /// The block's hash.
+    pub hash: [u8; 32],
+    /// Its height, or [`DETACHED_HEIGHT`].
+    pub height: u32,
+    /// The store had it before.
+    pub already_known: bool,
+}
+
+/// The steps from the connected chain to the best one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reorg {
+    /// Blocks to disconnect, the tip first.
+    pub disconnect: Vec<BlockId>,
+    /// Blocks to connect after that, the lowest first.
+    pub connect: Vec<BlockId>,
+}
+
+impl Reorg {
+    /// The best chain is the connected one.
+    pub fn is_empty(&self) -> bool {
+        self.disconnect.is_empty() && self.connect.is_empty()
+    }
+}
+
+/// The connected chain's last block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// Its hash.
+    pub hash: [u8; 32],
+    /// Its height.
+    pub height: u32,
+}
+
+/// Where a transaction lies in the connected blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The block's number.
+    pub block: BlockId,
+    /// The block's Merkle root.
+    pub root: [u8; 32],
+    /// The block's hash.
+    pub block_hash: [u8; 32],
+    /// The block's height, or [`DETACHED_HEIGHT`].
+    pub height: u32,
+    /// The transaction's position in the block.
+    pub position: u32,
+    /// The block's [`super::ChainStore::connection_serial`].
+    pub serial: u64,
+}
+
+/// What the store knows of one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// The block's hash.
+    pub hash: [u8; 32],
+    /// Its parent's hash.
+    pub parent: [u8; 32],
+    /// Its Merkle root.
+    pub root: [u8; 32],
+    /// Its header's 80 bytes.
+    pub header: [u8; 80],
+    /// Its height, or [`DETACHED_HEIGHT`].
+    pub height: u32,
+    /// Number of its transactions.
+    pub transactions: u32,
+    /// It stands outside the chain because its ancestors are unknown.
+    pub detached: bool,
+    /// The store answers from it now.
+    pub connected: bool,
+}
+
+/// What can go wrong with a store, apart from the blocks given to it.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainError {
+    /// The system refused a file operation.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The store could not be written.
+    #[error("cannot write the chain store: {0}")]
+    Write(#[source] std::io::Error),
+    /// Another process has the store open.
+    #[error("{}: another process has this chain store open; stop it, or use another directory", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The store was made for another network.
+    #[error("{}: this chain store holds {found}, not {wanted}", path.display())]
+    OtherNetwork {
+        /// The file that says so.
+        path: PathBuf,
+        /// The network it holds.
+        found: Network,
+        /// The network asked for.
+        wanted: Network,
+    },
+    /// The file is not one of ours, or of another version.
+    #[error("{}: not a chain store, or of another version", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A record is damaged and it is not the tail of an interrupted write.
+    #[error("{}: record {record} is damaged; remove the directory and import again", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// The record's number from 0.
+        record: u64,
+    },
+    /// There is no such block.
+    #[error("block number {0} is not in the store")]
+    NoSuchBlock(u32),
+    /// A step that the connected chain does not allow now.
+    #[error("block {} cannot be {step}: {why}", display_hash(hash))]
+    IllegalStep {
+        /// The block.
+        hash: [u8; 32],
+        /// `connected` or `disconnected`.
+        step: &'static str,
+        /// What is in the way.
+        why: &'static str,
+    },
+    /// There is nothing to import at that place.
+    #[error("{}: {why}", path.display())]
+    NoBlocks {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was looked for.
+        why: &'static str,
+    },
+}

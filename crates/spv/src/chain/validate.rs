@@ -1,0 +1,175 @@
+//! What a block must be before anything of it is kept.
+
+use super::network::Network;
+use bitcoin::block::Header;
+use bitcoin::consensus::encode;
+use bitcoin::hashes::{Hash, HashEngine, sha256d};
+use bitcoin::pow::Target;
+use bitcoin::{Transaction, VarInt};
+
+/// Why a block was not taken. Nothing of a refused block is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The bytes are not a block.
+    #[error("malformed block: {0}")]
+    Malformed(String),
+    /// A whole block, and then more bytes.
+    #[error("{0} trailing bytes after the block")]
+    TrailingBytes(usize),
+    /// The header's Merkle root is not that of the transactions.
+    #[error("wrong Merkle root: the header does not commit to these transactions")]
+    WrongMerkleRoot,
+    /// The root is right, but the tree holds an equal pair, so other transaction lists have the same root.
+    #[error("mutated Merkle tree: an equal pair of nodes (CVE-2012-2459)")]
+    MutatedTree,
+    /// The first transaction is not a coinbase: inner nodes may pose as transactions (CVE-2017-12842).
+    #[error("the first transaction is not a coinbase")]
+    NoCoinbase,
+    /// The block's hash is above the target that its header claims.
+    #[error("wrong proof of work: the block's hash is above its target")]
+    WrongProofOfWork,
+    /// The header claims a target easier than its network allows.
+    #[error("the target is above the proof-of-work limit of {0}")]
+    TargetAboveLimit(Network),
+    /// The parent is not in the store.
+    #[error("unknown parent {}", display_hash(.0))]
+    UnknownParent([u8; 32]),
+    /// The store cannot write, or cannot hold more blocks.
+    #[error("the chain store cannot take the block: {0}")]
+    Storage(#[source] std::io::Error),
+}
+
+/// A block hash the way people write it (reversed).
+pub(super) fn display_hash(hash: &[u8; 32]) -> String {
+    bitcoin::BlockHash::from_byte_array(*hash).to_string()
+}
+
+/// A block that passed every check which needs no other block.
+///
+/// Checking is the slow part of taking a block and needs no store, so it can run on other threads.
+#[derive(Clone, Debug)]
+pub struct CheckedBlock {
+    pub(super) header: Header,
+    pub(super) hash: [u8; 32],
+    pub(super) txids: Vec<[u8; 32]>,
+    pub(super) network: Network,
+}
+
+impl CheckedBlock {
+    /// Decodes `raw` and checks its proof of work against `network`'s limit, its Merkle root and its tree.
+    pub fn check(raw: &[u8], network: Network) -> Result<CheckedBlock, Refused> {
+        let (header, used) = partial::<Header>(raw)?;
+        let hash = check_work(&header, network)?;
+        let txids = decode_txids(&raw[used..])?;
+        let (root, mutated) = merkle_root(&txids);
+        if root != header.merkle_root.to_byte_array() {
+            return Err(Refused::WrongMerkleRoot);
+        }
+        if mutated {
+            return Err(Refused::MutatedTree);
+        }
+        Ok(CheckedBlock {
+            header,
+            hash,
+            txids,
+            network,
+        })
+    }
+
+    /// The block's hash, wire byte order.
+    pub fn hash(&self) -> [u8; 32] {
+        self.hash
+    }
+
+    /// The block's TXIDs in order, wire byte order.
+    pub fn txids(&self) -> &[[u8; 32]] {
+        &self.txids
+    }
+}
+
+/// Checks the header's target and proof of work; returns the block's hash.
+fn check_work(header: &Header, network: Network) -> Result<[u8; 32], Refused> {
+    let target = Target::from_compact(header.bits);
+    // Every rule-abiding target is written in one way; this also refuses negative and overflowing ones.
+    if target.to_compact_lossy() != header.bits {
+        return Err(Refused::Malformed(format!(
+            "nBits {:#010x} is no target",
+            header.bits.to_consensus()
+        )));
+    }
+    if target > network.easiest_target() {
+        return Err(Refused::TargetAboveLimit(network));
+    }
+    let hash = header.block_hash();
+    if !target.is_met_by(hash) {
+        return Err(Refused::WrongProofOfWork);
+    }
+    Ok(hash.to_byte_array())
+}
+
+fn partial<T: encode::Decodable>(bytes: &[u8]) -> Result<(T, usize), Refused> {
+    encode::deserialize_partial(bytes).map_err(|e| Refused::Malformed(e.to_string()))
+}
+
+/// Decodes all transactions behind a header and returns their TXIDs.
+fn decode_txids(mut body: &[u8]) -> Result<Vec<[u8; 32]>, Refused> {
+    let (count, used) = partial::<VarInt>(body)?;
+    body = &body[used..];
+    if count.0 == 0 {
+        return Err(Refused::Malformed("a block without transactions".into()));
+    }
+    // The smallest transaction has 10 bytes: a lying count reserves no more than the block's own size allows.
+    let mut txids = Vec::with_capacity(count.0.min(body.len() as u64 / 10) as usize);
+    let mut coinbase_first = false;
+    for position in 0..count.0 {
+        let (tx, used) = partial::<Transaction>(body)?;
+        if position == 0 {
+            coinbase_first = tx.is_coinbase();
+        }
+        txids.push(txid_of(&tx, &body[..used]));
+        body = &body[used..];
+    }
+    if !body.is_empty() {
+        return Err(Refused::TrailingBytes(body.len()));
+    }
+    if !coinbase_first {
+        return Err(Refused::NoCoinbase);
+    }
+    Ok(txids)
+}
+
+/// The TXID from the transaction's own bytes, which are already what must be hashed: all of them, or without
+/// marker, flag and witnesses.
+fn txid_of(tx: &Transaction, raw: &[u8]) -> [u8; 32] {
+    let base = tx.base_size();
+    if raw.len() == base {
+        return sha256d::Hash::hash(raw).to_byte_array();
+    }
+    let mut engine = sha256d::Hash::engine();
+    engine.input(&raw[..4]);
+    engine.input(&raw[6..6 + base - 8]);
+    engine.input(&raw[raw.len() - 4..]);
+    sha256d::Hash::from_engine(engine).to_byte_array()
+}
+
+/// The Merkle root over `txids`, and whether two equal nodes stand as a pair on any level (CVE-2012-2459).
+///
+/// An odd level repeats its last node; that is legal and not such a pair. The root of nothing is all zeros.
+pub fn merkle_root(txids: &[[u8; 32]]) -> ([u8; 32], bool) {
+    let mut level = txids.to_vec();
+    let mut mutated = false;
+    while level.len() > 1 {
+        mutated |= level.chunks_exact(2).any(|pair| pair[0] == pair[1]);
+        let half = level.len().div_ceil(2);
+        for i in 0..half {
+            let left = level[2 * i];
+            let right = *level.get(2 * i + 1).unwrap_or(&left);
+            let mut both = [0u8; 64];
+            both[..32].copy_from_slice(&left);
+            both[32..].copy_from_slice(&right);
+            level[i] = sha256d::Hash::hash(&both).to_byte_array();
+        }
+        level.truncate(half);
+    }
+    (level.first().copied().unwrap_or_default(), mutated)
+}
