@@ -1,4 +1,4 @@
-/* Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit. */
+/* Generated from spec/ by `cargo run -p lineside-spec`. Do not edit. */
 #pragma once
 
 #define LS_NATIVE_MAGIC 0x4c53

@@ -1,3 +1,4 @@
 //! The planes: they run a near and connect it to its host.
 
-pub mod socket;
+pub mod diff;
+pub mod xdp;

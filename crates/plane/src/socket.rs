@@ -1,1 +1,0 @@
-//! The socket plane: user space, any machine.
