@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
     let mut out = String::from(
-        "/* Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit. */\n#pragma once\n\n",
+        "/* Generated from spec/ by `cargo run -p lineside-spec`. Do not edit. */\n#pragma once\n\n",
     );
     let common = &spec.common;
     let w = &mut out;

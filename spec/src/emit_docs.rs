@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
     let mut out = String::from(
-        "# Wire formats\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. Integers are in network byte order.\n\n\
+        "# Wire formats\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. \
+         Integers are in network byte order.\n\n\
          ## Ports\n\n| service | UDP port |\n|---|---|\n",
     );
     let common = &spec.common;

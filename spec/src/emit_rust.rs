@@ -74,7 +74,10 @@ pub fn emit(spec: &Spec) -> String {
             field: common.native.field.iter().map(copy).collect(),
         },
     );
-    w.push_str("/// Status codes of native replies.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(u16)]\npub enum Status {\n");
+    w.push_str(
+        "/// Status codes of native replies.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n\
+         #[repr(u16)]\npub enum Status {\n",
+    );
     for status in &common.status {
         let _ = writeln!(
             w,
@@ -84,7 +87,10 @@ pub fn emit(spec: &Spec) -> String {
             status.code
         );
     }
-    w.push_str("}\n\nimpl Status {\n    /// The status of a code, if it is one.\n    pub const fn from_code(code: u16) -> Option<Self> {\n        match code {\n");
+    w.push_str(
+        "}\n\nimpl Status {\n    /// The status of a code, if it is one.\n    \
+         pub const fn from_code(code: u16) -> Option<Self> {\n        match code {\n",
+    );
     for status in &common.status {
         let _ = writeln!(
             w,
@@ -213,7 +219,10 @@ fn list_of(w: &mut String, name: &str, doc: &str, items: &[Named]) {
     for item in items {
         let _ = writeln!(w, "        Self::{},", camel(&item.name));
     }
-    w.push_str("    ];\n\n    /// The name in metrics and logs.\n    pub const fn name(self) -> &'static str {\n        match self {\n");
+    w.push_str(
+        "    ];\n\n    /// The name in metrics and logs.\n    \
+         pub const fn name(self) -> &'static str {\n        match self {\n",
+    );
     for item in items {
         let _ = writeln!(w, "            Self::{} => \"{}\",", camel(&item.name), item.name);
     }

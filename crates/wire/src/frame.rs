@@ -254,7 +254,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reply_is_the_request_turned_round(v6: bool, vlan: bool, payload in proptest::collection::vec(any::<u8>(), 0..200), padding in 0usize..20) {
+        fn reply_is_the_request_turned_round(
+            v6: bool,
+            vlan: bool,
+            payload in proptest::collection::vec(any::<u8>(), 0..200),
+            padding in 0usize..20,
+        ) {
             let mut frame = vec![0u8; 600];
             let to = addressing(v6, vlan);
             let bytes = build(&mut frame, &to, &payload).unwrap() + padding;
@@ -274,7 +279,11 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_makes_it_panic(mut frame in proptest::collection::vec(any::<u8>(), 0..120), keep_type: bool, v6: bool) {
+        fn no_frame_makes_it_panic(
+            mut frame in proptest::collection::vec(any::<u8>(), 0..120),
+            keep_type: bool,
+            v6: bool,
+        ) {
             if keep_type && frame.len() > 14 {
                 let kind = if v6 { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
                 frame[12..14].copy_from_slice(&kind.to_be_bytes());
