@@ -3,6 +3,7 @@
 //! [`near`] is the cache at the line, [`writer`] the one thread's hand that fills it, `chain` the truth behind it.
 
 pub mod chain;
+pub mod host;
 pub mod near;
 pub mod store;
 pub mod writer;

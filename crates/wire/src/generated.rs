@@ -255,7 +255,12 @@ pub enum SpvCounter {
 
 impl SpvCounter {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Hits, Self::Misses, Self::NotLeased, Self::ForwardedNative];
+    pub const ALL: [Self; 4] = [
+        Self::Hits,
+        Self::Misses,
+        Self::NotLeased,
+        Self::ForwardedNative,
+    ];
 
     /// The name in metrics and logs.
     pub const fn name(self) -> &'static str {
@@ -267,3 +272,4 @@ impl SpvCounter {
         }
     }
 }
+

@@ -8,7 +8,7 @@
 pub mod csum;
 pub mod endpoint;
 pub mod frame;
-#[allow(clippy::doc_markdown)]
+#[rustfmt::skip]
 mod generated;
 pub mod native;
 

@@ -1,0 +1,182 @@
+//! The host of `spv`: answers what near forwards, from the chain, and fills near with what it found.
+//!
+//! One lock order: chain, then near's writer. A fill happens under the chain's read lock and a reorganisation under its
+//! write lock, so no fill can be late.
+
+use crate::chain::{BlockId, ChainStore, Refused, Submitted};
+use crate::store::Hash;
+use crate::writer::{BlockRef, SpvFill};
+use lineside_near::{DropReason, Host, Reply, Source, Verdict};
+use lineside_wire::{
+    NATIVE_REPLY_BIT, NativeHeader, RootReply, SPV_OP_ROOT, SPV_PAPER_REPLY_BYTES, SPV_PAPER_REQUEST_BYTES,
+    Status, native,
+};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// The chain and the near that it fills.
+pub struct SpvHost {
+    chain: RwLock<ChainStore>,
+    writer: Mutex<Box<dyn SpvFill + Send>>,
+    paper_format: bool,
+}
+
+impl SpvHost {
+    /// A host over `chain` that fills near through `writer`; near answers at the chain's tip from here on.
+    pub fn new(chain: ChainStore, mut writer: Box<dyn SpvFill + Send>, paper_format: bool) -> Self {
+        let (hash, height) = tip_of(&chain);
+        writer.begin();
+        writer.commit(&hash, height);
+        Self {
+            chain: RwLock::new(chain),
+            writer: Mutex::new(writer),
+            paper_format,
+        }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Box<dyn SpvFill + Send>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every line that the change
+    /// makes wrong is gone before near answers again.
+    ///
+    /// # Errors
+    /// Why the block was refused; nothing of it is kept then.
+    pub fn submit(&self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer();
+        writer.begin();
+        let taken = chain.submit(raw_block, detached);
+        if let Ok(submitted) = &taken {
+            forget(&chain, submitted.id, writer.as_mut());
+            let plan = chain.plan();
+            for &id in &plan.disconnect {
+                if let Some(block) = chain.block(id) {
+                    writer.drop_block(&block.hash);
+                }
+            }
+            for &id in &plan.connect {
+                forget(&chain, id, writer.as_mut());
+            }
+        }
+        let changed = match &taken {
+            Ok(_) => chain.catch_up().map(|_| ()),
+            Err(_) => Ok(()),
+        };
+        let (hash, height) = tip_of(&chain);
+        writer.commit(&hash, height);
+        match changed {
+            Err(error) => Err(Refused::Storage(std::io::Error::other(error))),
+            Ok(()) => taken,
+        }
+    }
+
+    /// Fills near with every transaction of the newest `blocks` connected blocks.
+    pub fn prefill(&self, blocks: u32) {
+        let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(tip) = chain.tip() else { return };
+        for height in tip.height.saturating_sub(blocks.saturating_sub(1))..=tip.height {
+            let Some(block) = chain.at_height(height) else {
+                continue;
+            };
+            for txid in chain.txids(block) {
+                self.locate_and_fill(&chain, txid);
+            }
+        }
+    }
+
+    fn locate_and_fill(&self, chain: &ChainStore, txid: &Hash) -> Option<BlockRef> {
+        let found = chain.locate(txid)?;
+        let block = BlockRef {
+            hash: found.block_hash,
+            root: found.root,
+            height: found.height,
+        };
+        let mut writer = self.writer();
+        let ticket = writer.admit(&block);
+        writer.fill(txid, ticket);
+        Some(block)
+    }
+
+    fn paper(&self, txid: &Hash, reply: &mut Reply) -> Verdict {
+        if !self.paper_format {
+            return Verdict::Drop(DropReason::PaperRefused);
+        }
+        let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
+        let root = self
+            .locate_and_fill(&chain, txid)
+            .map_or([0; SPV_PAPER_REPLY_BYTES], |block| block.root);
+        put(reply, &[&root])
+    }
+
+    fn native(&self, request: &[u8], reply: &mut Reply) -> Verdict {
+        let refuse = |status, reply: &mut Reply| match NativeHeader::ref_from_prefix(request).ok() {
+            Some((header, _)) => put(reply, &[native::reply_header(header, status, 0).as_bytes()]),
+            None => Verdict::Drop(DropReason::NotARequest),
+        };
+        let (header, body) = match native::parse_request(request) {
+            Ok(parts) => parts,
+            Err(status) => return refuse(status, reply),
+        };
+        let Some((txid, padding)) = body.split_first_chunk::<32>() else {
+            return refuse(Status::BadRequest, reply);
+        };
+        let whole = header.op == SPV_OP_ROOT && body.len() == size_of::<RootReply>();
+        if !whole || padding.iter().any(|byte| *byte != 0) {
+            return refuse(Status::BadRequest, reply);
+        }
+        let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
+        let found = self.locate_and_fill(&chain, txid);
+        let (tip_hash, tip_height) = tip_of(&chain);
+        let status = if found.is_some() {
+            Status::Ok
+        } else {
+            Status::Unknown
+        };
+        let block = found.unwrap_or(BlockRef {
+            hash: [0; 32],
+            root: [0; 32],
+            height: 0,
+        });
+        let answer = RootReply {
+            root: block.root,
+            block_hash: block.hash,
+            tip_hash,
+            height: block.height.into(),
+            tip_height: tip_height.into(),
+        };
+        let reply_header = native::reply_header(header, status, size_of::<RootReply>() as u16);
+        put(reply, &[reply_header.as_bytes(), answer.as_bytes()])
+    }
+}
+
+impl Host for SpvHost {
+    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply) -> Verdict {
+        match <&Hash>::try_from(request) {
+            Ok(txid) => {
+                debug_assert_eq!(request.len(), SPV_PAPER_REQUEST_BYTES);
+                self.paper(txid, reply)
+            }
+            Err(_) if !native::is_native(request) => Verdict::Drop(DropReason::NotARequest),
+            Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => Verdict::Drop(DropReason::ReplyBit),
+            Err(_) => self.native(request, reply),
+        }
+    }
+}
+
+fn put(reply: &mut Reply, parts: &[&[u8]]) -> Verdict {
+    let whole = parts.iter().all(|part| reply.put(part));
+    if whole { Verdict::Reply } else { Verdict::Forward }
+}
+
+/// What near says of this block's transactions may be of another block that holds them too: forget it.
+fn forget(chain: &ChainStore, id: BlockId, writer: &mut dyn SpvFill) {
+    for txid in chain.txids(id) {
+        writer.invalidate(txid);
+    }
+}
+
+fn tip_of(chain: &ChainStore) -> (Hash, u32) {
+    chain.tip().map_or(([0; 32], 0), |tip| (tip.hash, tip.height))
+}
