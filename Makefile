@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build run test bench lint fmt
+.PHONY: setup build test spec lint fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -12,14 +12,11 @@ setup:
 build: setup
 	cargo build --release --locked
 
-run: build
-	./target/release/lineside run --demo
-
 test: setup
 	cargo test --workspace --locked
 
-bench: build
-	./target/release/lineside bench spv
+spec:
+	cargo run --locked -p lineside-spec
 
 lint:
 	cargo fmt --all --check
