@@ -1,0 +1,169 @@
+//! The `lineside` command: wiring, no logic.
+
+use anyhow::{Context, bail};
+use clap::{Parser, Subcommand, ValueEnum};
+use lineside_spv::chain::{ChainStore, ImportOptions, Network};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    /// Print one JSON object instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    service: Service,
+}
+
+#[derive(Subcommand)]
+enum Service {
+    /// Which Merkle root holds this transaction?
+    Spv {
+        #[command(subcommand)]
+        verb: SpvVerb,
+    },
+}
+
+#[derive(Subcommand)]
+enum SpvVerb {
+    /// Take blocks into the chain store: raw block files, or a node's directory of blk*.dat.
+    Import {
+        /// The chain store's directory; made if it is not there.
+        #[arg(long)]
+        data: PathBuf,
+        /// Sets the proof-of-work limit.
+        #[arg(long, value_enum, default_value = "mainnet")]
+        network: NetworkName,
+        /// Take blocks whose parents are unknown, checking everything else; they answer with height 4294967295.
+        #[arg(long)]
+        detached: bool,
+        /// Block files and directories.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+    },
+    /// Look a transaction up in the chain store itself, without near.
+    Locate {
+        /// The chain store's directory.
+        #[arg(long)]
+        data: PathBuf,
+        /// The network of the store.
+        #[arg(long, value_enum, default_value = "mainnet")]
+        network: NetworkName,
+        /// The transaction's id as explorers print it: 64 hex digits.
+        txid: String,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum NetworkName {
+    Mainnet,
+    Testnet3,
+    Signet,
+    Regtest,
+}
+
+impl From<NetworkName> for Network {
+    fn from(name: NetworkName) -> Self {
+        match name {
+            NetworkName::Mainnet => Self::Mainnet,
+            NetworkName::Testnet3 => Self::Testnet3,
+            NetworkName::Signet => Self::Signet,
+            NetworkName::Regtest => Self::Regtest,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lineside: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    let Service::Spv { verb } = cli.service;
+    match verb {
+        SpvVerb::Import {
+            data,
+            network,
+            detached,
+            paths,
+        } => {
+            let mut chain = ChainStore::open(Some(&data), network.into())?;
+            let report = chain.import(&paths, ImportOptions { detached }, &mut |_| ())?;
+            for refused in &report.refused {
+                let hash = refused.hash.as_ref().map_or("a block".into(), to_display);
+                eprintln!(
+                    "refused: {hash} in {} at byte {}: {}",
+                    refused.path.display(),
+                    refused.offset,
+                    refused.reason
+                );
+            }
+            if cli.json {
+                let counts = json!({
+                    "blocks": report.blocks, "transactions": report.transactions, "bytes": report.bytes,
+                    "known": report.known, "connected": report.connected, "side": report.side,
+                    "detached": report.detached, "refused": report.refused.len(),
+                });
+                println!("{counts}");
+            } else {
+                println!(
+                    "{} blocks with {} transactions taken ({} bytes), {} known before, {} refused",
+                    report.blocks,
+                    report.transactions,
+                    report.bytes,
+                    report.known,
+                    report.refused.len()
+                );
+            }
+            if !report.refused.is_empty() {
+                bail!(
+                    "{} blocks were refused; nothing of them is kept",
+                    report.refused.len()
+                );
+            }
+        }
+        SpvVerb::Locate { data, network, txid } => {
+            let chain = ChainStore::open(Some(&data), network.into())?;
+            let wire = from_display(&txid).context("a TXID is 64 hex digits")?;
+            let Some(found) = chain.locate(&wire) else {
+                bail!("{txid}: no connected block holds it")
+            };
+            let (root, block) = (to_display(&found.root), to_display(&found.block_hash));
+            if cli.json {
+                println!(
+                    "{}",
+                    json!({"root": root, "block": block, "height": found.height, "position": found.position})
+                );
+            } else {
+                println!(
+                    "root {root}\nblock {block}\nheight {}\nposition {}",
+                    found.height, found.position
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Explorers print hashes last byte first.
+fn from_display(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (index, byte) in hash.iter_mut().rev().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(hash)
+}
+
+fn to_display(hash: &[u8; 32]) -> String {
+    hash.iter().rev().map(|byte| format!("{byte:02x}")).collect()
+}
