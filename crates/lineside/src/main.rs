@@ -2,10 +2,25 @@
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand, ValueEnum};
+use lineside_near::lease;
+use lineside_plane::socket::SocketPlane;
 use lineside_spv::chain::{ChainStore, ImportOptions, Network};
+use lineside_spv::host::SpvHost;
+use lineside_spv::near::SpvNear;
+use lineside_spv::store::{Geometry, Store};
+use lineside_spv::writer::StoreWriter;
 use serde_json::json;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Requests that may wait for the host.
+const HOST_QUEUE: usize = 4096;
+/// The lease of spv's near: 60 s.
+const LEASE_NS: u64 = 60_000_000_000;
+const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 
 #[derive(Parser)]
 #[command(version, about)]
@@ -42,6 +57,21 @@ enum SpvVerb {
         /// Block files and directories.
         #[arg(required = true)]
         paths: Vec<PathBuf>,
+    },
+    /// Serve the chain store on UDP, on the socket plane, until it is ended.
+    Serve {
+        /// The chain store's directory.
+        #[arg(long)]
+        data: PathBuf,
+        /// The network of the store.
+        #[arg(long, value_enum, default_value = "mainnet")]
+        network: NetworkName,
+        /// Address and UDP port.
+        #[arg(long, default_value = "127.0.0.1:7701")]
+        listen: SocketAddr,
+        /// Fill near with the newest blocks before serving.
+        #[arg(long, default_value_t = 0)]
+        prefill_blocks: u32,
     },
     /// Look a transaction up in the chain store itself, without near.
     Locate {
@@ -127,6 +157,27 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                     "{} blocks were refused; nothing of them is kept",
                     report.refused.len()
                 );
+            }
+        }
+        SpvVerb::Serve {
+            data,
+            network,
+            listen,
+            prefill_blocks,
+        } => {
+            let chain = ChainStore::open(Some(&data), network.into())?;
+            let store = Arc::new(Store::anonymous(&Geometry::default())?);
+            let lease_until_ns = Arc::clone(&store);
+            let host = SpvHost::new(chain, Box::new(StoreWriter::new(Arc::clone(&store))), true);
+            if prefill_blocks > 0 {
+                host.prefill(prefill_blocks);
+            }
+            let plane = SocketPlane::start(listen, HOST_QUEUE, Arc::new(SpvNear::new(store)), Arc::new(host))
+                .with_context(|| format!("listening on {listen}"))?;
+            println!("spv on {} (socket plane)", plane.local_addr());
+            loop {
+                lease::renew(&lease_until_ns.control().lease_until_ns, LEASE_NS);
+                std::thread::sleep(LEASE_RENEWAL);
             }
         }
         SpvVerb::Locate { data, network, txid } => {

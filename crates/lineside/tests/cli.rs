@@ -81,3 +81,55 @@ fn a_refused_block_is_named_and_fails_the_import() {
         "{said}"
     );
 }
+
+#[test]
+fn serve_answers_over_udp() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    let block = DemoChain::new(5, 30).next().unwrap();
+    let file = folder.path().join("0.raw");
+    std::fs::write(&file, &block.raw).unwrap();
+    let imported = lineside(&[
+        "spv",
+        "import",
+        "--network",
+        "regtest",
+        "--data",
+        data,
+        file.to_str().unwrap(),
+    ]);
+    assert!(imported.status.success());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args([
+            "spv",
+            "serve",
+            "--network",
+            "regtest",
+            "--data",
+            data,
+            "--listen",
+            "127.0.0.1:0",
+        ])
+        .args(["--prefill-blocks", "1"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line.split(' ').nth(2).expect("spv on ADDRESS").to_owned();
+    let client = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    client
+        .set_read_timeout(Some(std::time::Duration::from_secs(10)))
+        .unwrap();
+    client.send_to(&block.txids[3], address).unwrap();
+    let mut reply = [0; 64];
+    let answered = client.recv(&mut reply);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(answered.unwrap(), 32);
+    assert_eq!(&reply[..32], &block.root);
+}
