@@ -7,7 +7,7 @@ use lineside_wire::endpoint::{ADDRESSES_MAX, Endpoint};
 use lineside_wire::{DropReason, SPV_SLOT};
 use memmap2::MmapOptions;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/line.bpf.o"));
 
@@ -137,6 +137,19 @@ impl XdpPlane {
             }
         }
         Ok(sums)
+    }
+
+    /// A loaded program, for a bench that attaches or measures it by itself.
+    ///
+    /// # Errors
+    /// [`XdpError::Map`] when there is none of this name.
+    pub fn program_fd(&mut self, name: &str) -> Result<OwnedFd, XdpError> {
+        let program = program(&mut self.object, name)?;
+        let fd = program.as_fd().try_clone_to_owned();
+        fd.map_err(|error| XdpError::Kernel {
+            what: "opening a program",
+            source: error.into(),
+        })
     }
 
     /// Runs the root program once on `frame` (BPF_PROG_TEST_RUN): the verdict, and the frame as it was left. The

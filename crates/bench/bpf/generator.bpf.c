@@ -1,0 +1,357 @@
+/*
+ * The live-frames generator, the program that checks its replies, and the rewriting that a per-packet figure needs.
+ * Twin of src/live.rs and src/per_packet.rs, which write `bench_send` and read both structs back.
+ *
+ * Request i asks for entry i of the stream and leaves UDP port 32768 + i mod 32768. Entry i belongs to block i mod 512,
+ * so a reply's port says which root it must carry. Frames are recycled with the reply's bytes in them, so every byte is
+ * written anew each time.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+#define STREAM_ENTRIES (2 << 20) /* TXIDs, then memcached's keys */
+#define BLOCKS 512
+#define FIRST_PORT 0x8000
+#define PORTS 0x8000
+#define SAMPLE 16 /* one request in 16 is timed */
+#define BUCKETS 1024
+#define HEAD_BYTES 42 /* Ethernet, IPv4, UDP */
+#define KEY_BYTES 32
+#define SPV_BYTES (HEAD_BYTES + KEY_BYTES)
+/* memcached: 8 bytes of UDP frame header, "get ", key, "\r\n" */
+#define MC_HEAD_BYTES 12
+#define MC_BYTES (HEAD_BYTES + MC_HEAD_BYTES + KEY_BYTES + 2)
+/* memcached's reply: frame header, "VALUE ", key, " 0 32\r\n", value, "\r\nEND\r\n" */
+#define MC_VALUE_AT (HEAD_BYTES + 8 + 6 + KEY_BYTES + 7)
+#define MC_REPLY_BYTES (MC_VALUE_AT + KEY_BYTES + 7)
+
+/* What to send, and what was sent. One CPU writes it. */
+struct bench_send {
+	__u64 head[6];     /* HEAD_BYTES of template; the source port is set for each request */
+	__u64 mc_head[2];  /* MC_HEAD_BYTES */
+	__u64 next;        /* number of the next request */
+	__u64 first_ns;    /* when the first left */
+	__u64 last_ns;     /* bench_rewrite: when call number `last` began */
+	__u64 last;
+	__u32 base, mask;  /* entry of the stream: base + (number & mask) */
+};
+
+/* What came back. */
+struct bench_seen {
+	__u64 right, wrong, unknown, other;
+	__u64 last_ns;       /* of the timed ones */
+	__u32 server_port;   /* network byte order */
+	__u32 is_echo;
+	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
+};
+
+struct bench_key {
+	__u64 word[4];
+};
+
+struct bench_roots {
+	struct bench_key root[BLOCKS];
+};
+
+struct bench_stamps {
+	__u64 sent_ns[PORTS / SAMPLE];
+};
+
+#define ONE(name, type_, kind)                    \
+	struct {                                  \
+		__uint(type, kind);               \
+		__uint(max_entries, 1);           \
+		__type(key, __u32);               \
+		__type(value, type_);             \
+	} name SEC(".maps")
+
+ONE(bench_sends, struct bench_send, BPF_MAP_TYPE_ARRAY);
+ONE(bench_seens, struct bench_seen, BPF_MAP_TYPE_ARRAY);
+ONE(bench_root_map, struct bench_roots, BPF_MAP_TYPE_ARRAY);
+ONE(bench_stamp_map, struct bench_stamps, BPF_MAP_TYPE_ARRAY);
+ONE(bench_next, __u32, BPF_MAP_TYPE_PROG_ARRAY);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STREAM_ENTRIES);
+	__type(key, __u32);
+	__type(value, struct bench_key);
+} bench_stream SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} bench_xsks SEC(".maps");
+
+char _license[] SEC("license") = "GPL";
+
+static __always_inline void put_head(void *data, const struct bench_send *send, __u32 number)
+{
+	__u64 *to = data;
+
+	for (int i = 0; i < 5; i++)
+		to[i] = send->head[i];
+	*(__u16 *)(data + 40) = (__u16)send->head[5];
+	*(__be16 *)(data + 34) = bpf_htons(FIRST_PORT | (number & (PORTS - 1)));
+}
+
+static __always_inline void put_key(__u64 *to, const struct bench_key *key)
+{
+	for (int i = 0; i < 4; i++)
+		to[i] = key->word[i];
+}
+
+/* 0, or -1 when the frame is too short or the stream ends before `send->mask` says. */
+static __always_inline int put_request(void *data, void *end, struct bench_send *send, __u64 number)
+{
+	__u32 at = send->base + ((__u32)number & send->mask);
+	struct bench_key *key = bpf_map_lookup_elem(&bench_stream, &at);
+
+	if (!key || data + SPV_BYTES > end)
+		return -1;
+	put_head(data, send, number);
+	put_key(data + HEAD_BYTES, key);
+	return 0;
+}
+
+static __always_inline int put_mc_request(void *data, void *end, struct bench_send *send, __u64 number)
+{
+	__u32 at = send->base + ((__u32)number & send->mask);
+	struct bench_key *key = bpf_map_lookup_elem(&bench_stream, &at);
+
+	if (!key || data + MC_BYTES > end)
+		return -1;
+	put_head(data, send, number);
+	*(__u64 *)(data + HEAD_BYTES) = send->mc_head[0];
+	*(__u32 *)(data + HEAD_BYTES + 8) = (__u32)send->mc_head[1];
+	put_key(data + HEAD_BYTES + MC_HEAD_BYTES, key);
+	*(__u16 *)(data + HEAD_BYTES + MC_HEAD_BYTES + KEY_BYTES) = bpf_htons(0x0d0a);
+	return 0;
+}
+
+static __always_inline void stamp(struct bench_send *send, __u64 number)
+{
+	struct bench_stamps *stamps;
+	__u32 zero = 0;
+	__u64 now_ns;
+
+	if (number % SAMPLE)
+		return;
+	stamps = bpf_map_lookup_elem(&bench_stamp_map, &zero);
+	if (!stamps)
+		return;
+	now_ns = bpf_ktime_get_ns();
+	if (!send->first_ns)
+		send->first_ns = now_ns;
+	stamps->sent_ns[(number & (PORTS - 1)) / SAMPLE] = now_ns;
+}
+
+#define DATA(ctx) ((void *)(long)(ctx)->data)
+#define END(ctx) ((void *)(long)(ctx)->data_end)
+
+SEC("xdp")
+int bench_live(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
+	__u64 number;
+
+	if (!send)
+		return XDP_DROP;
+	number = send->next;
+	if (put_request(DATA(ctx), END(ctx), send, number))
+		return XDP_DROP;
+	stamp(send, number);
+	send->next = number + 1;
+	return XDP_TX;
+}
+
+SEC("xdp")
+int bench_live_mc(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	int missing = MC_BYTES - (int)(ctx->data_end - ctx->data);
+	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
+	__u64 number;
+
+	/* A recycled frame is as long as the reply was. */
+	if (!send || (missing && bpf_xdp_adjust_tail(ctx, missing)))
+		return XDP_DROP;
+	number = send->next;
+	if (put_mc_request(DATA(ctx), END(ctx), send, number))
+		return XDP_DROP;
+	stamp(send, number);
+	send->next = number + 1;
+	return XDP_TX;
+}
+
+static __always_inline __u32 log2_of(__u64 value)
+{
+	__u32 log = 0;
+
+	for (int shift = 32; shift; shift >>= 1)
+		if (value >> shift) {
+			log += shift;
+			value >>= shift;
+		}
+	return log;
+}
+
+static __always_inline void time_reply(struct bench_seen *seen, __u16 port)
+{
+	struct bench_stamps *stamps;
+	__u64 *sent_ns, now_ns, took_ns;
+	__u32 zero = 0, log, bucket;
+
+	if (port % SAMPLE)
+		return;
+	stamps = bpf_map_lookup_elem(&bench_stamp_map, &zero);
+	if (!stamps)
+		return;
+	sent_ns = &stamps->sent_ns[(port & (PORTS - 1)) / SAMPLE];
+	if (!*sent_ns)
+		return;
+	now_ns = bpf_ktime_get_ns();
+	took_ns = now_ns - *sent_ns;
+	*sent_ns = 0;
+	seen->last_ns = now_ns;
+	log = log2_of(took_ns | 16);
+	bucket = (log - 3) * 16 + ((took_ns >> ((log - 4) & 63)) & 15);
+	if (bucket < BUCKETS)
+		seen->buckets[bucket]++;
+}
+
+/* The client port of a datagram of the server's, or 0. */
+static __always_inline __u16 reply_port(void *data, const struct bench_seen *seen)
+{
+	if (*(__be16 *)(data + 12) != bpf_htons(ETH_P_IP) || *(__u8 *)(data + 23) != IPPROTO_UDP)
+		return 0;
+	if (*(__be16 *)(data + 34) != (__be16)seen->server_port)
+		return 0;
+	return bpf_ntohs(*(__be16 *)(data + 36));
+}
+
+static __always_inline void check(struct bench_seen *seen, const __u64 *payload, __u16 port)
+{
+	__u64 any = payload[0] | payload[1] | payload[2] | payload[3];
+	struct bench_roots *roots;
+	__u32 zero = 0;
+	int right;
+
+	if (seen->is_echo) {
+		/* The last two bytes of a TXID are its number's low 15 bits. */
+		right = payload[3] >> 48 == (port & (PORTS - 1));
+	} else {
+		struct bench_key *root;
+
+		roots = bpf_map_lookup_elem(&bench_root_map, &zero);
+		if (!roots)
+			return;
+		root = &roots->root[port & (BLOCKS - 1)];
+		right = !((payload[0] ^ root->word[0]) | (payload[1] ^ root->word[1]) |
+			  (payload[2] ^ root->word[2]) | (payload[3] ^ root->word[3]));
+	}
+	if (right) {
+		seen->right++;
+		time_reply(seen, port);
+	} else if (!any) {
+		seen->unknown++;
+	} else {
+		seen->wrong++;
+	}
+}
+
+SEC("xdp")
+int bench_check(struct xdp_md *ctx)
+{
+	void *data = DATA(ctx), *end = END(ctx);
+	__u32 zero = 0;
+	struct bench_seen *seen = bpf_map_lookup_elem(&bench_seens, &zero);
+	__u16 port;
+
+	if (!seen)
+		return XDP_PASS;
+	if (data + SPV_BYTES > end) {
+		seen->other++;
+		return XDP_PASS;
+	}
+	port = reply_port(data, seen);
+	if (!port) {
+		seen->other++;
+		return XDP_PASS;
+	}
+	if (data + SPV_BYTES != end)
+		seen->wrong++;
+	else
+		check(seen, data + HEAD_BYTES, port);
+	return XDP_DROP;
+}
+
+SEC("xdp")
+int bench_check_mc(struct xdp_md *ctx)
+{
+	void *data = DATA(ctx), *end = END(ctx);
+	__u32 zero = 0;
+	struct bench_seen *seen = bpf_map_lookup_elem(&bench_seens, &zero);
+	__u16 port;
+
+	if (!seen)
+		return XDP_PASS;
+	if (data + HEAD_BYTES > end) {
+		seen->other++;
+		return XDP_PASS;
+	}
+	port = reply_port(data, seen);
+	if (!port) {
+		seen->other++;
+		return XDP_PASS;
+	}
+	if (data + MC_REPLY_BYTES > end)
+		seen->unknown++; /* "END\r\n": it does not have the key */
+	else if (data + MC_REPLY_BYTES != end)
+		seen->wrong++;
+	else
+		check(seen, data + MC_VALUE_AT, port);
+	return XDP_DROP;
+}
+
+/* Hands the server's datagrams to the AF_XDP client. */
+SEC("xdp")
+int bench_xsk(struct xdp_md *ctx)
+{
+	return bpf_redirect_map(&bench_xsks, ctx->rx_queue_index, XDP_PASS);
+}
+
+/* Writes the whole frame, then goes to the program being measured. */
+SEC("xdp")
+int bench_rewrite(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
+	__u64 number;
+
+	if (!send)
+		return XDP_ABORTED;
+	number = send->next;
+	if (put_request(DATA(ctx), END(ctx), send, number))
+		return XDP_ABORTED;
+	send->next = number + 1;
+	if (number == 0)
+		send->first_ns = bpf_ktime_get_ns();
+	if (number == send->last)
+		send->last_ns = bpf_ktime_get_ns();
+	bpf_tail_call_static(ctx, &bench_next, 0);
+	return XDP_ABORTED;
+}
+
+/* The least that can stand behind bench_rewrite: what is subtracted. */
+SEC("xdp")
+int bench_tx(struct xdp_md *ctx)
+{
+	return XDP_TX;
+}

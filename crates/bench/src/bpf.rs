@@ -1,0 +1,242 @@
+//! The generators' BPF object, and its state as bytes: the twin of the structs in `bpf/generator.bpf.c`.
+
+use crate::error::{BenchError, Result, bpf};
+use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
+use crate::workload::{Hash, TXIDS, Workload};
+use hdrhistogram::Histogram;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use lineside_wire::frame::{Addressing, build};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generator.bpf.o"));
+
+const HEAD_BYTES: usize = 42;
+/// A frame with a paper request.
+pub const SPV_FRAME_BYTES: usize = HEAD_BYTES + 32;
+/// memcached's UDP frame header (request 1, datagram 0 of 1), and the command.
+pub const MC_HEAD: [u8; 12] = *b"\x00\x01\x00\x00\x00\x01\x00\x00get ";
+/// A frame with a memcached `get` of a 32-byte key.
+pub const MC_FRAME_BYTES: usize = HEAD_BYTES + MC_HEAD.len() + 32 + 2;
+const SEND_BYTES: usize = 104;
+const BUCKETS: usize = 1024;
+const SEEN_BYTES: usize = 48 + 8 * BUCKETS;
+const STAMPS: usize = 32_768 / 16;
+/// Entries written to the stream by one system call.
+const STREAM_BATCH: usize = 1 << 16;
+const ZERO: [u8; 4] = 0u32.to_ne_bytes();
+
+/// The loaded programs and maps.
+pub struct Generator {
+    object: Object,
+    sends: MapHandle,
+    seens: MapHandle,
+    stamps: MapHandle,
+    next: MapHandle,
+}
+
+/// What `struct bench_send` shall say before a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Server's port.
+    pub port: u16,
+    /// The requests are memcached's.
+    pub memcached: bool,
+    /// log2 of how many entries are asked for before the first one again; 0: always the same.
+    pub entry_bits: u32,
+    /// Number of the call that [`Sent::last_ns`] is of.
+    pub last: u64,
+    /// Replies must be the request itself.
+    pub echo: bool,
+}
+
+/// What `struct bench_send` says after a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Requests that left.
+    pub requests: u64,
+    /// When the first did, CLOCK_MONOTONIC.
+    pub first_ns: u64,
+    /// When call number [`Plan::last`] began.
+    pub last_ns: u64,
+}
+
+/// What `struct bench_seen` says after a run.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Replies with the right root.
+    pub right: u64,
+    /// Replies with another root, or of another length.
+    pub wrong: u64,
+    /// Replies that say that the TXID is not known.
+    pub unknown: u64,
+    /// When the last of the timed replies came, CLOCK_MONOTONIC.
+    pub last_ns: u64,
+    /// Latency of one reply in 16, in ns.
+    pub latency: Histogram<u64>,
+}
+
+impl Generator {
+    /// Loads the object and writes the workload into it.
+    pub fn load(workload: &Workload) -> Result<Self> {
+        let open = ObjectBuilder::default().open_memory(OBJECT).map_err(bpf("reading the generators"))?;
+        let object = open.load().map_err(bpf("loading the generators"))?;
+        let roots: Vec<u8> = workload.roots.concat();
+        map(&object, "bench_root_map")?
+            .update(&ZERO, &roots, MapFlags::ANY)
+            .map_err(bpf("writing roots"))?;
+        let stream = map(&object, "bench_stream")?;
+        write_stream(&stream, 0, workload.txids.iter().copied())?;
+        write_stream(&stream, TXIDS, workload.txids.iter().map(memcached_key))?;
+        Ok(Self {
+            sends: map(&object, "bench_sends")?,
+            seens: map(&object, "bench_seens")?,
+            stamps: map(&object, "bench_stamp_map")?,
+            next: map(&object, "bench_next")?,
+            object,
+        })
+    }
+
+    /// A program of the object.
+    pub fn program(&self, name: &str) -> Result<OwnedFd> {
+        let mut programs = self.object.progs();
+        let found = programs.find(|program| program.name() == OsStr::new(name));
+        let fd = found.map(|program| program.as_fd().try_clone_to_owned());
+        let missing = || Err(io::Error::from(io::ErrorKind::NotFound));
+        fd.unwrap_or_else(missing).map_err(crate::error::io("opening a generator"))
+    }
+
+    /// The map that AF_XDP sockets stand in.
+    pub fn sockets(&self) -> Result<MapHandle> {
+        map(&self.object, "bench_xsks")
+    }
+
+    /// Puts `program` behind `bench_rewrite`.
+    pub fn set_next(&self, program: BorrowedFd<'_>) -> Result<()> {
+        let fd = program.as_raw_fd().to_ne_bytes();
+        self.next.update(&ZERO, &fd, MapFlags::ANY).map_err(bpf("choosing the program to measure"))
+    }
+
+    /// Forgets what was sent and seen, and writes the plan.
+    pub fn begin(&self, plan: &Plan) -> Result<()> {
+        let mut send = [0; SEND_BYTES];
+        let frame = template(plan);
+        send[..HEAD_BYTES].copy_from_slice(&frame[..HEAD_BYTES]);
+        send[48..48 + MC_HEAD.len()].copy_from_slice(&MC_HEAD);
+        send[88..96].copy_from_slice(&plan.last.to_ne_bytes());
+        let base = if plan.memcached { TXIDS as u32 } else { 0 };
+        send[96..100].copy_from_slice(&base.to_ne_bytes());
+        send[100..].copy_from_slice(&((1u32 << plan.entry_bits) - 1).to_ne_bytes());
+        let mut seen = [0; SEEN_BYTES];
+        seen[40..42].copy_from_slice(&plan.port.to_be_bytes());
+        seen[44..48].copy_from_slice(&u32::from(plan.echo).to_ne_bytes());
+        let cleared = [
+            self.sends.update(&ZERO, &send, MapFlags::ANY),
+            self.seens.update(&ZERO, &seen, MapFlags::ANY),
+            self.stamps.update(&ZERO, &[0; 8 * STAMPS], MapFlags::ANY),
+        ];
+        cleared.into_iter().collect::<libbpf_rs::Result<()>>().map_err(bpf("preparing a run"))
+    }
+
+    /// What was sent since [`Generator::begin`].
+    pub fn sent(&self) -> Result<Sent> {
+        let bytes = read(&self.sends, SEND_BYTES)?;
+        Ok(Sent { requests: word(&bytes, 64), first_ns: word(&bytes, 72), last_ns: word(&bytes, 80) })
+    }
+
+    /// What was seen since [`Generator::begin`].
+    pub fn seen(&self) -> Result<Seen> {
+        let bytes = read(&self.seens, SEEN_BYTES)?;
+        let mut latency = crate::client::histogram();
+        for bucket in 0..BUCKETS {
+            latency.saturating_record_n(bucket_ns(bucket), word(&bytes, 48 + 8 * bucket));
+        }
+        Ok(Seen {
+            right: word(&bytes, 0),
+            wrong: word(&bytes, 8),
+            unknown: word(&bytes, 16),
+            last_ns: word(&bytes, 32),
+            latency,
+        })
+    }
+}
+
+/// The frame whose head every request has; UDP checksum 0: none.
+pub fn template(plan: &Plan) -> Vec<u8> {
+    let bytes = if plan.memcached { MC_FRAME_BYTES } else { SPV_FRAME_BYTES };
+    let mut frame = vec![0; bytes];
+    let addressing = Addressing {
+        source_mac: CLIENT_MAC,
+        destination_mac: SERVER_MAC,
+        vlan: None,
+        source: CLIENT_ADDRESS.into(),
+        destination: SERVER_ADDRESS.into(),
+        source_port: 32_768,
+        destination_port: plan.port,
+    };
+    let payload = vec![0; bytes - HEAD_BYTES];
+    debug_assert_eq!(build(&mut frame, &addressing, &payload), Some(bytes));
+    build(&mut frame, &addressing, &payload);
+    frame[40..42].fill(0);
+    frame
+}
+
+/// 32 printable bytes for a TXID: six of each byte's bits.
+pub fn memcached_key(txid: &Hash) -> Hash {
+    txid.map(|byte| b'0' + (byte & 63))
+}
+
+/// The middle of a bucket of `struct bench_seen`.
+fn bucket_ns(bucket: usize) -> u64 {
+    let (octave, part) = (bucket as u64 / 16, bucket as u64 % 16);
+    match octave {
+        0 => part,
+        // log2 is octave + 3: 16 parts of 2^(log2 - 4) each.
+        1..=60 => ((16 + part) << (octave - 1)) + (1 << (octave - 1)) / 2,
+        _ => u64::MAX,
+    }
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle> {
+    let found = object.maps().find(|map| map.name() == OsStr::new(name));
+    let missing = io::Error::new(io::ErrorKind::NotFound, name.to_owned());
+    let map = found.ok_or(BenchError::Io { what: "finding a map", source: missing })?;
+    MapHandle::try_from(&map).map_err(bpf("opening a map"))
+}
+
+fn write_stream(map: &MapHandle, first: usize, entries: impl Iterator<Item = Hash>) -> Result<()> {
+    let entries: Vec<Hash> = entries.collect();
+    for (batch, entries) in entries.chunks(STREAM_BATCH).enumerate() {
+        let from = first + batch * STREAM_BATCH;
+        let keys: Vec<u8> = (from..from + entries.len()).flat_map(|key| (key as u32).to_ne_bytes()).collect();
+        map.update_batch(&keys, &entries.concat(), entries.len() as u32, MapFlags::ANY, MapFlags::ANY)
+            .map_err(bpf("writing the stream of requests"))?;
+    }
+    Ok(())
+}
+
+fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
+    let value = map.lookup(&ZERO, MapFlags::ANY).map_err(bpf("reading what a run did"))?;
+    let value = value.filter(|value| value.len() >= bytes);
+    value.ok_or_else(|| BenchError::Void("the generators and this binary do not belong together".into()))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_where_the_program_puts_them() {
+        for ns in [16u64, 17, 31, 32, 33, 1000, 65_535, 1 << 40] {
+            let log = 63 - (ns | 16).leading_zeros() as usize;
+            let bucket = (log - 3) * 16 + (ns >> (log - 4)) as usize % 16;
+            let middle = bucket_ns(bucket);
+            assert!(middle.abs_diff(ns) <= ns / 16, "{ns} in bucket {bucket} of {middle}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The software clients: what is asked, what is outstanding, what was right; and the sendmmsg client.
+
+use crate::error::{Result, io};
+use crate::netns::SERVER_ADDRESS;
+use crate::sys::{self, BATCH, Batch};
+use crate::workload::{BLOCKS, Expect, Workload};
+use hdrhistogram::Histogram;
+use lineside_wire::SPV_PORT;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// A request without a reply for so long is lost; the other work of a shared machine may well hold a server for 20 ms.
+const LOST_AFTER_NS: u64 = 200_000_000;
+/// Requests in flight at most: their blocks' numbers tell them apart.
+pub const WINDOW_MAX: usize = BLOCKS / 2;
+
+/// An empty histogram of ns, to 1 %.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new(2).expect("a precision of 0 to 5 digits is always taken")
+}
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// Requests that left.
+    pub sent: u64,
+    /// Right replies.
+    pub right: u64,
+    /// Replies with other bytes than they should have.
+    pub wrong: u64,
+    /// Requests that nobody answered in time.
+    pub lost: u64,
+    /// Time that all this took.
+    pub took_ns: u64,
+    /// Latency of right replies, in ns.
+    pub latency: Histogram<u64>,
+}
+
+impl Tally {
+    /// Right replies a second.
+    pub fn rps(&self) -> f64 {
+        self.right as f64 * 1e9 / self.took_ns.max(1) as f64
+    }
+}
+
+/// A closed loop: at most `window` requests without a reply.
+#[derive(Clone, Copy, Debug)]
+pub struct ClosedLoop {
+    /// Requests in flight.
+    pub window: usize,
+    /// What replies must carry.
+    pub expect: Expect,
+    /// Time to run before counting begins.
+    pub warm_up: Duration,
+    /// Time to count.
+    pub duration: Duration,
+}
+
+#[derive(Clone, Copy)]
+struct Asked {
+    number: u64,
+    sent_ns: u64,
+}
+
+/// The requests in flight, at the place of their block's number.
+pub struct Flight<'a> {
+    workload: &'a Workload,
+    plan: ClosedLoop,
+    asked: [Option<Asked>; BLOCKS],
+    in_flight: usize,
+    next: u64,
+    last_ns: u64,
+    counts_from_ns: u64,
+    ends_ns: u64,
+    is_warm: bool,
+    tally: Tally,
+}
+
+impl<'a> Flight<'a> {
+    /// Nothing asked yet.
+    pub fn new(workload: &'a Workload, plan: ClosedLoop) -> Self {
+        let now_ns = sys::now_ns();
+        let counts_from_ns = now_ns + plan.warm_up.as_nanos() as u64;
+        debug_assert!((1..=WINDOW_MAX).contains(&plan.window));
+        Self {
+            workload,
+            plan,
+            asked: [None; BLOCKS],
+            in_flight: 0,
+            next: 0,
+            last_ns: now_ns,
+            counts_from_ns,
+            ends_ns: counts_from_ns + plan.duration.as_nanos() as u64,
+            is_warm: false,
+            tally: Tally { sent: 0, right: 0, wrong: 0, lost: 0, took_ns: 0, latency: histogram() },
+        }
+    }
+
+    /// How many requests may leave now; `None`: the run is over.
+    pub fn room(&mut self, now_ns: u64) -> Option<usize> {
+        if !self.is_warm && now_ns >= self.counts_from_ns {
+            self.is_warm = true;
+            self.counts_from_ns = now_ns;
+            // Losses and wrong replies count whenever they happen.
+            (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
+            self.tally.latency.reset();
+        }
+        if now_ns >= self.ends_ns && self.is_warm {
+            return None;
+        }
+        if self.in_flight > 0 && now_ns.saturating_sub(self.last_ns) > LOST_AFTER_NS {
+            self.tally.lost += self.in_flight as u64;
+            self.asked = [None; BLOCKS];
+            self.in_flight = 0;
+            self.last_ns = now_ns;
+        }
+        Some(self.plan.window - self.in_flight)
+    }
+
+    /// The next request; it counts as sent at `now_ns`. `None`: one of the same block is still in flight.
+    pub fn ask(&mut self, now_ns: u64) -> Option<&'a [u8; 32]> {
+        let place = &mut self.asked[self.next as usize % BLOCKS];
+        if place.is_some() {
+            return None;
+        }
+        *place = Some(Asked { number: self.next, sent_ns: now_ns });
+        let request = self.workload.request(self.next);
+        self.next += 1;
+        self.in_flight += 1;
+        self.tally.sent += 1;
+        Some(request)
+    }
+
+    /// Takes back the newest `count` requests, which did not leave.
+    pub fn take_back(&mut self, count: usize) {
+        for _ in 0..count {
+            self.next -= 1;
+            self.asked[self.next as usize % BLOCKS] = None;
+            self.in_flight -= 1;
+            self.tally.sent -= 1;
+        }
+    }
+
+    /// Takes a reply.
+    pub fn reply(&mut self, now_ns: u64, payload: &[u8]) {
+        self.last_ns = now_ns;
+        let mark = payload.get(30..32).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
+        let place = &mut self.asked[mark % BLOCKS];
+        let expect = self.plan.expect;
+        match *place {
+            Some(asked) if payload == self.workload.reply(asked.number, expect) => {
+                *place = None;
+                self.in_flight -= 1;
+                self.tally.right += 1;
+                self.tally.latency.saturating_record(now_ns - asked.sent_ns);
+            }
+            // Given up already: late, and counted as lost.
+            None if self.tally.lost > 0 => (),
+            _ => self.tally.wrong += 1,
+        }
+    }
+
+    /// What came of it. What is in flight at the end is neither right nor lost.
+    pub fn end(mut self, now_ns: u64) -> Tally {
+        self.tally.took_ns = now_ns - self.counts_from_ns;
+        self.tally
+    }
+}
+
+/// Asks from one socket: sendmmsg and recvmmsg, never waiting. The calling thread stands in the client's namespace.
+pub fn sendmmsg(workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
+    let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
+    socket.connect((SERVER_ADDRESS, SPV_PORT)).map_err(io("connecting the client's socket"))?;
+    let (mut requests, mut replies) = (Batch::default(), Batch::default());
+    let mut flight = Flight::new(workload, plan);
+    loop {
+        let now_ns = sys::now_ns();
+        let Some(room) = flight.room(now_ns) else {
+            return Ok(flight.end(now_ns));
+        };
+        let mut count = 0;
+        while count < room.min(BATCH)
+            && let Some(request) = flight.ask(now_ns)
+        {
+            requests.put(count, request);
+            count += 1;
+        }
+        if count > 0 {
+            let sent = requests.send(&socket, count);
+            flight.take_back(count - sent);
+        }
+        let got = replies.receive(&socket);
+        if got > 0 {
+            let now_ns = sys::now_ns();
+            for index in 0..got {
+                flight.reply(now_ns, replies.get(index));
+            }
+        }
+    }
+}

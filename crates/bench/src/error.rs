@@ -1,0 +1,58 @@
+//! What can go wrong in a bench.
+
+use lineside_plane::xdp::XdpError;
+use std::io;
+
+/// What went wrong, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// Namespaces and native XDP need root.
+    #[error("this bench makes network namespaces and attaches XDP programs: run it as root ({0})")]
+    NotAllowed(io::Error),
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The kernel refused something of the generators' BPF.
+    #[error("{what}: {source}")]
+    Bpf {
+        /// What was being done.
+        what: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+    },
+    /// The XDP plane failed.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    /// A tool said no.
+    #[error("`{command}` failed: {said}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// Its standard error.
+        said: String,
+    },
+    /// A figure that would not mean what it says.
+    #[error("void: {0}")]
+    Void(String),
+}
+
+/// What every step of a bench gives.
+pub type Result<T> = std::result::Result<T, BenchError>;
+
+/// For `map_err`: an I/O error with what was being done.
+pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
+    move |source| match source.kind() {
+        io::ErrorKind::PermissionDenied => BenchError::NotAllowed(source),
+        _ => BenchError::Io { what, source },
+    }
+}
+
+/// For `map_err`: a BPF error with what was being done.
+pub fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BenchError {
+    move |source| BenchError::Bpf { what, source }
+}

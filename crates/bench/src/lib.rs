@@ -1,0 +1,23 @@
+//! Load generators, the peers beside us, and the papers' figures: `lineside bench <scenario>`.
+//!
+//! Everything runs in one process tree on one machine: a client and a server namespace joined by a veth pair, the
+//! generator on core 0, the server on core 1. Only ratios within one run hold.
+
+mod af_xdp;
+mod bpf;
+mod client;
+mod error;
+mod live;
+mod machine;
+mod memcached;
+mod near;
+mod netns;
+mod per_packet;
+pub mod report;
+mod servers;
+pub mod spv;
+mod sys;
+mod workload;
+
+pub use error::BenchError;
+pub use report::Report;

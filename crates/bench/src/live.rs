@@ -1,0 +1,70 @@
+//! The live-frames generator: a BPF program that the kernel runs on frames of its own, 64 at a time, as if they had come
+//! in at the client's interface, and whose verdict sends them to the server. An open loop at the greatest rate that one
+//! core gives. Replies are checked by an XDP program at the same interface.
+
+use crate::bpf::{Generator, Plan, template};
+use crate::client::Tally;
+use crate::error::{BenchError, Result, io};
+use crate::sys::{self, Run};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Requests of the first call, which says how fast the generator is against this server; its replies do not count.
+const WARM_UP_REQUESTS: u32 = 100_000;
+/// How long replies may come after the last request.
+const PATIENCE: Duration = Duration::from_millis(30);
+const REQUESTS_MAX: f64 = 1e9;
+/// The stream's length: every TXID once before the first one again.
+const ENTRY_BITS: u32 = crate::workload::TXIDS.trailing_zeros();
+
+/// Whom to drive, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// UDP port of the server.
+    pub port: u16,
+    /// It speaks memcached's protocol.
+    pub memcached: bool,
+    /// It sends back what it gets.
+    pub echo: bool,
+}
+
+/// Drives `target` for about `duration`. The calling thread stands in the client's namespace, `interface` is the index of
+/// its end.
+pub fn run(generator: &Generator, interface: u32, target: Target, duration: Duration) -> Result<Tally> {
+    let (send, check) = match target.memcached {
+        true => ("bench_live_mc", "bench_check_mc"),
+        false => ("bench_live", "bench_check"),
+    };
+    let (send, check) = (generator.program(send)?, generator.program(check)?);
+    let plan = Plan {
+        port: target.port,
+        memcached: target.memcached,
+        entry_bits: ENTRY_BITS,
+        last: 0,
+        echo: target.echo,
+    };
+    let frame = template(&plan);
+    let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
+    let call = |requests: u32| {
+        generator.begin(&plan)?;
+        let from_ns = sys::now_ns();
+        sys::test_run(send.as_fd(), &frame, requests, Run::Live { interface })
+            .map_err(io("running the live-frames generator"))?;
+        Ok::<_, BenchError>(sys::now_ns() - from_ns)
+    };
+    let warm_up_ns = call(WARM_UP_REQUESTS)?.max(1);
+    std::thread::sleep(PATIENCE);
+    let requests = f64::from(WARM_UP_REQUESTS) * duration.as_nanos() as f64 / warm_up_ns as f64;
+    let took_ns = call(requests.clamp(1e5, REQUESTS_MAX) as u32)?;
+    std::thread::sleep(PATIENCE);
+    let (sent, seen) = (generator.sent()?, generator.seen()?);
+    let wrong = seen.wrong + seen.unknown;
+    Ok(Tally {
+        sent: sent.requests,
+        right: seen.right,
+        wrong,
+        lost: sent.requests.saturating_sub(seen.right + wrong),
+        took_ns: seen.last_ns.saturating_sub(sent.first_ns).max(if seen.right == 0 { took_ns } else { 1 }),
+        latency: seen.latency,
+    })
+}

@@ -1,0 +1,122 @@
+//! The XDP plane as a contestant. All that the bench needs of `lineside_plane::xdp` is here.
+
+use crate::error::{Result, io};
+use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
+use crate::sys;
+use crate::workload::{Hash, Workload};
+use lineside_near::lease;
+use lineside_plane::xdp::{MapSize, XdpPlane};
+use lineside_spv::store::{Geometry, Store, words};
+use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::{SPV_PORT, SpvCounter};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Longer than any bench runs.
+const LEASE_NS: u64 = 1 << 42;
+/// The programs whose verifier budget is kept.
+const PROGRAMS: [&str; 2] = ["ls_root", "ls_spv"];
+
+/// The loaded XDP programs on a store of 2^22 lines that holds every TXID of the workload.
+pub struct XdpNear {
+    plane: XdpPlane,
+    root: OwnedFd,
+}
+
+impl XdpNear {
+    /// Loads the programs, then draws a workload whose every TXID found an empty line.
+    pub fn load(seed: u64) -> Result<(Self, Workload)> {
+        let geometry = Geometry::default();
+        let sizes = [
+            MapSize { name: "spv_lines", entries: geometry.lines() as u32 },
+            MapSize { name: "spv_blocks", entries: geometry.blocks() as u32 },
+        ];
+        let mut plane = XdpPlane::load(&sizes)?;
+        let store = Store {
+            lines: plane.table("spv_lines")?,
+            blocks: plane.table("spv_blocks")?,
+            control: plane.table("spv_control")?,
+        };
+        store.format(&geometry).map_err(io("laying out the near store"))?;
+        let endpoint = Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default();
+        plane.set_endpoint(&endpoint, SPV_PORT)?;
+        let root = plane.program_fd("ls_root")?;
+        let workload = fill(Arc::new(store), seed);
+        Ok((Self { plane, root }, workload))
+    }
+
+    /// Attaches natively to the server's end; off when the result is dropped. The calling thread stands in the server's
+    /// namespace.
+    pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
+        debug_assert!(sys::interface_index(SERVER_INTERFACE).is_ok());
+        sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
+    }
+
+    /// The program that a frame meets first.
+    pub fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// Replies so far.
+    pub fn hits(&mut self) -> Result<u64> {
+        let counts: [u64; SpvCounter::ALL.len()] = self.plane.counts("spv_counts")?;
+        Ok(counts[SpvCounter::Hits as usize])
+    }
+
+    /// What the verifier walked through, by program.
+    pub fn verified_instructions(&mut self) -> Result<BTreeMap<&'static str, u32>> {
+        let mut found = BTreeMap::new();
+        for name in PROGRAMS {
+            let program = self.plane.program_fd(name)?;
+            let count = sys::verified_instructions(program.as_fd());
+            found.insert(name, count.map_err(io("asking for a program's size"))?);
+        }
+        Ok(found)
+    }
+}
+
+/// Admits the workload's blocks to an empty store.
+fn admit(writer: &mut StoreWriter, roots: &[Hash]) -> Vec<Ticket> {
+    let blocks = roots.iter().enumerate().map(|(block, root)| BlockRef {
+        hash: Workload::block_hash(block),
+        root: *root,
+        height: block as u32,
+    });
+    blocks.map(|block| writer.admit(&block)).collect()
+}
+
+fn open(store: &Store, writer: &mut StoreWriter) {
+    lease::renew(&store.control().lease_until_ns, LEASE_NS);
+    writer.begin();
+    writer.commit(&Workload::block_hash(0), 0);
+}
+
+/// Draws the workload into the store.
+fn fill(store: Arc<Store>, seed: u64) -> Workload {
+    let mut writer = StoreWriter::new(Arc::clone(&store));
+    let roots = Workload::roots(seed);
+    let tickets = admit(&mut writer, &roots);
+    let workload = Workload::draw(seed, |txid, block| {
+        let is_empty = |line: &lineside_wire::SpvLine| line.generation.load(Relaxed) == 0;
+        store.set(&words(txid)).iter().any(is_empty) && writer.fill(txid, tickets[block])
+    });
+    open(&store, &mut writer);
+    workload
+}
+
+/// A store of this process alone with the workload in it, for the caches of the software contestants. Where more than
+/// four TXIDs meet in a set, the last ones stay.
+pub fn software_store(workload: &Workload) -> Result<Arc<Store>> {
+    let store = Store::anonymous(&Geometry::default()).map_err(io("making a near store"))?;
+    let store = Arc::new(store);
+    let mut writer = StoreWriter::new(Arc::clone(&store));
+    let tickets = admit(&mut writer, &workload.roots);
+    for (number, txid) in workload.txids.iter().enumerate() {
+        writer.fill(txid, tickets[number % tickets.len()]);
+    }
+    open(&store, &mut writer);
+    Ok(store)
+}

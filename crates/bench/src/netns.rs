@@ -1,0 +1,118 @@
+//! Two network namespaces and a veth pair between them. They have no names: descriptors and threads hold them, so
+//! that nothing is left behind even by `kill -9`.
+
+use crate::error::{BenchError, Result, io};
+use crate::sys;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::Command;
+
+/// Interface of the client's end.
+pub const CLIENT_INTERFACE: &str = "x0";
+/// Interface of the server's end.
+pub const SERVER_INTERFACE: &str = "x1";
+/// Address of the client's end.
+pub const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// Address of the server's end.
+pub const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+/// MAC of the client's end.
+pub const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x0a];
+/// MAC of the server's end.
+pub const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x0b];
+
+/// A network namespace that lives as long as this and the threads in it.
+#[derive(Debug)]
+pub struct Netns {
+    handle: File,
+}
+
+impl Netns {
+    fn new() -> Result<Self> {
+        let open = || {
+            sys::unshare_network()?;
+            File::open("/proc/thread-self/ns/net")
+        };
+        let handle = on_thread(|| open().map_err(io("making a network namespace")))?;
+        Ok(Self { handle })
+    }
+
+    /// Moves the calling thread into it, for good.
+    pub fn enter(&self) -> Result<()> {
+        sys::enter_network(self.handle.as_fd()).map_err(io("entering a network namespace"))
+    }
+
+    /// Runs `work` on a thread of its own in this namespace and on `core`.
+    pub fn run<T: Send>(&self, core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        on_thread(|| {
+            self.enter()?;
+            sys::pin(core).map_err(io("pinning a thread"))?;
+            work()
+        })
+    }
+}
+
+fn on_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+/// The client's and the server's namespace, joined by a veth pair with fixed addresses and neighbours.
+#[derive(Debug)]
+pub struct Pair {
+    /// Where requests come from.
+    pub client: Netns,
+    /// Where they are answered.
+    pub server: Netns,
+    /// Index of [`CLIENT_INTERFACE`] in `client`.
+    pub client_index: u32,
+    /// Index of [`SERVER_INTERFACE`] in `server`.
+    pub server_index: u32,
+}
+
+impl Pair {
+    /// # Errors
+    /// Without root; when there is no `ip` tool.
+    pub fn new() -> Result<Self> {
+        let (client, server) = (Netns::new()?, Netns::new()?);
+        let (client_mac, server_mac) = (text(&CLIENT_MAC), text(&SERVER_MAC));
+        let there = format!("/proc/{}/fd/{}", std::process::id(), server.handle.as_raw_fd());
+        let client_index = client.run(0, || {
+            ip(&format!(
+                "link add {CLIENT_INTERFACE} address {client_mac} type veth \
+                 peer name {SERVER_INTERFACE} address {server_mac} netns {there}"
+            ))?;
+            up(CLIENT_INTERFACE, CLIENT_ADDRESS, SERVER_ADDRESS, &server_mac)
+        })?;
+        let server_index =
+            server.run(0, || up(SERVER_INTERFACE, SERVER_ADDRESS, CLIENT_ADDRESS, &client_mac))?;
+        Ok(Self { client, server, client_index, server_index })
+    }
+}
+
+fn up(interface: &str, own: Ipv4Addr, peer: Ipv4Addr, peer_mac: &str) -> Result<u32> {
+    ip("link set lo up")?;
+    ip(&format!("link set {interface} addrgenmode none"))?;
+    ip(&format!("address add {own}/24 dev {interface}"))?;
+    ip(&format!("link set {interface} up"))?;
+    ip(&format!("neighbour add {peer} lladdr {peer_mac} dev {interface} nud permanent"))?;
+    sys::turn_gro_on(interface).map_err(io("turning GRO on"))?;
+    sys::interface_index(interface).map_err(io("finding the interface"))
+}
+
+/// The `ip` tool, in the calling thread's namespace.
+fn ip(arguments: &str) -> Result<()> {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output();
+    let output = output.map_err(io("running `ip` (package iproute2)"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(BenchError::Command { command: format!("ip {arguments}"), said })
+}
+
+fn text(mac: &[u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}

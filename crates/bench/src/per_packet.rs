@@ -1,0 +1,78 @@
+//! What a packet costs in the program alone: `ls_root` behind a program that writes the whole frame anew, less the same
+//! with a trivial program behind it.
+
+use crate::bpf::{Generator, Plan, template};
+use crate::error::{BenchError, Result, io};
+use crate::near::XdpNear;
+use crate::sys::{self, Run};
+use crate::workload::TXIDS;
+use lineside_wire::SPV_PORT;
+use serde::Serialize;
+use std::os::fd::{AsFd, BorrowedFd};
+
+const XDP_TX: u32 = 3;
+const ROUNDS: usize = 7;
+
+/// ns per packet, the rewriting subtracted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PerPacket {
+    /// The least of several rounds.
+    pub min_ns: f64,
+    /// Their median.
+    pub median_ns: f64,
+    /// What was subtracted (median): the rewriting, and a tail call to a program that only says XDP_TX.
+    pub rewriting_ns: f64,
+    /// Calls a round; in each round the program's reply counter rose by exactly this.
+    pub calls: u32,
+}
+
+/// Always the same TXID: everything is in the nearest cache.
+pub fn hot_hit(near: &mut XdpNear, generator: &Generator) -> Result<PerPacket> {
+    measure(near, generator, 0)
+}
+
+/// Another TXID each time, all over the store.
+pub fn random_hit(near: &mut XdpNear, generator: &Generator) -> Result<PerPacket> {
+    measure(near, generator, TXIDS.trailing_zeros())
+}
+
+fn measure(near: &mut XdpNear, generator: &Generator, entry_bits: u32) -> Result<PerPacket> {
+    let calls = TXIDS as u32;
+    let trivial = generator.program("bench_tx")?;
+    let (mut costs, mut rewritings) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let rewriting = call(generator, trivial.as_fd(), entry_bits, calls)?;
+        let hits = near.hits()?;
+        let whole = call(generator, near.root().as_fd(), entry_bits, calls)?;
+        let risen = near.hits()? - hits;
+        if risen != u64::from(calls) {
+            return Err(BenchError::Void(format!("{calls} calls, but {risen} replies counted")));
+        }
+        costs.push(whole - rewriting);
+        rewritings.push(rewriting);
+    }
+    costs.sort_by(f64::total_cmp);
+    rewritings.sort_by(f64::total_cmp);
+    Ok(PerPacket {
+        min_ns: costs[0],
+        median_ns: costs[ROUNDS / 2],
+        rewriting_ns: rewritings[ROUNDS / 2],
+        calls,
+    })
+}
+
+/// ns a call of `bench_rewrite` with `program` behind it, by the kernel's clock within the program.
+fn call(generator: &Generator, program: BorrowedFd<'_>, entry_bits: u32, calls: u32) -> Result<f64> {
+    let last = u64::from(calls) - 1;
+    let plan = Plan { port: SPV_PORT, memcached: false, entry_bits, last, echo: false };
+    generator.set_next(program)?;
+    generator.begin(&plan)?;
+    let rewrite = generator.program("bench_rewrite")?;
+    let verdict = sys::test_run(rewrite.as_fd(), &template(&plan), calls, Run::Repeat)
+        .map_err(io("measuring a program"))?;
+    let sent = generator.sent()?;
+    if verdict != XDP_TX || sent.requests != u64::from(calls) {
+        return Err(BenchError::Void(format!("verdict {verdict} after {} calls", sent.requests)));
+    }
+    Ok((sent.last_ns - sent.first_ns) as f64 / last as f64)
+}

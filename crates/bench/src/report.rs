@@ -1,0 +1,237 @@
+//! What a bench found, as one JSON object or as a table.
+
+use crate::client::Tally;
+use crate::machine::Machine;
+use crate::per_packet::PerPacket;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// One scenario's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Name of the scenario.
+    pub scenario: &'static str,
+    /// Seed of the workload.
+    pub seed: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// By name.
+    pub contestants: BTreeMap<&'static str, Contestant>,
+    /// By key `a/b`, what varies in front.
+    pub ratios: BTreeMap<&'static str, f64>,
+    /// Whether the figures may be believed, and whether they are good enough.
+    pub checks: Checks,
+}
+
+/// One contestant's figures, by how it was driven; those at the top are of its gate case.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Contestant {
+    /// The gate case: the sendmmsg client with 64 requests in flight; for `xdp_max` and `memcached` live frames.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub gate_case: Option<Figures>,
+    /// The sendmmsg client with one request in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_1: Option<Figures>,
+    /// The AF_XDP client with 64 requests in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub af_xdp: Option<Figures>,
+    /// The live-frames generator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<Figures>,
+    /// Cost of a packet that is hit, always the same one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hot_hit: Option<PerPacket>,
+    /// Cost of a packet that is hit, anywhere in 4 M lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_hit: Option<PerPacket>,
+    /// Why there are no figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+}
+
+/// Medians over the rounds; sums where said.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Checked, right replies a second.
+    pub rps: f64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Requests sent, in all rounds.
+    pub sent: u64,
+    /// Requests without a reply, in all rounds. An open loop loses what the server cannot take.
+    pub lost: u64,
+    /// Wrong replies, in all rounds.
+    pub wrong: u64,
+}
+
+impl Figures {
+    /// The figures of several rounds; `None` when there were none.
+    pub fn of(rounds: &[Tally]) -> Option<Self> {
+        let quantile = |at| median(rounds.iter().map(|tally| latency_us(tally, at)));
+        Some(Self {
+            rps: median(rounds.iter().map(Tally::rps))?,
+            p50_us: quantile(0.5)?,
+            p99_us: quantile(0.99)?,
+            p999_us: quantile(0.999)?,
+            sent: rounds.iter().map(|tally| tally.sent).sum(),
+            lost: rounds.iter().map(|tally| tally.lost).sum(),
+            wrong: rounds.iter().map(|tally| tally.wrong).sum(),
+        })
+    }
+}
+
+/// A quantile of a run's latency, in µs.
+pub fn latency_us(tally: &Tally, quantile: f64) -> f64 {
+    tally.latency.value_at_quantile(quantile) as f64 / 1e3
+}
+
+/// The middle one; of an even number the mean of the two.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some((lower + upper) / 2.0)
+}
+
+/// What must be true of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checks {
+    /// Requests lost in closed loops and by `xdp_max`.
+    pub lost: u64,
+    /// Wrong replies of anybody.
+    pub wrong: u64,
+    /// Whether the software contestant is no straw man: `sw/echo` is at least 0.3, both ways it is driven.
+    pub valid: bool,
+    /// Instructions that the verifier walked through, by program.
+    pub verified_instructions: BTreeMap<&'static str, u32>,
+    /// Every program is below this.
+    pub verified_instructions_max: u32,
+    /// By key of the ratio.
+    pub gates: BTreeMap<&'static str, Gate>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// What a ratio must reach.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Gate {
+    /// At least this.
+    pub gate: f64,
+    /// Better still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stretch: Option<f64>,
+    /// Whether it did.
+    pub outcome: Outcome,
+}
+
+/// How a gate was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Reached, and the stretch too.
+    Stretch,
+    /// Reached.
+    Passed,
+    /// Not reached.
+    Missed,
+    /// A side was not measured.
+    NotMeasured,
+    /// The run is not valid.
+    Void,
+}
+
+impl Gate {
+    /// What `ratio` is worth against the gate.
+    pub fn judge(ratio: Option<f64>, gate: f64, stretch: Option<f64>, valid: bool) -> Self {
+        let outcome = match ratio {
+            None => Outcome::NotMeasured,
+            Some(_) if !valid => Outcome::Void,
+            Some(ratio) if stretch.is_some_and(|stretch| ratio >= stretch) => Outcome::Stretch,
+            Some(ratio) if ratio >= gate => Outcome::Passed,
+            Some(_) => Outcome::Missed,
+        };
+        Self { gate, stretch, outcome }
+    }
+}
+
+impl Report {
+    /// The report as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Machine { cpu, cores, kernel, load_before, .. } = &self.machine;
+        let (scenario, seed) = (self.scenario, self.seed);
+        writeln!(out, "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before")?;
+        let head = ["replies/s", "p50 us", "p99 us", "p99.9 us", "sent", "lost", "wrong"];
+        write!(out, "\n{:<24}", "contestant")?;
+        head.iter().try_for_each(|column| write!(out, "{column:>12}"))?;
+        writeln!(out)?;
+        for (name, contestant) in &self.contestants {
+            write_contestant(out, name, contestant)?;
+        }
+        writeln!(out, "\n{:<28}{:>8}{:>8}{:>9}  outcome", "ratio", "", "gate", "stretch")?;
+        for (key, ratio) in &self.ratios {
+            write!(out, "{key:<28}{ratio:>8.2}")?;
+            match self.checks.gates.get(key) {
+                Some(gate) => writeln!(out, "{}", gate_text(gate))?,
+                None => writeln!(out)?,
+            }
+        }
+        for (key, gate) in self.checks.gates.iter().filter(|(key, _)| !self.ratios.contains_key(*key)) {
+            writeln!(out, "{key:<28}{:>8}{}", "-", gate_text(gate))?;
+        }
+        let Checks { lost, wrong, valid, verified_instructions, verified_instructions_max, notes, .. } = &self.checks;
+        writeln!(out, "\nlost {lost}, wrong {wrong}, valid {valid}")?;
+        for (program, count) in verified_instructions {
+            writeln!(out, "verified instructions of {program}: {count} (below {verified_instructions_max})")?;
+        }
+        notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+    }
+}
+
+fn gate_text(gate: &Gate) -> String {
+    let stretch = gate.stretch.map_or("-".into(), |stretch| stretch.to_string());
+    let outcome = match gate.outcome {
+        Outcome::Stretch => "stretch reached",
+        Outcome::Passed => "passed",
+        Outcome::Missed => "MISSED",
+        Outcome::NotMeasured => "not measured",
+        Outcome::Void => "VOID",
+    };
+    format!("{:>8}{stretch:>9}  {outcome}", gate.gate)
+}
+
+fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant) -> fmt::Result {
+    if let Some(why) = &contestant.not_measured {
+        writeln!(out, "{name:<24}not measured: {why}")?;
+    }
+    let driven = [
+        ("", &contestant.gate_case),
+        (", window 1", &contestant.window_1),
+        (", AF_XDP", &contestant.af_xdp),
+        (", live frames", &contestant.live),
+    ];
+    for (how, figures) in driven {
+        let Some(figures) = figures else { continue };
+        let Figures { rps, p50_us, p99_us, p999_us, sent, lost, wrong } = figures;
+        let row = format!("{name}{how}");
+        write!(out, "{row:<24}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}")?;
+        writeln!(out, "{sent:>12}{lost:>12}{wrong:>12}")?;
+    }
+    for (what, cost) in [("hot hit", contestant.hot_hit), ("random hit", contestant.random_hit)] {
+        let Some(PerPacket { min_ns, median_ns, rewriting_ns, .. }) = cost else { continue };
+        let row = format!("{name}, {what}");
+        writeln!(out, "{row:<24}{min_ns:.1} ns least, {median_ns:.1} ns median ({rewriting_ns:.1} subtracted)")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! The system calls that the standard library does not have. The only `unsafe` of this crate besides `af_xdp`.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{self, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Gives the calling thread a network namespace of its own.
+pub fn unshare_network() -> io::Result<()> {
+    // SAFETY: takes no pointers; only the calling thread's network namespace changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Moves the calling thread into the network namespace `fd`.
+pub fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes no pointers, and the descriptor is open.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Keeps the calling thread, and those it starts, on `core`.
+pub fn pin(core: usize) -> io::Result<()> {
+    // SAFETY: cpu_set_t is a plain bit set; all zeros is the empty one.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: CPU_SET checks `core` against the set's size, and `set` outlives the call.
+    let result = unsafe {
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    check(result).map(drop)
+}
+
+/// How many cores the machine has on line.
+pub fn cores() -> usize {
+    // SAFETY: takes no pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// CPU time of the calling thread.
+pub fn thread_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// CLOCK_MONOTONIC now, in ns: what `bpf_ktime_get_ns` counts on.
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// The index of interface `name` in the calling thread's namespace.
+pub fn interface_index(name: &str) -> io::Result<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: `name` is a C string that outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETHTOOL_SGRO: u32 = 0x2c;
+
+/// Turns generic receive offload of interface `name` on. On a veth it is what keeps NAPI on without an XDP program, and
+/// without NAPI redirected frames are dropped.
+pub fn turn_gro_on(name: &str) -> io::Result<()> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let mut value = EthtoolValue { command: ETHTOOL_SGRO, data: 1 };
+    // SAFETY: ifreq is a plain C struct; all zeros is a valid one.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: `request` names a NUL-terminated interface and points to a `value` that outlives the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &request) }).map(drop)
+}
+
+/// Makes the next child of the calling thread die with that thread. Runs between fork and exec.
+pub fn die_with_parent() -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
+}
+
+/// Sets `command` up to die with the thread that starts it.
+pub fn bound_to_thread(command: &mut std::process::Command) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: prctl is async-signal-safe and allocates nothing.
+    unsafe { command.pre_exec(die_with_parent) }
+}
+
+/// Datagrams a [`Batch`] holds.
+pub const BATCH: usize = 64;
+const ROOM: usize = 64;
+
+/// Datagrams of one connected socket, sent and received together.
+pub struct Batch {
+    bytes: Box<[[u8; ROOM]; BATCH]>,
+    lengths: [usize; BATCH],
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { bytes: Box::new([[0; ROOM]; BATCH]), lengths: [0; BATCH] }
+    }
+}
+
+impl Batch {
+    /// Writes datagram `index`, at most [`ROOM`] bytes.
+    pub fn put(&mut self, index: usize, payload: &[u8]) {
+        self.bytes[index][..payload.len()].copy_from_slice(payload);
+        self.lengths[index] = payload.len();
+    }
+
+    /// Datagram `index`.
+    pub fn get(&self, index: usize) -> &[u8] {
+        &self.bytes[index][..self.lengths[index].min(ROOM)]
+    }
+
+    fn headers<'a>(&mut self, vectors: &'a mut [libc::iovec; BATCH], full: bool) -> [libc::mmsghdr; BATCH] {
+        for ((vector, bytes), length) in vectors.iter_mut().zip(self.bytes.iter_mut()).zip(self.lengths) {
+            let iov_len = if full { ROOM } else { length };
+            *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len };
+        }
+        std::array::from_fn(|index| {
+            // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
+            let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+            header.msg_hdr.msg_iov = &raw mut vectors[index];
+            header.msg_hdr.msg_iovlen = 1;
+            header
+        })
+    }
+
+    /// Sends the first `count` datagrams; how many left.
+    pub fn send(&mut self, socket: &std::net::UdpSocket, count: usize) -> usize {
+        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
+        let mut headers = self.headers(&mut vectors, false);
+        let count = count.min(BATCH) as u32;
+        // SAFETY: every header points to one vector over this batch's bytes, all of which outlive the call.
+        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, 0) };
+        usize::try_from(sent).unwrap_or(0)
+    }
+
+    /// Takes what datagrams are there, without waiting; how many.
+    pub fn receive(&mut self, socket: &std::net::UdpSocket) -> usize {
+        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
+        let mut headers = self.headers(&mut vectors, true);
+        let (fd, none) = (socket.as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: every header points to one vector over this batch's bytes, all of which outlive the call.
+        let got = unsafe {
+            libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
+        };
+        let got = usize::try_from(got).unwrap_or(0);
+        for (length, header) in self.lengths.iter_mut().zip(&headers).take(got) {
+            *length = header.msg_len as usize;
+        }
+        got
+    }
+}
+
+/// Attaches an XDP program natively to an interface of the calling thread's namespace; off when the result is dropped.
+pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    // SAFETY: all zeros is the default of this options struct, and its size says which fields it has.
+    let mut options: libbpf_sys::bpf_link_create_opts = unsafe { mem::zeroed() };
+    options.sz = size_of::<libbpf_sys::bpf_link_create_opts>() as _;
+    options.flags = libbpf_sys::XDP_FLAGS_DRV_MODE;
+    let kind = libbpf_sys::BPF_XDP;
+    // SAFETY: the program is open and `options` outlives the call.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), interface as libc::c_int, kind, &options)
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// How [`test_run`] runs a program.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// On one frame again and again, in no interface's name.
+    Repeat,
+    /// On live frames, whose verdicts are acted upon as if they had come in at this interface.
+    Live {
+        /// Interface in the calling thread's namespace.
+        interface: u32,
+    },
+}
+
+/// Runs an XDP program `repeat` times (BPF_PROG_TEST_RUN); the last verdict (0 for live frames).
+pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) -> io::Result<u32> {
+    // SAFETY: all zeros is the default of this options struct, and its size says which fields it has.
+    let mut options: libbpf_sys::bpf_test_run_opts = unsafe { mem::zeroed() };
+    let mut out = vec![0u8; 4096];
+    let mut context = [0u32; size_of::<libbpf_sys::xdp_md>() / 4];
+    options.sz = size_of::<libbpf_sys::bpf_test_run_opts>() as _;
+    options.data_in = frame.as_ptr().cast();
+    options.data_size_in = frame.len() as _;
+    options.repeat = repeat as _;
+    match run {
+        Run::Repeat => {
+            options.data_out = out.as_mut_ptr().cast();
+            options.data_size_out = out.len() as _;
+        }
+        Run::Live { interface } => {
+            // struct xdp_md: data, data_end, data_meta, ingress_ifindex, …
+            context[1] = frame.len() as u32;
+            context[3] = interface;
+            options.ctx_in = context.as_ptr().cast();
+            options.ctx_size_in = size_of_val(&context) as _;
+            options.flags = libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES;
+            options.batch_size = 64;
+        }
+    }
+    // SAFETY: the program is open; every pointer in `options` has its length beside it and outlives the call.
+    let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(options.retval) }
+}
+
+/// How many instructions the verifier walked through to accept a program.
+pub fn verified_instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
+    // SAFETY: bpf_prog_info is a plain C struct; all zeros asks for no arrays.
+    let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
+    let mut bytes = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: `info` is `bytes` long and outlives the call.
+    let result =
+        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut bytes) };
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(info.verified_insns) }
+}

@@ -1,0 +1,125 @@
+//! What is asked and what is right: 512 blocks of 2,048 transactions each, from a seed.
+
+use std::collections::BTreeMap;
+
+/// TXID, block hash or Merkle root.
+pub type Hash = [u8; 32];
+
+/// Blocks; a power of two that divides 32,768, the number of client ports of the live generator.
+pub const BLOCKS: usize = 512;
+/// TXIDs, all of them known to every contestant.
+pub const TXIDS: usize = BLOCKS * 2048;
+/// Client ports of the live generator.
+pub const PORTS: usize = 32_768;
+
+/// Entry `i` belongs to block `i mod 512`. The last two bytes of a TXID are `i mod 32,768` and those of a root are its
+/// block's number (little-endian), so that a reply can be told apart; all other bytes are random.
+pub struct Workload {
+    /// In the order in which they are asked.
+    pub txids: Vec<Hash>,
+    /// By block.
+    pub roots: Vec<Hash>,
+}
+
+/// What a right reply carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// The Merkle root of the TXID's block.
+    Root,
+    /// The request.
+    Echo,
+}
+
+impl Workload {
+    /// The roots that [`Workload::draw`] gives for this seed.
+    pub fn roots(seed: u64) -> Vec<Hash> {
+        let mut random = Random(!seed);
+        (0..BLOCKS).map(|block| random.hash(block)).collect()
+    }
+
+    /// Draws TXIDs, each again until `takes` it (given the TXID and its block's number).
+    pub fn draw(seed: u64, mut takes: impl FnMut(&Hash, usize) -> bool) -> Self {
+        let mut random = Random(seed);
+        let roots = Self::roots(seed);
+        let mut txids = Vec::with_capacity(TXIDS);
+        while txids.len() < TXIDS {
+            let txid = random.hash(txids.len() % PORTS);
+            if takes(&txid, txids.len() % BLOCKS) {
+                txids.push(txid);
+            }
+        }
+        Self { txids, roots }
+    }
+
+    /// The hash of a block's header; nothing asks for it.
+    pub fn block_hash(block: usize) -> Hash {
+        let mut hash = [0xb1; 32];
+        hash[..8].copy_from_slice(&block.to_le_bytes());
+        hash
+    }
+
+    /// TXID to root, as the paper's software has it.
+    pub fn tree(&self) -> BTreeMap<Hash, Hash> {
+        let entries = self.txids.iter().enumerate();
+        entries.map(|(number, txid)| (*txid, self.roots[number % BLOCKS])).collect()
+    }
+
+    /// The request number `number`.
+    pub fn request(&self, number: u64) -> &Hash {
+        &self.txids[number as usize % TXIDS]
+    }
+
+    /// The right reply to it.
+    pub fn reply(&self, number: u64, expect: Expect) -> &Hash {
+        match expect {
+            Expect::Root => &self.roots[number as usize % BLOCKS],
+            Expect::Echo => self.request(number),
+        }
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    fn hash(&mut self, mark: usize) -> Hash {
+        let mut hash = [0; 32];
+        for place in hash.chunks_exact_mut(8) {
+            place.copy_from_slice(&self.next().to_le_bytes());
+        }
+        hash[30..].copy_from_slice(&(mark as u16).to_le_bytes());
+        hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_and_every_entry_says_which_it_is() {
+        let every_third = |seed| {
+            let mut count = 0;
+            Workload::draw(seed, |_, _| {
+                count += 1;
+                count % 3 != 0
+            })
+        };
+        let (one, same) = (every_third(7), every_third(7));
+        assert!(one.txids == same.txids && one.roots == same.roots);
+        assert_eq!(one.tree().len(), TXIDS);
+        for number in [0u64, 511, 512, 40_000, (1 << 20) + 5] {
+            let mark = |hash: &Hash| usize::from(u16::from_le_bytes([hash[30], hash[31]]));
+            assert_eq!(mark(one.request(number)), number as usize % PORTS);
+            assert_eq!(mark(one.reply(number, Expect::Root)), number as usize % BLOCKS);
+        }
+    }
+}
