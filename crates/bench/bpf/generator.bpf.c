@@ -320,6 +320,12 @@ int bench_check_mc(struct xdp_md *ctx)
 	return XDP_DROP;
 }
 
+SEC("xdp")
+int bench_pass(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
 /* Hands the server's datagrams to the AF_XDP client. */
 SEC("xdp")
 int bench_xsk(struct xdp_md *ctx)

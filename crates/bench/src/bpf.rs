@@ -2,6 +2,7 @@
 
 use crate::error::{BenchError, Result, bpf};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
+use crate::sys;
 use crate::workload::{Hash, TXIDS, Workload};
 use hdrhistogram::Histogram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
@@ -105,6 +106,12 @@ impl Generator {
         let fd = found.map(|program| program.as_fd().try_clone_to_owned());
         let missing = || Err(io::Error::from(io::ErrorKind::NotFound));
         fd.unwrap_or_else(missing).map_err(crate::error::io("opening a generator"))
+    }
+
+    /// Attaches a program that passes everything to an interface of the calling thread's namespace.
+    pub fn attach_pass(&self, interface: u32) -> Result<OwnedFd> {
+        let pass = self.program("bench_pass")?;
+        sys::attach_native(pass.as_fd(), interface).map_err(crate::error::io("attaching bench_pass"))
     }
 
     /// The map that AF_XDP sockets stand in.

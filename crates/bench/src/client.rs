@@ -14,9 +14,12 @@ const LOST_AFTER_NS: u64 = 200_000_000;
 /// Requests in flight at most: their blocks' numbers tell them apart.
 pub const WINDOW_MAX: usize = BLOCKS / 2;
 
+/// Longer latencies count as this.
+const LATENCY_NS_MAX: u64 = 60_000_000_000;
+
 /// An empty histogram of ns, to 1 %.
 pub fn histogram() -> Histogram<u64> {
-    Histogram::new(2).expect("a precision of 0 to 5 digits is always taken")
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2).expect("these bounds are always taken")
 }
 
 /// What a run did.

@@ -189,11 +189,16 @@ impl Field {
     fn drive(&self, who: Who, by: By, duration: Duration) -> Result<Tally> {
         let expect = if who == ECHO { Expect::Echo } else { Expect::Root };
         let window = if by == By::Window1 { 1 } else { 64 };
+        // Frames that XDP_TX returns over a veth are polled only where an XDP program stands (6.18, veth_xdp_flush).
+        let passes = who == Who::Xdp && matches!(by, By::Window64 | By::Window1);
         let plan = ClosedLoop { window, expect, warm_up: duration / 8, duration };
         let (workload, generator) = (&*self.workload, &self.generator);
         let interface = self.pair.client_index;
         self.pair.client.run(CLIENT_CORE, || match by {
-            By::Window64 | By::Window1 => client::sendmmsg(workload, plan),
+            By::Window64 | By::Window1 => {
+                let _passing = if passes { Some(generator.attach_pass(interface)?) } else { None };
+                client::sendmmsg(workload, plan)
+            }
             By::AfXdp => crate::af_xdp::run(generator, interface, workload, plan),
             By::Live => {
                 let memcached = who == Who::Memcached;

@@ -4,7 +4,6 @@ use std::ffi::CString;
 use std::io;
 use std::mem::{self, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -38,14 +37,6 @@ pub fn pin(core: usize) -> io::Result<()> {
 pub fn cores() -> usize {
     // SAFETY: takes no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
-}
-
-/// CPU time of the calling thread.
-pub fn thread_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// CLOCK_MONOTONIC now, in ns: what `bpf_ktime_get_ns` counts on.
