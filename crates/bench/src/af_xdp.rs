@@ -1,9 +1,293 @@
-//! stub
-use crate::bpf::Generator;
-use crate::client::{ClosedLoop, Tally};
-use crate::error::Result;
+//! The AF_XDP client: frames written by ourselves, past the socket stack, in copy mode (veth has no other). One of the two
+//! places with `unsafe` in this crate.
+
+use crate::bpf::{Generator, Plan, SPV_FRAME_BYTES, template};
+use crate::client::{ClosedLoop, Flight, Tally};
+use crate::error::{Result, bpf, io};
+use crate::sys;
 use crate::workload::Workload;
-/// stub
-pub fn run(_: &Generator, _: u32, workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
-    crate::client::sendmmsg(workload, plan)
+use libbpf_rs::{MapCore, MapFlags};
+use lineside_wire::SPV_PORT;
+use std::io::{Error, ErrorKind};
+use std::mem::{self, size_of};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const FRAME_BYTES: usize = 2048;
+/// Frames of each direction, and entries of each ring.
+const FRAMES: u32 = 1024;
+const PAYLOAD_AT: usize = SPV_FRAME_BYTES - 32;
+const BURST: usize = 64;
+
+/// Asks through an AF_XDP socket. The calling thread stands in the client's namespace; `interface` is its end's index.
+pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
+    let program = generator.program("bench_xsk")?;
+    let _attached = sys::attach_native(program.as_fd(), interface).map_err(io("attaching bench_xsk"))?;
+    let frame = template(&Plan { port: SPV_PORT, memcached: false, entry_bits: 0, last: 0, echo: false });
+    let mut socket = Socket::new(interface, &frame).map_err(io("making an AF_XDP socket"))?;
+    let (queue, fd) = (0u32.to_ne_bytes(), socket.fd.as_raw_fd().to_ne_bytes());
+    let sockets = generator.sockets()?;
+    sockets.update(&queue, &fd, MapFlags::ANY).map_err(bpf("directing replies to AF_XDP"))?;
+    let mut flight = Flight::new(workload, plan);
+    loop {
+        let now_ns = sys::now_ns();
+        let Some(room) = flight.room(now_ns) else {
+            return Ok(flight.end(now_ns));
+        };
+        let room = room.min(BURST).min(socket.begin_sending());
+        let mut count = 0;
+        while count < room
+            && let Some(request) = flight.ask(now_ns)
+        {
+            socket.put(request);
+            count += 1;
+        }
+        socket.send(count > 0);
+        let mut now_ns = 0;
+        socket.receive(|frame| {
+            if now_ns == 0 {
+                now_ns = sys::now_ns();
+            }
+            let is_reply = frame.len() >= SPV_FRAME_BYTES && frame[34..36] == SPV_PORT.to_be_bytes();
+            if is_reply {
+                flight.reply(now_ns, &frame[PAYLOAD_AT..]);
+            }
+        });
+    }
+}
+
+/// Memory mapped for as long as this lives.
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// `bytes` of memory: anonymous, or the ring of `fd` at `offset`.
+    fn new(bytes: usize, ring: Option<(&OwnedFd, libc::off_t)>) -> std::io::Result<Self> {
+        let (fd, offset, flags) = match ring {
+            Some((fd, offset)) => (fd.as_raw_fd(), offset, libc::MAP_SHARED | libc::MAP_POPULATE),
+            None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE),
+        };
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping at a place of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, offset) };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => Ok(Self { start, bytes }),
+            _ => Err(Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped, and nobody has a reference into it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// One of a socket's rings of `T`; one side is ours, the other the kernel's.
+struct Ring<T> {
+    memory: Mapping,
+    offsets: libc::xdp_ring_offset,
+    kind: std::marker::PhantomData<T>,
+}
+
+impl<T: Copy> Ring<T> {
+    fn new(fd: &OwnedFd, at: libc::off_t, offsets: libc::xdp_ring_offset) -> std::io::Result<Self> {
+        let bytes = offsets.desc as usize + FRAMES as usize * size_of::<T>();
+        Ok(Self { memory: Mapping::new(bytes, Some((fd, at)))?, offsets, kind: std::marker::PhantomData })
+    }
+
+    fn word(&self, offset: u64) -> &AtomicU32 {
+        debug_assert!(offset as usize + 4 <= self.memory.bytes);
+        // SAFETY: the kernel says that an aligned u32 lies there; it is only ever accessed atomically.
+        unsafe { AtomicU32::from_ptr(self.memory.start.as_ptr().add(offset as usize).cast()) }
+    }
+
+    fn producer(&self) -> &AtomicU32 {
+        self.word(self.offsets.producer)
+    }
+
+    fn consumer(&self) -> &AtomicU32 {
+        self.word(self.offsets.consumer)
+    }
+
+    fn needs_wakeup(&self) -> bool {
+        self.word(self.offsets.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+
+    fn place(&self, index: u32) -> *mut T {
+        let at = self.offsets.desc as usize + (index & (FRAMES - 1)) as usize * size_of::<T>();
+        // SAFETY: the mask keeps it within the ring's FRAMES entries, all of which are mapped.
+        unsafe { self.memory.start.as_ptr().add(at).cast() }
+    }
+
+    /// Adds one entry; the caller knows that there is room, and calls [`Ring::publish`] afterwards.
+    fn write(&self, index: u32, entry: T) {
+        // SAFETY: an entry between producer and consumer + FRAMES is ours to write.
+        unsafe { self.place(index).write(entry) };
+    }
+
+    fn publish(&self, producer: u32) {
+        self.producer().store(producer, Ordering::Release);
+    }
+
+    /// Takes everything the kernel has put in.
+    fn drain(&self, mut take: impl FnMut(T)) {
+        let (from, to) = (self.consumer().load(Ordering::Relaxed), self.producer().load(Ordering::Acquire));
+        for index in 0..to.wrapping_sub(from) {
+            // SAFETY: an entry between consumer and producer is ours to read.
+            take(unsafe { self.place(from.wrapping_add(index)).read() });
+        }
+        self.consumer().store(to, Ordering::Release);
+    }
+}
+
+/// An AF_XDP socket on queue 0: the first half of its frames to receive into, the second, written once, to send.
+struct Socket {
+    fd: OwnedFd,
+    area: Mapping,
+    fill: Ring<u64>,
+    completion: Ring<u64>,
+    rx: Ring<libc::xdp_desc>,
+    tx: Ring<libc::xdp_desc>,
+    free: Vec<u64>,
+    tx_at: u32,
+}
+
+impl Socket {
+    fn new(interface: u32, template: &[u8]) -> std::io::Result<Self> {
+        // SAFETY: takes no pointers.
+        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Error::last_os_error());
+        }
+        // SAFETY: the kernel has just given us this descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let area = Mapping::new(2 * FRAMES as usize * FRAME_BYTES, None)?;
+        // SAFETY: xdp_umem_reg is a plain C struct; all zeros is a valid one.
+        let mut registration: libc::xdp_umem_reg = unsafe { mem::zeroed() };
+        registration.addr = area.start.as_ptr() as u64;
+        registration.len = area.bytes as u64;
+        registration.chunk_size = FRAME_BYTES as u32;
+        set(&fd, libc::XDP_UMEM_REG, &registration)?;
+        let rings = [
+            libc::XDP_UMEM_FILL_RING,
+            libc::XDP_UMEM_COMPLETION_RING,
+            libc::XDP_RX_RING,
+            libc::XDP_TX_RING,
+        ];
+        rings.into_iter().try_for_each(|ring| set(&fd, ring, &FRAMES))?;
+        let offsets = offsets(&fd)?;
+        let socket = Self {
+            fill: Ring::new(&fd, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, offsets.fr)?,
+            completion: Ring::new(&fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, offsets.cr)?,
+            rx: Ring::new(&fd, libc::XDP_PGOFF_RX_RING, offsets.rx)?,
+            tx: Ring::new(&fd, libc::XDP_PGOFF_TX_RING, offsets.tx)?,
+            free: (u64::from(FRAMES)..2 * u64::from(FRAMES)).map(|frame| frame * FRAME_BYTES as u64).collect(),
+            tx_at: 0,
+            area,
+            fd,
+        };
+        for frame in &socket.free {
+            socket.write(*frame, 0, template);
+        }
+        for frame in 0..FRAMES {
+            socket.fill.write(frame, u64::from(frame) * FRAME_BYTES as u64);
+        }
+        socket.fill.publish(FRAMES);
+        socket.bind(interface)?;
+        Ok(socket)
+    }
+
+    fn bind(&self, interface: u32) -> std::io::Result<()> {
+        // SAFETY: sockaddr_xdp is a plain C struct; all zeros is queue 0.
+        let mut address: libc::sockaddr_xdp = unsafe { mem::zeroed() };
+        address.sxdp_family = libc::AF_XDP as u16;
+        address.sxdp_flags = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;
+        address.sxdp_ifindex = interface;
+        let bytes = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
+        // SAFETY: `address` is `bytes` long and outlives the call.
+        let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), bytes) };
+        if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Writes into a frame that is ours.
+    fn write(&self, frame: u64, at: usize, bytes: &[u8]) {
+        let from = frame as usize + at;
+        assert!(from + bytes.len() <= self.area.bytes, "a frame outside of the area");
+        // SAFETY: within the area (checked), and no reference into it exists while we write.
+        unsafe { self.area.start.as_ptr().add(from).copy_from(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Takes back the frames that have been sent; how many may be sent now.
+    fn begin_sending(&mut self) -> usize {
+        let free = &mut self.free;
+        self.completion.drain(|frame| free.push(frame));
+        self.free.len()
+    }
+
+    /// Queues a request; there is a free frame.
+    fn put(&mut self, request: &[u8; 32]) {
+        let Some(frame) = self.free.pop() else { return };
+        self.write(frame, PAYLOAD_AT, request);
+        let entry = libc::xdp_desc { addr: frame, len: SPV_FRAME_BYTES as u32, options: 0 };
+        self.tx.write(self.tx_at, entry);
+        self.tx_at = self.tx_at.wrapping_add(1);
+    }
+
+    /// Lets the kernel send what is queued. In copy mode it sends within the call, a batch at a time.
+    fn send(&self, is_new: bool) {
+        if is_new {
+            self.tx.publish(self.tx_at);
+        }
+        let is_queued = self.tx.consumer().load(Ordering::Acquire) != self.tx_at;
+        if is_queued && self.tx.needs_wakeup() {
+            let (fd, none) = (self.fd.as_raw_fd(), std::ptr::null());
+            // An error leaves the requests queued, and the next round tries again.
+            // SAFETY: an empty message without an address.
+            unsafe { libc::sendto(fd, none, 0, libc::MSG_DONTWAIT, none.cast(), 0) };
+        }
+    }
+
+    /// Shows every frame that came in, then gives it back to the kernel.
+    fn receive(&mut self, mut show: impl FnMut(&[u8])) {
+        let mut producer = self.fill.producer().load(Ordering::Relaxed);
+        self.rx.drain(|entry| {
+            let (from, len) = (entry.addr as usize, entry.len as usize);
+            if from + len <= self.area.bytes {
+                // SAFETY: within the area (checked), and the kernel has left this frame to us.
+                show(unsafe { std::slice::from_raw_parts(self.area.start.as_ptr().add(from), len) });
+            }
+            self.fill.write(producer, entry.addr & !(FRAME_BYTES as u64 - 1));
+            producer = producer.wrapping_add(1);
+        });
+        self.fill.publish(producer);
+    }
+}
+
+fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> std::io::Result<()> {
+    let bytes = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `value` is `bytes` long and outlives the call.
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, std::ptr::from_ref(value).cast(), bytes)
+    };
+    if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+}
+
+fn offsets(fd: &OwnedFd) -> std::io::Result<libc::xdp_mmap_offsets> {
+    // SAFETY: xdp_mmap_offsets is a plain C struct; all zeros is a valid one.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
+    let mut bytes = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
+    let place = (&raw mut offsets).cast();
+    // SAFETY: `offsets` is `bytes` long and outlives the call.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, place, &mut bytes) };
+    match result {
+        0 if bytes as usize == size_of::<libc::xdp_mmap_offsets>() => Ok(offsets),
+        0 => Err(Error::new(ErrorKind::Unsupported, "this kernel has other AF_XDP rings (before 5.4)")),
+        _ => Err(Error::last_os_error()),
+    }
 }

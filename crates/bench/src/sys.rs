@@ -98,15 +98,29 @@ pub fn bound_to_thread(command: &mut std::process::Command) -> &mut std::process
 pub const BATCH: usize = 64;
 const ROOM: usize = 64;
 
-/// Datagrams of one connected socket, sent and received together.
+/// Datagrams of one connected socket, sent or received together. The headers point into the two other boxes and are
+/// written once.
 pub struct Batch {
     bytes: Box<[[u8; ROOM]; BATCH]>,
-    lengths: [usize; BATCH],
+    vectors: Box<[libc::iovec; BATCH]>,
+    headers: Box<[libc::mmsghdr; BATCH]>,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { bytes: Box::new([[0; ROOM]; BATCH]), lengths: [0; BATCH] }
+        let mut bytes = Box::new([[0; ROOM]; BATCH]);
+        let mut vectors = Box::new(std::array::from_fn(|index| libc::iovec {
+            iov_base: bytes[index].as_mut_ptr().cast(),
+            iov_len: ROOM,
+        }));
+        let headers = std::array::from_fn(|index| {
+            // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
+            let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+            header.msg_hdr.msg_iov = &raw mut vectors[index];
+            header.msg_hdr.msg_iovlen = 1;
+            header
+        });
+        Self { bytes, vectors, headers: Box::new(headers) }
     }
 }
 
@@ -114,52 +128,29 @@ impl Batch {
     /// Writes datagram `index`, at most [`ROOM`] bytes.
     pub fn put(&mut self, index: usize, payload: &[u8]) {
         self.bytes[index][..payload.len()].copy_from_slice(payload);
-        self.lengths[index] = payload.len();
+        self.vectors[index].iov_len = payload.len();
     }
 
-    /// Datagram `index`.
+    /// Datagram `index` of those received last.
     pub fn get(&self, index: usize) -> &[u8] {
-        &self.bytes[index][..self.lengths[index].min(ROOM)]
-    }
-
-    fn headers<'a>(&mut self, vectors: &'a mut [libc::iovec; BATCH], full: bool) -> [libc::mmsghdr; BATCH] {
-        for ((vector, bytes), length) in vectors.iter_mut().zip(self.bytes.iter_mut()).zip(self.lengths) {
-            let iov_len = if full { ROOM } else { length };
-            *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len };
-        }
-        std::array::from_fn(|index| {
-            // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
-            let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
-            header.msg_hdr.msg_iov = &raw mut vectors[index];
-            header.msg_hdr.msg_iovlen = 1;
-            header
-        })
+        &self.bytes[index][..(self.headers[index].msg_len as usize).min(ROOM)]
     }
 
     /// Sends the first `count` datagrams; how many left.
     pub fn send(&mut self, socket: &std::net::UdpSocket, count: usize) -> usize {
-        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
-        let mut headers = self.headers(&mut vectors, false);
-        let count = count.min(BATCH) as u32;
-        // SAFETY: every header points to one vector over this batch's bytes, all of which outlive the call.
-        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, 0) };
+        let (fd, count) = (socket.as_raw_fd(), count.min(BATCH) as u32);
+        // SAFETY: every header points to one vector over this batch's bytes; all are boxed and owned by `self`.
+        let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count, 0) };
         usize::try_from(sent).unwrap_or(0)
     }
 
-    /// Takes what datagrams are there, without waiting; how many.
+    /// Takes what datagrams are there, without waiting; how many. Only for a batch that is not [`Batch::put`] into.
     pub fn receive(&mut self, socket: &std::net::UdpSocket) -> usize {
-        let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
-        let mut headers = self.headers(&mut vectors, true);
-        let (fd, none) = (socket.as_raw_fd(), std::ptr::null_mut());
-        // SAFETY: every header points to one vector over this batch's bytes, all of which outlive the call.
-        let got = unsafe {
-            libc::recvmmsg(fd, headers.as_mut_ptr(), BATCH as u32, libc::MSG_DONTWAIT, none)
-        };
-        let got = usize::try_from(got).unwrap_or(0);
-        for (length, header) in self.lengths.iter_mut().zip(&headers).take(got) {
-            *length = header.msg_len as usize;
-        }
-        got
+        let (fd, none, count) = (socket.as_raw_fd(), std::ptr::null_mut(), BATCH as u32);
+        // SAFETY: every header points to one vector over this batch's bytes; all are boxed and owned by `self`.
+        let got =
+            unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT, none) };
+        usize::try_from(got).unwrap_or(0)
     }
 }
 
