@@ -5,7 +5,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let has = |flag: &str| std::env::args().any(|argument| argument == flag);
-    let options = if has("--quick") { Options::quick() } else { Options::default() };
+    let options = if has("--quick") {
+        Options::quick()
+    } else {
+        Options::default()
+    };
     let progress = |done, of| eprint!("\r{done} of {of} runs ");
     match run(&Options { progress, ..options }) {
         Ok(report) if has("--json") => println!("{:#}", report.to_json()),

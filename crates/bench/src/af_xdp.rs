@@ -24,11 +24,19 @@ const BURST: usize = 64;
 pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     let program = generator.program("bench_xsk")?;
     let _attached = sys::attach_native(program.as_fd(), interface).map_err(io("attaching bench_xsk"))?;
-    let frame = template(&Plan { port: SPV_PORT, memcached: false, entry_bits: 0, last: 0, echo: false });
+    let frame = template(&Plan {
+        port: SPV_PORT,
+        memcached: false,
+        entry_bits: 0,
+        last: 0,
+        echo: false,
+    });
     let mut socket = Socket::new(interface, &frame).map_err(io("making an AF_XDP socket"))?;
     let (queue, fd) = (0u32.to_ne_bytes(), socket.fd.as_raw_fd().to_ne_bytes());
     let sockets = generator.sockets()?;
-    sockets.update(&queue, &fd, MapFlags::ANY).map_err(bpf("directing replies to AF_XDP"))?;
+    sockets
+        .update(&queue, &fd, MapFlags::ANY)
+        .map_err(bpf("directing replies to AF_XDP"))?;
     let mut flight = Flight::new(workload, plan);
     loop {
         let now_ns = sys::now_ns();
@@ -68,7 +76,11 @@ impl Mapping {
     fn new(bytes: usize, ring: Option<(&OwnedFd, libc::off_t)>) -> std::io::Result<Self> {
         let (fd, offset, flags) = match ring {
             Some((fd, offset)) => (fd.as_raw_fd(), offset, libc::MAP_SHARED | libc::MAP_POPULATE),
-            None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE),
+            None => (
+                -1,
+                0,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+            ),
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh mapping at a place of the kernel's choice.
@@ -97,7 +109,11 @@ struct Ring<T> {
 impl<T: Copy> Ring<T> {
     fn new(fd: &OwnedFd, at: libc::off_t, offsets: libc::xdp_ring_offset) -> std::io::Result<Self> {
         let bytes = offsets.desc as usize + FRAMES as usize * size_of::<T>();
-        Ok(Self { memory: Mapping::new(bytes, Some((fd, at)))?, offsets, kind: std::marker::PhantomData })
+        Ok(Self {
+            memory: Mapping::new(bytes, Some((fd, at)))?,
+            offsets,
+            kind: std::marker::PhantomData,
+        })
     }
 
     fn word(&self, offset: u64) -> &AtomicU32 {
@@ -136,7 +152,10 @@ impl<T: Copy> Ring<T> {
 
     /// Takes everything the kernel has put in.
     fn drain(&self, mut take: impl FnMut(T)) {
-        let (from, to) = (self.consumer().load(Ordering::Relaxed), self.producer().load(Ordering::Acquire));
+        let (from, to) = (
+            self.consumer().load(Ordering::Relaxed),
+            self.producer().load(Ordering::Acquire),
+        );
         for index in 0..to.wrapping_sub(from) {
             // SAFETY: an entry between consumer and producer is ours to read.
             take(unsafe { self.place(from.wrapping_add(index)).read() });
@@ -183,10 +202,16 @@ impl Socket {
         let offsets = offsets(&fd)?;
         let socket = Self {
             fill: Ring::new(&fd, libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, offsets.fr)?,
-            completion: Ring::new(&fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, offsets.cr)?,
+            completion: Ring::new(
+                &fd,
+                libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t,
+                offsets.cr,
+            )?,
             rx: Ring::new(&fd, libc::XDP_PGOFF_RX_RING, offsets.rx)?,
             tx: Ring::new(&fd, libc::XDP_PGOFF_TX_RING, offsets.tx)?,
-            free: (u64::from(FRAMES)..2 * u64::from(FRAMES)).map(|frame| frame * FRAME_BYTES as u64).collect(),
+            free: (u64::from(FRAMES)..2 * u64::from(FRAMES))
+                .map(|frame| frame * FRAME_BYTES as u64)
+                .collect(),
             tx_at: 0,
             area,
             fd,
@@ -211,15 +236,28 @@ impl Socket {
         let bytes = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
         // SAFETY: `address` is `bytes` long and outlives the call.
         let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), bytes) };
-        if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+        if result < 0 {
+            Err(Error::last_os_error())
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes into a frame that is ours.
     fn write(&self, frame: u64, at: usize, bytes: &[u8]) {
         let from = frame as usize + at;
-        assert!(from + bytes.len() <= self.area.bytes, "a frame outside of the area");
+        assert!(
+            from + bytes.len() <= self.area.bytes,
+            "a frame outside of the area"
+        );
         // SAFETY: within the area (checked), and no reference into it exists while we write.
-        unsafe { self.area.start.as_ptr().add(from).copy_from(bytes.as_ptr(), bytes.len()) };
+        unsafe {
+            self.area
+                .start
+                .as_ptr()
+                .add(from)
+                .copy_from(bytes.as_ptr(), bytes.len())
+        };
     }
 
     /// Takes back the frames that have been sent; how many may be sent now.
@@ -233,7 +271,11 @@ impl Socket {
     fn put(&mut self, request: &[u8; 32]) {
         let Some(frame) = self.free.pop() else { return };
         self.write(frame, PAYLOAD_AT, request);
-        let entry = libc::xdp_desc { addr: frame, len: SPV_FRAME_BYTES as u32, options: 0 };
+        let entry = libc::xdp_desc {
+            addr: frame,
+            len: SPV_FRAME_BYTES as u32,
+            options: 0,
+        };
         self.tx.write(self.tx_at, entry);
         self.tx_at = self.tx_at.wrapping_add(1);
     }
@@ -272,9 +314,19 @@ fn set<T>(fd: &OwnedFd, option: libc::c_int, value: &T) -> std::io::Result<()> {
     let bytes = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is `bytes` long and outlives the call.
     let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, option, std::ptr::from_ref(value).cast(), bytes)
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_ref(value).cast(),
+            bytes,
+        )
     };
-    if result < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+    if result < 0 {
+        Err(Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 fn offsets(fd: &OwnedFd) -> std::io::Result<libc::xdp_mmap_offsets> {
@@ -283,11 +335,21 @@ fn offsets(fd: &OwnedFd) -> std::io::Result<libc::xdp_mmap_offsets> {
     let mut bytes = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
     let place = (&raw mut offsets).cast();
     // SAFETY: `offsets` is `bytes` long and outlives the call.
-    let result =
-        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, place, &mut bytes) };
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_XDP,
+            libc::XDP_MMAP_OFFSETS,
+            place,
+            &mut bytes,
+        )
+    };
     match result {
         0 if bytes as usize == size_of::<libc::xdp_mmap_offsets>() => Ok(offsets),
-        0 => Err(Error::new(ErrorKind::Unsupported, "this kernel has other AF_XDP rings (before 5.4)")),
+        0 => Err(Error::new(
+            ErrorKind::Unsupported,
+            "this kernel has other AF_XDP rings (before 5.4)",
+        )),
         _ => Err(Error::last_os_error()),
     }
 }

@@ -81,7 +81,9 @@ pub struct Seen {
 impl Generator {
     /// Loads the object and writes the workload into it.
     pub fn load(workload: &Workload) -> Result<Self> {
-        let open = ObjectBuilder::default().open_memory(OBJECT).map_err(bpf("reading the generators"))?;
+        let open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(bpf("reading the generators"))?;
         let object = open.load().map_err(bpf("loading the generators"))?;
         let roots: Vec<u8> = workload.roots.concat();
         map(&object, "bench_root_map")?
@@ -105,7 +107,8 @@ impl Generator {
         let found = programs.find(|program| program.name() == OsStr::new(name));
         let fd = found.map(|program| program.as_fd().try_clone_to_owned());
         let missing = || Err(io::Error::from(io::ErrorKind::NotFound));
-        fd.unwrap_or_else(missing).map_err(crate::error::io("opening a generator"))
+        fd.unwrap_or_else(missing)
+            .map_err(crate::error::io("opening a generator"))
     }
 
     /// Attaches a program that passes everything to an interface of the calling thread's namespace.
@@ -122,7 +125,9 @@ impl Generator {
     /// Puts `program` behind `bench_rewrite`.
     pub fn set_next(&self, program: BorrowedFd<'_>) -> Result<()> {
         let fd = program.as_raw_fd().to_ne_bytes();
-        self.next.update(&ZERO, &fd, MapFlags::ANY).map_err(bpf("choosing the program to measure"))
+        self.next
+            .update(&ZERO, &fd, MapFlags::ANY)
+            .map_err(bpf("choosing the program to measure"))
     }
 
     /// Forgets what was sent and seen, and writes the plan.
@@ -143,13 +148,20 @@ impl Generator {
             self.seens.update(&ZERO, &seen, MapFlags::ANY),
             self.stamps.update(&ZERO, &[0; 8 * STAMPS], MapFlags::ANY),
         ];
-        cleared.into_iter().collect::<libbpf_rs::Result<()>>().map_err(bpf("preparing a run"))
+        cleared
+            .into_iter()
+            .collect::<libbpf_rs::Result<()>>()
+            .map_err(bpf("preparing a run"))
     }
 
     /// What was sent since [`Generator::begin`].
     pub fn sent(&self) -> Result<Sent> {
         let bytes = read(&self.sends, SEND_BYTES)?;
-        Ok(Sent { requests: word(&bytes, 64), first_ns: word(&bytes, 72), last_ns: word(&bytes, 80) })
+        Ok(Sent {
+            requests: word(&bytes, 64),
+            first_ns: word(&bytes, 72),
+            last_ns: word(&bytes, 80),
+        })
     }
 
     /// What was seen since [`Generator::begin`].
@@ -171,7 +183,11 @@ impl Generator {
 
 /// The frame whose head every request has; UDP checksum 0: none.
 pub fn template(plan: &Plan) -> Vec<u8> {
-    let bytes = if plan.memcached { MC_FRAME_BYTES } else { SPV_FRAME_BYTES };
+    let bytes = if plan.memcached {
+        MC_FRAME_BYTES
+    } else {
+        SPV_FRAME_BYTES
+    };
     let mut frame = vec![0; bytes];
     let addressing = Addressing {
         source_mac: CLIENT_MAC,
@@ -208,7 +224,10 @@ fn bucket_ns(bucket: usize) -> u64 {
 fn map(object: &Object, name: &str) -> Result<MapHandle> {
     let found = object.maps().find(|map| map.name() == OsStr::new(name));
     let missing = io::Error::new(io::ErrorKind::NotFound, name.to_owned());
-    let map = found.ok_or(BenchError::Io { what: "finding a map", source: missing })?;
+    let map = found.ok_or(BenchError::Io {
+        what: "finding a map",
+        source: missing,
+    })?;
     MapHandle::try_from(&map).map_err(bpf("opening a map"))
 }
 
@@ -216,15 +235,25 @@ fn write_stream(map: &MapHandle, first: usize, entries: impl Iterator<Item = Has
     let entries: Vec<Hash> = entries.collect();
     for (batch, entries) in entries.chunks(STREAM_BATCH).enumerate() {
         let from = first + batch * STREAM_BATCH;
-        let keys: Vec<u8> = (from..from + entries.len()).flat_map(|key| (key as u32).to_ne_bytes()).collect();
-        map.update_batch(&keys, &entries.concat(), entries.len() as u32, MapFlags::ANY, MapFlags::ANY)
-            .map_err(bpf("writing the stream of requests"))?;
+        let keys: Vec<u8> = (from..from + entries.len())
+            .flat_map(|key| (key as u32).to_ne_bytes())
+            .collect();
+        map.update_batch(
+            &keys,
+            &entries.concat(),
+            entries.len() as u32,
+            MapFlags::ANY,
+            MapFlags::ANY,
+        )
+        .map_err(bpf("writing the stream of requests"))?;
     }
     Ok(())
 }
 
 fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
-    let value = map.lookup(&ZERO, MapFlags::ANY).map_err(bpf("reading what a run did"))?;
+    let value = map
+        .lookup(&ZERO, MapFlags::ANY)
+        .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
     value.ok_or_else(|| BenchError::Void("the generators and this binary do not belong together".into()))
 }
@@ -243,7 +272,10 @@ mod tests {
             let log = 63 - (ns | 16).leading_zeros() as usize;
             let bucket = (log - 3) * 16 + (ns >> (log - 4)) as usize % 16;
             let middle = bucket_ns(bucket);
-            assert!(middle.abs_diff(ns) <= ns / 16, "{ns} in bucket {bucket} of {middle}");
+            assert!(
+                middle.abs_diff(ns) <= ns / 16,
+                "{ns} in bucket {bucket} of {middle}"
+            );
         }
     }
 }

@@ -95,7 +95,14 @@ impl<'a> Flight<'a> {
             counts_from_ns,
             ends_ns: counts_from_ns + plan.duration.as_nanos() as u64,
             is_warm: false,
-            tally: Tally { sent: 0, right: 0, wrong: 0, lost: 0, took_ns: 0, latency: histogram() },
+            tally: Tally {
+                sent: 0,
+                right: 0,
+                wrong: 0,
+                lost: 0,
+                took_ns: 0,
+                latency: histogram(),
+            },
         }
     }
 
@@ -126,7 +133,10 @@ impl<'a> Flight<'a> {
         if place.is_some() {
             return None;
         }
-        *place = Some(Asked { number: self.next, sent_ns: now_ns });
+        *place = Some(Asked {
+            number: self.next,
+            sent_ns: now_ns,
+        });
         let request = self.workload.request(self.next);
         self.next += 1;
         self.in_flight += 1;
@@ -147,7 +157,9 @@ impl<'a> Flight<'a> {
     /// Takes a reply.
     pub fn reply(&mut self, now_ns: u64, payload: &[u8]) {
         self.last_ns = now_ns;
-        let mark = payload.get(30..32).map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
+        let mark = payload
+            .get(30..32)
+            .map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
         let place = &mut self.asked[mark % BLOCKS];
         let expect = self.plan.expect;
         match *place {
@@ -173,9 +185,14 @@ impl<'a> Flight<'a> {
 /// Asks from one socket: sendmmsg and recvmmsg, never waiting. The calling thread stands in the client's namespace.
 pub fn sendmmsg(workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
-    socket.connect((SERVER_ADDRESS, SPV_PORT)).map_err(io("connecting the client's socket"))?;
+    socket
+        .connect((SERVER_ADDRESS, SPV_PORT))
+        .map_err(io("connecting the client's socket"))?;
     let (mut requests, mut replies) = (Batch::default(), Batch::default());
     let mut flight = Flight::new(workload, plan);
+    if plan.window == 1 {
+        return one_by_one(&socket, flight);
+    }
     loop {
         let now_ns = sys::now_ns();
         let Some(room) = flight.room(now_ns) else {
@@ -198,6 +215,29 @@ pub fn sendmmsg(workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
             for index in 0..got {
                 flight.reply(now_ns, replies.get(index));
             }
+        }
+    }
+}
+
+/// The same with one request in flight: send and recv.
+fn one_by_one(socket: &UdpSocket, mut flight: Flight<'_>) -> Result<Tally> {
+    socket
+        .set_nonblocking(true)
+        .map_err(io("setting up the client's socket"))?;
+    let mut bytes = [0; 64];
+    loop {
+        let now_ns = sys::now_ns();
+        let Some(room) = flight.room(now_ns) else {
+            return Ok(flight.end(now_ns));
+        };
+        if room > 0
+            && let Some(request) = flight.ask(now_ns)
+            && socket.send(request).is_err()
+        {
+            flight.take_back(1);
+        }
+        if let Ok(count) = socket.recv(&mut bytes) {
+            flight.reply(sys::now_ns(), &bytes[..count]);
         }
     }
 }

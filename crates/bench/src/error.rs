@@ -28,6 +28,9 @@ pub enum BenchError {
     /// The XDP plane failed.
     #[error(transparent)]
     Xdp(#[from] XdpError),
+    /// Client and server each need a core.
+    #[error("this bench needs two cores: one for the client, one for the server")]
+    TooFewCores,
     /// A tool said no.
     #[error("`{command}` failed: {said}")]
     Command {

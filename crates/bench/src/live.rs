@@ -64,7 +64,10 @@ pub fn run(generator: &Generator, interface: u32, target: Target, duration: Dura
         right: seen.right,
         wrong,
         lost: sent.requests.saturating_sub(seen.right + wrong),
-        took_ns: seen.last_ns.saturating_sub(sent.first_ns).max(if seen.right == 0 { took_ns } else { 1 }),
+        took_ns: seen
+            .last_ns
+            .saturating_sub(sent.first_ns)
+            .max(if seen.right == 0 { took_ns } else { 1 }),
         latency: seen.latency,
     })
 }

@@ -21,17 +21,26 @@ const START_MAX: Duration = Duration::from_secs(5);
 pub fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let places = std::env::split_paths(&path).chain(["/usr/bin".into()]);
-    places.map(|place| place.join("memcached")).find(|file| file.is_file())
+    places
+        .map(|place| place.join("memcached"))
+        .find(|file| file.is_file())
 }
 
 /// Starts it with the workload in it.
 pub fn start(pair: &Arc<Pair>, binary: PathBuf, workload: &Arc<Workload>) -> Result<Running> {
     let workload = Arc::clone(workload);
     Running::start(pair, move |stop, ready| {
-        let arguments = format!("-u nobody -l {SERVER_ADDRESS} -p {PORT} -U {PORT} -t 1 -m 1024");
+        // Another user than ours would clear the order to die with this thread.
+        let arguments = format!("-u root -l {SERVER_ADDRESS} -p {PORT} -U {PORT} -t 1 -m 1024");
         let mut command = Command::new(binary);
-        command.args(arguments.split(' ')).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = sys::bound_to_thread(&mut command).spawn().map_err(io("starting memcached"))?;
+        command
+            .args(arguments.split(' '))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = sys::bound_to_thread(&mut command)
+            .spawn()
+            .map_err(io("starting memcached"))?;
         let _killed_at_the_end = Killed(child);
         fill(&connect()?, &workload)?;
         wait(stop, &ready);
@@ -89,5 +98,7 @@ fn fill(stream: &TcpStream, workload: &Workload) -> Result<()> {
     if items == TXIDS {
         return Ok(());
     }
-    Err(BenchError::Void(format!("memcached holds {items} of {TXIDS} entries")))
+    Err(BenchError::Void(format!(
+        "memcached holds {items} of {TXIDS} entries"
+    )))
 }

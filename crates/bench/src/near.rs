@@ -31,8 +31,14 @@ impl XdpNear {
     pub fn load(seed: u64) -> Result<(Self, Workload)> {
         let geometry = Geometry::default();
         let sizes = [
-            MapSize { name: "spv_lines", entries: geometry.lines() as u32 },
-            MapSize { name: "spv_blocks", entries: geometry.blocks() as u32 },
+            MapSize {
+                name: "spv_lines",
+                entries: geometry.lines() as u32,
+            },
+            MapSize {
+                name: "spv_blocks",
+                entries: geometry.blocks() as u32,
+            },
         ];
         let mut plane = XdpPlane::load(&sizes)?;
         let store = Store {

@@ -86,9 +86,15 @@ impl Pair {
             ))?;
             up(CLIENT_INTERFACE, CLIENT_ADDRESS, SERVER_ADDRESS, &server_mac)
         })?;
-        let server_index =
-            server.run(0, || up(SERVER_INTERFACE, SERVER_ADDRESS, CLIENT_ADDRESS, &client_mac))?;
-        Ok(Self { client, server, client_index, server_index })
+        let server_index = server.run(0, || {
+            up(SERVER_INTERFACE, SERVER_ADDRESS, CLIENT_ADDRESS, &client_mac)
+        })?;
+        Ok(Self {
+            client,
+            server,
+            client_index,
+            server_index,
+        })
     }
 }
 
@@ -97,7 +103,9 @@ fn up(interface: &str, own: Ipv4Addr, peer: Ipv4Addr, peer_mac: &str) -> Result<
     ip(&format!("link set {interface} addrgenmode none"))?;
     ip(&format!("address add {own}/24 dev {interface}"))?;
     ip(&format!("link set {interface} up"))?;
-    ip(&format!("neighbour add {peer} lladdr {peer_mac} dev {interface} nud permanent"))?;
+    ip(&format!(
+        "neighbour add {peer} lladdr {peer_mac} dev {interface} nud permanent"
+    ))?;
     sys::turn_gro_on(interface).map_err(io("turning GRO on"))?;
     sys::interface_index(interface).map_err(io("finding the interface"))
 }
@@ -110,7 +118,10 @@ fn ip(arguments: &str) -> Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(BenchError::Command { command: format!("ip {arguments}"), said })
+    Err(BenchError::Command {
+        command: format!("ip {arguments}"),
+        said,
+    })
 }
 
 fn text(mac: &[u8; 6]) -> String {

@@ -46,7 +46,9 @@ fn measure(near: &mut XdpNear, generator: &Generator, entry_bits: u32) -> Result
         let whole = call(generator, near.root().as_fd(), entry_bits, calls)?;
         let risen = near.hits()? - hits;
         if risen != u64::from(calls) {
-            return Err(BenchError::Void(format!("{calls} calls, but {risen} replies counted")));
+            return Err(BenchError::Void(format!(
+                "{calls} calls, but {risen} replies counted"
+            )));
         }
         costs.push(whole - rewriting);
         rewritings.push(rewriting);
@@ -64,7 +66,13 @@ fn measure(near: &mut XdpNear, generator: &Generator, entry_bits: u32) -> Result
 /// ns a call of `bench_rewrite` with `program` behind it, by the kernel's clock within the program.
 fn call(generator: &Generator, program: BorrowedFd<'_>, entry_bits: u32, calls: u32) -> Result<f64> {
     let last = u64::from(calls) - 1;
-    let plan = Plan { port: SPV_PORT, memcached: false, entry_bits, last, echo: false };
+    let plan = Plan {
+        port: SPV_PORT,
+        memcached: false,
+        entry_bits,
+        last,
+        echo: false,
+    };
     generator.set_next(program)?;
     generator.begin(&plan)?;
     let rewrite = generator.program("bench_rewrite")?;
@@ -72,7 +80,10 @@ fn call(generator: &Generator, program: BorrowedFd<'_>, entry_bits: u32, calls: 
         .map_err(io("measuring a program"))?;
     let sent = generator.sent()?;
     if verdict != XDP_TX || sent.requests != u64::from(calls) {
-        return Err(BenchError::Void(format!("verdict {verdict} after {} calls", sent.requests)));
+        return Err(BenchError::Void(format!(
+            "verdict {verdict} after {} calls",
+            sent.requests
+        )));
     }
     Ok((sent.last_ns - sent.first_ns) as f64 / last as f64)
 }

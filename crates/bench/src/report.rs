@@ -36,6 +36,9 @@ pub struct Contestant {
     /// The AF_XDP client with 64 requests in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub af_xdp: Option<Figures>,
+    /// The AF_XDP client with one request in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub af_xdp_window_1: Option<Figures>,
     /// The live-frames generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Figures>,
@@ -156,7 +159,11 @@ impl Gate {
             Some(ratio) if ratio >= gate => Outcome::Passed,
             Some(_) => Outcome::Missed,
         };
-        Self { gate, stretch, outcome }
+        Self {
+            gate,
+            stretch,
+            outcome,
+        }
     }
 }
 
@@ -169,17 +176,38 @@ impl Report {
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Machine { cpu, cores, kernel, load_before, .. } = &self.machine;
+        let Machine {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            ..
+        } = &self.machine;
         let (scenario, seed) = (self.scenario, self.seed);
-        writeln!(out, "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before")?;
-        let head = ["replies/s", "p50 us", "p99 us", "p99.9 us", "sent", "lost", "wrong"];
+        writeln!(
+            out,
+            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
+        )?;
+        let head = [
+            "replies/s",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "sent",
+            "lost",
+            "wrong",
+        ];
         write!(out, "\n{:<24}", "contestant")?;
         head.iter().try_for_each(|column| write!(out, "{column:>12}"))?;
         writeln!(out)?;
         for (name, contestant) in &self.contestants {
             write_contestant(out, name, contestant)?;
         }
-        writeln!(out, "\n{:<28}{:>8}{:>8}{:>9}  outcome", "ratio", "", "gate", "stretch")?;
+        writeln!(
+            out,
+            "\n{:<28}{:>8}{:>8}{:>9}  outcome",
+            "ratio", "", "gate", "stretch"
+        )?;
         for (key, ratio) in &self.ratios {
             write!(out, "{key:<28}{ratio:>8.2}")?;
             match self.checks.gates.get(key) {
@@ -187,13 +215,34 @@ impl Display for Report {
                 None => writeln!(out)?,
             }
         }
-        for (key, gate) in self.checks.gates.iter().filter(|(key, _)| !self.ratios.contains_key(*key)) {
+        for (key, gate) in self
+            .checks
+            .gates
+            .iter()
+            .filter(|(key, _)| !self.ratios.contains_key(*key))
+        {
             writeln!(out, "{key:<28}{:>8}{}", "-", gate_text(gate))?;
         }
-        let Checks { lost, wrong, valid, verified_instructions, verified_instructions_max, notes, .. } = &self.checks;
+        let Checks {
+            lost,
+            wrong,
+            valid,
+            verified_instructions,
+            verified_instructions_max,
+            notes,
+            ..
+        } = &self.checks;
         writeln!(out, "\nlost {lost}, wrong {wrong}, valid {valid}")?;
         for (program, count) in verified_instructions {
-            writeln!(out, "verified instructions of {program}: {count} (below {verified_instructions_max})")?;
+            let is = if count < verified_instructions_max {
+                "below"
+            } else {
+                "NOT below"
+            };
+            writeln!(
+                out,
+                "verified instructions of {program}: {count}, {is} {verified_instructions_max}"
+            )?;
         }
         notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
     }
@@ -219,19 +268,45 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         ("", &contestant.gate_case),
         (", window 1", &contestant.window_1),
         (", AF_XDP", &contestant.af_xdp),
+        (", AF_XDP, window 1", &contestant.af_xdp_window_1),
         (", live frames", &contestant.live),
     ];
     for (how, figures) in driven {
         let Some(figures) = figures else { continue };
-        let Figures { rps, p50_us, p99_us, p999_us, sent, lost, wrong } = figures;
+        let Figures {
+            rps,
+            p50_us,
+            p99_us,
+            p999_us,
+            sent,
+            lost,
+            wrong,
+        } = figures;
         let row = format!("{name}{how}");
-        write!(out, "{row:<24}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}")?;
+        write!(
+            out,
+            "{row:<24}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
+        )?;
         writeln!(out, "{sent:>12}{lost:>12}{wrong:>12}")?;
     }
-    for (what, cost) in [("hot hit", contestant.hot_hit), ("random hit", contestant.random_hit)] {
-        let Some(PerPacket { min_ns, median_ns, rewriting_ns, .. }) = cost else { continue };
+    for (what, cost) in [
+        ("hot hit", contestant.hot_hit),
+        ("random hit", contestant.random_hit),
+    ] {
+        let Some(PerPacket {
+            min_ns,
+            median_ns,
+            rewriting_ns,
+            ..
+        }) = cost
+        else {
+            continue;
+        };
         let row = format!("{name}, {what}");
-        writeln!(out, "{row:<24}{min_ns:.1} ns least, {median_ns:.1} ns median ({rewriting_ns:.1} subtracted)")?;
+        writeln!(
+            out,
+            "{row:<24}{min_ns:.1} ns least, {median_ns:.1} ns median ({rewriting_ns:.1} subtracted)"
+        )?;
     }
     Ok(())
 }

@@ -77,12 +77,17 @@ impl Running {
         let stop = Arc::new(AtomicBool::new(false));
         let (ready, is_ready) = channel();
         let (their_pair, their_stop) = (Arc::clone(pair), Arc::clone(&stop));
-        let thread = std::thread::Builder::new().name("bench-server".into()).spawn(move || {
-            their_pair.server.enter()?;
-            sys::pin(SERVER_CORE).map_err(io("pinning a server"))?;
-            work(&their_stop, ready)
-        });
-        let mut running = Self { stop, thread: Some(thread.map_err(io("starting a server"))?) };
+        let thread = std::thread::Builder::new()
+            .name("bench-server".into())
+            .spawn(move || {
+                their_pair.server.enter()?;
+                sys::pin(SERVER_CORE).map_err(io("pinning a server"))?;
+                work(&their_stop, ready)
+            });
+        let mut running = Self {
+            stop,
+            thread: Some(thread.map_err(io("starting a server"))?),
+        };
         match is_ready.recv() {
             Ok(()) => Ok(running),
             Err(_) => Err(match running.join() {

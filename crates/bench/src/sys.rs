@@ -6,7 +6,11 @@ use std::mem::{self, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 /// Gives the calling thread a network namespace of its own.
@@ -41,7 +45,10 @@ pub fn cores() -> usize {
 
 /// CLOCK_MONOTONIC now, in ns: what `bpf_ktime_get_ns` counts on.
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is valid for writing.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
@@ -70,10 +77,18 @@ const ETHTOOL_SGRO: u32 = 0x2c;
 /// without NAPI redirected frames are dropped.
 pub fn turn_gro_on(name: &str) -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-    let mut value = EthtoolValue { command: ETHTOOL_SGRO, data: 1 };
+    let mut value = EthtoolValue {
+        command: ETHTOOL_SGRO,
+        data: 1,
+    };
     // SAFETY: ifreq is a plain C struct; all zeros is a valid one.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    for (place, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+    for (place, byte) in request
+        .ifr_name
+        .iter_mut()
+        .take(libc::IFNAMSIZ - 1)
+        .zip(name.bytes())
+    {
         *place = byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
@@ -120,7 +135,11 @@ impl Default for Batch {
             header.msg_hdr.msg_iovlen = 1;
             header
         });
-        Self { bytes, vectors, headers: Box::new(headers) }
+        Self {
+            bytes,
+            vectors,
+            headers: Box::new(headers),
+        }
     }
 }
 
@@ -148,8 +167,7 @@ impl Batch {
     pub fn receive(&mut self, socket: &std::net::UdpSocket) -> usize {
         let (fd, none, count) = (socket.as_raw_fd(), std::ptr::null_mut(), BATCH as u32);
         // SAFETY: every header points to one vector over this batch's bytes; all are boxed and owned by `self`.
-        let got =
-            unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT, none) };
+        let got = unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT, none) };
         usize::try_from(got).unwrap_or(0)
     }
 }
@@ -162,9 +180,8 @@ pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
     options.flags = libbpf_sys::XDP_FLAGS_DRV_MODE;
     let kind = libbpf_sys::BPF_XDP;
     // SAFETY: the program is open and `options` outlives the call.
-    let fd = unsafe {
-        libbpf_sys::bpf_link_create(program.as_raw_fd(), interface as libc::c_int, kind, &options)
-    };
+    let fd =
+        unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), interface as libc::c_int, kind, &options) };
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
@@ -211,7 +228,11 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
     }
     // SAFETY: the program is open; every pointer in `options` has its length beside it and outlives the call.
     let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &mut options) };
-    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(options.retval) }
+    if result < 0 {
+        Err(io::Error::from_raw_os_error(-result))
+    } else {
+        Ok(options.retval)
+    }
 }
 
 /// How many instructions the verifier walked through to accept a program.
@@ -220,7 +241,10 @@ pub fn verified_instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
     let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
     let mut bytes = size_of::<libbpf_sys::bpf_prog_info>() as u32;
     // SAFETY: `info` is `bytes` long and outlives the call.
-    let result =
-        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut bytes) };
-    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(info.verified_insns) }
+    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut bytes) };
+    if result < 0 {
+        Err(io::Error::from_raw_os_error(-result))
+    } else {
+        Ok(info.verified_insns)
+    }
 }

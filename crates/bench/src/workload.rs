@@ -61,7 +61,9 @@ impl Workload {
     /// TXID to root, as the paper's software has it.
     pub fn tree(&self) -> BTreeMap<Hash, Hash> {
         let entries = self.txids.iter().enumerate();
-        entries.map(|(number, txid)| (*txid, self.roots[number % BLOCKS])).collect()
+        entries
+            .map(|(number, txid)| (*txid, self.roots[number % BLOCKS]))
+            .collect()
     }
 
     /// The request number `number`.
