@@ -4,13 +4,13 @@
 //! write lock, so no fill can be late.
 
 use crate::chain::{BlockId, ChainStore, Refused, Submitted};
+use crate::near;
+use crate::reader::Place;
+use crate::request::{self, Request};
 use crate::store::Hash;
 use crate::writer::{BlockRef, SpvFill};
 use lineside_near::{DropReason, Host, Reply, Source, Verdict};
-use lineside_wire::{
-    NATIVE_REPLY_BIT, NativeHeader, RootReply, SPV_OP_ROOT, SPV_PAPER_REPLY_BYTES, SPV_PAPER_REQUEST_BYTES,
-    Status, native,
-};
+use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, SPV_PAPER_REPLY_BYTES, Status, native};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -107,57 +107,50 @@ impl SpvHost {
         let root = self
             .locate_and_fill(&chain, txid)
             .map_or([0; SPV_PAPER_REPLY_BYTES], |block| block.root);
-        put(reply, &[&root])
+        put(reply, &root)
     }
 
     fn native(&self, request: &[u8], reply: &mut Reply) -> Verdict {
-        let refuse = |status, reply: &mut Reply| match NativeHeader::ref_from_prefix(request).ok() {
-            Some((header, _)) => put(reply, &[native::reply_header(header, status, 0).as_bytes()]),
-            None => Verdict::Drop(DropReason::NotARequest),
+        let parsed = match Request::parse(request) {
+            Ok(parsed) => parsed,
+            Err(status) => return refuse(request, status, reply),
         };
-        let (header, body) = match native::parse_request(request) {
-            Ok(parts) => parts,
-            Err(status) => return refuse(status, reply),
-        };
-        let Some((txid, padding)) = body.split_first_chunk::<32>() else {
-            return refuse(Status::BadRequest, reply);
-        };
-        let whole = header.op == SPV_OP_ROOT && body.len() == size_of::<RootReply>();
-        if !whole || padding.iter().any(|byte| *byte != 0) {
-            return refuse(Status::BadRequest, reply);
-        }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let found = self.locate_and_fill(&chain, txid);
-        let (tip_hash, tip_height) = tip_of(&chain);
-        let status = if found.is_some() {
-            Status::Ok
-        } else {
-            Status::Unknown
+        let place = |txid: &Hash| {
+            self.locate_and_fill(&chain, txid).map(|block| Place {
+                root: block.root,
+                block_hash: block.hash,
+                height: block.height,
+            })
         };
-        let block = found.unwrap_or(BlockRef {
-            hash: [0; 32],
-            root: [0; 32],
-            height: 0,
-        });
-        let answer = RootReply {
-            root: block.root,
-            block_hash: block.hash,
-            tip_hash,
-            height: block.height.into(),
-            tip_height: tip_height.into(),
+        let written = match parsed {
+            Request::Root(header, txid) => {
+                near::put_root(reply, header, place(txid).as_ref(), tip_of(&chain))
+            }
+            Request::Roots(_, items) if !items.iter().all(request::is_padded) => {
+                return refuse(request, Status::BadRequest, reply);
+            }
+            Request::Roots(header, items) => {
+                let places: Vec<_> = items.iter().map(|item| place(&item.root)).collect();
+                near::put_roots(reply, header, &places, tip_of(&chain))
+            }
         };
-        let reply_header = native::reply_header(header, status, size_of::<RootReply>() as u16);
-        put(reply, &[reply_header.as_bytes(), answer.as_bytes()])
+        if written { Verdict::Reply } else { Verdict::Forward }
+    }
+}
+
+/// The request's header with a status and nothing behind it.
+fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
+    match NativeHeader::ref_from_prefix(request) {
+        Ok((header, _)) => put(reply, native::reply_header(header, status, 0).as_bytes()),
+        Err(_) => Verdict::Drop(DropReason::NotARequest),
     }
 }
 
 impl Host for SpvHost {
     fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply) -> Verdict {
         match <&Hash>::try_from(request) {
-            Ok(txid) => {
-                debug_assert_eq!(request.len(), SPV_PAPER_REQUEST_BYTES);
-                self.paper(txid, reply)
-            }
+            Ok(txid) => self.paper(txid, reply),
             Err(_) if !native::is_native(request) => Verdict::Drop(DropReason::NotARequest),
             Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => Verdict::Drop(DropReason::ReplyBit),
             Err(_) => self.native(request, reply),
@@ -165,9 +158,12 @@ impl Host for SpvHost {
     }
 }
 
-fn put(reply: &mut Reply, parts: &[&[u8]]) -> Verdict {
-    let whole = parts.iter().all(|part| reply.put(part));
-    if whole { Verdict::Reply } else { Verdict::Forward }
+fn put(reply: &mut Reply, bytes: &[u8]) -> Verdict {
+    if reply.put(bytes) {
+        Verdict::Reply
+    } else {
+        Verdict::Forward
+    }
 }
 
 /// What near says of this block's transactions may be of another block that holds them too: forget it.
