@@ -2,8 +2,8 @@
 
 use std::{env, path::PathBuf, process::Command};
 
-/// The sources in `xdp/`, without their ending: root, and one per service.
-const PROGRAMS: [&str; 2] = ["root", "spv"];
+/// The sources in `xdp/`, without their ending: root, one per service, and the tests' second service.
+const PROGRAMS: [&str; 3] = ["root", "spv", "test/echo"];
 
 fn main() {
     let xdp = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../xdp");
@@ -11,6 +11,11 @@ fn main() {
     let has_19 = Command::new("clang-19").arg("--version").output().is_ok();
     let include = format!("-I/usr/include/{}-linux-gnu", env::consts::ARCH);
     println!("cargo:rerun-if-changed={}", xdp.display());
+    let object = |program: &str| out.join(format!("{}.bpf.o", program.replace('/', "-")));
+    println!(
+        "cargo:rustc-env=LINESIDE_ECHO_OBJECT={}",
+        object("test/echo").display()
+    );
     for program in PROGRAMS {
         let source = xdp.join(format!("{program}.bpf.c"));
         libbpf_cargo::SkeletonBuilder::new()
@@ -23,7 +28,7 @@ fn main() {
                 "-Werror",
                 "-D__TARGET_ARCH_x86",
             ])
-            .obj(out.join(format!("{program}.bpf.o")))
+            .obj(object(program))
             .build()
             .unwrap_or_else(|error| {
                 panic!(

@@ -9,7 +9,7 @@ use crate::reader::Place;
 use crate::request::{self, Request};
 use crate::store::Hash;
 use crate::writer::{BlockRef, SpvFill};
-use lineside_near::{DropReason, Host, Reply, Source, Verdict};
+use lineside_near::{DropReason, Host, Reader, Readers, Reply, Source, Verdict};
 use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, SPV_PAPER_REPLY_BYTES, Status, native};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use zerocopy::{FromBytes, IntoBytes};
@@ -18,18 +18,26 @@ use zerocopy::{FromBytes, IntoBytes};
 pub struct SpvHost {
     chain: RwLock<ChainStore>,
     writer: Mutex<Box<dyn SpvFill + Send>>,
+    readers: Readers,
     paper_format: bool,
 }
 
 impl SpvHost {
     /// A host over `chain` that fills near through `writer`; near answers at the chain's tip from here on.
-    pub fn new(chain: ChainStore, mut writer: Box<dyn SpvFill + Send>, paper_format: bool) -> Self {
+    /// `readers` are all who answer from that near or from this host.
+    pub fn new(
+        chain: ChainStore,
+        mut writer: Box<dyn SpvFill + Send>,
+        readers: Readers,
+        paper_format: bool,
+    ) -> Self {
         let (hash, height) = tip_of(&chain);
         writer.begin();
         writer.commit(&hash, height);
         Self {
             chain: RwLock::new(chain),
             writer: Mutex::new(writer),
+            readers,
             paper_format,
         }
     }
@@ -38,8 +46,8 @@ impl SpvHost {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every line that the change
-    /// makes wrong is gone before near answers again.
+    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every answer that the change
+    /// makes wrong has left, and its line is gone, before a newer one leaves.
     ///
     /// # Errors
     /// Why the block was refused; nothing of it is kept then.
@@ -49,6 +57,9 @@ impl SpvHost {
         writer.begin();
         let taken = chain.submit(raw_block, detached);
         if let Ok(submitted) = &taken {
+            // Near forwards since `begin`, and the host answers under the chain's lock: what was found before is on its
+            // way out, and is waited for.
+            self.readers.wait();
             forget(&chain, submitted.id, writer.as_mut());
             let plan = chain.plan();
             for &id in &plan.disconnect {
@@ -99,7 +110,7 @@ impl SpvHost {
         Some(block)
     }
 
-    fn paper(&self, txid: &Hash, reply: &mut Reply) -> Verdict {
+    fn paper(&self, txid: &Hash, reply: &mut Reply, sender: &Reader) -> Verdict {
         if !self.paper_format {
             return Verdict::Drop(DropReason::PaperRefused);
         }
@@ -107,10 +118,11 @@ impl SpvHost {
         let root = self
             .locate_and_fill(&chain, txid)
             .map_or([0; SPV_PAPER_REPLY_BYTES], |block| block.root);
+        sender.enter();
         put(reply, &root)
     }
 
-    fn native(&self, request: &[u8], reply: &mut Reply) -> Verdict {
+    fn native(&self, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
         let parsed = match Request::parse(request) {
             Ok(parsed) => parsed,
             Err(status) => return refuse(request, status, reply),
@@ -135,6 +147,7 @@ impl SpvHost {
                 near::put_roots(reply, header, &places, tip_of(&chain))
             }
         };
+        sender.enter();
         if written { Verdict::Reply } else { Verdict::Forward }
     }
 }
@@ -148,12 +161,12 @@ fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
 }
 
 impl Host for SpvHost {
-    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply) -> Verdict {
+    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
         match <&Hash>::try_from(request) {
-            Ok(txid) => self.paper(txid, reply),
+            Ok(txid) => self.paper(txid, reply, sender),
             Err(_) if !native::is_native(request) => Verdict::Drop(DropReason::NotARequest),
             Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => Verdict::Drop(DropReason::ReplyBit),
-            Err(_) => self.native(request, reply),
+            Err(_) => self.native(request, reply, sender),
         }
     }
 }
