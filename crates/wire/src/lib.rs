@@ -10,6 +10,8 @@ pub mod endpoint;
 pub mod frame;
 #[rustfmt::skip]
 mod generated;
+mod metric;
 pub mod native;
 
 pub use generated::*;
+pub use metric::{Metric, MetricKind};
