@@ -10,8 +10,8 @@ pub mod endpoint;
 pub mod frame;
 #[rustfmt::skip]
 mod generated;
-mod metric;
+mod meter;
 pub mod native;
 
 pub use generated::*;
-pub use metric::{Metric, MetricKind};
+pub use meter::{Metric, MetricKind};

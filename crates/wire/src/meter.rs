@@ -1,4 +1,4 @@
-//! What a metric is; which there are is generated from `spec/`.
+//! What a metric is; which metrics there are is generated from `spec/`.
 
 /// How a metric moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
