@@ -1,5 +1,12 @@
 //! The `lineside` command: wiring, no logic.
 
+mod check_config;
+#[allow(dead_code)] // What only `run` will need.
+mod config;
+#[allow(dead_code)] // As above.
+mod notify;
+mod status;
+
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use lineside_near::{Readers, lease};
@@ -39,6 +46,8 @@ enum Service {
         #[command(subcommand)]
         verb: SpvVerb,
     },
+    Status(status::Status),
+    CheckConfig(check_config::CheckConfig),
 }
 
 #[derive(Subcommand)]
@@ -110,13 +119,20 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lineside: {error:#}");
-            ExitCode::FAILURE
+            match error.is::<config::ConfigError>() {
+                true => ExitCode::from(2),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {
-    let Service::Spv { verb } = cli.service;
+    let verb = match cli.service {
+        Service::Spv { verb } => verb,
+        Service::Status(arguments) => return status::run(&arguments, cli.json),
+        Service::CheckConfig(arguments) => return Ok(check_config::run(&arguments, cli.json)?),
+    };
     match verb {
         SpvVerb::Import {
             data,
