@@ -11,6 +11,8 @@ struct ls_endpoint {
 	__u8 loopback; /* 1 on lo: own and loopback sources are allowed */
 	__u8 reserved;
 	__be16 port[LS_SLOTS]; /* by slot; 0: none */
+	__u32 v4_answered; /* of the addresses below, those that near answers for: the first so many */
+	__u32 v6_answered;
 	__u32 v4_count;
 	__u32 v6_count;
 	__be32 v4[LS_ADDRESSES_MAX];
@@ -51,17 +53,17 @@ static __always_inline int ls_is_own_mac(const struct ls_endpoint *own, const st
 	return !((ours[0] ^ theirs[0]) | (ours[1] ^ theirs[1]) | (ours[2] ^ theirs[2]));
 }
 
-static __always_inline int ls_owns_v4(const struct ls_endpoint *own, __be32 address)
+static __always_inline int ls_has_v4(const struct ls_endpoint *own, __u32 count, __be32 address)
 {
-	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < own->v4_count; i++)
+	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < count; i++)
 		if (own->v4[i] == address)
 			return 1;
 	return 0;
 }
 
-static __always_inline int ls_owns_v6(const struct ls_endpoint *own, const __u64 address[2])
+static __always_inline int ls_has_v6(const struct ls_endpoint *own, __u32 count, const __u64 address[2])
 {
-	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < own->v6_count; i++)
+	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < count; i++)
 		if (!((own->v6[i][0] ^ address[0]) | (own->v6[i][1] ^ address[1])))
 			return 1;
 	return 0;
@@ -86,14 +88,15 @@ static __always_inline int ls_refuses_v6(const struct ls_endpoint *own, const __
 		return 1;
 	if (own->loopback)
 		return 0;
-	return (!address[0] && address[1] == bpf_cpu_to_be64(1)) || ls_owns_v6(own, address);
+	return (!address[0] && address[1] == bpf_cpu_to_be64(1)) || ls_has_v6(own, own->v6_count, address);
 }
 
-static __always_inline int ls_refuses_port(__be16 port)
+/* A service's port, or the very port that is asked, could answer back for ever. */
+static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 {
 	__u16 number = bpf_ntohs(port);
 
-	return !number || (number >= LS_FIRST_PORT && number <= LS_LAST_PORT);
+	return !number || port == own || (number >= LS_FIRST_PORT && number <= LS_LAST_PORT);
 }
 
 /* The slot to tail-call (> 0) with *found filled, or -XDP_PASS / -XDP_DROP. */
@@ -121,17 +124,17 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 			return -XDP_PASS;
 		__builtin_memcpy(source, &v6->saddr, 16);
 		__builtin_memcpy(destination, &v6->daddr, 16);
-		if (!ls_owns_v6(own, destination))
+		if (!ls_has_v6(own, own->v6_answered, destination))
 			return -XDP_PASS;
 		refused = ls_refuses_v6(own, source);
 	} else {
 		struct iphdr *v4 = data + found->ip;
 
-		if ((void *)(v4 + 1) > end || !ls_owns_v4(own, v4->daddr))
+		if ((void *)(v4 + 1) > end || !ls_has_v4(own, own->v4_answered, v4->daddr))
 			return -XDP_PASS;
 		refused = ls_refuses_v4(own, v4->saddr);
 	}
-	if (ls_refuses_port(udp->source))
+	if (ls_refuses_port(udp->source, udp->dest))
 		return -ls_drop(LS_DROP_SOURCE_PORT);
 	if (refused || (eth->source[0] & 1))
 		return -ls_drop(LS_DROP_SOURCE_ADDRESS);

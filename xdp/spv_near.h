@@ -57,6 +57,13 @@ static __always_inline int spv_answer(void *data, void *end, const struct ls_dat
 	if (!control)
 		return XDP_PASS;
 	if (found->payload_bytes == LS_SPV_PAPER_REQUEST_BYTES) {
+		__u64 *words = (void *)header;
+
+		if ((void *)(words + 4) > end)
+			return XDP_PASS;
+		/* The paper's reply "unknown" is no request (request.rs, is_unknown_reply). */
+		if (!(words[0] | words[1] | words[2] | words[3]))
+			return ls_drop(LS_DROP_NOT_A_REQUEST);
 		if (!control->paper_format)
 			return ls_drop(LS_DROP_PAPER_REFUSED);
 		return spv_finish(spv_paper(data, end, found, control, now_ns));

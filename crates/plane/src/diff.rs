@@ -121,7 +121,7 @@ impl Frames {
             source,
             destination,
             source_port: if self.one_in(12) {
-                [0, 7701, 7705, 7700][self.below(4)]
+                [0, 7701, 7705, self.port][self.below(4)]
             } else {
                 40_000
             },

@@ -205,14 +205,17 @@ fn near_loop(socket: &UdpSocket, shared: &Shared, host: &Sender<Forwarded>, read
 }
 
 /// Own and loopback sources are the kernel's to refuse here; what is left are addresses and ports that nobody may answer
-/// to, our own socket, and requests sent to everybody.
+/// to, our own port among them, and requests sent to everybody.
 fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
     let mut anywhere = Endpoint::default();
     anywhere.loopback = true;
     let peer = Source::from(route.peer);
+    if peer.port == local.port() {
+        return Some(DropReason::SourcePort);
+    }
     anywhere
         .refuses_source(peer.address, peer.port)
-        .or((route.peer == local || route.to_everybody).then_some(DropReason::SourceAddress))
+        .or(route.to_everybody.then_some(DropReason::SourceAddress))
 }
 
 /// The reply to a native request that found no room; `false`: the paper's formats have no such answer.

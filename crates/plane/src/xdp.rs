@@ -426,10 +426,18 @@ pub(crate) fn endpoint_bytes(endpoint: &Endpoint, ports: &[u16; SLOTS]) -> Vec<u
     ports
         .iter()
         .for_each(|port| value.extend_from_slice(&port.to_be_bytes()));
-    let v4: Vec<_> = endpoint.v4_with_broadcasts().collect();
-    let v6: Vec<_> = endpoint.v6().collect();
-    value.extend_from_slice(&(v4.len() as u32).to_ne_bytes());
-    value.extend_from_slice(&(v6.len() as u32).to_ne_bytes());
+    let (mut v4, mut v6): (Vec<_>, Vec<_>) =
+        (endpoint.v4_with_broadcasts().collect(), endpoint.v6().collect());
+    v4.sort_by_key(|(own, _)| !endpoint.answers((*own).into()));
+    v6.sort_by_key(|own| !endpoint.answers((*own).into()));
+    let v4_answered = v4
+        .iter()
+        .filter(|(own, _)| endpoint.answers((*own).into()))
+        .count();
+    let v6_answered = v6.iter().filter(|own| endpoint.answers((**own).into())).count();
+    for count in [v4_answered, v6_answered, v4.len(), v6.len()] {
+        value.extend_from_slice(&(count as u32).to_ne_bytes());
+    }
     for index in 0..ADDRESSES_MAX {
         value.extend_from_slice(&v4.get(index).map_or([0; 4], |(own, _)| own.octets()));
     }

@@ -163,6 +163,7 @@ fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
 impl Host for SpvHost {
     fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
         match <&Hash>::try_from(request) {
+            Ok(txid) if request::is_unknown_reply(txid) => Verdict::Drop(DropReason::NotARequest),
             Ok(txid) => self.paper(txid, reply, sender),
             Err(_) if !native::is_native(request) => Verdict::Drop(DropReason::NotARequest),
             Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => Verdict::Drop(DropReason::ReplyBit),

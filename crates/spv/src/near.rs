@@ -85,6 +85,9 @@ impl Near for SpvNear {
     fn answer(&self, _from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
         let answered = match <&Hash>::try_from(request) {
             Ok(txid) => {
+                if request::is_unknown_reply(txid) {
+                    return Verdict::Drop(DropReason::NotARequest);
+                }
                 if !self.store.paper_format() {
                     return Verdict::Drop(DropReason::PaperRefused);
                 }

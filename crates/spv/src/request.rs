@@ -35,6 +35,12 @@ impl<'a> Request<'a> {
     }
 }
 
+/// Whether 32 bytes are the paper's reply "unknown" and so no request: no transaction has that id, and two servers on
+/// ports of their own choice, made to ask each other by a forged packet, end here.
+pub fn is_unknown_reply(txid: &Hash) -> bool {
+    is_zero(txid)
+}
+
 fn roots(body: &[u8]) -> Option<&[RootItem]> {
     let (head, items) = RootsHead::ref_from_prefix(body).ok()?;
     let items = <[RootItem]>::ref_from_bytes(items).ok()?;

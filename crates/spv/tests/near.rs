@@ -98,6 +98,11 @@ fn what_is_not_a_request_is_dropped_with_its_reason() {
     assert_eq!(ask(&rig.near, &[]), Err(Verdict::Drop(DropReason::NotARequest)));
     assert_eq!(
         ask(&rig.near, &[0; 32]),
+        Err(Verdict::Drop(DropReason::NotARequest)),
+        "the paper's reply `unknown` is no request"
+    );
+    assert_eq!(
+        ask(&rig.near, &[1; 32]),
         Err(Verdict::Drop(DropReason::PaperRefused))
     );
     let mut header = native::request_header(SPV_OP_ROOT, 7, 0);

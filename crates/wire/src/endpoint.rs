@@ -16,6 +16,7 @@ pub struct Endpoint {
     v4: [Option<Ipv4Addr>; ADDRESSES_MAX],
     v4_broadcast: [Option<Ipv4Addr>; ADDRESSES_MAX],
     v6: [Option<Ipv6Addr>; ADDRESSES_MAX],
+    only: Option<IpAddr>,
 }
 
 impl Endpoint {
@@ -33,6 +34,20 @@ impl Endpoint {
             }
         }
         Some(endpoint)
+    }
+
+    /// Answers for `address` alone, as a socket bound to it does; `false`, and nothing changed, when it is not an own one.
+    pub fn keep_only(&mut self, address: IpAddr) -> bool {
+        let owned = self.owns(address);
+        if owned {
+            self.only = Some(address);
+        }
+        owned
+    }
+
+    /// Whether near answers what was sent to `address`.
+    pub fn answers(&self, address: IpAddr) -> bool {
+        self.owns(address) && self.only.is_none_or(|only| only == address)
     }
 
     /// The broadcast address of the subnet of `own`, which must be an own address.

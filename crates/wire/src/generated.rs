@@ -109,7 +109,7 @@ pub enum DropReason {
     SourceAddress = 1,
     /// a native packet with the reply bit set
     ReplyBit = 2,
-    /// neither a paper format's length nor a native header
+    /// neither a paper's request nor a native packet
     NotARequest = 3,
     /// paper format switched off by policy
     PaperRefused = 4,

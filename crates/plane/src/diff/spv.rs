@@ -13,6 +13,7 @@ use lineside_wire::{
     NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_ROOTS_MAX,
     SpvCounter, native,
 };
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
@@ -37,6 +38,8 @@ pub struct Case {
     pub geometry: Geometry,
     /// Whether near stands at `lo`.
     pub loopback: bool,
+    /// Whether near answers for one of its addresses alone.
+    pub one_address: bool,
     /// The store's state.
     pub state: State,
 }
@@ -61,6 +64,7 @@ pub fn cases() -> Vec<Case> {
     let case = |geometry, loopback, state| Case {
         geometry,
         loopback,
+        one_address: state == State::HalfWritten,
         state,
     };
     let mut cases = Vec::new();
@@ -99,7 +103,7 @@ pub fn run(
     count: u64,
     seed: u64,
 ) -> Result<(Seen, [u64; SpvCounter::ALL.len()]), DiffError> {
-    let endpoint = endpoint(case.loopback);
+    let endpoint = endpoint(case.loopback, case.one_address);
     match against {
         Against::Xdp => {
             let mut plane = XdpPlane::load(vec![spv::image(&case.geometry, SPV_PORT)], None)?;
@@ -178,7 +182,7 @@ fn words(store: &Store) -> Vec<u64> {
     all
 }
 
-fn endpoint(loopback: bool) -> Endpoint {
+fn endpoint(loopback: bool, one_address: bool) -> Endpoint {
     let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
         .iter()
         .filter_map(|text| text.parse().ok())
@@ -186,6 +190,9 @@ fn endpoint(loopback: bool) -> Endpoint {
     let mac = if loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
     let mut endpoint = Endpoint::new(mac, loopback, &own).unwrap_or_default();
     endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
+    if one_address {
+        endpoint.keep_only(Ipv4Addr::new(10, 0, 0, 2).into());
+    }
     endpoint
 }
 
@@ -252,6 +259,7 @@ fn payloads() -> Vec<Vec<u8>> {
     for (op, id) in [(SPV_OP_ROOT, 1), (SPV_OP_ROOT | NATIVE_REPLY_BIT, 2), (99, 3)] {
         payloads.push(native::request_header(op, id, 0).as_bytes().to_vec());
     }
+    payloads.push(vec![0; 32]);
     let mut reply = root_request(1);
     reply[3] |= NATIVE_REPLY_BIT;
     payloads.push(reply);
