@@ -183,7 +183,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         SpvVerb::Locate { data, network, txid } => {
             let chain = ChainStore::open(Some(&data), network.into())?;
             let wire = from_display(&txid).context("a TXID is 64 hex digits")?;
-            let Some(found) = chain.locate(&wire) else {
+            let Some(found) = chain.locate(&wire)? else {
                 bail!("{txid}: no connected block holds it")
             };
             let (root, block) = (to_display(&found.root), to_display(&found.block_hash));

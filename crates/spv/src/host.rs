@@ -3,7 +3,7 @@
 //! One lock order: chain, then near's writer. A fill happens under the chain's read lock and a reorganisation under its
 //! write lock, so no fill can be late.
 
-use crate::chain::{BlockId, ChainStore, Refused, Submitted};
+use crate::chain::{Chain, ChainError, CheckedBlock, Network, Refused, Submitted};
 use crate::store::Hash;
 use crate::writer::{BlockRef, SpvFill};
 use lineside_near::{DropReason, Host, Reply, Source, Verdict};
@@ -16,19 +16,21 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// The chain and the near that it fills.
 pub struct SpvHost {
-    chain: RwLock<ChainStore>,
+    network: Network,
+    chain: RwLock<Box<dyn Chain>>,
     writer: Mutex<Box<dyn SpvFill + Send>>,
     paper_format: bool,
 }
 
 impl SpvHost {
     /// A host over `chain` that fills near through `writer`; near answers at the chain's tip from here on.
-    pub fn new(chain: ChainStore, mut writer: Box<dyn SpvFill + Send>, paper_format: bool) -> Self {
+    pub fn new(chain: impl Chain + 'static, mut writer: Box<dyn SpvFill + Send>, paper_format: bool) -> Self {
         let (hash, height) = tip_of(&chain);
         writer.begin();
         writer.commit(&hash, height);
         Self {
-            chain: RwLock::new(chain),
+            network: chain.network(),
+            chain: RwLock::new(Box::new(chain)),
             writer: Mutex::new(writer),
             paper_format,
         }
@@ -39,40 +41,53 @@ impl SpvHost {
     }
 
     /// Takes a block; if it makes another branch the best one, the chain changes to that. Every line that the change
-    /// makes wrong is gone before near answers again.
+    /// makes wrong is gone before near answers again. The block is durable after [`SpvHost::sync`].
     ///
     /// # Errors
-    /// Why the block was refused; nothing of it is kept then.
+    /// Why the block was refused; nothing of it is kept then. [`Refused::Storage`] may also say that the chain took the
+    /// block and stopped on its way to the best branch; near and host agree then, at the block where it stopped.
     pub fn submit(&self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
+        // Checking is the long part, and needs no lock.
+        let block = CheckedBlock::check(raw_block, self.network)?;
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
-        let mut writer = self.writer();
-        writer.begin();
-        let taken = chain.submit(raw_block, detached);
-        if let Ok(submitted) = &taken {
-            forget(&chain, submitted.id, writer.as_mut());
-            let plan = chain.plan();
-            for &id in &plan.disconnect {
-                if let Some(block) = chain.block(id) {
-                    writer.drop_block(&block.hash);
-                }
-            }
-            for &id in &plan.connect {
-                forget(&chain, id, writer.as_mut());
-            }
-        }
-        let changed = match &taken {
-            Ok(_) => chain.catch_up().map(|_| ()),
-            Err(_) => Ok(()),
-        };
-        let (hash, height) = tip_of(&chain);
-        writer.commit(&hash, height);
-        match changed {
-            Err(error) => Err(Refused::Storage(std::io::Error::other(error))),
-            Ok(()) => taken,
-        }
+        self.change(chain.as_mut(), |chain, writer| {
+            // A detached block answers at once, perhaps for transactions that another block holds too.
+            forget(block.txids(), writer);
+            let submitted = chain.accept(&block, detached)?;
+            let followed = follow(chain, writer);
+            followed.map_err(|error| Refused::Storage(std::io::Error::other(error)))?;
+            Ok(submitted)
+        })
     }
 
-    /// Fills near with every transaction of the newest `blocks` connected blocks.
+    /// Goes to the best branch of a chain that has learned of it elsewhere, as [`SpvHost::submit`] does.
+    ///
+    /// # Errors
+    /// The chain's; near and host agree also then, at the block where it stopped.
+    pub fn follow(&self) -> Result<(), ChainError> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        self.change(chain.as_mut(), follow)
+    }
+
+    /// Makes every block taken so far durable.
+    ///
+    /// # Errors
+    /// The chain's; it takes no block after that.
+    pub fn sync(&self) -> Result<(), ChainError> {
+        self.chain.write().unwrap_or_else(PoisonError::into_inner).sync()
+    }
+
+    /// Near forwards everything while `act` changes the chain, and answers at the tip that it leaves.
+    fn change<T>(&self, chain: &mut dyn Chain, act: impl FnOnce(&mut dyn Chain, &mut dyn SpvFill) -> T) -> T {
+        let mut writer = self.writer();
+        writer.begin();
+        let done = act(chain, writer.as_mut());
+        let (hash, height) = tip_of(chain);
+        writer.commit(&hash, height);
+        done
+    }
+
+    /// Fills near with every transaction of the newest `blocks` connected blocks, as far as they can be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let Some(tip) = chain.tip() else { return };
@@ -80,14 +95,21 @@ impl SpvHost {
             let Some(block) = chain.at_height(height) else {
                 continue;
             };
-            for txid in chain.txids(block) {
-                self.locate_and_fill(&chain, txid);
+            let filled = chain.txids(block).and_then(|txids| {
+                let mut each = txids.iter();
+                each.try_for_each(|txid| self.locate_and_fill(chain.as_ref(), txid).map(|_| ()))
+            });
+            if let Err(error) = filled {
+                tracing::warn!(%error, height, "near could not be filled in advance");
+                return;
             }
         }
     }
 
-    fn locate_and_fill(&self, chain: &ChainStore, txid: &Hash) -> Option<BlockRef> {
-        let found = chain.locate(txid)?;
+    fn locate_and_fill(&self, chain: &dyn Chain, txid: &Hash) -> Result<Option<BlockRef>, ChainError> {
+        let Some(found) = chain.locate(txid)? else {
+            return Ok(None);
+        };
         let block = BlockRef {
             hash: found.block_hash,
             root: found.root,
@@ -96,7 +118,7 @@ impl SpvHost {
         let mut writer = self.writer();
         let ticket = writer.admit(&block);
         writer.fill(txid, ticket);
-        Some(block)
+        Ok(Some(block))
     }
 
     fn paper(&self, txid: &Hash, reply: &mut Reply) -> Verdict {
@@ -104,10 +126,17 @@ impl SpvHost {
             return Verdict::Drop(DropReason::PaperRefused);
         }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let root = self
-            .locate_and_fill(&chain, txid)
-            .map_or([0; SPV_PAPER_REPLY_BYTES], |block| block.root);
-        put(reply, &[&root])
+        match self.locate_and_fill(chain.as_ref(), txid) {
+            Ok(found) => put(
+                reply,
+                &[&found.map_or([0; SPV_PAPER_REPLY_BYTES], |block| block.root)],
+            ),
+            // The paper's format has no word for this, and silence is not "unknown".
+            Err(error) => {
+                cannot_tell(&error);
+                Verdict::Forward
+            }
+        }
     }
 
     fn native(&self, request: &[u8], reply: &mut Reply) -> Verdict {
@@ -127,8 +156,14 @@ impl SpvHost {
             return refuse(Status::BadRequest, reply);
         }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let found = self.locate_and_fill(&chain, txid);
-        let (tip_hash, tip_height) = tip_of(&chain);
+        let found = match self.locate_and_fill(chain.as_ref(), txid) {
+            Ok(found) => found,
+            Err(error) => {
+                cannot_tell(&error);
+                return refuse(Status::Busy, reply);
+            }
+        };
+        let (tip_hash, tip_height) = tip_of(chain.as_ref());
         let status = if found.is_some() {
             Status::Ok
         } else {
@@ -170,13 +205,33 @@ fn put(reply: &mut Reply, parts: &[&[u8]]) -> Verdict {
     if whole { Verdict::Reply } else { Verdict::Forward }
 }
 
-/// What near says of this block's transactions may be of another block that holds them too: forget it.
-fn forget(chain: &ChainStore, id: BlockId, writer: &mut dyn SpvFill) {
-    for txid in chain.txids(id) {
+/// Takes the steps to the best chain. Before each, what it makes wrong in near is gone; so near is right wherever this
+/// ends.
+fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainError> {
+    let plan = chain.plan()?;
+    for &id in &plan.disconnect {
+        let block = chain.block(id).ok_or(ChainError::NoSuchBlock(id.0))?;
+        writer.drop_block(&block.hash);
+        chain.disconnect(id)?;
+    }
+    for &id in &plan.connect {
+        forget(&chain.txids(id)?, writer);
+        chain.connect(id)?;
+    }
+    Ok(())
+}
+
+/// What near says of a block's transactions may be of another block that holds them too: forget it.
+fn forget(txids: &[Hash], writer: &mut dyn SpvFill) {
+    for txid in txids {
         writer.invalidate(txid);
     }
 }
 
-fn tip_of(chain: &ChainStore) -> (Hash, u32) {
+fn cannot_tell(error: &ChainError) {
+    tracing::error!(%error, "the chain cannot tell where a transaction is");
+}
+
+fn tip_of(chain: &dyn Chain) -> (Hash, u32) {
     chain.tip().map_or(([0; 32], 0), |tip| (tip.hash, tip.height))
 }
