@@ -1,17 +1,19 @@
 //! The `lineside` command: wiring, no logic.
 
+mod progress;
+
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use lineside_near::lease;
 use lineside_plane::socket::SocketPlane;
-use lineside_spv::chain::{ChainStore, ImportOptions, Network};
+use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport, IndexKind, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;
 use serde_json::json;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +53,9 @@ enum SpvVerb {
         /// Sets the proof-of-work limit.
         #[arg(long, value_enum, default_value = "mainnet")]
         network: NetworkName,
+        /// Where the index of TXIDs is kept.
+        #[arg(long, value_enum, default_value = "memory")]
+        index: IndexName,
         /// Take blocks whose parents are unknown, checking everything else; they answer with height 4294967295.
         #[arg(long)]
         detached: bool,
@@ -66,6 +71,9 @@ enum SpvVerb {
         /// The network of the store.
         #[arg(long, value_enum, default_value = "mainnet")]
         network: NetworkName,
+        /// Where the index of TXIDs is kept.
+        #[arg(long, value_enum, default_value = "memory")]
+        index: IndexName,
         /// Address and UDP port.
         #[arg(long, default_value = "127.0.0.1:7701")]
         listen: SocketAddr,
@@ -81,6 +89,9 @@ enum SpvVerb {
         /// The network of the store.
         #[arg(long, value_enum, default_value = "mainnet")]
         network: NetworkName,
+        /// Where the index of TXIDs is kept.
+        #[arg(long, value_enum, default_value = "memory")]
+        index: IndexName,
         /// The transaction's id as explorers print it: 64 hex digits.
         txid: String,
     },
@@ -92,6 +103,14 @@ enum NetworkName {
     Testnet3,
     Signet,
     Regtest,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum IndexName {
+    /// About 10 bytes of memory a transaction, made at each start.
+    Memory,
+    /// About 40 bytes of disk a transaction.
+    Disk,
 }
 
 impl From<NetworkName> for Network {
@@ -121,11 +140,15 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         SpvVerb::Import {
             data,
             network,
+            index,
             detached,
             paths,
         } => {
-            let mut chain = ChainStore::open(Some(&data), network.into())?;
-            let report = chain.import(&paths, ImportOptions { detached }, &mut |_| ())?;
+            let mut chain = open_chain(&data, network, index)?;
+            let bar = progress::ImportBar::new();
+            let report = chain.import(&paths, ImportOptions { detached }, &mut |at| bar.show(at));
+            bar.finish();
+            let report = report?;
             for refused in &report.refused {
                 let hash = refused.hash.as_ref().map_or("a block".into(), to_display);
                 eprintln!(
@@ -136,12 +159,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 );
             }
             if cli.json {
-                let counts = json!({
-                    "blocks": report.blocks, "transactions": report.transactions, "bytes": report.bytes,
-                    "known": report.known, "connected": report.connected, "side": report.side,
-                    "detached": report.detached, "refused": report.refused.len(),
-                });
-                println!("{counts}");
+                println!("{}", report_object(&report));
             } else {
                 println!(
                     "{} blocks with {} transactions taken ({} bytes), {} known before, {} refused",
@@ -162,10 +180,11 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         SpvVerb::Serve {
             data,
             network,
+            index,
             listen,
             prefill_blocks,
         } => {
-            let chain = ChainStore::open(Some(&data), network.into())?;
+            let chain = open_chain(&data, network, index)?;
             let store = Arc::new(Store::anonymous(&Geometry::default())?);
             let lease_until_ns = Arc::clone(&store);
             let host = SpvHost::new(chain, Box::new(StoreWriter::new(Arc::clone(&store))), true);
@@ -180,8 +199,13 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 std::thread::sleep(LEASE_RENEWAL);
             }
         }
-        SpvVerb::Locate { data, network, txid } => {
-            let chain = ChainStore::open(Some(&data), network.into())?;
+        SpvVerb::Locate {
+            data,
+            network,
+            index,
+            txid,
+        } => {
+            let chain = open_chain(&data, network, index)?;
             let wire = from_display(&txid).context("a TXID is 64 hex digits")?;
             let Some(found) = chain.locate(&wire)? else {
                 bail!("{txid}: no connected block holds it")
@@ -201,6 +225,36 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Opens the chain store and says on the error stream if its index had to be made anew.
+fn open_chain(data: &Path, network: NetworkName, index: IndexName) -> anyhow::Result<ChainStore> {
+    let kind = match index {
+        IndexName::Memory => IndexKind::Memory,
+        IndexName::Disk => IndexKind::Disk,
+    };
+    let (chain, rebuilt) = ChainStore::open_with(Some(data), network.into(), kind)?;
+    if let Some(rebuilt) = rebuilt {
+        eprintln!("lineside: warning: {}: {rebuilt}", data.display());
+    }
+    Ok(chain)
+}
+
+fn report_object(report: &ImportReport) -> serde_json::Value {
+    let refused: Vec<_> = report
+        .refused
+        .iter()
+        .map(|refused| {
+            json!({
+                "path": refused.path.to_string_lossy(), "offset": refused.offset,
+                "hash": refused.hash.as_ref().map(to_display), "reason": refused.reason.to_string(),
+            })
+        })
+        .collect();
+    json!({
+        "blocks": report.blocks, "transactions": report.transactions, "bytes": report.bytes, "known": report.known,
+        "connected": report.connected, "side": report.side, "detached": report.detached, "refused": refused,
+    })
 }
 
 /// Explorers print hashes last byte first.
