@@ -1,11 +1,13 @@
 //! The configuration file. `lineside.toml` in the repository shows and explains every key with its default.
 
-use lineside_spv::chain::Network;
+use clap::ValueEnum;
+use lineside_plane::xdp;
+use lineside_spv::chain::{IndexKind, Network};
 use lineside_spv::store::Geometry;
 use lineside_wire::{CONSOLE_PORT, SPV_PORT};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,7 +38,6 @@ pub struct Plane {
     pub queue: usize,
     pub keep_near: bool,
     pub pin_dir: PathBuf,
-    pub trusted_sources: Vec<Prefix>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +57,7 @@ pub struct Spv {
     pub prefill: Prefill,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum PlaneName {
     Auto,
@@ -64,7 +65,7 @@ pub enum PlaneName {
     Xdp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
     Auto,
@@ -72,7 +73,7 @@ pub enum XdpMode {
     Generic,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkName {
     Mainnet,
@@ -81,7 +82,7 @@ pub enum NetworkName {
     Regtest,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexName {
     Memory,
@@ -98,14 +99,6 @@ pub enum Prefill {
     All,
 }
 
-/// A network: its address and how many of its leading bits count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Prefix {
-    pub address: IpAddr,
-    pub bits: u8,
-}
-
 impl Default for Console {
     fn default() -> Self {
         Self {
@@ -116,10 +109,6 @@ impl Default for Console {
 
 impl Default for Plane {
     fn default() -> Self {
-        let loopbacks = [
-            (Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-            (Ipv6Addr::LOCALHOST.into(), 128),
-        ];
         Self {
             plane: PlaneName::Auto,
             interface: "lo".into(),
@@ -128,7 +117,6 @@ impl Default for Plane {
             queue: 4096,
             keep_near: false,
             pin_dir: "/sys/fs/bpf/lineside".into(),
-            trusted_sources: loopbacks.map(|(address, bits)| Prefix { address, bits }).to_vec(),
         }
     }
 }
@@ -200,6 +188,25 @@ impl From<NetworkName> for Network {
     }
 }
 
+impl From<IndexName> for IndexKind {
+    fn from(name: IndexName) -> Self {
+        match name {
+            IndexName::Memory => Self::Memory,
+            IndexName::Disk => Self::Disk,
+        }
+    }
+}
+
+impl From<XdpMode> for xdp::XdpMode {
+    fn from(mode: XdpMode) -> Self {
+        match mode {
+            XdpMode::Auto => Self::Auto,
+            XdpMode::Native => Self::Native,
+            XdpMode::Generic => Self::Generic,
+        }
+    }
+}
+
 impl TryFrom<String> for Prefill {
     type Error = String;
 
@@ -230,45 +237,6 @@ impl From<Prefill> for String {
             Prefill::All => "all".into(),
             Prefill::Tip(blocks) => format!("tip:{blocks}"),
         }
-    }
-}
-
-impl Prefix {
-    /// Whether `address` lies in it.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(ours), IpAddr::V4(other)) => {
-                let shift = 32 - u32::from(self.bits);
-                (ours.to_bits() ^ other.to_bits()).checked_shr(shift).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(other)) => {
-                let shift = 128 - u32::from(self.bits);
-                (ours.to_bits() ^ other.to_bits()).checked_shr(shift).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
-    }
-}
-
-impl TryFrom<String> for Prefix {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("{text:?} must be a network such as \"10.0.0.0/8\" or \"fd00::/8\"");
-        let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let bits: u8 = bits.parse().map_err(|_| wrong())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        if bits > most {
-            return Err(format!("{text:?} must have at most {most} bits"));
-        }
-        Ok(Self { address, bits })
-    }
-}
-
-impl From<Prefix> for String {
-    fn from(prefix: Prefix) -> Self {
-        format!("{}/{}", prefix.address, prefix.bits)
     }
 }
 
@@ -343,6 +311,29 @@ impl Config {
         }
     }
 
+    /// Itself, when nothing is wrong with it; `from` is where it came from.
+    ///
+    /// # Errors
+    /// Everything that is wrong with its values.
+    pub fn checked(self, from: &str) -> anyhow::Result<Self> {
+        let faults: Vec<_> = self
+            .faults()
+            .into_iter()
+            .map(|(section, key, what)| Fault {
+                line: None,
+                what: format!("[{section}] {key} = {what}"),
+            })
+            .collect();
+        match faults.is_empty() {
+            true => Ok(self),
+            false => Err(ConfigError {
+                file: from.into(),
+                faults,
+            }
+            .into()),
+        }
+    }
+
     /// What is allowed but should be known.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -354,17 +345,6 @@ impl Config {
         }
         if self.spv.paper_index {
             warnings.push("[spv] paper_index = true: anyone can grind TXIDs onto one line".into());
-        }
-        for prefix in self
-            .plane
-            .trusted_sources
-            .iter()
-            .filter(|prefix| prefix.bits == 0)
-        {
-            let prefix = String::from(*prefix);
-            warnings.push(format!(
-                "[plane] trusted_sources has {prefix}: everyone is believed, forged addresses too"
-            ));
         }
         warnings
     }

@@ -1,5 +1,6 @@
 //! The near of `spv`: the executable specification of `xdp/spv_near.h` and `xdp/spv_native.h`.
 
+use crate::chain::Tip;
 use crate::reader::{Place, Session};
 use crate::request::{self, Request};
 use crate::store::{Hash, Store};
@@ -108,20 +109,15 @@ impl Near for SpvNear {
 }
 
 /// Writes the reply to `root`; no place: unknown. `false` when it does not fit.
-pub(crate) fn put_root(
-    reply: &mut Reply,
-    request: &NativeHeader,
-    place: Option<&Place>,
-    (tip_hash, tip_height): (Hash, u32),
-) -> bool {
+pub(crate) fn put_root(reply: &mut Reply, request: &NativeHeader, place: Option<&Place>, tip: Tip) -> bool {
     let (status, place) = status_of(place);
     let header = native::reply_header(request, status, size_of::<RootReply>() as u16);
     let body = RootReply {
         root: place.root,
         block_hash: place.block_hash,
-        tip_hash,
+        tip_hash: tip.hash,
         height: place.height.into(),
-        tip_height: tip_height.into(),
+        tip_height: tip.height.into(),
     };
     reply.put(header.as_bytes()) && reply.put(body.as_bytes())
 }
@@ -131,13 +127,13 @@ pub(crate) fn put_roots(
     reply: &mut Reply,
     request: &NativeHeader,
     places: &[Option<Place>],
-    (tip_hash, tip_height): (Hash, u32),
+    tip: Tip,
 ) -> bool {
     let bytes = size_of::<RootsHead>() + places.len() * size_of::<RootItem>();
     let header = native::reply_header(request, Status::Ok, bytes as u16);
     let head = RootsHead {
-        tip_hash,
-        tip_height: tip_height.into(),
+        tip_hash: tip.hash,
+        tip_height: tip.height.into(),
         count: (places.len() as u32).into(),
     };
     let item = |place: &Option<Place>| {

@@ -3,6 +3,7 @@
 //! An answer is whole when nothing it was made of changed while it was read: the line's sequence number, the block's
 //! generation and, around all of it, the epoch.
 
+use crate::chain::Tip;
 use crate::store::{self, Hash, Store};
 use lineside_near::lease;
 use lineside_wire::{SpvBlock, SpvLine};
@@ -40,11 +41,13 @@ impl<'a> Session<'a> {
         self.store.control().epoch.load(Relaxed) == self.epoch
     }
 
-    /// The best block's hash and height.
-    pub fn tip(&self) -> (Hash, u32) {
+    /// The best block.
+    pub fn tip(&self) -> Tip {
         let control = self.store.control();
-        let hash = store::bytes(&store::load(&control.tip_hash));
-        (hash, control.tip_height.load(Relaxed))
+        Tip {
+            hash: store::bytes(&store::load(&control.tip_hash)),
+            height: control.tip_height.load(Relaxed),
+        }
     }
 
     /// Where `txid` is, if a whole line has it and its block stands. The first line of the set with the TXID's first

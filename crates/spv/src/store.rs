@@ -127,6 +127,17 @@ impl Store {
         Ok(())
     }
 
+    /// Whether it was formatted so by this version; fresh memory was not.
+    pub fn has_geometry(&self, geometry: &Geometry) -> bool {
+        let control = self.control();
+        control.layout_version.load(Relaxed) == LAYOUT_VERSION
+            && control.set_bits.load(Relaxed) == geometry.set_bits()
+            && control.ways.load(Relaxed) == geometry.ways
+            && control.block_mask.load(Relaxed) == geometry.blocks() as u32 - 1
+            && (control.paper_index.load(Relaxed) != 0) == geometry.paper_index
+            && self.paper_format() == geometry.paper_format
+    }
+
     /// The control word.
     pub fn control(&self) -> &SpvControl {
         &self.control.as_slice()[0]

@@ -269,8 +269,10 @@ pub struct SpvControl {
     pub layout_version: AtomicU32,
     /// zero
     pub reserved: AtomicU32,
+    /// which chain the lines were filled from; another daemon keeps them only if its chain is in the same state
+    pub chain_state: AtomicU64,
     /// zero
-    pub reserved_2: [AtomicU64; 7],
+    pub reserved_2: [AtomicU64; 6],
 }
 
 const _: () = assert!(size_of::<SpvControl>() == 176);

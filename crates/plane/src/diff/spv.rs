@@ -5,6 +5,7 @@ use crate::native::NativePlane;
 use crate::spv;
 use crate::xdp::XdpPlane;
 use lineside_near::{Line, lease};
+use lineside_spv::chain::Tip;
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
@@ -208,6 +209,13 @@ fn hash(number: u64) -> Hash {
     hash
 }
 
+fn tip() -> Tip {
+    Tip {
+        hash: hash(1005),
+        height: 5,
+    }
+}
+
 /// TXIDs below this are cached, if no other took their line.
 const CACHED: u64 = 60;
 const ASKED: u64 = 90;
@@ -215,7 +223,7 @@ const ASKED: u64 = 90;
 fn fill(store: &Arc<Store>, state: State) -> StoreWriter {
     let mut writer = StoreWriter::new(Arc::clone(store));
     writer.begin();
-    writer.commit(&hash(1005), 5);
+    writer.commit(&tip(), 1);
     for number in 0..CACHED {
         let block = number / 10;
         let ticket = writer.admit(&BlockRef {
@@ -232,7 +240,7 @@ fn fill(store: &Arc<Store>, state: State) -> StoreWriter {
         State::HalfWritten => {
             writer.begin();
             writer.drop_block(&hash(1002));
-            writer.commit(&hash(1005), 5);
+            writer.commit(&tip(), 1);
             let halves = store.lines.as_slice().iter().step_by(3);
             halves.for_each(|line| _ = line.seq.fetch_or(1, Relaxed));
         }

@@ -81,8 +81,8 @@ pub struct ImportReport {
 impl ChainStore {
     /// Imports `paths`: raw blocks (one a file), files of magic, length and block, directories with blk*.dat.
     ///
-    /// Blocks that are known are skipped, so a repeated import goes on where the last one ended. All is durable
-    /// and the best chain connected on return.
+    /// A repeated import goes on where the last one ended: blocks that are known are checked, because their header
+    /// says nothing of the body behind it, but not taken again. All is durable and the best chain connected on return.
     pub fn import(
         &mut self,
         paths: &[PathBuf],
@@ -105,7 +105,7 @@ impl ChainStore {
             total_bytes: total,
             blocks: report.blocks,
         });
-        self.sync()?;
+        self.sync_index()?;
         self.catch_up()?;
         for number in first..self.blocks() {
             let Some(block) = self.block(super::BlockId(number as u32)) else {
@@ -178,19 +178,15 @@ impl<'a> Run<'a> {
     fn new(
         store: &'a mut ChainStore,
         sources: &'a [Source],
-        mut found: Vec<Found>,
+        found: Vec<Found>,
         options: ImportOptions,
-        mut report: ImportReport,
+        report: ImportReport,
     ) -> Run<'a> {
-        found.retain(|block| {
-            let known = store.find(&block.hash).is_some();
-            report.known += u64::from(known);
-            !known
-        });
         let mut waiting: HashMap<[u8; 32], Vec<u32>> = HashMap::new();
         let mut ready = BinaryHeap::new();
         for (i, block) in found.iter().enumerate() {
-            if block.parent == [0; 32] || store.find(&block.parent).is_some() {
+            let known = |hash| store.find(hash).is_some();
+            if block.parent == [0; 32] || known(&block.parent) || known(&block.hash) {
                 ready.push(Reverse(i as u32));
             } else {
                 waiting.entry(block.parent).or_default().push(i as u32);
