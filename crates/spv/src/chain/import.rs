@@ -8,9 +8,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-/// How many bytes of blocks are taken between two syncs: an interrupted import resumes behind the last.
+/// An interrupted import resumes behind the last sync: after so many bytes of blocks, or so long.
 const SYNC_BYTES: u64 = 256 << 20;
+const SYNC_INTERVAL: Duration = Duration::from_millis(500);
 const OPEN_FILES: usize = 64;
 
 /// How to import.
@@ -172,6 +174,7 @@ struct Run<'a> {
     done: u64,
     total: u64,
     unsynced: u64,
+    last_sync: Instant,
 }
 
 impl<'a> Run<'a> {
@@ -206,6 +209,7 @@ impl<'a> Run<'a> {
             done: 0,
             total,
             unsynced: 0,
+            last_sync: Instant::now(),
         }
     }
 
@@ -284,9 +288,10 @@ impl<'a> Run<'a> {
                 self.unsynced += u64::from(len);
                 self.ready
                     .extend(self.waiting.remove(&hash).into_iter().flatten().map(Reverse));
-                if self.unsynced >= SYNC_BYTES {
-                    self.unsynced = 0;
+                if self.unsynced >= SYNC_BYTES || self.last_sync.elapsed() >= SYNC_INTERVAL {
                     self.store.sync()?;
+                    self.unsynced = 0;
+                    self.last_sync = Instant::now();
                 }
             }
             // The disk is at fault, not the block: nothing after it would fare better.
