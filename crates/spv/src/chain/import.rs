@@ -10,9 +10,11 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// An interrupted import resumes behind the last sync: after so many bytes of blocks, or so long.
+/// An interrupted import resumes behind the last sync: after so many bytes of blocks, or so long, or so many times as
+/// long as the last sync took, so that syncing costs a twentieth at most.
 const SYNC_BYTES: u64 = 256 << 20;
-const SYNC_INTERVAL: Duration = Duration::from_millis(500);
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+const SYNC_SHARE: u32 = 20;
 const OPEN_FILES: usize = 64;
 
 /// How to import.
@@ -174,7 +176,7 @@ struct Run<'a> {
     done: u64,
     total: u64,
     unsynced: u64,
-    last_sync: Instant,
+    next_sync: Instant,
 }
 
 impl<'a> Run<'a> {
@@ -209,7 +211,7 @@ impl<'a> Run<'a> {
             done: 0,
             total,
             unsynced: 0,
-            last_sync: Instant::now(),
+            next_sync: Instant::now() + SYNC_INTERVAL,
         }
     }
 
@@ -288,10 +290,11 @@ impl<'a> Run<'a> {
                 self.unsynced += u64::from(len);
                 self.ready
                     .extend(self.waiting.remove(&hash).into_iter().flatten().map(Reverse));
-                if self.unsynced >= SYNC_BYTES || self.last_sync.elapsed() >= SYNC_INTERVAL {
+                if self.unsynced >= SYNC_BYTES || Instant::now() >= self.next_sync {
+                    let start = Instant::now();
                     self.store.sync()?;
                     self.unsynced = 0;
-                    self.last_sync = Instant::now();
+                    self.next_sync = Instant::now() + SYNC_INTERVAL.max(start.elapsed() * SYNC_SHARE);
                 }
             }
             // The disk is at fault, not the block: nothing after it would fare better.
