@@ -258,13 +258,25 @@ fn a_foreign_program_is_named_and_left_alone() {
     });
 }
 
-/// A folder of pins of its own, removed at the end; `None` where there is no BPF file system.
-fn pin_dir(name: &str) -> Option<PathBuf> {
+/// A folder of pins of its own, removed at the end whatever happens.
+struct PinDir(PathBuf);
+
+impl Drop for PinDir {
+    fn drop(&mut self) {
+        let left = Pins::own(&self.0, "x1").and_then(Pins::remove);
+        if !std::thread::panicking() {
+            left.expect("removing what is pinned");
+        }
+    }
+}
+
+/// `None` where there is no BPF file system.
+fn pin_dir(name: &str) -> Option<PinDir> {
     let dir = PathBuf::from(format!("/sys/fs/bpf/lineside-test-{}-{name}", std::process::id()));
     match Pins::own(&dir, "probe") {
         Ok(pins) => {
             pins.remove().expect("remove");
-            Some(dir)
+            Some(PinDir(dir))
         }
         Err(XdpError::NoBpffs(path)) => {
             eprintln!("skipped: {} is not on a BPF file system", path.display());
@@ -282,6 +294,7 @@ fn near_answers_between_two_daemons_and_the_second_takes_over() {
     let (Some((wire, _pass)), Some(dir)) = (listening_wire(), pin_dir("adopt")) else {
         return;
     };
+    let (dir, held) = (dir.0.clone(), dir);
     let asked = Arc::new(block());
     let start = {
         let (asked, dir) = (Arc::clone(&asked), dir.clone());
@@ -337,6 +350,7 @@ fn near_answers_between_two_daemons_and_the_second_takes_over() {
         );
     });
     assert!(!dir.exists(), "something is left in {}", dir.display());
+    drop(held);
 }
 
 #[test]

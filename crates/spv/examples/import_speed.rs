@@ -1,7 +1,7 @@
 //! How fast an import is: MB of raw blocks a second, with the index in memory and on disk, everything synced.
 //!
-//! `cargo run --release -p lineside-spv --example import_speed [-- MEGABYTES [DIRECTORY]]`; the generated blocks and the
-//! stores lie under DIRECTORY (default: the system's temporary one) and are removed at the end.
+//! `cargo run --release -p lineside-spv --example import_speed [-- MEGABYTES [DIRECTORY]]`; the generated blocks and
+//! the stores lie under DIRECTORY (default: the system's temporary one) and are removed at the end.
 
 use lineside_spv::chain::{ChainStore, CheckedBlock, DemoChain, ImportOptions, IndexKind, Network};
 use std::fs::File;

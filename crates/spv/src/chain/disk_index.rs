@@ -99,6 +99,8 @@ pub(super) struct DiskIndex {
     covered: Covered,
     /// Blocks from `covered.blocks` on.
     tail: TxidIndex,
+    /// [`FLUSH_TXIDS`], but in tests.
+    flush_txids: usize,
     failed: bool,
     marker: PathBuf,
 }
@@ -125,6 +127,7 @@ impl DiskIndex {
         remove(&marker)?;
         let mut index = Self::at(&path, &marker, network)?;
         index.catch_up(truth)?;
+        index.flush(true, truth)?;
         Ok((index, why))
     }
 
@@ -152,6 +155,7 @@ impl DiskIndex {
                 keys,
                 covered,
                 tail: TxidIndex::new()?,
+                flush_txids: FLUSH_TXIDS,
                 failed: false,
                 marker: marker.to_path_buf(),
             })
@@ -187,7 +191,7 @@ impl DiskIndex {
         for block in self.covered.blocks..truth.blocks() {
             self.add(block, truth);
             // Up to this block only: the tail holds no more.
-            if self.tail.len() >= FLUSH_TXIDS {
+            if self.tail.len() >= self.flush_txids {
                 self.flush_until(block + 1, truth)?;
             }
         }
@@ -262,7 +266,7 @@ impl DiskIndex {
         self.check()?;
         match self.tail.len() {
             0 => Ok(()),
-            waiting if waiting < FLUSH_TXIDS && !all => Ok(()),
+            waiting if waiting < self.flush_txids && !all => Ok(()),
             _ => self.flush_until(truth.blocks(), truth),
         }
     }
@@ -362,4 +366,88 @@ fn wrong() -> io::Error {
 /// The library asserts on some kinds of damage; here that is an error like the others.
 fn guarded<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(other("the index is damaged")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Plain(Vec<([u8; 32], Vec<[u8; 32]>)>);
+
+    impl Truth for Plain {
+        fn blocks(&self) -> u32 {
+            self.0.len() as u32
+        }
+        fn hash(&self, block: u32) -> &[u8; 32] {
+            &self.0[block as usize].0
+        }
+        fn txids(&self, block: u32) -> &[[u8; 32]] {
+            &self.0[block as usize].1
+        }
+    }
+
+    /// 50 blocks of 7 TXIDs, some of them in many blocks.
+    fn plain() -> Plain {
+        let txid = |number: u32| sha256::Hash::hash(&number.to_le_bytes()).to_byte_array();
+        let block = |b: u32| {
+            (
+                txid(b),
+                (0..7)
+                    .map(|p| txid(if p == 3 { b % 5 } else { 100 + 7 * b + p }))
+                    .collect(),
+            )
+        };
+        Plain((0..50).map(block).collect())
+    }
+
+    #[test]
+    fn catching_up_goes_in_runs_and_every_place_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, marker) = (dir.path().join("index"), dir.path().join("damaged"));
+        let truth = plain();
+        let mut index = DiskIndex::at(&path, &marker, Network::Regtest).unwrap();
+        index.flush_txids = 20;
+        index.catch_up(&truth).unwrap();
+        assert_eq!(
+            (index.durable_blocks(), index.tail.len()),
+            (48, 14),
+            "every third block ends a run"
+        );
+        let find = |index: &DiskIndex, txid: &[u8; 32]| {
+            let mut found = Vec::new();
+            index
+                .places(txid, &truth, &mut |place| {
+                    found.push((place.block, place.position))
+                })
+                .unwrap();
+            found.sort_unstable();
+            found
+        };
+        let check = |index: &DiskIndex| {
+            for (_, txids) in &truth.0 {
+                for txid in txids {
+                    let places = (0..50u32).flat_map(|b| (0..7u32).map(move |p| (b, p)));
+                    let expected: Vec<_> = places
+                        .filter(|(b, p)| truth.0[*b as usize].1[*p as usize] == *txid)
+                        .collect();
+                    assert_eq!(find(index, txid), expected);
+                }
+            }
+            assert_eq!(find(index, &[3; 32]), []);
+        };
+        check(&index);
+        index.flush(false, &truth).unwrap();
+        assert_eq!(index.durable_blocks(), 48, "a short tail waits");
+        index.flush(true, &truth).unwrap();
+        assert_eq!((index.durable_blocks(), index.covered.keys), (50, 350));
+        check(&index);
+        index.verify(&truth).unwrap();
+        drop(index);
+        let index = DiskIndex::at(&path, &marker, Network::Regtest).unwrap();
+        assert_eq!(index.durable_blocks(), 50);
+        index.believe(&truth).unwrap();
+        check(&index);
+        drop(index);
+        assert!(DiskIndex::at(&path, &marker, Network::Signet).is_err());
+    }
 }

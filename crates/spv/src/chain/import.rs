@@ -8,9 +8,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-/// How many bytes of blocks are taken between two syncs: an interrupted import resumes behind the last.
+/// An interrupted import resumes behind the last sync: after so many bytes of blocks, or so long, or so many times as
+/// long as the last sync took, so that syncing costs a twentieth at most.
 const SYNC_BYTES: u64 = 256 << 20;
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+const SYNC_SHARE: u32 = 20;
 const OPEN_FILES: usize = 64;
 
 /// How to import.
@@ -172,6 +176,7 @@ struct Run<'a> {
     done: u64,
     total: u64,
     unsynced: u64,
+    next_sync: Instant,
 }
 
 impl<'a> Run<'a> {
@@ -206,6 +211,7 @@ impl<'a> Run<'a> {
             done: 0,
             total,
             unsynced: 0,
+            next_sync: Instant::now() + SYNC_INTERVAL,
         }
     }
 
@@ -284,9 +290,11 @@ impl<'a> Run<'a> {
                 self.unsynced += u64::from(len);
                 self.ready
                     .extend(self.waiting.remove(&hash).into_iter().flatten().map(Reverse));
-                if self.unsynced >= SYNC_BYTES {
-                    self.unsynced = 0;
+                if self.unsynced >= SYNC_BYTES || Instant::now() >= self.next_sync {
+                    let start = Instant::now();
                     self.store.sync()?;
+                    self.unsynced = 0;
+                    self.next_sync = Instant::now() + SYNC_INTERVAL.max(start.elapsed() * SYNC_SHARE);
                 }
             }
             // The disk is at fault, not the block: nothing after it would fare better.

@@ -415,19 +415,22 @@ impl ChainStore {
             entries: &self.entries,
             files: &self.files,
         };
-        let mut best: Option<((u32, u32, Reverse<u32>), Place)> = None;
+        let rank = |place: Place| {
+            let height = self.entries[place.block as usize].height;
+            (height, place.block, Reverse(place.position))
+        };
+        let mut best: Option<Place> = None;
         let mut each = |place: Place| {
-            let entry = &self.entries[place.block as usize];
-            let rank = (entry.height, place.block, Reverse(place.position));
-            if entry.connected && best.is_none_or(|(other, _)| rank > other) {
-                best = Some((rank, place));
+            let connected = self.entries[place.block as usize].connected;
+            if connected && best.is_none_or(|other| rank(place) > rank(other)) {
+                best = Some(place);
             }
         };
         match &self.index {
             Index::Memory(index) => index.places(txid, |place| txid_at(&truth, place)).for_each(each),
             Index::Disk(index) => index.places(txid, &truth, &mut each).map_err(ChainError::Index)?,
         }
-        Ok(best.map(|(_, place)| self.located(place)))
+        Ok(best.map(|place| self.located(place)))
     }
 
     fn located(&self, place: Place) -> Located {
