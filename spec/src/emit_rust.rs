@@ -126,6 +126,13 @@ pub fn emit(spec: &Spec) -> String {
             "u32",
             unknown,
         );
+        constant(
+            w,
+            "Items that one `roots` packet may hold.",
+            &format!("{upper}_ROOTS_MAX"),
+            "usize",
+            service.roots_max,
+        );
         for op in &service.op {
             let doc = format!("Operation `{}` of `{name}`.", op.name);
             constant(

@@ -57,6 +57,7 @@ pub struct Service {
     pub paper_request_bytes: usize,
     pub paper_reply_bytes: usize,
     pub height_unknown: u32,
+    pub roots_max: usize,
     pub op: Vec<Op>,
     pub message: Vec<Struct>,
     pub layout: Vec<Struct>,

@@ -9,8 +9,8 @@ mod status;
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand, ValueEnum};
-use lineside_near::lease;
-use lineside_plane::socket::SocketPlane;
+use lineside_near::{Readers, lease};
+use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_spv::chain::{ChainStore, ImportOptions, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
@@ -184,11 +184,18 @@ fn run(cli: Cli) -> anyhow::Result<()> {
             let chain = ChainStore::open(Some(&data), network.into())?;
             let store = Arc::new(Store::anonymous(&Geometry::default())?);
             let lease_until_ns = Arc::clone(&store);
-            let host = SpvHost::new(chain, Box::new(StoreWriter::new(Arc::clone(&store))), true);
+            let readers = Readers::default();
+            let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
+            let host = SpvHost::new(chain, writer, readers.clone(), true);
             if prefill_blocks > 0 {
                 host.prefill(prefill_blocks);
             }
-            let plane = SocketPlane::start(listen, HOST_QUEUE, Arc::new(SpvNear::new(store)), Arc::new(host))
+            let options = SocketOptions {
+                listen,
+                threads: 1,
+                queue: HOST_QUEUE,
+            };
+            let plane = SocketPlane::start(options, Arc::new(SpvNear::new(store)), Arc::new(host), &readers)
                 .with_context(|| format!("listening on {listen}"))?;
             println!("spv on {} (socket plane)", plane.local_addr());
             loop {

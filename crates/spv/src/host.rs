@@ -4,13 +4,13 @@
 //! write lock, so no fill can be late.
 
 use crate::chain::{BlockId, ChainStore, Refused, Submitted};
+use crate::near;
+use crate::reader::Place;
+use crate::request::{self, Request};
 use crate::store::Hash;
 use crate::writer::{BlockRef, SpvFill};
-use lineside_near::{DropReason, Host, Reply, Source, Verdict};
-use lineside_wire::{
-    NATIVE_REPLY_BIT, NativeHeader, RootReply, SPV_OP_ROOT, SPV_PAPER_REPLY_BYTES, SPV_PAPER_REQUEST_BYTES,
-    Status, native,
-};
+use lineside_near::{DropReason, Host, Reader, Readers, Reply, Source, Verdict};
+use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, SPV_PAPER_REPLY_BYTES, Status, native};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -18,18 +18,26 @@ use zerocopy::{FromBytes, IntoBytes};
 pub struct SpvHost {
     chain: RwLock<ChainStore>,
     writer: Mutex<Box<dyn SpvFill + Send>>,
+    readers: Readers,
     paper_format: bool,
 }
 
 impl SpvHost {
     /// A host over `chain` that fills near through `writer`; near answers at the chain's tip from here on.
-    pub fn new(chain: ChainStore, mut writer: Box<dyn SpvFill + Send>, paper_format: bool) -> Self {
+    /// `readers` are all who answer from that near or from this host.
+    pub fn new(
+        chain: ChainStore,
+        mut writer: Box<dyn SpvFill + Send>,
+        readers: Readers,
+        paper_format: bool,
+    ) -> Self {
         let (hash, height) = tip_of(&chain);
         writer.begin();
         writer.commit(&hash, height);
         Self {
             chain: RwLock::new(chain),
             writer: Mutex::new(writer),
+            readers,
             paper_format,
         }
     }
@@ -38,8 +46,8 @@ impl SpvHost {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every line that the change
-    /// makes wrong is gone before near answers again.
+    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every answer that the change
+    /// makes wrong has left, and its line is gone, before a newer one leaves.
     ///
     /// # Errors
     /// Why the block was refused; nothing of it is kept then.
@@ -49,6 +57,9 @@ impl SpvHost {
         writer.begin();
         let taken = chain.submit(raw_block, detached);
         if let Ok(submitted) = &taken {
+            // Near forwards since `begin`, and the host answers under the chain's lock: what was found before is on its
+            // way out, and is waited for.
+            self.readers.wait();
             forget(&chain, submitted.id, writer.as_mut());
             let plan = chain.plan();
             for &id in &plan.disconnect {
@@ -99,7 +110,7 @@ impl SpvHost {
         Some(block)
     }
 
-    fn paper(&self, txid: &Hash, reply: &mut Reply) -> Verdict {
+    fn paper(&self, txid: &Hash, reply: &mut Reply, sender: &Reader) -> Verdict {
         if !self.paper_format {
             return Verdict::Drop(DropReason::PaperRefused);
         }
@@ -107,67 +118,65 @@ impl SpvHost {
         let root = self
             .locate_and_fill(&chain, txid)
             .map_or([0; SPV_PAPER_REPLY_BYTES], |block| block.root);
-        put(reply, &[&root])
+        sender.enter();
+        put(reply, &root)
     }
 
-    fn native(&self, request: &[u8], reply: &mut Reply) -> Verdict {
-        let refuse = |status, reply: &mut Reply| match NativeHeader::ref_from_prefix(request).ok() {
-            Some((header, _)) => put(reply, &[native::reply_header(header, status, 0).as_bytes()]),
-            None => Verdict::Drop(DropReason::NotARequest),
+    fn native(&self, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
+        let parsed = match Request::parse(request) {
+            Ok(parsed) => parsed,
+            Err(status) => return refuse(request, status, reply),
         };
-        let (header, body) = match native::parse_request(request) {
-            Ok(parts) => parts,
-            Err(status) => return refuse(status, reply),
-        };
-        let Some((txid, padding)) = body.split_first_chunk::<32>() else {
-            return refuse(Status::BadRequest, reply);
-        };
-        let whole = header.op == SPV_OP_ROOT && body.len() == size_of::<RootReply>();
-        if !whole || padding.iter().any(|byte| *byte != 0) {
-            return refuse(Status::BadRequest, reply);
-        }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let found = self.locate_and_fill(&chain, txid);
-        let (tip_hash, tip_height) = tip_of(&chain);
-        let status = if found.is_some() {
-            Status::Ok
-        } else {
-            Status::Unknown
+        let place = |txid: &Hash| {
+            self.locate_and_fill(&chain, txid).map(|block| Place {
+                root: block.root,
+                block_hash: block.hash,
+                height: block.height,
+            })
         };
-        let block = found.unwrap_or(BlockRef {
-            hash: [0; 32],
-            root: [0; 32],
-            height: 0,
-        });
-        let answer = RootReply {
-            root: block.root,
-            block_hash: block.hash,
-            tip_hash,
-            height: block.height.into(),
-            tip_height: tip_height.into(),
+        let written = match parsed {
+            Request::Root(header, txid) => {
+                near::put_root(reply, header, place(txid).as_ref(), tip_of(&chain))
+            }
+            Request::Roots(_, items) if !items.iter().all(request::is_padded) => {
+                return refuse(request, Status::BadRequest, reply);
+            }
+            Request::Roots(header, items) => {
+                let places: Vec<_> = items.iter().map(|item| place(&item.root)).collect();
+                near::put_roots(reply, header, &places, tip_of(&chain))
+            }
         };
-        let reply_header = native::reply_header(header, status, size_of::<RootReply>() as u16);
-        put(reply, &[reply_header.as_bytes(), answer.as_bytes()])
+        sender.enter();
+        if written { Verdict::Reply } else { Verdict::Forward }
+    }
+}
+
+/// The request's header with a status and nothing behind it.
+fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
+    match NativeHeader::ref_from_prefix(request) {
+        Ok((header, _)) => put(reply, native::reply_header(header, status, 0).as_bytes()),
+        Err(_) => Verdict::Drop(DropReason::NotARequest),
     }
 }
 
 impl Host for SpvHost {
-    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply) -> Verdict {
+    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
         match <&Hash>::try_from(request) {
-            Ok(txid) => {
-                debug_assert_eq!(request.len(), SPV_PAPER_REQUEST_BYTES);
-                self.paper(txid, reply)
-            }
+            Ok(txid) => self.paper(txid, reply, sender),
             Err(_) if !native::is_native(request) => Verdict::Drop(DropReason::NotARequest),
             Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => Verdict::Drop(DropReason::ReplyBit),
-            Err(_) => self.native(request, reply),
+            Err(_) => self.native(request, reply, sender),
         }
     }
 }
 
-fn put(reply: &mut Reply, parts: &[&[u8]]) -> Verdict {
-    let whole = parts.iter().all(|part| reply.put(part));
-    if whole { Verdict::Reply } else { Verdict::Forward }
+fn put(reply: &mut Reply, bytes: &[u8]) -> Verdict {
+    if reply.put(bytes) {
+        Verdict::Reply
+    } else {
+        Verdict::Forward
+    }
 }
 
 /// What near says of this block's transactions may be of another block that holds them too: forget it.

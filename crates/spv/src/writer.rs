@@ -193,11 +193,14 @@ impl SpvFill for StoreWriter {
         let txid = store::words(txid);
         let store = Arc::clone(&self.store);
         let set = store.set(&txid);
-        let same = set
-            .iter()
-            .find(|line| store::load(&line.txid) == txid && line.generation.load(Relaxed) != 0);
+        // A set never holds two lines with one first word: readers take the first one that matches it.
+        let same = set.iter().find(|line| line.txid[0].load(Relaxed) == txid[0]);
         let line = match same.or_else(|| set.iter().find(|line| !self.is_valid(line))) {
-            Some(line) => line,
+            Some(line) => {
+                let other = self.is_valid(line) && store::load(&line.txid) != txid;
+                self.counts.conflicts += u64::from(other);
+                line
+            }
             None => {
                 self.counts.conflicts += 1;
                 &set[self.random_way(set.len())]

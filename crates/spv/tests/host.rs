@@ -1,6 +1,6 @@
 //! Host and near together: what near answers is what the chain says, through misses and reorganisations.
 
-use lineside_near::{Host, Near, Reply, Source, Verdict, lease};
+use lineside_near::{Host, Near, Readers, Reply, Source, Verdict, lease};
 use lineside_spv::chain::{ChainStore, DemoChain, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
@@ -32,7 +32,7 @@ fn rig() -> Rig {
     let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
     Rig {
         near: SpvNear::new(store),
-        host: SpvHost::new(chain, writer, true),
+        host: SpvHost::new(chain, writer, Readers::default(), true),
     }
 }
 
@@ -47,7 +47,11 @@ impl Rig {
 
     fn host(&self, request: &[u8]) -> Vec<u8> {
         let mut reply = Reply::default();
-        assert_eq!(self.host.serve(FROM, request, &mut reply), Verdict::Reply);
+        assert_eq!(
+            self.host
+                .serve(FROM, request, &mut reply, &Readers::default().join()),
+            Verdict::Reply
+        );
         assert!(reply.as_bytes().len() <= request.len(), "rule 5");
         reply.as_bytes().to_vec()
     }

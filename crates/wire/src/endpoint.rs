@@ -14,6 +14,7 @@ pub struct Endpoint {
     /// Whether this is `lo`: own and loopback sources are allowed there.
     pub loopback: bool,
     v4: [Option<Ipv4Addr>; ADDRESSES_MAX],
+    v4_broadcast: [Option<Ipv4Addr>; ADDRESSES_MAX],
     v6: [Option<Ipv6Addr>; ADDRESSES_MAX],
 }
 
@@ -32,6 +33,21 @@ impl Endpoint {
             }
         }
         Some(endpoint)
+    }
+
+    /// The broadcast address of the subnet of `own`, which must be an own address.
+    pub fn set_broadcast(&mut self, own: Ipv4Addr, broadcast: Ipv4Addr) {
+        for (address, place) in self.v4.iter().zip(&mut self.v4_broadcast) {
+            if *address == Some(own) {
+                *place = Some(broadcast);
+            }
+        }
+    }
+
+    /// Own IPv4 addresses, each with its subnet's broadcast address, or 255.255.255.255 where there is none.
+    pub fn v4_with_broadcasts(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> + '_ {
+        let both = self.v4.iter().zip(&self.v4_broadcast);
+        both.filter_map(|(own, broadcast)| Some(((*own)?, broadcast.unwrap_or(Ipv4Addr::BROADCAST))))
     }
 
     /// Own IPv4 addresses.
@@ -62,6 +78,7 @@ impl Endpoint {
                 v4.is_unspecified()
                     || v4.is_multicast()
                     || v4.is_broadcast()
+                    || self.v4_broadcast.contains(&Some(v4))
                     || (v4.is_loopback() && !self.loopback)
             }
             IpAddr::V6(v6) => {

@@ -146,8 +146,14 @@ pub const SPV_PAPER_REPLY_BYTES: usize = 32;
 /// Height of a block without known parents.
 pub const SPV_HEIGHT_UNKNOWN: u32 = 0xffffffff;
 
+/// Items that one `roots` packet may hold.
+pub const SPV_ROOTS_MAX: usize = 16;
+
 /// Operation `root` of `spv`.
 pub const SPV_OP_ROOT: u8 = 1;
+
+/// Operation `roots` of `spv`.
+pub const SPV_OP_ROOTS: u8 = 2;
 
 /// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -166,6 +172,36 @@ pub struct RootReply {
 }
 
 const _: () = assert!(size_of::<RootReply>() == 104);
+
+/// Begins the body of `roots`; the tip that all items were true at. 40 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RootsHead {
+    /// request: zeros; reply: hash of the best block when this was answered
+    pub tip_hash: [u8; 32],
+    /// request: 0; reply: height of the best block
+    pub tip_height: U32,
+    /// items that follow: 1 to 16
+    pub count: U32,
+}
+
+const _: () = assert!(size_of::<RootsHead>() == 40);
+
+/// Where one transaction of `roots` is. Of an unknown one only the status is not zero. 72 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RootItem {
+    /// Merkle root of the block (the request has the TXID here)
+    pub root: [u8; 32],
+    /// hash of the block's header, wire byte order
+    pub block_hash: [u8; 32],
+    /// height of the block; 0xffffffff: not known
+    pub height: U32,
+    /// 0 ok, 1 unknown
+    pub status: U32,
+}
+
+const _: () = assert!(size_of::<RootItem>() == 72);
 
 /// One cache line of the cache: one TXID and the block that holds it.
 #[repr(C)]
