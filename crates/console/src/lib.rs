@@ -6,7 +6,8 @@
 //! | `/healthz` | 200 `ok`, or 503 and the reasons |
 //! | `/status` | the whole [`Snapshot`], JSON |
 //!
-//! It reads only, through [`Observed`]; nothing can be changed through it. It knows no passwords: who can connect can read.
+//! It reads only, through [`Observed`]; nothing can be changed through it. It knows no passwords: who can connect can
+//! read.
 #![forbid(unsafe_code)]
 
 mod client;

@@ -194,14 +194,16 @@ fn is_no_name(host: &str) -> bool {
 type Stuck = (StatusCode, &'static str);
 
 async fn snapshot(observed: Arc<dyn Observed>) -> Result<Snapshot, Stuck> {
-    let taking = tokio::task::spawn_blocking(move || observed.snapshot());
-    match timeout(SNAPSHOT_TIME, taking).await {
+    let mut taking = tokio::task::spawn_blocking(move || observed.snapshot());
+    match timeout(SNAPSHOT_TIME, &mut taking).await {
         Ok(Ok(snapshot)) => Ok(snapshot),
         Ok(Err(_)) => Err((StatusCode::SERVICE_UNAVAILABLE, "reading the state panicked\n")),
-        Err(_) => Err((
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the state could not be read within 2 s\n",
-        )),
+        Err(_) => {
+            // One that has not begun yet never will: requests to a stuck process must not pile up.
+            taking.abort();
+            let why = "the state could not be read within 2 s\n";
+            Err((StatusCode::SERVICE_UNAVAILABLE, why))
+        }
     }
 }
 

@@ -385,7 +385,7 @@ pub mod metric {
         labels: &["service"],
         help: "requests answered by the host",
     };
-    /// requests dropped because the host's queue was full
+    /// requests that found the host's queue full: native ones are answered busy, others dropped
     pub const QUEUE_FULL: Metric = Metric {
         name: "lineside_queue_full_total",
         key: "queue_full",
@@ -393,7 +393,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
-        help: "requests dropped because the host's queue was full",
+        help: "requests that found the host's queue full: native ones are answered busy, others dropped",
     };
     /// datagrams dropped because they are longer than any request
     pub const OVERSIZE: Metric = Metric {
