@@ -116,7 +116,7 @@ struct ls_spv_control {
 	__u32 paper_format; /* 1: the paper's packets are answered; 0: dropped */
 	__u32 layout_version; /* 1; another one is not adopted */
 	__u32 reserved; /* zero */
-	__u64 chain_state; /* which chain the lines were filled from; another daemon keeps them only if its chain is in the same state */
+	__u64 chain_state; /* state of the chain that filled the lines; only a daemon whose chain is in it keeps them */
 	__u64 reserved_2[6]; /* zero */
 };
 _Static_assert(sizeof(struct ls_spv_control) == 176, "spv_control");

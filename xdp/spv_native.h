@@ -92,7 +92,8 @@ struct {
 } spv_drafts SEC(".maps");
 
 /* Item `index` of the packet, or NULL when it is not within the frame. */
-static __always_inline struct ls_root_item *spv_item(void *data, void *end, const struct ls_datagram *found, __u32 index)
+static __always_inline struct ls_root_item *spv_item(void *data, void *end, const struct ls_datagram *found,
+						     __u32 index)
 {
 	struct ls_root_item *item = data + (found->udp & 63) + sizeof(struct udphdr) + SPV_ROOTS_BYTES(index);
 

@@ -63,8 +63,8 @@ impl Readers {
 }
 
 impl Reader {
-    /// Before near is read; for a host, before it lets go of the lock under which it found its answer. Again is the same
-    /// as once.
+    /// Before near is read; for a host, before it lets go of the lock under which it found its answer. Again is the
+    /// same as once.
     pub fn enter(&self) {
         self.turn.fetch_or(1, Ordering::SeqCst);
         // Ordered before every read of near, against the writer's change and its look at this word.

@@ -1,7 +1,7 @@
 //! The XDP programs compiled natively: the same C, byte for byte, for machines that may not load BPF.
 //!
-//! The C keeps its maps in statics, so one [`NativePlane`] lives at a time. A frame is laid so that it ends where a page
-//! that nobody may touch begins: a read past it ends the process instead of going unseen.
+//! The C keeps its maps in statics, so one [`NativePlane`] lives at a time. A frame is laid so that it ends where a
+//! page that nobody may touch begins: a read past it ends the process instead of going unseen.
 
 use crate::xdp::endpoint_bytes;
 use lineside_near::FrameVerdict;

@@ -204,8 +204,8 @@ fn near_loop(socket: &UdpSocket, shared: &Shared, host: &Sender<Forwarded>, read
     }
 }
 
-/// Own and loopback sources are the kernel's to refuse here; what is left are addresses and ports that nobody may answer
-/// to, our own port among them, and requests sent to everybody.
+/// Own and loopback sources are the kernel's to refuse here; what is left are addresses and ports that nobody may
+/// answer to, our own port among them, and requests sent to everybody.
 fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
     let mut anywhere = Endpoint::default();
     anywhere.loopback = true;

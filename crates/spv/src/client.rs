@@ -158,8 +158,8 @@ impl Client {
         self.ask(SPV_OP_ROOTS, &body, read)
     }
 
-    /// As [`Client::root`], in the paper's format: the Merkle root alone. That format has no request ids, so each question
-    /// uses a port of its own, which keeps late answers to earlier ones away.
+    /// As [`Client::root`], in the paper's format: the Merkle root alone. That format has no request ids, so each
+    /// question uses a port of its own, which keeps late answers to earlier ones away.
     ///
     /// # Errors
     /// See [`ClientError`].

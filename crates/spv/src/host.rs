@@ -104,8 +104,8 @@ impl SpvHost {
     fn change<T>(&self, chain: &mut dyn Chain, act: impl FnOnce(&mut dyn Chain, &mut dyn SpvFill) -> T) -> T {
         let mut writer = self.writer();
         writer.begin();
-        // Near forwards since `begin`, and the host finds its answers under the chain's lock, which the caller has: what
-        // was found before is on its way out, and is waited for.
+        // Near forwards since `begin`, and the host finds its answers under the chain's lock, which the caller has:
+        // what was found before is on its way out, and is waited for.
         self.readers.wait();
         let done = act(chain, writer.as_mut());
         writer.commit(&tip_of(chain), chain.state());

@@ -1,7 +1,7 @@
 //! The `spv` service: which Merkle root holds this transaction?
 //!
-//! [`near`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it; [`chain`]
-//! is the truth behind it, which [`host`] answers from; [`client`] asks.
+//! [`near`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it;
+//! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks.
 
 pub mod chain;
 pub mod client;

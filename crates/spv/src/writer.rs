@@ -82,8 +82,8 @@ impl StoreWriter {
     }
 
     /// The only writer of `store`, after an earlier one that may have ended anywhere. If the chain is in the state that
-    /// the store was filled in, what is whole is kept; else, or where the earlier one ended in the middle of a change of
-    /// the chain, the store is emptied. The second value says whether it was kept.
+    /// the store was filled in, what is whole is kept; else, or where the earlier one ended in the middle of a change
+    /// of the chain, the store is emptied. The second value says whether it was kept.
     pub fn adopt(store: Arc<Store>, chain_state: u64) -> (Self, bool) {
         let control = store.control();
         let kept = control.epoch.load(Relaxed) & 1 == 0 && control.chain_state.load(Relaxed) == chain_state;

@@ -5,7 +5,8 @@ use bitcoin::hashes::Hash;
 use lineside_spv::chain::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 type Txid = [u8; 32];
 
@@ -91,15 +92,49 @@ fn open(dir: &Path, kind: IndexKind) -> ChainStore {
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
+    for (name, _, _) in listing(from) {
+        let target = to.join(&name);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(from.join(&name), target).unwrap();
+    }
+}
+
+/// Every file below `dir`, with its length and when it was last written.
+fn listing(dir: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
+    let mut files = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(dir.join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = folder.join(entry.file_name());
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(name),
+                Ok(metadata) => files.push((name, metadata.len(), metadata.modified().unwrap())),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound),
+            }
         }
     }
+    files.sort();
+    files
+}
+
+/// What a kill at one moment would leave of an index that is open. Its own threads may be writing or removing files,
+/// and a copy that mixes two moments is what no kill leaves: it is made again.
+fn copy_of_one_moment(from: &Path, to: &Path) {
+    for _ in 0..1000 {
+        let before = listing(from);
+        let mut whole = true;
+        for (name, _, _) in &before {
+            let target = to.join(name);
+            std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+            whole &= std::fs::copy(from.join(name), target).is_ok();
+        }
+        if whole && listing(from) == before {
+            return;
+        }
+        std::fs::remove_dir_all(to).unwrap();
+    }
+    panic!("{from:?} never stood still");
 }
 
 #[derive(Clone, Debug)]
@@ -193,10 +228,10 @@ proptest! {
                 }
                 Step::Kill => {
                     let copied = dir.path().join(format!("killed{number}"));
-                    copy(&disk_dir, &copied);
+                    copy_of_one_moment(&disk_dir, &copied);
                     let killed = open(&copied, IndexKind::Disk);
                     let plain = dir.path().join(format!("plain{number}"));
-                    copy(&disk_dir, &plain);
+                    copy_of_one_moment(&disk_dir, &plain);
                     let plain = open(&plain, IndexKind::Memory);
                     prop_assert!(killed.blocks() <= model.blocks.len());
                     prop_assert_eq!((killed.blocks(), killed.tip()), (plain.blocks(), plain.tip()));

@@ -36,7 +36,8 @@ impl Endpoint {
         Some(endpoint)
     }
 
-    /// Answers for `address` alone, as a socket bound to it does; `false`, and nothing changed, when it is not an own one.
+    /// Answers for `address` alone, as a socket bound to it does; `false`, and nothing changed, when it is not an own
+    /// one.
     pub fn keep_only(&mut self, address: IpAddr) -> bool {
         let owned = self.owns(address);
         if owned {

@@ -269,7 +269,7 @@ pub struct SpvControl {
     pub layout_version: AtomicU32,
     /// zero
     pub reserved: AtomicU32,
-    /// which chain the lines were filled from; another daemon keeps them only if its chain is in the same state
+    /// state of the chain that filled the lines; only a daemon whose chain is in it keeps them
     pub chain_state: AtomicU64,
     /// zero
     pub reserved_2: [AtomicU64; 6],
