@@ -17,6 +17,8 @@
 #define LS_FIRST_PORT 7701
 #define LS_LAST_PORT 7705
 
+#define LS_FOR_EACH_SLOT(X) X(LS_SPV_SLOT) X(LS_TRANSFER_SLOT) X(LS_COLUMN_SLOT) X(LS_FABRIC_SLOT) X(LS_HYBRID_SLOT)
+
 enum ls_status {
 	LS_STATUS_OK = 0,
 	LS_STATUS_UNKNOWN = 1,
@@ -48,7 +50,9 @@ _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 
 #define LS_SPV_PAPER_REQUEST_BYTES 32
 #define LS_SPV_PAPER_REPLY_BYTES 32
+#define LS_SPV_ROOTS_MAX 16
 #define LS_SPV_OP_ROOT 1
+#define LS_SPV_OP_ROOTS 2
 
 /* Where one transaction is, and the tip this was true at. */
 struct ls_root_reply {
@@ -59,6 +63,23 @@ struct ls_root_reply {
 	__be32 tip_height; /* height of the best block */
 };
 _Static_assert(sizeof(struct ls_root_reply) == 104, "root_reply");
+
+/* Begins the body of `roots`; the tip that all items were true at. */
+struct ls_roots_head {
+	__u64 tip_hash[4]; /* request: zeros; reply: hash of the best block when this was answered */
+	__be32 tip_height; /* request: 0; reply: height of the best block */
+	__be32 count; /* items that follow: 1 to 16 */
+};
+_Static_assert(sizeof(struct ls_roots_head) == 40, "roots_head");
+
+/* Where one transaction of `roots` is. Of an unknown one only the status is not zero. */
+struct ls_root_item {
+	__u64 root[4]; /* Merkle root of the block (the request has the TXID here) */
+	__u64 block_hash[4]; /* hash of the block's header, wire byte order */
+	__be32 height; /* height of the block; 0xffffffff: not known */
+	__be32 status; /* 0 ok, 1 unknown */
+};
+_Static_assert(sizeof(struct ls_root_item) == 72, "root_item");
 
 /* One cache line of the cache: one TXID and the block that holds it. */
 struct ls_spv_line {
@@ -95,7 +116,8 @@ struct ls_spv_control {
 	__u32 paper_format; /* 1: the paper's packets are answered; 0: dropped */
 	__u32 layout_version; /* 1; another one is not adopted */
 	__u32 reserved; /* zero */
-	__u64 reserved_2[7]; /* zero */
+	__u64 chain_state; /* state of the chain that filled the lines; only a daemon whose chain is in it keeps them */
+	__u64 reserved_2[6]; /* zero */
 };
 _Static_assert(sizeof(struct ls_spv_control) == 176, "spv_control");
 

@@ -1,35 +1,6 @@
-/* What root.bpf.c and the services share. The host writes `ls_endpoint`; the rest is the programs' own. */
+/* What root.bpf.c and the services share within one packet, and the counters of drops. */
 #pragma once
 #include "parse.h"
-
-#define LS_ADDRESSES_MAX 8
-#define LS_SLOTS 8
-
-/* The interface near stands at. Ports in network byte order. */
-struct ls_endpoint {
-	__u8 mac[6];
-	__u8 loopback;      /* 1 on lo: own and loopback sources are allowed */
-	__u8 reserved;
-	__be16 port[LS_SLOTS]; /* by slot; 0: none */
-	__u32 v4_count;
-	__u32 v6_count;
-	__be32 v4[LS_ADDRESSES_MAX];
-	__u64 v6[LS_ADDRESSES_MAX][2];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct ls_endpoint);
-} ls_endpoints SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, LS_SLOTS);
-	__type(key, __u32);
-	__type(value, __u32);
-} ls_services SEC(".maps");
 
 /* root -> service, within one packet on one CPU. */
 struct {

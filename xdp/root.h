@@ -2,26 +2,69 @@
 #pragma once
 #include "maps.h"
 
+#define LS_ADDRESSES_MAX 8
+#define LS_SLOTS 8
+
+/* The interface near stands at; the host writes it. Addresses and ports in network byte order. */
+struct ls_endpoint {
+	__u8 mac[6];
+	__u8 loopback; /* 1 on lo: own and loopback sources are allowed */
+	__u8 reserved;
+	__be16 port[LS_SLOTS]; /* by slot; 0: none */
+	__u32 v4_answered; /* of the addresses below, those that near answers for: the first so many */
+	__u32 v6_answered;
+	__u32 v4_count;
+	__u32 v6_count;
+	__be32 v4[LS_ADDRESSES_MAX];
+	__be32 v4_broadcast[LS_ADDRESSES_MAX]; /* of v4's subnets; 255.255.255.255 where there is none */
+	__u64 v6[LS_ADDRESSES_MAX][2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ls_endpoint);
+} ls_endpoints SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, LS_SLOTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} ls_services SEC(".maps");
+
 /* The slot that serves `port`, or 0. */
-static __always_inline __u32 ls_slot_of(const struct ls_endpoint *own, __be16 port)
+static __always_inline int ls_slot_of(const struct ls_endpoint *own, __be16 port)
 {
-	if (port == own->port[LS_SPV_SLOT])
-		return LS_SPV_SLOT;
+	if (!port)
+		return 0;
+#define LS_MATCH(SLOT) \
+	if (port == own->port[SLOT]) \
+		return SLOT;
+	LS_FOR_EACH_SLOT(LS_MATCH)
 	return 0;
 }
 
-static __always_inline int ls_owns_v4(const struct ls_endpoint *own, __be32 address)
+static __always_inline int ls_is_own_mac(const struct ls_endpoint *own, const struct ls_eth *eth)
 {
-	for (int i = 0; i < LS_ADDRESSES_MAX; i++)
-		if (i < own->v4_count && own->v4[i] == address)
+	const __u16 *ours = (const void *)own->mac, *theirs = (const void *)eth->destination;
+
+	return !((ours[0] ^ theirs[0]) | (ours[1] ^ theirs[1]) | (ours[2] ^ theirs[2]));
+}
+
+static __always_inline int ls_has_v4(const struct ls_endpoint *own, __u32 count, __be32 address)
+{
+	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < count; i++)
+		if (own->v4[i] == address)
 			return 1;
 	return 0;
 }
 
-static __always_inline int ls_owns_v6(const struct ls_endpoint *own, const __u64 address[2])
+static __always_inline int ls_has_v6(const struct ls_endpoint *own, __u32 count, const __u64 address[2])
 {
-	for (int i = 0; i < LS_ADDRESSES_MAX; i++)
-		if (i < own->v6_count && !((own->v6[i][0] ^ address[0]) | (own->v6[i][1] ^ address[1])))
+	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < count; i++)
+		if (!((own->v6[i][0] ^ address[0]) | (own->v6[i][1] ^ address[1])))
 			return 1;
 	return 0;
 }
@@ -33,7 +76,10 @@ static __always_inline int ls_refuses_v4(const struct ls_endpoint *own, __be32 a
 
 	if (!address || first >> 4 == 0xe || address == 0xffffffff)
 		return 1;
-	return !own->loopback && (first == 127 || ls_owns_v4(own, address));
+	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < own->v4_count; i++)
+		if (own->v4_broadcast[i] == address || (own->v4[i] == address && !own->loopback))
+			return 1;
+	return !own->loopback && first == 127;
 }
 
 static __always_inline int ls_refuses_v6(const struct ls_endpoint *own, const __u64 address[2])
@@ -42,14 +88,15 @@ static __always_inline int ls_refuses_v6(const struct ls_endpoint *own, const __
 		return 1;
 	if (own->loopback)
 		return 0;
-	return (!address[0] && address[1] == bpf_cpu_to_be64(1)) || ls_owns_v6(own, address);
+	return (!address[0] && address[1] == bpf_cpu_to_be64(1)) || ls_has_v6(own, own->v6_count, address);
 }
 
-static __always_inline int ls_refuses_port(__be16 port)
+/* A service's port, or the very port that is asked, could answer back for ever. */
+static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 {
 	__u16 number = bpf_ntohs(port);
 
-	return !number || (number >= LS_FIRST_PORT && number <= LS_LAST_PORT);
+	return !number || port == own || (number >= LS_FIRST_PORT && number <= LS_LAST_PORT);
 }
 
 /* The slot to tail-call (> 0) with *found filled, or -XDP_PASS / -XDP_DROP. */
@@ -57,8 +104,7 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 {
 	struct ls_eth *eth = data;
 	struct udphdr *udp;
-	__u32 slot;
-	int refused;
+	int slot, refused;
 
 	if (ls_parse(data, end, found))
 		return -XDP_PASS;
@@ -68,9 +114,8 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 	slot = ls_slot_of(own, udp->dest);
 	if (!slot)
 		return -XDP_PASS;
-	for (int i = 0; i < 6; i++)
-		if (eth->destination[i] != own->mac[i])
-			return -XDP_PASS;
+	if (!ls_is_own_mac(own, eth))
+		return -XDP_PASS;
 	if (found->is_v6) {
 		struct ipv6hdr *v6 = data + found->ip;
 		__u64 source[2], destination[2];
@@ -79,17 +124,17 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 			return -XDP_PASS;
 		__builtin_memcpy(source, &v6->saddr, 16);
 		__builtin_memcpy(destination, &v6->daddr, 16);
-		if (!ls_owns_v6(own, destination))
+		if (!ls_has_v6(own, own->v6_answered, destination))
 			return -XDP_PASS;
 		refused = ls_refuses_v6(own, source);
 	} else {
 		struct iphdr *v4 = data + found->ip;
 
-		if ((void *)(v4 + 1) > end || !ls_owns_v4(own, v4->daddr))
+		if ((void *)(v4 + 1) > end || !ls_has_v4(own, own->v4_answered, v4->daddr))
 			return -XDP_PASS;
 		refused = ls_refuses_v4(own, v4->saddr);
 	}
-	if (ls_refuses_port(udp->source))
+	if (ls_refuses_port(udp->source, udp->dest))
 		return -ls_drop(LS_DROP_SOURCE_PORT);
 	if (refused || (eth->source[0] & 1))
 		return -ls_drop(LS_DROP_SOURCE_ADDRESS);

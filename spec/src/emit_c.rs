@@ -38,6 +38,12 @@ pub fn emit(spec: &Spec) -> String {
         "spec: service ports must be consecutive"
     );
     let _ = writeln!(w, "#define LS_FIRST_PORT {first}\n#define LS_LAST_PORT {last}\n");
+    let slots: Vec<_> = common
+        .service
+        .iter()
+        .map(|service| format!("X(LS_{}_SLOT)", service.name.to_uppercase()))
+        .collect();
+    let _ = writeln!(w, "#define LS_FOR_EACH_SLOT(X) {}\n", slots.join(" "));
     enumeration(
         w,
         "ls_status",
@@ -81,6 +87,7 @@ pub fn emit(spec: &Spec) -> String {
             "#define LS_{upper}_PAPER_REPLY_BYTES {}",
             service.paper_reply_bytes
         );
+        let _ = writeln!(w, "#define LS_{upper}_ROOTS_MAX {}", service.roots_max);
         for op in &service.op {
             let _ = writeln!(w, "#define LS_{upper}_OP_{} {}", op.name.to_uppercase(), op.code);
         }

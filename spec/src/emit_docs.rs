@@ -1,6 +1,6 @@
 //! `docs/wire-formats.md`
 
-use crate::model::{Field, Spec};
+use crate::model::{Field, MetricKind, Spec};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
@@ -52,16 +52,42 @@ pub fn emit(spec: &Spec) -> String {
             );
             table(w, &message.field);
         }
-        let _ = writeln!(w, "\n### Counters\n\n| metric | meaning |\n|---|---|");
-        for counter in &service.counter {
-            let _ = writeln!(
-                w,
-                "| `lineside_{name}_{}_total` | {} |",
-                counter.name, counter.doc
-            );
-        }
     }
     out
+}
+
+/// `docs/metrics.md`
+pub fn emit_metrics(spec: &Spec) -> String {
+    let mut out = String::from(
+        "# Metrics\n\nGenerated from `spec/*.toml` by `cargo run -p lineside-spec`. The console gives them at \
+         `/metrics` in the OpenMetrics text format; see [operations.md](operations.md).\n",
+    );
+    let mut section = None;
+    for (service, metric) in spec.metrics() {
+        if section != Some(service) {
+            let title = service.map_or("Process and every service".into(), |name| format!("`{name}`"));
+            let _ = writeln!(
+                out,
+                "\n## {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|"
+            );
+            section = Some(service);
+        }
+        let kind = match metric.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+        };
+        let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        let _ = writeln!(
+            out,
+            "| `{}` | {kind} | {} | {} |",
+            metric.full_name(service),
+            labels.join(", "),
+            metric.help
+        );
+    }
+    let planes = "\n`plane` is where near runs: `socket` or `xdp`. `reason` is one of the drops in \
+                  [wire-formats.md](wire-formats.md#drops).\n";
+    out + planes
 }
 
 fn table(w: &mut String, fields: &[Field]) {

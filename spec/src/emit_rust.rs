@@ -1,6 +1,6 @@
 //! `crates/wire/src/generated.rs`
 
-use crate::model::{Named, Spec, Struct, camel};
+use crate::model::{MetricKind, Named, Spec, Struct, camel};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
@@ -126,6 +126,13 @@ pub fn emit(spec: &Spec) -> String {
             "u32",
             unknown,
         );
+        constant(
+            w,
+            "Items that one `roots` packet may hold.",
+            &format!("{upper}_ROOTS_MAX"),
+            "usize",
+            service.roots_max,
+        );
         for op in &service.op {
             let doc = format!("Operation `{}` of `{name}`.", op.name);
             constant(
@@ -141,7 +148,50 @@ pub fn emit(spec: &Spec) -> String {
         let doc = format!("Counters of the near part of `{name}`.");
         list_of(w, &format!("{}Counter", camel(name)), &doc, &service.counter);
     }
+    metrics(w, spec);
     out
+}
+
+fn metrics(w: &mut String, spec: &Spec) {
+    w.push_str(
+        "/// The metrics, each by its name.\npub mod metric {\n    use crate::{Metric, MetricKind};\n\n",
+    );
+    let mut names = Vec::new();
+    for (service, metric) in spec.metrics() {
+        let name = format!(
+            "{}{}",
+            service.map_or(String::new(), |name| format!("{name}_")),
+            metric.name
+        );
+        let name = name.to_uppercase();
+        let kind = match metric.kind {
+            MetricKind::Counter => "Counter",
+            MetricKind::Gauge => "Gauge",
+        };
+        let _ = writeln!(
+            w,
+            "    /// {}\n    pub const {name}: Metric = Metric {{\n        name: {:?},\n        key: {:?},\n        \
+             service: {service:?},\n        kind: MetricKind::{kind},\n        unit: {:?},\n        \
+             labels: &{:?},\n        help: {:?},\n    }};",
+            metric.help,
+            metric.full_name(service),
+            metric.name,
+            metric.unit,
+            metric.labels,
+            metric.help
+        );
+        assert!(!names.contains(&name), "spec: two metrics are called {name}");
+        names.push(name);
+    }
+    let _ = writeln!(
+        w,
+        "\n    /// All, in the order of spec/.\n    pub const ALL: [&Metric; {}] = [",
+        names.len()
+    );
+    for name in names {
+        let _ = writeln!(w, "        &{name},");
+    }
+    w.push_str("    ];\n}\n");
 }
 
 fn copy(field: &crate::model::Field) -> crate::model::Field {

@@ -16,6 +16,7 @@ fn main() -> ExitCode {
         ("crates/wire/src/generated.rs", emit_rust::emit(&spec)),
         ("xdp/generated.h", emit_c::emit(&spec)),
         ("docs/wire-formats.md", emit_docs::emit(&spec)),
+        ("docs/metrics.md", emit_docs::emit_metrics(&spec)),
     ];
     let mut stale = false;
     for (path, text) in outputs {

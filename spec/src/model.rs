@@ -16,6 +16,7 @@ pub struct Common {
     pub service: Vec<ServicePort>,
     pub status: Vec<Code>,
     pub drop: Vec<Named>,
+    pub metric: Vec<Metric>,
 }
 
 #[derive(Deserialize)]
@@ -56,10 +57,47 @@ pub struct Service {
     pub paper_request_bytes: usize,
     pub paper_reply_bytes: usize,
     pub height_unknown: u32,
+    pub roots_max: usize,
     pub op: Vec<Op>,
     pub message: Vec<Struct>,
     pub layout: Vec<Struct>,
     pub counter: Vec<Named>,
+    pub metric: Vec<Metric>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricKind {
+    Counter,
+    Gauge,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metric {
+    pub name: String,
+    pub kind: MetricKind,
+    #[serde(default)]
+    pub unit: String,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    pub help: String,
+}
+
+impl Metric {
+    /// `lineside_spv_fills_total`
+    pub fn full_name(&self, service: Option<&str>) -> String {
+        let mut name = String::from("lineside_");
+        for part in service.iter().copied().chain([self.name.as_str()]) {
+            name.push_str(part);
+            name.push('_');
+        }
+        name.push_str(&self.unit);
+        if self.kind == MetricKind::Counter {
+            name.push_str("_total");
+        }
+        name.replace("__", "_").trim_end_matches('_').to_owned()
+    }
 }
 
 #[derive(Deserialize)]
@@ -136,6 +174,28 @@ impl Spec {
             }
         }
         Self { common, services }
+    }
+
+    /// All metrics with the service that alone has them: those of the process, then each service's counters and others.
+    pub fn metrics(&self) -> Vec<(Option<&str>, Metric)> {
+        let mut all: Vec<_> = self
+            .common
+            .metric
+            .iter()
+            .map(|metric| (None, metric.clone()))
+            .collect();
+        for (name, service) in &self.services {
+            let near = service.counter.iter().map(|counter| Metric {
+                name: counter.name.clone(),
+                kind: MetricKind::Counter,
+                unit: String::new(),
+                labels: vec!["plane".into()],
+                help: counter.doc.clone(),
+            });
+            let others = service.metric.iter().cloned();
+            all.extend(near.chain(others).map(|metric| (Some(name.as_str()), metric)));
+        }
+        all
     }
 }
 

@@ -112,7 +112,14 @@ fn serve_answers_over_udp() {
             "--listen",
             "127.0.0.1:0",
         ])
-        .args(["--prefill-blocks", "1"])
+        .args([
+            "--prefill",
+            "tip:1",
+            "--plane",
+            "socket",
+            "--console",
+            "127.0.0.1:0",
+        ])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();

@@ -1,5 +1,6 @@
 //! [`Near`] and the types it speaks in.
 
+use crate::Reader;
 use lineside_wire::DropReason;
 use std::net::{IpAddr, SocketAddr};
 
@@ -89,6 +90,8 @@ pub trait Near: Sync {
 pub trait Host: Sync {
     /// Answers `request` into `reply` (empty on entry). [`Verdict::Forward`] means: nobody can, drop it uncounted.
     ///
-    /// The reply is never longer than the request.
-    fn serve(&self, from: Source, request: &[u8], reply: &mut Reply) -> Verdict;
+    /// The reply is never longer than the request. With [`Verdict::Reply`], `sender` was entered before the answer
+    /// could become old, and the caller leaves it once the reply is sent: so a change of the truth can wait for the
+    /// answers that it makes old.
+    fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict;
 }

@@ -31,10 +31,13 @@ impl Line<'_> {
             return FrameVerdict::Pass;
         };
         let ours = datagram.destination_port == self.port
-            && self.endpoint.owns(datagram.destination)
+            && self.endpoint.answers(datagram.destination)
             && frame[..6] == self.endpoint.mac;
         if !ours {
             return FrameVerdict::Pass;
+        }
+        if datagram.source_port == self.port {
+            return FrameVerdict::Drop(DropReason::SourcePort);
         }
         if let Some(reason) = self
             .endpoint

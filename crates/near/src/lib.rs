@@ -5,8 +5,10 @@ mod counters;
 mod frame;
 pub mod lease;
 pub mod memory;
+mod readers;
 
 pub use contract::{Host, Near, PAYLOAD_BYTES_MAX, Reply, Source, Verdict};
 pub use counters::Counters;
 pub use frame::{FrameVerdict, Line};
 pub use lineside_wire::DropReason;
+pub use readers::{Reader, Readers};

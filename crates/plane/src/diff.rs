@@ -1,5 +1,8 @@
 //! Holds planes against the model: the same frames through both, and verdict, every byte and the counters must agree.
 
+pub mod spv;
+
+use crate::native::NativePlane;
 use crate::xdp::{XdpError, XdpPlane};
 use lineside_near::{DropReason, FrameVerdict, Line, lease};
 use lineside_wire::endpoint::Endpoint;
@@ -75,7 +78,10 @@ impl Frames {
         } else {
             [
                 Ipv4Addr::UNSPECIFIED.into(),
-                Ipv4Addr::LOCALHOST.into(),
+                self.endpoint
+                    .v4_with_broadcasts()
+                    .next()
+                    .map_or(usual, |(_, broadcast)| broadcast.into()),
                 Ipv4Addr::BROADCAST.into(),
                 Ipv4Addr::new(239, 1, 2, 3).into(),
             ]
@@ -115,7 +121,7 @@ impl Frames {
             source,
             destination,
             source_port: if self.one_in(12) {
-                [0, 7701, 7705, 7700][self.below(4)]
+                [0, 7701, 7705, self.port][self.below(4)]
             } else {
                 40_000
             },
@@ -128,7 +134,8 @@ impl Frames {
         frame.truncate((used + padding).max(60));
         if self.one_in(3) {
             for _ in 0..=self.below(3) {
-                let at = self.below(frame.len().min(80));
+                let last = if self.one_in(2) { 80 } else { frame.len() };
+                let at = self.below(frame.len().min(last));
                 frame[at] = if self.one_in(2) {
                     self.next() as u8
                 } else {
@@ -156,12 +163,24 @@ pub struct Seen {
     pub dropped: [u64; DropReason::ALL.len()],
 }
 
+impl Seen {
+    /// Adds what another comparison saw.
+    pub fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.transmitted += other.transmitted;
+        self.passed += other.passed;
+        for (sum, count) in self.dropped.iter_mut().zip(&other.dropped) {
+            *sum += count;
+        }
+    }
+}
+
 /// Why the comparison ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
     /// The planes disagree.
     #[error(
-        "frame {number} differs: {what}\n  request {request:02x?}\n  model   {model:02x?}\n  xdp     {xdp:02x?}"
+        "frame {number} differs: {what}\n  request {request:02x?}\n  model   {model:02x?}\n  plane   {plane:02x?}"
     )]
     Differs {
         /// Which frame, from 0.
@@ -172,15 +191,54 @@ pub enum DiffError {
         request: Vec<u8>,
         /// What the model made of it.
         model: Vec<u8>,
-        /// What the XDP program made of it.
-        xdp: Vec<u8>,
+        /// What the plane made of it.
+        plane: Vec<u8>,
     },
     /// The kernel did not run the program.
     #[error(transparent)]
     Xdp(#[from] XdpError),
+    /// Memory for the comparison was not to be had.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
 }
 
-/// Sends `count` frames through the model behind `line` and through `xdp`, which share their memory.
+/// A plane that takes whole frames.
+pub trait Plane {
+    /// Runs its root program on `frame`: the verdict, and the frame as it was left. The reason of a drop shows in the
+    /// counters only.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError>;
+
+    /// Drops so far, by [`DropReason`].
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError>;
+}
+
+impl Plane for XdpPlane {
+    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
+        self.test_run(frame)
+    }
+
+    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError> {
+        self.counts("ls_drop_counts")
+    }
+}
+
+impl Plane for NativePlane {
+    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
+        Ok(NativePlane::run(self, frame))
+    }
+
+    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError> {
+        Ok(NativePlane::drops(self))
+    }
+}
+
+/// Sends `count` frames through the model behind `line` and through `plane`, which share their memory.
 ///
 /// # Errors
 /// The first frame that differs in verdict, byte or drop counter; or what the kernel says.
@@ -188,15 +246,15 @@ pub fn compare(
     frames: &mut Frames,
     count: u64,
     line: &Line<'_>,
-    xdp: &mut XdpPlane,
+    plane: &mut dyn Plane,
 ) -> Result<Seen, DiffError> {
     let mut seen = Seen::default();
-    let before: [u64; DropReason::ALL.len()] = xdp.counts("ls_drop_counts")?;
+    let before = plane.drops()?;
     for number in 0..count {
         let request = frames.next_frame();
         let mut model = request.clone();
         let said = line.answer(lease::now_ns(), &mut model);
-        let (verdict, left) = xdp.test_run(&request)?;
+        let (verdict, left) = plane.run(&request)?;
         seen.frames += 1;
         match said {
             FrameVerdict::Transmit => seen.transmitted += 1,
@@ -209,23 +267,23 @@ pub fn compare(
         };
         let dropped = matches!(said, FrameVerdict::Drop(_));
         if !same_verdict || (!dropped && model != left) {
-            let what = format!("the model says {said:?}, xdp {verdict:?}");
+            let what = format!("the model says {said:?}, the plane {verdict:?}");
             return Err(DiffError::Differs {
                 number,
                 what,
                 request,
                 model,
-                xdp: left,
+                plane: left,
             });
         }
     }
-    let after: [u64; DropReason::ALL.len()] = xdp.counts("ls_drop_counts")?;
+    let after = plane.drops()?;
     for reason in DropReason::ALL {
         let (index, name) = (reason as usize, reason.name());
         let counted = after[index] - before[index];
         if counted != seen.dropped[index] {
             let what = format!(
-                "the model dropped {} as {name}, xdp {counted}",
+                "the model dropped {} as {name}, the plane {counted}",
                 seen.dropped[index]
             );
             let empty = Vec::new;
@@ -234,7 +292,7 @@ pub fn compare(
                 what,
                 request: empty(),
                 model: empty(),
-                xdp: empty(),
+                plane: empty(),
             });
         }
     }

@@ -1,5 +1,7 @@
 //! The planes: they run a near and connect it to its host.
 
 pub mod diff;
+pub mod native;
 pub mod socket;
+pub mod spv;
 pub mod xdp;

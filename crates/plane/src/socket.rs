@@ -1,22 +1,26 @@
-//! The socket plane: user space, any machine. One thread receives and answers in batches from near; one host thread
-//! behind a bounded queue answers what near forwards.
+//! The socket plane: user space, any machine. Threads that share one port (SO_REUSEPORT) receive and answer in batches
+//! from near; one host thread behind a bounded queue answers what near forwards.
 
 mod batch;
 
-use batch::{BATCH, Batch};
+use batch::{BATCH, Batch, Route};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-use lineside_near::{Host, Near, Reply, Source, Verdict, lease};
-use lineside_wire::DropReason;
+use lineside_near::{DropReason, Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::endpoint::Endpoint;
+use lineside_wire::{NativeHeader, Status, native};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// How long a thread waits before it looks whether it shall stop.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// Receive buffer asked for, so that a burst waits instead of being lost; the kernel may give less.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// What a socket plane counted.
 #[derive(Debug, Default)]
@@ -25,7 +29,7 @@ pub struct SocketCounts {
     pub near_replies: AtomicU64,
     /// Requests answered by the host.
     pub host_replies: AtomicU64,
-    /// Requests dropped because the host's queue was full.
+    /// Requests that found the host's queue full: native ones are answered `busy`, others dropped.
     pub queue_full: AtomicU64,
     /// Datagrams longer than any request.
     pub oversize: AtomicU64,
@@ -41,8 +45,19 @@ impl SocketCounts {
     }
 }
 
+/// How a socket plane runs.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketOptions {
+    /// Address and port; port 0: any free one.
+    pub listen: SocketAddr,
+    /// Receiving threads, at least 1.
+    pub threads: usize,
+    /// Requests that may wait for the host.
+    pub queue: usize,
+}
+
 struct Forwarded {
-    from: SocketAddr,
+    route: Route,
     request: Vec<u8>,
 }
 
@@ -51,57 +66,57 @@ struct Shared {
     host: Arc<dyn Host + Send + Sync>,
     counts: SocketCounts,
     stop: AtomicBool,
-}
-
-/// A near and its host behind one UDP socket, until it is dropped.
-pub struct SocketPlane {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
     local: SocketAddr,
 }
 
+/// A near and its host behind one UDP port, until it is dropped.
+pub struct SocketPlane {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
 impl SocketPlane {
-    /// Listens on `listen` and answers from `near` and `host`; at most `queue` requests wait for the host.
+    /// Listens, and answers from `near` and `host`; every thread joins `readers`.
     ///
     /// # Errors
-    /// What the system says of the address or the threads.
+    /// What the system says of the address or the threads; `AddrInUse` also where another process would share the port.
     pub fn start(
-        listen: SocketAddr,
-        queue: usize,
+        options: SocketOptions,
         near: Arc<dyn Near + Send + Sync>,
         host: Arc<dyn Host + Send + Sync>,
+        readers: &Readers,
     ) -> io::Result<Self> {
-        let socket = Arc::new(UdpSocket::bind(listen)?);
-        socket.set_read_timeout(Some(PATIENCE))?;
-        let local = socket.local_addr()?;
-        let (counts, stop) = (SocketCounts::default(), AtomicBool::new(false));
+        let sockets = bind_all(options.listen, options.threads.max(1))?;
+        let local = sockets[0].local_addr()?;
         let shared = Arc::new(Shared {
             near,
             host,
-            counts,
-            stop,
+            counts: SocketCounts::default(),
+            stop: AtomicBool::new(false),
+            local,
         });
-        let (sender, receiver) = crossbeam_channel::bounded(queue);
+        let (sender, receiver) = crossbeam_channel::bounded(options.queue);
         let mut plane = Self {
             shared: Arc::clone(&shared),
             threads: Vec::new(),
-            local,
         };
-        let (near_socket, near_shared) = (Arc::clone(&socket), Arc::clone(&shared));
-        let near_thread = std::thread::Builder::new().name("lineside-near".into());
-        plane
-            .threads
-            .push(near_thread.spawn(move || near_loop(&near_socket, &near_shared, local, &sender))?);
-        let host_thread = std::thread::Builder::new().name("lineside-host".into());
-        plane
-            .threads
-            .push(host_thread.spawn(move || host_loop(&socket, &shared, &receiver))?);
+        let host_socket = sockets[0].try_clone()?;
+        for (index, socket) in sockets.into_iter().enumerate() {
+            let (shared, sender, reader) = (Arc::clone(&shared), sender.clone(), readers.join());
+            let thread = std::thread::Builder::new().name(format!("near-{index}"));
+            let run = move || near_loop(&socket, &shared, &sender, &reader);
+            plane.threads.push(thread.spawn(run)?);
+        }
+        let reader = readers.join();
+        let thread = std::thread::Builder::new().name("host".into());
+        let run = move || host_loop(&host_socket, &shared, &receiver, &reader);
+        plane.threads.push(thread.spawn(run)?);
         Ok(plane)
     }
 
     /// Where it listens.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.shared.local
     }
 
     /// What it counted so far.
@@ -120,61 +135,114 @@ impl Drop for SocketPlane {
     }
 }
 
-fn near_loop(socket: &UdpSocket, shared: &Shared, local: SocketAddr, host: &Sender<Forwarded>) {
-    // Own and loopback sources are the kernel's to refuse here; what is left are addresses nobody may answer to.
-    let mut endpoint = Endpoint::default();
-    endpoint.loopback = true;
+/// `count` sockets on one port. SO_REUSEPORT would let a second process of the same user take half of the requests
+/// without a word, so the port is first taken alone.
+fn bind_all(listen: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
+    let alone = UdpSocket::bind(listen)?;
+    let listen = alone.local_addr()?;
+    drop(alone);
+    (0..count).map(|_| bind(listen)).collect()
+}
+
+fn bind(listen: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(listen), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    socket.bind(&listen.into())?;
+    let socket = UdpSocket::from(socket);
+    socket.set_read_timeout(Some(PATIENCE))?;
+    if listen.ip().is_unspecified() {
+        // Replies must leave from the address that was asked.
+        batch::tell_destinations(&socket, listen.is_ipv6())?;
+    }
+    Ok(socket)
+}
+
+fn near_loop(socket: &UdpSocket, shared: &Shared, host: &Sender<Forwarded>, reader: &Reader) {
     let mut batch = Batch::default();
     let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(BATCH);
     while !shared.stop.load(Relaxed) {
         let Ok(count) = batch.receive(socket) else { return };
         let now_ns = lease::now_ns();
         replies.clear();
+        reader.enter();
         for index in 0..count {
-            let Some((from, request)) = batch.get(index) else {
+            let Some((route, request)) = batch.get(index) else {
                 shared.counts.oversize.fetch_add(1, Relaxed);
                 continue;
             };
-            let source = Source::from(from);
-            if let Some(reason) = endpoint.refuses_source(source.address, source.port) {
+            if let Some(reason) = refuses(&route, shared.local) {
                 shared.counts.drop(reason);
                 continue;
             }
-            if from == local {
-                shared.counts.drop(DropReason::SourceAddress);
-                continue;
-            }
             let mut reply = Reply::default();
-            match shared.near.answer(source, now_ns, request, &mut reply) {
+            match shared
+                .near
+                .answer(Source::from(route.peer), now_ns, request, &mut reply)
+            {
                 Verdict::Reply if reply.as_bytes().len() <= request.len() => replies.push((index, reply)),
                 Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
                 Verdict::Drop(reason) => shared.counts.drop(reason),
                 Verdict::Forward => match host.try_send(Forwarded {
-                    from,
+                    route,
                     request: request.to_vec(),
                 }) {
                     Ok(()) => (),
-                    Err(TrySendError::Full(_)) => _ = shared.counts.queue_full.fetch_add(1, Relaxed),
+                    Err(TrySendError::Full(_)) => {
+                        shared.counts.queue_full.fetch_add(1, Relaxed);
+                        if busy(request, &mut reply) {
+                            replies.push((index, reply));
+                        }
+                    }
                     Err(TrySendError::Disconnected(_)) => return,
                 },
             }
         }
-        let sent = batch.send(socket, &mut replies);
+        let sent = batch.send(socket, &replies);
+        reader.leave();
         shared.counts.near_replies.fetch_add(sent as u64, Relaxed);
     }
 }
 
-fn host_loop(socket: &UdpSocket, shared: &Shared, forwarded: &Receiver<Forwarded>) {
+/// Own and loopback sources are the kernel's to refuse here; what is left are addresses and ports that nobody may
+/// answer to, our own port among them, and requests sent to everybody.
+fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
+    let mut anywhere = Endpoint::default();
+    anywhere.loopback = true;
+    let peer = Source::from(route.peer);
+    if peer.port == local.port() {
+        return Some(DropReason::SourcePort);
+    }
+    anywhere
+        .refuses_source(peer.address, peer.port)
+        .or(route.to_everybody.then_some(DropReason::SourceAddress))
+}
+
+/// The reply to a native request that found no room; `false`: the paper's formats have no such answer.
+fn busy(request: &[u8], reply: &mut Reply) -> bool {
+    match NativeHeader::ref_from_prefix(request) {
+        Ok((header, _)) if native::is_native(request) => {
+            reply.clear();
+            reply.put(native::reply_header(header, Status::Busy, 0).as_bytes())
+        }
+        _ => false,
+    }
+}
+
+fn host_loop(socket: &UdpSocket, shared: &Shared, forwarded: &Receiver<Forwarded>, sender: &Reader) {
     while !shared.stop.load(Relaxed) {
-        let Forwarded { from, request } = match forwarded.recv_timeout(PATIENCE) {
+        let Forwarded { route, request } = match forwarded.recv_timeout(PATIENCE) {
             Ok(forwarded) => forwarded,
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let mut reply = Reply::default();
-        match shared.host.serve(Source::from(from), &request, &mut reply) {
+        match shared
+            .host
+            .serve(Source::from(route.peer), &request, &mut reply, sender)
+        {
             Verdict::Reply if reply.as_bytes().len() <= request.len() => {
-                if socket.send_to(reply.as_bytes(), from).is_ok() {
+                if batch::send_one(socket, &route, reply.as_bytes()) {
                     shared.counts.host_replies.fetch_add(1, Relaxed);
                 }
             }
@@ -182,5 +250,6 @@ fn host_loop(socket: &UdpSocket, shared: &Shared, forwarded: &Receiver<Forwarded
             Verdict::Drop(reason) => shared.counts.drop(reason),
             Verdict::Forward => (),
         }
+        sender.leave();
     }
 }

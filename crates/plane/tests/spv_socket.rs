@@ -1,18 +1,25 @@
 //! `spv` behind a real UDP socket: host first, near after, and who gets no answer.
 
-use lineside_near::{DropReason, lease};
-use lineside_plane::socket::SocketPlane;
+use lineside_near::{DropReason, Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_spv::chain::{ChainStore, DemoChain, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;
-use std::net::UdpSocket;
-use std::sync::Arc;
+use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, Status, native};
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use zerocopy::{FromBytes, IntoBytes};
 
 fn serve(listen: &str) -> (SocketPlane, Vec<[u8; 32]>, [u8; 32]) {
+    serve_with(listen, 2)
+}
+
+fn serve_with(listen: &str, threads: usize) -> (SocketPlane, Vec<[u8; 32]>, [u8; 32]) {
     let geometry = Geometry {
         line_bits: 10,
         block_bits: 4,
@@ -22,13 +29,19 @@ fn serve(listen: &str) -> (SocketPlane, Vec<[u8; 32]>, [u8; 32]) {
     lease::renew(&store.control().lease_until_ns, 1 << 40);
     let block = DemoChain::new(1, 40).next().unwrap();
     let chain = ChainStore::open(None, Network::Regtest).unwrap();
-    let host = SpvHost::new(chain, Box::new(StoreWriter::new(Arc::clone(&store))), true);
+    let readers = Readers::default();
+    let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
+    let host = SpvHost::new(chain, writer, readers.clone(), true);
     host.submit(&block.raw, false).unwrap();
     let plane = SocketPlane::start(
-        listen.parse().unwrap(),
-        64,
+        SocketOptions {
+            listen: listen.parse().unwrap(),
+            threads,
+            queue: 64,
+        },
         Arc::new(SpvNear::new(store)),
         Arc::new(host),
+        &readers,
     )
     .unwrap();
     (plane, block.txids, block.root)
@@ -66,7 +79,7 @@ fn the_first_answer_is_the_hosts_the_second_nears() {
 
 #[test]
 fn no_answer_for_a_services_port_nor_for_noise() {
-    let (plane, txids, root) = serve("127.0.0.1:0");
+    let (plane, txids, root) = serve_with("127.0.0.1:0", 1);
     let Ok(forger) = UdpSocket::bind("127.0.0.1:7705") else {
         eprintln!("skipped: port 7705 is taken here");
         return;
@@ -95,4 +108,99 @@ fn dropping_it_frees_the_port() {
     let address = plane.local_addr();
     drop(plane);
     UdpSocket::bind(address).unwrap();
+}
+
+#[test]
+fn on_every_address_the_reply_leaves_from_the_one_that_was_asked() {
+    for (listen, asked) in [
+        ("0.0.0.0:0", "127.0.0.7"),
+        ("[::]:0", "::1"),
+        ("[::]:0", "127.0.0.7"),
+    ] {
+        let (plane, txids, root) = serve(listen);
+        let asked: IpAddr = asked.parse().unwrap();
+        let client = client(if asked.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" });
+        // Connected: the kernel hands over only what comes from the address that was asked.
+        client.connect((asked, plane.local_addr().port())).unwrap();
+        for _ in 0..2 {
+            client.send(&txids[0]).unwrap();
+            let mut reply = [0; 64];
+            assert_eq!(client.recv(&mut reply).unwrap(), 32, "{listen} {asked}");
+            assert_eq!(&reply[..32], &root);
+        }
+    }
+}
+
+#[test]
+fn a_port_in_use_is_not_shared() {
+    let (plane, ..) = serve("127.0.0.1:0");
+    let options = SocketOptions {
+        listen: plane.local_addr(),
+        threads: 1,
+        queue: 1,
+    };
+    let near = Arc::new(ForwardAll);
+    let second = SocketPlane::start(options, near, Arc::new(Stuck::default()), &Readers::default());
+    assert_eq!(second.err().map(|error| error.kind()), Some(ErrorKind::AddrInUse));
+}
+
+struct ForwardAll;
+
+impl Near for ForwardAll {
+    fn answer(&self, _: Source, _: u64, _: &[u8], _: &mut Reply) -> Verdict {
+        Verdict::Forward
+    }
+}
+
+/// A host that is at work until it is let go.
+#[derive(Default)]
+struct Stuck {
+    gate: Mutex<()>,
+}
+
+impl Host for Stuck {
+    fn serve(&self, _: Source, _: &[u8], _: &mut Reply, _: &Reader) -> Verdict {
+        drop(self.gate.lock());
+        Verdict::Forward
+    }
+}
+
+#[test]
+fn a_full_queue_says_busy_natively() {
+    let host = Arc::new(Stuck::default());
+    let gate = host.gate.lock().unwrap();
+    let options = SocketOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        threads: 1,
+        queue: 2,
+    };
+    let plane = SocketPlane::start(
+        options,
+        Arc::new(ForwardAll),
+        Arc::clone(&host) as _,
+        &Readers::default(),
+    )
+    .unwrap();
+    let client = client("127.0.0.1:0");
+    client.connect(plane.local_addr()).unwrap();
+    // Two in the queue, and one with the host if it has taken it by then; all others are refused at once.
+    for id in 0..20 {
+        client.send(native::request_header(1, id, 0).as_bytes()).unwrap();
+    }
+    client.send(&[0; 32]).unwrap();
+    let mut reply = [0; 64];
+    let mut refused = Vec::new();
+    while refused.last() != Some(&19) {
+        assert_eq!(client.recv(&mut reply).unwrap(), 16);
+        let (header, _) = NativeHeader::ref_from_prefix(&reply).unwrap();
+        assert_eq!(header.status.get(), Status::Busy as u16);
+        assert_eq!(header.op, 1 | NATIVE_REPLY_BIT);
+        refused.push(header.request_id.get());
+    }
+    drop(gate);
+    assert!([17, 18].contains(&refused.len()), "{refused:?}");
+    // The paper's format has no such answer: its request was dropped and counted.
+    let full = plane.counts().queue_full.load(Relaxed);
+    let (paper, native) = (1, refused.len() as u64);
+    assert!([native, native + paper].contains(&full), "{full}");
 }

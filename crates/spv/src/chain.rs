@@ -13,8 +13,10 @@
 //! * What is not checked: scripts, amounts, signatures and the difficulty schedule. The network's proof-of-work
 //!   limit bounds a header from above; that its target is the one due at that height is the full node's word.
 
+mod api;
 mod checksum;
 mod demo;
+mod disk_index;
 mod files;
 mod import;
 mod index;
@@ -24,9 +26,12 @@ mod store;
 mod types;
 mod validate;
 
+pub use api::Chain;
 pub use demo::{DemoBlock, DemoChain};
 pub use import::{ImportOptions, ImportReport, Phase, Progress, RefusedBlock};
 pub use network::Network;
 pub use store::ChainStore;
-pub use types::{BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, Located, Reorg, Submitted, Tip};
+pub use types::{
+    BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
+};
 pub use validate::{CheckedBlock, Refused, merkle_root};

@@ -3,33 +3,42 @@
 //! One lock order: chain, then near's writer. A fill happens under the chain's read lock and a reorganisation under its
 //! write lock, so no fill can be late.
 
-use crate::chain::{BlockId, ChainStore, Refused, Submitted};
+use crate::chain::{Chain, ChainError, CheckedBlock, Network, Refused, Submitted, Tip};
+use crate::near;
+use crate::reader::Place;
+use crate::request::{self, Request};
 use crate::store::Hash;
-use crate::writer::{BlockRef, SpvFill};
-use lineside_near::{DropReason, Host, Reply, Source, Verdict};
-use lineside_wire::{
-    NATIVE_REPLY_BIT, NativeHeader, RootReply, SPV_OP_ROOT, SPV_PAPER_REPLY_BYTES, SPV_PAPER_REQUEST_BYTES,
-    Status, native,
-};
+use crate::writer::{BlockRef, SpvFill, WriterCounts};
+use lineside_near::{DropReason, Host, Reader, Readers, Reply, Source, Verdict};
+use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, SPV_PAPER_REPLY_BYTES, Status, native};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The chain and the near that it fills.
 pub struct SpvHost {
-    chain: RwLock<ChainStore>,
+    network: Network,
+    chain: RwLock<Box<dyn Chain>>,
     writer: Mutex<Box<dyn SpvFill + Send>>,
+    readers: Readers,
     paper_format: bool,
 }
 
 impl SpvHost {
     /// A host over `chain` that fills near through `writer`; near answers at the chain's tip from here on.
-    pub fn new(chain: ChainStore, mut writer: Box<dyn SpvFill + Send>, paper_format: bool) -> Self {
-        let (hash, height) = tip_of(&chain);
+    /// `readers` are all who answer from that near or from this host.
+    pub fn new(
+        chain: impl Chain + 'static,
+        mut writer: Box<dyn SpvFill + Send>,
+        readers: Readers,
+        paper_format: bool,
+    ) -> Self {
         writer.begin();
-        writer.commit(&hash, height);
+        writer.commit(&tip_of(&chain), chain.state());
         Self {
-            chain: RwLock::new(chain),
+            network: chain.network(),
+            chain: RwLock::new(Box::new(chain)),
             writer: Mutex::new(writer),
+            readers,
             paper_format,
         }
     }
@@ -38,41 +47,72 @@ impl SpvHost {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every line that the change
-    /// makes wrong is gone before near answers again.
+    /// Takes a block; if it makes another branch the best one, the chain changes to that. Every answer that the
+    /// change makes wrong has left, and its line is gone, before a newer one leaves. The block is durable after
+    /// [`SpvHost::sync`].
     ///
     /// # Errors
-    /// Why the block was refused; nothing of it is kept then.
+    /// Why the block was refused; nothing of it is kept then. [`Refused::Storage`] may also say that the chain took the
+    /// block and stopped on its way to the best branch; near and host agree then, at the block where it stopped.
     pub fn submit(&self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
+        // Checking is the long part, and needs no lock.
+        let block = CheckedBlock::check(raw_block, self.network)?;
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
-        let mut writer = self.writer();
-        writer.begin();
-        let taken = chain.submit(raw_block, detached);
-        if let Ok(submitted) = &taken {
-            forget(&chain, submitted.id, writer.as_mut());
-            let plan = chain.plan();
-            for &id in &plan.disconnect {
-                if let Some(block) = chain.block(id) {
-                    writer.drop_block(&block.hash);
-                }
-            }
-            for &id in &plan.connect {
-                forget(&chain, id, writer.as_mut());
-            }
-        }
-        let changed = match &taken {
-            Ok(_) => chain.catch_up().map(|_| ()),
-            Err(_) => Ok(()),
-        };
-        let (hash, height) = tip_of(&chain);
-        writer.commit(&hash, height);
-        match changed {
-            Err(error) => Err(Refused::Storage(std::io::Error::other(error))),
-            Ok(()) => taken,
-        }
+        self.change(chain.as_mut(), |chain, writer| {
+            // A detached block answers at once, perhaps for transactions that another block holds too.
+            forget(block.txids(), writer);
+            let submitted = chain.accept(&block, detached)?;
+            let followed = follow(chain, writer);
+            followed.map_err(|error| Refused::Storage(std::io::Error::other(error)))?;
+            Ok(submitted)
+        })
     }
 
-    /// Fills near with every transaction of the newest `blocks` connected blocks.
+    /// Goes to the best branch of a chain that has learned of it elsewhere, as [`SpvHost::submit`] does.
+    ///
+    /// # Errors
+    /// The chain's; near and host agree also then, at the block where it stopped.
+    pub fn follow(&self) -> Result<(), ChainError> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        self.change(chain.as_mut(), follow)
+    }
+
+    /// The chain's tip, if anything is connected.
+    pub fn tip(&self) -> Option<Tip> {
+        self.chain.read().unwrap_or_else(PoisonError::into_inner).tip()
+    }
+
+    /// Blocks that the chain has, and transactions in them.
+    pub fn size(&self) -> (u64, u64) {
+        self.chain.read().unwrap_or_else(PoisonError::into_inner).size()
+    }
+
+    /// What the writer of near did so far.
+    pub fn writer_counts(&self) -> WriterCounts {
+        self.writer().counts()
+    }
+
+    /// Makes every block taken so far durable.
+    ///
+    /// # Errors
+    /// The chain's; it takes no block after that.
+    pub fn sync(&self) -> Result<(), ChainError> {
+        self.chain.write().unwrap_or_else(PoisonError::into_inner).sync()
+    }
+
+    /// Near forwards everything while `act` changes the chain, and answers at the tip that it leaves.
+    fn change<T>(&self, chain: &mut dyn Chain, act: impl FnOnce(&mut dyn Chain, &mut dyn SpvFill) -> T) -> T {
+        let mut writer = self.writer();
+        writer.begin();
+        // Near forwards since `begin`, and the host finds its answers under the chain's lock, which the caller has:
+        // what was found before is on its way out, and is waited for.
+        self.readers.wait();
+        let done = act(chain, writer.as_mut());
+        writer.commit(&tip_of(chain), chain.state());
+        done
+    }
+
+    /// Fills near with every transaction of the newest `blocks` connected blocks, as far as they can be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let Some(tip) = chain.tip() else { return };
@@ -80,14 +120,21 @@ impl SpvHost {
             let Some(block) = chain.at_height(height) else {
                 continue;
             };
-            for txid in chain.txids(block) {
-                self.locate_and_fill(&chain, txid);
+            let filled = chain.txids(block).and_then(|txids| {
+                let mut each = txids.iter();
+                each.try_for_each(|txid| self.locate_and_fill(chain.as_ref(), txid).map(|_| ()))
+            });
+            if let Err(error) = filled {
+                tracing::warn!(%error, height, "near could not be filled in advance");
+                return;
             }
         }
     }
 
-    fn locate_and_fill(&self, chain: &ChainStore, txid: &Hash) -> Option<BlockRef> {
-        let found = chain.locate(txid)?;
+    fn locate_and_fill(&self, chain: &dyn Chain, txid: &Hash) -> Result<Option<Place>, ChainError> {
+        let Some(found) = chain.locate(txid)? else {
+            return Ok(None);
+        };
         let block = BlockRef {
             hash: found.block_hash,
             root: found.root,
@@ -96,87 +143,126 @@ impl SpvHost {
         let mut writer = self.writer();
         let ticket = writer.admit(&block);
         writer.fill(txid, ticket);
-        Some(block)
+        Ok(Some(Place {
+            root: block.root,
+            block_hash: block.hash,
+            height: block.height,
+        }))
     }
 
-    fn paper(&self, txid: &Hash, reply: &mut Reply) -> Verdict {
+    fn paper(&self, txid: &Hash, reply: &mut Reply, sender: &Reader) -> Verdict {
         if !self.paper_format {
             return Verdict::Drop(DropReason::PaperRefused);
         }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let root = self
-            .locate_and_fill(&chain, txid)
-            .map_or([0; SPV_PAPER_REPLY_BYTES], |block| block.root);
-        put(reply, &[&root])
+        match self.locate_and_fill(chain.as_ref(), txid) {
+            Ok(found) => {
+                sender.enter();
+                put(
+                    reply,
+                    &found.map_or([0; SPV_PAPER_REPLY_BYTES], |place| place.root),
+                )
+            }
+            // The paper's format has no word for this, and silence is not "unknown".
+            Err(error) => {
+                cannot_tell(&error);
+                Verdict::Forward
+            }
+        }
     }
 
-    fn native(&self, request: &[u8], reply: &mut Reply) -> Verdict {
-        let refuse = |status, reply: &mut Reply| match NativeHeader::ref_from_prefix(request).ok() {
-            Some((header, _)) => put(reply, &[native::reply_header(header, status, 0).as_bytes()]),
-            None => Verdict::Drop(DropReason::NotARequest),
+    fn native(&self, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
+        let parsed = match Request::parse(request) {
+            Ok(Request::Roots(_, items)) if !items.iter().all(request::is_padded) => Err(Status::BadRequest),
+            parsed => parsed,
         };
-        let (header, body) = match native::parse_request(request) {
-            Ok(parts) => parts,
-            Err(status) => return refuse(status, reply),
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err(status) => return refuse(request, status, reply),
         };
-        let Some((txid, padding)) = body.split_first_chunk::<32>() else {
-            return refuse(Status::BadRequest, reply);
-        };
-        let whole = header.op == SPV_OP_ROOT && body.len() == size_of::<RootReply>();
-        if !whole || padding.iter().any(|byte| *byte != 0) {
-            return refuse(Status::BadRequest, reply);
-        }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let found = self.locate_and_fill(&chain, txid);
-        let (tip_hash, tip_height) = tip_of(&chain);
-        let status = if found.is_some() {
-            Status::Ok
-        } else {
-            Status::Unknown
+        let tip = tip_of(chain.as_ref());
+        let place = |txid: &Hash| self.locate_and_fill(chain.as_ref(), txid);
+        let written = match parsed {
+            Request::Root(header, txid) => {
+                place(txid).map(|place| near::put_root(reply, header, place.as_ref(), tip))
+            }
+            Request::Roots(header, items) => {
+                let places: Result<Vec<_>, _> = items.iter().map(|item| place(&item.root)).collect();
+                places.map(|places| near::put_roots(reply, header, &places, tip))
+            }
         };
-        let block = found.unwrap_or(BlockRef {
-            hash: [0; 32],
-            root: [0; 32],
-            height: 0,
-        });
-        let answer = RootReply {
-            root: block.root,
-            block_hash: block.hash,
-            tip_hash,
-            height: block.height.into(),
-            tip_height: tip_height.into(),
-        };
-        let reply_header = native::reply_header(header, status, size_of::<RootReply>() as u16);
-        put(reply, &[reply_header.as_bytes(), answer.as_bytes()])
+        sender.enter();
+        match written {
+            Ok(true) => Verdict::Reply,
+            Ok(false) => Verdict::Forward,
+            Err(error) => {
+                cannot_tell(&error);
+                refuse(request, Status::Busy, reply)
+            }
+        }
+    }
+}
+
+/// The request's header with a status and nothing behind it.
+fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
+    match NativeHeader::ref_from_prefix(request) {
+        Ok((header, _)) => put(reply, native::reply_header(header, status, 0).as_bytes()),
+        Err(_) => Verdict::Drop(DropReason::NotARequest),
     }
 }
 
 impl Host for SpvHost {
-    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply) -> Verdict {
+    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
         match <&Hash>::try_from(request) {
-            Ok(txid) => {
-                debug_assert_eq!(request.len(), SPV_PAPER_REQUEST_BYTES);
-                self.paper(txid, reply)
-            }
+            Ok(txid) if request::is_unknown_reply(txid) => Verdict::Drop(DropReason::NotARequest),
+            Ok(txid) => self.paper(txid, reply, sender),
             Err(_) if !native::is_native(request) => Verdict::Drop(DropReason::NotARequest),
             Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => Verdict::Drop(DropReason::ReplyBit),
-            Err(_) => self.native(request, reply),
+            Err(_) => self.native(request, reply, sender),
         }
     }
 }
 
-fn put(reply: &mut Reply, parts: &[&[u8]]) -> Verdict {
-    let whole = parts.iter().all(|part| reply.put(part));
-    if whole { Verdict::Reply } else { Verdict::Forward }
+fn put(reply: &mut Reply, bytes: &[u8]) -> Verdict {
+    if reply.put(bytes) {
+        Verdict::Reply
+    } else {
+        Verdict::Forward
+    }
 }
 
-/// What near says of this block's transactions may be of another block that holds them too: forget it.
-fn forget(chain: &ChainStore, id: BlockId, writer: &mut dyn SpvFill) {
-    for txid in chain.txids(id) {
+/// Takes the steps to the best chain. Before each, what it makes wrong in near is gone; so near is right wherever this
+/// ends.
+fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainError> {
+    let plan = chain.plan()?;
+    for &id in &plan.disconnect {
+        let block = chain.block(id).ok_or(ChainError::NoSuchBlock(id.0))?;
+        writer.drop_block(&block.hash);
+        chain.disconnect(id)?;
+    }
+    for &id in &plan.connect {
+        forget(&chain.txids(id)?, writer);
+        chain.connect(id)?;
+    }
+    Ok(())
+}
+
+/// What near says of a block's transactions may be of another block that holds them too: forget it.
+fn forget(txids: &[Hash], writer: &mut dyn SpvFill) {
+    for txid in txids {
         writer.invalidate(txid);
     }
 }
 
-fn tip_of(chain: &ChainStore) -> (Hash, u32) {
-    chain.tip().map_or(([0; 32], 0), |tip| (tip.hash, tip.height))
+fn cannot_tell(error: &ChainError) {
+    tracing::error!(%error, "the chain cannot tell where a transaction is");
+}
+
+/// The chain's tip; of an empty one, zeros.
+fn tip_of(chain: &dyn Chain) -> Tip {
+    chain.tip().unwrap_or(Tip {
+        hash: [0; 32],
+        height: 0,
+    })
 }

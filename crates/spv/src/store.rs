@@ -53,6 +53,11 @@ impl Geometry {
         1 << self.block_bits
     }
 
+    /// log2 of the number of sets.
+    pub const fn set_bits(&self) -> u32 {
+        self.line_bits - self.ways.trailing_zeros()
+    }
+
     /// What is wrong with it, if anything.
     pub fn fault(&self) -> Option<&'static str> {
         if ![1, 2, 4].contains(&self.ways) {
@@ -113,9 +118,7 @@ impl Store {
             word.store(getrandom::u64().map_err(io::Error::other)?, Relaxed);
         }
         control.key[4].fetch_or(1, Relaxed);
-        control
-            .set_bits
-            .store(geometry.line_bits - geometry.ways.trailing_zeros(), Relaxed);
+        control.set_bits.store(geometry.set_bits(), Relaxed);
         control.ways.store(geometry.ways, Relaxed);
         control.block_mask.store(geometry.blocks() as u32 - 1, Relaxed);
         control.paper_index.store(geometry.paper_index.into(), Relaxed);
@@ -124,9 +127,25 @@ impl Store {
         Ok(())
     }
 
+    /// Whether it was formatted so by this version; fresh memory was not.
+    pub fn has_geometry(&self, geometry: &Geometry) -> bool {
+        let control = self.control();
+        control.layout_version.load(Relaxed) == LAYOUT_VERSION
+            && control.set_bits.load(Relaxed) == geometry.set_bits()
+            && control.ways.load(Relaxed) == geometry.ways
+            && control.block_mask.load(Relaxed) == geometry.blocks() as u32 - 1
+            && (control.paper_index.load(Relaxed) != 0) == geometry.paper_index
+            && self.paper_format() == geometry.paper_format
+    }
+
     /// The control word.
     pub fn control(&self) -> &SpvControl {
         &self.control.as_slice()[0]
+    }
+
+    /// Whether the paper's packets are answered.
+    pub fn paper_format(&self) -> bool {
+        self.control().paper_format.load(Relaxed) != 0
     }
 
     /// The lines of the set that `txid` belongs to.

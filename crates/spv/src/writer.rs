@@ -1,5 +1,6 @@
 //! Who fills near: one writer, any number of readers.
 
+use crate::chain::Tip;
 use crate::store::{self, Hash, Store};
 use lineside_wire::{SpvBlock, SpvLine};
 use std::collections::HashMap;
@@ -41,8 +42,8 @@ pub struct WriterCounts {
 pub trait SpvFill {
     /// Near forwards everything from here until [`SpvFill::commit`].
     fn begin(&mut self);
-    /// The chain has changed: near answers again, at this tip.
-    fn commit(&mut self, tip_hash: &Hash, tip_height: u32);
+    /// The chain has changed: near answers again, at this tip. `chain_state` is that of `Chain::state`.
+    fn commit(&mut self, tip: &Tip, chain_state: u64);
     /// A place for `block`; the same one while it is not dropped.
     fn admit(&mut self, block: &BlockRef) -> Ticket;
     /// Caches that `txid` is in the block of `ticket`; `false` when that block has been dropped since.
@@ -51,6 +52,8 @@ pub trait SpvFill {
     fn invalidate(&mut self, txid: &Hash) -> bool;
     /// Forgets every line of the block; `true` when it had a place.
     fn drop_block(&mut self, hash: &Hash) -> bool;
+    /// What was done so far.
+    fn counts(&self) -> WriterCounts;
 }
 
 /// The writer of a [`Store`] in shared memory: the model's and the BPF maps'.
@@ -64,7 +67,7 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// The only writer of `store`. What an earlier writer left half done is cleared; its blocks are dropped.
+    /// The only writer of `store`, which is emptied.
     pub fn new(store: Arc<Store>) -> Self {
         let writer = Self {
             store,
@@ -78,9 +81,43 @@ impl StoreWriter {
         writer
     }
 
-    /// What was done so far.
-    pub fn counts(&self) -> WriterCounts {
-        self.counts
+    /// The only writer of `store`, after an earlier one that may have ended anywhere. If the chain is in the state that
+    /// the store was filled in, what is whole is kept; else, or where the earlier one ended in the middle of a change
+    /// of the chain, the store is emptied. The second value says whether it was kept.
+    pub fn adopt(store: Arc<Store>, chain_state: u64) -> (Self, bool) {
+        let control = store.control();
+        let kept = control.epoch.load(Relaxed) & 1 == 0 && control.chain_state.load(Relaxed) == chain_state;
+        if !kept {
+            return (Self::new(store), false);
+        }
+        let mut writer = Self {
+            store: Arc::clone(&store),
+            slots: HashMap::new(),
+            owners: HashMap::new(),
+            next_slot: 0,
+            random: control.epoch.load(Relaxed) | 1,
+            counts: WriterCounts::default(),
+        };
+        writer.begin();
+        for line in store.lines.as_slice() {
+            if line.seq.load(Relaxed) & 1 != 0 {
+                write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], 0, 0);
+            }
+        }
+        for (slot, block) in store.blocks.as_slice().iter().enumerate() {
+            let generation = block.generation.load(Relaxed);
+            let hash = store::bytes(&store::load(&block.hash));
+            if generation & 1 != 0 || writer.slots.contains_key(&hash) {
+                block.generation.store(next_generation(generation), Release);
+            } else if generation != 0 {
+                writer.slots.insert(hash, slot as u32);
+                writer.owners.insert(slot as u32, hash);
+                writer.next_slot = (slot as u32 + 1) & control.block_mask.load(Relaxed);
+            }
+        }
+        let epoch = control.epoch.load(Relaxed);
+        control.epoch.store(epoch + 1, Release);
+        (writer, true)
     }
 
     fn clear(&self) {
@@ -153,10 +190,11 @@ impl SpvFill for StoreWriter {
         fence(Release);
     }
 
-    fn commit(&mut self, tip_hash: &Hash, tip_height: u32) {
+    fn commit(&mut self, tip: &Tip, chain_state: u64) {
         let control = self.store.control();
-        store::save(&control.tip_hash, &store::words(tip_hash));
-        control.tip_height.store(tip_height, Relaxed);
+        store::save(&control.tip_hash, &store::words(&tip.hash));
+        control.tip_height.store(tip.height, Relaxed);
+        control.chain_state.store(chain_state, Relaxed);
         let epoch = control.epoch.load(Relaxed) | 1;
         control.epoch.store(epoch + 1, Release);
     }
@@ -193,11 +231,14 @@ impl SpvFill for StoreWriter {
         let txid = store::words(txid);
         let store = Arc::clone(&self.store);
         let set = store.set(&txid);
-        let same = set
-            .iter()
-            .find(|line| store::load(&line.txid) == txid && line.generation.load(Relaxed) != 0);
+        // A set never holds two lines with one first word: readers take the first one that matches it.
+        let same = set.iter().find(|line| line.txid[0].load(Relaxed) == txid[0]);
         let line = match same.or_else(|| set.iter().find(|line| !self.is_valid(line))) {
-            Some(line) => line,
+            Some(line) => {
+                let other = self.is_valid(line) && store::load(&line.txid) != txid;
+                self.counts.conflicts += u64::from(other);
+                line
+            }
             None => {
                 self.counts.conflicts += 1;
                 &set[self.random_way(set.len())]
@@ -236,5 +277,9 @@ impl SpvFill for StoreWriter {
             }
             None => false,
         }
+    }
+
+    fn counts(&self) -> WriterCounts {
+        self.counts
     }
 }

@@ -33,7 +33,7 @@ fn locates_every_transaction_of_a_chain() {
         take(&mut store, block);
     }
     assert_eq!(
-        store.locate(&blocks[0].txids[0]),
+        store.locate(&blocks[0].txids[0]).unwrap(),
         None,
         "nothing is connected yet"
     );
@@ -47,14 +47,14 @@ fn locates_every_transaction_of_a_chain() {
     );
     for (height, block) in blocks.iter().enumerate() {
         for (position, txid) in block.txids.iter().enumerate() {
-            let at = store.locate(txid).unwrap();
+            let at = store.locate(txid).unwrap().unwrap();
             assert_eq!((at.root, at.block_hash), (block.root, block.hash));
             assert_eq!((at.height as usize, at.position as usize), (height, position));
             assert_eq!(at.serial, store.connection_serial(at.block));
         }
         assert_eq!(store.txids(store.at_height(height as u32).unwrap()), block.txids);
     }
-    assert_eq!(store.locate(&[9; 32]), None);
+    assert_eq!(store.locate(&[9; 32]).unwrap(), None);
     assert!(store.submit(&blocks[3].raw, false).unwrap().already_known);
     let again: Vec<DemoBlock> = DemoChain::new(7, 33).take(8).collect();
     assert_eq!(again, blocks, "the same seed gives the same bytes");
@@ -73,7 +73,7 @@ fn reorg_goes_step_by_step_and_duplicates_are_restored() {
     let ids: Vec<BlockId> = [&b0, &b1, &b2].map(|block| take(&mut store, block)).to_vec();
     store.catch_up().unwrap();
     assert_eq!(
-        store.locate(&shared_txid).unwrap().root,
+        store.locate(&shared_txid).unwrap().unwrap().root,
         b1.root,
         "the later of two"
     );
@@ -105,16 +105,16 @@ fn reorg_goes_step_by_step_and_duplicates_are_restored() {
     store.disconnect(ids[1]).unwrap();
     assert_eq!(store.connection_serial(ids[1]), 0);
     assert_eq!(
-        store.locate(&shared_txid).unwrap().root,
+        store.locate(&shared_txid).unwrap().unwrap().root,
         b0.root,
         "the earlier is restored"
     );
-    assert_eq!(store.locate(&b2.txids[1]), None);
+    assert_eq!(store.locate(&b2.txids[1]).unwrap(), None);
     for id in plan.connect {
         store.connect(id).unwrap();
     }
     assert!(store.plan().is_empty() && store.is_connected(s2) && !store.is_connected(ids[2]));
-    assert_eq!(store.locate(&sides[1].txids[2]).unwrap().height, 2);
+    assert_eq!(store.locate(&sides[1].txids[2]).unwrap().unwrap().height, 2);
 
     // Back again: the old branch grows, and its blocks get new serials.
     for block in main.by_ref().take(2) {
@@ -140,7 +140,10 @@ fn detached_blocks_answer_at_once() {
         DETACHED_HEIGHT,
         "a detached block's child"
     );
-    let at = store.locate(&shared.compute_txid().to_byte_array()).unwrap();
+    let at = store
+        .locate(&shared.compute_txid().to_byte_array())
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (at.root, at.height),
         (child.root, DETACHED_HEIGHT),
@@ -176,7 +179,7 @@ fn every_refusal_keeps_nothing() {
             (before, blocks, 3),
             "{expected}"
         );
-        assert_eq!(store.locate(&good.txids[1]), None);
+        assert_eq!(store.locate(&good.txids[1]).unwrap(), None);
     };
 
     refuse(b"", "Malformed");
@@ -254,12 +257,12 @@ fn reopening_rebuilds_everything() {
     }
     store.catch_up().unwrap();
     for block in blocks.iter().chain([&lone]) {
-        assert!(
-            block
-                .txids
-                .iter()
-                .all(|txid| store.locate(txid).is_some_and(|at| at.root == block.root))
-        );
+        assert!(block.txids.iter().all(|txid| {
+            store
+                .locate(txid)
+                .unwrap()
+                .is_some_and(|at| at.root == block.root)
+        }));
     }
     drop(store);
 
@@ -280,15 +283,18 @@ fn reopening_rebuilds_everything() {
         })
     );
     for block in blocks.iter().chain([&lone]) {
-        assert!(
-            block
-                .txids
-                .iter()
-                .all(|txid| store.locate(txid).is_some_and(|at| at.root == block.root))
-        );
+        assert!(block.txids.iter().all(|txid| {
+            store
+                .locate(txid)
+                .unwrap()
+                .is_some_and(|at| at.root == block.root)
+        }));
     }
-    assert_eq!(store.locate(&side.txids[1]), None);
-    assert_eq!(store.locate(&lone.txids[1]).unwrap().height, DETACHED_HEIGHT);
+    assert_eq!(store.locate(&side.txids[1]).unwrap(), None);
+    assert_eq!(
+        store.locate(&lone.txids[1]).unwrap().unwrap().height,
+        DETACHED_HEIGHT
+    );
 }
 
 #[test]
@@ -317,7 +323,10 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
         drop(store);
         let store = regtest(Some(dir.path()));
         assert_eq!(store.tip().unwrap().hash, blocks[4].hash);
-        assert_eq!(store.locate(&blocks[4].txids[3]).unwrap().root, blocks[4].root);
+        assert_eq!(
+            store.locate(&blocks[4].txids[3]).unwrap().unwrap().root,
+            blocks[4].root
+        );
     };
     for torn in [1, 64, 127, 128] {
         let dir = fill();

@@ -103,18 +103,64 @@ fn node_directory_out_of_order_with_stale_branch_key_and_padding() {
                 height: 7
             })
         );
-        assert_eq!(store.locate(&stale[0].txids[1]), None);
+        assert_eq!(store.locate(&stale[0].txids[1]).unwrap(), None);
         let last = seen.last().unwrap();
         assert_eq!((last.phase, last.bytes), (Phase::Connecting, last.total_bytes));
 
         // Again: nothing new. And again after a restart, now with the orphan allowed.
         let report = import(&mut store, &nodes, false);
-        assert_eq!((report.blocks, report.known), (0, 12));
+        assert_eq!((report.blocks, report.known), (0, 11));
         drop(store);
         let mut store = ChainStore::open(Some(&data), Network::Regtest).unwrap();
         let report = import(&mut store, &nodes, true);
         assert_eq!((report.blocks, report.connected, report.detached), (1, 1, 1));
-        assert_eq!(store.locate(&orphan.txids[2]).unwrap().height, DETACHED_HEIGHT);
+        assert_eq!(
+            store.locate(&orphan.txids[2]).unwrap().unwrap().height,
+            DETACHED_HEIGHT
+        );
+    }
+}
+
+/// A known header says nothing of the body behind it: the same header over a mutated tree, or over other
+/// transactions, is refused also when the store has the block, before or since this import.
+#[test]
+fn another_body_under_a_known_header_is_refused() {
+    let good = DemoChain::new(41, 3).next().unwrap();
+    let mut mutated: bitcoin::Block = bitcoin::consensus::deserialize(&good.raw).unwrap();
+    mutated.txdata.push(mutated.txdata[2].clone());
+    let mutated = bitcoin::consensus::serialize(&mutated);
+    assert_eq!(mutated[..80], good.raw[..80]);
+    let mut altered = good.raw.clone();
+    let last = altered.len() - 1;
+    altered[last] ^= 1;
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let [good_path, mutated, altered] = [
+        write("good", &good.raw),
+        write("mutated", &mutated),
+        write("altered", &altered),
+    ];
+    for order in [[&good_path, &mutated, &altered], [&mutated, &altered, &good_path]] {
+        let mut store = ChainStore::open(None, Network::Regtest).unwrap();
+        for round in 0..2 {
+            let paths: Vec<PathBuf> = order.iter().map(|path| path.to_path_buf()).collect();
+            let report = store
+                .import(&paths, ImportOptions::default(), &mut |_| {})
+                .unwrap();
+            assert_eq!(
+                (report.blocks, report.known),
+                if round == 0 { (1, 0) } else { (0, 1) }
+            );
+            let refused = |path: &Path| &report.refused.iter().find(|r| r.path == *path).unwrap().reason;
+            assert!(matches!(refused(&mutated), Refused::MutatedTree));
+            assert!(matches!(refused(&altered), Refused::WrongMerkleRoot));
+            assert_eq!(report.refused.len(), 2);
+            assert_eq!((store.blocks(), store.transactions()), (1, 3));
+        }
     }
 }
 
@@ -184,7 +230,7 @@ fn real_blocks() {
             assert_eq!(block.root, wire(&text(entry, "merkle_header")));
             assert_eq!(u64::from(block.transactions), entry["ntx"].as_u64().unwrap());
             for (position, txid) in store.txids(id).iter().enumerate() {
-                let at = store.locate(txid).unwrap();
+                let at = store.locate(txid).unwrap().unwrap();
                 assert_eq!((at.root, at.position as usize), (block.root, position));
             }
         }

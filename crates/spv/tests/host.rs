@@ -1,12 +1,14 @@
 //! Host and near together: what near answers is what the chain says, through misses and reorganisations.
 
-use lineside_near::{Host, Near, Reply, Source, Verdict, lease};
-use lineside_spv::chain::{ChainStore, DemoChain, Network};
+use bitcoin::hashes::Hash as _;
+use lineside_near::{Host, Near, Readers, Reply, Source, Verdict, lease};
+use lineside_spv::chain::*;
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{NativeHeader, RootReply, SPV_OP_ROOT, Status, native};
+use std::borrow::Cow;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -21,6 +23,10 @@ struct Rig {
 }
 
 fn rig() -> Rig {
+    rig_over(ChainStore::open(None, Network::Regtest).unwrap())
+}
+
+fn rig_over(chain: impl Chain + 'static) -> Rig {
     let geometry = Geometry {
         line_bits: 12,
         block_bits: 6,
@@ -28,11 +34,10 @@ fn rig() -> Rig {
     };
     let store = Arc::new(Store::anonymous(&geometry).unwrap());
     lease::renew(&store.control().lease_until_ns, 1 << 40);
-    let chain = ChainStore::open(None, Network::Regtest).unwrap();
     let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
     Rig {
         near: SpvNear::new(store),
-        host: SpvHost::new(chain, writer, true),
+        host: SpvHost::new(chain, writer, Readers::default(), true),
     }
 }
 
@@ -47,7 +52,11 @@ impl Rig {
 
     fn host(&self, request: &[u8]) -> Vec<u8> {
         let mut reply = Reply::default();
-        assert_eq!(self.host.serve(FROM, request, &mut reply), Verdict::Reply);
+        assert_eq!(
+            self.host
+                .serve(FROM, request, &mut reply, &Readers::default().join()),
+            Verdict::Reply
+        );
         assert!(reply.as_bytes().len() <= request.len(), "rule 5");
         reply.as_bytes().to_vec()
     }
@@ -150,4 +159,243 @@ fn native_root_says_where_and_at_which_tip() {
     let mut other = request(&blocks[0].txids[4], whole);
     other[2] = 9;
     assert_eq!(ask(&other).0, Status::UnsupportedVersion);
+}
+
+/// Near says nothing or what the host says, and the host says `root` (all zeros: no connected block).
+fn agree(rig: &Rig, txid: &Hash, root: Hash) {
+    for _ in 0..2 {
+        if let Some(answer) = rig.near(txid) {
+            assert_eq!(answer, root, "near");
+        }
+        assert_eq!(rig.host(txid), root, "host");
+    }
+}
+
+#[test]
+fn reorganisations_of_depth_1_to_6_and_back() {
+    for depth in 1..=6u32 {
+        let rig = rig();
+        let shared = DemoChain::new(99, 2).payment(1);
+        let shared_txid = shared.compute_txid().to_byte_array();
+        let mut main = DemoChain::new(1, 6);
+        let base = main.next_with(std::slice::from_ref(&shared));
+        rig.host.submit(&base.raw, false).unwrap();
+        // The old branch holds the shared transaction again, in its first block.
+        let mut olds = vec![main.next_with(std::slice::from_ref(&shared))];
+        olds.extend(main.by_ref().take(depth as usize - 1));
+        olds.iter()
+            .for_each(|block| _ = rig.host.submit(&block.raw, false).unwrap());
+        rig.host.prefill(depth + 1);
+        assert_eq!(
+            rig.near(&shared_txid).as_deref(),
+            Some(&olds[0].root[..]),
+            "the later of two"
+        );
+
+        let news: Vec<_> = DemoChain::branch(2, 6, base.hash, 1)
+            .take(depth as usize + 1)
+            .collect();
+        for (number, block) in news.iter().enumerate() {
+            rig.host.submit(&block.raw, false).unwrap();
+            let changed = number == depth as usize;
+            for (old, new) in olds.iter().zip(&news) {
+                agree(&rig, &old.txids[2], if changed { [0; 32] } else { old.root });
+                agree(&rig, &new.txids[2], if changed { new.root } else { [0; 32] });
+            }
+            agree(&rig, &shared_txid, if changed { base.root } else { olds[0].root });
+            agree(&rig, &base.txids[3], base.root);
+        }
+        // Two more on the old branch: back again.
+        main.by_ref()
+            .take(2)
+            .for_each(|block| _ = rig.host.submit(&block.raw, false).unwrap());
+        agree(&rig, &shared_txid, olds[0].root);
+        for (old, new) in olds.iter().zip(&news) {
+            agree(&rig, &old.txids[2], old.root);
+            agree(&rig, &new.txids[2], [0; 32]);
+        }
+    }
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_reorganisation() {
+    for kind in [IndexKind::Memory, IndexKind::Disk] {
+        for steps in 0..=5usize {
+            let dir = tempfile::tempdir().unwrap();
+            let open = || {
+                ChainStore::open_with(Some(dir.path()), Network::Regtest, kind)
+                    .unwrap()
+                    .0
+            };
+            let base = DemoChain::new(1, 4).next().unwrap();
+            let olds: Vec<_> = DemoChain::branch(2, 4, base.hash, 1).take(2).collect();
+            let news: Vec<_> = DemoChain::branch(3, 4, base.hash, 1).take(3).collect();
+            let mut chain = open();
+            for block in [&base].into_iter().chain(&olds) {
+                chain.submit(&block.raw, false).unwrap();
+            }
+            chain.catch_up().unwrap();
+            news.iter()
+                .for_each(|block| _ = chain.submit(&block.raw, false).unwrap());
+            let plan = chain.plan();
+            assert_eq!((plan.disconnect.len(), plan.connect.len()), (2, 3));
+            let disconnect = plan.disconnect.iter().map(|id| (false, *id));
+            for (connects, id) in disconnect
+                .chain(plan.connect.iter().map(|id| (true, *id)))
+                .take(steps)
+            {
+                if connects {
+                    chain.connect(id).unwrap()
+                } else {
+                    chain.disconnect(id).unwrap()
+                }
+            }
+            chain.sync().unwrap();
+            drop(chain);
+            let rig = rig_over(open());
+            olds.iter().for_each(|old| agree(&rig, &old.txids[1], [0; 32]));
+            news.iter().for_each(|new| agree(&rig, &new.txids[1], new.root));
+            agree(&rig, &base.txids[1], base.root);
+        }
+    }
+}
+
+#[test]
+fn of_two_branches_with_equal_work_the_first_seen_stays_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || ChainStore::open(Some(dir.path()), Network::Regtest).unwrap();
+    let base = DemoChain::new(1, 4).next().unwrap();
+    let first: Vec<_> = DemoChain::branch(2, 4, base.hash, 1).take(2).collect();
+    let second: Vec<_> = DemoChain::branch(3, 4, base.hash, 1).take(2).collect();
+    let rig = rig_over(open());
+    for block in [&base, &first[0], &second[0], &first[1], &second[1]] {
+        rig.host.submit(&block.raw, false).unwrap();
+    }
+    rig.host.sync().unwrap();
+    let check = |rig: &Rig| {
+        for (one, other) in first.iter().zip(&second) {
+            agree(rig, &one.txids[1], one.root);
+            agree(rig, &other.txids[1], [0; 32]);
+        }
+    };
+    check(&rig);
+    drop(rig);
+    check(&rig_over(open()));
+}
+
+/// A chain whose answers or steps fail on demand.
+struct Faulty {
+    chain: ChainStore,
+    /// Steps until one fails.
+    steps: Arc<std::sync::atomic::AtomicI32>,
+}
+
+impl Faulty {
+    fn fail(&self) -> Result<(), ChainError> {
+        match self.steps.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => Err(ChainError::Index(std::io::Error::other("on demand"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Chain for Faulty {
+    fn network(&self) -> Network {
+        self.chain.network()
+    }
+    fn locate(&self, txid: &Hash) -> Result<Option<Located>, ChainError> {
+        self.fail().and_then(|()| self.chain.locate(txid))
+    }
+    fn tip(&self) -> Option<Tip> {
+        self.chain.tip()
+    }
+    fn state(&self) -> u64 {
+        self.chain.state()
+    }
+
+    fn size(&self) -> (u64, u64) {
+        Chain::size(&self.chain)
+    }
+
+    fn at_height(&self, height: u32) -> Option<BlockId> {
+        self.chain.at_height(height)
+    }
+    fn block(&self, id: BlockId) -> Option<BlockInfo> {
+        self.chain.block(id)
+    }
+    fn txids(&self, id: BlockId) -> Result<Cow<'_, [Hash]>, ChainError> {
+        Ok(Cow::Borrowed(self.chain.txids(id)))
+    }
+    fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused> {
+        self.chain.accept(block, detached)
+    }
+    fn plan(&self) -> Result<Reorg, ChainError> {
+        Ok(self.chain.plan())
+    }
+    fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        self.fail().and_then(|()| self.chain.disconnect(id))
+    }
+    fn connect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        self.fail().and_then(|()| self.chain.connect(id))
+    }
+    fn sync(&mut self) -> Result<(), ChainError> {
+        self.chain.sync()
+    }
+}
+
+#[test]
+fn a_chain_that_fails_leaves_near_and_host_agreeing() {
+    use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+    let base = DemoChain::new(1, 5).next().unwrap();
+    let olds: Vec<_> = DemoChain::branch(2, 5, base.hash, 1).take(2).collect();
+    let news: Vec<_> = DemoChain::branch(3, 5, base.hash, 1).take(3).collect();
+    for fails_at in 0..5usize {
+        let steps = Arc::new(AtomicI32::new(i32::MAX));
+        let chain = ChainStore::open(None, Network::Regtest).unwrap();
+        let rig = rig_over(Faulty {
+            chain,
+            steps: Arc::clone(&steps),
+        });
+        for block in [&base].into_iter().chain(&olds).chain(&news[..2]) {
+            rig.host.submit(&block.raw, false).unwrap();
+        }
+        rig.host.prefill(3);
+        assert!(rig.near(&olds[1].txids[1]).is_some());
+        steps.store(fails_at as i32, Relaxed);
+        assert!(matches!(
+            rig.host.submit(&news[2].raw, false),
+            Err(Refused::Storage(_))
+        ));
+        steps.store(i32::MAX, Relaxed);
+        // Two are disconnected, then three connected, as far as it went.
+        let olds_left = 2 - fails_at.min(2);
+        let news_there = fails_at.saturating_sub(2);
+        for (number, old) in olds.iter().enumerate() {
+            agree(
+                &rig,
+                &old.txids[1],
+                if number < olds_left { old.root } else { [0; 32] },
+            );
+        }
+        for (number, new) in news.iter().enumerate() {
+            agree(
+                &rig,
+                &new.txids[1],
+                if number < news_there { new.root } else { [0; 32] },
+            );
+        }
+        rig.host.follow().unwrap();
+        olds.iter().for_each(|old| agree(&rig, &old.txids[1], [0; 32]));
+        news.iter().for_each(|new| agree(&rig, &new.txids[1], new.root));
+
+        // What the chain cannot tell is not answered as unknown.
+        steps.store(0, Relaxed);
+        let mut reply = Reply::default();
+        assert_eq!(
+            rig.host
+                .serve(FROM, &[5; 32], &mut reply, &Readers::default().join()),
+            Verdict::Forward
+        );
+        assert!(reply.as_bytes().is_empty());
+    }
 }

@@ -1,6 +1,7 @@
 //! The near of `spv` against a plain map, under dropped blocks, collisions and a concurrent writer.
 
 use lineside_near::{DropReason, Near, Reply, Source, Verdict, lease};
+use lineside_spv::chain::Tip;
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Hash, Store, words};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
@@ -98,6 +99,11 @@ fn what_is_not_a_request_is_dropped_with_its_reason() {
     assert_eq!(ask(&rig.near, &[]), Err(Verdict::Drop(DropReason::NotARequest)));
     assert_eq!(
         ask(&rig.near, &[0; 32]),
+        Err(Verdict::Drop(DropReason::NotARequest)),
+        "the paper's reply `unknown` is no request"
+    );
+    assert_eq!(
+        ask(&rig.near, &[1; 32]),
         Err(Verdict::Drop(DropReason::PaperRefused))
     );
     let mut header = native::request_header(SPV_OP_ROOT, 7, 0);
@@ -121,7 +127,13 @@ fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
         "while the chain changes"
     );
     assert!(rig.writer.drop_block(&hash(1, 1)));
-    rig.writer.commit(&hash(1, 0), 0);
+    rig.writer.commit(
+        &Tip {
+            hash: hash(1, 0),
+            height: 0,
+        },
+        1,
+    );
     assert_eq!(ask(&rig.near, &hash(9, 1)), Err(Verdict::Forward));
     assert!(!rig.writer.fill(&hash(9, 1), ticket), "a late fill");
     assert_eq!(ask(&rig.near, &hash(9, 1)), Err(Verdict::Forward));

@@ -14,7 +14,9 @@ pub struct Endpoint {
     /// Whether this is `lo`: own and loopback sources are allowed there.
     pub loopback: bool,
     v4: [Option<Ipv4Addr>; ADDRESSES_MAX],
+    v4_broadcast: [Option<Ipv4Addr>; ADDRESSES_MAX],
     v6: [Option<Ipv6Addr>; ADDRESSES_MAX],
+    only: Option<IpAddr>,
 }
 
 impl Endpoint {
@@ -32,6 +34,36 @@ impl Endpoint {
             }
         }
         Some(endpoint)
+    }
+
+    /// Answers for `address` alone, as a socket bound to it does; `false`, and nothing changed, when it is not an own
+    /// one.
+    pub fn keep_only(&mut self, address: IpAddr) -> bool {
+        let owned = self.owns(address);
+        if owned {
+            self.only = Some(address);
+        }
+        owned
+    }
+
+    /// Whether near answers what was sent to `address`.
+    pub fn answers(&self, address: IpAddr) -> bool {
+        self.owns(address) && self.only.is_none_or(|only| only == address)
+    }
+
+    /// The broadcast address of the subnet of `own`, which must be an own address.
+    pub fn set_broadcast(&mut self, own: Ipv4Addr, broadcast: Ipv4Addr) {
+        for (address, place) in self.v4.iter().zip(&mut self.v4_broadcast) {
+            if *address == Some(own) {
+                *place = Some(broadcast);
+            }
+        }
+    }
+
+    /// Own IPv4 addresses, each with its subnet's broadcast address, or 255.255.255.255 where there is none.
+    pub fn v4_with_broadcasts(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> + '_ {
+        let both = self.v4.iter().zip(&self.v4_broadcast);
+        both.filter_map(|(own, broadcast)| Some(((*own)?, broadcast.unwrap_or(Ipv4Addr::BROADCAST))))
     }
 
     /// Own IPv4 addresses.
@@ -62,6 +94,7 @@ impl Endpoint {
                 v4.is_unspecified()
                     || v4.is_multicast()
                     || v4.is_broadcast()
+                    || self.v4_broadcast.contains(&Some(v4))
                     || (v4.is_loopback() && !self.loopback)
             }
             IpAddr::V6(v6) => {

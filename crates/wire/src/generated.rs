@@ -109,7 +109,7 @@ pub enum DropReason {
     SourceAddress = 1,
     /// a native packet with the reply bit set
     ReplyBit = 2,
-    /// neither a paper format's length nor a native header
+    /// neither a paper's request nor a native packet
     NotARequest = 3,
     /// paper format switched off by policy
     PaperRefused = 4,
@@ -146,8 +146,14 @@ pub const SPV_PAPER_REPLY_BYTES: usize = 32;
 /// Height of a block without known parents.
 pub const SPV_HEIGHT_UNKNOWN: u32 = 0xffffffff;
 
+/// Items that one `roots` packet may hold.
+pub const SPV_ROOTS_MAX: usize = 16;
+
 /// Operation `root` of `spv`.
 pub const SPV_OP_ROOT: u8 = 1;
+
+/// Operation `roots` of `spv`.
+pub const SPV_OP_ROOTS: u8 = 2;
 
 /// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -166,6 +172,36 @@ pub struct RootReply {
 }
 
 const _: () = assert!(size_of::<RootReply>() == 104);
+
+/// Begins the body of `roots`; the tip that all items were true at. 40 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RootsHead {
+    /// request: zeros; reply: hash of the best block when this was answered
+    pub tip_hash: [u8; 32],
+    /// request: 0; reply: height of the best block
+    pub tip_height: U32,
+    /// items that follow: 1 to 16
+    pub count: U32,
+}
+
+const _: () = assert!(size_of::<RootsHead>() == 40);
+
+/// Where one transaction of `roots` is. Of an unknown one only the status is not zero. 72 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RootItem {
+    /// Merkle root of the block (the request has the TXID here)
+    pub root: [u8; 32],
+    /// hash of the block's header, wire byte order
+    pub block_hash: [u8; 32],
+    /// height of the block; 0xffffffff: not known
+    pub height: U32,
+    /// 0 ok, 1 unknown
+    pub status: U32,
+}
+
+const _: () = assert!(size_of::<RootItem>() == 72);
 
 /// One cache line of the cache: one TXID and the block that holds it.
 #[repr(C)]
@@ -233,8 +269,10 @@ pub struct SpvControl {
     pub layout_version: AtomicU32,
     /// zero
     pub reserved: AtomicU32,
+    /// state of the chain that filled the lines; only a daemon whose chain is in it keeps them
+    pub chain_state: AtomicU64,
     /// zero
-    pub reserved_2: [AtomicU64; 7],
+    pub reserved_2: [AtomicU64; 6],
 }
 
 const _: () = assert!(size_of::<SpvControl>() == 176);
@@ -273,3 +311,254 @@ impl SpvCounter {
     }
 }
 
+/// The metrics, each by its name.
+pub mod metric {
+    use crate::{Metric, MetricKind};
+
+    /// 1; the version that runs, and the plane that each service runs on
+    pub const INFO: Metric = Metric {
+        name: "lineside_info",
+        key: "info",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &["version", "service", "plane"],
+        help: "1; the version that runs, and the plane that each service runs on",
+    };
+    /// time since the process began to serve
+    pub const UPTIME: Metric = Metric {
+        name: "lineside_uptime_seconds",
+        key: "uptime",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "seconds",
+        labels: &[],
+        help: "time since the process began to serve",
+    };
+    /// reasons why /healthz says 503 now
+    pub const PROBLEMS: Metric = Metric {
+        name: "lineside_problems",
+        key: "problems",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "reasons why /healthz says 503 now",
+    };
+    /// warnings that `lineside status` shows now
+    pub const WARNINGS: Metric = Metric {
+        name: "lineside_warnings",
+        key: "warnings",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "warnings that `lineside status` shows now",
+    };
+    /// how much longer near may answer without hearing from its host; 0: everything is forwarded
+    pub const LEASE_LEFT: Metric = Metric {
+        name: "lineside_lease_left_seconds",
+        key: "lease_left",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "seconds",
+        labels: &["service"],
+        help: "how much longer near may answer without hearing from its host; 0: everything is forwarded",
+    };
+    /// requests answered by near
+    pub const NEAR_REPLIES: Metric = Metric {
+        name: "lineside_near_replies_total",
+        key: "near_replies",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service", "plane"],
+        help: "requests answered by near",
+    };
+    /// requests answered by the host
+    pub const HOST_REPLIES: Metric = Metric {
+        name: "lineside_host_replies_total",
+        key: "host_replies",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service"],
+        help: "requests answered by the host",
+    };
+    /// requests that found the host's queue full: native ones are answered busy, others dropped
+    pub const QUEUE_FULL: Metric = Metric {
+        name: "lineside_queue_full_total",
+        key: "queue_full",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service"],
+        help: "requests that found the host's queue full: native ones are answered busy, others dropped",
+    };
+    /// datagrams dropped because they are longer than any request
+    pub const OVERSIZE: Metric = Metric {
+        name: "lineside_oversize_total",
+        key: "oversize",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service"],
+        help: "datagrams dropped because they are longer than any request",
+    };
+    /// replies withheld because they were longer than their request
+    pub const AMPLIFICATION: Metric = Metric {
+        name: "lineside_amplification_total",
+        key: "amplification",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service"],
+        help: "replies withheld because they were longer than their request",
+    };
+    /// packets that nobody answers, by reason
+    pub const DROPS: Metric = Metric {
+        name: "lineside_drops_total",
+        key: "drops",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service", "plane", "reason"],
+        help: "packets that nobody answers, by reason",
+    };
+    /// requests answered by near
+    pub const SPV_HITS: Metric = Metric {
+        name: "lineside_spv_hits_total",
+        key: "hits",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests answered by near",
+    };
+    /// requests forwarded because the TXID was not cached or was being written
+    pub const SPV_MISSES: Metric = Metric {
+        name: "lineside_spv_misses_total",
+        key: "misses",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests forwarded because the TXID was not cached or was being written",
+    };
+    /// requests forwarded because the lease had ended or the chain was changing
+    pub const SPV_NOT_LEASED: Metric = Metric {
+        name: "lineside_spv_not_leased_total",
+        key: "not_leased",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests forwarded because the lease had ended or the chain was changing",
+    };
+    /// native requests that only the host decides
+    pub const SPV_FORWARDED_NATIVE: Metric = Metric {
+        name: "lineside_spv_forwarded_native_total",
+        key: "forwarded_native",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "native requests that only the host decides",
+    };
+    /// lines that the host wrote into near
+    pub const SPV_FILLS: Metric = Metric {
+        name: "lineside_spv_fills_total",
+        key: "fills",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "lines that the host wrote into near",
+    };
+    /// fills that replaced a valid line of another TXID
+    pub const SPV_CONFLICTS: Metric = Metric {
+        name: "lineside_spv_conflicts_total",
+        key: "conflicts",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "fills that replaced a valid line of another TXID",
+    };
+    /// lines emptied and blocks dropped
+    pub const SPV_INVALIDATIONS: Metric = Metric {
+        name: "lineside_spv_invalidations_total",
+        key: "invalidations",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "lines emptied and blocks dropped",
+    };
+    /// fills refused because their block had been dropped
+    pub const SPV_LATE_FILLS: Metric = Metric {
+        name: "lineside_spv_late_fills_total",
+        key: "late_fills",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "fills refused because their block had been dropped",
+    };
+    /// height of the best block
+    pub const SPV_TIP_HEIGHT: Metric = Metric {
+        name: "lineside_spv_tip_height",
+        key: "tip_height",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "height of the best block",
+    };
+    /// blocks in the chain store, side branches and detached ones included
+    pub const SPV_BLOCKS: Metric = Metric {
+        name: "lineside_spv_blocks",
+        key: "blocks",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "blocks in the chain store, side branches and detached ones included",
+    };
+    /// transactions that can be found
+    pub const SPV_TRANSACTIONS: Metric = Metric {
+        name: "lineside_spv_transactions",
+        key: "transactions",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "transactions that can be found",
+    };
+
+    /// All, in the order of spec/.
+    pub const ALL: [&Metric; 22] = [
+        &INFO,
+        &UPTIME,
+        &PROBLEMS,
+        &WARNINGS,
+        &LEASE_LEFT,
+        &NEAR_REPLIES,
+        &HOST_REPLIES,
+        &QUEUE_FULL,
+        &OVERSIZE,
+        &AMPLIFICATION,
+        &DROPS,
+        &SPV_HITS,
+        &SPV_MISSES,
+        &SPV_NOT_LEASED,
+        &SPV_FORWARDED_NATIVE,
+        &SPV_FILLS,
+        &SPV_CONFLICTS,
+        &SPV_INVALIDATIONS,
+        &SPV_LATE_FILLS,
+        &SPV_TIP_HEIGHT,
+        &SPV_BLOCKS,
+        &SPV_TRANSACTIONS,
+    ];
+}

@@ -10,6 +10,8 @@ pub mod endpoint;
 pub mod frame;
 #[rustfmt::skip]
 mod generated;
+mod meter;
 pub mod native;
 
 pub use generated::*;
+pub use meter::{Metric, MetricKind};

@@ -136,6 +136,9 @@ impl Files {
         cut(&mut blocks, whole).map_err(io(&blocks_path))?;
         let mut txids = txids;
         cut(&mut txids, end * 32).map_err(io(&txids_path))?;
+        // A killed process may have left written what no disk has yet; the index is built on it next.
+        txids.sync_data().map_err(io(&txids_path))?;
+        blocks.sync_data().map_err(io(&blocks_path))?;
         let map = self::map(&txids).map_err(io(&txids_path))?;
         let disk = Disk {
             txids,
@@ -179,12 +182,12 @@ impl Files {
         }
     }
 
-    /// Says whether the store may still write, and writes what has piled up.
-    pub(super) fn make_room(&mut self) -> io::Result<()> {
+    /// Says whether the store may still write, and writes what has piled up; true when it did.
+    pub(super) fn make_room(&mut self) -> io::Result<bool> {
         match &self.disk {
             Some(disk) if disk.failed => Err(failed()),
-            Some(_) if self.pending.len() >= PENDING_TXIDS => self.sync(),
-            _ => Ok(()),
+            Some(_) if self.pending.len() >= PENDING_TXIDS => self.sync().map(|()| true),
+            _ => Ok(false),
         }
     }
 

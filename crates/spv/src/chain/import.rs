@@ -8,9 +8,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-/// How many bytes of blocks are taken between two syncs: an interrupted import resumes behind the last.
+/// An interrupted import resumes behind the last sync: after so many bytes of blocks, or so long, or so many times as
+/// long as the last sync took, so that syncing costs a twentieth at most.
 const SYNC_BYTES: u64 = 256 << 20;
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+const SYNC_SHARE: u32 = 20;
 const OPEN_FILES: usize = 64;
 
 /// How to import.
@@ -81,8 +85,8 @@ pub struct ImportReport {
 impl ChainStore {
     /// Imports `paths`: raw blocks (one a file), files of magic, length and block, directories with blk*.dat.
     ///
-    /// Blocks that are known are skipped, so a repeated import goes on where the last one ended. All is durable
-    /// and the best chain connected on return.
+    /// A repeated import goes on where the last one ended: blocks that are known are checked, because their header
+    /// says nothing of the body behind it, but not taken again. All is durable and the best chain connected on return.
     pub fn import(
         &mut self,
         paths: &[PathBuf],
@@ -105,7 +109,7 @@ impl ChainStore {
             total_bytes: total,
             blocks: report.blocks,
         });
-        self.sync()?;
+        self.sync_index()?;
         self.catch_up()?;
         for number in first..self.blocks() {
             let Some(block) = self.block(super::BlockId(number as u32)) else {
@@ -172,25 +176,22 @@ struct Run<'a> {
     done: u64,
     total: u64,
     unsynced: u64,
+    next_sync: Instant,
 }
 
 impl<'a> Run<'a> {
     fn new(
         store: &'a mut ChainStore,
         sources: &'a [Source],
-        mut found: Vec<Found>,
+        found: Vec<Found>,
         options: ImportOptions,
-        mut report: ImportReport,
+        report: ImportReport,
     ) -> Run<'a> {
-        found.retain(|block| {
-            let known = store.find(&block.hash).is_some();
-            report.known += u64::from(known);
-            !known
-        });
         let mut waiting: HashMap<[u8; 32], Vec<u32>> = HashMap::new();
         let mut ready = BinaryHeap::new();
         for (i, block) in found.iter().enumerate() {
-            if block.parent == [0; 32] || store.find(&block.parent).is_some() {
+            let known = |hash| store.find(hash).is_some();
+            if block.parent == [0; 32] || known(&block.parent) || known(&block.hash) {
                 ready.push(Reverse(i as u32));
             } else {
                 waiting.entry(block.parent).or_default().push(i as u32);
@@ -210,6 +211,7 @@ impl<'a> Run<'a> {
             done: 0,
             total,
             unsynced: 0,
+            next_sync: Instant::now() + SYNC_INTERVAL,
         }
     }
 
@@ -288,9 +290,11 @@ impl<'a> Run<'a> {
                 self.unsynced += u64::from(len);
                 self.ready
                     .extend(self.waiting.remove(&hash).into_iter().flatten().map(Reverse));
-                if self.unsynced >= SYNC_BYTES {
-                    self.unsynced = 0;
+                if self.unsynced >= SYNC_BYTES || Instant::now() >= self.next_sync {
+                    let start = Instant::now();
                     self.store.sync()?;
+                    self.unsynced = 0;
+                    self.next_sync = Instant::now() + SYNC_INTERVAL.max(start.elapsed() * SYNC_SHARE);
                 }
             }
             // The disk is at fault, not the block: nothing after it would fare better.

@@ -30,22 +30,26 @@ impl TxidIndex {
         })
     }
 
-    /// Makes room for `more` entries; `txid_at` says what lies at a place.
-    pub(super) fn reserve<'a>(&mut self, more: usize, txid_at: impl Fn(Place) -> &'a [u8; 32]) {
-        let key = self.key;
-        self.table.reserve(more, |place| siphash(key, txid_at(*place)));
+    /// Makes room for `more` entries in an empty index.
+    pub(super) fn reserve(&mut self, more: usize) {
+        debug_assert!(self.table.is_empty());
+        self.table.reserve(more, |_| 0);
     }
 
-    /// Adds one entry, also when the TXID is there already.
-    pub(super) fn insert<'a>(
+    /// Adds the TXIDs of one block, also those that are there already; `txid_at` says what lies at a place.
+    pub(super) fn add<'a>(
         &mut self,
-        txid: &[u8; 32],
-        place: Place,
+        block: u32,
+        txids: &[[u8; 32]],
         txid_at: impl Fn(Place) -> &'a [u8; 32],
     ) {
         let key = self.key;
-        self.table
-            .insert_unique(siphash(key, txid), place, |place| siphash(key, txid_at(*place)));
+        let hash_at = |place: &Place| siphash(key, txid_at(*place));
+        self.table.reserve(txids.len(), hash_at);
+        for (txid, position) in txids.iter().zip(0..) {
+            self.table
+                .insert_unique(siphash(key, txid), Place { block, position }, hash_at);
+        }
     }
 
     /// All places whose TXID is exactly `txid`.
@@ -122,16 +126,7 @@ mod tests {
         let stored = [[1u8; 32], [2; 32], [1; 32]];
         let at = |place: Place| &stored[place.position as usize];
         let mut index = TxidIndex::new().unwrap();
-        for (i, txid) in stored.iter().enumerate() {
-            index.insert(
-                txid,
-                Place {
-                    block: 0,
-                    position: i as u32,
-                },
-                at,
-            );
-        }
+        index.add(0, &stored, at);
         let mut found: Vec<u32> = index.places(&[1; 32], at).map(|p| p.position).collect();
         found.sort_unstable();
         assert_eq!(found, [0, 2]);

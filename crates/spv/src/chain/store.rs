@@ -1,16 +1,21 @@
 //! The store: accepted blocks, the best chain among them, and the answers from it.
 
 use super::checksum::crc32c;
+use super::disk_index::{DiskIndex, Truth};
 use super::files::{Files, Record};
 use super::index::{Place, TxidIndex};
 use super::network::Network;
-use super::types::{BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, Located, Reorg, Submitted, Tip};
+use super::types::{
+    BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
+};
 use super::validate::{CheckedBlock, Refused};
 use bitcoin::block::Header;
 use bitcoin::consensus::encode;
 use bitcoin::hashes::Hash;
 use bitcoin::pow::Work;
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io;
 use std::path::Path;
 
 /// In [`Record::flags`]: the block is detached.
@@ -46,46 +51,113 @@ fn slice32(header: &[u8; 80], at: usize) -> [u8; 32] {
     out
 }
 
+enum Index {
+    Memory(TxidIndex),
+    Disk(Box<DiskIndex>),
+}
+
+/// The blocks as the index sees them.
+struct Blocks<'a> {
+    entries: &'a [Entry],
+    files: &'a Files,
+}
+
+impl Truth for Blocks<'_> {
+    fn blocks(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    fn hash(&self, block: u32) -> &[u8; 32] {
+        &self.entries[block as usize].hash
+    }
+
+    #[inline]
+    fn txids(&self, block: u32) -> &[[u8; 32]] {
+        let entry = &self.entries[block as usize];
+        self.files.txids(entry.first, entry.count)
+    }
+}
+
 /// The embedded chain store. One thread writes; `&self` methods may be shared.
 pub struct ChainStore {
     network: Network,
     files: Files,
     entries: Vec<Entry>,
     by_hash: HashMap<[u8; 32], BlockId>,
-    index: TxidIndex,
+    index: Index,
     /// The connected chain by height.
     active: Vec<BlockId>,
     best: Option<BlockId>,
     serial: u64,
+    /// Folded from every accepted block, in order.
+    history: u64,
 }
 
 impl ChainStore {
-    /// Opens or creates the store in `dir`, or one in memory only, and connects its best chain.
+    /// Opens or creates the store in `dir`, or one in memory only, and connects its best chain. The TXID index is
+    /// kept in memory.
     pub fn open(dir: Option<&Path>, network: Network) -> Result<ChainStore, ChainError> {
+        Ok(ChainStore::open_with(dir, network, IndexKind::Memory)?.0)
+    }
+
+    /// Like [`ChainStore::open`], with the index of one's choice. The index answers for exactly the blocks in the
+    /// files: what it lacks is indexed now, and one that is damaged or belongs to other blocks is made anew, which
+    /// the second value says.
+    pub fn open_with(
+        dir: Option<&Path>,
+        network: Network,
+        kind: IndexKind,
+    ) -> Result<(ChainStore, Option<IndexRebuilt>), ChainError> {
         let (files, records) = match dir {
             Some(dir) => Files::open(dir, network)?,
             None => (Files::in_memory(), Vec::new()),
         };
-        let total = files.len();
         let mut store = ChainStore {
             network,
             files,
             entries: Vec::with_capacity(records.len()),
             by_hash: HashMap::with_capacity(records.len()),
-            index: TxidIndex::new().map_err(ChainError::Write)?,
+            index: Index::Memory(TxidIndex::new().map_err(ChainError::Write)?),
             active: Vec::new(),
             best: None,
             serial: 0,
+            history: 0,
         };
-        store.index.reserve(total as usize, |_| &[0; 32]);
         for (number, record) in records.iter().enumerate() {
             store.restore(record).ok_or_else(|| ChainError::Corrupt {
                 path: dir.unwrap_or(Path::new("")).join("blocks.dat"),
                 record: number as u64,
             })?;
         }
+        let rebuilt = store.open_index(dir, kind)?;
         store.catch_up()?;
-        Ok(store)
+        Ok((store, rebuilt))
+    }
+
+    fn open_index(
+        &mut self,
+        dir: Option<&Path>,
+        kind: IndexKind,
+    ) -> Result<Option<IndexRebuilt>, ChainError> {
+        let truth = Blocks {
+            entries: &self.entries,
+            files: &self.files,
+        };
+        match (kind, &mut self.index) {
+            (IndexKind::Memory, Index::Memory(index)) => {
+                index.reserve(self.files.len() as usize);
+                for block in 0..truth.blocks() {
+                    index.add(block, truth.txids(block), |place| txid_at(&truth, place));
+                }
+                Ok(None)
+            }
+            _ => {
+                let dir = dir.ok_or(ChainError::IndexNeedsDirectory)?;
+                let (index, why) = DiskIndex::open(dir, self.network, &truth).map_err(ChainError::Index)?;
+                self.index = Index::Disk(Box::new(index));
+                Ok(why.map(|why| IndexRebuilt { why }))
+            }
+        }
     }
 
     /// The network that this store holds.
@@ -123,7 +195,7 @@ impl ChainStore {
         };
         let count = u32::try_from(block.txids.len()).map_err(|_| full("transactions"))?;
         u32::try_from(self.entries.len() + 1).map_err(|_| full("blocks"))?;
-        self.files.make_room().map_err(Refused::Storage)?;
+        self.make_room().map_err(Refused::Storage)?;
 
         let mut header = [0u8; 80];
         header.copy_from_slice(&encode::serialize(&block.header));
@@ -137,6 +209,14 @@ impl ChainStore {
         };
         self.files.append(&record, &block.txids);
         let id = self.enter(&record, &block.header, block.hash);
+        let truth = Blocks {
+            entries: &self.entries,
+            files: &self.files,
+        };
+        match &mut self.index {
+            Index::Memory(index) => index.add(id.0, &block.txids, |place| txid_at(&truth, place)),
+            Index::Disk(index) => index.add(id.0, &truth),
+        }
         Ok(Submitted {
             id,
             hash: block.hash,
@@ -197,22 +277,10 @@ impl ChainStore {
             serial: if detached { self.serial } else { 0 },
         });
         self.by_hash.insert(hash, id);
+        self.history = fold(self.history ^ u64::from(detached), &hash);
         let best = self.best.map(|best| self.entries[best.0 as usize].work);
         if !detached && best.is_none_or(|best| work > best) {
             self.best = Some(id);
-        }
-        let (entries, files) = (&self.entries, &self.files);
-        let at = |place: Place| txid_at(entries, files, place);
-        self.index.reserve(record.count as usize, at);
-        for (position, txid) in files.txids(record.first, record.count).iter().enumerate() {
-            self.index.insert(
-                txid,
-                Place {
-                    block: id.0,
-                    position: position as u32,
-                },
-                at,
-            );
         }
         id
     }
@@ -311,6 +379,12 @@ impl ChainStore {
         })
     }
 
+    /// See [`super::Chain::state`]: what was accepted in which order, and which of it is connected.
+    pub fn state(&self) -> u64 {
+        let tip = self.tip().map_or([0; 32], |tip| tip.hash);
+        fold(self.history, &tip).max(1)
+    }
+
     /// The connected block at `height`.
     pub fn at_height(&self, height: u32) -> Option<BlockId> {
         self.active.get(height as usize).copied()
@@ -333,22 +407,42 @@ impl ChainStore {
     }
 
     /// Where `txid` lies in the connected blocks; of several, in the highest one, of detached ones the last.
-    pub fn locate(&self, txid: &[u8; 32]) -> Option<Located> {
-        let at = |place: Place| txid_at(&self.entries, &self.files, place);
-        let (place, entry) = self
-            .index
-            .places(txid, at)
-            .map(|place| (place, &self.entries[place.block as usize]))
-            .filter(|(_, entry)| entry.connected)
-            .max_by_key(|(place, entry)| (entry.height, place.block, std::cmp::Reverse(place.position)))?;
-        Some(Located {
+    ///
+    /// # Errors
+    /// [`ChainError::Index`]: the index on disk could not be read, or contradicts the blocks.
+    pub fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
+        let truth = Blocks {
+            entries: &self.entries,
+            files: &self.files,
+        };
+        let rank = |place: Place| {
+            let height = self.entries[place.block as usize].height;
+            (height, place.block, Reverse(place.position))
+        };
+        let mut best: Option<Place> = None;
+        let mut each = |place: Place| {
+            let connected = self.entries[place.block as usize].connected;
+            if connected && best.is_none_or(|other| rank(place) > rank(other)) {
+                best = Some(place);
+            }
+        };
+        match &self.index {
+            Index::Memory(index) => index.places(txid, |place| txid_at(&truth, place)).for_each(each),
+            Index::Disk(index) => index.places(txid, &truth, &mut each).map_err(ChainError::Index)?,
+        }
+        Ok(best.map(|place| self.located(place)))
+    }
+
+    fn located(&self, place: Place) -> Located {
+        let entry = &self.entries[place.block as usize];
+        Located {
             block: BlockId(place.block),
             root: entry.root(),
             block_hash: entry.hash,
             height: entry.height,
             position: place.position,
             serial: entry.serial,
-        })
+        }
     }
 
     /// The block's TXIDs in order; none for a block that is not in the store.
@@ -386,16 +480,85 @@ impl ChainStore {
 
     /// Number of TXIDs over all accepted blocks.
     pub fn transactions(&self) -> usize {
-        self.index.len()
+        self.files.len() as usize
     }
 
     /// Makes every accepted block durable. After a failure nothing is written until the store is opened anew.
+    ///
+    /// An index on disk may stay behind the blocks by a bounded number of TXIDs, which the next opening indexes.
     pub fn sync(&mut self) -> Result<(), ChainError> {
-        self.files.sync().map_err(ChainError::Write)
+        self.check_index().map_err(ChainError::Write)?;
+        self.files.sync().map_err(ChainError::Write)?;
+        self.flush_index(false).map_err(ChainError::Index)
+    }
+
+    /// [`ChainStore::sync`], and an index on disk covers every block after it.
+    pub fn sync_index(&mut self) -> Result<(), ChainError> {
+        self.sync()?;
+        self.flush_index(true).map_err(ChainError::Index)
+    }
+
+    /// Reads an index on disk whole and compares it with the blocks; an index in memory was made from them.
+    ///
+    /// # Errors
+    /// [`ChainError::Index`]: it is damaged; the next opening makes it anew.
+    pub fn verify_index(&self) -> Result<(), ChainError> {
+        let truth = Blocks {
+            entries: &self.entries,
+            files: &self.files,
+        };
+        match &self.index {
+            Index::Memory(_) => Ok(()),
+            Index::Disk(index) => index.verify(&truth).map_err(ChainError::Index),
+        }
+    }
+
+    /// Number of blocks that the next opening need not index: 0 with the index in memory.
+    pub fn indexed_blocks(&self) -> u32 {
+        match &self.index {
+            Index::Memory(_) => 0,
+            Index::Disk(index) => index.durable_blocks(),
+        }
+    }
+
+    fn make_room(&mut self) -> io::Result<()> {
+        self.check_index()?;
+        if self.files.make_room()? {
+            self.flush_index(false)?;
+        }
+        Ok(())
+    }
+
+    fn check_index(&self) -> io::Result<()> {
+        match &self.index {
+            Index::Memory(_) => Ok(()),
+            Index::Disk(index) => index.check(),
+        }
+    }
+
+    fn flush_index(&mut self, all: bool) -> io::Result<()> {
+        let truth = Blocks {
+            entries: &self.entries,
+            files: &self.files,
+        };
+        match &mut self.index {
+            Index::Memory(_) => Ok(()),
+            Index::Disk(index) => index.flush(all, &truth),
+        }
     }
 }
 
 #[inline]
-fn txid_at<'a>(entries: &[Entry], files: &'a Files, place: Place) -> &'a [u8; 32] {
-    &files.txids(entries[place.block as usize].first + u64::from(place.position), 1)[0]
+fn txid_at<'a>(truth: &Blocks<'a>, place: Place) -> &'a [u8; 32] {
+    let first = truth.entries[place.block as usize].first;
+    &truth.files.txids(first + u64::from(place.position), 1)[0]
+}
+
+/// Mixes a hash into a number; the multiplier is odd, so nothing is lost.
+fn fold(number: u64, hash: &[u8; 32]) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&hash[..8]);
+    (number ^ u64::from_le_bytes(first))
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
 }

@@ -11,6 +11,29 @@ pub const DETACHED_HEIGHT: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u32);
 
+/// Where a store keeps its index from TXIDs to blocks. Both give the same answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IndexKind {
+    /// In memory, about 10 bytes a transaction, made anew at each opening.
+    #[default]
+    Memory,
+    /// On disk beside the blocks, about 40 bytes a transaction.
+    Disk,
+}
+
+/// An index on disk was damaged, or not that of these blocks, and has been made anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexRebuilt {
+    /// What was wrong with it.
+    pub why: String,
+}
+
+impl std::fmt::Display for IndexRebuilt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the TXID index on disk was made anew: {}", self.why)
+    }
+}
+
 /// What [`super::ChainStore::submit`] says of a block that it has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
@@ -101,6 +124,12 @@ pub enum ChainError {
     /// The store could not be written.
     #[error("cannot write the chain store: {0}")]
     Write(#[source] std::io::Error),
+    /// The TXID index on disk could not be read or written.
+    #[error("the TXID index on disk: {0}; the next opening of the store mends it")]
+    Index(#[source] std::io::Error),
+    /// An index on disk was asked for, for a store in memory.
+    #[error("an index on disk needs a directory")]
+    IndexNeedsDirectory,
     /// Another process has the store open.
     #[error("{}: another process has this chain store open; stop it, or use another directory", path.display())]
     Locked {

@@ -1,0 +1,112 @@
+//! The client of `/status`: one request of HTTP/1.1, bounded in bytes and in time.
+
+use crate::snapshot::Snapshot;
+use std::io::{self, Error, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The whole exchange takes no longer.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Asks the console at `console` how its process is.
+///
+/// # Errors
+/// What the system says of the connection; `TimedOut` after five seconds; `InvalidData` for what is not an answer of a
+/// console of this version, with what was wrong.
+pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
+    let deadline = Instant::now() + TIME_LIMIT;
+    let mut stream = TcpStream::connect_timeout(&console, TIME_LIMIT)?;
+    stream.set_write_timeout(Some(TIME_LIMIT))?;
+    let request = format!("GET /status HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let answer = read_all(&mut stream, deadline)?;
+    let body = body(&answer)?;
+    serde_json::from_slice(body).map_err(|error| invalid(format!("not a status: {error}")))
+}
+
+fn read_all(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut answer = Vec::new();
+    let mut part = [0; 16 * 1024];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(answer),
+            Ok(bytes) if answer.len() + bytes > ANSWER_BYTES_MAX => {
+                return Err(invalid(format!(
+                    "an answer of more than {ANSWER_BYTES_MAX} bytes"
+                )));
+            }
+            Ok(bytes) => answer.extend_from_slice(&part[..bytes]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => (),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The body of an answer with status 200 and a Content-Length, which our server always gives.
+fn body(answer: &[u8]) -> io::Result<&[u8]> {
+    let end = answer
+        .windows(4)
+        .position(|bytes| bytes == b"\r\n\r\n")
+        .ok_or_else(|| invalid("not an HTTP answer"))?;
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
+    let head = std::str::from_utf8(head).map_err(|_| invalid("not an HTTP answer"))?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
+    match status {
+        Some(status) if status.starts_with("200") => (),
+        Some(status) => {
+            let said = String::from_utf8_lossy(&body[..body.len().min(200)]);
+            return Err(invalid(format!("the console said {status}: {}", said.trim())));
+        }
+        None => return Err(invalid("not an HTTP answer")),
+    }
+    let length = lines
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse::<usize>().ok());
+    match length {
+        Some(length) if length == body.len() => Ok(body),
+        Some(length) => Err(invalid(format!("{} of {length} bytes arrived", body.len()))),
+        None => Err(invalid("an answer without a length")),
+    }
+}
+
+fn invalid(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidData, what.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::body;
+
+    #[test]
+    fn answers_are_taken_whole_or_refused() {
+        let whole = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+        assert_eq!(body(whole).unwrap(), b"{}");
+        let cases: [(&[u8], &str); 6] = [
+            (b"", "not an HTTP answer"),
+            (b"SSH-2.0-OpenSSH\r\n\r\n", "not an HTTP answer"),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}", "2 of 3 bytes"),
+            (
+                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
+                "without a length",
+            ),
+            (
+                b"HTTP/1.1 503 No\r\ncontent-length: 4\r\n\r\nbusy",
+                "503 No: busy",
+            ),
+            (b"HTTP/1.1 200 OK\r\n\xff: 1\r\n\r\n", "not an HTTP answer"),
+        ];
+        for (answer, said) in cases {
+            let error = body(answer).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The console: what Lineside says of itself over HTTP, on loopback unless told otherwise.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/metrics` | every metric of `spec/`, OpenMetrics text |
+//! | `/healthz` | 200 `ok`, or 503 and the reasons |
+//! | `/status` | the whole [`Snapshot`], JSON |
+//!
+//! It reads only, through [`Observed`]; nothing can be changed through it. It knows no passwords: who can connect can
+//! read.
+#![forbid(unsafe_code)]
+
+mod client;
+mod metrics;
+mod server;
+mod snapshot;
+mod text;
+
+pub use client::fetch_status;
+pub use metrics::{CONTENT_TYPE, render};
+pub use server::Console;
+pub use snapshot::{ServiceStatus, Snapshot, Tip};
+
+/// Whoever can say how the process is.
+pub trait Observed: Send + Sync {
+    /// How it is now. May wait for locks: it is called on a thread of its own, and given up on after two seconds.
+    fn snapshot(&self) -> Snapshot;
+}
+
+impl<F: Fn() -> Snapshot + Send + Sync> Observed for F {
+    fn snapshot(&self) -> Snapshot {
+        self()
+    }
+}

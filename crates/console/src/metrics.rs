@@ -1,0 +1,142 @@
+//! A snapshot as OpenMetrics text. Names, kinds and help come from `spec/`.
+
+use crate::snapshot::{ServiceStatus, Snapshot};
+use lineside_wire::{Metric, MetricKind, metric};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+
+/// The content type of what [`render`] gives.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+enum Value {
+    Whole(u64),
+    Seconds(f64),
+}
+
+/// The snapshot as OpenMetrics text; metrics without a value are left out.
+///
+/// # Errors
+/// None that a `String` can meet.
+pub fn render(snapshot: Snapshot) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(snapshot)));
+    let mut out = String::new();
+    text::encode(&mut out, &registry)?;
+    Ok(out)
+}
+
+#[derive(Debug)]
+struct Scrape(Snapshot);
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for &metric in &metric::ALL {
+            let series = series(metric, &self.0);
+            if series.is_empty() {
+                continue;
+            }
+            // The encoder puts unit and `_total` behind the name itself.
+            let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
+            let suffix = format!("_{}", metric.unit);
+            let (name, unit) = match metric.unit {
+                "" => (name, None),
+                "seconds" => (name.strip_suffix(&suffix).unwrap_or(name), Some(Unit::Seconds)),
+                other => (
+                    name.strip_suffix(&suffix).unwrap_or(name),
+                    Some(Unit::Other(other.into())),
+                ),
+            };
+            let kind = match metric.kind {
+                MetricKind::Counter => prometheus_client::metrics::MetricType::Counter,
+                MetricKind::Gauge => prometheus_client::metrics::MetricType::Gauge,
+            };
+            let mut family = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
+            for (labels, value) in &series {
+                if labels.is_empty() {
+                    one(metric.kind, value, family)?;
+                    break;
+                }
+                one(metric.kind, value, family.encode_family(labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one(kind: MetricKind, value: &Value, encoder: MetricEncoder<'_>) -> fmt::Result {
+    match (kind, value) {
+        (MetricKind::Counter, Value::Whole(value)) => ConstCounter::new(*value).encode(encoder),
+        (MetricKind::Counter, Value::Seconds(value)) => ConstCounter::new(*value).encode(encoder),
+        (MetricKind::Gauge, Value::Whole(value)) => ConstGauge::new(*value).encode(encoder),
+        (MetricKind::Gauge, Value::Seconds(value)) => ConstGauge::new(*value).encode(encoder),
+    }
+}
+
+/// The values of `metric` with their labels.
+fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels<'a>, Value)> {
+    if *metric == metric::UPTIME {
+        return vec![(vec![], Value::Seconds(snapshot.uptime_s as f64))];
+    } else if *metric == metric::PROBLEMS {
+        return vec![(vec![], Value::Whole(snapshot.faults().len() as u64))];
+    } else if *metric == metric::WARNINGS {
+        return vec![(vec![], Value::Whole(snapshot.warnings.len() as u64))];
+    }
+    let mut all = Vec::new();
+    let services = snapshot
+        .services
+        .iter()
+        .filter(|service| metric.service.is_none_or(|name| name == service.name));
+    for service in services {
+        let mut add = |plane: Option<&'a str>, reason: Option<&'a str>, value| {
+            let label = |name: &&'static str| {
+                let text = match *name {
+                    "version" => snapshot.version.as_str(),
+                    "service" => service.name.as_str(),
+                    "plane" => plane.unwrap_or(&service.plane),
+                    "reason" => reason.unwrap_or_default(),
+                    _ => "",
+                };
+                (*name, text)
+            };
+            all.push((metric.labels.iter().map(label).collect(), value));
+        };
+        values(metric, service, &mut add);
+    }
+    all
+}
+
+type Add<'f, 'a> = dyn FnMut(Option<&'a str>, Option<&'a str>, Value) + 'f;
+
+fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>) {
+    if *metric == metric::INFO {
+        add(None, None, Value::Whole(1));
+    } else if *metric == metric::LEASE_LEFT {
+        if let Some(left_ms) = service.lease_left_ms {
+            add(None, None, Value::Seconds(left_ms as f64 / 1000.0));
+        }
+    } else if metric.has_label("reason") {
+        for (plane, drops) in &service.drops {
+            for (reason, count) in drops {
+                add(Some(plane), Some(reason), Value::Whole(*count));
+            }
+        }
+    } else if metric.has_label("plane") {
+        for (plane, counters) in &service.counters {
+            if let Some(count) = counters.get(metric.key) {
+                add(Some(plane), None, Value::Whole(*count));
+            }
+        }
+    } else if let Some(value) = service.host.get(metric.key) {
+        add(None, None, Value::Whole(*value));
+    } else if metric.key == metric::SPV_TIP_HEIGHT.key
+        && let Some(tip) = &service.tip
+    {
+        add(None, None, Value::Whole(tip.height.into()));
+    }
+}

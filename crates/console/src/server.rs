@@ -1,0 +1,254 @@
+//! The server: one thread, one small runtime, bounded in connections, header bytes and time.
+
+use crate::{CONTENT_TYPE, Observed, Snapshot, render};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Connections at a time; the next ones wait in the listener's queue.
+const CONNECTIONS_MAX: usize = 32;
+/// hyper's least: request line and headers, whole.
+const HEADER_BYTES_MAX: usize = 8192;
+const HEADERS_MAX: usize = 32;
+/// For a request's headers to arrive, and for an idle connection to say something.
+const HEADER_TIME: Duration = Duration::from_secs(5);
+/// For a snapshot: after it, the process counts as stuck.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(2);
+/// For answers under way when the console stops.
+const STOP_TIME: Duration = Duration::from_millis(300);
+
+/// A running console, until it is dropped.
+#[derive(Debug)]
+pub struct Console {
+    local: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Console {
+    /// Listens on `listen` and answers from `observed`.
+    ///
+    /// # Errors
+    /// What the system says of the address, the thread or its runtime.
+    pub fn start(listen: SocketAddr, observed: Arc<dyn Observed>) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let local = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(4)
+            .thread_name("lineside-snapshot")
+            .build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
+        let (stop, stopped) = watch::channel(false);
+        let thread = std::thread::Builder::new()
+            .name("lineside-console".into())
+            .spawn(move || {
+                runtime.block_on(serve(listener, router(observed), stopped));
+                // A snapshot that is stuck must not hold the process.
+                runtime.shutdown_background();
+            })?;
+        Ok(Self {
+            local,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so already; there is nothing to add here.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            _ = stopped.changed() => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(_) => {
+                // Out of file descriptors, or a client that has gone: wait a little rather than spin.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let mut stopped = stopped.clone();
+        let service = TowerToHyperService::new(router.clone());
+        connections.spawn(async move {
+            let _place = place;
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIME)
+                .max_buf_size(HEADER_BYTES_MAX)
+                .max_headers(HEADERS_MAX)
+                .serve_connection(TokioIo::new(stream), service);
+            let mut connection = std::pin::pin!(connection);
+            // A connection's errors are its client's: it has gone, or does not speak HTTP.
+            tokio::select! {
+                _ = connection.as_mut() => (),
+                _ = stopped.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = timeout(STOP_TIME, connection).await;
+                }
+            }
+        });
+    }
+    drop(listener);
+    let _ = timeout(STOP_TIME * 2, async {
+        while connections.join_next().await.is_some() {}
+    })
+    .await;
+}
+
+fn router(observed: Arc<dyn Observed>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/status", get(status))
+        .layer(middleware::from_fn(guard))
+        .with_state(observed)
+}
+
+/// What is no plain GET from this machine's own tools ends here.
+async fn guard(request: Request, next: Next) -> Response {
+    let mut response = match refuse(request.method(), request.headers()) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+fn refuse(method: &Method, headers: &HeaderMap) -> Option<Response> {
+    if method != Method::GET {
+        let allow = [(header::ALLOW, "GET")];
+        return Some((StatusCode::METHOD_NOT_ALLOWED, allow, "GET only\n").into_response());
+    }
+    let empty = |value: &HeaderValue| value == "0";
+    let has_body = headers.contains_key(header::TRANSFER_ENCODING)
+        || !headers.get(header::CONTENT_LENGTH).is_none_or(empty);
+    if has_body {
+        return Some((StatusCode::PAYLOAD_TOO_LARGE, "no request body\n").into_response());
+    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    if !host.is_some_and(is_no_name) {
+        let why = "the Host header must be an IP address or localhost\n";
+        return Some((StatusCode::FORBIDDEN, why).into_response());
+    }
+    None
+}
+
+/// A page that has a name's address changed under it (DNS rebinding) still sends the name: only addresses, and the one
+/// name that is never looked up, are answered.
+fn is_no_name(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') && port.parse::<u16>().is_ok() => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    name.eq_ignore_ascii_case("localhost") || bare.unwrap_or(name).parse::<IpAddr>().is_ok()
+}
+
+type Stuck = (StatusCode, &'static str);
+
+async fn snapshot(observed: Arc<dyn Observed>) -> Result<Snapshot, Stuck> {
+    let mut taking = tokio::task::spawn_blocking(move || observed.snapshot());
+    match timeout(SNAPSHOT_TIME, &mut taking).await {
+        Ok(Ok(snapshot)) => Ok(snapshot),
+        Ok(Err(_)) => Err((StatusCode::SERVICE_UNAVAILABLE, "reading the state panicked\n")),
+        Err(_) => {
+            // One that has not begun yet never will: requests to a stuck process must not pile up.
+            taking.abort();
+            let why = "the state could not be read within 2 s\n";
+            Err((StatusCode::SERVICE_UNAVAILABLE, why))
+        }
+    }
+}
+
+async fn metrics(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
+    let text = render(snapshot(observed).await?)
+        .map_err(|_| (StatusCode::INTERNAL_SERVER_ERROR, "writing the metrics failed\n"))?;
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+async fn healthz(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
+    let faults = snapshot(observed).await?.faults();
+    Ok(match faults.is_empty() {
+        true => "ok".into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, faults.join("\n")).into_response(),
+    })
+}
+
+async fn status(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
+    Ok(axum::Json(snapshot(observed).await?).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_no_name;
+
+    #[test]
+    fn only_addresses_and_localhost_are_answered() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:7700",
+            "[::1]:7700",
+            "[::1]",
+            "localhost:1",
+            "LocalHost",
+        ] {
+            assert!(is_no_name(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:7700",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+        ] {
+            assert!(!is_no_name(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How the process is at one moment: plain data, the same in the server, in JSON and in the client.
+
+use lineside_wire::{DropReason, Metric, metric};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How the process is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Version of the binary.
+    pub version: String,
+    /// Seconds since it began to serve.
+    pub uptime_s: u64,
+    /// The services that run.
+    pub services: Vec<ServiceStatus>,
+    /// Why it cannot do its work; each makes `/healthz` say 503.
+    pub problems: Vec<String>,
+    /// What its operator should know though it works.
+    pub warnings: Vec<String>,
+}
+
+/// How one service is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// Its name, such as `spv`.
+    pub name: String,
+    /// The plane that was chosen: `socket` or `xdp`.
+    pub plane: String,
+    /// Address and port.
+    pub listen: String,
+    /// The interface, where near stands at one.
+    pub interface: Option<String>,
+    /// How XDP is attached: `native` or `generic`.
+    pub mode: Option<String>,
+    /// Milliseconds for which near may answer without hearing from its host; `None`: it has no lease.
+    pub lease_left_ms: Option<u64>,
+    /// The best block, where there is a chain.
+    pub tip: Option<Tip>,
+    /// By plane, then by [`Metric::key`]: the counters with the label `plane`.
+    pub counters: BTreeMap<String, BTreeMap<String, u64>>,
+    /// By plane, then by reason.
+    pub drops: BTreeMap<String, BTreeMap<String, u64>>,
+    /// By [`Metric::key`]: what the host counted.
+    pub host: BTreeMap<String, u64>,
+}
+
+/// A chain's best block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tip {
+    /// Its hash, 64 hex digits, as explorers print it.
+    pub hash: String,
+    /// Its height.
+    pub height: u32,
+}
+
+impl Snapshot {
+    /// Why `/healthz` says 503; empty: it says 200.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = self.problems.clone();
+        if self.services.is_empty() {
+            faults.push("no service runs".into());
+        }
+        let ended = self
+            .services
+            .iter()
+            .filter(|service| service.lease_left_ms == Some(0));
+        faults.extend(ended.map(|service| format!("{}: the lease of near has ended", service.name)));
+        faults
+    }
+}
+
+impl ServiceStatus {
+    /// Notes what one plane counted, in the order of a generated list such as
+    /// `SpvCounter::ALL.map(SpvCounter::name)`.
+    pub fn set_counters<'a>(&mut self, plane: &str, counted: impl IntoIterator<Item = (&'a str, u64)>) {
+        let counters = self.counters.entry(plane.into()).or_default();
+        counters.extend(counted.into_iter().map(|(name, value)| (name.into(), value)));
+    }
+
+    /// Notes the requests that one plane's near answered.
+    pub fn set_near_replies(&mut self, plane: &str, replies: u64) {
+        self.set_counters(plane, [(metric::NEAR_REPLIES.key, replies)]);
+    }
+
+    /// Notes one plane's drops, in the order of [`DropReason::ALL`].
+    pub fn set_drops(&mut self, plane: &str, drops: [u64; DropReason::ALL.len()]) {
+        let names = DropReason::ALL.map(|reason| reason.name().to_owned());
+        self.drops
+            .insert(plane.into(), names.into_iter().zip(drops).collect());
+    }
+
+    /// Notes what the host counted, such as `(metric::SPV_FILLS, 7)`.
+    pub fn set_host(&mut self, metric: Metric, value: u64) {
+        debug_assert!(!metric.has_label("plane"), "{} is counted by plane", metric.name);
+        self.host.insert(metric.key.into(), value);
+    }
+}

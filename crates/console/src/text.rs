@@ -1,0 +1,85 @@
+//! A snapshot for people.
+
+use crate::snapshot::{ServiceStatus, Snapshot};
+use std::fmt::{Display, Formatter, Result};
+
+impl Display for Snapshot {
+    fn fmt(&self, out: &mut Formatter<'_>) -> Result {
+        let (minutes, seconds) = (self.uptime_s / 60, self.uptime_s % 60);
+        let (hours, minutes) = (minutes / 60, minutes % 60);
+        writeln!(
+            out,
+            "lineside {}, up {hours}:{minutes:02}:{seconds:02}",
+            self.version
+        )?;
+        for service in &self.services {
+            write!(out, "{service}")?;
+        }
+        for fault in self.faults() {
+            writeln!(out, "problem: {fault}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(out, "warning: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ServiceStatus {
+    fn fmt(&self, out: &mut Formatter<'_>) -> Result {
+        write!(out, "\n{} on {}, {} plane", self.name, self.listen, self.plane)?;
+        if let Some(interface) = &self.interface {
+            write!(out, " at {interface}")?;
+        }
+        if let Some(mode) = &self.mode {
+            write!(out, " ({mode})")?;
+        }
+        writeln!(out)?;
+        if let Some(left_ms) = self.lease_left_ms {
+            writeln!(
+                out,
+                "  lease   {}.{} s left",
+                left_ms / 1000,
+                left_ms % 1000 / 100
+            )?;
+        }
+        if let Some(tip) = &self.tip {
+            writeln!(out, "  tip     {} at height {}", tip.hash, tip.height)?;
+        }
+        let planes: Vec<&String> = self.counters.keys().collect();
+        if !planes.is_empty() {
+            let mut names: Vec<&String> = self
+                .counters
+                .values()
+                .flat_map(|counters| counters.keys())
+                .collect();
+            names.sort();
+            names.dedup();
+            write!(out, "  {:<24}", "near")?;
+            planes.iter().try_for_each(|plane| write!(out, "{plane:>16}"))?;
+            writeln!(out)?;
+            for name in names {
+                write!(out, "    {name:<22}")?;
+                for counters in self.counters.values() {
+                    match counters.get(name) {
+                        Some(count) => write!(out, "{count:>16}")?,
+                        None => write!(out, "{:>16}", "-")?,
+                    }
+                }
+                writeln!(out)?;
+            }
+        }
+        for (plane, drops) in &self.drops {
+            for (reason, count) in drops.iter().filter(|(_, count)| **count > 0) {
+                writeln!(out, "    {:<22}{count:>16}", format!("drop {reason} ({plane})"))?;
+            }
+        }
+        if !self.host.is_empty() {
+            writeln!(out, "  host")?;
+        }
+        for (name, value) in &self.host {
+            writeln!(out, "    {name:<22}{value:>16}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,426 @@
+//! The configuration file. `lineside.toml` in the repository shows and explains every key with its default.
+
+use clap::ValueEnum;
+use lineside_plane::xdp;
+use lineside_spv::chain::{IndexKind, Network};
+use lineside_spv::store::Geometry;
+use lineside_wire::{CONSOLE_PORT, SPV_PORT};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Everything that `lineside run` can be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    pub console: Console,
+    pub plane: Plane,
+    pub spv: Spv,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Console {
+    pub listen: SocketAddr,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plane {
+    pub plane: PlaneName,
+    pub interface: String,
+    pub xdp_mode: XdpMode,
+    /// 0: one for each core.
+    pub threads: usize,
+    pub queue: usize,
+    pub keep_near: bool,
+    pub pin_dir: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spv {
+    pub listen: SocketAddr,
+    /// Empty: the demonstration chain.
+    pub data: PathBuf,
+    pub network: NetworkName,
+    pub index: IndexName,
+    pub line_bits: u32,
+    pub ways: u32,
+    pub block_bits: u32,
+    pub paper_index: bool,
+    pub paper_format: bool,
+    pub lease_s: u64,
+    pub prefill: Prefill,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum PlaneName {
+    Auto,
+    Socket,
+    Xdp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum XdpMode {
+    Auto,
+    Native,
+    Generic,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkName {
+    Mainnet,
+    Testnet3,
+    Signet,
+    Regtest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexName {
+    Memory,
+    Disk,
+}
+
+/// What near is filled with before serving: `none`, `tip:N` or `all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Prefill {
+    None,
+    /// The newest so many blocks.
+    Tip(u32),
+    All,
+}
+
+impl Default for Console {
+    fn default() -> Self {
+        Self {
+            listen: loopback(CONSOLE_PORT),
+        }
+    }
+}
+
+impl Default for Plane {
+    fn default() -> Self {
+        Self {
+            plane: PlaneName::Auto,
+            interface: "lo".into(),
+            xdp_mode: XdpMode::Auto,
+            threads: 0,
+            queue: 4096,
+            keep_near: false,
+            pin_dir: "/sys/fs/bpf/lineside".into(),
+        }
+    }
+}
+
+impl Default for Spv {
+    fn default() -> Self {
+        let geometry = Geometry::default();
+        Self {
+            listen: loopback(SPV_PORT),
+            data: PathBuf::new(),
+            network: NetworkName::Regtest,
+            index: IndexName::Memory,
+            line_bits: geometry.line_bits,
+            ways: geometry.ways,
+            block_bits: geometry.block_bits,
+            paper_index: geometry.paper_index,
+            paper_format: geometry.paper_format,
+            lease_s: 60,
+            prefill: Prefill::Tip(8),
+        }
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+impl Spv {
+    /// How near is laid out.
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            line_bits: self.line_bits,
+            ways: self.ways,
+            block_bits: self.block_bits,
+            paper_index: self.paper_index,
+            paper_format: self.paper_format,
+        }
+    }
+
+    /// How long near may answer without hearing from the host.
+    pub fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_s)
+    }
+
+    /// The chain store's directory; `None`: the demonstration chain.
+    pub fn data(&self) -> Option<&Path> {
+        (!self.data.as_os_str().is_empty()).then_some(&self.data)
+    }
+}
+
+impl Plane {
+    /// Threads of the socket plane.
+    pub fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+}
+
+impl From<NetworkName> for Network {
+    fn from(name: NetworkName) -> Self {
+        match name {
+            NetworkName::Mainnet => Self::Mainnet,
+            NetworkName::Testnet3 => Self::Testnet3,
+            NetworkName::Signet => Self::Signet,
+            NetworkName::Regtest => Self::Regtest,
+        }
+    }
+}
+
+impl From<IndexName> for IndexKind {
+    fn from(name: IndexName) -> Self {
+        match name {
+            IndexName::Memory => Self::Memory,
+            IndexName::Disk => Self::Disk,
+        }
+    }
+}
+
+impl From<XdpMode> for xdp::XdpMode {
+    fn from(mode: XdpMode) -> Self {
+        match mode {
+            XdpMode::Auto => Self::Auto,
+            XdpMode::Native => Self::Native,
+            XdpMode::Generic => Self::Generic,
+        }
+    }
+}
+
+impl TryFrom<String> for Prefill {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let blocks = || {
+            text.strip_prefix("tip:")?
+                .parse()
+                .ok()
+                .filter(|blocks| *blocks > 0)
+        };
+        match text.as_str() {
+            "none" => Ok(Self::None),
+            "all" => Ok(Self::All),
+            _ => blocks().map(Self::Tip).ok_or_else(|| {
+                format!(
+                    "{text:?} must be \"none\", \"all\" or \"tip:N\" with N from 1 to {}",
+                    u32::MAX
+                )
+            }),
+        }
+    }
+}
+
+impl From<Prefill> for String {
+    fn from(prefill: Prefill) -> Self {
+        match prefill {
+            Prefill::None => "none".into(),
+            Prefill::All => "all".into(),
+            Prefill::Tip(blocks) => format!("tip:{blocks}"),
+        }
+    }
+}
+
+/// What is wrong with a configuration file; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file.
+    pub file: PathBuf,
+    /// All that is wrong, in the order of the lines.
+    pub faults: Vec<Fault>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// From 1; `None`: the file as a whole, or a key that is not in it.
+    pub line: Option<usize>,
+    /// Key, value and what is allowed.
+    pub what: String,
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            let separator = if index > 0 { "\n" } else { "" };
+            write!(out, "{separator}{}", self.file.display())?;
+            if let Some(line) = fault.line {
+                write!(out, ":{line}")?;
+            }
+            write!(out, ": {}", fault.what)?;
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Reads and checks `file`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; of several wrong types or unknown keys only the first.
+    pub fn read(file: &Path) -> Result<Self, ConfigError> {
+        let fail = |faults| ConfigError {
+            file: file.into(),
+            faults,
+        };
+        let whole = |what| vec![Fault { line: None, what }];
+        let text = std::fs::read_to_string(file).map_err(|error| fail(whole(error.to_string())))?;
+        Self::parse(&text).map_err(fail)
+    }
+
+    /// As [`Config::read`], of a file's text.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn parse(text: &str) -> Result<Self, Vec<Fault>> {
+        let config: Self = toml::from_str(text).map_err(|error| vec![fault_of(text, &error)])?;
+        let mut faults: Vec<Fault> = config
+            .faults()
+            .into_iter()
+            .map(|(section, key, what)| Fault {
+                line: line_of(text, section, key),
+                what: format!("[{section}] {key} = {what}"),
+            })
+            .collect();
+        faults.sort_by_key(|fault| fault.line);
+        if faults.is_empty() {
+            Ok(config)
+        } else {
+            Err(faults)
+        }
+    }
+
+    /// Itself, when nothing is wrong with it; `from` is where it came from.
+    ///
+    /// # Errors
+    /// Everything that is wrong with its values.
+    pub fn checked(self, from: &str) -> anyhow::Result<Self> {
+        let faults: Vec<_> = self
+            .faults()
+            .into_iter()
+            .map(|(section, key, what)| Fault {
+                line: None,
+                what: format!("[{section}] {key} = {what}"),
+            })
+            .collect();
+        match faults.is_empty() {
+            true => Ok(self),
+            false => Err(ConfigError {
+                file: from.into(),
+                faults,
+            }
+            .into()),
+        }
+    }
+
+    /// What is allowed but should be known.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let listen = self.console.listen;
+        if !listen.ip().is_loopback() {
+            warnings.push(format!(
+                "[console] listen = {listen}: whoever reaches it can read it"
+            ));
+        }
+        if self.spv.paper_index {
+            warnings.push("[spv] paper_index = true: anyone can grind TXIDs onto one line".into());
+        }
+        warnings
+    }
+
+    /// Section, key and what is wrong, of what the types let through.
+    fn faults(&self) -> Vec<(&'static str, &'static str, String)> {
+        let mut faults = Vec::new();
+        let mut range = |section, key, value: u64, allowed: RangeInclusive<u64>| {
+            if !allowed.contains(&value) {
+                let what = format!("{value}: must be {} to {}", allowed.start(), allowed.end());
+                faults.push((section, key, what));
+            }
+        };
+        let (plane, spv) = (&self.plane, &self.spv);
+        range("plane", "threads", plane.threads as u64, 0..=256);
+        range("plane", "queue", plane.queue as u64, 1..=1 << 20);
+        range("spv", "line_bits", spv.line_bits.into(), 3..=28);
+        range("spv", "block_bits", spv.block_bits.into(), 1..=24);
+        range("spv", "lease_s", spv.lease_s, 1..=3600);
+        if ![1, 2, 4].contains(&spv.ways) {
+            faults.push(("spv", "ways", format!("{}: must be 1, 2 or 4", spv.ways)));
+        }
+        let interface = &plane.interface;
+        // IFNAMSIZ less the final zero; the characters are those that Linux refuses.
+        let is_name = (1..=15).contains(&interface.len())
+            && !interface.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace())
+            && interface != "."
+            && interface != "..";
+        if !is_name {
+            let what = format!("{interface:?}: must be an interface's name of 1 to 15 bytes");
+            faults.push(("plane", "interface", what));
+        }
+        if !plane.pin_dir.is_absolute() {
+            let what = format!("{:?}: must be an absolute path", plane.pin_dir);
+            faults.push(("plane", "pin_dir", what));
+        }
+        if spv.index == IndexName::Disk && spv.data().is_none() {
+            faults.push(("spv", "index", "\"disk\": needs `data`, which is empty".into()));
+        }
+        if spv.listen.port() != 0 && spv.listen.port() == self.console.listen.port() {
+            let what = format!("\"{}\": must have another port than the console", spv.listen);
+            faults.push(("spv", "listen", what));
+        }
+        faults
+    }
+}
+
+fn line_at(text: &str, byte: usize) -> usize {
+    1 + text.bytes().take(byte).filter(|byte| *byte == b'\n').count()
+}
+
+fn line_of(text: &str, section: &str, key: &str) -> Option<usize> {
+    let whole = toml::de::DeTable::parse(text).ok()?;
+    let section = whole.get_ref().get(section)?;
+    let value = section.get_ref().as_table()?.get(key)?;
+    Some(line_at(text, value.span().start))
+}
+
+/// What the parser or serde found wrong, with the text of the line, which has the key.
+fn fault_of(text: &str, error: &toml::de::Error) -> Fault {
+    let what = error.message().trim().replace('\n', ", ");
+    let Some(span) = error.span() else {
+        return Fault { line: None, what };
+    };
+    let line = line_at(text, span.start);
+    let shown = text.lines().nth(line - 1).unwrap_or("").trim();
+    Fault {
+        line: Some(line),
+        what: if shown.is_empty() {
+            what
+        } else {
+            format!("`{shown}`: {what}")
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

@@ -1,0 +1,205 @@
+use super::*;
+
+const SHOWN: &str = include_str!("../../../lineside.toml");
+
+/// Section and key of everything that can be set.
+fn keys() -> Vec<(String, String)> {
+    let defaults = toml::Table::try_from(Config::default()).unwrap();
+    let sections = defaults
+        .iter()
+        .map(|(section, keys)| (section, keys.as_table().unwrap()));
+    sections
+        .flat_map(|(section, keys)| keys.keys().map(move |key| (section.clone(), key.clone())))
+        .collect()
+}
+
+fn only_fault(text: &str) -> Fault {
+    let mut faults = Config::parse(text).expect_err(text);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    faults.remove(0)
+}
+
+#[test]
+fn the_shown_file_has_every_key_with_its_default() {
+    assert_eq!(Config::parse(SHOWN), Ok(Config::default()));
+    assert_eq!(Config::parse(""), Ok(Config::default()));
+    let shown: toml::Table = SHOWN.parse().unwrap();
+    for (section, key) in keys() {
+        let is_shown = shown.get(&section).is_some_and(|keys| keys.get(&key).is_some());
+        assert!(is_shown, "lineside.toml lacks [{section}] {key}");
+        let line = line_of(SHOWN, &section, &key).unwrap();
+        let before = SHOWN.lines().nth(line - 2).unwrap();
+        assert!(before.starts_with("# "), "[{section}] {key} is not explained");
+    }
+    assert_eq!(keys().len(), 19);
+    assert!(Config::default().warnings().is_empty());
+}
+
+#[test]
+fn the_defaults_are_those_of_the_parts() {
+    let config = Config::default();
+    assert_eq!(config.spv.geometry(), Geometry::default());
+    assert_eq!(config.spv.lease(), Duration::from_secs(60));
+    assert_eq!(config.spv.data(), None);
+    assert_eq!(config.console.listen.port(), CONSOLE_PORT);
+    assert!(config.plane.threads() > 0);
+}
+
+#[test]
+fn unknown_keys_are_refused_everywhere() {
+    for section in ["console", "plane", "spv"] {
+        let fault = only_fault(&format!("\n[{section}]\nfrobnicate = 1\n"));
+        assert_eq!(fault.line, Some(3));
+        assert!(fault.what.contains("unknown field `frobnicate`"), "{fault:?}");
+    }
+    for text in ["[frobnicate]\n", "frobnicate = 1\n", "[spv.frobnicate]\nx = 1\n"] {
+        let fault = only_fault(text);
+        assert!(fault.what.contains("frobnicate"), "{fault:?}");
+    }
+    // Every key one letter too long.
+    for (section, key) in keys() {
+        let fault = only_fault(&format!("[{section}]\n{key}x = 1\n"));
+        assert_eq!(fault.line, Some(2));
+        assert!(
+            fault.what.contains(&format!("unknown field `{key}x`")),
+            "{fault:?}"
+        );
+    }
+}
+
+#[test]
+fn wrong_types_are_refused_for_every_key() {
+    let says_type = |what: &str| what.contains("expected") || what.contains("wanted");
+    for (section, key) in keys() {
+        for value in ["1.5", "{ a = 1 }", "[[]]"] {
+            let fault = only_fault(&format!("[{section}]\n# a comment\n{key} = {value}\n"));
+            assert_eq!(fault.line, Some(3), "{fault:?}");
+            assert!(says_type(&fault.what) && fault.what.contains(&key), "{fault:?}");
+        }
+    }
+    let fault = only_fault("[spv]\nlisten = \n");
+    assert_eq!(fault.line, Some(2));
+    let fault = only_fault("[spv]\nways = 2\nways = 4\n");
+    assert!(fault.what.contains("duplicate key"), "{fault:?}");
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_what_is_allowed() {
+    let cases = [
+        ("console", "listen", "\"7700\"", "address"),
+        ("console", "listen", "\"localhost:7700\"", "address"),
+        ("console", "listen", "\"127.0.0.1:70000\"", "address"),
+        ("plane", "plane", "\"rtl\"", "`auto`, `socket`, `xdp`"),
+        ("plane", "interface", "\"\"", "1 to 15 bytes"),
+        ("plane", "interface", "\"a/b\"", "1 to 15 bytes"),
+        ("plane", "interface", "\"sixteen-letters-\"", "1 to 15 bytes"),
+        ("plane", "xdp_mode", "\"offload\"", "`auto`, `native`, `generic`"),
+        ("plane", "threads", "257", "0 to 256"),
+        ("plane", "threads", "-1", "expected usize"),
+        ("plane", "queue", "0", "1 to 1048576"),
+        ("plane", "queue", "1048577", "1 to 1048576"),
+        ("plane", "pin_dir", "\"bpf\"", "absolute path"),
+        ("spv", "listen", "\"127.0.0.1\"", "address"),
+        (
+            "spv",
+            "listen",
+            "\"127.0.0.1:7700\"",
+            "another port than the console",
+        ),
+        (
+            "spv",
+            "network",
+            "\"bitcoin\"",
+            "`mainnet`, `testnet3`, `signet`, `regtest`",
+        ),
+        ("spv", "index", "\"ram\"", "`memory` or `disk`"),
+        ("spv", "index", "\"disk\"", "needs `data`"),
+        ("spv", "line_bits", "2", "3 to 28"),
+        ("spv", "line_bits", "29", "3 to 28"),
+        ("spv", "line_bits", "4294967296", "expected u32"),
+        ("spv", "ways", "3", "1, 2 or 4"),
+        ("spv", "ways", "0", "1, 2 or 4"),
+        ("spv", "block_bits", "0", "1 to 24"),
+        ("spv", "block_bits", "25", "1 to 24"),
+        ("spv", "lease_s", "0", "1 to 3600"),
+        ("spv", "lease_s", "3601", "1 to 3600"),
+        ("spv", "prefill", "\"tip\"", "\"tip:N\""),
+        ("spv", "prefill", "\"tip:0\"", "\"tip:N\""),
+        ("spv", "prefill", "\"tip:-1\"", "\"tip:N\""),
+        ("spv", "prefill", "\"tip:4294967296\"", "\"tip:N\""),
+    ];
+    for (section, key, value, allowed) in cases {
+        let fault = only_fault(&format!("# one\n\n[{section}]\n{key} = {value}\n"));
+        assert_eq!(fault.line, Some(4), "{fault:?}");
+        assert!(fault.what.contains(key), "{fault:?} does not name {key}");
+        assert!(fault.what.contains(allowed), "{fault:?} does not say {allowed}");
+        let bare = value.trim_matches(['[', ']', '"']);
+        assert!(fault.what.contains(bare), "{fault:?} does not say {value}");
+    }
+}
+
+#[test]
+fn the_limits_are_the_stores() {
+    for line_bits in 0..40 {
+        for (ways, block_bits) in [(1, 1), (2, 24), (3, 8), (4, 0), (4, 25), (8, 8)] {
+            let text = format!("[spv]\nline_bits = {line_bits}\nways = {ways}\nblock_bits = {block_bits}\n");
+            let geometry = Geometry {
+                line_bits,
+                ways,
+                block_bits,
+                ..Geometry::default()
+            };
+            assert_eq!(
+                Config::parse(&text).is_err(),
+                geometry.fault().is_some(),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn all_faults_are_said_in_the_order_of_their_lines() {
+    let text = "[spv]\nways = 3\nlease_s = 0\n[plane]\nqueue = 0\n";
+    let faults = Config::parse(text).unwrap_err();
+    let error = ConfigError {
+        file: "a.toml".into(),
+        faults,
+    };
+    let said = "a.toml:2: [spv] ways = 3: must be 1, 2 or 4\n\
+                a.toml:3: [spv] lease_s = 0: must be 1 to 3600\n\
+                a.toml:5: [plane] queue = 0: must be 1 to 1048576";
+    assert_eq!(error.to_string(), said);
+    let error = Config::read(Path::new("/nowhere/at/all.toml"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("/nowhere/at/all.toml: No such file"), "{error}");
+}
+
+#[test]
+fn what_is_set_is_taken() {
+    let text = "[console]\nlisten = \"[::1]:0\"\n[plane]\nplane = \"xdp\"\nthreads = 3\n\
+                [spv]\ndata = \"/var/lib/lineside\"\nindex = \"disk\"\nnetwork = \"mainnet\"\nprefill = \"all\"\n";
+    let config = Config::parse(text).unwrap();
+    assert_eq!(config.console.listen, "[::1]:0".parse().unwrap());
+    assert_eq!((config.plane.plane, config.plane.threads()), (PlaneName::Xdp, 3));
+    assert_eq!(config.spv.data(), Some(Path::new("/var/lib/lineside")));
+    assert_eq!(
+        (config.spv.index, config.spv.prefill),
+        (IndexName::Disk, Prefill::All)
+    );
+    let written = toml::to_string(&config).unwrap();
+    assert_eq!(Config::parse(&written), Ok(config));
+}
+
+#[test]
+fn warnings_say_what_is_risky() {
+    let text = "[console]\nlisten = \"0.0.0.0:7700\"\n\
+                [spv]\npaper_index = true\n";
+    let warnings = Config::parse(text).unwrap().warnings();
+    let keys = ["[console] listen", "[spv] paper_index"];
+    assert_eq!(warnings.len(), keys.len());
+    for (warning, key) in warnings.iter().zip(keys) {
+        assert!(warning.starts_with(key), "{warning}");
+    }
+}

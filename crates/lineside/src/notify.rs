@@ -1,0 +1,50 @@
+//! What systemd is told. Without systemd (`NOTIFY_SOCKET` is not set) each of these does nothing.
+
+use sd_notify::{NotifyState, notify};
+
+/// Everything listens; `status` is shown by `systemctl status`.
+pub fn ready(status: &str) {
+    say(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// The end has begun.
+pub fn stopping() {
+    say(&[NotifyState::Stopping]);
+}
+
+fn say(state: &[NotifyState<'_>]) {
+    // A service manager that does not listen is no reason not to serve.
+    let _ = notify(state);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::process::Command;
+    use std::time::Duration;
+
+    const CHILD: &str = "LINESIDE_NOTIFY_TEST_CHILD";
+
+    #[test]
+    fn systemd_hears_both() {
+        if std::env::var_os(CHILD).is_some() {
+            super::ready("spv on 127.0.0.1:7701");
+            return super::stopping();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "notify::tests::systemd_hears_both"])
+            .envs([("NOTIFY_SOCKET", path.as_os_str()), (CHILD, "1".as_ref())])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        for said in ["READY=1\nSTATUS=spv on 127.0.0.1:7701\n", "STOPPING=1\n"] {
+            let mut message = [0; 256];
+            let bytes = socket.recv(&mut message).unwrap();
+            assert_eq!(String::from_utf8_lossy(&message[..bytes]), said);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The progress bar of long work: on a terminal only, on the error stream.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lineside_spv::chain::{Phase, Progress};
+
+/// How far an import is: bytes, blocks and the rate.
+pub struct ImportBar(ProgressBar);
+
+impl ImportBar {
+    /// A bar, which shows nothing where the error stream is no terminal.
+    pub fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        let line = "{prefix:10} {wide_bar} {bytes}/{total_bytes} {msg} {binary_bytes_per_sec} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(line) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// Shows `at`.
+    pub fn show(&self, at: Progress) {
+        let phase = match at.phase {
+            Phase::Scanning => "scanning",
+            Phase::Storing => "storing",
+            Phase::Connecting => "connecting",
+        };
+        if self.0.is_hidden() {
+            return;
+        }
+        if self.0.prefix() != phase {
+            self.0.reset();
+            self.0.set_prefix(phase);
+        }
+        self.0.set_length(at.total_bytes);
+        self.0.set_position(at.bytes);
+        self.0.set_message(format!("{} blocks", at.blocks));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,211 @@
+//! `lineside run` and `lineside spv serve`: the daemon until a signal ends it.
+
+use crate::config::{Config, IndexName, NetworkName, PlaneName, Prefill, XdpMode};
+use crate::daemon::{DEMO_BLOCKS, DEMO_SEED, DEMO_TRANSACTIONS, Daemon};
+use crate::hex::to_display;
+use crate::notify;
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_console::Console;
+use lineside_spv::chain::DemoChain;
+use lineside_spv::client::Client;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Questions that the demonstration asks and shows.
+const QUESTIONS: usize = 5;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serve what the configuration says, with the console; without one, a demonstration.
+#[derive(Args)]
+pub struct Run {
+    /// The configuration file; `lineside.toml` in the repository explains every key.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Show the demonstration, then end.
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// Serve the chain store on UDP until a signal ends it.
+#[derive(Args)]
+pub struct Serve {
+    /// The configuration file; what is given here goes before it.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// What the command line may say otherwise than the configuration file.
+#[derive(Args)]
+struct Overrides {
+    /// Where near runs.
+    #[arg(long, value_enum)]
+    plane: Option<PlaneName>,
+    /// The interface for XDP.
+    #[arg(long)]
+    interface: Option<String>,
+    /// How XDP is attached.
+    #[arg(long, value_enum)]
+    xdp_mode: Option<XdpMode>,
+    /// Leave near attached at the end, answering until its lease ends.
+    #[arg(long)]
+    keep_near: bool,
+    /// Where maps and link are pinned.
+    #[arg(long)]
+    pin_dir: Option<PathBuf>,
+    /// Address and UDP port.
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// The chain store's directory.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// The network of the chain store.
+    #[arg(long, value_enum)]
+    network: Option<NetworkName>,
+    /// Where the index of TXIDs is kept.
+    #[arg(long, value_enum)]
+    index: Option<IndexName>,
+    /// What near is filled with before serving: none, tip:N or all.
+    #[arg(long, value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
+    prefill: Option<Prefill>,
+    /// log2 of the number of cache lines of 64 bytes.
+    #[arg(long)]
+    line_bits: Option<u32>,
+    /// Seconds for which near may answer without hearing from the host.
+    #[arg(long)]
+    lease_s: Option<u64>,
+    /// Address and port of the console.
+    #[arg(long)]
+    console: Option<SocketAddr>,
+}
+
+impl Overrides {
+    fn over(self, file: Option<PathBuf>) -> anyhow::Result<Config> {
+        let mut config = match file {
+            Some(file) => Config::read(&file)?,
+            None => Config::default(),
+        };
+        fn set<T>(place: &mut T, value: Option<T>) {
+            if let Some(value) = value {
+                *place = value;
+            }
+        }
+        set(&mut config.plane.plane, self.plane);
+        set(&mut config.plane.interface, self.interface);
+        set(&mut config.plane.xdp_mode, self.xdp_mode);
+        config.plane.keep_near |= self.keep_near;
+        set(&mut config.plane.pin_dir, self.pin_dir);
+        set(&mut config.spv.listen, self.listen);
+        set(&mut config.spv.data, self.data);
+        set(&mut config.spv.network, self.network);
+        set(&mut config.spv.index, self.index);
+        set(&mut config.spv.prefill, self.prefill);
+        set(&mut config.spv.line_bits, self.line_bits);
+        set(&mut config.spv.lease_s, self.lease_s);
+        set(&mut config.console.listen, self.console);
+        config.checked("the command line")
+    }
+}
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// What stands in the way of serving.
+pub fn serve(arguments: Serve) -> anyhow::Result<()> {
+    let config = arguments.overrides.over(arguments.config)?;
+    if config.spv.data().is_none() {
+        bail!(
+            "--data DIR, or `data` in the configuration, says what to serve; `lineside run` makes a demonstration"
+        );
+    }
+    until_signal(&config, |_| Ok(()), false)
+}
+
+/// As [`serve`], and without a chain store shows a demonstration first.
+///
+/// # Errors
+/// As there.
+pub fn run(arguments: Run) -> anyhow::Result<()> {
+    let config = arguments.overrides.over(arguments.config)?;
+    let is_demo = config.spv.data().is_none();
+    let show = |daemon: &Daemon| if is_demo { demonstrate(daemon) } else { Ok(()) };
+    until_signal(&config, show, arguments.once)
+}
+
+fn until_signal(
+    config: &Config,
+    show: impl FnOnce(&Daemon) -> anyhow::Result<()>,
+    once: bool,
+) -> anyhow::Result<()> {
+    // Capabilities are a thread's: the daemon gives them up before it starts any.
+    let daemon = Daemon::start(config)?;
+    for warning in daemon.warnings() {
+        eprintln!("lineside: {warning}");
+    }
+    let console = Console::start(config.console.listen, Arc::new(daemon.observed()))
+        .with_context(|| format!("the console on {}", config.console.listen))?;
+    println!("spv on {} ({})", daemon.listen(), daemon.plane());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        notify::ready(&format!("spv on {} ({})", daemon.listen(), daemon.plane()));
+        show(&daemon)?;
+        println!("console on http://{}/status", console.local_addr());
+        if once {
+            return Ok(());
+        }
+        println!("Ctrl-C ends it");
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        notify::stopping();
+        Ok(())
+    })
+}
+
+/// Asks the demonstration chain for some transactions and shows the answers.
+fn demonstrate(daemon: &Daemon) -> anyhow::Result<()> {
+    let server = daemon.listen();
+    let mut client = Client::connect(server, PATIENCE)?;
+    println!("a demonstration chain of {DEMO_BLOCKS} blocks with {DEMO_TRANSACTIONS} transactions each");
+    let every = DEMO_BLOCKS / QUESTIONS;
+    for block in DemoChain::new(DEMO_SEED, DEMO_TRANSACTIONS)
+        .take(DEMO_BLOCKS)
+        .skip(every - 1)
+        .step_by(every)
+        .take(QUESTIONS)
+    {
+        let txid = &block.txids[block.txids.len() / 2];
+        let answer = client.root(txid)?;
+        let Some(place) = answer.found else {
+            bail!("{}: not found in the chain that holds it", to_display(txid));
+        };
+        if place.root != block.root {
+            bail!("{}: a wrong Merkle root", to_display(txid));
+        }
+        println!(
+            "  {} -> root {} at height {}",
+            short(txid),
+            short(&place.root),
+            place.height
+        );
+    }
+    Ok(())
+}
+
+fn short(hash: &[u8; 32]) -> String {
+    let mut text = to_display(hash);
+    text.truncate(16);
+    text + "…"
+}

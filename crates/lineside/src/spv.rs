@@ -1,0 +1,235 @@
+//! `lineside spv …`
+
+use crate::config::{IndexName, NetworkName};
+use crate::hex::{from_display, to_display};
+use crate::progress;
+use crate::run::{Serve, serve};
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport};
+use lineside_spv::client::Client;
+use lineside_wire::{SPV_HEIGHT_UNKNOWN, SPV_PORT, SPV_ROOTS_MAX};
+use serde_json::{Value, json};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What can be done with the service.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Take blocks into the chain store: raw block files, or a node's directory of blk*.dat.
+    Import(Import),
+    Serve(Serve),
+    /// Ask a server where transactions are.
+    Get(Get),
+    /// Look a transaction up in the chain store itself, without near.
+    Locate(Locate),
+}
+
+#[derive(Args)]
+struct Store {
+    /// The chain store's directory; import makes it if it is not there.
+    #[arg(long)]
+    data: PathBuf,
+    /// The network, which sets the proof-of-work limit.
+    #[arg(long, value_enum, default_value = "mainnet")]
+    network: NetworkName,
+    /// Where the index of TXIDs is kept.
+    #[arg(long, value_enum, default_value = "memory")]
+    index: IndexName,
+}
+
+#[derive(Args)]
+pub struct Import {
+    #[command(flatten)]
+    store: Store,
+    /// Take blocks whose parents are unknown, checking everything else; they answer with height 4294967295.
+    #[arg(long)]
+    detached: bool,
+    /// Block files and directories.
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Get {
+    /// Who is asked.
+    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, SPV_PORT)))]
+    server: SocketAddr,
+    /// Ask in the paper's format: the Merkle root alone.
+    #[arg(long)]
+    paper: bool,
+    /// Milliseconds to wait for an answer.
+    #[arg(long, default_value_t = 3000)]
+    timeout_ms: u64,
+    /// TXIDs as explorers print them: 64 hex digits each.
+    #[arg(required = true)]
+    txids: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct Locate {
+    #[command(flatten)]
+    store: Store,
+    /// The transaction's id as explorers print it: 64 hex digits.
+    txid: String,
+}
+
+/// Does one verb.
+///
+/// # Errors
+/// What stands in its way.
+pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
+    match verb {
+        Verb::Import(arguments) => import(&arguments, as_json),
+        Verb::Serve(arguments) => serve(arguments),
+        Verb::Get(arguments) => get(&arguments, as_json),
+        Verb::Locate(arguments) => locate(&arguments, as_json),
+    }
+}
+
+impl Store {
+    /// Opens the chain store and says on the error stream if its index had to be made anew.
+    fn open(&self) -> anyhow::Result<ChainStore> {
+        let (chain, rebuilt) =
+            ChainStore::open_with(Some(&self.data), self.network.into(), self.index.into())?;
+        if let Some(rebuilt) = rebuilt {
+            eprintln!("lineside: warning: {}: {rebuilt}", self.data.display());
+        }
+        Ok(chain)
+    }
+}
+
+fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
+    let mut chain = arguments.store.open()?;
+    let bar = progress::ImportBar::new();
+    let options = ImportOptions {
+        detached: arguments.detached,
+    };
+    let report = chain.import(&arguments.paths, options, &mut |at| bar.show(at));
+    bar.finish();
+    let report = report?;
+    for refused in &report.refused {
+        let hash = refused.hash.as_ref().map_or("a block".into(), to_display);
+        eprintln!(
+            "refused: {hash} in {} at byte {}: {}",
+            refused.path.display(),
+            refused.offset,
+            refused.reason
+        );
+    }
+    if as_json {
+        println!("{}", report_object(&report));
+    } else {
+        println!(
+            "{} blocks with {} transactions taken ({} bytes), {} known before, {} refused",
+            report.blocks,
+            report.transactions,
+            report.bytes,
+            report.known,
+            report.refused.len()
+        );
+    }
+    match report.refused.len() {
+        0 => Ok(()),
+        refused => bail!("{refused} blocks were refused; nothing of them is kept"),
+    }
+}
+
+fn report_object(report: &ImportReport) -> Value {
+    let refused: Vec<_> = report
+        .refused
+        .iter()
+        .map(|refused| {
+            json!({
+                "path": refused.path.to_string_lossy(), "offset": refused.offset,
+                "hash": refused.hash.as_ref().map(to_display), "reason": refused.reason.to_string(),
+            })
+        })
+        .collect();
+    json!({
+        "blocks": report.blocks, "transactions": report.transactions, "bytes": report.bytes,
+        "known": report.known, "connected": report.connected, "side": report.side, "detached": report.detached,
+        "refused": refused,
+    })
+}
+
+fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
+    let wire = |text: &String| from_display(text).with_context(|| format!("{text}: a TXID is 64 hex digits"));
+    let txids = arguments
+        .txids
+        .iter()
+        .map(wire)
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let mut client = Client::connect(arguments.server, Duration::from_millis(arguments.timeout_ms))?;
+    let mut unknown = 0;
+    let mut show = |txid: &[u8; 32], object: Option<Value>| {
+        unknown += usize::from(object.is_none());
+        let txid = to_display(txid);
+        let mut line = json!({"txid": txid, "found": object.is_some()});
+        if let (Some(Value::Object(more)), Value::Object(line)) = (object, &mut line) {
+            line.extend(more);
+        }
+        if as_json {
+            println!("{line}");
+        } else if line["found"] == true {
+            let height = line["height"]
+                .as_u64()
+                .map_or(String::new(), |height| match height {
+                    height if height == u64::from(SPV_HEIGHT_UNKNOWN) => ", detached".into(),
+                    height => format!(", height {height}"),
+                });
+            println!(
+                "{txid}: root {}{height}",
+                line["root"].as_str().unwrap_or_default()
+            );
+        } else {
+            println!("{txid}: no connected block holds it");
+        }
+    };
+    if arguments.paper {
+        for txid in &txids {
+            let root = client.paper_root(txid)?;
+            show(txid, root.map(|root| json!({"root": to_display(&root)})));
+        }
+    } else {
+        for some in txids.chunks(SPV_ROOTS_MAX) {
+            let answer = client.roots(some)?;
+            for (txid, place) in some.iter().zip(answer.found) {
+                let object = place.map(|place| {
+                    json!({
+                        "root": to_display(&place.root), "block": to_display(&place.block_hash),
+                        "height": place.height, "tip": to_display(&answer.tip.hash),
+                        "tip_height": answer.tip.height,
+                    })
+                });
+                show(txid, object);
+            }
+        }
+    }
+    match unknown {
+        0 => Ok(()),
+        _ => bail!("{unknown} of {} not found", txids.len()),
+    }
+}
+
+fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
+    let txid = &arguments.txid;
+    let wire = from_display(txid).context("a TXID is 64 hex digits")?;
+    let Some(found) = arguments.store.open()?.locate(&wire)? else {
+        bail!("{txid}: no connected block holds it")
+    };
+    let (root, block) = (to_display(&found.root), to_display(&found.block_hash));
+    if as_json {
+        println!(
+            "{}",
+            json!({"root": root, "block": block, "height": found.height, "position": found.position})
+        );
+    } else {
+        println!(
+            "root {root}\nblock {block}\nheight {}\nposition {}",
+            found.height, found.position
+        );
+    }
+    Ok(())
+}

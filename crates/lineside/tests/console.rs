@@ -1,0 +1,80 @@
+//! `lineside status` and `lineside check-config`, run as a user runs them.
+
+use lineside_console::{Console, ServiceStatus, Snapshot};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+fn lineside(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn status_says_what_the_console_says() {
+    let snapshot = || Snapshot {
+        version: "9.8.7".into(),
+        services: vec![ServiceStatus {
+            name: "spv".into(),
+            plane: "socket".into(),
+            listen: "127.0.0.1:7701".into(),
+            ..ServiceStatus::default()
+        }],
+        ..Snapshot::default()
+    };
+    let console = Console::start("127.0.0.1:0".parse().unwrap(), Arc::new(snapshot)).unwrap();
+    let address = console.local_addr().to_string();
+    let output = lineside(&["status", "--console", &address]);
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(
+        said.starts_with("lineside 9.8.7") && said.contains("spv on 127.0.0.1:7701"),
+        "{said}"
+    );
+    let output = lineside(&["status", "--json", "--console", &address]);
+    let json: Snapshot = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json, snapshot());
+    drop(console);
+    let output = lineside(&["status", "--console", &address]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains(&format!("no status from {address}")),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn check_config_says_ok_or_where_not() {
+    let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lineside.toml");
+    let output = lineside(&["check-config", shown]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stdout).ends_with("lineside.toml: ok\n"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    let bad = file.to_str().unwrap();
+    std::fs::write(&file, "[spv]\nways = 3\nlease_s = 0\n").unwrap();
+    let output = lineside(&["check-config", bad]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("bad.toml:2: [spv] ways = 3: must be 1, 2 or 4"),
+        "{said}"
+    );
+    assert!(said.contains("bad.toml:3: [spv] lease_s = 0"), "{said}");
+
+    let output = lineside(&["--json", "check-config", bad]);
+    assert_eq!(output.status.code(), Some(2));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["ok"], false);
+    assert_eq!(json["faults"][1]["line"], 3);
+
+    let output = lineside(&["check-config", folder.path().join("none.toml").to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("none.toml: No such file"));
+}

@@ -1,0 +1,294 @@
+//! The daemon in a network namespace of its own, on generic XDP over `lo`: killed, restarted, doubled, without rights.
+
+use lineside_spv::chain::{DemoBlock, DemoChain};
+use lineside_spv::client::{Client, ClientError};
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const SERVER: &str = "127.0.0.1:7701";
+
+/// Runs `test` in a thread with a network namespace of its own; says in one line when it may not.
+fn alone(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        // SAFETY: takes no memory; the namespace is this thread's alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            eprintln!("skipped: no right to make network namespaces here (root is needed)");
+            return;
+        }
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip (iproute2)").success());
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// A running daemon; killed when dropped.
+struct Daemon {
+    child: Child,
+    said: Vec<String>,
+}
+
+impl Daemon {
+    /// Starts it and waits until it serves; else what it said.
+    fn start(arguments: &[&str], user: Option<u32>) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+        command
+            .arg("run")
+            .args(arguments)
+            .args(["--line-bits", "17", "--prefill", "none"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut said = Vec::new();
+        for line in BufReader::new(child.stdout.take().expect("piped")).lines() {
+            said.push(line.expect("text"));
+            if said.last().is_some_and(|line| line == "Ctrl-C ends it") {
+                return Ok(Self { child, said });
+            }
+        }
+        let mut why = String::new();
+        let mut errors = child.stderr.take().expect("piped");
+        errors.read_to_string(&mut why).expect("text");
+        child.wait().expect("wait");
+        Err(why)
+    }
+
+    fn signal(mut self, signal: i32) -> String {
+        // SAFETY: a process that we started and have not waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+        self.child.wait().expect("wait");
+        let mut said = String::new();
+        let mut errors = self.child.stderr.take().expect("piped");
+        errors.read_to_string(&mut said).expect("text");
+        said
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lineside(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+/// A folder of pins, emptied at the end; `None`, said in one line, where BPF cannot be used.
+struct Bpf(PathBuf);
+
+impl Bpf {
+    fn new(name: &str) -> Option<Self> {
+        let dir = PathBuf::from(format!("/sys/fs/bpf/lineside-test-{}-{name}", std::process::id()));
+        match std::fs::create_dir(&dir) {
+            Ok(()) => Some(Self(dir)),
+            Err(error) => {
+                eprintln!("skipped: no BPF file system to use here ({error})");
+                None
+            }
+        }
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for Bpf {
+    fn drop(&mut self) {
+        lineside(&["xdp", "detach", "--pin-dir", self.path()]);
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn client() -> Client {
+    Client::connect(SERVER.parse().expect("address"), Duration::from_millis(700)).expect("client")
+}
+
+/// The first block of the demonstration chain that the daemon serves.
+fn demo_block() -> DemoBlock {
+    DemoChain::new(1, 2048).next().expect("endless")
+}
+
+fn xdp_counter(name: &str) -> u64 {
+    let status = lineside(&["--json", "status"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    status["services"][0]["counters"]["xdp"][name]
+        .as_u64()
+        .expect("a counter")
+}
+
+#[test]
+fn killed_near_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
+    alone(|| {
+        let Some(bpf) = Bpf::new("kill") else { return };
+        let arguments = ["--plane", "xdp", "--pin-dir", bpf.path(), "--lease-s", "3"];
+        let daemon = match Daemon::start(&arguments, None) {
+            Err(why) if why.contains("BPF is not allowed") => return eprintln!("skipped: {why}"),
+            started => started.expect("daemon"),
+        };
+        assert!(
+            daemon.said[0].contains("xdp plane, generic on lo"),
+            "{:?}",
+            daemon.said
+        );
+        let block = demo_block();
+        let few = &block.txids[100..110];
+        let mut asking = client();
+        // The host fills near; from then on near answers.
+        for round in 0..2 {
+            let before = xdp_counter("hits");
+            for txid in few {
+                let place = asking.root(txid).expect("an answer").found.expect("it is there");
+                assert_eq!((place.root, place.height), (block.root, 0));
+            }
+            let by_near = xdp_counter("hits") - before;
+            assert_eq!(by_near, round * few.len() as u64);
+        }
+        // Two at once: the second is refused and says why; the first does not notice.
+        let why = Daemon::start(&arguments, None)
+            .err()
+            .expect("two on one interface");
+        assert!(why.contains("another lineside serves lo"), "{why}");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("status");
+        let effective = status
+            .lines()
+            .find(|line| line.starts_with("CapEff"))
+            .expect("CapEff");
+        let effective =
+            u64::from_str_radix(effective.split_whitespace().nth(1).expect("value"), 16).expect("hex");
+        // CAP_NET_ADMIN 12, CAP_PERFMON 38, CAP_BPF 39
+        assert_eq!(effective, 1 << 12 | 1 << 38 | 1 << 39);
+
+        daemon.signal(libc::SIGKILL);
+        let killed = Instant::now();
+        for txid in few {
+            let answer = asking.paper_root(txid).expect("near answers without its daemon");
+            assert_eq!(answer, Some(block.root));
+        }
+        let status = lineside(&["--json", "xdp", "status", "--pin-dir", bpf.path()]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+        assert_eq!(
+            (&status["owned"], &status["mode"]),
+            (&false.into(), &"generic".into())
+        );
+        // The lease was renewed at most 3 s ago; after it near is silent and nobody else is there.
+        loop {
+            match asking.paper_root(&few[0]) {
+                Ok(root) => assert_eq!(root, Some(block.root)),
+                Err(ClientError::Timeout { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+            assert!(
+                killed.elapsed() < Duration::from_secs(30),
+                "near outlived its lease"
+            );
+        }
+        let daemon = Daemon::start(&arguments, None).expect("restart");
+        assert!(
+            daemon.said[0].contains("near kept from before"),
+            "{:?}",
+            daemon.said
+        );
+        let before = xdp_counter("hits");
+        for txid in few {
+            assert_eq!(asking.paper_root(txid).expect("an answer"), Some(block.root));
+        }
+        assert_eq!(
+            xdp_counter("hits") - before,
+            few.len() as u64,
+            "what was cached is cached still"
+        );
+
+        assert_eq!(daemon.signal(libc::SIGTERM), "");
+        let left = lineside(&["xdp", "status", "--pin-dir", bpf.path()]);
+        let left = String::from_utf8_lossy(&left.stdout).into_owned();
+        assert!(left.starts_with("nothing is pinned"), "{left}");
+    });
+}
+
+#[test]
+fn keep_near_leaves_it_and_detach_takes_it_away() {
+    alone(|| {
+        let Some(bpf) = Bpf::new("keep") else { return };
+        let arguments = ["--plane", "xdp", "--pin-dir", bpf.path(), "--keep-near"];
+        let daemon = match Daemon::start(&arguments, None) {
+            Err(why) if why.contains("BPF is not allowed") => return eprintln!("skipped: {why}"),
+            started => started.expect("daemon"),
+        };
+        let block = demo_block();
+        let mut asking = client();
+        for _ in 0..2 {
+            assert_eq!(
+                asking.paper_root(&block.txids[1]).expect("an answer"),
+                Some(block.root)
+            );
+        }
+        let owned = lineside(&["xdp", "detach", "lo", "--pin-dir", bpf.path()]);
+        assert!(
+            !owned.status.success(),
+            "a running daemon's near is not taken away"
+        );
+        daemon.signal(libc::SIGINT);
+        assert_eq!(
+            asking.paper_root(&block.txids[1]).expect("near stays"),
+            Some(block.root)
+        );
+        let detached = lineside(&["xdp", "detach", "lo", "--pin-dir", bpf.path()]);
+        assert_eq!(String::from_utf8_lossy(&detached.stdout), "lo: detached\n");
+        assert!(
+            asking.paper_root(&block.txids[1]).is_err(),
+            "near answers after detach"
+        );
+        assert!(!Path::new(bpf.path()).join("lo").exists());
+    });
+}
+
+#[test]
+fn without_rights_it_serves_from_user_space_and_says_why() {
+    // SAFETY: geteuid has no preconditions.
+    let user = (unsafe { libc::geteuid() } == 0).then_some(65534);
+    let may_run = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .arg("--version")
+        .uid(user.unwrap_or_else(|| unsafe { libc::geteuid() }))
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !may_run {
+        return eprintln!("skipped: user 65534 may not read the binary here");
+    }
+    let listen = ["--listen", "127.0.0.1:17701", "--console", "127.0.0.1:0"];
+    let daemon = Daemon::start(&listen, user).expect("daemon");
+    assert_eq!(daemon.said[0], "spv on 127.0.0.1:17701 (socket plane)");
+    let server: SocketAddr = "127.0.0.1:17701".parse().expect("address");
+    let block = demo_block();
+    let mut asking = Client::connect(server, Duration::from_secs(5)).expect("client");
+    let answer = asking.roots(&block.txids[..16]).expect("an answer");
+    assert!(
+        answer
+            .found
+            .iter()
+            .all(|place| place.is_some_and(|place| place.root == block.root))
+    );
+    assert_eq!(answer.tip.height, 63);
+    let said = daemon.signal(libc::SIGTERM);
+    assert_eq!(
+        said.lines()
+            .filter(|line| line.contains("on the socket plane: "))
+            .count(),
+        1,
+        "{said}"
+    );
+}

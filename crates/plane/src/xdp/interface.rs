@@ -1,0 +1,218 @@
+//! A network interface: its number, its addresses, and what its driver does to frames before XDP sees them.
+
+use super::error::{XdpError, system};
+use lineside_wire::endpoint::Endpoint;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// An interface of this network namespace.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// Its own addresses.
+    pub endpoint: Endpoint,
+}
+
+impl Interface {
+    /// The interface with this name, and the addresses it has now.
+    ///
+    /// # Errors
+    /// [`XdpError::NoInterface`], [`XdpError::TooManyAddresses`], or what the system says.
+    pub fn find(name: &str) -> Result<Self, XdpError> {
+        let none = || XdpError::NoInterface(name.into());
+        let c_name = CString::new(name).map_err(|_| none())?;
+        // SAFETY: a C string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
+        if index == 0 {
+            return Err(none());
+        }
+        let found = addresses(&c_name).map_err(system(format!("reading the addresses of {name}")))?;
+        let too_many = || XdpError::TooManyAddresses(name.into());
+        let mut endpoint = Endpoint::new(found.mac, found.loopback, &found.own).ok_or_else(too_many)?;
+        for (own, broadcast) in found.broadcasts {
+            endpoint.set_broadcast(own, broadcast);
+        }
+        Ok(Self {
+            name: name.into(),
+            index,
+            endpoint,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Addresses {
+    mac: [u8; 6],
+    loopback: bool,
+    own: Vec<IpAddr>,
+    broadcasts: Vec<(Ipv4Addr, Ipv4Addr)>,
+}
+
+fn addresses(name: &CStr) -> io::Result<Addresses> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: getifaddrs writes one pointer, freed below.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Addresses::default();
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: an entry of the list, which is freed only after the loop.
+        let entry = unsafe { &*next };
+        next = entry.ifa_next;
+        // SAFETY: names in the list are C strings.
+        if entry.ifa_addr.is_null() || unsafe { CStr::from_ptr(entry.ifa_name) } != name {
+            continue;
+        }
+        found.loopback |= entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0;
+        // SAFETY: every address begins with its family.
+        match i32::from(unsafe { (*entry.ifa_addr).sa_family }) {
+            libc::AF_PACKET => {
+                // SAFETY: the family says that a sockaddr_ll lies here.
+                let link = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_ll>() };
+                found.mac.copy_from_slice(&link.sll_addr[..6]);
+            }
+            libc::AF_INET => {
+                let own = v4(entry.ifa_addr);
+                found.own.push(own.into());
+                if entry.ifa_flags & libc::IFF_BROADCAST as u32 != 0 && !entry.ifa_ifu.is_null() {
+                    found.broadcasts.push((own, v4(entry.ifa_ifu)));
+                }
+            }
+            libc::AF_INET6 => {
+                // SAFETY: the family says that a sockaddr_in6 lies here.
+                let v6 = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in6>() };
+                found.own.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
+            }
+            _ => {}
+        }
+    }
+    // SAFETY: the list that getifaddrs gave, freed once.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+fn v4(address: *const libc::sockaddr) -> Ipv4Addr {
+    // SAFETY: called only for AF_INET entries of the list.
+    let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
+    Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))
+}
+
+/// Offloads that hide from XDP what a frame was, with the name that ethtool takes.
+const HARMFUL: [(&str, &str, &str); 3] = [
+    ("rx-lro", "lro", "merges frames before XDP sees them"),
+    ("rx-gro-hw", "rx-gro-hw", "merges frames before XDP sees them"),
+    (
+        "rx-vlan-hw-parse",
+        "rxvlan",
+        "strips VLAN tags, so a tagged request is answered untagged",
+    ),
+];
+/// ETH_GSTRING_LEN of linux/ethtool.h.
+const NAME_BYTES: usize = 32;
+const SIOCETHTOOL: u64 = 0x8946;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETH_SS_FEATURES: u32 = 4;
+
+/// What to switch off on `interface` before its frames are answered, as lines to read; empty where all is well or the
+/// driver does not say.
+pub fn harmful_offloads(interface: &str) -> Vec<String> {
+    let active = active_features(interface).unwrap_or_default();
+    HARMFUL
+        .iter()
+        .filter(|(feature, ..)| active.iter().any(|name| name == feature))
+        .map(|(_, option, why)| format!("{interface} {why}: ethtool -K {interface} {option} off"))
+        .collect()
+}
+
+/// Names of the features that are on: the features' count, their names, their bits (linux/ethtool.h).
+fn active_features(interface: &str) -> io::Result<Vec<String>> {
+    // SAFETY: a plain socket call.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // struct ethtool_sset_info: cmd, reserved, mask (u64), count.
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+    ethtool(&socket, interface, &mut info)?;
+    let count = info[4] as usize;
+    // struct ethtool_gstrings: cmd, set, length, then the names.
+    let mut names = vec![0u32; 3 + count * NAME_BYTES / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    ethtool(&socket, interface, &mut names)?;
+    // struct ethtool_gfeatures: cmd, blocks, then per 32 features: available, requested, active, never changed.
+    let blocks = count.div_ceil(32);
+    let mut bits = vec![0u32; 2 + 4 * blocks];
+    bits[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);
+    ethtool(&socket, interface, &mut bits)?;
+    let is_active = |index: usize| bits[2 + 4 * (index / 32) + 2] >> (index % 32) & 1 != 0;
+    let name = |index: usize| {
+        let words = &names[3 + index * NAME_BYTES / 4..3 + (index + 1) * NAME_BYTES / 4];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    };
+    Ok((0..count).filter(|index| is_active(*index)).map(name).collect())
+}
+
+fn ethtool(socket: &OwnedFd, interface: &str, request: &mut [u32]) -> io::Result<()> {
+    let mut name = [0; libc::IFNAMSIZ];
+    for (place, byte) in name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
+        *place = byte as libc::c_char;
+    }
+    let data = libc::__c_anonymous_ifr_ifru {
+        ifru_data: request.as_mut_ptr().cast(),
+    };
+    let mut packet = libc::ifreq {
+        ifr_name: name,
+        ifr_ifru: data,
+    };
+    // SAFETY: the request is one of the structures above, as long as its count says.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut packet) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lo_is_found_with_its_addresses() {
+        let lo = Interface::find("lo").expect("lo");
+        assert!(lo.endpoint.loopback);
+        assert_eq!(lo.endpoint.mac, [0; 6]);
+        // A fresh network namespace has lo without addresses; where it has some, 127.0.0.1 is among them.
+        let addresses: Vec<_> = lo.endpoint.v4().collect();
+        assert!(addresses.is_empty() || addresses.contains(&Ipv4Addr::LOCALHOST));
+    }
+
+    #[test]
+    fn no_such_interface() {
+        let error = Interface::find("no-such-if0").expect_err("no such interface");
+        assert!(matches!(error, XdpError::NoInterface(name) if name == "no-such-if0"));
+    }
+
+    #[test]
+    fn features_have_names() {
+        // lo has generic receive offload on every Linux.
+        let active = active_features("lo").expect("ethtool on lo");
+        assert!(active.iter().any(|name| name.starts_with("rx-")), "{active:?}");
+        assert!(
+            harmful_offloads("lo")
+                .iter()
+                .all(|line| line.contains("ethtool -K lo "))
+        );
+    }
+}

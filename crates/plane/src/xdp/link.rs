@@ -1,0 +1,266 @@
+//! The attachment of the root program to an interface: a BPF link, which can be pinned, replaced at once and detached.
+
+use super::error::{XdpError, system};
+use super::interface::Interface;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Where the program is asked to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver where it can, else generic.
+    #[default]
+    Auto,
+    /// In the driver, before the kernel makes a packet of the frame.
+    Native,
+    /// In the kernel's receive path: any interface, slower.
+    Generic,
+}
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachedMode {
+    /// In the driver.
+    Native,
+    /// In the kernel's receive path.
+    Generic,
+}
+
+impl AttachedMode {
+    /// The name in the configuration and in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+
+    const fn flag(self) -> u32 {
+        match self {
+            Self::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
+            Self::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+        }
+    }
+}
+
+/// The root program on an interface. Dropping it detaches, unless it is pinned.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+    mode: AttachedMode,
+}
+
+impl Link {
+    /// Attaches `program` to `interface`.
+    ///
+    /// # Errors
+    /// [`XdpError::ForeignProgram`], [`XdpError::DriverWithoutXdp`], [`XdpError::NotAllowed`], or what the system says.
+    pub fn attach(interface: &Interface, program: BorrowedFd<'_>, mode: XdpMode) -> Result<Self, XdpError> {
+        refuse_foreign(interface)?;
+        let create = |mode: AttachedMode| create(interface, program, mode).map(|fd| Self { fd, mode });
+        let native = match mode {
+            XdpMode::Generic => None,
+            XdpMode::Native | XdpMode::Auto => Some(create(AttachedMode::Native)),
+        };
+        let failed = match (native, mode) {
+            (Some(Ok(link)), _) => return Ok(link),
+            (Some(Err(source)), XdpMode::Native) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return Err(XdpError::DriverWithoutXdp {
+                    interface: interface.name.clone(),
+                    source,
+                });
+            }
+            (Some(Err(source)), XdpMode::Native) => source,
+            _ => match create(AttachedMode::Generic) {
+                Ok(link) => return Ok(link),
+                Err(source) => source,
+            },
+        };
+        if matches!(failed.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) {
+            refuse_foreign(interface)?;
+        }
+        Err(system(format!("attaching XDP to {}", interface.name))(failed))
+    }
+
+    /// The link pinned at `path`; `None`: there is none, or it has lost its interface and is unpinned here.
+    ///
+    /// # Errors
+    /// [`XdpError::ForeignProgram`] when another program than the link's is on the interface; what the system says.
+    pub fn open(path: &Path, interface: &Interface) -> Result<Option<Self>, XdpError> {
+        let Some(fd) = open_pin(path).map_err(system(format!("opening {}", path.display())))? else {
+            return Ok(None);
+        };
+        let (program_id, index) = link_info(fd.as_fd()).map_err(system("asking about the pinned link"))?;
+        if index != interface.index {
+            std::fs::remove_file(path).map_err(system(format!("unpinning {}", path.display())))?;
+            return Ok(None);
+        }
+        match attached(interface)? {
+            Some((id, mode)) if id == program_id => Ok(Some(Self { fd, mode })),
+            _ => {
+                refuse_foreign(interface)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Puts `program` in the place of the running one; no frame passes between them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn replace(&self, program: BorrowedFd<'_>) -> Result<(), XdpError> {
+        // SAFETY: two descriptors that are open; no options.
+        let result = unsafe {
+            libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+        };
+        check(result)
+            .map(drop)
+            .map_err(system("replacing the XDP program"))
+    }
+
+    /// Keeps the attachment at `path` of a BPF file system beyond this process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn pin(&self, path: &Path) -> Result<(), XdpError> {
+        let what = || system(format!("pinning {}", path.display()));
+        let c_path = c_path(path).map_err(what())?;
+        // SAFETY: an open descriptor and a C string.
+        let result = unsafe { libbpf_sys::bpf_obj_pin(self.fd.as_raw_fd(), c_path.as_ptr()) };
+        check(result).map(drop).map_err(what())
+    }
+
+    /// Takes the program off the interface, wherever else the link is held.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn detach(&self) -> Result<(), XdpError> {
+        // SAFETY: an open descriptor.
+        let result = unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) };
+        check(result)
+            .map(drop)
+            .map_err(system("detaching the XDP program"))
+    }
+
+    /// Where the program runs.
+    pub fn mode(&self) -> AttachedMode {
+        self.mode
+    }
+}
+
+/// The program on `interface`, if there is one: its number and mode.
+///
+/// # Errors
+/// What the system says.
+pub fn attached(interface: &Interface) -> Result<Option<(u32, AttachedMode)>, XdpError> {
+    for mode in [AttachedMode::Native, AttachedMode::Generic] {
+        let mut id = 0;
+        // SAFETY: `id` is valid for writing.
+        let result =
+            unsafe { libbpf_sys::bpf_xdp_query_id(interface.index as i32, mode.flag() as i32, &mut id) };
+        check(result).map_err(system(format!("asking what XDP program {} has", interface.name)))?;
+        if id != 0 {
+            return Ok(Some((id, mode)));
+        }
+    }
+    Ok(None)
+}
+
+fn refuse_foreign(interface: &Interface) -> Result<(), XdpError> {
+    match attached(interface)? {
+        None => Ok(()),
+        Some((id, _)) => Err(XdpError::ForeignProgram {
+            interface: interface.name.clone(),
+            id,
+            name: program_name(id).unwrap_or_else(|_| "of unknown name".into()),
+        }),
+    }
+}
+
+fn create(interface: &Interface, program: BorrowedFd<'_>, mode: AttachedMode) -> io::Result<OwnedFd> {
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
+        flags: mode.flag(),
+        ..Default::default()
+    };
+    // SAFETY: an open descriptor, and options that outlive the call.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            interface.index as i32,
+            libbpf_sys::BPF_XDP,
+            &options,
+        )
+    };
+    // SAFETY: the kernel has just given us this descriptor.
+    check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn check(result: i32) -> io::Result<RawFd> {
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    Ok(result)
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
+}
+
+fn open_pin(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let c_path = c_path(path)?;
+    // SAFETY: a C string.
+    match check(unsafe { libbpf_sys::bpf_obj_get(c_path.as_ptr()) }) {
+        // SAFETY: the kernel has just given us this descriptor.
+        Ok(fd) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The link's program and interface; interface 0: it is detached.
+fn link_info(link: BorrowedFd<'_>) -> io::Result<(u32, u32)> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut bytes = size_of_val(&info) as u32;
+    // SAFETY: `info` is as long as `bytes` says.
+    check(unsafe { libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut bytes) })?;
+    if info.type_ != libbpf_sys::BPF_LINK_TYPE_XDP {
+        return Err(io::Error::other("it is not an XDP link"));
+    }
+    // SAFETY: an XDP link; its member is one number, and any bits are one.
+    let index = unsafe { info.__bindgen_anon_1.xdp.ifindex };
+    Ok((info.prog_id, index))
+}
+
+/// The name of a loaded program.
+fn program_name(id: u32) -> io::Result<String> {
+    // SAFETY: a plain call.
+    let fd = check(unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) })?;
+    // SAFETY: the kernel has just given us this descriptor.
+    let info = program_info(unsafe { OwnedFd::from_raw_fd(fd) }.as_fd())?;
+    // SAFETY: the kernel ends the name with a zero byte within its 16.
+    Ok(unsafe { CStr::from_ptr(info.name.as_ptr()) }
+        .to_string_lossy()
+        .into_owned())
+}
+
+/// What the kernel knows of a program, the verifier's work among it.
+///
+/// # Errors
+/// What the system says.
+pub fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut bytes = size_of_val(&info) as u32;
+    // SAFETY: `info` is as long as `bytes` says.
+    let result = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(
+            program.as_raw_fd(),
+            std::ptr::from_mut(&mut info).cast(),
+            &mut bytes,
+        )
+    };
+    check(result).map(|_| info)
+}

@@ -1,0 +1,153 @@
+//! One interface's folder in a BPF file system: the maps and the link that outlive the daemon, and their one owner.
+
+use super::error::{XdpError, system};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Name of the link's pin; maps are pinned under their own names.
+const LINK: &str = "link";
+/// BPF_FS_MAGIC of linux/magic.h.
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// A folder of pins that this process owns, until it is dropped.
+#[derive(Debug)]
+pub struct Pins {
+    path: PathBuf,
+    interface: String,
+    /// Locked (flock): one owner per interface.
+    folder: File,
+}
+
+impl Pins {
+    /// Makes and locks `dir/<interface>`. (The BPF file system takes no dots: they become underscores.)
+    ///
+    /// # Errors
+    /// [`XdpError::NoBpffs`], [`XdpError::Owned`], or what the system says.
+    pub fn own(dir: &Path, interface: &str) -> Result<Self, XdpError> {
+        let path = folder_of(dir, interface);
+        require_bpffs(dir)?;
+        // The folder may vanish between making and locking it, when another lineside detaches just then: try again.
+        for _ in 0..100 {
+            fs::create_dir_all(&path).map_err(system(format!("making {}", path.display())))?;
+            match lock(&path) {
+                Ok(Some(folder)) => {
+                    return Ok(Self {
+                        path,
+                        interface: interface.into(),
+                        folder,
+                    });
+                }
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(XdpError::Owned(interface.into()));
+                }
+                Err(error) => return Err(system(format!("locking {}", path.display()))(error)),
+            }
+        }
+        Err(XdpError::Owned(interface.into()))
+    }
+
+    /// The interfaces that have a folder in `dir`.
+    ///
+    /// # Errors
+    /// What the system says; a `dir` that is not there holds none.
+    pub fn list(dir: &Path) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Whether a running lineside owns the folder of `interface` in `dir`.
+    pub fn is_owned(dir: &Path, interface: &str) -> bool {
+        let locked = lock(&folder_of(dir, interface));
+        matches!(locked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Where the map `name` is pinned.
+    pub fn map(&self, name: &str) -> PathBuf {
+        self.path.join(name.replace('.', "_"))
+    }
+
+    /// Where the link is pinned.
+    pub fn link(&self) -> PathBuf {
+        self.path.join(LINK)
+    }
+
+    /// Unpins everything and removes the folder. A link that nobody else holds is detached by this.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove(self) -> Result<(), XdpError> {
+        let what = |path: &Path| system(format!("removing {}", path.display()));
+        // The link first: no program may run on with maps that are no longer pinned.
+        match fs::remove_file(self.link()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(what(&self.link())(error)),
+            _ => {}
+        }
+        let entries = fs::read_dir(&self.path).map_err(what(&self.path))?;
+        for entry in entries {
+            let path = entry.map_err(what(&self.path))?.path();
+            fs::remove_file(&path).map_err(what(&path))?;
+        }
+        fs::remove_dir(&self.path).map_err(what(&self.path))?;
+        if let Some(dir) = self.path.parent() {
+            // The last interface takes the common folder along; with others in it, it stays.
+            let _ = fs::remove_dir(dir);
+        }
+        drop(self.folder);
+        Ok(())
+    }
+}
+
+fn folder_of(dir: &Path, interface: &str) -> PathBuf {
+    dir.join(interface.replace('.', "_"))
+}
+
+/// The locked folder; `None`: it was removed meanwhile.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let folder = File::open(path)?;
+    // SAFETY: an open descriptor.
+    if unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let same = match fs::metadata(path) {
+        Ok(now) => now.ino() == folder.metadata()?.ino(),
+        Err(_) => false,
+    };
+    Ok(same.then_some(folder))
+}
+
+/// Refuses a `dir` whose nearest existing ancestor is not on a BPF file system.
+fn require_bpffs(dir: &Path) -> Result<(), XdpError> {
+    let existing = dir
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"));
+    let folder = File::open(existing).map_err(system(format!("opening {}", existing.display())))?;
+    // SAFETY: statfs is plain data; all zeros is a valid one.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: an open descriptor, and `about` is valid for writing.
+    let result = unsafe { libc::fstatfs(folder.as_raw_fd(), &mut about) };
+    if result == 0 && about.f_type as i64 == BPF_FS_MAGIC {
+        return Ok(());
+    }
+    Err(XdpError::NoBpffs(dir.into()))
+}

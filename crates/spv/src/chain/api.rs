@@ -1,0 +1,133 @@
+//! What the host needs of a chain, whoever keeps it.
+
+use super::types::{BlockId, BlockInfo, ChainError, Located, Reorg, Submitted, Tip};
+use super::validate::{CheckedBlock, Refused};
+use super::{ChainStore, Network};
+use std::borrow::Cow;
+
+/// A chain of blocks that answers where a transaction is: the embedded [`ChainStore`], or a view of a full node.
+///
+/// It answers from the blocks that are **connected**. What the chain learns elsewhere (new blocks, another best branch)
+/// changes nothing until the caller takes the steps of [`Chain::plan`], so that a cache in front can forget first.
+/// Between two steps every answer is that of a whole chain. Hashes are in wire byte order, heights count from 0.
+///
+/// A [`BlockId`] is the chain's own number of a block and stays that block's while the process lives. `&self` methods
+/// are called by many threads at once.
+pub trait Chain: Send + Sync {
+    /// The network, which sets what a block must be.
+    fn network(&self) -> Network;
+
+    /// Where `txid` lies in the connected blocks: in the highest of several. `None` is an answer, that no connected
+    /// block holds it.
+    ///
+    /// # Errors
+    /// The chain cannot tell (index damaged, node away); nobody may take that for "unknown".
+    fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError>;
+
+    /// The connected chain's last block; `None` while nothing is connected.
+    fn tip(&self) -> Option<Tip>;
+
+    /// A number that stays the same exactly while every answer does, also over restarts (but for one chance in 2^64): a
+    /// near that was filled in the same state may be kept.
+    fn state(&self) -> u64;
+
+    /// Blocks that are known, side branches and detached ones too, and transactions in them.
+    fn size(&self) -> (u64, u64);
+
+    /// The connected block at `height`.
+    fn at_height(&self, height: u32) -> Option<BlockId>;
+
+    /// What is known of a block, connected or not.
+    fn block(&self, id: BlockId) -> Option<BlockInfo>;
+
+    /// The block's TXIDs in block order; none for a block that is not there.
+    ///
+    /// # Errors
+    /// They cannot be read now.
+    fn txids(&self, id: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError>;
+
+    /// Takes a block from outside; on the chain it is not connected by this, detached it is at once. Only
+    /// [`Chain::sync`] makes it durable.
+    ///
+    /// # Errors
+    /// Why it was refused; nothing of it is kept.
+    fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused>;
+
+    /// The steps from the connected chain to the best one; empty when that is connected.
+    ///
+    /// # Errors
+    /// The best chain cannot be told now.
+    fn plan(&self) -> Result<Reorg, ChainError>;
+
+    /// Disconnects the tip, which must be `id`.
+    ///
+    /// # Errors
+    /// [`ChainError::NoSuchBlock`], [`ChainError::IllegalStep`]; nothing has changed.
+    fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError>;
+
+    /// Connects `id`, a child of the tip.
+    ///
+    /// # Errors
+    /// [`ChainError::NoSuchBlock`], [`ChainError::IllegalStep`]; nothing has changed.
+    fn connect(&mut self, id: BlockId) -> Result<(), ChainError>;
+
+    /// Makes every accepted block durable.
+    ///
+    /// # Errors
+    /// It failed; nothing is accepted any more until the chain is opened anew.
+    fn sync(&mut self) -> Result<(), ChainError>;
+}
+
+impl Chain for ChainStore {
+    fn network(&self) -> Network {
+        self.network()
+    }
+
+    fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
+        self.locate(txid)
+    }
+
+    fn tip(&self) -> Option<Tip> {
+        self.tip()
+    }
+
+    fn state(&self) -> u64 {
+        self.state()
+    }
+
+    fn size(&self) -> (u64, u64) {
+        (self.blocks() as u64, self.transactions() as u64)
+    }
+
+    fn at_height(&self, height: u32) -> Option<BlockId> {
+        self.at_height(height)
+    }
+
+    fn block(&self, id: BlockId) -> Option<BlockInfo> {
+        self.block(id)
+    }
+
+    fn txids(&self, id: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError> {
+        Ok(Cow::Borrowed(self.txids(id)))
+    }
+
+    fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused> {
+        self.accept(block, detached)
+    }
+
+    fn plan(&self) -> Result<Reorg, ChainError> {
+        Ok(self.plan())
+    }
+
+    fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        self.disconnect(id)
+    }
+
+    fn connect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        self.connect(id)
+    }
+
+    fn sync(&mut self) -> Result<(), ChainError> {
+        self.sync()
+    }
+}

@@ -1,0 +1,453 @@
+//! The TXID index on disk: keys TXID (32 bytes) || block number (u32, big endian), value position (u32, big endian).
+//!
+//! Blocks are indexed in order. The newest stay in a table in memory, the tail, until there are [`FLUSH_TXIDS`] of
+//! their TXIDs; then they are sorted and ingested as one run, together with the record that says how many blocks the
+//! index covers. The run and its record become visible and durable in one step, after the blocks themselves, so the
+//! index never knows more than the files, and an opening re-indexes what it lacks. Every place that it names is
+//! compared with the TXID in the files: a damaged index gives an error, never another answer.
+
+use super::index::{Place, TxidIndex};
+use super::network::Network;
+use bitcoin::hashes::{Hash, HashEngine, sha256};
+use fjall::config::{CompressionPolicy, FilterPolicy};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
+use std::fmt::Display;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// TXIDs that wait in memory before they are sorted and written: about 100 MB with the sort.
+const FLUSH_TXIDS: usize = 1 << 21;
+/// The key of the record; no TXID key is as short, and it sorts before all of them.
+const RECORD_KEY: &[u8] = &[0];
+/// First bytes of the record; the last digit is the layout's version.
+const MAGIC: &[u8; 8] = b"LSTXIDX1";
+/// How many TXIDs an opening looks up before it believes the index.
+const SAMPLES: usize = 64;
+
+/// How far the index goes, and over which blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Covered {
+    network: u8,
+    /// Number of blocks, from block 0 on.
+    blocks: u32,
+    /// Number of keys besides the record's.
+    keys: u64,
+    /// SHA-256 chain over hash and transaction count of each of these blocks.
+    digest: [u8; 32],
+}
+
+impl Covered {
+    fn nothing(network: Network) -> Covered {
+        Covered {
+            network: network.code(),
+            blocks: 0,
+            keys: 0,
+            digest: [0; 32],
+        }
+    }
+
+    fn with(mut self, hash: &[u8; 32], transactions: u32) -> Covered {
+        let mut engine = sha256::Hash::engine();
+        engine.input(&self.digest);
+        engine.input(hash);
+        engine.input(&transactions.to_le_bytes());
+        self.digest = sha256::Hash::from_engine(engine).to_byte_array();
+        self.blocks += 1;
+        self
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.push(self.network);
+        bytes.extend_from_slice(&self.blocks.to_be_bytes());
+        bytes.extend_from_slice(&self.keys.to_be_bytes());
+        bytes.extend_from_slice(&self.digest);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Covered> {
+        let bytes = bytes.strip_prefix(MAGIC)?;
+        let (network, bytes) = bytes.split_first()?;
+        let (blocks, bytes) = bytes.split_first_chunk()?;
+        let (keys, digest) = bytes.split_first_chunk()?;
+        Some(Covered {
+            network: *network,
+            blocks: u32::from_be_bytes(*blocks),
+            keys: u64::from_be_bytes(*keys),
+            digest: digest.try_into().ok()?,
+        })
+    }
+}
+
+/// The blocks that the files hold: what the index must agree with.
+pub(super) trait Truth {
+    /// Number of blocks.
+    fn blocks(&self) -> u32;
+    /// A block's hash.
+    fn hash(&self, block: u32) -> &[u8; 32];
+    /// A block's TXIDs in order; `block` is below [`Truth::blocks`].
+    fn txids(&self, block: u32) -> &[[u8; 32]];
+}
+
+/// An opened index, and why it had to be made anew, if it had.
+type Opened = (DiskIndex, Option<String>);
+
+pub(super) struct DiskIndex {
+    _database: Database,
+    keys: Keyspace,
+    covered: Covered,
+    /// Blocks from `covered.blocks` on.
+    tail: TxidIndex,
+    /// [`FLUSH_TXIDS`], but in tests.
+    flush_txids: usize,
+    failed: bool,
+    marker: PathBuf,
+}
+
+impl DiskIndex {
+    /// Opens the index in `dir`/txid-index, re-indexes what it lacks of `truth`, and makes it anew where it is
+    /// damaged or belongs to other blocks.
+    pub(super) fn open(dir: &Path, network: Network, truth: &impl Truth) -> io::Result<Opened> {
+        let path = dir.join("txid-index");
+        let marker = dir.join("txid-index.damaged");
+        let mut why = None;
+        if marker.exists() {
+            why = Some("a read has found it damaged".to_owned());
+        } else if path.exists() {
+            match Self::at(&path, &marker, network).and_then(|index| index.believe(truth).map(|()| index)) {
+                Ok(mut index) => {
+                    index.catch_up(truth)?;
+                    return Ok((index, None));
+                }
+                Err(error) => why = Some(error.to_string()),
+            }
+        }
+        remove(&path)?;
+        remove(&marker)?;
+        let mut index = Self::at(&path, &marker, network)?;
+        index.catch_up(truth)?;
+        index.flush(true, truth)?;
+        Ok((index, why))
+    }
+
+    fn at(path: &Path, marker: &Path, network: Network) -> io::Result<DiskIndex> {
+        guarded(|| {
+            let database = Database::builder(path).worker_threads(1).open().map_err(other)?;
+            // TXIDs are random, so compression finds nothing; lookups are ranges, so Bloom filters would not be read.
+            let options = KeyspaceCreateOptions::default()
+                .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+                .index_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+                .filter_policy(FilterPolicy::disabled());
+            let keys = database.keyspace("txids", || options).map_err(other)?;
+            let covered = match keys.get(RECORD_KEY).map_err(other)? {
+                Some(bytes) => {
+                    Covered::decode(&bytes).ok_or_else(|| other("its record is of another version"))?
+                }
+                None if keys.is_empty().map_err(other)? => Covered::nothing(network),
+                None => return Err(other("its record is missing")),
+            };
+            if covered.network != network.code() {
+                return Err(other("it is another network's"));
+            }
+            Ok(DiskIndex {
+                _database: database,
+                keys,
+                covered,
+                tail: TxidIndex::new()?,
+                flush_txids: FLUSH_TXIDS,
+                failed: false,
+                marker: marker.to_path_buf(),
+            })
+        })
+    }
+
+    /// Compares what is recorded with the blocks, and looks some TXIDs up.
+    fn believe(&self, truth: &impl Truth) -> io::Result<()> {
+        if self.covered.blocks > truth.blocks() {
+            return Err(other("it covers more blocks than there are"));
+        }
+        let mut expected = Covered::nothing(Network::Regtest);
+        for block in 0..self.covered.blocks {
+            expected = expected.with(truth.hash(block), truth.txids(block).len() as u32);
+        }
+        if expected.digest != self.covered.digest {
+            return Err(other("it covers other blocks"));
+        }
+        let step = (self.covered.blocks as usize / SAMPLES).max(1);
+        for block in (0..self.covered.blocks).step_by(step) {
+            let txids = truth.txids(block);
+            let txid = &txids[block as usize % txids.len()];
+            let mut found = false;
+            self.on_disk(txid, truth, &mut |place| found |= place.block == block)?;
+            if !found {
+                return Err(other("it lacks a transaction that it should cover"));
+            }
+        }
+        Ok(())
+    }
+
+    fn catch_up(&mut self, truth: &impl Truth) -> io::Result<()> {
+        for block in self.covered.blocks..truth.blocks() {
+            self.add(block, truth);
+            // Up to this block only: the tail holds no more.
+            if self.tail.len() >= self.flush_txids {
+                self.flush_until(block + 1, truth)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up the newest block.
+    pub(super) fn add(&mut self, block: u32, truth: &impl Truth) {
+        self.tail
+            .add(block, truth.txids(block), |place| txid_at(truth, place));
+    }
+
+    /// Calls `each` with every place of `txid`.
+    ///
+    /// # Errors
+    /// The index cannot be read or contradicts the blocks. It will be made anew at the next opening.
+    pub(super) fn places(
+        &self,
+        txid: &[u8; 32],
+        truth: &impl Truth,
+        each: &mut impl FnMut(Place),
+    ) -> io::Result<()> {
+        self.tail
+            .places(txid, |place| txid_at(truth, place))
+            .for_each(&mut *each);
+        self.on_disk(txid, truth, each)
+            .inspect_err(|_| _ = std::fs::write(&self.marker, b""))
+    }
+
+    fn on_disk(&self, txid: &[u8; 32], truth: &impl Truth, each: &mut impl FnMut(Place)) -> io::Result<()> {
+        guarded(|| {
+            for pair in self.keys.prefix(txid) {
+                let (key, value) = pair.into_inner().map_err(other)?;
+                each(
+                    self.place(&key, &value, truth)
+                        .filter(|(of, _)| *of == txid)
+                        .ok_or_else(wrong)?
+                        .1,
+                );
+            }
+            Ok(())
+        })
+    }
+
+    /// What one pair says, if the blocks say so too.
+    fn place<'t>(&self, key: &[u8], value: &[u8], truth: &'t impl Truth) -> Option<(&'t [u8; 32], Place)> {
+        let (txid, block) = key.split_first_chunk::<32>()?;
+        let place = Place {
+            block: u32::from_be_bytes(block.try_into().ok()?),
+            position: u32::from_be_bytes(value.try_into().ok()?),
+        };
+        if place.block >= self.covered.blocks {
+            return None;
+        }
+        let there = truth.txids(place.block).get(place.position as usize)?;
+        (there == txid).then_some((there, place))
+    }
+
+    /// Says whether the index may still write.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match self.failed {
+            true => Err(io::Error::other(
+                "an earlier write of the index failed; nothing is written until a restart",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the tail if it is long, or whatever is in it with `all`. The blocks must be durable already.
+    /// After a failure the index never writes again.
+    pub(super) fn flush(&mut self, all: bool, truth: &impl Truth) -> io::Result<()> {
+        self.check()?;
+        match self.tail.len() {
+            0 => Ok(()),
+            waiting if waiting < self.flush_txids && !all => Ok(()),
+            _ => self.flush_until(truth.blocks(), truth),
+        }
+    }
+
+    fn flush_until(&mut self, end: u32, truth: &impl Truth) -> io::Result<()> {
+        self.failed = true;
+        let mut covered = self.covered;
+        let mut rows: Vec<([u8; 32], Place)> = Vec::with_capacity(self.tail.len());
+        for block in self.covered.blocks..end {
+            let txids = truth.txids(block);
+            covered = covered.with(truth.hash(block), txids.len() as u32);
+            rows.extend(
+                txids
+                    .iter()
+                    .zip(0..)
+                    .map(|(txid, position)| (*txid, Place { block, position })),
+            );
+        }
+        // The order of the keys; of one TXID's positions in a block the first is the one that counts.
+        rows.sort_unstable_by(|(a, at), (b, bt)| {
+            word(a)
+                .cmp(&word(b))
+                .then_with(|| (a, at.block, at.position).cmp(&(b, bt.block, bt.position)))
+        });
+        rows.dedup_by(|(b, bt), (a, at)| a == b && at.block == bt.block);
+        covered.keys += rows.len() as u64;
+        guarded(|| {
+            let mut run = self.keys.start_ingestion().map_err(other)?;
+            run.write(RECORD_KEY, covered.encode()).map_err(other)?;
+            let mut key = [0; 36];
+            for (txid, place) in &rows {
+                key[..32].copy_from_slice(txid);
+                key[32..].copy_from_slice(&place.block.to_be_bytes());
+                run.write(&key[..], &place.position.to_be_bytes()[..])
+                    .map_err(other)?;
+            }
+            run.finish().map_err(other)
+        })?;
+        self.covered = covered;
+        self.tail = TxidIndex::new()?;
+        self.failed = false;
+        Ok(())
+    }
+
+    /// Reads the whole index: every key is true, and there are as many as the blocks need.
+    pub(super) fn verify(&self, truth: &impl Truth) -> io::Result<()> {
+        let all = || {
+            let mut keys = 0;
+            for pair in self.keys.iter() {
+                let (key, value) = pair.into_inner().map_err(other)?;
+                if *key != *RECORD_KEY {
+                    self.place(&key, &value, truth).ok_or_else(wrong)?;
+                    keys += 1;
+                }
+            }
+            (keys == self.covered.keys).then_some(()).ok_or_else(wrong)
+        };
+        self.believe(truth)
+            .and_then(|()| guarded(all))
+            .inspect_err(|_| _ = std::fs::write(&self.marker, b""))
+    }
+
+    /// Number of blocks whose index entries are durable.
+    pub(super) fn durable_blocks(&self) -> u32 {
+        self.covered.blocks
+    }
+}
+
+fn txid_at(truth: &impl Truth, place: Place) -> &[u8; 32] {
+    &truth.txids(place.block)[place.position as usize]
+}
+
+fn word(txid: &[u8; 32]) -> u64 {
+    txid.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(what) if what.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn other(error: impl Display) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+fn wrong() -> io::Error {
+    other("the index contradicts the blocks")
+}
+
+/// The library asserts on some kinds of damage; here that is an error like the others.
+fn guarded<T>(act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err(other("the index is damaged")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Plain(Vec<([u8; 32], Vec<[u8; 32]>)>);
+
+    impl Truth for Plain {
+        fn blocks(&self) -> u32 {
+            self.0.len() as u32
+        }
+        fn hash(&self, block: u32) -> &[u8; 32] {
+            &self.0[block as usize].0
+        }
+        fn txids(&self, block: u32) -> &[[u8; 32]] {
+            &self.0[block as usize].1
+        }
+    }
+
+    /// 50 blocks of 7 TXIDs, some of them in many blocks.
+    fn plain() -> Plain {
+        let txid = |number: u32| sha256::Hash::hash(&number.to_le_bytes()).to_byte_array();
+        let block = |b: u32| {
+            (
+                txid(b),
+                (0..7)
+                    .map(|p| txid(if p == 3 { b % 5 } else { 100 + 7 * b + p }))
+                    .collect(),
+            )
+        };
+        Plain((0..50).map(block).collect())
+    }
+
+    #[test]
+    fn catching_up_goes_in_runs_and_every_place_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, marker) = (dir.path().join("index"), dir.path().join("damaged"));
+        let truth = plain();
+        let mut index = DiskIndex::at(&path, &marker, Network::Regtest).unwrap();
+        index.flush_txids = 20;
+        index.catch_up(&truth).unwrap();
+        assert_eq!(
+            (index.durable_blocks(), index.tail.len()),
+            (48, 14),
+            "every third block ends a run"
+        );
+        let find = |index: &DiskIndex, txid: &[u8; 32]| {
+            let mut found = Vec::new();
+            index
+                .places(txid, &truth, &mut |place| {
+                    found.push((place.block, place.position))
+                })
+                .unwrap();
+            found.sort_unstable();
+            found
+        };
+        let check = |index: &DiskIndex| {
+            for (_, txids) in &truth.0 {
+                for txid in txids {
+                    let places = (0..50u32).flat_map(|b| (0..7u32).map(move |p| (b, p)));
+                    let expected: Vec<_> = places
+                        .filter(|(b, p)| truth.0[*b as usize].1[*p as usize] == *txid)
+                        .collect();
+                    assert_eq!(find(index, txid), expected);
+                }
+            }
+            assert_eq!(find(index, &[3; 32]), []);
+        };
+        check(&index);
+        index.flush(false, &truth).unwrap();
+        assert_eq!(index.durable_blocks(), 48, "a short tail waits");
+        index.flush(true, &truth).unwrap();
+        assert_eq!((index.durable_blocks(), index.covered.keys), (50, 350));
+        check(&index);
+        index.verify(&truth).unwrap();
+        drop(index);
+        let index = DiskIndex::at(&path, &marker, Network::Regtest).unwrap();
+        assert_eq!(index.durable_blocks(), 50);
+        index.believe(&truth).unwrap();
+        check(&index);
+        drop(index);
+        assert!(DiskIndex::at(&path, &marker, Network::Signet).is_err());
+    }
+}

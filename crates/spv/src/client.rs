@@ -1,0 +1,280 @@
+//! A client of `spv`: asks over UDP, again when no answer comes, and believes only the answer to its own question.
+
+use crate::chain::Tip;
+use crate::reader::Place;
+use crate::store::Hash;
+use lineside_wire::{
+    NATIVE_REPLY_BIT, NativeHeader, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX,
+    Status, native,
+};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// First pause before a request is sent again; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Room for the longest reply, and one byte more so that a longer one shows.
+const ROOM: usize = lineside_near::PAYLOAD_BYTES_MAX + 1;
+
+/// Asks one server. Not shared: one question at a time.
+#[derive(Debug)]
+pub struct Client {
+    server: SocketAddr,
+    socket: UdpSocket,
+    timeout: Duration,
+    next_id: u64,
+    resent: u64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nothing came in time.
+    #[error("no answer from {server} within {timeout:?}: does `lineside spv serve` listen there?")]
+    Timeout {
+        /// Who was asked.
+        server: SocketAddr,
+        /// How long.
+        timeout: Duration,
+    },
+    /// The server's host was overloaded all the time.
+    #[error("{0} is busy: ask again later")]
+    Busy(SocketAddr),
+    /// The server refused the request.
+    #[error("{server} refused the request: {status:?}")]
+    Refused {
+        /// Who was asked.
+        server: SocketAddr,
+        /// Its status.
+        status: Status,
+    },
+    /// More TXIDs than one request holds, or none.
+    #[error("{0} TXIDs in one request: 1 to {SPV_ROOTS_MAX} are possible")]
+    Count(usize),
+    /// The system's word.
+    #[error("asking {server}: {source}")]
+    Io {
+        /// Who was asked.
+        server: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Where transactions are, and the tip that all of it was true at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer<T> {
+    /// What was found.
+    pub found: T,
+    /// The best block when it was answered.
+    pub tip: Tip,
+}
+
+impl Client {
+    /// A client of `server` that waits at most `timeout` for an answer.
+    ///
+    /// # Errors
+    /// What the system says of a socket to that address.
+    pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
+        let socket = open(server).map_err(|source| ClientError::Io { server, source })?;
+        // Unguessable, so that who does not see the requests cannot forge replies.
+        let next_id = getrandom::u64().map_err(|error| ClientError::Io {
+            server,
+            source: io::Error::other(error),
+        })?;
+        Ok(Self {
+            server,
+            socket,
+            timeout,
+            next_id,
+            resent: 0,
+        })
+    }
+
+    /// How often a request was sent again.
+    pub fn resent(&self) -> u64 {
+        self.resent
+    }
+
+    /// Where `txid` (wire byte order) is; nothing found: no connected block holds it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn root(&mut self, txid: &Hash) -> Result<Answer<Option<Place>>, ClientError> {
+        let mut body = [0; size_of::<RootReply>()];
+        body[..32].copy_from_slice(txid);
+        let read = |status, reply: &[u8]| {
+            let reply = RootReply::ref_from_bytes(reply).ok()?;
+            let place = Place {
+                root: reply.root,
+                block_hash: reply.block_hash,
+                height: reply.height.get(),
+            };
+            Some(Answer {
+                found: (status == Status::Ok).then_some(place),
+                tip: Tip {
+                    hash: reply.tip_hash,
+                    height: reply.tip_height.get(),
+                },
+            })
+        };
+        self.ask(SPV_OP_ROOT, &body, read)
+    }
+
+    /// Where each of 1 to 16 `txids` is, in their order, all at one tip.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn roots(&mut self, txids: &[Hash]) -> Result<Answer<Vec<Option<Place>>>, ClientError> {
+        if !(1..=SPV_ROOTS_MAX).contains(&txids.len()) {
+            return Err(ClientError::Count(txids.len()));
+        }
+        let mut body = vec![0; size_of::<RootsHead>() - 4];
+        body.extend_from_slice(&(txids.len() as u32).to_be_bytes());
+        for txid in txids {
+            body.extend_from_slice(txid);
+            body.extend_from_slice(&[0; size_of::<RootItem>() - 32]);
+        }
+        let read = |_, reply: &[u8]| {
+            let (head, items) = RootsHead::ref_from_prefix(reply).ok()?;
+            let items = <[RootItem]>::ref_from_bytes(items).ok()?;
+            let place = |item: &RootItem| {
+                (item.status.get() == u32::from(Status::Ok as u16)).then_some(Place {
+                    root: item.root,
+                    block_hash: item.block_hash,
+                    height: item.height.get(),
+                })
+            };
+            (items.len() == txids.len()).then(|| Answer {
+                found: items.iter().map(place).collect(),
+                tip: Tip {
+                    hash: head.tip_hash,
+                    height: head.tip_height.get(),
+                },
+            })
+        };
+        self.ask(SPV_OP_ROOTS, &body, read)
+    }
+
+    /// As [`Client::root`], in the paper's format: the Merkle root alone. That format has no request ids, so each
+    /// question uses a port of its own, which keeps late answers to earlier ones away.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn paper_root(&mut self, txid: &Hash) -> Result<Option<Hash>, ClientError> {
+        let io = |source| ClientError::Io {
+            server: self.server,
+            source,
+        };
+        let socket = open(self.server).map_err(io)?;
+        let (root, resent) = exchange(&socket, self.server, self.timeout, txid, |reply| {
+            Some(<Hash>::try_from(reply).ok().ok_or(Again::Wait))
+        })?;
+        self.resent += resent;
+        Ok((root != [0; 32]).then_some(root))
+    }
+
+    fn ask<T>(
+        &mut self,
+        op: u8,
+        body: &[u8],
+        read: impl Fn(Status, &[u8]) -> Option<T>,
+    ) -> Result<T, ClientError> {
+        let (id, server) = (self.next_id, self.server);
+        self.next_id = self.next_id.wrapping_add(1);
+        let mut request = native::request_header(op, id, body.len() as u16)
+            .as_bytes()
+            .to_vec();
+        request.extend_from_slice(body);
+        let answer = |reply: &[u8]| {
+            let (header, body) = NativeHeader::ref_from_prefix(reply).ok()?;
+            let ours = native::is_native(reply)
+                && header.op == op | NATIVE_REPLY_BIT
+                && header.request_id.get() == id
+                && usize::from(header.length.get()) == body.len();
+            if !ours {
+                return None;
+            }
+            Some(match Status::from_code(header.status.get())? {
+                Status::Busy => Err(Again::Busy),
+                status @ (Status::Ok | Status::Unknown) => match read(status, body) {
+                    Some(answer) => Ok(Ok(answer)),
+                    None => Err(Again::Wait),
+                },
+                status => Ok(Err(ClientError::Refused { server, status })),
+            })
+        };
+        let (answer, resent) = exchange(&self.socket, server, self.timeout, &request, answer)?;
+        self.resent += resent;
+        answer
+    }
+}
+
+/// Why a datagram is not the answer yet.
+enum Again {
+    /// It is another's, or broken: wait on.
+    Wait,
+    /// The server has no room: pause, then ask again.
+    Busy,
+}
+
+fn open(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    // Connected: the kernel hands over only what the server sent.
+    socket.connect(server)?;
+    Ok(socket)
+}
+
+/// Sends `request` until `answer` takes a reply or the time is over. Returns also how often it was sent again.
+fn exchange<T>(
+    socket: &UdpSocket,
+    server: SocketAddr,
+    timeout: Duration,
+    request: &[u8],
+    answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
+) -> Result<(T, u64), ClientError> {
+    let io = |source| ClientError::Io { server, source };
+    let end = Instant::now() + timeout;
+    let (mut pause, mut sent, mut busy) = (FIRST_PAUSE, 0, false);
+    let mut reply = [0; ROOM];
+    while Instant::now() < end {
+        match socket.send(request) {
+            // The answer to an earlier request: nobody listens there. A server may be starting: go on until the end.
+            Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error)),
+            _ => sent += 1,
+        }
+        let again = (Instant::now() + pause).min(end);
+        while let Some(left) = again
+            .checked_duration_since(Instant::now())
+            .filter(|left| !left.is_zero())
+        {
+            socket.set_read_timeout(Some(left)).map_err(io)?;
+            match socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
+                Ok(Some(Ok(answer))) => return Ok((answer, sent - 1)),
+                Ok(Some(Err(Again::Busy))) => {
+                    busy = true;
+                    std::thread::sleep(again.saturating_duration_since(Instant::now()));
+                }
+                Ok(_) => {}
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    ErrorKind::ConnectionRefused => {
+                        std::thread::sleep(again.saturating_duration_since(Instant::now()));
+                    }
+                    _ => return Err(io(error)),
+                },
+            }
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    Err(match busy {
+        true => ClientError::Busy(server),
+        false => ClientError::Timeout { server, timeout },
+    })
+}

@@ -1,0 +1,28 @@
+/*
+ * Stands in for libbpf's header when the programs are compiled natively (crates/plane/src/native.rs): the same source,
+ * maps bound to ordinary memory, for machines without BPF. One thread at a time.
+ */
+#pragma once
+#include <linux/types.h>
+#include <stddef.h>
+
+#define SEC(NAME)
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define __uint(NAME, VALUE) int (*NAME)[VALUE]
+#define __type(NAME, VALUE) typeof(VALUE) *NAME
+
+void *ls_native_lookup(const void *map, const void *key);
+int ls_native_call(void *ctx, __u32 slot);
+__u64 ls_native_now_ns(void);
+
+#define bpf_map_lookup_elem(MAP, KEY) ls_native_lookup(MAP, KEY)
+#define bpf_ktime_get_coarse_ns() ls_native_now_ns()
+
+/* A tail call does not come back, unless the slot is empty. */
+#define bpf_tail_call_static(CTX, MAP, SLOT) \
+	do { \
+		int verdict = ls_native_call(CTX, SLOT); \
+		if (verdict >= 0) \
+			return verdict; \
+	} while (0)

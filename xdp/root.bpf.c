@@ -1,0 +1,26 @@
+/* Owns the interface (Linux takes one XDP program): parses once and tail-calls the service whose port it is. */
+#include "root.h"
+
+char _license[] SEC("license") = "GPL";
+
+SEC("xdp")
+int ls_root(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 zero = 0;
+	struct ls_endpoint *own = bpf_map_lookup_elem(&ls_endpoints, &zero);
+	struct ls_datagram *found = bpf_map_lookup_elem(&ls_scratch, &zero);
+	int slot;
+
+	if (!own || !found)
+		return XDP_PASS;
+	slot = ls_route(data, end, own, found);
+	if (slot <= 0)
+		return -slot;
+	/* A constant slot becomes a direct jump; a slot without a program falls through. */
+#define LS_CALL(SLOT) \
+	if (slot == (SLOT)) \
+		bpf_tail_call_static(ctx, &ls_services, SLOT);
+	LS_FOR_EACH_SLOT(LS_CALL)
+	return XDP_PASS;
+}

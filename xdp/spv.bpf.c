@@ -1,0 +1,15 @@
+/* The near of `spv`, in its slot behind root.bpf.c. */
+#include "spv_near.h"
+
+char _license[] SEC("license") = "GPL";
+
+SEC("xdp")
+int ls_spv(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct ls_datagram *found = bpf_map_lookup_elem(&ls_scratch, &zero);
+
+	if (!found)
+		return XDP_PASS;
+	return spv_answer((void *)(long)ctx->data, (void *)(long)ctx->data_end, found, bpf_ktime_get_coarse_ns());
+}

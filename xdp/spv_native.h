@@ -1,0 +1,191 @@
+/*
+ * Native `root` and `roots` at the line. Only a well-formed request whose every TXID is cached is answered; the host
+ * answers the others, status codes among them. Replies are built aside and copied when they are known to be whole.
+ */
+#pragma once
+#include "reply.h"
+#include "spv_store.h"
+
+enum spv_outcome {
+	SPV_HIT,
+	SPV_MISS,
+	SPV_NOT_LEASED,
+	SPV_HOSTS, /* what only the host decides */
+};
+
+#define SPV_ROOT_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_root_reply))
+#define SPV_ROOTS_BYTES(COUNT) \
+	(sizeof(struct ls_native_header) + sizeof(struct ls_roots_head) + (COUNT) * sizeof(struct ls_root_item))
+
+static __always_inline __u64 spv_sum(const void *words, __u32 bytes)
+{
+	const __u32 *word = words;
+	__u64 sum = 0;
+
+	for (__u32 i = 0; i < bytes / 4; i++)
+		sum += word[i];
+	return sum;
+}
+
+/* The header of a request becomes that of its reply; its sum. */
+static __always_inline __u64 spv_native_header(struct ls_native_header *header)
+{
+	header->op |= LS_NATIVE_REPLY_BIT;
+	return spv_sum(header, sizeof(*header));
+}
+
+static __always_inline int spv_is_request(const struct ls_native_header *header, __u32 payload_bytes)
+{
+	return header->version == LS_NATIVE_VERSION && !header->status &&
+	       bpf_ntohs(header->length) == payload_bytes - sizeof(*header);
+}
+
+static __always_inline void spv_tip(const struct ls_spv_control *control, __u64 hash[4], __be32 *height)
+{
+	for (int i = 0; i < 4; i++)
+		hash[i] = LS_READ_ONCE(control->tip_hash[i]);
+	*height = bpf_htonl(LS_READ_ONCE(control->tip_height));
+}
+
+static __always_inline enum spv_outcome spv_native_root(void *data, void *end, const struct ls_datagram *found,
+							const struct ls_spv_control *control, __u64 now_ns)
+{
+	struct ls_native_header *header = data + (found->udp & 63) + sizeof(struct udphdr);
+	struct ls_root_reply *body = (void *)(header + 1), reply;
+	struct spv_place place;
+	__u64 txid[4], epoch, sum, padding = 0;
+
+	if ((void *)(body + 1) > end || body->height | body->tip_height)
+		return SPV_HOSTS;
+	for (int i = 0; i < 4; i++)
+		padding |= body->block_hash[i] | body->tip_hash[i];
+	if (padding)
+		return SPV_HOSTS;
+	if (!spv_begin(control, now_ns, &epoch))
+		return SPV_NOT_LEASED;
+	__builtin_memcpy(txid, body->root, sizeof(txid));
+	if (!spv_find(control, txid, &place))
+		return SPV_MISS;
+	for (int i = 0; i < 4; i++)
+		reply.block_hash[i] = LS_READ_ONCE(place.block->hash[i]);
+	reply.height = bpf_htonl(LS_READ_ONCE(place.block->height));
+	if (!spv_root_of(&place, reply.root))
+		return SPV_MISS;
+	spv_tip(control, reply.tip_hash, &reply.tip_height);
+	if (!spv_end(control, epoch))
+		return SPV_NOT_LEASED;
+	sum = spv_native_header(header) + spv_sum(&reply, sizeof(reply));
+	__builtin_memcpy(body, &reply, sizeof(reply));
+	return ls_reply(data, end, found, sum) ? SPV_HOSTS : SPV_HIT;
+}
+
+/* A `roots` reply being built, one to a CPU. */
+struct spv_draft {
+	struct ls_root_item item[LS_SPV_ROOTS_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct spv_draft);
+} spv_drafts SEC(".maps");
+
+/* Item `index` of the packet, or NULL when it is not within the frame. */
+static __always_inline struct ls_root_item *spv_item(void *data, void *end, const struct ls_datagram *found,
+						     __u32 index)
+{
+	struct ls_root_item *item = data + (found->udp & 63) + sizeof(struct udphdr) + SPV_ROOTS_BYTES(index);
+
+	/* The verifier must see the check on the very register that is used. */
+	asm volatile("" : "+r"(item));
+	return (void *)(item + 1) > end ? NULL : item;
+}
+
+/* Drafts one item's reply; its sum is added to *sum. SPV_HIT, or why the whole packet is the host's. */
+static __always_inline enum spv_outcome spv_draft_item(const struct ls_spv_control *control,
+						       const struct ls_root_item *item, struct ls_root_item *draft,
+						       __u64 *sum)
+{
+	struct spv_place place;
+	__u64 txid[4], padding = item->height | item->status;
+
+	for (int i = 0; i < 4; i++)
+		padding |= item->block_hash[i];
+	if (padding)
+		return SPV_HOSTS;
+	__builtin_memcpy(txid, item->root, sizeof(txid));
+	if (!spv_find(control, txid, &place))
+		return SPV_MISS;
+	for (int i = 0; i < 4; i++)
+		draft->block_hash[i] = LS_READ_ONCE(place.block->hash[i]);
+	draft->height = bpf_htonl(LS_READ_ONCE(place.block->height));
+	draft->status = 0;
+	if (!spv_root_of(&place, draft->root))
+		return SPV_MISS;
+	*sum += spv_sum(draft, sizeof(*draft));
+	return SPV_HIT;
+}
+
+static __always_inline enum spv_outcome spv_native_roots(void *data, void *end, const struct ls_datagram *found,
+							 const struct ls_spv_control *control, __u64 now_ns)
+{
+	struct ls_native_header *header = data + (found->udp & 63) + sizeof(struct udphdr);
+	struct ls_roots_head *head = (void *)(header + 1), reply;
+	__u32 zero = 0, count, items;
+	struct spv_draft *draft = bpf_map_lookup_elem(&spv_drafts, &zero);
+	__u64 epoch, sum = 0, padding;
+
+	if (!draft || (void *)(head + 1) > end)
+		return SPV_HOSTS;
+	count = bpf_ntohl(head->count);
+	padding = head->tip_hash[0] | head->tip_hash[1] | head->tip_hash[2] | head->tip_hash[3] | head->tip_height;
+	if (padding || !count || count > LS_SPV_ROOTS_MAX || found->payload_bytes != SPV_ROOTS_BYTES(count))
+		return SPV_HOSTS;
+	if (!spv_begin(control, now_ns, &epoch))
+		return SPV_NOT_LEASED;
+	/* A bit for each item, hidden from the compiler: the verifier then learns nothing from it and walks a loop once. */
+	items = (1u << (count & 31)) - 1;
+	asm volatile("" : "+r"(items));
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < LS_SPV_ROOTS_MAX; i++) {
+		enum spv_outcome outcome = SPV_HOSTS;
+		struct ls_root_item *item;
+
+		if (!(items >> i & 1))
+			continue;
+		item = spv_item(data, end, found, i);
+		if (item)
+			outcome = spv_draft_item(control, item, &draft->item[i], &sum);
+		if (outcome != SPV_HIT)
+			return outcome;
+	}
+	spv_tip(control, reply.tip_hash, &reply.tip_height);
+	reply.count = head->count;
+	if (!spv_end(control, epoch))
+		return SPV_NOT_LEASED;
+	sum += spv_native_header(header) + spv_sum(&reply, sizeof(reply));
+	__builtin_memcpy(head, &reply, sizeof(reply));
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < LS_SPV_ROOTS_MAX; i++) {
+		struct ls_root_item *item = items >> i & 1 ? spv_item(data, end, found, i) : NULL;
+
+		if (item)
+			*item = draft->item[i];
+	}
+	return ls_reply(data, end, found, sum) ? SPV_HOSTS : SPV_HIT;
+}
+
+static __always_inline enum spv_outcome spv_native(void *data, void *end, const struct ls_datagram *found,
+						   const struct ls_spv_control *control, __u64 now_ns)
+{
+	struct ls_native_header *header = data + (found->udp & 63) + sizeof(struct udphdr);
+
+	if ((void *)(header + 1) > end || !spv_is_request(header, found->payload_bytes))
+		return SPV_HOSTS;
+	if (header->op == LS_SPV_OP_ROOT && found->payload_bytes == SPV_ROOT_BYTES)
+		return spv_native_root(data, end, found, control, now_ns);
+	if (header->op == LS_SPV_OP_ROOTS)
+		return spv_native_roots(data, end, found, control, now_ns);
+	return SPV_HOSTS;
+}

@@ -1,0 +1,190 @@
+/*
+ * The store of `spv`, read without locks: the C twin of crates/spv/src/store.rs and of `Reader` in near.rs. The host
+ * writes it (crates/spv/src/writer.rs). Layouts in spec/spv.toml.
+ */
+#pragma once
+#include "maps.h"
+
+#define SPV_SET_LINES 4
+
+/* Four lines to a map value, so that one lookup reaches a whole set: of 4, half of 2, or a quarter of it. */
+struct spv_cell {
+	struct ls_spv_line line[SPV_SET_LINES];
+};
+
+/* Sizes are set before loading; as they stand here they are the paper's geometry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 20);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct spv_cell);
+} spv_lines SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 18);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_spv_block);
+} spv_blocks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_spv_control);
+} spv_control SEC(".maps");
+
+struct ls_spv_counts {
+	__u64 count[LS_SPV_COUNTERS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ls_spv_counts);
+} spv_counts SEC(".maps");
+
+/*
+ * Geometry, set before loading so that the verifier removes what another geometry needs. The control word has it too,
+ * for the model; adoption compares them.
+ */
+struct spv_geometry {
+	__u32 set_bits;
+	__u32 ways;
+	__u32 paper_index;
+	__u32 block_mask;
+};
+
+#ifndef LS_NATIVE
+const
+#endif
+	volatile struct spv_geometry spv_geometry SEC(".rodata.spv") = {
+	.set_bits = 20,
+	.ways = 4,
+	.block_mask = (1 << 18) - 1,
+};
+
+/* x86 keeps loads in order, so only the compiler must be held; elsewhere this program is not built. */
+#if !defined(__TARGET_ARCH_x86)
+#error "the sequence protocol of spv_store.h needs a load barrier on this architecture"
+#endif
+#define ls_read_barrier() asm volatile("" ::: "memory")
+#define LS_READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+
+/* Keyed hash: NH over eight 32-bit words, then one odd multiplication (store.rs, index_hash). */
+static __always_inline __u64 spv_hash(const __u64 txid[4], const __u64 key[5])
+{
+	__u64 sum = 0;
+
+	for (int i = 0; i < 4; i++) {
+		__u32 low = (__u32)txid[i] + (__u32)key[i];
+		__u32 high = (__u32)(txid[i] >> 32) + (__u32)(key[i] >> 32);
+
+		sum += (__u64)low * high;
+	}
+	return sum * key[4];
+}
+
+static __always_inline __u32 spv_first_line(const struct ls_spv_control *control, const __u64 txid[4])
+{
+	__u32 set_bits = spv_geometry.set_bits & 31;
+	__u32 set;
+
+	if (spv_geometry.paper_index)
+		set = (__u32)txid[0] & ((1u << set_bits) - 1);
+	else
+		set = spv_hash(txid, control->key) >> ((64 - set_bits) & 63);
+	return set * spv_geometry.ways;
+}
+
+/* 1 when `a` and `b` differ, else 0, without a branch: which way matches is not to be predicted. */
+static __always_inline __u64 spv_differs(__u64 a, __u64 b)
+{
+	__u64 bits = a ^ b;
+
+	bits |= -bits;
+	asm volatile("" : "+r"(bits));
+	return bits >> 63;
+}
+
+/* A transaction's block, as its line says. */
+struct spv_place {
+	struct ls_spv_block *block;
+	__u32 generation;
+};
+
+/*
+ * 1 and the place, when a whole line has `txid` and its block stands. The first line of the set with the TXID's first
+ * word decides: the writer never lets a set hold two of them. All ways are loaded before one is chosen.
+ */
+static __always_inline int spv_find(const struct ls_spv_control *control, const __u64 txid[4], struct spv_place *place)
+{
+	__u32 first = spv_first_line(control, txid), cell_index = first / SPV_SET_LINES, at = first % SPV_SET_LINES, slot;
+	struct spv_cell *cell = bpf_map_lookup_elem(&spv_lines, &cell_index);
+	__u32 ways = spv_geometry.ways;
+	struct ls_spv_line *line;
+	__u64 seq;
+
+	if (!cell)
+		return 0;
+	if (ways == 4) {
+		__u64 first_0 = LS_READ_ONCE(cell->line[0].txid[0]), first_1 = LS_READ_ONCE(cell->line[1].txid[0]);
+		__u64 first_2 = LS_READ_ONCE(cell->line[2].txid[0]);
+
+		at = spv_differs(first_2, txid[0]) + 1;
+		at = spv_differs(first_1, txid[0]) * at + 1;
+		at = spv_differs(first_0, txid[0]) * at;
+	} else if (ways == 2) {
+		__u64 first_0 = LS_READ_ONCE(cell->line[at & 2].txid[0]);
+
+		at += spv_differs(first_0, txid[0]);
+	}
+	line = &cell->line[at & (SPV_SET_LINES - 1)];
+	seq = LS_READ_ONCE(line->seq);
+	ls_read_barrier();
+	if ((line->txid[0] ^ txid[0]) | (line->txid[1] ^ txid[1]) | (line->txid[2] ^ txid[2]) |
+	    (line->txid[3] ^ txid[3]))
+		return 0;
+	slot = LS_READ_ONCE(line->block) & spv_geometry.block_mask;
+	place->generation = LS_READ_ONCE(line->generation);
+	ls_read_barrier();
+	if ((seq & 1) || LS_READ_ONCE(line->seq) != seq || !place->generation)
+		return 0;
+	place->block = bpf_map_lookup_elem(&spv_blocks, &slot);
+	if (!place->block || LS_READ_ONCE(place->block->generation) != place->generation)
+		return 0;
+	ls_read_barrier();
+	return 1;
+}
+
+/* Whether what was read of the block since spv_find is of the line's generation. */
+static __always_inline int spv_stands(const struct spv_place *place)
+{
+	ls_read_barrier();
+	return LS_READ_ONCE(place->block->generation) == place->generation;
+}
+
+static __always_inline int spv_root_of(const struct spv_place *place, __u64 root[4])
+{
+	for (int i = 0; i < 4; i++)
+		root[i] = LS_READ_ONCE(place->block->root[i]);
+	return spv_stands(place);
+}
+
+/* Whether near may answer at `now_ns`; the epoch that the answer must end in. */
+static __always_inline int spv_begin(const struct ls_spv_control *control, __u64 now_ns, __u64 *epoch)
+{
+	*epoch = LS_READ_ONCE(control->epoch);
+	ls_read_barrier();
+	return !(*epoch & 1) && now_ns < LS_READ_ONCE(control->lease_until_ns);
+}
+
+static __always_inline int spv_end(const struct ls_spv_control *control, __u64 epoch)
+{
+	ls_read_barrier();
+	return LS_READ_ONCE(control->epoch) == epoch;
+}
