@@ -5,7 +5,9 @@ use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
 use crate::sys;
 use crate::workload::{Hash, Workload};
 use lineside_near::lease;
-use lineside_plane::xdp::{MapSize, XdpPlane};
+use lineside_plane::spv;
+use lineside_plane::xdp::XdpPlane;
+use lineside_spv::chain::Tip;
 use lineside_spv::store::{Geometry, Store, words};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
 use lineside_wire::endpoint::Endpoint;
@@ -17,8 +19,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Longer than any bench runs.
 const LEASE_NS: u64 = 1 << 42;
-/// The programs whose verifier budget is kept.
-const PROGRAMS: [&str; 2] = ["ls_root", "ls_spv"];
 
 /// The loaded XDP programs on a store of 2^22 lines that holds every TXID of the workload.
 pub struct XdpNear {
@@ -30,26 +30,13 @@ impl XdpNear {
     /// Loads the programs, then draws a workload whose every TXID found an empty line.
     pub fn load(seed: u64) -> Result<(Self, Workload)> {
         let geometry = Geometry::default();
-        let sizes = [
-            MapSize {
-                name: "spv_lines",
-                entries: geometry.lines() as u32,
-            },
-            MapSize {
-                name: "spv_blocks",
-                entries: geometry.blocks() as u32,
-            },
-        ];
-        let mut plane = XdpPlane::load(&sizes)?;
-        let store = Store {
-            lines: plane.table("spv_lines")?,
-            blocks: plane.table("spv_blocks")?,
-            control: plane.table("spv_control")?,
-        };
+        let mut plane = XdpPlane::load(vec![spv::image(&geometry, SPV_PORT)], None)?;
+        let store = spv::store(&mut plane, &geometry)?;
         store.format(&geometry).map_err(io("laying out the near store"))?;
-        let endpoint = Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default();
-        plane.set_endpoint(&endpoint, SPV_PORT)?;
-        let root = plane.program_fd("ls_root")?;
+        plane.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
+        let root = plane
+            .with_root(|root| root.try_clone_to_owned())?
+            .map_err(io("opening ls_root"))?;
         let workload = fill(Arc::new(store), seed);
         Ok((Self { plane, root }, workload))
     }
@@ -73,14 +60,8 @@ impl XdpNear {
     }
 
     /// What the verifier walked through, by program.
-    pub fn verified_instructions(&mut self) -> Result<BTreeMap<&'static str, u32>> {
-        let mut found = BTreeMap::new();
-        for name in PROGRAMS {
-            let program = self.plane.program_fd(name)?;
-            let count = sys::verified_instructions(program.as_fd());
-            found.insert(name, count.map_err(io("asking for a program's size"))?);
-        }
-        Ok(found)
+    pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
+        Ok(self.plane.verified_instructions()?.into_iter().collect())
     }
 }
 
@@ -97,7 +78,11 @@ fn admit(writer: &mut StoreWriter, roots: &[Hash]) -> Vec<Ticket> {
 fn open(store: &Store, writer: &mut StoreWriter) {
     lease::renew(&store.control().lease_until_ns, LEASE_NS);
     writer.begin();
-    writer.commit(&Workload::block_hash(0), 0);
+    let tip = Tip {
+        hash: Workload::block_hash(0),
+        height: 0,
+    };
+    writer.commit(&tip, 0);
 }
 
 /// Draws the workload into the store.

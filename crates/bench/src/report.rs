@@ -112,7 +112,7 @@ pub struct Checks {
     /// Whether the software contestant is no straw man: `sw/echo` is at least 0.3, both ways it is driven.
     pub valid: bool,
     /// Instructions that the verifier walked through, by program.
-    pub verified_instructions: BTreeMap<&'static str, u32>,
+    pub verified_instructions: BTreeMap<String, u32>,
     /// Every program is below this.
     pub verified_instructions_max: u32,
     /// By key of the ratio.

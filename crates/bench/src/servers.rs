@@ -4,8 +4,8 @@ use crate::error::{BenchError, Result, io};
 use crate::netns::{Pair, SERVER_ADDRESS};
 use crate::sys;
 use crate::workload::Hash;
-use lineside_near::{Host, Near, Reply, Source, Verdict, lease};
-use lineside_plane::socket::SocketPlane;
+use lineside_near::{Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::Store;
 use lineside_wire::SPV_PORT;
@@ -50,7 +50,7 @@ pub struct Truth {
 }
 
 impl Host for Truth {
-    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply) -> Verdict {
+    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply, _sender: &Reader) -> Verdict {
         match <&Hash>::try_from(request) {
             Ok(txid) if reply.put(&root(&self.tree, txid)) => Verdict::Reply,
             _ => Verdict::Forward,
@@ -137,7 +137,12 @@ pub fn start(pair: &Arc<Pair>, software: Software, truth: &Truth) -> Result<Runn
         let listen = SocketAddr::from((SERVER_ADDRESS, SPV_PORT));
         if software == Software::Socket {
             let near = Arc::new(SpvNear::new(Arc::clone(&truth.store)));
-            let plane = SocketPlane::start(listen, HOST_QUEUE, near, Arc::new(truth));
+            let options = SocketOptions {
+                listen,
+                threads: 1,
+                queue: HOST_QUEUE,
+            };
+            let plane = SocketPlane::start(options, near, Arc::new(truth), &Readers::new(false));
             let _plane = plane.map_err(io("starting the socket plane"))?;
             wait(stop, &ready);
             return Ok(());

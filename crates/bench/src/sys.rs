@@ -234,17 +234,3 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
         Ok(options.retval)
     }
 }
-
-/// How many instructions the verifier walked through to accept a program.
-pub fn verified_instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
-    // SAFETY: bpf_prog_info is a plain C struct; all zeros asks for no arrays.
-    let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
-    let mut bytes = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: `info` is `bytes` long and outlives the call.
-    let result = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut bytes) };
-    if result < 0 {
-        Err(io::Error::from_raw_os_error(-result))
-    } else {
-        Ok(info.verified_insns)
-    }
-}
