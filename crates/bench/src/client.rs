@@ -115,16 +115,17 @@ impl<'a> Flight<'a> {
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }
-        if now_ns >= self.ends_ns && self.is_warm {
-            return None;
-        }
         if self.in_flight > 0 && now_ns.saturating_sub(self.last_ns) > LOST_AFTER_NS {
             self.tally.lost += self.in_flight as u64;
             self.asked = [None; BLOCKS];
             self.in_flight = 0;
             self.last_ns = now_ns;
         }
-        Some(self.plan.window - self.in_flight)
+        if now_ns < self.ends_ns || !self.is_warm {
+            return Some(self.plan.window - self.in_flight);
+        }
+        // At the end the last replies are waited for: every request is right, wrong or lost.
+        (self.in_flight > 0).then_some(0)
     }
 
     /// The next request; it counts as sent at `now_ns`. `None`: one of the same block is still in flight.
@@ -175,7 +176,7 @@ impl<'a> Flight<'a> {
         }
     }
 
-    /// What came of it. What is in flight at the end is neither right nor lost.
+    /// What came of it.
     pub fn end(mut self, now_ns: u64) -> Tally {
         self.tally.took_ns = now_ns - self.counts_from_ns;
         self.tally

@@ -39,6 +39,12 @@ pub enum BenchError {
         /// Its standard error.
         said: String,
     },
+    /// The chain store failed.
+    #[error("importing: {0}")]
+    Chain(String),
+    /// A figure that cannot be had here.
+    #[error("not measured: {0}")]
+    NotMeasured(String),
     /// A figure that would not mean what it says.
     #[error("void: {0}")]
     Void(String),

@@ -7,6 +7,7 @@ mod af_xdp;
 mod bpf;
 mod client;
 mod error;
+mod import;
 mod live;
 mod machine;
 mod memcached;

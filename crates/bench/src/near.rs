@@ -6,7 +6,7 @@ use crate::sys;
 use crate::workload::{Hash, Workload};
 use lineside_near::lease;
 use lineside_plane::spv;
-use lineside_plane::xdp::XdpPlane;
+use lineside_plane::xdp::{Image, Interface, XdpMode, XdpPlane};
 use lineside_spv::chain::Tip;
 use lineside_spv::store::{Geometry, Store, words};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
@@ -15,7 +15,7 @@ use lineside_wire::{SPV_PORT, SpvCounter};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Longer than any bench runs.
 const LEASE_NS: u64 = 1 << 42;
@@ -30,7 +30,7 @@ impl XdpNear {
     /// Loads the programs, then draws a workload whose every TXID found an empty line.
     pub fn load(seed: u64) -> Result<(Self, Workload)> {
         let geometry = Geometry::default();
-        let mut plane = XdpPlane::load(vec![spv::image(&geometry, SPV_PORT)], None)?;
+        let mut plane = XdpPlane::load(vec![image()], None)?;
         let store = spv::store(&mut plane, &geometry)?;
         store.format(&geometry).map_err(io("laying out the near store"))?;
         plane.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
@@ -39,6 +39,30 @@ impl XdpNear {
             .map_err(io("opening ls_root"))?;
         let workload = fill(Arc::new(store), seed);
         Ok((Self { plane, root }, workload))
+    }
+
+    /// Loads the programs anew and puts them in the place of the running ones `count` times, while `load` runs; the
+    /// calling thread stands in the server's namespace. `load` is told to end by its argument.
+    pub fn replace_under<T: Send>(
+        &mut self,
+        count: usize,
+        load: impl FnOnce(&AtomicBool) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.plane
+            .attach(&Interface::find(SERVER_INTERFACE)?, XdpMode::Native)?;
+        let done = AtomicBool::new(false);
+        let (replaced, loaded) = std::thread::scope(|scope| {
+            let loading = scope.spawn(|| load(&done));
+            let replaced = (0..count).try_for_each(|_| self.plane.replace(vec![image()]));
+            done.store(true, Relaxed);
+            (replaced, loading.join())
+        });
+        self.plane.detach()?;
+        replaced?;
+        match loaded {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     }
 
     /// Attaches natively to the server's end; off when the result is dropped. The calling thread stands in the server's
@@ -63,6 +87,10 @@ impl XdpNear {
     pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
         Ok(self.plane.verified_instructions()?.into_iter().collect())
     }
+}
+
+fn image() -> Image {
+    spv::image(&Geometry::default(), SPV_PORT)
 }
 
 /// Admits the workload's blocks to an empty store.

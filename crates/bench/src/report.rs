@@ -1,6 +1,7 @@
 //! What a bench found, as one JSON object or as a table.
 
 use crate::client::Tally;
+use crate::import::Import;
 use crate::machine::Machine;
 use crate::per_packet::PerPacket;
 use serde::Serialize;
@@ -105,7 +106,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// What must be true of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checks {
-    /// Requests lost in closed loops and by `xdp_max`.
+    /// Requests lost in closed loops, by `xdp_max`, and while programs were replaced.
     pub lost: u64,
     /// Wrong replies of anybody.
     pub wrong: u64,
@@ -113,24 +114,53 @@ pub struct Checks {
     pub valid: bool,
     /// Instructions that the verifier walked through, by program.
     pub verified_instructions: BTreeMap<String, u32>,
-    /// Every program is below this.
-    pub verified_instructions_max: u32,
-    /// By key of the ratio.
+    /// Programs replaced under load.
+    pub replacements: Replacements,
+    /// Blocks imported, or why not.
+    pub import: std::result::Result<Import, String>,
+    /// By what is judged: a ratio's key, or a figure and its unit.
     pub gates: BTreeMap<&'static str, Gate>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
 
-/// What a ratio must reach.
+/// The XDP programs loaded anew and put in the place of the running ones, again and again, under a client's load.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Replacements {
+    /// How often.
+    pub count: usize,
+    /// Requests sent meanwhile.
+    pub sent: u64,
+    /// Those that nobody answered.
+    pub lost: u64,
+    /// Those answered wrongly.
+    pub wrong: u64,
+}
+
+/// What a figure must reach.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Gate {
-    /// At least this.
+    /// The figure; `None`: not measured.
+    pub value: Option<f64>,
+    /// Whether it must be at least, or at most, what the gate says.
+    pub is: Bound,
+    /// This is enough.
     pub gate: f64,
     /// Better still.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretch: Option<f64>,
     /// Whether it did.
     pub outcome: Outcome,
+}
+
+/// On which side of its gate a figure must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The more the better.
+    AtLeast,
+    /// The less the better.
+    AtMost,
 }
 
 /// How a gate was met.
@@ -150,16 +180,22 @@ pub enum Outcome {
 }
 
 impl Gate {
-    /// What `ratio` is worth against the gate.
-    pub fn judge(ratio: Option<f64>, gate: f64, stretch: Option<f64>, valid: bool) -> Self {
-        let outcome = match ratio {
+    /// What `value` is worth against the gate.
+    pub fn judge(value: Option<f64>, is: Bound, gate: f64, stretch: Option<f64>, valid: bool) -> Self {
+        let reaches = |value: f64, limit: f64| match is {
+            Bound::AtLeast => value >= limit,
+            Bound::AtMost => value <= limit,
+        };
+        let outcome = match value {
             None => Outcome::NotMeasured,
             Some(_) if !valid => Outcome::Void,
-            Some(ratio) if stretch.is_some_and(|stretch| ratio >= stretch) => Outcome::Stretch,
-            Some(ratio) if ratio >= gate => Outcome::Passed,
+            Some(value) if stretch.is_some_and(|stretch| reaches(value, stretch)) => Outcome::Stretch,
+            Some(value) if reaches(value, gate) => Outcome::Passed,
             Some(_) => Outcome::Missed,
         };
         Self {
+            value,
+            is,
             gate,
             stretch,
             outcome,
@@ -168,6 +204,14 @@ impl Gate {
 }
 
 impl Report {
+    /// What is wrong with the system itself, not with its speed: replies lost or wrong.
+    pub fn failures(&self) -> Vec<String> {
+        let Checks { lost, wrong, .. } = self.checks;
+        let what = [(lost, "requests lost"), (wrong, "wrong replies")];
+        let found = what.into_iter().filter(|(count, _)| *count > 0);
+        found.map(|(count, what)| format!("{count} {what}")).collect()
+    }
+
     /// The report as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).unwrap_or_default()
@@ -203,53 +247,66 @@ impl Display for Report {
         for (name, contestant) in &self.contestants {
             write_contestant(out, name, contestant)?;
         }
-        writeln!(
-            out,
-            "\n{:<28}{:>8}{:>8}{:>9}  outcome",
-            "ratio", "", "gate", "stretch"
-        )?;
+        writeln!(out, "\n{:<28}{:>9}", "ratio", "")?;
         for (key, ratio) in &self.ratios {
-            write!(out, "{key:<28}{ratio:>8.2}")?;
-            match self.checks.gates.get(key) {
-                Some(gate) => writeln!(out, "{}", gate_text(gate))?,
-                None => writeln!(out)?,
-            }
+            writeln!(out, "{key:<28}{ratio:>9.2}")?;
         }
-        for (key, gate) in self
-            .checks
-            .gates
-            .iter()
-            .filter(|(key, _)| !self.ratios.contains_key(*key))
-        {
-            writeln!(out, "{key:<28}{:>8}{}", "-", gate_text(gate))?;
-        }
-        let Checks {
-            lost,
-            wrong,
-            valid,
-            verified_instructions,
-            verified_instructions_max,
-            notes,
-            ..
-        } = &self.checks;
-        writeln!(out, "\nlost {lost}, wrong {wrong}, valid {valid}")?;
-        for (program, count) in verified_instructions {
-            let is = if count < verified_instructions_max {
-                "below"
-            } else {
-                "NOT below"
-            };
-            writeln!(
-                out,
-                "verified instructions of {program}: {count}, {is} {verified_instructions_max}"
-            )?;
-        }
-        notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+        write_checks(out, &self.checks)
     }
 }
 
+fn write_checks(out: &mut Formatter<'_>, checks: &Checks) -> fmt::Result {
+    let (gate, stretch) = ("gate", "stretch");
+    writeln!(out, "\n{:<28}{:>9}{gate:>11}{stretch:>9}  outcome", "judged", "")?;
+    for (key, gate) in &checks.gates {
+        writeln!(out, "{key:<28}{}", gate_text(gate))?;
+    }
+    let Replacements {
+        count,
+        sent,
+        lost,
+        wrong,
+    } = checks.replacements;
+    writeln!(
+        out,
+        "\nprograms replaced {count} times: of {sent} requests {lost} lost, {wrong} answered wrongly"
+    )?;
+    match &checks.import {
+        Ok(import) => writeln!(
+            out,
+            "imported {} MB of blocks, {} transactions, index on disk: {:.0} MB/s, {:.0} MB per second of processor \
+             time; then {:.1} us to find one ({}, fdatasync {:.0} us)",
+            import.bytes / 1_000_000,
+            import.transactions,
+            import.mb_per_s,
+            import.mb_per_core_s,
+            import.locate_us,
+            import.file_system,
+            import.fdatasync_us
+        )?,
+        Err(why) => writeln!(out, "import: {why}")?,
+    }
+    for (program, count) in &checks.verified_instructions {
+        writeln!(out, "verified instructions of {program}: {count}")?;
+    }
+    let Checks {
+        lost,
+        wrong,
+        valid,
+        notes,
+        ..
+    } = checks;
+    writeln!(out, "lost {lost}, wrong {wrong}, valid {valid}")?;
+    notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
 fn gate_text(gate: &Gate) -> String {
+    let value = gate.value.map_or("-".into(), |value| format!("{value:.2}"));
     let stretch = gate.stretch.map_or("-".into(), |stretch| stretch.to_string());
+    let is = match gate.is {
+        Bound::AtLeast => ">=",
+        Bound::AtMost => "<=",
+    };
     let outcome = match gate.outcome {
         Outcome::Stretch => "stretch reached",
         Outcome::Passed => "passed",
@@ -257,7 +314,8 @@ fn gate_text(gate: &Gate) -> String {
         Outcome::NotMeasured => "not measured",
         Outcome::Void => "VOID",
     };
-    format!("{:>8}{stretch:>9}  {outcome}", gate.gate)
+    let gate = format!("{is} {}", gate.gate);
+    format!("{value:>9}{gate:>11}{stretch:>9}  {outcome}")
 }
 
 fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant) -> fmt::Result {

@@ -172,6 +172,15 @@ impl Batch {
     }
 }
 
+/// What this process has used so far.
+pub fn resource_usage() -> libc::rusage {
+    // SAFETY: all-zero bytes are a valid `rusage`.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `usage` is a live `rusage` for the call to fill; it cannot fail for RUSAGE_SELF.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    usage
+}
+
 /// Attaches an XDP program natively to an interface of the calling thread's namespace; off when the result is dropped.
 pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     // SAFETY: all zeros is the default of this options struct, and its size says which fields it has.

@@ -1,5 +1,6 @@
 //! The scenario `spv`, as short as it can be: everybody answers, nobody wrongly, and the report says what it must.
 
+use lineside_bench::report::Outcome;
 use lineside_bench::spv::{Options, run};
 use lineside_bench::{BenchError, Report};
 use lineside_plane::xdp::XdpError;
@@ -9,9 +10,11 @@ fn short() -> Option<Report> {
     let options = Options {
         rounds: 1,
         duration: Duration::from_millis(60),
+        replacements: 5,
+        import_megabytes: 4,
         ..Options::default()
     };
-    match run(&options) {
+    match run(&options, &mut |_| ()) {
         Err(BenchError::NotAllowed(why)) => eprintln!("skipped: no root here ({why})"),
         Err(BenchError::Xdp(XdpError::NotAllowed(why))) => {
             eprintln!("skipped: BPF is not allowed here ({why})")
@@ -47,12 +50,21 @@ fn everybody_answers_and_nobody_wrongly() {
         "{:?}",
         report.checks.notes
     );
-    for (program, count) in &report.checks.verified_instructions {
-        assert!(
-            *count < report.checks.verified_instructions_max,
-            "{program}: {count}"
-        );
-    }
+    assert_eq!(
+        report.checks.gates["verified instructions"].outcome,
+        Outcome::Passed
+    );
+    let replacements = report.checks.replacements;
+    assert!(
+        replacements.sent > 0 && replacements.lost == 0,
+        "{replacements:?}"
+    );
+    let import = report.checks.import.as_ref();
+    assert!(
+        import.is_ok_and(|import| import.transactions > 1000) || import.is_err(),
+        "{import:?}"
+    );
+    assert_eq!(report.failures(), Vec::<String>::new());
     let json = report.to_json();
     for place in [
         "/scenario",

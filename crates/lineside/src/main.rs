@@ -1,5 +1,6 @@
 //! The `lineside` command: wiring, no logic.
 
+mod bench;
 mod check_config;
 mod config;
 mod daemon;
@@ -40,6 +41,10 @@ enum Command {
         verb: xdp::Verb,
     },
     Diff(diff::Diff),
+    Bench {
+        #[command(subcommand)]
+        scenario: bench::Scenario,
+    },
     Status(status::Status),
     CheckConfig(check_config::CheckConfig),
 }
@@ -64,6 +69,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Spv { verb } => spv::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
+        Command::Bench { scenario } => bench::run(&scenario, as_json),
         Command::Status(arguments) => status::run(&arguments, as_json),
         Command::CheckConfig(arguments) => Ok(check_config::run(&arguments, as_json)?),
     }
