@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("verify", 0),
     ("journal", 0),
     ("tidy", 0),
+    ("vectors", 0),
     ("near", 1),
     ("spv", 2),
     ("transfer", 2),
