@@ -1,10 +1,8 @@
 //! The `lineside` command: wiring, no logic.
 
 mod check_config;
-mod config;
 mod daemon;
 mod diff;
-mod hex;
 mod notify;
 mod privileges;
 mod progress;
@@ -14,6 +12,7 @@ mod status;
 mod xdp;
 
 use clap::{Parser, Subcommand};
+use lineside::{config, hex};
 use std::process::ExitCode;
 
 #[derive(Parser)]

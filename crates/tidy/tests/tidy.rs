@@ -23,6 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("console", 3),
     ("bench", 4),
     ("lineside", 5),
+    ("fuzz", 6),
 ];
 
 const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html"];
