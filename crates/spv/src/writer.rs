@@ -99,8 +99,10 @@ impl StoreWriter {
             counts: WriterCounts::default(),
         };
         writer.begin();
+        let blocks = store.blocks.as_slice().len() as u32;
         for line in store.lines.as_slice() {
-            if line.seq.load(Relaxed) & 1 != 0 {
+            // Half-written, or of a block that there is no place for.
+            if line.seq.load(Relaxed) & 1 != 0 || line.block.load(Relaxed) >= blocks {
                 write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], 0, 0);
             }
         }
@@ -116,7 +118,7 @@ impl StoreWriter {
             }
         }
         let epoch = control.epoch.load(Relaxed);
-        control.epoch.store(epoch + 1, Release);
+        control.epoch.store(epoch.wrapping_add(1), Release);
         (writer, true)
     }
 
@@ -137,7 +139,7 @@ impl StoreWriter {
                 write_line(line, seq & !1, &[0; 4], 0, 0);
             }
         }
-        control.epoch.store(epoch + 1, Release);
+        control.epoch.store(epoch.wrapping_add(1), Release);
     }
 
     fn block(&self, slot: u32) -> &SpvBlock {
@@ -179,7 +181,7 @@ fn write_line(line: &SpvLine, seq: u64, txid: &[u64; 4], block: u32, generation:
     store::save(&line.txid, txid);
     line.block.store(block, Relaxed);
     line.generation.store(generation, Relaxed);
-    line.seq.store((seq | 1) + 1, Release);
+    line.seq.store((seq | 1).wrapping_add(1), Release);
 }
 
 impl SpvFill for StoreWriter {
@@ -196,7 +198,7 @@ impl SpvFill for StoreWriter {
         control.tip_height.store(tip.height, Relaxed);
         control.chain_state.store(chain_state, Relaxed);
         let epoch = control.epoch.load(Relaxed) | 1;
-        control.epoch.store(epoch + 1, Release);
+        control.epoch.store(epoch.wrapping_add(1), Release);
     }
 
     fn admit(&mut self, block: &BlockRef) -> Ticket {

@@ -283,3 +283,29 @@ fn no_torn_answer_beside_a_writer() {
         assert!(readers.map(|reader| reader.join().unwrap()).iter().sum::<u64>() > 0);
     });
 }
+
+#[test]
+fn adoption_clears_lines_of_blocks_that_have_no_place() {
+    let store = Arc::new(Store::anonymous(&small()).unwrap());
+    drop(StoreWriter::new(Arc::clone(&store)));
+    for line in store.lines.as_slice() {
+        line.block.store(u32::MAX, Ordering::Relaxed);
+        line.generation.store(2, Ordering::Relaxed);
+    }
+    let state = store.control().chain_state.load(Ordering::Relaxed);
+    let (mut writer, kept) = StoreWriter::adopt(Arc::clone(&store), state);
+    assert!(kept);
+    assert!(
+        store
+            .lines
+            .as_slice()
+            .iter()
+            .all(|line| line.generation.load(Ordering::Relaxed) == 0)
+    );
+    let ticket = writer.admit(&BlockRef {
+        hash: [1; 32],
+        root: [2; 32],
+        height: 3,
+    });
+    assert!(writer.fill(&[4; 32], ticket));
+}
