@@ -173,7 +173,7 @@ pub fn block_file(data: &[u8]) {
         let mut import = || {
             let options = ImportOptions { detached: true };
             let report = store
-                .import(&[file.clone()], options, &mut |_| ())
+                .import(std::slice::from_ref(&file), options, &mut |_| ())
                 .expect("importing");
             (report, store.blocks() as u64)
         };

@@ -142,7 +142,8 @@ fn by_etherparse(data: &[u8]) -> Option<Essence> {
     let Some(TransportSlice::Udp(udp)) = packet.transport else {
         return None;
     };
-    if usize::from(udp.length()) != said {
+    // A length of 0 is a jumbogram's to etherparse (RFC 2675); such go to the host.
+    if usize::from(udp.length()) != said || said < 8 {
         return None;
     }
     let start = udp.payload().as_ptr() as usize - data.as_ptr() as usize;

@@ -157,7 +157,7 @@ pub fn console_request(data: &[u8]) {
         assert!(sent.trim_start().starts_with("GET "), "{sent:?}");
         assert!(names_no_one(&sent), "{sent:?}");
     }
-    if data.len() % 16 == 0 {
+    if data.len().is_multiple_of(16) {
         let good = exchange(
             address,
             b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
