@@ -99,10 +99,13 @@ impl StoreWriter {
             counts: WriterCounts::default(),
         };
         writer.begin();
-        let blocks = store.blocks.as_slice().len() as u32;
         for line in store.lines.as_slice() {
-            // Half-written, or of a block that there is no place for.
-            if line.seq.load(Relaxed) & 1 != 0 || line.block.load(Relaxed) >= blocks {
+            let generation = line.generation.load(Relaxed);
+            let block = store.blocks.as_slice().get(line.block.load(Relaxed) as usize);
+            let of_block = block.map(|block| block.generation.load(Relaxed));
+            let stands = generation == 0 || (generation & 1 == 0 && of_block == Some(generation));
+            // What does not stand now must not come to stand when a block's generation is raised below.
+            if line.seq.load(Relaxed) & 1 != 0 || !stands {
                 write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], 0, 0);
             }
         }
