@@ -320,8 +320,8 @@ pub fn adopt_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Whatever the maps hold, they are adopted or emptied; nothing half-written is left; and after it a fill is answered, a
-/// forgotten TXID or dropped block is not.
+/// Whatever the maps hold, they are adopted or emptied; nothing half-written is left; and after it a fill is answered,
+/// a forgotten TXID or dropped block is not.
 pub fn adopt(data: &[u8]) {
     let mut input = Input(data);
     let store = Arc::new(Store::anonymous(&GEOMETRY).expect("memory"));
