@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test spec lint fmt
+.PHONY: setup build test fuzz spec lint fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -14,6 +14,10 @@ build: setup
 
 test: setup
 	cargo test --workspace --locked
+
+# Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
+fuzz: setup
+	@bash scripts/fuzz.sh
 
 spec:
 	cargo run --locked -p lineside-spec

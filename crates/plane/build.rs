@@ -9,6 +9,7 @@ fn main() {
     let xdp = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../xdp");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let has_19 = Command::new("clang-19").arg("--version").output().is_ok();
+    let clang = if has_19 { "clang-19" } else { "clang" };
     let include = format!("-I/usr/include/{}-linux-gnu", env::consts::ARCH);
     println!("cargo:rerun-if-changed={}", xdp.display());
     let object = |program: &str| out.join(format!("{}.bpf.o", program.replace('/', "-")));
@@ -20,7 +21,7 @@ fn main() {
         let source = xdp.join(format!("{program}.bpf.c"));
         libbpf_cargo::SkeletonBuilder::new()
             .source(&source)
-            .clang(if has_19 { "clang-19" } else { "clang" })
+            .clang(clang)
             .clang_args([
                 include.as_str(),
                 "-mcpu=v3",
@@ -38,7 +39,14 @@ fn main() {
             });
     }
     // The same sources as a library, for machines without BPF.
-    cc::Build::new()
+    let mut native = cc::Build::new();
+    if env::var_os("CARGO_CFG_FUZZING").is_some() {
+        // So that a fuzzer sees which branches of the C it takes.
+        native
+            .compiler(clang)
+            .flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
+    }
+    native
         .file(xdp.join("native/native.c"))
         .include(xdp.join("native"))
         .define("__TARGET_ARCH_x86", None)

@@ -21,8 +21,15 @@ pub fn fetch_status(console: SocketAddr) -> io::Result<Snapshot> {
     let request = format!("GET /status HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let answer = read_all(&mut stream, deadline)?;
-    let body = body(&answer)?;
-    serde_json::from_slice(body).map_err(|error| invalid(format!("not a status: {error}")))
+    read_status(&answer)
+}
+
+/// What the whole HTTP answer of a console says.
+///
+/// # Errors
+/// `InvalidData`, with what was wrong.
+pub fn read_status(answer: &[u8]) -> io::Result<Snapshot> {
+    serde_json::from_slice(body(answer)?).map_err(|error| invalid(format!("not a status: {error}")))
 }
 
 fn read_all(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {

@@ -16,7 +16,7 @@ mod server;
 mod snapshot;
 mod text;
 
-pub use client::fetch_status;
+pub use client::{fetch_status, read_status};
 pub use metrics::{CONTENT_TYPE, render};
 pub use server::Console;
 pub use snapshot::{ServiceStatus, Snapshot, Tip};

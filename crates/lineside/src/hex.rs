@@ -2,7 +2,8 @@
 
 /// The hash that `text`, 64 hex digits, shows.
 pub fn from_display(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
+    // from_str_radix would take a sign too.
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     let mut hash = [0; 32];
@@ -15,4 +16,26 @@ pub fn from_display(text: &str) -> Option<[u8; 32]> {
 /// 64 hex digits.
 pub fn to_display(hash: &[u8; 32]) -> String {
     hash.iter().rev().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_64_hex_digits_are_a_hash() {
+        let hash = std::array::from_fn(|index| index as u8);
+        let shown = to_display(&hash);
+        assert!(shown.starts_with("1f1e") && shown.ends_with("0100"));
+        assert_eq!(from_display(&shown), Some(hash));
+        assert_eq!(from_display(&shown.to_uppercase()), Some(hash));
+        for wrong in [
+            &shown[1..],
+            &shown.replace("0a", "+a"),
+            &shown.replace("0a", " a"),
+            "",
+        ] {
+            assert_eq!(from_display(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -2,10 +2,8 @@
 
 mod bench;
 mod check_config;
-mod config;
 mod daemon;
 mod diff;
-mod hex;
 mod notify;
 mod privileges;
 mod progress;
@@ -15,6 +13,7 @@ mod status;
 mod xdp;
 
 use clap::{Parser, Subcommand};
+use lineside::{config, hex};
 use std::process::ExitCode;
 
 #[derive(Parser)]

@@ -1,16 +1,17 @@
 //! A client of `spv`: asks over UDP, again when no answer comes, and believes only the answer to its own question.
 
-use crate::chain::Tip;
+pub use crate::reply::Answer;
+
 use crate::reader::Place;
+use crate::reply;
 use crate::store::Hash;
 use lineside_wire::{
-    NATIVE_REPLY_BIT, NativeHeader, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX,
-    Status, native,
+    RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX, Status, native,
 };
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// First pause before a request is sent again; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -63,15 +64,6 @@ pub enum ClientError {
     },
 }
 
-/// Where transactions are, and the tip that all of it was true at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer<T> {
-    /// What was found.
-    pub found: T,
-    /// The best block when it was answered.
-    pub tip: Tip,
-}
-
 impl Client {
     /// A client of `server` that waits at most `timeout` for an answer.
     ///
@@ -105,22 +97,7 @@ impl Client {
     pub fn root(&mut self, txid: &Hash) -> Result<Answer<Option<Place>>, ClientError> {
         let mut body = [0; size_of::<RootReply>()];
         body[..32].copy_from_slice(txid);
-        let read = |status, reply: &[u8]| {
-            let reply = RootReply::ref_from_bytes(reply).ok()?;
-            let place = Place {
-                root: reply.root,
-                block_hash: reply.block_hash,
-                height: reply.height.get(),
-            };
-            Some(Answer {
-                found: (status == Status::Ok).then_some(place),
-                tip: Tip {
-                    hash: reply.tip_hash,
-                    height: reply.tip_height.get(),
-                },
-            })
-        };
-        self.ask(SPV_OP_ROOT, &body, read)
+        self.ask(SPV_OP_ROOT, &body, reply::root)
     }
 
     /// Where each of 1 to 16 `txids` is, in their order, all at one tip.
@@ -137,25 +114,9 @@ impl Client {
             body.extend_from_slice(txid);
             body.extend_from_slice(&[0; size_of::<RootItem>() - 32]);
         }
-        let read = |_, reply: &[u8]| {
-            let (head, items) = RootsHead::ref_from_prefix(reply).ok()?;
-            let items = <[RootItem]>::ref_from_bytes(items).ok()?;
-            let place = |item: &RootItem| {
-                (item.status.get() == u32::from(Status::Ok as u16)).then_some(Place {
-                    root: item.root,
-                    block_hash: item.block_hash,
-                    height: item.height.get(),
-                })
-            };
-            (items.len() == txids.len()).then(|| Answer {
-                found: items.iter().map(place).collect(),
-                tip: Tip {
-                    hash: head.tip_hash,
-                    height: head.tip_height.get(),
-                },
-            })
-        };
-        self.ask(SPV_OP_ROOTS, &body, read)
+        self.ask(SPV_OP_ROOTS, &body, |status, reply| {
+            reply::roots(status, reply, txids.len())
+        })
     }
 
     /// As [`Client::root`], in the paper's format: the Merkle root alone. That format has no request ids, so each
@@ -188,21 +149,11 @@ impl Client {
             .as_bytes()
             .to_vec();
         request.extend_from_slice(body);
-        let answer = |reply: &[u8]| {
-            let (header, body) = NativeHeader::ref_from_prefix(reply).ok()?;
-            let ours = native::is_native(reply)
-                && header.op == op | NATIVE_REPLY_BIT
-                && header.request_id.get() == id
-                && usize::from(header.length.get()) == body.len();
-            if !ours {
-                return None;
-            }
-            Some(match Status::from_code(header.status.get())? {
+        let answer = |datagram: &[u8]| {
+            let (status, body) = reply::parse(op, id, datagram)?;
+            Some(match status {
                 Status::Busy => Err(Again::Busy),
-                status @ (Status::Ok | Status::Unknown) => match read(status, body) {
-                    Some(answer) => Ok(Ok(answer)),
-                    None => Err(Again::Wait),
-                },
+                Status::Ok | Status::Unknown => read(status, body).map(Ok).ok_or(Again::Wait),
                 status => Ok(Err(ClientError::Refused { server, status })),
             })
         };

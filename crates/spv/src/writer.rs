@@ -100,7 +100,12 @@ impl StoreWriter {
         };
         writer.begin();
         for line in store.lines.as_slice() {
-            if line.seq.load(Relaxed) & 1 != 0 {
+            let generation = line.generation.load(Relaxed);
+            let block = store.blocks.as_slice().get(line.block.load(Relaxed) as usize);
+            let of_block = block.map(|block| block.generation.load(Relaxed));
+            let stands = generation == 0 || (generation & 1 == 0 && of_block == Some(generation));
+            // What does not stand now must not come to stand when a block's generation is raised below.
+            if line.seq.load(Relaxed) & 1 != 0 || !stands {
                 write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], 0, 0);
             }
         }
@@ -116,7 +121,7 @@ impl StoreWriter {
             }
         }
         let epoch = control.epoch.load(Relaxed);
-        control.epoch.store(epoch + 1, Release);
+        control.epoch.store(epoch.wrapping_add(1), Release);
         (writer, true)
     }
 
@@ -137,7 +142,7 @@ impl StoreWriter {
                 write_line(line, seq & !1, &[0; 4], 0, 0);
             }
         }
-        control.epoch.store(epoch + 1, Release);
+        control.epoch.store(epoch.wrapping_add(1), Release);
     }
 
     fn block(&self, slot: u32) -> &SpvBlock {
@@ -179,7 +184,7 @@ fn write_line(line: &SpvLine, seq: u64, txid: &[u64; 4], block: u32, generation:
     store::save(&line.txid, txid);
     line.block.store(block, Relaxed);
     line.generation.store(generation, Relaxed);
-    line.seq.store((seq | 1) + 1, Release);
+    line.seq.store((seq | 1).wrapping_add(1), Release);
 }
 
 impl SpvFill for StoreWriter {
@@ -196,7 +201,7 @@ impl SpvFill for StoreWriter {
         control.tip_height.store(tip.height, Relaxed);
         control.chain_state.store(chain_state, Relaxed);
         let epoch = control.epoch.load(Relaxed) | 1;
-        control.epoch.store(epoch + 1, Release);
+        control.epoch.store(epoch.wrapping_add(1), Release);
     }
 
     fn admit(&mut self, block: &BlockRef) -> Ticket {

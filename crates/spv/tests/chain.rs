@@ -401,3 +401,52 @@ proptest! {
         }
     }
 }
+
+/// Writes a record again after `change`, with the checksum that then belongs to it.
+fn rewrite(dir: &tempfile::TempDir, record: usize, change: impl FnOnce(&mut [u8])) {
+    let path = dir.path().join("blocks.dat");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let record = &mut bytes[128 * (record + 1)..][..128];
+    change(record);
+    let crc = record[..124].iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg())
+        })
+    });
+    record[124..].copy_from_slice(&(!crc).to_le_bytes());
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn records_that_contradict_each_other_are_refused_and_nothing_is_cut() {
+    type Change = fn(&mut [u8]);
+    let changes: [(usize, Change); 4] = [
+        (1, |record| record[92] ^= 1),           // another height
+        (1, |record| record[4] ^= 1),            // another parent: unknown, and the work is lost
+        (0, |record| record[72..76].fill(0xff)), // a target that is none: its work would overflow a sum
+        (2, |record| record[96] = 1),            // detached, though its parent is known
+    ];
+    for (number, change) in changes {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = regtest(Some(dir.path()));
+        DemoChain::new(22, 3)
+            .take(4)
+            .for_each(|block| _ = take(&mut store, &block));
+        drop(store);
+        rewrite(&dir, number, change);
+        // A torn record at the end, which a store that opens would cut.
+        let path = dir.path().join("blocks.dat");
+        OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .write_all_at(&[7; 50], 5 * 128)
+            .unwrap();
+        let before = std::fs::read(&path).unwrap();
+        assert!(matches!(
+            ChainStore::open(Some(dir.path()), Network::Regtest),
+            Err(ChainError::Corrupt { record, .. }) if record == number as u64
+        ));
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+}

@@ -283,3 +283,33 @@ fn no_torn_answer_beside_a_writer() {
         assert!(readers.map(|reader| reader.join().unwrap()).iter().sum::<u64>() > 0);
     });
 }
+
+#[test]
+fn adoption_clears_lines_that_stand_for_no_block() {
+    let adopted = |slot: u32, generation: u32, of_block: u32| {
+        let store = Arc::new(Store::anonymous(&small()).unwrap());
+        drop(StoreWriter::new(Arc::clone(&store)));
+        let first = &store.blocks.as_slice()[0];
+        first.generation.store(of_block, Ordering::Relaxed);
+        for line in store.lines.as_slice() {
+            line.block.store(slot, Ordering::Relaxed);
+            line.generation.store(generation, Ordering::Relaxed);
+        }
+        let state = store.control().chain_state.load(Ordering::Relaxed);
+        let (mut writer, kept) = StoreWriter::adopt(Arc::clone(&store), state);
+        assert!(kept);
+        let lines = store.lines.as_slice().iter();
+        let left = lines
+            .filter(|line| line.generation.load(Ordering::Relaxed) != 0)
+            .count();
+        let ticket = writer.admit(&block(7));
+        assert!(writer.fill(&[4; 32], ticket));
+        left
+    };
+    assert_eq!(adopted(0, 2, 2), 64);
+    assert_eq!(adopted(u32::MAX, 2, 2), 0, "no such block");
+    assert_eq!(adopted(8, 2, 2), 0, "no such block");
+    assert_eq!(adopted(0, 4, 2), 0, "a generation that is still to come");
+    assert_eq!(adopted(0, 4, 3), 0, "that of a block left half-written");
+    assert_eq!(adopted(0, 3, 3), 0, "that of a block left half-written");
+}

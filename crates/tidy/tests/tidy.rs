@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("verify", 0),
     ("journal", 0),
     ("tidy", 0),
+    ("vectors", 0),
     ("near", 1),
     ("spv", 2),
     ("transfer", 2),
@@ -22,6 +23,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("console", 3),
     ("bench", 4),
     ("lineside", 5),
+    ("fuzz", 6),
 ];
 
 const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html"];

@@ -10,7 +10,7 @@ use super::types::ChainError;
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a record, and of the head of `blocks.dat`.
 const RECORD: usize = 128;
@@ -89,22 +89,21 @@ struct Disk {
     _lock: File,
 }
 
-impl Files {
-    /// A store that is gone with the process.
-    pub(super) fn in_memory() -> Files {
-        Files {
-            disk: None,
-            pending: Vec::new(),
-            records: Vec::new(),
-        }
-    }
+/// The files of a store that have been read; nothing of them has been changed yet.
+pub(super) struct Opening {
+    blocks_path: PathBuf,
+    txids_path: PathBuf,
+    blocks: File,
+    txids: File,
+    /// Where the last whole block ends in each file.
+    blocks_end: u64,
+    txids_end: u64,
+    lock: File,
+}
 
-    /// Opens or creates the files in `dir`, cuts a torn tail, and returns the records in order.
-    pub(super) fn open(dir: &Path, network: Network) -> Result<(Files, Vec<Record>), ChainError> {
-        let io = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| ChainError::Io { path, source }
-        };
+impl Opening {
+    /// Opens or creates the files in `dir`, and returns the records of their whole blocks in order.
+    pub(super) fn read(dir: &Path, network: Network) -> Result<(Opening, Vec<Record>), ChainError> {
         std::fs::create_dir_all(dir).map_err(io(dir))?;
         let lock = take_lock(&dir.join("lock"))?;
         let (blocks_path, txids_path) = (dir.join("blocks.dat"), dir.join("txids.dat"));
@@ -129,32 +128,53 @@ impl Files {
         check_head(&bytes, network, &blocks_path)?;
         let stored = map.as_deref().unwrap_or_default().as_chunks::<32>().0;
         let (records, end) = read_records(&bytes[RECORD..], stored, &blocks_path)?;
-
-        // Cut what follows the last whole block.
-        drop(map);
-        let whole = (RECORD + records.len() * RECORD) as u64;
-        cut(&mut blocks, whole).map_err(io(&blocks_path))?;
-        let mut txids = txids;
-        cut(&mut txids, end * 32).map_err(io(&txids_path))?;
-        // A killed process may have left written what no disk has yet; the index is built on it next.
-        txids.sync_data().map_err(io(&txids_path))?;
-        blocks.sync_data().map_err(io(&blocks_path))?;
-        let map = self::map(&txids).map_err(io(&txids_path))?;
-        let disk = Disk {
-            txids,
+        let opening = Opening {
+            blocks_path,
+            txids_path,
             blocks,
-            map,
-            failed: false,
-            _lock: lock,
+            txids,
+            blocks_end: (RECORD + records.len() * RECORD) as u64,
+            txids_end: end * 32,
+            lock,
         };
-        Ok((
-            Files {
-                disk: Some(disk),
-                pending: Vec::new(),
-                records: Vec::new(),
-            },
-            records,
-        ))
+        Ok((opening, records))
+    }
+
+    /// Cuts what follows the last whole block: the records were found to be right.
+    pub(super) fn cut(mut self) -> Result<Files, ChainError> {
+        cut(&mut self.blocks, self.blocks_end).map_err(io(&self.blocks_path))?;
+        cut(&mut self.txids, self.txids_end).map_err(io(&self.txids_path))?;
+        // A killed process may have left written what no disk has yet; the index is built on it next.
+        self.txids.sync_data().map_err(io(&self.txids_path))?;
+        self.blocks.sync_data().map_err(io(&self.blocks_path))?;
+        let disk = Disk {
+            map: map(&self.txids).map_err(io(&self.txids_path))?,
+            txids: self.txids,
+            blocks: self.blocks,
+            failed: false,
+            _lock: self.lock,
+        };
+        Ok(Files {
+            disk: Some(disk),
+            pending: Vec::new(),
+            records: Vec::new(),
+        })
+    }
+}
+
+fn io(path: &Path) -> impl FnOnce(io::Error) -> ChainError + use<> {
+    let path = path.to_path_buf();
+    move |source| ChainError::Io { path, source }
+}
+
+impl Files {
+    /// A store that is gone with the process.
+    pub(super) fn in_memory() -> Files {
+        Files {
+            disk: None,
+            pending: Vec::new(),
+            records: Vec::new(),
+        }
     }
 
     /// Number of TXIDs, written or not.

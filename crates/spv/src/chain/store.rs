@@ -2,13 +2,13 @@
 
 use super::checksum::crc32c;
 use super::disk_index::{DiskIndex, Truth};
-use super::files::{Files, Record};
+use super::files::{Files, Opening, Record};
 use super::index::{Place, TxidIndex};
 use super::network::Network;
 use super::types::{
     BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
 };
-use super::validate::{CheckedBlock, Refused};
+use super::validate::{CheckedBlock, Refused, check_work};
 use bitcoin::block::Header;
 use bitcoin::consensus::encode;
 use bitcoin::hashes::Hash;
@@ -108,13 +108,13 @@ impl ChainStore {
         network: Network,
         kind: IndexKind,
     ) -> Result<(ChainStore, Option<IndexRebuilt>), ChainError> {
-        let (files, records) = match dir {
-            Some(dir) => Files::open(dir, network)?,
-            None => (Files::in_memory(), Vec::new()),
+        let (opening, records) = match dir {
+            Some(dir) => Opening::read(dir, network).map(|(opening, records)| (Some(opening), records))?,
+            None => (None, Vec::new()),
         };
         let mut store = ChainStore {
             network,
-            files,
+            files: Files::in_memory(),
             entries: Vec::with_capacity(records.len()),
             by_hash: HashMap::with_capacity(records.len()),
             index: Index::Memory(TxidIndex::new().map_err(ChainError::Write)?),
@@ -128,6 +128,10 @@ impl ChainStore {
                 path: dir.unwrap_or(Path::new("")).join("blocks.dat"),
                 record: number as u64,
             })?;
+        }
+        // Nothing is cut from files that are refused.
+        if let Some(opening) = opening {
+            store.files = opening.cut()?;
         }
         let rebuilt = store.open_index(dir, kind)?;
         store.catch_up()?;
@@ -241,7 +245,7 @@ impl ChainStore {
     /// Takes up one record of the files; `None` where it contradicts those before it.
     fn restore(&mut self, record: &Record) -> Option<()> {
         let header: Header = encode::deserialize(&record.header).ok()?;
-        let hash = header.block_hash().to_byte_array();
+        let hash = check_work(&header, self.network).ok()?;
         let expected = self.position_after(&header.prev_blockhash.to_byte_array());
         let detached = record.flags & FLAG_DETACHED != 0;
         let fits = expected == Some((record.height, detached)) || (expected.is_none() && detached);

@@ -88,7 +88,7 @@ impl CheckedBlock {
 }
 
 /// Checks the header's target and proof of work; returns the block's hash.
-fn check_work(header: &Header, network: Network) -> Result<[u8; 32], Refused> {
+pub(super) fn check_work(header: &Header, network: Network) -> Result<[u8; 32], Refused> {
     let target = Target::from_compact(header.bits);
     // Every rule-abiding target is written in one way; this also refuses negative and overflowing ones.
     if target.to_compact_lossy() != header.bits {

@@ -1,0 +1,91 @@
+//! Fuzz targets: a plain function each, which panics when what it asserts does not hold.
+//!
+//! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
+
+mod blocks;
+mod frames;
+mod input;
+mod mutate;
+mod packets;
+mod stores;
+mod texts;
+
+pub use mutate::Mutator;
+use std::path::PathBuf;
+
+/// One target.
+pub struct Target {
+    /// Its name, that of its file in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// Runs it on one input.
+    pub run: fn(&[u8]),
+    /// Inputs to start from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Mutations in the short run; about a quarter of a second.
+    pub short: u64,
+}
+
+const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>, short: u64) -> Target {
+    Target {
+        name,
+        run,
+        seeds,
+        short,
+    }
+}
+
+/// All targets; what each asserts is in `fuzz/README.md`.
+pub const TARGETS: &[Target] = &[
+    target("frame", frames::frame, frames::frame_seeds, 30_000),
+    target("xdp", frames::xdp, frames::xdp_seeds, 20_000),
+    target("request", packets::request, packets::request_seeds, 20_000),
+    target("reply", packets::reply, packets::reply_seeds, 50_000),
+    target("block", blocks::block, blocks::block_seeds, 3_000),
+    target("block_file", blocks::block_file, blocks::block_file_seeds, 500),
+    target("store_files", stores::store_files, stores::store_files_seeds, 500),
+    target("txid_index", stores::txid_index, stores::txid_index_seeds, 20),
+    target("adopt", stores::adopt, stores::adopt_seeds, 2_000),
+    target("config", texts::config, texts::config_seeds, 3_000),
+    target("hex", texts::hex, texts::hex_seeds, 20_000),
+    target(
+        "console_answer",
+        texts::console_answer,
+        texts::console_answer_seeds,
+        20_000,
+    ),
+    target(
+        "console_request",
+        texts::console_request,
+        texts::console_request_seeds,
+        150,
+    ),
+];
+
+/// The target of this name.
+///
+/// # Panics
+/// There is none.
+pub fn find(name: &str) -> &'static Target {
+    let found = TARGETS.iter().find(|target| target.name == name);
+    found.unwrap_or_else(|| panic!("no fuzz target {name}"))
+}
+
+/// Writes the seeds of `name` into the corpus that libFuzzer was told of, where they are not there yet.
+pub fn plant(name: &str) {
+    let Some(corpus) = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'))
+    else {
+        return;
+    };
+    let corpus = PathBuf::from(corpus);
+    if !corpus.is_dir() {
+        return;
+    }
+    for (number, seed) in (find(name).seeds)().iter().enumerate() {
+        let path = corpus.join(format!("seed-{number:03}"));
+        if let Err(error) = std::fs::write(&path, seed) {
+            eprintln!("{}: {error}", path.display());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Seeded mutations, for the short run that needs no fuzzer.
+
+const LENGTH_MAX: usize = 8192;
+
+/// A stream of mutated seeds; the same number gives the same stream everywhere.
+pub struct Mutator {
+    random: u64,
+    seeds: Vec<Vec<u8>>,
+}
+
+impl Mutator {
+    /// Mutations of `seeds`.
+    pub fn new(number: u64, seeds: Vec<Vec<u8>>) -> Self {
+        Self {
+            random: number,
+            seeds,
+        }
+    }
+
+    /// splitmix64
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    fn seed(&mut self) -> Vec<u8> {
+        match self.below(self.seeds.len() + 1) {
+            0 => (0..self.below(200)).map(|_| self.next() as u8).collect(),
+            number => self.seeds[number - 1].clone(),
+        }
+    }
+
+    /// The next input: a seed changed in one to eight places, now and then joined with another.
+    pub fn next_input(&mut self) -> Vec<u8> {
+        let mut input = self.seed();
+        if self.below(16) == 0 {
+            let other = self.seed();
+            input.truncate(self.below(input.len() + 1));
+            input.extend(&other[self.below(other.len() + 1)..]);
+        }
+        for _ in 0..=self.below(8) {
+            self.change(&mut input);
+        }
+        input.truncate(LENGTH_MAX);
+        input
+    }
+
+    fn change(&mut self, input: &mut Vec<u8>) {
+        let (at, random) = (self.below(input.len()), self.next());
+        let Some(byte) = input.get_mut(at) else {
+            return input.push(random as u8);
+        };
+        match random >> 32 & 31 {
+            0 => input.truncate(at),
+            1..8 => *byte ^= 1 << (random & 7),
+            8..12 => *byte = random as u8,
+            12..18 => *byte = [0, 1, 0x7f, 0x80, 0xff][random as usize % 5],
+            18..24 => *byte = byte.wrapping_add(random as u8 & 7).wrapping_sub(3),
+            24..28 => input.insert(at, random as u8),
+            _ => {
+                let end = (at + 1 + random as usize % 40).min(input.len());
+                let copy = input[at..end].to_vec();
+                let to = self.below(input.len());
+                input.splice(to..to, copy);
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The native replies of `spv`, read: what is not exactly what docs/wire-formats.md says is no answer.
+
+use crate::chain::Tip;
+use crate::reader::Place;
+use lineside_wire::{
+    NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, RootItem, RootReply, RootsHead, Status, native,
+};
+use zerocopy::FromBytes;
+
+/// Where transactions are, and the tip that all of it was true at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer<T> {
+    /// What was found.
+    pub found: T,
+    /// The best block when it was answered.
+    pub tip: Tip,
+}
+
+/// Status and body of `datagram`; `None`: it is not the reply to the request `op` with this id.
+pub fn parse(op: u8, request_id: u64, datagram: &[u8]) -> Option<(Status, &[u8])> {
+    let (header, body) = NativeHeader::ref_from_prefix(datagram).ok()?;
+    let ours = native::is_native(datagram)
+        && header.op == op | NATIVE_REPLY_BIT
+        && header.request_id.get() == request_id
+        && usize::from(header.length.get()) == body.len();
+    let status = Status::from_code(header.status.get())?;
+    // A server of another version says in its own that it does not know ours.
+    let known = header.version == NATIVE_VERSION || status == Status::UnsupportedVersion;
+    (ours && known).then_some((status, body))
+}
+
+/// What a reply to `root` says; `None`: it is broken.
+pub fn root(status: Status, body: &[u8]) -> Option<Answer<Option<Place>>> {
+    let reply = RootReply::ref_from_bytes(body).ok()?;
+    let place = Place {
+        root: reply.root,
+        block_hash: reply.block_hash,
+        height: reply.height.get(),
+    };
+    let found = match status {
+        Status::Ok => Some(place),
+        Status::Unknown => None,
+        _ => return None,
+    };
+    let tip = Tip {
+        hash: reply.tip_hash,
+        height: reply.tip_height.get(),
+    };
+    Some(Answer { found, tip })
+}
+
+/// What a reply to `roots` with `count` items says; `None`: it is broken.
+pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Option<Place>>>> {
+    let (head, items) = RootsHead::ref_from_prefix(body).ok()?;
+    let items = <[RootItem]>::ref_from_bytes(items).ok()?;
+    if status != Status::Ok || items.len() != count || head.count.get() as usize != count {
+        return None;
+    }
+    let place = |item: &RootItem| {
+        let place = Place {
+            root: item.root,
+            block_hash: item.block_hash,
+            height: item.height.get(),
+        };
+        // Only "unknown" means unknown.
+        match Status::from_code(u16::try_from(item.status.get()).ok()?)? {
+            Status::Ok => Some(Some(place)),
+            Status::Unknown => Some(None),
+            _ => None,
+        }
+    };
+    Some(Answer {
+        found: items.iter().map(place).collect::<Option<_>>()?,
+        tip: Tip {
+            hash: head.tip_hash,
+            height: head.tip_height.get(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_wire::{SPV_OP_ROOT, SPV_OP_ROOTS};
+    use zerocopy::IntoBytes;
+
+    fn body(statuses: &[u32]) -> Vec<u8> {
+        let mut body = vec![7; 32];
+        body.extend(9u32.to_be_bytes());
+        body.extend((statuses.len() as u32).to_be_bytes());
+        for status in statuses {
+            body.extend([3; 64]);
+            body.extend(4u32.to_be_bytes());
+            body.extend(status.to_be_bytes());
+        }
+        body
+    }
+
+    #[test]
+    fn an_item_is_found_unknown_or_broken() {
+        let answer = roots(Status::Ok, &body(&[0, 1]), 2).unwrap();
+        assert_eq!(
+            answer.found.iter().map(Option::is_some).collect::<Vec<_>>(),
+            [true, false]
+        );
+        for status in [2, 3, 4, 5, 0x1_0000, 0x1_0001, u32::MAX] {
+            assert_eq!(roots(Status::Ok, &body(&[0, status]), 2), None, "{status}");
+        }
+    }
+
+    #[test]
+    fn counts_must_agree_and_the_whole_must_be_ok() {
+        let mut lying = body(&[0, 0]);
+        lying[39] = 1;
+        assert_eq!(roots(Status::Ok, &lying, 2), None);
+        assert_eq!(roots(Status::Ok, &body(&[0]), 2), None);
+        assert_eq!(roots(Status::Unknown, &body(&[0]), 1), None);
+        assert_eq!(root(Status::Busy, &[0; 104]), None);
+    }
+
+    #[test]
+    fn a_reply_is_its_requests_own() {
+        let mut reply = native::request_header(SPV_OP_ROOT | NATIVE_REPLY_BIT, 5, 2)
+            .as_bytes()
+            .to_vec();
+        reply.extend([1, 2]);
+        assert_eq!(parse(SPV_OP_ROOT, 5, &reply), Some((Status::Ok, &[1, 2][..])));
+        assert_eq!(parse(SPV_OP_ROOT, 6, &reply), None);
+        assert_eq!(parse(SPV_OP_ROOTS, 5, &reply), None);
+        assert_eq!(parse(SPV_OP_ROOT, 5, &reply[..17]), None);
+        reply[2] = 2;
+        assert_eq!(parse(SPV_OP_ROOT, 5, &reply), None, "another version");
+        reply[5] = Status::UnsupportedVersion as u8;
+        assert_eq!(
+            parse(SPV_OP_ROOT, 5, &reply).unwrap().0,
+            Status::UnsupportedVersion
+        );
+    }
+}

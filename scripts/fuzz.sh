@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs every fuzz target under libFuzzer, SECONDS_EACH (60) each; TARGETS="xdp block" runs only those. Ends at the first
+# finding. Installs cargo-fuzz where it is missing. What the targets assert: fuzz/README.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v cargo-fuzz >/dev/null; then
+    echo "fuzz: cargo-fuzz is missing; running: cargo install cargo-fuzz --locked" >&2
+    cargo install cargo-fuzz --locked
+fi
+# No sanitizer, so that stable Rust will do.
+cargo fuzz build --sanitizer none
+for target in ${TARGETS:-$(cargo fuzz list)}; do
+    echo "fuzz: $target, ${SECONDS_EACH:-60} s" >&2
+    cargo fuzz run --sanitizer none "$target" -- \
+        -max_total_time="${SECONDS_EACH:-60}" -timeout=10 -max_len=8192 -print_final_stats=1
+done
