@@ -96,7 +96,8 @@ struct ls_spv_block {
 	__u32 generation; /* odd while being written; a line is valid only with the same one */
 	__u32 height; /* height, or 0xffffffff */
 	__u64 root[4]; /* Merkle root, wire byte order */
-	__u64 reserved[3]; /* zero */
+	__u64 root_sum; /* sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply */
+	__u64 reserved[2]; /* zero */
 	__u64 hash[4]; /* block hash, wire byte order */
 	__u64 reserved_2[4]; /* zero */
 };
@@ -106,7 +107,7 @@ _Static_assert(sizeof(struct ls_spv_block) == 128, "spv_block");
 struct ls_spv_control {
 	__u64 lease_until_ns; /* near answers only before this CLOCK_MONOTONIC time */
 	__u64 epoch; /* odd while the chain changes: near forwards everything */
-	__u64 key[5]; /* key of the index hash: four words of NH, one odd multiplier */
+	__u64 key[3]; /* key of the index hash: two words of NH, one odd multiplier */
 	__u64 tip_hash[4]; /* best block */
 	__u32 tip_height; /* height of the best block */
 	__u32 set_bits; /* log2 of the number of sets */
@@ -117,7 +118,7 @@ struct ls_spv_control {
 	__u32 layout_version; /* 1; another one is not adopted */
 	__u32 reserved; /* zero */
 	__u64 chain_state; /* state of the chain that filled the lines; only a daemon whose chain is in it keeps them */
-	__u64 reserved_2[6]; /* zero */
+	__u64 reserved_2[8]; /* zero */
 };
 _Static_assert(sizeof(struct ls_spv_control) == 176, "spv_control");
 

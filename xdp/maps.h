@@ -2,13 +2,34 @@
 #pragma once
 #include "parse.h"
 
-/* root -> service, within one packet on one CPU. */
+/* Of this CPU alone: what root tells the service of a packet, and what was known of the time when it was last asked. */
+struct ls_scratch {
+	struct ls_datagram found;
+	__u64 jiffies;
+	__u64 now_ns;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct ls_datagram);
-} ls_scratch SEC(".maps");
+	__type(value, struct ls_scratch);
+} ls_scratches SEC(".maps");
+
+/*
+ * CLOCK_MONOTONIC, at most two ticks (1 to 10 ms each) behind. The kernel's coarse clock moves once a tick, as jiffies
+ * do. Jiffies are read inline; asking the clock is a call, whose returns may each cost a mispredicted jump (SRSO).
+ */
+static __always_inline __u64 ls_now_ns(struct ls_scratch *scratch)
+{
+	__u64 jiffies = bpf_jiffies64();
+
+	if (scratch->jiffies != jiffies) {
+		scratch->jiffies = jiffies;
+		scratch->now_ns = bpf_ktime_get_coarse_ns();
+	}
+	return scratch->now_ns;
+}
 
 /* Drops by reason (enum ls_drop). */
 struct ls_drops {

@@ -9,12 +9,12 @@ int ls_root(struct xdp_md *ctx)
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 zero = 0;
 	struct ls_endpoint *own = bpf_map_lookup_elem(&ls_endpoints, &zero);
-	struct ls_datagram *found = bpf_map_lookup_elem(&ls_scratch, &zero);
+	struct ls_scratch *scratch = bpf_map_lookup_elem(&ls_scratches, &zero);
 	int slot;
 
-	if (!own || !found)
+	if (!own || !scratch)
 		return XDP_PASS;
-	slot = ls_route(data, end, own, found);
+	slot = ls_route(data, end, own, &scratch->found);
 	if (slot <= 0)
 		return -slot;
 	/* A constant slot becomes a direct jump; a slot without a program falls through. */

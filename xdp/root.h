@@ -46,11 +46,11 @@ static __always_inline int ls_slot_of(const struct ls_endpoint *own, __be16 port
 	return 0;
 }
 
-static __always_inline int ls_is_own_mac(const struct ls_endpoint *own, const struct ls_eth *eth)
+static __always_inline int ls_is_own_mac(const struct ls_endpoint *own, const void *eth)
 {
-	const __u16 *ours = (const void *)own->mac, *theirs = (const void *)eth->destination;
+	const void *mac = own->mac;
 
-	return !((ours[0] ^ theirs[0]) | (ours[1] ^ theirs[1]) | (ours[2] ^ theirs[2]));
+	return !((*(__u32 *)mac ^ *(__u32 *)eth) | (*(__u16 *)(mac + 4) ^ *(__u16 *)(eth + 4)));
 }
 
 static __always_inline int ls_has_v4(const struct ls_endpoint *own, __u32 count, __be32 address)
@@ -77,9 +77,11 @@ static __always_inline int ls_refuses_v4(const struct ls_endpoint *own, __be32 a
 	if (!address || first >> 4 == 0xe || address == 0xffffffff)
 		return 1;
 	for (__u32 i = 0; i < LS_ADDRESSES_MAX && i < own->v4_count; i++)
-		if (own->v4_broadcast[i] == address || (own->v4[i] == address && !own->loopback))
+		if (own->v4_broadcast[i] == address)
 			return 1;
-	return !own->loopback && first == 127;
+	if (own->loopback)
+		return 0;
+	return first == 127 || ls_has_v4(own, own->v4_count, address);
 }
 
 static __always_inline int ls_refuses_v6(const struct ls_endpoint *own, const __u64 address[2])

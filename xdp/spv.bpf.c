@@ -7,9 +7,9 @@ SEC("xdp")
 int ls_spv(struct xdp_md *ctx)
 {
 	__u32 zero = 0;
-	struct ls_datagram *found = bpf_map_lookup_elem(&ls_scratch, &zero);
+	struct ls_scratch *scratch = bpf_map_lookup_elem(&ls_scratches, &zero);
 
-	if (!found)
+	if (!scratch)
 		return XDP_PASS;
-	return spv_answer((void *)(long)ctx->data, (void *)(long)ctx->data_end, found, bpf_ktime_get_coarse_ns());
+	return spv_answer((void *)(long)ctx->data, (void *)(long)ctx->data_end, &scratch->found, ls_now_ns(scratch));
 }

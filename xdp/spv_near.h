@@ -26,25 +26,25 @@ static __always_inline int spv_finish(enum spv_outcome outcome)
 	}
 }
 
+/* `payload` holds a whole request of the paper's; its TXID has been read. */
 static __always_inline enum spv_outcome spv_paper(void *data, void *end, const struct ls_datagram *found,
-						  const struct ls_spv_control *control, __u64 now_ns)
+						  const struct ls_spv_control *control, __u64 *payload,
+						  const __u64 txid[4], __u64 now_ns)
 {
-	__u8 *payload = data + (found->udp & 63) + sizeof(struct udphdr);
-	__u64 txid[4], root[4], epoch, sum = 0;
+	__u64 root[4], epoch, sum;
 	struct spv_place place;
 
 	if (!spv_begin(control, now_ns, &epoch))
 		return SPV_NOT_LEASED;
-	if ((void *)(payload + LS_SPV_PAPER_REQUEST_BYTES) > end)
-		return SPV_HOSTS;
-	__builtin_memcpy(txid, payload, sizeof(txid));
-	if (!spv_find(control, txid, &place) || !spv_root_of(&place, root))
+	if (!spv_find(control, txid, &place))
+		return SPV_MISS;
+	sum = LS_READ_ONCE(place.block->root_sum);
+	if (!spv_root_of(&place, root))
 		return SPV_MISS;
 	if (!spv_end(control, epoch))
 		return SPV_NOT_LEASED;
-	__builtin_memcpy(payload, root, sizeof(root));
 	for (int i = 0; i < 4; i++)
-		sum += (root[i] & 0xffffffff) + (root[i] >> 32);
+		payload[i] = root[i];
 	return ls_reply(data, end, found, sum) ? SPV_HOSTS : SPV_HIT;
 }
 
@@ -57,16 +57,18 @@ static __always_inline int spv_answer(void *data, void *end, const struct ls_dat
 	if (!control)
 		return XDP_PASS;
 	if (found->payload_bytes == LS_SPV_PAPER_REQUEST_BYTES) {
-		__u64 *words = (void *)header;
+		__u64 *payload = (void *)header, txid[4];
 
-		if ((void *)(words + 4) > end)
+		if ((void *)(payload + 4) > end)
 			return XDP_PASS;
+		for (int i = 0; i < 4; i++)
+			txid[i] = payload[i];
 		/* The paper's reply "unknown" is no request (request.rs, is_unknown_reply). */
-		if (!(words[0] | words[1] | words[2] | words[3]))
+		if (!(txid[0] | txid[1] | txid[2] | txid[3]))
 			return ls_drop(LS_DROP_NOT_A_REQUEST);
 		if (!control->paper_format)
 			return ls_drop(LS_DROP_PAPER_REFUSED);
-		return spv_finish(spv_paper(data, end, found, control, now_ns));
+		return spv_finish(spv_paper(data, end, found, control, payload, txid, now_ns));
 	}
 	if (found->payload_bytes < sizeof(*header) || (void *)(header + 1) > end ||
 	    header->magic != bpf_htons(LS_NATIVE_MAGIC))

@@ -75,18 +75,18 @@ const
 #define ls_read_barrier() asm volatile("" ::: "memory")
 #define LS_READ_ONCE(x) (*(volatile typeof(x) *)&(x))
 
-/* Keyed hash: NH over eight 32-bit words, then one odd multiplication (store.rs, index_hash). */
-static __always_inline __u64 spv_hash(const __u64 txid[4], const __u64 key[5])
+/* Keyed hash: NH over the first four 32-bit words, then one odd multiplication (store.rs, index_hash). */
+static __always_inline __u64 spv_hash(const __u64 txid[4], const __u64 key[3])
 {
 	__u64 sum = 0;
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 2; i++) {
 		__u32 low = (__u32)txid[i] + (__u32)key[i];
 		__u32 high = (__u32)(txid[i] >> 32) + (__u32)(key[i] >> 32);
 
 		sum += (__u64)low * high;
 	}
-	return sum * key[4];
+	return sum * key[2];
 }
 
 static __always_inline __u32 spv_first_line(const struct ls_spv_control *control, const __u64 txid[4])
@@ -101,14 +101,17 @@ static __always_inline __u32 spv_first_line(const struct ls_spv_control *control
 	return set * spv_geometry.ways;
 }
 
-/* 1 when `a` and `b` differ, else 0, without a branch: which way matches is not to be predicted. */
+/*
+ * 1 when `a` and `b` differ, else 0. The compiler must not know that it is one of these, else it makes a branch of what
+ * follows; and which way matches is not to be predicted.
+ */
 static __always_inline __u64 spv_differs(__u64 a, __u64 b)
 {
 	__u64 bits = a ^ b;
 
-	bits |= -bits;
+	bits = (bits | -bits) >> 63;
 	asm volatile("" : "+r"(bits));
-	return bits >> 63;
+	return bits;
 }
 
 /* A transaction's block, as its line says. */
@@ -133,11 +136,13 @@ static __always_inline int spv_find(const struct ls_spv_control *control, const 
 		return 0;
 	if (ways == 4) {
 		__u64 first_0 = LS_READ_ONCE(cell->line[0].txid[0]), first_1 = LS_READ_ONCE(cell->line[1].txid[0]);
-		__u64 first_2 = LS_READ_ONCE(cell->line[2].txid[0]);
+		__u64 first_2 = LS_READ_ONCE(cell->line[2].txid[0]), not_0, nor_1;
 
-		at = spv_differs(first_2, txid[0]) + 1;
-		at = spv_differs(first_1, txid[0]) * at + 1;
-		at = spv_differs(first_0, txid[0]) * at;
+		/* The last line is only touched, so that it too is on its way. */
+		(void)LS_READ_ONCE(cell->line[3].seq);
+		not_0 = spv_differs(first_0, txid[0]);
+		nor_1 = not_0 & spv_differs(first_1, txid[0]);
+		at = not_0 + nor_1 + (nor_1 & spv_differs(first_2, txid[0]));
 	} else if (ways == 2) {
 		__u64 first_0 = LS_READ_ONCE(cell->line[at & 2].txid[0]);
 

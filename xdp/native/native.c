@@ -18,7 +18,7 @@ struct ls_native_map {
 
 #define LS_MAP(NAME) { .name = #NAME, .map = &NAME }
 static struct ls_native_map ls_native_maps[] = {
-	LS_MAP(ls_endpoints), LS_MAP(ls_scratch),  LS_MAP(ls_drop_counts), LS_MAP(spv_lines),
+	LS_MAP(ls_endpoints), LS_MAP(ls_scratches), LS_MAP(ls_drop_counts), LS_MAP(spv_lines),
 	LS_MAP(spv_blocks),   LS_MAP(spv_control), LS_MAP(spv_counts),	   LS_MAP(spv_drafts),
 };
 #define LS_MAPS (sizeof(ls_native_maps) / sizeof(*ls_native_maps))

@@ -11,11 +11,15 @@ int ls_echo(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 zero = 0;
-	struct ls_datagram *found = bpf_map_lookup_elem(&ls_scratch, &zero);
+	struct ls_scratch *scratch = bpf_map_lookup_elem(&ls_scratches, &zero);
+	struct ls_datagram *found;
 	__u32 *payload;
 	__u64 sum = 0;
 
-	if (!found || found->payload_bytes != ECHO_BYTES)
+	if (!scratch)
+		return XDP_PASS;
+	found = &scratch->found;
+	if (found->payload_bytes != ECHO_BYTES)
 		return XDP_PASS;
 	payload = data + (found->udp & 63) + sizeof(struct udphdr);
 	if ((void *)payload + ECHO_BYTES > end)

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::os::fd::{AsFd, BorrowedFd};
 
 const XDP_TX: u32 = 3;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 11;
 
 /// ns per packet, the rewriting subtracted.
 #[derive(Clone, Copy, Debug, Serialize)]

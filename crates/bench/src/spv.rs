@@ -235,7 +235,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             .map(|import| import.mb_per_core_s.min(import.mb_per_s)),
         ratio => ratios.get(ratio).copied(),
     };
-    let judge = |(key, is, gate, stretch)| (key, Gate::judge(value_of(key), is, gate, stretch, valid));
+    // A lazy baseline makes ratios void, not what was counted of XDP alone.
+    let judge = |(key, is, gate, stretch)| {
+        let valid = valid || !ratios.contains_key(key);
+        (key, Gate::judge(value_of(key), is, gate, stretch, valid))
+    };
     let gates = GATES.map(judge).into();
     let (lost, wrong) = lost_and_wrong(&samples);
     Ok(Report {

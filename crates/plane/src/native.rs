@@ -68,7 +68,7 @@ pub struct NativePlane {
     drops: Box<[u64; DropReason::ALL.len()]>,
     counts: Box<[u64; SpvCounter::ALL.len()]>,
     /// Behind the C's maps as long as this lives.
-    _held: (Arc<Store>, Box<[u64; 2]>, Vec<u64>),
+    _held: (Arc<Store>, Box<[u64; 4]>, Vec<u64>),
     _one: MutexGuard<'static, ()>,
 }
 
@@ -113,7 +113,7 @@ impl NativePlane {
                 size_of_val(control),
                 1,
             );
-            bind(c"ls_scratch", scratch.as_mut_ptr().cast(), 16, 1);
+            bind(c"ls_scratches", scratch.as_mut_ptr().cast(), 32, 1);
             bind(c"spv_drafts", draft.as_mut_ptr().cast(), 72 * SPV_ROOTS_MAX, 1);
             bind(
                 c"ls_endpoints",

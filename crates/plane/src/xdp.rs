@@ -28,7 +28,7 @@ static ROOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/root.bpf.o"));
 /// Slots of the program array, `LS_SLOTS` in `xdp/root.h`.
 const SLOTS: usize = 8;
 /// Maps that root and services share, in `xdp/maps.h`.
-const SHARED_MAPS: [&str; 2] = ["ls_scratch", "ls_drop_counts"];
+const SHARED_MAPS: [&str; 2] = ["ls_scratches", "ls_drop_counts"];
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;

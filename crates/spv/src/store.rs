@@ -117,7 +117,7 @@ impl Store {
         for word in &control.key {
             word.store(getrandom::u64().map_err(io::Error::other)?, Relaxed);
         }
-        control.key[4].fetch_or(1, Relaxed);
+        control.key[2].fetch_or(1, Relaxed);
         control.set_bits.store(geometry.set_bits(), Relaxed);
         control.ways.store(geometry.ways, Relaxed);
         control.block_mask.store(geometry.blocks() as u32 - 1, Relaxed);
@@ -162,18 +162,24 @@ impl Store {
     }
 }
 
-/// Keyed hash of a TXID: NH over its eight 32-bit words (UMAC, RFC 4418), then one odd multiplication whose high bits
-/// choose the set. Without the key nobody can grind TXIDs onto one set: two given TXIDs meet in a set of 2^b with
-/// probability at most 2^-32 + 2^(1-b).
-pub fn index_hash(txid: &[u64; 4], key: &[AtomicU64; 5]) -> u64 {
+/// Keyed hash of a TXID: NH over its first four 32-bit words (UMAC, RFC 4418), then one odd multiplication whose high
+/// bits choose the set. Without the key nobody can grind TXIDs onto one set: two that differ in their first 16 bytes
+/// meet in a set of 2^b with probability at most 2^-32 + 2^(1-b). Two that do not differ there cost 2^64 transactions
+/// to find, and five of them, more than a set holds, far more.
+pub fn index_hash(txid: &[u64; 4], key: &[AtomicU64; 3]) -> u64 {
     let mut sum = 0u64;
-    for (word, key) in txid.iter().zip(key) {
+    for (word, key) in txid.iter().zip(&key[..2]) {
         let key = key.load(Relaxed);
         let low = (*word as u32).wrapping_add(key as u32);
         let high = ((*word >> 32) as u32).wrapping_add((key >> 32) as u32);
         sum = sum.wrapping_add(u64::from(low) * u64::from(high));
     }
-    sum.wrapping_mul(key[4].load(Relaxed))
+    sum.wrapping_mul(key[2].load(Relaxed))
+}
+
+/// What a Merkle root adds to the checksum of the datagram that carries it.
+pub fn root_sum(root: &[u64; 4]) -> u64 {
+    root.iter().map(|word| (word & 0xffff_ffff) + (word >> 32)).sum()
 }
 
 /// A hash as the four words it is stored in.

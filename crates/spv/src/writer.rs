@@ -220,7 +220,9 @@ impl SpvFill for StoreWriter {
         let generation = next_generation(entry.generation.load(Relaxed));
         entry.generation.store(generation - 1, Relaxed);
         fence(Release);
-        store::save(&entry.root, &store::words(&block.root));
+        let root = store::words(&block.root);
+        store::save(&entry.root, &root);
+        entry.root_sum.store(store::root_sum(&root), Relaxed);
         store::save(&entry.hash, &store::words(&block.hash));
         entry.height.store(block.height, Relaxed);
         entry.generation.store(generation, Release);

@@ -119,8 +119,12 @@ impl Datagram {
             let old = u16::from_be_bytes([frame[self.ip + 8], PROTOCOL_UDP]);
             let new = u16::from_be_bytes([TTL, PROTOCOL_UDP]);
             let check = u16::from_be_bytes([frame[self.ip + 10], frame[self.ip + 11]]);
-            frame[self.ip + 8] = TTL;
-            frame[self.ip + 10..self.ip + 12].copy_from_slice(&csum::update(check, old, new).to_be_bytes());
+            // A time to live that is right already leaves the checksum as it came, bit for bit.
+            if old != new {
+                let check = csum::update(check, old, new);
+                frame[self.ip + 8] = TTL;
+                frame[self.ip + 10..self.ip + 12].copy_from_slice(&check.to_be_bytes());
+            }
             swap(frame, self.ip + 12, self.ip + 16, 4);
             self.ip + 12..self.ip + IPV4_BYTES
         } else {

@@ -231,8 +231,10 @@ pub struct SpvBlock {
     pub height: AtomicU32,
     /// Merkle root, wire byte order
     pub root: [AtomicU64; 4],
+    /// sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply
+    pub root_sum: AtomicU64,
     /// zero
-    pub reserved: [AtomicU64; 3],
+    pub reserved: [AtomicU64; 2],
     /// block hash, wire byte order
     pub hash: [AtomicU64; 4],
     /// zero
@@ -249,8 +251,8 @@ pub struct SpvControl {
     pub lease_until_ns: AtomicU64,
     /// odd while the chain changes: near forwards everything
     pub epoch: AtomicU64,
-    /// key of the index hash: four words of NH, one odd multiplier
-    pub key: [AtomicU64; 5],
+    /// key of the index hash: two words of NH, one odd multiplier
+    pub key: [AtomicU64; 3],
     /// best block
     pub tip_hash: [AtomicU64; 4],
     /// height of the best block
@@ -272,7 +274,7 @@ pub struct SpvControl {
     /// state of the chain that filled the lines; only a daemon whose chain is in it keeps them
     pub chain_state: AtomicU64,
     /// zero
-    pub reserved_2: [AtomicU64; 6],
+    pub reserved_2: [AtomicU64; 8],
 }
 
 const _: () = assert!(size_of::<SpvControl>() == 176);

@@ -18,6 +18,8 @@ __u64 ls_native_now_ns(void);
 
 #define bpf_map_lookup_elem(MAP, KEY) ls_native_lookup(MAP, KEY)
 #define bpf_ktime_get_coarse_ns() ls_native_now_ns()
+/* A tick of the coarse clock at 250 Hz. */
+#define bpf_jiffies64() (ls_native_now_ns() / 4000000)
 
 /* A tail call does not come back, unless the slot is empty. */
 #define bpf_tail_call_static(CTX, MAP, SLOT) \
