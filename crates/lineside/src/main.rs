@@ -8,6 +8,7 @@ mod hex;
 mod notify;
 mod privileges;
 mod progress;
+mod replay;
 mod run;
 mod spv;
 mod status;
@@ -40,6 +41,7 @@ enum Command {
         verb: xdp::Verb,
     },
     Diff(diff::Diff),
+    Replay(replay::Replay),
     Status(status::Status),
     CheckConfig(check_config::CheckConfig),
 }
@@ -64,6 +66,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Spv { verb } => spv::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
+        Command::Replay(arguments) => replay::run(&arguments, as_json),
         Command::Status(arguments) => status::run(&arguments, as_json),
         Command::CheckConfig(arguments) => Ok(check_config::run(&arguments, as_json)?),
     }

@@ -2,6 +2,8 @@
 
 pub mod diff;
 pub mod native;
+pub mod pcap;
+pub mod replay;
 pub mod socket;
 pub mod spv;
 pub mod xdp;
