@@ -1,6 +1,5 @@
-//! Classic pcap files of Ethernet frames, read and written one record at a time; no record takes more memory than a record
-//! may have.
-//! a file claims.
+//! Classic pcap files of Ethernet frames, read and written one record at a time; no file makes one larger than a record
+//! may be.
 
 use std::io::{self, Read, Write};
 
