@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test spec lint fmt
+.PHONY: setup build test soak spec lint fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -14,6 +14,10 @@ build: setup
 
 test: setup
 	cargo test --workspace --locked
+
+# Ten to the eighth checked replies while the chain changes; docs/soak.md has a result.
+soak: setup
+	cargo run --release --locked -p lineside -- soak --replies 100000000 --seed 1
 
 spec:
 	cargo run --locked -p lineside-spec

@@ -10,6 +10,7 @@ mod privileges;
 mod progress;
 mod replay;
 mod run;
+mod soak;
 mod spv;
 mod status;
 mod xdp;
@@ -42,6 +43,7 @@ enum Command {
     },
     Diff(diff::Diff),
     Replay(replay::Replay),
+    Soak(soak::Soak),
     Status(status::Status),
     CheckConfig(check_config::CheckConfig),
 }
@@ -67,6 +69,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),
+        Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Status(arguments) => status::run(&arguments, as_json),
         Command::CheckConfig(arguments) => Ok(check_config::run(&arguments, as_json)?),
     }

@@ -32,7 +32,7 @@ use truth::{HEIGHTS, History, Names, POSITIONS, Random, SoakChain, State, Tx};
 const LEASE_NS: u64 = 86_400_000_000_000;
 /// Small, so that lines and blocks are evicted all the time.
 const GEOMETRY: Geometry = Geometry {
-    line_bits: 9,
+    line_bits: 10,
     ways: 4,
     block_bits: 5,
     paper_index: false,
@@ -72,9 +72,9 @@ pub struct PlaneCounts {
     pub replies: u64,
     /// Requests that near left to the host; its replies are checked too.
     pub forwarded: u64,
-    /// Of all replies, those during which the chain changed.
+    /// Of these, those during which the chain changed.
     pub across_change: u64,
-    /// Of all replies, those that no state was left to check against.
+    /// Further replies, not counted above, for which no state was left to check against.
     pub too_late: u64,
 }
 
@@ -295,8 +295,8 @@ impl Driver {
         scene.host.prefill(self.random.below(6));
     }
 
-    /// Some changes follow each other at once. With the kernel a change itself takes some 10 ms, in which near is silent,
-    /// and so do most pauses.
+    /// Some changes follow each other at once. With the kernel a change itself takes some 10 ms, in which near is
+    /// silent, and so do most pauses.
     fn pause(&mut self, kernel: bool) {
         let part = self.random.below(400);
         if part > 40 {
@@ -441,7 +441,7 @@ const FROM: Source = Source {
 
 impl Thread<'_> {
     fn any_tx(&mut self) -> Tx {
-        let hot = self.random.below(8) != 0;
+        let hot = self.random.below(16) != 0;
         Tx {
             height: self.random.below(HEIGHTS as u32),
             position: self.random.below(if hot { HOT } else { POSITIONS }),
@@ -485,6 +485,10 @@ impl Thread<'_> {
         match answered? {
             Some(Ok(())) => {
                 let checked = self.checker.check(&ask, self.reply.as_bytes(), window, false);
+                if checked == Checked::TooLate {
+                    self.counts.too_late += 1;
+                    return Ok(());
+                }
                 self.count(checked, name, &ask);
                 self.counts.replies += 1;
                 self.counts.across_change += u64::from(window.newest != before);
@@ -530,8 +534,7 @@ impl Thread<'_> {
 
     fn count(&mut self, checked: Checked, name: &str, ask: &Ask) {
         match checked {
-            Checked::True => (),
-            Checked::TooLate => self.counts.too_late += 1,
+            Checked::True | Checked::TooLate => (),
             Checked::Fault(fault, said) => self.scene.fault(fault, name, &said, ask),
         }
     }

@@ -61,6 +61,7 @@ impl Saboteur {
         for _ in 0..200 {
             std::hint::spin_loop();
         }
+        std::thread::yield_now();
     }
 
     /// The line of `txid` holds another transaction for a while, with this one's block.
