@@ -124,9 +124,9 @@ struct Scene<'a> {
     faults: Mutex<(Report, Option<XdpError>)>,
 }
 
-/// Soaks in two phases over one store: first every plane; then those of user space alone, where a change of the chain
-/// need not wait for the kernel and so comes a hundred times more often. `progress` is told now and then how many
-/// replies were checked.
+/// Soaks in two phases over one store: as in use, where a change of the chain waits for the kernel's answers to leave;
+/// then without that wait, which a test run makes needless, and so with far more changes. `progress` is told now and then
+/// how many replies were checked.
 ///
 /// # Errors
 /// What the system says.
@@ -143,29 +143,22 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> Result<Report, X
             .collect(),
         ..Report::default()
     };
-    let user: Vec<_> = options
-        .planes
-        .iter()
-        .copied()
-        .filter(|kind| *kind != PlaneKind::Xdp)
-        .collect();
-    let mut phases = vec![options.planes.clone()];
-    if xdp.is_some() && !user.is_empty() {
-        phases.push(user);
-    }
+    let phases = if xdp.is_some() {
+        &[true, false][..]
+    } else {
+        &[false]
+    };
     let mut state = State::empty();
     let mut random = Random(options.seed);
-    for (number, planes) in phases.iter().enumerate() {
+    for (number, &kernel) in phases.iter().enumerate() {
+        let planes = options.planes.len().max(1) as u64;
         let left = options.replies.saturating_sub(done.load(Relaxed));
-        let due = left
-            .div_ceil((phases.len() - number) as u64)
-            .div_ceil(planes.len().max(1) as u64);
-        let kernel = planes.contains(&PlaneKind::Xdp);
         let wanted = Arc::new(Mutex::new(state));
         let scene = Scene::new(options, names, &history, &store, kernel, &wanted, &done);
         let phase = Phase {
-            planes,
-            due,
+            planes: &options.planes,
+            due: left.div_ceil((phases.len() - number) as u64).div_ceil(planes),
+            kernel,
             number: number as u64,
         };
         let mut driver = Driver {
@@ -309,6 +302,8 @@ struct Phase<'a> {
     planes: &'a [PlaneKind],
     /// Replies due of each plane.
     due: u64,
+    /// Whether a change waits for the kernel.
+    kernel: bool,
     number: u64,
 }
 
@@ -322,7 +317,6 @@ impl Phase<'_> {
         report: &mut Report,
     ) -> Result<(), XdpError> {
         let before = driver.state.number;
-        let xdp_here = self.planes.contains(&PlaneKind::Xdp);
         driver.change(scene);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -335,7 +329,7 @@ impl Phase<'_> {
             while !threads.iter().all(|thread| thread.is_finished()) {
                 driver.change(scene);
                 driver.refill(scene);
-                driver.pause(xdp_here);
+                driver.pause(self.kernel);
                 if shown.elapsed() > Duration::from_millis(200) {
                     progress(scene.done.load(Relaxed));
                     shown = Instant::now();
