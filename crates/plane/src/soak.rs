@@ -125,8 +125,8 @@ struct Scene<'a> {
 }
 
 /// Soaks in two phases over one store: as in use, where a change of the chain waits for the kernel's answers to leave;
-/// then without that wait, which a test run makes needless, and so with far more changes. `progress` is told now and then
-/// how many replies were checked.
+/// then without that wait, which a test run makes needless, and so with far more changes. `progress` is told now and
+/// then how many replies were checked.
 ///
 /// # Errors
 /// What the system says.
