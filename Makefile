@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test fuzz spec lint fmt
+.PHONY: setup build test bench fuzz soak spec lint fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -15,9 +15,17 @@ build: setup
 test: setup
 	cargo test --workspace --locked
 
+# The figures, on this machine: root, and two quiet cores.
+bench: build
+	./target/release/lineside bench spv
+
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
 fuzz: setup
 	@bash scripts/fuzz.sh
+
+# Ten to the eighth checked replies while the chain changes; docs/soak.md has a result.
+soak: setup
+	cargo run --release --locked -p lineside -- soak --replies 100000000 --seed 1
 
 spec:
 	cargo run --locked -p lineside-spec

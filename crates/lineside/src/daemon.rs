@@ -253,7 +253,10 @@ fn renew_lease(inner: Arc<Inner>, length: Duration) -> std::io::Result<(Sender<(
 }
 
 /// The chain store of the configuration, or the demonstration chain.
-fn open_chain(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
+///
+/// # Errors
+/// What stands in the way of opening it.
+pub fn open_chain(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
     if let Some(data) = config.spv.data() {
         let (chain, rebuilt) =
             ChainStore::open_with(Some(data), config.spv.network.into(), config.spv.index.into())

@@ -7,7 +7,9 @@ mod diff;
 mod notify;
 mod privileges;
 mod progress;
+mod replay;
 mod run;
+mod soak;
 mod spv;
 mod status;
 mod xdp;
@@ -44,6 +46,8 @@ enum Command {
         #[command(subcommand)]
         scenario: bench::Scenario,
     },
+    Replay(replay::Replay),
+    Soak(soak::Soak),
     Status(status::Status),
     CheckConfig(check_config::CheckConfig),
 }
@@ -69,6 +73,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Bench { scenario } => bench::run(&scenario, as_json),
+        Command::Replay(arguments) => replay::run(&arguments, as_json),
+        Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Status(arguments) => status::run(&arguments, as_json),
         Command::CheckConfig(arguments) => Ok(check_config::run(&arguments, as_json)?),
     }

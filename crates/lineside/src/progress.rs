@@ -41,3 +41,28 @@ impl ImportBar {
         self.0.finish_and_clear();
     }
 }
+
+/// How much of a known number is done, and the rate.
+pub struct CountBar(ProgressBar);
+
+impl CountBar {
+    /// A bar up to `all`, which shows nothing where the error stream is no terminal.
+    pub fn new(all: u64) -> Self {
+        let bar = ProgressBar::new(all);
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} {per_sec} {eta}")
+        {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// So many are done.
+    pub fn show(&self, done: u64) {
+        self.0.set_position(done);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}

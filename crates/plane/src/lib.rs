@@ -2,6 +2,9 @@
 
 pub mod diff;
 pub mod native;
+pub mod pcap;
+pub mod replay;
+pub mod soak;
 pub mod socket;
 pub mod spv;
 pub mod xdp;

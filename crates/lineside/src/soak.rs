@@ -1,0 +1,163 @@
+//! `lineside soak`: replies checked while the chain changes.
+
+use crate::progress::CountBar;
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use lineside_plane::soak::{self, Options, Report, Sabotage};
+use lineside_plane::spv::PlaneKind;
+use lineside_plane::xdp::XdpError;
+use serde_json::{Map, Value, json};
+
+/// Ask planes of a service over one store while a writer connects, disconnects and evicts, and hold each reply against
+/// what was true: none may be torn, stale or wrong.
+#[derive(Args)]
+pub struct Soak {
+    /// The service.
+    #[arg(long, value_enum, default_value = "spv")]
+    service: Service,
+    /// The planes, all at once: `socket` is the Rust near, `xdp` the program in the kernel, `native` the same C without
+    /// it. Without the right to load BPF, `xdp` is left out, said in one line.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "native,xdp,socket")]
+    planes: Vec<Plane>,
+    /// Checked replies of near, over all planes.
+    #[arg(long, default_value_t = 1_000_000)]
+    replies: u64,
+    /// The same seed gives the same blocks, changes and requests.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Break a rule on purpose and end at the first reply that shows it; a soak that finds nothing is broken itself.
+    #[arg(long, value_enum)]
+    sabotage: Option<Rule>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Service {
+    Spv,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Plane {
+    Socket,
+    Xdp,
+    Native,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Rule {
+    /// A disconnected block's lines stay.
+    KeepDropped,
+    /// What another block said of a transaction stays when a higher one holds it too.
+    KeepDuplicates,
+    /// The epoch does not tell that the chain changes.
+    NoEpoch,
+    /// A line is rewritten without its sequence number.
+    NoSequence,
+    /// A block's place is rewritten without its generation.
+    NoGeneration,
+    /// A change does not wait for the answers that it makes old.
+    NoGrace,
+}
+
+impl From<Rule> for Sabotage {
+    fn from(rule: Rule) -> Self {
+        match rule {
+            Rule::KeepDropped => Self::KeepDropped,
+            Rule::KeepDuplicates => Self::KeepDuplicates,
+            Rule::NoEpoch => Self::NoEpoch,
+            Rule::NoSequence => Self::NoSequence,
+            Rule::NoGeneration => Self::NoGeneration,
+            Rule::NoGrace => Self::NoGrace,
+        }
+    }
+}
+
+/// Soaks, and prints what was seen.
+///
+/// # Errors
+/// A reply that was torn, stale or wrong, or what stands in the way.
+pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
+    let Service::Spv = arguments.service;
+    let kind = |plane: &Plane| match plane {
+        Plane::Socket => PlaneKind::Socket,
+        Plane::Xdp => PlaneKind::Xdp,
+        Plane::Native => PlaneKind::Native,
+    };
+    let mut planes: Vec<_> = Vec::new();
+    for plane in arguments.planes.iter().map(kind) {
+        if !planes.contains(&plane) {
+            planes.push(plane);
+        }
+    }
+    let mut options = Options {
+        planes,
+        replies: arguments.replies,
+        seed: arguments.seed,
+        stop_at_fault: arguments.sabotage.is_some(),
+        sabotage: arguments.sabotage.map(Into::into),
+    };
+    let bar = CountBar::new(options.replies);
+    let mut soaked = soak::run(&options, &mut |done| bar.show(done));
+    if let (Err(XdpError::NotAllowed(why)), true) = (&soaked, options.planes.len() > 1) {
+        eprintln!("lineside: no BPF here ({why}): xdp is left out");
+        options.planes.retain(|kind| *kind != PlaneKind::Xdp);
+        soaked = soak::run(&options, &mut |done| bar.show(done));
+    }
+    bar.finish();
+    let report = soaked?;
+    print(&options, &report, as_json);
+    for told in &report.told {
+        eprintln!("lineside: {told}");
+    }
+    match report.faults() {
+        0 => Ok(()),
+        faults => bail!("{faults} replies were torn, stale or wrong"),
+    }
+}
+
+fn print(options: &Options, report: &Report, as_json: bool) {
+    let written = &report.written;
+    if as_json {
+        let planes: Map<String, Value> = report
+            .planes
+            .iter()
+            .map(|(name, counts)| {
+                let counts = json!({
+                    "replies": counts.replies, "forwarded": counts.forwarded,
+                    "across_change": counts.across_change, "too_late": counts.too_late,
+                });
+                ((*name).to_owned(), counts)
+            })
+            .collect();
+        println!(
+            "{}",
+            json!({
+                "service": "spv", "seed": options.seed, "replies": report.replies(), "planes": planes,
+                "checks": {"torn": report.torn, "stale": report.stale, "wrong": report.wrong},
+                "changes": report.changes, "fills": written.fills, "conflicts": written.conflicts,
+                "invalidations": written.invalidations, "late": written.late,
+                "seconds": report.elapsed.as_secs_f64(),
+            })
+        );
+        return;
+    }
+    println!(
+        "spv, seed {}: {} replies checked in {:.0} s: {} torn, {} stale, {} wrong",
+        options.seed,
+        report.replies(),
+        report.elapsed.as_secs_f64(),
+        report.torn,
+        report.stale,
+        report.wrong
+    );
+    for (name, counts) in &report.planes {
+        println!(
+            "  {name:7} {} replies, {} of them while the chain changed; {} requests left to the host, {} not \
+            checkable any more",
+            counts.replies, counts.across_change, counts.forwarded, counts.too_late
+        );
+    }
+    println!(
+        "  {} changes of the chain, {} fills, {} evictions, {} invalidations",
+        report.changes, written.fills, written.conflicts, written.invalidations
+    );
+}

@@ -1,0 +1,32 @@
+//! `lineside soak` as a user runs it.
+
+use std::process::{Command, Output};
+
+fn soak(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(["soak", "--json", "--planes", "native,socket", "--seed", "5"])
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+#[test]
+fn a_short_one_says_what_it_saw() {
+    let output = soak(&["--replies", "20000"]);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert!(report["replies"].as_u64() >= Some(20_000));
+    assert!(report["planes"]["native"]["replies"].as_u64() >= Some(10_000));
+    for check in ["torn", "stale", "wrong"] {
+        assert_eq!(report["checks"][check], 0);
+    }
+    assert!(report["changes"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_broken_rule_ends_with_code_1() {
+    let output = soak(&["--replies", "4000000", "--sabotage", "keep-dropped"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("torn, stale or wrong"), "{said}");
+}

@@ -1,0 +1,264 @@
+//! Classic pcap files of Ethernet frames, read and written one record at a time; no file makes one larger than a record
+//! may be.
+
+use std::io::{self, Read, Write};
+
+const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
+const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
+/// The section header block that pcapng begins with, the same in both byte orders.
+const PCAPNG: u32 = 0x0a0d_0d0a;
+const VERSION_MAJOR: u16 = 2;
+const VERSION_MINOR: u16 = 4;
+const ETHERNET: u32 = 1;
+const FILE_HEADER_BYTES: usize = 24;
+const RECORD_HEADER_BYTES: usize = 16;
+/// Longest record that is taken, as libpcap has it; a longer one is a damaged file.
+pub const RECORD_BYTES_MAX: usize = 262_144;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What is wrong with a capture.
+#[derive(Debug, thiserror::Error)]
+pub enum PcapError {
+    /// The newer format.
+    #[error(
+        "this is pcapng, and classic pcap is wanted: `editcap -F pcap IN OUT` or `tcpdump -r IN -w OUT` converts it"
+    )]
+    Pcapng,
+    /// Packed.
+    #[error("this is a compressed file: unpack it first")]
+    Compressed,
+    /// Another kind of file.
+    #[error("not a pcap file: it begins with {0:#010x}")]
+    NotPcap(u32),
+    /// Shorter than its header.
+    #[error("not a pcap file: it ends within its header")]
+    NoHeader,
+    /// A version that nobody writes today.
+    #[error("pcap version {0}.{1}: 2.x is wanted")]
+    Version(u16, u16),
+    /// Frames without an Ethernet header.
+    #[error("link type {0}: Ethernet (1) is wanted; capture on one interface, not on `any`")]
+    LinkType(u32),
+    /// The file ends within a record: cut off, or still being written.
+    #[error("record {record} at byte {offset} is cut off")]
+    CutOff {
+        /// Its number, from 1.
+        record: u64,
+        /// Where it begins.
+        offset: u64,
+    },
+    /// A length that no capture has.
+    #[error("record {record} at byte {offset} is damaged: it says that it has {bytes} bytes")]
+    Damaged {
+        /// Its number, from 1.
+        record: u64,
+        /// Where it begins.
+        offset: u64,
+        /// What it says.
+        bytes: u32,
+    },
+    /// The system's word.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// One captured frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// When it passed, in ns since 1970.
+    pub time_ns: u64,
+    /// Bytes that it had on the line; more than there are here where the capture kept a part only.
+    pub original_bytes: u32,
+    /// The frame.
+    pub frame: Vec<u8>,
+}
+
+/// Reads a capture, record by record.
+pub struct Reader<R> {
+    input: R,
+    big_endian: bool,
+    /// ns in one unit of the timestamps' fractions.
+    unit_ns: u64,
+    /// Checksum bytes behind each frame.
+    trailer: usize,
+    record: u64,
+    offset: u64,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the file's header.
+    ///
+    /// # Errors
+    /// Why this is no capture of Ethernet frames.
+    pub fn new(mut input: R) -> Result<Self, PcapError> {
+        let mut header = [0; FILE_HEADER_BYTES];
+        let have = fill(&mut input, &mut header)?;
+        if have < 4 {
+            return Err(PcapError::NoHeader);
+        }
+        let magic = word(&header, 0, false);
+        let (big_endian, unit_ns) = match (magic, magic.swap_bytes()) {
+            (MAGIC_MICROS, _) => (false, 1000),
+            (MAGIC_NANOS, _) => (false, 1),
+            (_, MAGIC_MICROS) => (true, 1000),
+            (_, MAGIC_NANOS) => (true, 1),
+            (PCAPNG, _) => return Err(PcapError::Pcapng),
+            _ if is_compressed(&header) => return Err(PcapError::Compressed),
+            _ => return Err(PcapError::NotPcap(magic.swap_bytes())),
+        };
+        if have < FILE_HEADER_BYTES {
+            return Err(PcapError::NoHeader);
+        }
+        let version = word(&header, 4, big_endian);
+        let (first, second) = (version as u16, (version >> 16) as u16);
+        let (major, minor) = match big_endian {
+            false => (first, second),
+            true => (second, first),
+        };
+        if major != VERSION_MAJOR {
+            return Err(PcapError::Version(major, minor));
+        }
+        // The low half is the link type; above it, bit 26 says that bits 28 to 31 count halfwords of checksum.
+        let link = word(&header, 20, big_endian);
+        if link & 0xffff != ETHERNET {
+            return Err(PcapError::LinkType(link & 0xffff));
+        }
+        let trailer = if link >> 26 & 1 != 0 {
+            2 * (link >> 28) as usize
+        } else {
+            0
+        };
+        Ok(Self {
+            input,
+            big_endian,
+            unit_ns,
+            trailer,
+            record: 0,
+            offset: FILE_HEADER_BYTES as u64,
+        })
+    }
+
+    /// Reads the next record over `into`; `false`: that was all. After an error nothing more can be read.
+    ///
+    /// # Errors
+    /// [`PcapError::CutOff`], [`PcapError::Damaged`], or the system's.
+    pub fn next(&mut self, into: &mut Record) -> Result<bool, PcapError> {
+        let (record, offset) = (self.record + 1, self.offset);
+        let cut_off = PcapError::CutOff { record, offset };
+        let mut header = [0; RECORD_HEADER_BYTES];
+        match fill(&mut self.input, &mut header)? {
+            0 => return Ok(false),
+            RECORD_HEADER_BYTES => (),
+            _ => return Err(cut_off),
+        }
+        let field = |at| word(&header, at, self.big_endian);
+        let bytes = field(8);
+        if bytes as usize > RECORD_BYTES_MAX {
+            return Err(PcapError::Damaged {
+                record,
+                offset,
+                bytes,
+            });
+        }
+        let seconds = u64::from(field(0)) * NANOS_PER_SECOND;
+        into.time_ns = seconds + u64::from(field(4)) * self.unit_ns;
+        into.original_bytes = field(12);
+        into.frame.resize(bytes as usize, 0);
+        if fill(&mut self.input, &mut into.frame)? < bytes as usize {
+            return Err(cut_off);
+        }
+        if into.original_bytes <= bytes {
+            into.frame.truncate((bytes as usize).saturating_sub(self.trailer));
+        }
+        self.record = record;
+        self.offset += RECORD_HEADER_BYTES as u64 + u64::from(bytes);
+        Ok(true)
+    }
+}
+
+/// Writes a capture with ns timestamps.
+pub struct Writer<W> {
+    output: W,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the file's header.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(mut output: W) -> io::Result<Self> {
+        let mut header = Vec::with_capacity(FILE_HEADER_BYTES);
+        header.extend(MAGIC_NANOS.to_le_bytes());
+        header.extend(VERSION_MAJOR.to_le_bytes());
+        header.extend(VERSION_MINOR.to_le_bytes());
+        header.extend([0; 8]);
+        header.extend((RECORD_BYTES_MAX as u32).to_le_bytes());
+        header.extend(ETHERNET.to_le_bytes());
+        output.write_all(&header)?;
+        Ok(Self { output })
+    }
+
+    /// Writes a whole frame that passed at `time_ns`, which must lie before the year 2106.
+    ///
+    /// # Errors
+    /// The system's; `InvalidInput` for a frame longer than [`RECORD_BYTES_MAX`] or a time that has no place.
+    pub fn write(&mut self, time_ns: u64, frame: &[u8]) -> io::Result<()> {
+        let seconds = u32::try_from(time_ns / NANOS_PER_SECOND).map_err(invalid)?;
+        let bytes = u32::try_from(frame.len()).map_err(invalid)?;
+        if frame.len() > RECORD_BYTES_MAX {
+            return Err(invalid("a frame longer than any capture has"));
+        }
+        let fraction = (time_ns % NANOS_PER_SECOND) as u32;
+        let header: Vec<u8> = [seconds, fraction, bytes, bytes]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        self.output.write_all(&header)?;
+        self.output.write_all(frame)
+    }
+
+    /// Gives back the output when everything is written.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.output.flush()?;
+        Ok(self.output)
+    }
+}
+
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
+}
+
+/// The word at `at` of a header that is at least so long.
+fn word(header: &[u8], at: usize, big_endian: bool) -> u32 {
+    let bytes = header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    let word = bytes.map_or(0, u32::from_le_bytes);
+    if big_endian { word.swap_bytes() } else { word }
+}
+
+/// gzip, zstd, bzip2 and xz, by their first bytes.
+fn is_compressed(start: &[u8]) -> bool {
+    let magics: [&[u8]; 4] = [
+        &[0x1f, 0x8b],
+        &[0x28, 0xb5, 0x2f, 0xfd],
+        b"BZh",
+        &[0xfd, b'7', b'z', b'X'],
+    ];
+    magics.iter().any(|magic| start.starts_with(magic))
+}
+
+/// Reads until `into` is full or the input ends; how much there was.
+fn fill(input: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < into.len() {
+        match input.read(&mut into[have..]) {
+            Ok(0) => break,
+            Ok(more) => have += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}

@@ -1,0 +1,153 @@
+//! Writers that break the store's rules on purpose: a soak that finds nothing wrong with them is worth nothing.
+
+use lineside_spv::chain::Tip;
+use lineside_spv::store::{self, Hash, Store};
+use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket, WriterCounts};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// Which rule is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A disconnected block's lines stay.
+    KeepDropped,
+    /// What another block said of a transaction stays when a higher one holds it too.
+    KeepDuplicates,
+    /// The epoch does not tell that the chain changes.
+    NoEpoch,
+    /// A line is rewritten without its sequence number.
+    NoSequence,
+    /// A block's place is rewritten without its generation.
+    NoGeneration,
+    /// A change does not wait for the answers that it makes old.
+    NoGrace,
+}
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::KeepDropped,
+        Self::KeepDuplicates,
+        Self::NoEpoch,
+        Self::NoSequence,
+        Self::NoGeneration,
+        Self::NoGrace,
+    ];
+}
+
+/// A writer with one fault.
+pub struct Saboteur {
+    store: Arc<Store>,
+    inner: StoreWriter,
+    fault: Sabotage,
+    before: Option<(Hash, Ticket)>,
+    last: Option<BlockRef>,
+}
+
+impl Saboteur {
+    /// The only writer of `store`, which is emptied.
+    pub fn new(store: Arc<Store>, fault: Sabotage) -> Self {
+        Self {
+            inner: StoreWriter::new(Arc::clone(&store)),
+            store,
+            fault,
+            before: None,
+            last: None,
+        }
+    }
+
+    /// As long as other writes take, so that a reader may come between two.
+    fn dawdle() {
+        for _ in 0..200 {
+            std::hint::spin_loop();
+        }
+        std::thread::yield_now();
+    }
+
+    /// The line of `txid` holds another transaction for a while, with this one's block.
+    fn swap_line(&self, txid: &Hash, other: &Hash) {
+        let (words, other) = (store::words(txid), store::words(other));
+        let set = self.store.set(&other);
+        let Some(line) = set.iter().find(|line| line.txid[0].load(Relaxed) == other[0]) else {
+            return;
+        };
+        let (block, generation) = (line.block.load(Relaxed), line.generation.load(Relaxed));
+        let own = self
+            .store
+            .set(&words)
+            .iter()
+            .find(|line| line.txid[0].load(Relaxed) == words[0]);
+        let Some(own) = own.filter(|own| !std::ptr::eq(*own, line)) else {
+            return;
+        };
+        // As if the new line's block were written before its TXID is.
+        line.block.store(own.block.load(Relaxed), Relaxed);
+        line.generation.store(own.generation.load(Relaxed), Release);
+        Self::dawdle();
+        line.block.store(block, Relaxed);
+        line.generation.store(generation, Release);
+    }
+
+    /// The block's place holds half of another root for a while.
+    fn mix_root(&self, block: &BlockRef, other: &BlockRef) {
+        let root = store::words(&block.root);
+        let places = self.store.blocks.as_slice().iter();
+        let mut places = places.filter(|place| place.root[1].load(Relaxed) == root[1]);
+        if let Some(place) = places.next() {
+            place.root[3].store(store::words(&other.root)[3], Release);
+            Self::dawdle();
+            place.root[3].store(root[3], Release);
+        }
+    }
+}
+
+impl SpvFill for Saboteur {
+    fn begin(&mut self) {
+        if self.fault != Sabotage::NoEpoch {
+            self.inner.begin();
+        }
+    }
+
+    fn commit(&mut self, tip: &Tip, chain_state: u64) {
+        if self.fault == Sabotage::NoEpoch {
+            let control = self.store.control();
+            control.tip_height.store(tip.height, Release);
+            Self::dawdle();
+            for (place, word) in control.tip_hash.iter().zip(store::words(&tip.hash)) {
+                place.store(word, Release);
+                Self::dawdle();
+            }
+        }
+        self.inner.commit(tip, chain_state);
+    }
+
+    fn admit(&mut self, block: &BlockRef) -> Ticket {
+        let ticket = self.inner.admit(block);
+        if let (Sabotage::NoGeneration, Some(other)) = (self.fault, self.last.replace(*block)) {
+            self.mix_root(block, &other);
+        }
+        ticket
+    }
+
+    fn fill(&mut self, txid: &Hash, ticket: Ticket) -> bool {
+        let filled = self.inner.fill(txid, ticket);
+        if let (Sabotage::NoSequence, Some((other, of))) = (self.fault, self.before.replace((*txid, ticket)))
+            && of != ticket
+        {
+            self.swap_line(txid, &other);
+        }
+        filled
+    }
+
+    fn invalidate(&mut self, txid: &Hash) -> bool {
+        self.fault == Sabotage::KeepDuplicates || self.inner.invalidate(txid)
+    }
+
+    fn drop_block(&mut self, hash: &Hash) -> bool {
+        self.fault == Sabotage::KeepDropped || self.inner.drop_block(hash)
+    }
+
+    fn counts(&self) -> WriterCounts {
+        self.inner.counts()
+    }
+}
