@@ -51,6 +51,7 @@ static __always_inline int ls_reply(void *data, void *end, const struct ls_datag
 	struct ls_eth *eth;
 	struct udphdr *udp;
 	__u64 sum = payload_sum;
+	struct iphdr *v4 = NULL;
 	__u32 *ports;
 	__u16 check;
 
@@ -79,9 +80,9 @@ static __always_inline int ls_reply(void *data, void *end, const struct ls_datag
 		}
 		v6->hop_limit = LS_TTL;
 	} else {
-		struct iphdr *v4 = data + (found->ip & 31);
 		__u64 *addresses, both;
 
+		v4 = data + (found->ip & 31);
 		if ((void *)(v4 + 1) > end)
 			return -1;
 		addresses = (void *)&v4->saddr;
@@ -89,7 +90,6 @@ static __always_inline int ls_reply(void *data, void *end, const struct ls_datag
 		sum += (__u32)both;
 		sum += both >> 32;
 		*addresses = ls_swap_halves(both);
-		ls_set_ttl(v4);
 	}
 	ports = (void *)&udp->source;
 	sum += *ports;
@@ -98,5 +98,7 @@ static __always_inline int ls_reply(void *data, void *end, const struct ls_datag
 	sum += (__u32)udp->len << 1;
 	check = ~ls_fold(sum);
 	udp->check = check ? check : 0xffff;
+	if (v4)
+		ls_set_ttl(v4);
 	return 0;
 }

@@ -10,16 +10,17 @@ int ls_root(struct xdp_md *ctx)
 	__u32 zero = 0;
 	struct ls_endpoint *own = bpf_map_lookup_elem(&ls_endpoints, &zero);
 	struct ls_scratch *scratch = bpf_map_lookup_elem(&ls_scratches, &zero);
-	int slot;
+	__be16 port = 0;
+	int verdict;
 
 	if (!own || !scratch)
 		return XDP_PASS;
-	slot = ls_route(data, end, own, &scratch->found);
-	if (slot <= 0)
-		return -slot;
+	verdict = ls_route(data, end, own, &scratch->found, &port);
+	if (verdict)
+		return verdict;
 	/* A constant slot becomes a direct jump; a slot without a program falls through. */
 #define LS_CALL(SLOT) \
-	if (slot == (SLOT)) \
+	if (port == own->port[SLOT]) \
 		bpf_tail_call_static(ctx, &ls_services, SLOT);
 	LS_FOR_EACH_SLOT(LS_CALL)
 	return XDP_PASS;

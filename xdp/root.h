@@ -34,14 +34,14 @@ struct {
 	__type(value, __u32);
 } ls_services SEC(".maps");
 
-/* The slot that serves `port`, or 0. */
-static __always_inline int ls_slot_of(const struct ls_endpoint *own, __be16 port)
+/* Whether a service has `port`. Which one is asked only at the end: until then the verifier walks one path for all. */
+static __always_inline int ls_is_served(const struct ls_endpoint *own, __be16 port)
 {
 	if (!port)
 		return 0;
 #define LS_MATCH(SLOT) \
 	if (port == own->port[SLOT]) \
-		return SLOT;
+		return 1;
 	LS_FOR_EACH_SLOT(LS_MATCH)
 	return 0;
 }
@@ -101,44 +101,45 @@ static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 	return !number || port == own || (number >= LS_FIRST_PORT && number <= LS_LAST_PORT);
 }
 
-/* The slot to tail-call (> 0) with *found filled, or -XDP_PASS / -XDP_DROP. */
-static __always_inline int ls_route(void *data, void *end, const struct ls_endpoint *own, struct ls_datagram *found)
+/* 0 with *found and *port filled: the service at that port is to answer. Else XDP_PASS or XDP_DROP. */
+static __always_inline int ls_route(void *data, void *end, const struct ls_endpoint *own, struct ls_datagram *found,
+				    __be16 *port)
 {
 	struct ls_eth *eth = data;
 	struct udphdr *udp;
-	int slot, refused;
+	int refused;
 
 	if (ls_parse(data, end, found))
-		return -XDP_PASS;
+		return XDP_PASS;
 	udp = data + found->udp;
 	if ((void *)(udp + 1) > end)
-		return -XDP_PASS;
-	slot = ls_slot_of(own, udp->dest);
-	if (!slot)
-		return -XDP_PASS;
+		return XDP_PASS;
+	*port = udp->dest;
+	if (!ls_is_served(own, *port))
+		return XDP_PASS;
 	if (!ls_is_own_mac(own, eth))
-		return -XDP_PASS;
+		return XDP_PASS;
 	if (found->is_v6) {
 		struct ipv6hdr *v6 = data + found->ip;
 		__u64 source[2], destination[2];
 
 		if ((void *)(v6 + 1) > end)
-			return -XDP_PASS;
+			return XDP_PASS;
 		__builtin_memcpy(source, &v6->saddr, 16);
 		__builtin_memcpy(destination, &v6->daddr, 16);
 		if (!ls_has_v6(own, own->v6_answered, destination))
-			return -XDP_PASS;
+			return XDP_PASS;
 		refused = ls_refuses_v6(own, source);
 	} else {
 		struct iphdr *v4 = data + found->ip;
 
 		if ((void *)(v4 + 1) > end || !ls_has_v4(own, own->v4_answered, v4->daddr))
-			return -XDP_PASS;
+			return XDP_PASS;
 		refused = ls_refuses_v4(own, v4->saddr);
 	}
-	if (ls_refuses_port(udp->source, udp->dest))
-		return -ls_drop(LS_DROP_SOURCE_PORT);
+	if (ls_refuses_port(udp->source, *port))
+		return ls_drop(LS_DROP_SOURCE_PORT);
 	if (refused || (eth->source[0] & 1))
-		return -ls_drop(LS_DROP_SOURCE_ADDRESS);
-	return slot;
+		return ls_drop(LS_DROP_SOURCE_ADDRESS);
+	return 0;
 }

@@ -102,14 +102,20 @@ static __always_inline struct ls_root_item *spv_item(void *data, void *end, cons
 	return (void *)(item + 1) > end ? NULL : item;
 }
 
-/* Drafts one item's reply; its sum is added to *sum. SPV_HIT, or why the whole packet is the host's. */
-static __always_inline enum spv_outcome spv_draft_item(const struct ls_spv_control *control,
-						       const struct ls_root_item *item, struct ls_root_item *draft,
-						       __u64 *sum)
+/*
+ * Makes a copied item into its reply. SPV_HIT, or why the whole packet is the host's. Global, so that the verifier
+ * walks it once and not for every item.
+ */
+__noinline int spv_draft_item(struct ls_root_item *item)
 {
+	__u32 zero = 0;
+	struct ls_spv_control *control = bpf_map_lookup_elem(&spv_control, &zero);
 	struct spv_place place;
-	__u64 txid[4], padding = item->height | item->status;
+	__u64 txid[4], padding;
 
+	if (!control || !item)
+		return SPV_HOSTS;
+	padding = item->height | item->status;
 	for (int i = 0; i < 4; i++)
 		padding |= item->block_hash[i];
 	if (padding)
@@ -118,13 +124,9 @@ static __always_inline enum spv_outcome spv_draft_item(const struct ls_spv_contr
 	if (!spv_find(control, txid, &place))
 		return SPV_MISS;
 	for (int i = 0; i < 4; i++)
-		draft->block_hash[i] = LS_READ_ONCE(place.block->hash[i]);
-	draft->height = bpf_htonl(LS_READ_ONCE(place.block->height));
-	draft->status = 0;
-	if (!spv_root_of(&place, draft->root))
-		return SPV_MISS;
-	*sum += spv_sum(draft, sizeof(*draft));
-	return SPV_HIT;
+		item->block_hash[i] = LS_READ_ONCE(place.block->hash[i]);
+	item->height = bpf_htonl(LS_READ_ONCE(place.block->height));
+	return spv_root_of(&place, item->root) ? SPV_HIT : SPV_MISS;
 }
 
 static __always_inline enum spv_outcome spv_native_roots(void *data, void *end, const struct ls_datagram *found,
@@ -149,14 +151,16 @@ static __always_inline enum spv_outcome spv_native_roots(void *data, void *end, 
 	asm volatile("" : "+r"(items));
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < LS_SPV_ROOTS_MAX; i++) {
-		enum spv_outcome outcome = SPV_HOSTS;
+		int outcome = SPV_HOSTS;
 		struct ls_root_item *item;
 
 		if (!(items >> i & 1))
 			continue;
 		item = spv_item(data, end, found, i);
-		if (item)
-			outcome = spv_draft_item(control, item, &draft->item[i], &sum);
+		if (item) {
+			draft->item[i] = *item;
+			outcome = spv_draft_item(&draft->item[i]);
+		}
 		if (outcome != SPV_HIT)
 			return outcome;
 	}
@@ -170,8 +174,10 @@ static __always_inline enum spv_outcome spv_native_roots(void *data, void *end, 
 	for (__u32 i = 0; i < LS_SPV_ROOTS_MAX; i++) {
 		struct ls_root_item *item = items >> i & 1 ? spv_item(data, end, found, i) : NULL;
 
-		if (item)
+		if (item) {
 			*item = draft->item[i];
+			sum += spv_sum(item, sizeof(*item));
+		}
 	}
 	return ls_reply(data, end, found, sum) ? SPV_HOSTS : SPV_HIT;
 }

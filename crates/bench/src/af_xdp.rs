@@ -1,5 +1,5 @@
-//! The AF_XDP client: frames written by ourselves, past the socket stack, in copy mode (veth has no other). One of the two
-//! places with `unsafe` in this crate.
+//! The AF_XDP client: frames written by ourselves, past the socket stack, in copy mode (veth has no other). One of
+//! the two places with `unsafe` in this crate.
 
 use crate::bpf::{Generator, Plan, SPV_FRAME_BYTES, template};
 use crate::client::{ClosedLoop, Flight, Tally};

@@ -1,6 +1,6 @@
-//! The live-frames generator: a BPF program that the kernel runs on frames of its own, 64 at a time, as if they had come
-//! in at the client's interface, and whose verdict sends them to the server. An open loop at the greatest rate that one
-//! core gives. Replies are checked by an XDP program at the same interface.
+//! The live-frames generator: a BPF program that the kernel runs on frames of its own, 64 at a time, as if they had
+//! come in at the client's interface, and whose verdict sends them to the server. An open loop at the greatest rate
+//! that one core gives. Replies are checked by an XDP program at the same interface.
 
 use crate::bpf::{Generator, Plan, template};
 use crate::client::Tally;
@@ -28,8 +28,8 @@ pub struct Target {
     pub echo: bool,
 }
 
-/// Drives `target` for about `duration`. The calling thread stands in the client's namespace, `interface` is the index of
-/// its end.
+/// Drives `target` for about `duration`. The calling thread stands in the client's namespace, `interface` is the
+/// index of its end.
 pub fn run(generator: &Generator, interface: u32, target: Target, duration: Duration) -> Result<Tally> {
     let (send, check) = match target.memcached {
         true => ("bench_live_mc", "bench_check_mc"),

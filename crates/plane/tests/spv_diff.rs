@@ -67,6 +67,6 @@ fn the_verifiers_work_is_bounded() {
     let programs = plane.verified_instructions().expect("verified_insns");
     assert_eq!(programs.len(), 2);
     for (name, instructions) in programs {
-        assert!((1..20_000).contains(&instructions), "{name}: {instructions}");
+        assert!((1..10_000).contains(&instructions), "{name}: {instructions}");
     }
 }

@@ -9,6 +9,7 @@
 #define SEC(NAME)
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
+#define __noinline __attribute__((noinline))
 #define __uint(NAME, VALUE) int (*NAME)[VALUE]
 #define __type(NAME, VALUE) typeof(VALUE) *NAME
 
