@@ -23,7 +23,7 @@ present() {
 find_missing() {
     missing=()
     local package
-    for package in clang-19 libelf-dev zlib1g-dev gcc make pkg-config iproute2; do
+    for package in clang-19 libelf-dev zlib1g-dev gcc libc6-dev make pkg-config iproute2 ca-certificates; do
         present "$package" || missing+=("$package")
     done
 }

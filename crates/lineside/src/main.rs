@@ -3,6 +3,7 @@
 mod check_config;
 mod config;
 mod daemon;
+mod demo;
 mod diff;
 mod hex;
 mod notify;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<()> {
     let as_json = cli.json;
     match cli.command {
-        Command::Run(arguments) => run::run(arguments),
+        Command::Run(arguments) => run::run(arguments, as_json),
         Command::Spv { verb } => spv::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),

@@ -82,7 +82,7 @@ pub struct Locate {
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Import(arguments) => import(&arguments, as_json),
-        Verb::Serve(arguments) => serve(arguments),
+        Verb::Serve(arguments) => serve(arguments, as_json),
         Verb::Get(arguments) => get(&arguments, as_json),
         Verb::Locate(arguments) => locate(&arguments, as_json),
     }

@@ -1,7 +1,8 @@
 //! The `spv` service: which Merkle root holds this transaction?
 //!
 //! [`near`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it;
-//! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks.
+//! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks. [`software`] is what the papers compare
+//! with.
 
 pub mod chain;
 pub mod client;
@@ -9,5 +10,6 @@ pub mod host;
 pub mod near;
 pub mod reader;
 pub mod request;
+pub mod software;
 pub mod store;
 pub mod writer;
