@@ -83,7 +83,7 @@ install_missing() {
     replace_clang
     say "installing: ${missing[*]}"
     if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2; then
+        apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" >&2; then
         say "apt-get install failed (its reason is above)"
         carry_on_or_stop
     fi

@@ -50,10 +50,11 @@ bootstrap() {
         tail -5 "$work/debootstrap.log" >&2
         return 1
     }
-    if [ "$distro" = noble ]; then
-        # What an installed Ubuntu has, and clang-19 is in.
-        printf 'deb %s noble-updates main universe\n' "$mirror" >"$root/etc/apt/sources.list.d/updates.list"
-    fi
+    # What an installed system has too.
+    case "$distro" in
+        bookworm) printf 'deb %s bookworm-updates main\ndeb %s-security bookworm-security main\n' "$mirror" "$mirror" ;;
+        noble) printf 'deb %s noble-updates main universe\n' "$mirror" ;;
+    esac >"$root/etc/apt/sources.list.d/updates.list"
 }
 
 mounts() {
@@ -63,6 +64,14 @@ mounts() {
     # Not the machine's /sys/fs/bpf: pins of ours go into one that ends with us.
     mount -t sysfs sysfs "$root/sys" && { mount -t bpf bpf "$root/sys/fs/bpf" || true; }
     cp --remove-destination /etc/resolv.conf "$root/etc/resolv.conf"
+}
+
+# The network as this machine has it: a proxy that shows certificates of its own is trusted there if it is here.
+first_steps() {
+    in_root "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        $first_packages >/dev/null 2>&1"
+    cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || return 0
+    in_root "update-ca-certificates >/dev/null 2>&1"
 }
 
 # The host's Rust, read-only; where there is none, rustup's newest stable one.
@@ -135,8 +144,7 @@ inside() {
     local step
     bootstrap || skip "$distro could not be made here (above)"
     mounts || skip "no mounts may be made here"
-    in_root "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-        --no-install-recommends $first_packages >/dev/null 2>&1"
+    first_steps
     toolchain
     git -c safe.directory='*' clone --quiet --no-hardlinks "$here" "$root/src/lineside"
     for step in $steps; do

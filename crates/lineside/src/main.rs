@@ -49,13 +49,25 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("lineside: {error:#}");
+            eprintln!("lineside: {}", words(&error));
             match error.is::<config::ConfigError>() {
                 true => ExitCode::from(2),
                 false => ExitCode::FAILURE,
             }
         }
     }
+}
+
+/// The error and its causes; a cause that the words before it have told already is not told again.
+fn words(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |told, cause| {
+        let cause = cause.to_string();
+        if told.contains(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {

@@ -149,8 +149,12 @@ fn until_signal(
     for warning in daemon.warnings() {
         eprintln!("lineside: {warning}");
     }
-    let console = Console::start(config.console.listen, Arc::new(daemon.observed()))
-        .with_context(|| format!("the console on {}", config.console.listen))?;
+    let console = Console::start(config.console.listen, Arc::new(daemon.observed())).with_context(|| {
+        format!(
+            "the console cannot listen on {} (--console gives another address)",
+            config.console.listen
+        )
+    })?;
     let serving = format!("spv on {} ({})", daemon.listen(), daemon.plane());
     let console = format!("http://{}", console.local_addr());
     let say = |line: String| match as_json {

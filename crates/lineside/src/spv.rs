@@ -122,9 +122,9 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         println!("{}", report_object(&report));
     } else {
         println!(
-            "{} blocks with {} transactions taken ({} bytes), {} known before, {} refused",
-            report.blocks,
-            report.transactions,
+            "{} with {} taken ({} bytes), {} known before, {} refused",
+            counted(report.blocks as u64, "block"),
+            counted(report.transactions as u64, "transaction"),
             report.bytes,
             report.known,
             report.refused.len()
@@ -132,8 +132,16 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     }
     match report.refused.len() {
         0 => Ok(()),
-        refused => bail!("{refused} blocks were refused; nothing of them is kept"),
+        refused => bail!(
+            "{} refused, and nothing of that kept",
+            counted(refused as u64, "block")
+        ),
     }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 fn report_object(report: &ImportReport) -> Value {
