@@ -123,8 +123,8 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     } else {
         println!(
             "{} with {} taken ({} bytes), {} known before, {} refused",
-            counted(report.blocks as u64, "block"),
-            counted(report.transactions as u64, "transaction"),
+            counted(report.blocks, "block"),
+            counted(report.transactions, "transaction"),
             report.bytes,
             report.known,
             report.refused.len()
