@@ -22,11 +22,19 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # What a person does first on a new machine: README.md, "Quick start".
 first_packages="ca-certificates git make"
 
-in_root() { chroot "$root" env -i HOME=/root LANG=C.UTF-8 TERM=dumb "PATH=$path" bash -euc "$1"; }
+enter() { # USER COMMAND
+    local as=() home=/root
+    [ "$1" = root ] || as=(--userspec=1000:1000) home=/home/newcomer
+    chroot "${as[@]}" "$root" env -i "HOME=$home" LANG=C.UTF-8 TERM=dumb "PATH=$path" CARGO_HOME=/opt/crates \
+        bash -euc "$2"
+}
+in_root() { enter root "$1"; }
 # A network of its own: XDP goes on its `lo`, not on the machine's, and no port is taken.
-in_own_net() { unshare --net bash -c 'ip link set lo up && exec "$@"' - "${@}"; }
-as_newcomer() {
-    chroot --userspec=1000:1000 "$root" env -i HOME=/home/newcomer LANG=C.UTF-8 TERM=dumb "PATH=$path" bash -euc "$1"
+in_own_net() { # USER COMMAND
+    # shellcheck disable=SC2016
+    unshare --net env "root=$root" "path=$path" bash -euc "$(declare -f enter)"'
+        ip link set lo up
+        enter "$@"' - "$@"
 }
 
 bootstrap() {
@@ -87,7 +95,7 @@ toolchain() {
     else
         say "cargo: installing with rustup"
         in_root "apt-get install -y -qq --no-install-recommends curl >/dev/null
-            export RUSTUP_HOME=/opt/rustup CARGO_HOME=/opt/cargo
+            export RUSTUP_HOME=/opt/rustup
             curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
                 sh -s -- -y -q --profile minimal --no-modify-path"
         path=$(echo "$root"/opt/rustup/toolchains/*/bin | head -1):$path
@@ -95,48 +103,39 @@ toolchain() {
     fi
 }
 
-# An ordinary user without sudo: told what is missing; after that, everything runs, on the socket plane.
+# An ordinary user without sudo is told what is missing; once that is there, everything runs, on the socket plane.
 user_step() {
-    in_root "useradd --create-home --uid 1000 newcomer && cp -r /src/lineside /home/newcomer/ &&
-        chown -R newcomer: /home/newcomer/lineside"
+    in_root "useradd --create-home --uid 1000 newcomer && chown -R newcomer: /src/lineside /opt/crates"
     say "as an ordinary user, packages missing: it must say what to install, and stop"
-    if as_newcomer "cd ~/lineside && make setup" 2>&1 | tee "$work/setup.log"; then
-        say "make setup did not stop" && return 1
+    if enter newcomer "cd /src/lineside && make setup" 2>&1 | tee "$work/setup.log"; then
+        say "make setup did not stop"
+        return 1
     fi
     grep -q 'apt-get install' "$work/setup.log"
-}
-
-user_run_step() {
-    say "as an ordinary user: make run ARGS=--once"
-    in_root "cp -r /src/lineside/target /home/newcomer/lineside/ && cp -r /root/.cargo /home/newcomer/ &&
-        chown -R newcomer: /home/newcomer"
-    declare -f as_newcomer >"$work/functions"
-    in_own_net env root="$root" path="$path" bash -euc ". $work/functions
-        as_newcomer 'cd ~/lineside && make run ARGS=--once'" 2>&1 | tee "$work/user.log"
+    say "as root: make setup"
+    in_root "cd /src/lineside && make setup"
+    say "as an ordinary user: make build, make run ARGS=--once"
+    enter newcomer "cd /src/lineside && make build"
+    in_own_net newcomer "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/user.log"
     grep -q 'on the socket plane: ' "$work/user.log"
     grep -q 'from near in user space' "$work/user.log"
 }
 
 # As root: the packages, the build, the demonstration.
 run_step() {
-    say "as root: make build (installs what is missing)"
+    say "as root: make build, make run ARGS=--once"
     in_root "cd /src/lineside && make build"
-    say "as root: make run ARGS=--once"
-    declare -f in_root >"$work/functions"
     local begun=$SECONDS
-    in_own_net env root="$root" path="$path" bash -euc ". $work/functions
-        in_root 'cd /src/lineside && make run ARGS=--once'" 2>&1 | tee "$work/run.log"
+    in_own_net root "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/run.log"
     say "answers $((SECONDS - begun)) s after the build's end"
     grep -q '100.0 % asked again' "$work/run.log"
 }
 
 test_step() {
     say "as root: make test"
-    # Crates come from the network; what runs then has none but its own.
-    in_root "cd /src/lineside && cargo fetch --locked --quiet"
-    declare -f in_root >"$work/functions"
-    in_own_net env root="$root" path="$path" bash -euc ". $work/functions
-        in_root 'cd /src/lineside && CARGO_NET_OFFLINE=true make test'"
+    # Crates come from the network; the tests then have none but their own.
+    in_root "cd /src/lineside && make setup && cargo fetch --locked --quiet"
+    in_own_net root "cd /src/lineside && CARGO_NET_OFFLINE=true make test"
 }
 
 inside() {
@@ -147,10 +146,9 @@ inside() {
     first_steps
     toolchain
     git -c safe.directory='*' clone --quiet --no-hardlinks "$here" "$root/src/lineside"
+    mkdir -p "$root/opt/crates"
     for step in $steps; do
         "${step}_step"
-        # The user's own run needs what root's has installed.
-        [ "$step" != run ] || [[ " $steps " != *" user "* ]] || user_run_step
     done
     say "$distro: passed ($steps)"
 }
