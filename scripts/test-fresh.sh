@@ -167,10 +167,20 @@ command -v debootstrap >/dev/null || skip "no debootstrap here: apt-get install 
 unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces may be made here"
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/lineside-fresh.XXXXXX")
+# In the background, so that a signal is heard at once; what runs inside ends with `unshare`.
+unshare --mount --pid --fork --kill-child --propagation private \
+    bash "${BASH_SOURCE[0]}" --inside "$work" "$distro" &
+child=$!
+stop() {
+    kill -KILL "$child" 2>/dev/null || true
+    wait "$child" 2>/dev/null || true
+    sleep 1
+    exit 1
+}
+trap stop INT TERM HUP
 # Only the folder: the mounts were in a namespace that is gone, and no other file system is entered.
 trap 'rm -rf --one-file-system "$work"' EXIT
-if ! unshare --mount --pid --fork --kill-child --propagation private \
-    bash "${BASH_SOURCE[0]}" --inside "$work" "$distro"; then
+if ! wait "$child"; then
     say "$distro: FAILED"
     exit 1
 fi
