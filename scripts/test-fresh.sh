@@ -2,7 +2,7 @@
 # Shows that `make run` and `make test` are true on a fresh system: makes one with debootstrap in a temporary folder,
 # copies a clean clone of what is committed into it, and runs both there, as root and as an ordinary user.
 #   scripts/test-fresh.sh [bookworm|noble]    Debian 12 (default) or Ubuntu 24.04
-# Environment: MIRROR, where the packages come from; STEPS, which of "user run test" to do; TMPDIR.
+# Environment: MIRROR, where the packages come from; STEPS, which of "setup user run test" to do; TMPDIR.
 # Everything happens in mount, process and (for the servers) network namespaces of its own, which end with it: mounts
 # cannot be left behind. Exits 0 when all passed or, said in one line, nothing of it is possible here; else 1.
 set -euo pipefail
@@ -103,6 +103,13 @@ toolchain() {
     fi
 }
 
+# What is missing is installed, and then nothing is missing.
+setup_step() {
+    say "as root: make setup"
+    in_root "cd /src/lineside && make setup"
+    [ -z "$(in_root "cd /src/lineside && make setup" 2>&1)" ]
+}
+
 # An ordinary user without sudo is told what is missing; once that is there, everything runs, on the socket plane.
 user_step() {
     in_root "useradd --create-home --uid 1000 newcomer && chown -R newcomer: /src/lineside /opt/crates"
@@ -112,8 +119,7 @@ user_step() {
         return 1
     fi
     grep -q 'apt-get install' "$work/setup.log"
-    say "as root: make setup"
-    in_root "cd /src/lineside && make setup"
+    setup_step
     say "as an ordinary user: make build, make run ARGS=--once"
     enter newcomer "cd /src/lineside && make build"
     in_own_net newcomer "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/user.log"
