@@ -135,6 +135,7 @@ run_step() {
     in_own_net root "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/run.log"
     say "answers $((SECONDS - begun)) s after the build's end"
     grep -q '100.0 % asked again' "$work/run.log"
+    grep -q 'from the line' "$work/run.log" || say "not at the line: $(grep 'on the socket plane' "$work/run.log")"
 }
 
 test_step() {
