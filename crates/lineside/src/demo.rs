@@ -284,7 +284,8 @@ impl fmt::Display for Demonstration {
         )?;
         writeln!(
             out,
-            "  the papers' software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio:.1} times that"
+            "  the papers' software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio:.1} \
+             times that"
         )?;
         if *lost > 0 {
             writeln!(out, "  ({lost} packets were lost and sent again)")?;

@@ -1,8 +1,8 @@
 //! The `spv` service: which Merkle root holds this transaction?
 //!
 //! [`near`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it;
-//! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks. [`software`] is what the papers compare
-//! with.
+//! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks. [`software`] is what the papers
+//! compare with.
 
 pub mod chain;
 pub mod client;
