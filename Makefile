@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build test bench fuzz soak spec lint fmt
+.PHONY: setup build run test test-fresh bench fuzz soak spec lint fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -12,8 +12,16 @@ setup:
 build: setup
 	cargo build --release --locked
 
+# A demonstration that needs nothing; `make run ARGS="--config F"` serves what F says.
+run: build
+	cargo run --release --locked --quiet -p lineside -- run $(ARGS)
+
 test: setup
 	cargo test --workspace --locked
+
+# The same on a system that has nothing yet: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
+test-fresh:
+	bash scripts/test-fresh.sh $(DISTRO)
 
 # The figures, on this machine: root, and two quiet cores.
 bench: build

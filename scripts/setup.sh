@@ -8,7 +8,7 @@ RUST_MINOR=89 # Rust 1.89: the first with stable AVX-512
 say() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]; }
-offered() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
+offered() { [[ "$(apt-cache policy "$1" 2>/dev/null)" == *"Candidate: "[0-9]* ]]; }
 
 # Is the package there, or what it brings (also where another package manager brought it)?
 present() {
@@ -23,7 +23,7 @@ present() {
 find_missing() {
     missing=()
     local package
-    for package in clang-19 libelf-dev zlib1g-dev gcc make pkg-config iproute2; do
+    for package in clang-19 libelf-dev zlib1g-dev gcc libc6-dev make pkg-config iproute2 ca-certificates; do
         present "$package" || missing+=("$package")
     done
 }
@@ -83,7 +83,7 @@ install_missing() {
     replace_clang
     say "installing: ${missing[*]}"
     if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2; then
+        apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" >&2; then
         say "apt-get install failed (its reason is above)"
         carry_on_or_stop
     fi

@@ -66,7 +66,7 @@ impl Daemon {
             PlaneName::Auto => match load_xdp(config, &mut warnings) {
                 Ok(loaded) => Some(loaded),
                 Err(error) => {
-                    warnings.push(format!("on the socket plane: {error:#}"));
+                    warnings.push(format!("on the socket plane: {}", crate::words(&error)));
                     None
                 }
             },
@@ -99,7 +99,12 @@ impl Daemon {
             queue: config.plane.queue,
         };
         let socket = SocketPlane::start(options, Arc::clone(&near) as _, Arc::clone(&host) as _, &readers)
-            .with_context(|| format!("listening on {}", config.spv.listen))?;
+            .with_context(|| {
+                format!(
+                    "spv cannot listen on {} (--listen gives another address)",
+                    config.spv.listen
+                )
+            })?;
         lease::renew(
             &store.control().lease_until_ns,
             config.spv.lease().as_nanos() as u64,

@@ -3,6 +3,7 @@
 mod bench;
 mod check_config;
 mod daemon;
+mod demo;
 mod diff;
 mod notify;
 mod privileges;
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("lineside: {error:#}");
+            eprintln!("lineside: {}", words(&error));
             match error.is::<config::ConfigError>() {
                 true => ExitCode::from(2),
                 false => ExitCode::FAILURE,
@@ -65,10 +66,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// The error and its causes; a cause that the words before it have told already is not told again.
+fn words(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |told, cause| {
+        let cause = cause.to_string();
+        if told.contains(&cause) {
+            told
+        } else {
+            format!("{told}: {cause}")
+        }
+    })
+}
+
 fn run(cli: Cli) -> anyhow::Result<()> {
     let as_json = cli.json;
     match cli.command {
-        Command::Run(arguments) => run::run(arguments),
+        Command::Run(arguments) => run::run(arguments, as_json),
         Command::Spv { verb } => spv::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),

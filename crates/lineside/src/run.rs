@@ -1,23 +1,17 @@
 //! `lineside run` and `lineside spv serve`: the daemon until a signal ends it.
 
 use crate::config::{Config, IndexName, NetworkName, PlaneName, Prefill, XdpMode};
-use crate::daemon::{DEMO_BLOCKS, DEMO_SEED, DEMO_TRANSACTIONS, Daemon};
-use crate::hex::to_display;
+use crate::daemon::Daemon;
+use crate::demo::{self, Demonstration};
 use crate::notify;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_console::Console;
-use lineside_spv::chain::DemoChain;
-use lineside_spv::client::Client;
+use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-
-/// Questions that the demonstration asks and shows.
-const QUESTIONS: usize = 5;
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serve what the configuration says, with the console; without one, a demonstration.
 #[derive(Args)]
@@ -118,53 +112,79 @@ impl Overrides {
 ///
 /// # Errors
 /// What stands in the way of serving.
-pub fn serve(arguments: Serve) -> anyhow::Result<()> {
+pub fn serve(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let config = arguments.overrides.over(arguments.config)?;
     if config.spv.data().is_none() {
         bail!(
             "--data DIR, or `data` in the configuration, says what to serve; `lineside run` makes a demonstration"
         );
     }
-    until_signal(&config, |_| Ok(()), false)
+    until_signal(&config, |_| Ok(None), false, as_json)
 }
 
 /// As [`serve`], and without a chain store shows a demonstration first.
 ///
 /// # Errors
 /// As there.
-pub fn run(arguments: Run) -> anyhow::Result<()> {
+pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
     let config = arguments.overrides.over(arguments.config)?;
     let is_demo = config.spv.data().is_none();
-    let show = |daemon: &Daemon| if is_demo { demonstrate(daemon) } else { Ok(()) };
-    until_signal(&config, show, arguments.once)
+    let show = |daemon: &Daemon| {
+        let observe = daemon.observed();
+        is_demo
+            .then(|| demo::show(daemon.listen(), daemon.plane(), &observe))
+            .transpose()
+    };
+    until_signal(&config, show, arguments.once, as_json)
 }
 
 fn until_signal(
     config: &Config,
-    show: impl FnOnce(&Daemon) -> anyhow::Result<()>,
+    show: impl FnOnce(&Daemon) -> anyhow::Result<Option<Demonstration>>,
     once: bool,
+    as_json: bool,
 ) -> anyhow::Result<()> {
     // Capabilities are a thread's: the daemon gives them up before it starts any.
     let daemon = Daemon::start(config)?;
     for warning in daemon.warnings() {
         eprintln!("lineside: {warning}");
     }
-    let console = Console::start(config.console.listen, Arc::new(daemon.observed()))
-        .with_context(|| format!("the console on {}", config.console.listen))?;
-    println!("spv on {} ({})", daemon.listen(), daemon.plane());
+    let console = Console::start(config.console.listen, Arc::new(daemon.observed())).with_context(|| {
+        format!(
+            "the console cannot listen on {} (--console gives another address)",
+            config.console.listen
+        )
+    })?;
+    let serving = format!("spv on {} ({})", daemon.listen(), daemon.plane());
+    let console = format!("http://{}", console.local_addr());
+    let say = |line: String| match as_json {
+        true => (),
+        false => println!("{line}"),
+    };
+    say(serving.clone());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        notify::ready(&format!("spv on {} ({})", daemon.listen(), daemon.plane()));
-        show(&daemon)?;
-        println!("console on http://{}/status", console.local_addr());
+        notify::ready(&serving);
+        let shown = show(&daemon)?;
+        if let Some(shown) = &shown {
+            say(shown.to_string());
+        }
+        if as_json {
+            let (listen, plane) = (daemon.listen(), daemon.plane());
+            println!(
+                "{}",
+                json!({"listen": listen, "plane": plane, "console": console, "demonstration": shown})
+            );
+        }
         if once {
             return Ok(());
         }
-        println!("Ctrl-C ends it");
+        say(format!("console on {console}/status, {console}/metrics"));
+        say("Ctrl-C ends it".into());
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -172,40 +192,4 @@ fn until_signal(
         notify::stopping();
         Ok(())
     })
-}
-
-/// Asks the demonstration chain for some transactions and shows the answers.
-fn demonstrate(daemon: &Daemon) -> anyhow::Result<()> {
-    let server = daemon.listen();
-    let mut client = Client::connect(server, PATIENCE)?;
-    println!("a demonstration chain of {DEMO_BLOCKS} blocks with {DEMO_TRANSACTIONS} transactions each");
-    let every = DEMO_BLOCKS / QUESTIONS;
-    for block in DemoChain::new(DEMO_SEED, DEMO_TRANSACTIONS)
-        .take(DEMO_BLOCKS)
-        .skip(every - 1)
-        .step_by(every)
-        .take(QUESTIONS)
-    {
-        let txid = &block.txids[block.txids.len() / 2];
-        let answer = client.root(txid)?;
-        let Some(place) = answer.found else {
-            bail!("{}: not found in the chain that holds it", to_display(txid));
-        };
-        if place.root != block.root {
-            bail!("{}: a wrong Merkle root", to_display(txid));
-        }
-        println!(
-            "  {} -> root {} at height {}",
-            short(txid),
-            short(&place.root),
-            place.height
-        );
-    }
-    Ok(())
-}
-
-fn short(hash: &[u8; 32]) -> String {
-    let mut text = to_display(hash);
-    text.truncate(16);
-    text + "…"
 }

@@ -82,7 +82,7 @@ pub struct Locate {
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Import(arguments) => import(&arguments, as_json),
-        Verb::Serve(arguments) => serve(arguments),
+        Verb::Serve(arguments) => serve(arguments, as_json),
         Verb::Get(arguments) => get(&arguments, as_json),
         Verb::Locate(arguments) => locate(&arguments, as_json),
     }
@@ -122,9 +122,9 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         println!("{}", report_object(&report));
     } else {
         println!(
-            "{} blocks with {} transactions taken ({} bytes), {} known before, {} refused",
-            report.blocks,
-            report.transactions,
+            "{} with {} taken ({} bytes), {} known before, {} refused",
+            counted(report.blocks, "block"),
+            counted(report.transactions, "transaction"),
             report.bytes,
             report.known,
             report.refused.len()
@@ -132,8 +132,16 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     }
     match report.refused.len() {
         0 => Ok(()),
-        refused => bail!("{refused} blocks were refused; nothing of them is kept"),
+        refused => bail!(
+            "{} refused, and nothing of that kept",
+            counted(refused as u64, "block")
+        ),
     }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 fn report_object(report: &ImportReport) -> Value {

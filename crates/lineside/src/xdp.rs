@@ -46,7 +46,7 @@ impl Where {
 pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Status(place) => status(&place.dir(), as_json),
-        Verb::Detach(arguments) => detach(arguments),
+        Verb::Detach(arguments) => detach(arguments, as_json),
     }
 }
 
@@ -80,7 +80,7 @@ fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn detach(arguments: &Detach) -> anyhow::Result<()> {
+fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
     let dir = arguments.place.dir();
     let names = Pins::list(&dir).with_context(|| format!("reading {}", dir.display()))?;
     let chosen: Vec<_> = match &arguments.interface {
@@ -91,6 +91,9 @@ fn detach(arguments: &Detach) -> anyhow::Result<()> {
             .filter(|name| !Pins::is_owned(&dir, name))
             .collect(),
     };
+    if chosen.is_empty() && !as_json {
+        println!("nothing to detach in {}", dir.display());
+    }
     for name in chosen {
         let pins = Pins::own(&dir, &name)?;
         if let Ok(interface) = Interface::find(&name)
@@ -99,7 +102,11 @@ fn detach(arguments: &Detach) -> anyhow::Result<()> {
             link.detach()?;
         }
         pins.remove()?;
-        println!("{name}: detached");
+        if as_json {
+            println!("{}", json!({"interface": name, "detached": true}));
+        } else {
+            println!("{name}: detached");
+        }
     }
     Ok(())
 }

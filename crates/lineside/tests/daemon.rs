@@ -4,6 +4,7 @@ use lineside_spv::chain::{DemoBlock, DemoChain};
 use lineside_spv::client::{Client, ClientError};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -269,8 +270,23 @@ fn without_rights_it_serves_from_user_space_and_says_why() {
     if !may_run {
         return eprintln!("skipped: user 65534 may not read the binary here");
     }
-    let listen = ["--listen", "127.0.0.1:17701", "--console", "127.0.0.1:0"];
+    // Where everybody may pin, a start that fails for want of rights leaves nothing that would stand in root's way.
+    let bpf = Bpf::new("rights");
+    let pin_dir = bpf.as_ref().map_or("/sys/fs/bpf/lineside-test", Bpf::path);
+    if bpf.is_some() {
+        std::fs::set_permissions(pin_dir, std::fs::Permissions::from_mode(0o1777)).expect("chmod");
+    }
+    let pins = format!("{pin_dir}/pins");
+    let listen = [
+        "--listen",
+        "127.0.0.1:17701",
+        "--console",
+        "127.0.0.1:0",
+        "--pin-dir",
+        &pins,
+    ];
     let daemon = Daemon::start(&listen, user).expect("daemon");
+    assert!(!Path::new(&pins).exists(), "pins are left behind");
     assert_eq!(daemon.said[0], "spv on 127.0.0.1:17701 (socket plane)");
     let server: SocketAddr = "127.0.0.1:17701".parse().expect("address");
     let block = demo_block();

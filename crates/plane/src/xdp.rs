@@ -77,26 +77,23 @@ impl XdpPlane {
         // Errors are told by us, once, with what to do about them.
         libbpf_rs::set_print(None);
         let adopted = pins.as_ref().is_some_and(|pins| pins.link().exists());
-        let mut root = open(ROOT)?;
-        pin_maps(&mut root, &[], pins.as_ref())?;
-        let mut root = root.load().map_err(kernel("loading the root program"))?;
-        let mut services = Vec::new();
-        for image in images {
-            let object = load_service(&image, &mut root, pins.as_ref())?;
-            services.push(Service {
-                object,
-                program: image.program,
-                slot: image.slot,
-                port: image.port,
-            });
+        let fresh = pins.as_ref().is_some_and(Pins::is_empty);
+        match load_all(&images, pins.as_ref()) {
+            Ok((root, services)) => Ok(Self {
+                root,
+                services,
+                link: None,
+                pins,
+                adopted,
+            }),
+            Err(error) => {
+                // What was found stays for another try; what was made here is taken away.
+                if let Some(pins) = pins.filter(|_| fresh) {
+                    let _ = pins.remove();
+                }
+                Err(error)
+            }
         }
-        Ok(Self {
-            root,
-            services,
-            link: None,
-            pins,
-            adopted,
-        })
     }
 
     /// Whether an earlier daemon's link was found pinned: its maps' contents may be kept.
@@ -307,6 +304,23 @@ impl XdpPlane {
         out.truncate(bytes);
         Ok((verdict, out))
     }
+}
+
+fn load_all(images: &[Image], pins: Option<&Pins>) -> Result<(Object, Vec<Service>), XdpError> {
+    let mut root = open(ROOT)?;
+    pin_maps(&mut root, &[], pins)?;
+    let mut root = root.load().map_err(kernel("loading the root program"))?;
+    let mut services = Vec::new();
+    for image in images {
+        let object = load_service(image, &mut root, pins)?;
+        services.push(Service {
+            object,
+            program: image.program,
+            slot: image.slot,
+            port: image.port,
+        });
+    }
+    Ok((root, services))
 }
 
 fn verified(program: &ProgramMut<'_>) -> Result<u32, XdpError> {

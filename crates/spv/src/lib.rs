@@ -2,6 +2,7 @@
 //!
 //! [`near`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it;
 //! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks and [`reply`] reads what it hears.
+//! [`software`] is what the papers compare with.
 
 pub mod chain;
 pub mod client;
@@ -10,5 +11,6 @@ pub mod near;
 pub mod reader;
 pub mod reply;
 pub mod request;
+pub mod software;
 pub mod store;
 pub mod writer;

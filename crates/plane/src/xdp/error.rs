@@ -81,7 +81,7 @@ pub enum XdpError {
         name: String,
     },
     /// Another Lineside owns the interface.
-    #[error("another lineside serves {0}: one owner per interface")]
+    #[error("another lineside serves {0}: one owner per interface; end that one first")]
     Owned(String),
     /// There is no BPF file system where pins should go.
     #[error("{0} is not on a BPF file system: mount -t bpf bpf /sys/fs/bpf")]

@@ -1,9 +1,11 @@
 //! One interface's folder in a BPF file system: the maps and the link that outlive the daemon, and their one owner.
 
 use super::error::{XdpError, system};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +36,7 @@ impl Pins {
             fs::create_dir_all(&path).map_err(system(format!("making {}", path.display())))?;
             match lock(&path) {
                 Ok(Some(folder)) => {
+                    require_writable(&path)?;
                     return Ok(Self {
                         path,
                         interface: interface.into(),
@@ -91,6 +94,11 @@ impl Pins {
         self.path.join(LINK)
     }
 
+    /// Whether nothing is pinned here yet.
+    pub fn is_empty(&self) -> bool {
+        fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none())
+    }
+
     /// Unpins everything and removes the folder. A link that nobody else holds is detached by this.
     ///
     /// # Errors
@@ -133,6 +141,23 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         Err(_) => false,
     };
     Ok(same.then_some(folder))
+}
+
+/// Refuses a folder that another user made: the daemon has given up root's right to write there all the same.
+fn require_writable(path: &Path) -> Result<(), XdpError> {
+    let refused = || {
+        let path = path.display();
+        system(format!(
+            "{path} is another user's: remove it, or give another pin_dir"
+        ))
+    };
+    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|error| refused()(error.into()))?;
+    let wanted = libc::W_OK | libc::X_OK;
+    // SAFETY: a C string that outlives the call.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), wanted, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(refused()(io::Error::last_os_error())),
+    }
 }
 
 /// Refuses a `dir` whose nearest existing ancestor is not on a BPF file system.

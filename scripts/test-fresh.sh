@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# Shows that `make run` and `make test` are true on a fresh system: makes one with debootstrap in a temporary folder,
+# copies a clean clone of what is committed into it, and runs both there, as root and as an ordinary user.
+#   scripts/test-fresh.sh [bookworm|noble]    Debian 12 (default) or Ubuntu 24.04
+# Environment: MIRROR, where the packages come from; STEPS, which of "setup user run test" to do; TMPDIR.
+# Everything happens in mount, process and (for the servers) network namespaces of its own, which end with it: mounts
+# cannot be left behind. Exits 0 when all passed or, said in one line, nothing of it is possible here; else 1.
+set -euo pipefail
+
+say() { printf 'test-fresh: %s\n' "$*" >&2; }
+skip() {
+    say "skipped: $*"
+    exit 0
+}
+
+distro=${1:-bookworm}
+steps=${STEPS:-user run test}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# ---- in the namespaces ----
+
+# What a person does first on a new machine: README.md, "Quick start".
+first_packages="ca-certificates git make"
+
+enter() { # USER COMMAND
+    local as=() home=/root
+    [ "$1" = root ] || as=(--userspec=1000:1000) home=/home/newcomer
+    chroot "${as[@]}" "$root" env -i "HOME=$home" LANG=C.UTF-8 TERM=dumb "PATH=$path" CARGO_HOME=/opt/crates \
+        bash -euc "$2"
+}
+in_root() { enter root "$1"; }
+# A network of its own: XDP goes on its `lo`, not on the machine's, and no port is taken.
+in_own_net() { # USER COMMAND
+    # shellcheck disable=SC2016
+    unshare --net env "root=$root" "path=$path" bash -euc "$(declare -f enter)"'
+        ip link set lo up
+        enter "$@"' - "$@"
+}
+
+bootstrap() {
+    local script=() keyring=() suite=$distro
+    case "$distro" in
+        bookworm) mirror=${MIRROR:-http://deb.debian.org/debian} components=main ;;
+        noble)
+            mirror=${MIRROR:-http://archive.ubuntu.com/ubuntu} components=main,universe
+            # Older debootstraps know older Ubuntus, which are made the same way.
+            [ -e /usr/share/debootstrap/scripts/noble ] || script=(/usr/share/debootstrap/scripts/gutsy)
+            if [ ! -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]; then
+                say "no ubuntu-keyring here: the packages' signatures are not checked (it is a throw-away system)"
+                keyring=(--no-check-gpg)
+            fi
+            ;;
+        *) say "$distro: bookworm or noble" && return 1 ;;
+    esac
+    say "making $distro from $mirror in $root"
+    debootstrap --variant=minbase --components="$components" "${keyring[@]}" \
+        "$suite" "$root" "$mirror" "${script[@]}" >"$work/debootstrap.log" 2>&1 || {
+        tail -5 "$work/debootstrap.log" >&2
+        return 1
+    }
+    # What an installed system has too.
+    case "$distro" in
+        bookworm) printf 'deb %s bookworm-updates main\ndeb %s-security bookworm-security main\n' "$mirror" "$mirror" ;;
+        noble) printf 'deb %s noble-updates main universe\n' "$mirror" ;;
+    esac >"$root/etc/apt/sources.list.d/updates.list"
+}
+
+mounts() {
+    mount -t proc proc "$root/proc"
+    mount --rbind /dev "$root/dev"
+    mount --make-rslave "$root/dev"
+    # Not the machine's /sys/fs/bpf: pins of ours go into one that ends with us.
+    mount -t sysfs sysfs "$root/sys" && { mount -t bpf bpf "$root/sys/fs/bpf" || true; }
+    cp --remove-destination /etc/resolv.conf "$root/etc/resolv.conf"
+}
+
+# The network as this machine has it: a proxy that shows certificates of its own is trusted there if it is here.
+first_steps() {
+    in_root "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        $first_packages >/dev/null 2>&1"
+    cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || return 0
+    in_root "update-ca-certificates >/dev/null 2>&1"
+}
+
+# The host's Rust, read-only; where there is none, rustup's newest stable one.
+toolchain() {
+    path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    local sysroot
+    if sysroot=$(cd "$here" && rustc --print sysroot 2>/dev/null) && [ -x "$sysroot/bin/cargo" ]; then
+        say "cargo: this machine's $("$sysroot/bin/cargo" --version), mounted read-only"
+        mkdir -p "$root/opt/rust"
+        mount --bind "$sysroot" "$root/opt/rust"
+        mount -o remount,bind,ro "$root/opt/rust"
+        path=/opt/rust/bin:$path
+    else
+        say "cargo: installing with rustup"
+        in_root "apt-get install -y -qq --no-install-recommends curl >/dev/null
+            export RUSTUP_HOME=/opt/rustup
+            curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+                sh -s -- -y -q --profile minimal --no-modify-path"
+        path=$(echo "$root"/opt/rustup/toolchains/*/bin | head -1):$path
+        path=${path#"$root"}
+    fi
+}
+
+# What is missing is installed, and then nothing is missing.
+setup_step() {
+    say "as root: make setup"
+    in_root "cd /src/lineside && make setup"
+    [ -z "$(in_root "cd /src/lineside && make setup" 2>&1)" ]
+}
+
+# An ordinary user without sudo is told what is missing; once that is there, everything runs, on the socket plane.
+user_step() {
+    in_root "useradd --create-home --uid 1000 newcomer && chown -R newcomer: /src/lineside /opt/crates"
+    say "as an ordinary user, packages missing: it must say what to install, and stop"
+    if enter newcomer "cd /src/lineside && make setup" 2>&1 | tee "$work/setup.log"; then
+        say "make setup did not stop"
+        return 1
+    fi
+    grep -q 'apt-get install' "$work/setup.log"
+    setup_step
+    say "as an ordinary user: make build, make run ARGS=--once"
+    enter newcomer "cd /src/lineside && make build"
+    in_own_net newcomer "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/user.log"
+    grep -q 'on the socket plane: ' "$work/user.log"
+    grep -q 'from near in user space' "$work/user.log"
+}
+
+# As root: the packages, the build, the demonstration.
+run_step() {
+    say "as root: make build, make run ARGS=--once"
+    in_root "cd /src/lineside && make build"
+    local begun=$SECONDS
+    in_own_net root "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/run.log"
+    say "answers $((SECONDS - begun)) s after the build's end"
+    grep -q '100.0 % asked again' "$work/run.log"
+    grep -q 'from the line' "$work/run.log" || say "not at the line: $(grep 'on the socket plane' "$work/run.log")"
+}
+
+test_step() {
+    say "as root: make test"
+    # Crates come from the network; the tests then have none but their own.
+    in_root "cd /src/lineside && make setup && cargo fetch --locked --quiet"
+    in_own_net root "cd /src/lineside && CARGO_NET_OFFLINE=true make test"
+}
+
+inside() {
+    work=$1 root=$1/root
+    local step
+    bootstrap || skip "$distro could not be made here (above)"
+    mounts || skip "no mounts may be made here"
+    first_steps
+    toolchain
+    git -c safe.directory='*' clone --quiet --no-hardlinks "$here" "$root/src/lineside"
+    mkdir -p "$root/opt/crates"
+    for step in $steps; do
+        "${step}_step"
+    done
+    say "$distro: passed ($steps)"
+}
+
+if [ "${1:-}" = --inside ]; then
+    distro=$3
+    path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    inside "$2"
+    exit 0
+fi
+
+# ---- outside ----
+
+[ "$(id -u)" -eq 0 ] || skip "only root can make a system to chroot into"
+command -v debootstrap >/dev/null || skip "no debootstrap here: apt-get install debootstrap"
+unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces may be made here"
+
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/lineside-fresh.XXXXXX")
+# In the background, so that a signal is heard at once; what runs inside ends with `unshare`.
+unshare --mount --pid --fork --kill-child --propagation private \
+    bash "${BASH_SOURCE[0]}" --inside "$work" "$distro" &
+child=$!
+stop() {
+    kill -KILL "$child" 2>/dev/null || true
+    wait "$child" 2>/dev/null || true
+    sleep 1
+    exit 1
+}
+trap stop INT TERM HUP
+# Only the folder: the mounts were in a namespace that is gone, and no other file system is entered.
+trap 'rm -rf --one-file-system "$work"' EXIT
+if ! wait "$child"; then
+    say "$distro: FAILED"
+    exit 1
+fi
