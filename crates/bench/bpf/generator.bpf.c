@@ -18,6 +18,7 @@
 #define PORTS 0x8000
 #define SAMPLE 16 /* one request in 16 is timed */
 #define BUCKETS 1024
+#define LOST_AFTER_NS 200000000
 #define HEAD_BYTES 42 /* Ethernet, IPv4, UDP */
 #define KEY_BYTES 32
 #define SPV_BYTES (HEAD_BYTES + KEY_BYTES)
@@ -37,6 +38,8 @@ struct bench_send {
 	__u64 last_ns;     /* bench_rewrite: when call number `last` began */
 	__u64 last;
 	__u32 base, mask;  /* entry of the stream: base + (number & mask) */
+	/* bench_live_1: when the request in flight left (0: none), replies seen by then, and requests given up. */
+	__u64 sent_ns, answered, lost;
 };
 
 /* What came back. */
@@ -177,6 +180,36 @@ int bench_live(struct xdp_md *ctx)
 		return XDP_DROP;
 	stamp(send, number);
 	send->next = number + 1;
+	return XDP_TX;
+}
+
+/*
+ * One request in flight: says XDP_DROP until the reply has been seen, then sends the next. Only requests that are timed
+ * are sent.
+ */
+SEC("xdp")
+int bench_live_1(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
+	struct bench_seen *seen = bpf_map_lookup_elem(&bench_seens, &zero);
+	__u64 number, answered;
+
+	if (!send || !seen)
+		return XDP_DROP;
+	answered = *(volatile __u64 *)&seen->right + *(volatile __u64 *)&seen->wrong + *(volatile __u64 *)&seen->unknown;
+	if (send->sent_ns && answered == send->answered) {
+		if (bpf_ktime_get_ns() - send->sent_ns < LOST_AFTER_NS)
+			return XDP_DROP;
+		send->lost++;
+	}
+	number = send->next;
+	if (put_request(DATA(ctx), END(ctx), send, number))
+		return XDP_DROP;
+	send->answered = answered;
+	stamp(send, number);
+	send->sent_ns = bpf_ktime_get_ns();
+	send->next = number + SAMPLE;
 	return XDP_TX;
 }
 

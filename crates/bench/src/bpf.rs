@@ -20,10 +20,12 @@ pub const SPV_FRAME_BYTES: usize = HEAD_BYTES + 32;
 pub const MC_HEAD: [u8; 12] = *b"\x00\x01\x00\x00\x00\x01\x00\x00get ";
 /// A frame with a memcached `get` of a 32-byte key.
 pub const MC_FRAME_BYTES: usize = HEAD_BYTES + MC_HEAD.len() + 32 + 2;
-const SEND_BYTES: usize = 104;
+const SEND_BYTES: usize = 128;
 const BUCKETS: usize = 1024;
 const SEEN_BYTES: usize = 48 + 8 * BUCKETS;
-const STAMPS: usize = 32_768 / 16;
+/// One request in so many is timed.
+pub const SAMPLE: u64 = 16;
+const STAMPS: usize = 32_768 / SAMPLE as usize;
 /// Entries written to the stream by one system call.
 const STREAM_BATCH: usize = 1 << 16;
 const ZERO: [u8; 4] = 0u32.to_ne_bytes();
@@ -139,7 +141,7 @@ impl Generator {
         send[88..96].copy_from_slice(&plan.last.to_ne_bytes());
         let base = if plan.memcached { TXIDS as u32 } else { 0 };
         send[96..100].copy_from_slice(&base.to_ne_bytes());
-        send[100..].copy_from_slice(&((1u32 << plan.entry_bits) - 1).to_ne_bytes());
+        send[100..104].copy_from_slice(&((1u32 << plan.entry_bits) - 1).to_ne_bytes());
         let mut seen = [0; SEEN_BYTES];
         seen[40..42].copy_from_slice(&plan.port.to_be_bytes());
         seen[44..48].copy_from_slice(&u32::from(plan.echo).to_ne_bytes());

@@ -2,7 +2,7 @@
 //! come in at the client's interface, and whose verdict sends them to the server. An open loop at the greatest rate
 //! that one core gives. Replies are checked by an XDP program at the same interface.
 
-use crate::bpf::{Generator, Plan, template};
+use crate::bpf::{Generator, Plan, SAMPLE, template};
 use crate::client::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
@@ -13,6 +13,8 @@ use std::time::Duration;
 const WARM_UP_REQUESTS: u32 = 100_000;
 /// How long replies may come after the last request.
 const PATIENCE: Duration = Duration::from_millis(30);
+/// Frames that the kernel runs at once.
+const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 /// The stream's length: every TXID once before the first one again.
 const ENTRY_BITS: u32 = crate::workload::TXIDS.trailing_zeros();
@@ -26,15 +28,20 @@ pub struct Target {
     pub memcached: bool,
     /// It sends back what it gets.
     pub echo: bool,
+    /// One request at a time, instead of as many as can be.
+    pub one_by_one: bool,
 }
 
 /// Drives `target` for about `duration`. The calling thread stands in the client's namespace, `interface` is the
 /// index of its end.
 pub fn run(generator: &Generator, interface: u32, target: Target, duration: Duration) -> Result<Tally> {
-    let (send, check) = match target.memcached {
-        true => ("bench_live_mc", "bench_check_mc"),
-        false => ("bench_live", "bench_check"),
+    let (send, check) = match target {
+        Target { memcached: true, .. } => ("bench_live_mc", "bench_check_mc"),
+        Target { one_by_one: true, .. } => ("bench_live_1", "bench_check"),
+        _ => ("bench_live", "bench_check"),
     };
+    // A batch of one is acted on before the next is run, so that the reply comes while the generator waits for it.
+    let batch = if target.one_by_one { 1 } else { BATCH };
     let (send, check) = (generator.program(send)?, generator.program(check)?);
     let plan = Plan {
         port: target.port,
@@ -48,7 +55,7 @@ pub fn run(generator: &Generator, interface: u32, target: Target, duration: Dura
     let call = |requests: u32| {
         generator.begin(&plan)?;
         let from_ns = sys::now_ns();
-        sys::test_run(send.as_fd(), &frame, requests, Run::Live { interface })
+        sys::test_run(send.as_fd(), &frame, requests, Run::Live { interface, batch })
             .map_err(io("running the live-frames generator"))?;
         Ok::<_, BenchError>(sys::now_ns() - from_ns)
     };
@@ -59,11 +66,16 @@ pub fn run(generator: &Generator, interface: u32, target: Target, duration: Dura
     std::thread::sleep(PATIENCE);
     let (sent, seen) = (generator.sent()?, generator.seen()?);
     let wrong = seen.wrong + seen.unknown;
+    let requests = if target.one_by_one {
+        sent.requests / SAMPLE
+    } else {
+        sent.requests
+    };
     Ok(Tally {
-        sent: sent.requests,
+        sent: requests,
         right: seen.right,
         wrong,
-        lost: sent.requests.saturating_sub(seen.right + wrong),
+        lost: requests.saturating_sub(seen.right + wrong),
         took_ns: seen
             .last_ns
             .saturating_sub(sent.first_ns)

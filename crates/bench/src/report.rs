@@ -28,10 +28,10 @@ pub struct Report {
 /// One contestant's figures, by how it was driven; those at the top are of its gate case.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Contestant {
-    /// The gate case: the sendmmsg client with 64 requests in flight; for `xdp_max` and `memcached` live frames.
+    /// The gate case: the socket client with 64 requests in flight; for `xdp_max` and `memcached` live frames.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub gate_case: Option<Figures>,
-    /// The sendmmsg client with one request in flight.
+    /// The socket client with one request in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_1: Option<Figures>,
     /// The AF_XDP client with 64 requests in flight.
@@ -43,6 +43,9 @@ pub struct Contestant {
     /// The live-frames generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Figures>,
+    /// The same with one request in flight: the round trip at the client's interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_window_1: Option<Figures>,
     /// Cost of a packet that is hit, always the same one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_hit: Option<PerPacket>,
@@ -225,12 +228,14 @@ impl Display for Report {
             cores,
             kernel,
             load_before,
+            random_load_ns,
             ..
         } = &self.machine;
         let (scenario, seed) = (self.scenario, self.seed);
         writeln!(
             out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
+            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before, {random_load_ns:.0} ns \
+             a random load"
         )?;
         let head = [
             "replies/s",
@@ -241,15 +246,15 @@ impl Display for Report {
             "lost",
             "wrong",
         ];
-        write!(out, "\n{:<24}", "contestant")?;
+        write!(out, "\n{:<33}", "contestant")?;
         head.iter().try_for_each(|column| write!(out, "{column:>12}"))?;
         writeln!(out)?;
         for (name, contestant) in &self.contestants {
             write_contestant(out, name, contestant)?;
         }
-        writeln!(out, "\n{:<28}{:>9}", "ratio", "")?;
+        writeln!(out, "\n{:<36}{:>9}", "ratio", "")?;
         for (key, ratio) in &self.ratios {
-            writeln!(out, "{key:<28}{ratio:>9.2}")?;
+            writeln!(out, "{key:<36}{ratio:>9.2}")?;
         }
         write_checks(out, &self.checks)
     }
@@ -257,9 +262,9 @@ impl Display for Report {
 
 fn write_checks(out: &mut Formatter<'_>, checks: &Checks) -> fmt::Result {
     let (gate, stretch) = ("gate", "stretch");
-    writeln!(out, "\n{:<28}{:>9}{gate:>11}{stretch:>9}  outcome", "judged", "")?;
+    writeln!(out, "\n{:<36}{:>9}{gate:>11}{stretch:>9}  outcome", "judged", "")?;
     for (key, gate) in &checks.gates {
-        writeln!(out, "{key:<28}{}", gate_text(gate))?;
+        writeln!(out, "{key:<36}{}", gate_text(gate))?;
     }
     let Replacements {
         count,
@@ -320,7 +325,7 @@ fn gate_text(gate: &Gate) -> String {
 
 fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant) -> fmt::Result {
     if let Some(why) = &contestant.not_measured {
-        writeln!(out, "{name:<24}not measured: {why}")?;
+        writeln!(out, "{name:<33}not measured: {why}")?;
     }
     let driven = [
         ("", &contestant.gate_case),
@@ -328,6 +333,7 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         (", AF_XDP", &contestant.af_xdp),
         (", AF_XDP, window 1", &contestant.af_xdp_window_1),
         (", live frames", &contestant.live),
+        (", live frames, window 1", &contestant.live_window_1),
     ];
     for (how, figures) in driven {
         let Some(figures) = figures else { continue };
@@ -343,7 +349,7 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         let row = format!("{name}{how}");
         write!(
             out,
-            "{row:<24}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
+            "{row:<33}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
         )?;
         writeln!(out, "{sent:>12}{lost:>12}{wrong:>12}")?;
     }
@@ -363,7 +369,7 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         let row = format!("{name}, {what}");
         writeln!(
             out,
-            "{row:<24}{min_ns:.1} ns least, {median_ns:.1} ns median ({rewriting_ns:.1} subtracted)"
+            "{row:<33}{min_ns:.1} ns least, {median_ns:.1} ns median ({rewriting_ns:.1} subtracted)"
         )?;
     }
     Ok(())

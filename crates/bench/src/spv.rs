@@ -120,6 +120,7 @@ enum By {
     AfXdp,
     AfXdpWindow1,
     Live,
+    LiveWindow1,
 }
 
 const ECHO: Who = Who::Software(Software::Echo);
@@ -129,7 +130,7 @@ const SW_SPIN: Who = Who::Software(Software::SwSpin);
 const SOCKET: Who = Who::Software(Software::Socket);
 
 /// Every run of a round.
-const RUNS: [(Who, By); 20] = [
+const RUNS: [(Who, By); 24] = [
     (Who::Xdp, By::Live),
     (SW, By::Live),
     (SW_CACHE, By::Live),
@@ -147,6 +148,10 @@ const RUNS: [(Who, By); 20] = [
     (SOCKET, By::Window1),
     (Who::Xdp, By::AfXdp),
     (SW, By::AfXdp),
+    (Who::Xdp, By::LiveWindow1),
+    (SW, By::LiveWindow1),
+    (SW_SPIN, By::LiveWindow1),
+    (SOCKET, By::LiveWindow1),
     (Who::Xdp, By::AfXdpWindow1),
     (SW, By::AfXdpWindow1),
     (SW_SPIN, By::AfXdpWindow1),
@@ -306,7 +311,7 @@ impl Field {
         }
     }
 
-    /// Replaces the programs `count` times while the sendmmsg client asks, 64 requests in flight.
+    /// Replaces the programs `count` times while the socket client asks, 64 requests in flight.
     fn replace(&mut self, count: usize) -> Result<Replacements> {
         let plan = ClosedLoop {
             window: 64,
@@ -332,7 +337,7 @@ impl Field {
                     wrong: 0,
                 };
                 while !done.load(Relaxed) {
-                    let tally = client::sendmmsg(workload, plan)?;
+                    let tally = client::socket(workload, plan)?;
                     seen.sent += tally.sent;
                     seen.lost += tally.lost;
                     seen.wrong += tally.wrong;
@@ -392,16 +397,17 @@ impl Field {
                 } else {
                     None
                 };
-                client::sendmmsg(workload, plan)
+                client::socket(workload, plan)
             }
             By::AfXdp | By::AfXdpWindow1 => crate::af_xdp::run(generator, interface, workload, plan),
-            By::Live => {
+            By::Live | By::LiveWindow1 => {
                 let memcached = who == Who::Memcached;
                 let port = if memcached { memcached::PORT } else { SPV_PORT };
                 let target = live::Target {
                     port,
                     memcached,
                     echo: expect == Expect::Echo,
+                    one_by_one: by == By::LiveWindow1,
                 };
                 live::run(generator, interface, target, duration)
             }
@@ -417,6 +423,7 @@ fn contestants(samples: &Samples) -> BTreeMap<&'static str, Contestant> {
         af_xdp: figures(who, By::AfXdp),
         af_xdp_window_1: figures(who, By::AfXdpWindow1),
         live: figures(who, By::Live),
+        live_window_1: figures(who, By::LiveWindow1),
         ..Contestant::default()
     };
     let live = |who| Contestant {
@@ -461,11 +468,13 @@ fn ratios(samples: &Samples) -> BTreeMap<&'static str, f64> {
         ("xdp/socket", rps(Who::Xdp, SOCKET, By::Window64)),
         ("xdp/echo", rps(Who::Xdp, ECHO, By::Window64)),
         ("af_xdp xdp/sw", rps(Who::Xdp, SW, By::AfXdp)),
-        ("latency sw/xdp", latency(SW, By::Window1)),
-        ("latency sw_spin/xdp", latency(SW_SPIN, By::Window1)),
-        ("latency socket/xdp", latency(SOCKET, By::Window1)),
+        ("latency sw/xdp", latency(SW, By::LiveWindow1)),
+        ("latency sw_spin/xdp", latency(SW_SPIN, By::LiveWindow1)),
+        ("latency socket/xdp", latency(SOCKET, By::LiveWindow1)),
         ("af_xdp latency sw/xdp", latency(SW, By::AfXdpWindow1)),
         ("af_xdp latency sw_spin/xdp", latency(SW_SPIN, By::AfXdpWindow1)),
+        ("socket client latency sw/xdp", latency(SW, By::Window1)),
+        ("socket client latency sw_spin/xdp", latency(SW_SPIN, By::Window1)),
     ];
     found
         .into_iter()
@@ -493,6 +502,9 @@ fn notes(machine: &Machine) -> Vec<String> {
         "client and generators on core 0, servers on core 1; XDP answers on the client's core".into(),
         "veth has neither wire nor interrupt: latencies are of software alone".into(),
         "live frames carry no UDP checksum, so no server has to verify one".into(),
+        "`latency a/b` is seen at the client's interface (live frames, one at a time), as a hardware generator sees it; \
+         the socket client and the AF_XDP client add their own path to both sides"
+            .into(),
         "ratios are medians of the rounds' ratios".into(),
     ];
     if machine.load_before > QUIET_LOAD_MAX {

@@ -155,12 +155,15 @@ impl Batch {
         &self.bytes[index][..(self.headers[index].msg_len as usize).min(ROOM)]
     }
 
-    /// Sends the first `count` datagrams; how many left.
-    pub fn send(&mut self, socket: &std::net::UdpSocket, count: usize) -> usize {
-        let (fd, count) = (socket.as_raw_fd(), count.min(BATCH) as u32);
-        // SAFETY: every header points to one vector over this batch's bytes; all are boxed and owned by `self`.
-        let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count, 0) };
-        usize::try_from(sent).unwrap_or(0)
+    /// Sends the first `count` datagrams, all of the length that [`set_segment`] was told, by one call; how many left.
+    pub fn send_segmented(&mut self, socket: &std::net::UdpSocket, count: usize) -> usize {
+        // SAFETY: msghdr is a plain C struct; all zeros is a valid one.
+        let mut header: libc::msghdr = unsafe { mem::zeroed() };
+        header.msg_iov = self.vectors.as_mut_ptr();
+        header.msg_iovlen = count.min(BATCH);
+        // SAFETY: the header points to that many vectors over this batch's bytes; all are boxed and owned by `self`.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &header, 0) };
+        if sent > 0 { count } else { 0 }
     }
 
     /// Takes what datagrams are there, without waiting; how many. Only for a batch that is not [`Batch::put`] into.
@@ -169,6 +172,27 @@ impl Batch {
         // SAFETY: every header points to one vector over this batch's bytes; all are boxed and owned by `self`.
         let got = unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT, none) };
         usize::try_from(got).unwrap_or(0)
+    }
+}
+
+/// From now on every message on this socket leaves as datagrams of `bytes` each (UDP_SEGMENT).
+pub fn set_segment(socket: &std::net::UdpSocket, bytes: u16) -> io::Result<()> {
+    let (bytes, length) = (libc::c_int::from(bytes), size_of::<libc::c_int>() as u32);
+    let value = (&raw const bytes).cast();
+    // SAFETY: the value is `length` long and outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            value,
+            length,
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
     }
 }
 
@@ -207,6 +231,8 @@ pub enum Run {
     Live {
         /// Interface in the calling thread's namespace.
         interface: u32,
+        /// Frames that the kernel runs before it acts on their verdicts.
+        batch: u32,
     },
 }
 
@@ -225,14 +251,14 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
             options.data_out = out.as_mut_ptr().cast();
             options.data_size_out = out.len() as _;
         }
-        Run::Live { interface } => {
+        Run::Live { interface, batch } => {
             // struct xdp_md: data, data_end, data_meta, ingress_ifindex, …
             context[1] = frame.len() as u32;
             context[3] = interface;
             options.ctx_in = context.as_ptr().cast();
             options.ctx_size_in = size_of_val(&context) as _;
             options.flags = libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES;
-            options.batch_size = 64;
+            options.batch_size = batch;
         }
     }
     // SAFETY: the program is open; every pointer in `options` has its length beside it and outlives the call.
