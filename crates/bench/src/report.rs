@@ -234,8 +234,8 @@ impl Display for Report {
         let (scenario, seed) = (self.scenario, self.seed);
         writeln!(
             out,
-            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before, {random_load_ns:.0} ns \
-             a random load"
+            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before, \
+             {random_load_ns:.0} ns a random load"
         )?;
         let head = [
             "replies/s",

@@ -502,8 +502,8 @@ fn notes(machine: &Machine) -> Vec<String> {
         "client and generators on core 0, servers on core 1; XDP answers on the client's core".into(),
         "veth has neither wire nor interrupt: latencies are of software alone".into(),
         "live frames carry no UDP checksum, so no server has to verify one".into(),
-        "`latency a/b` is seen at the client's interface (live frames, one at a time), as a hardware generator sees it; \
-         the socket client and the AF_XDP client add their own path to both sides"
+        "`latency a/b` is seen at the client's interface (live frames, one at a time), as a hardware generator \
+         sees it; the socket client and the AF_XDP client add their own path to both sides"
             .into(),
         "ratios are medians of the rounds' ratios".into(),
     ];
