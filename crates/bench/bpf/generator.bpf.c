@@ -308,8 +308,8 @@ static __always_inline void check(struct bench_seen *seen, const __u64 *payload,
 	}
 }
 
-SEC("xdp")
-int bench_check(struct xdp_md *ctx)
+/* A reply is `reply_bytes` long and carries its 32 bytes at `value_at`; a shorter one that says so: unknown. */
+static __always_inline int check_reply(struct xdp_md *ctx, __u32 value_at, __u32 reply_bytes)
 {
 	void *data = DATA(ctx), *end = END(ctx);
 	__u32 zero = 0;
@@ -318,48 +318,31 @@ int bench_check(struct xdp_md *ctx)
 
 	if (!seen)
 		return XDP_PASS;
-	if (data + SPV_BYTES > end) {
-		seen->other++;
-		return XDP_PASS;
-	}
-	port = reply_port(data, seen);
+	port = data + HEAD_BYTES > end ? 0 : reply_port(data, seen);
 	if (!port) {
 		seen->other++;
 		return XDP_PASS;
 	}
-	if (data + SPV_BYTES != end)
+	if (data + reply_bytes > end)
+		seen->unknown++;
+	else if (data + reply_bytes != end)
 		seen->wrong++;
 	else
-		check(seen, data + HEAD_BYTES, port);
+		check(seen, data + value_at, port);
 	return XDP_DROP;
 }
 
 SEC("xdp")
+int bench_check(struct xdp_md *ctx)
+{
+	return check_reply(ctx, HEAD_BYTES, SPV_BYTES);
+}
+
+/* memcached says only "END\r\n" when it does not have the key. */
+SEC("xdp")
 int bench_check_mc(struct xdp_md *ctx)
 {
-	void *data = DATA(ctx), *end = END(ctx);
-	__u32 zero = 0;
-	struct bench_seen *seen = bpf_map_lookup_elem(&bench_seens, &zero);
-	__u16 port;
-
-	if (!seen)
-		return XDP_PASS;
-	if (data + HEAD_BYTES > end) {
-		seen->other++;
-		return XDP_PASS;
-	}
-	port = reply_port(data, seen);
-	if (!port) {
-		seen->other++;
-		return XDP_PASS;
-	}
-	if (data + MC_REPLY_BYTES > end)
-		seen->unknown++; /* "END\r\n": it does not have the key */
-	else if (data + MC_REPLY_BYTES != end)
-		seen->wrong++;
-	else
-		check(seen, data + MC_VALUE_AT, port);
-	return XDP_DROP;
+	return check_reply(ctx, MC_VALUE_AT, MC_REPLY_BYTES);
 }
 
 SEC("xdp")
