@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build run test test-fresh bench fuzz soak spec lint fmt
+.PHONY: setup build run test test-fresh test-kernels bench fuzz soak spec lint fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -22,6 +22,10 @@ test: setup
 # The same on a system that has nothing yet: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:
 	bash scripts/test-fresh.sh $(DISTRO)
+
+# The XDP tests under the oldest kernel that is meant to work, in qemu.
+test-kernels: setup
+	bash scripts/test-kernels.sh
 
 # The figures, on this machine: root, and two quiet cores.
 bench: build
