@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Boots Debian's kernel under qemu, loads every XDP program there and runs the plane's tests: vectors, diff, veth, tap.
-# Needs no root; needs apt (to download the kernel), qemu-system-x86_64, busybox-static and cpio, and says which is missing.
+# Boots Debian's kernel under qemu, loads every XDP program there and runs the tests: vectors, diff, veth, tap.
+# Needs no root; needs apt (to download the kernel), qemu-system-x86_64, busybox and cpio, and says which is missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
