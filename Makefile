@@ -10,7 +10,7 @@ setup:
 	@bash scripts/setup.sh
 
 build: setup
-	cargo build --release --locked
+	cargo build --release --locked -p lineside
 
 # A demonstration that needs nothing; `make run ARGS="--config F"` serves what F says.
 run: build
@@ -29,7 +29,7 @@ test-kernels: setup
 
 # The figures, on this machine: root, and two quiet cores.
 bench: build
-	./target/release/lineside bench spv
+	cargo run --release --locked --quiet -p lineside -- bench spv
 
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
 fuzz: setup

@@ -263,6 +263,9 @@ fn renew_lease(inner: Arc<Inner>, length: Duration) -> std::io::Result<(Sender<(
 /// What stands in the way of opening it.
 pub fn open_chain(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
     if let Some(data) = config.spv.data() {
+        if !data.exists() {
+            bail!("{} is not there: `lineside spv import` makes it", data.display());
+        }
         let (chain, rebuilt) =
             ChainStore::open_with(Some(data), config.spv.network.into(), config.spv.index.into())
                 .with_context(|| format!("opening {}", data.display()))?;

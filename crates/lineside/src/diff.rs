@@ -18,7 +18,7 @@ pub struct Diff {
     #[arg(long, value_delimiter = ',', default_value = "socket,xdp")]
     planes: Vec<Plane>,
     /// Frames, over all cases.
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
     /// The same seed gives the same frames.
     #[arg(long, default_value_t = 1)]

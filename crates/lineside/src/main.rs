@@ -18,6 +18,8 @@ mod xdp;
 use clap::{Parser, Subcommand};
 use lineside::{config, hex};
 use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Parser)]
 #[command(version, about)]
@@ -54,6 +56,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::WARN.into());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.from_env_lossy())
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -20,7 +20,7 @@ pub struct Soak {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "native,xdp,socket")]
     planes: Vec<Plane>,
     /// Checked replies of near, over all planes.
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     replies: u64,
     /// The same seed gives the same blocks, changes and requests.
     #[arg(long, default_value_t = 1)]

@@ -102,6 +102,14 @@ impl Store {
 
 fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     let mut chain = arguments.store.open()?;
+    // A detached block stays one: a chain that grows up to it would stop there.
+    let (is_chain, has_detached) = (chain.tip().is_some(), chain.has_detached());
+    if arguments.detached && is_chain {
+        bail!("this store holds a chain; give --detached blocks a --data of their own");
+    }
+    if !arguments.detached && has_detached {
+        bail!("this store holds --detached blocks; give a chain a --data of its own");
+    }
     let bar = progress::ImportBar::new();
     let options = ImportOptions {
         detached: arguments.detached,
@@ -224,6 +232,10 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
 fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
     let txid = &arguments.txid;
     let wire = from_display(txid).context("a TXID is 64 hex digits")?;
+    if !arguments.store.data.exists() {
+        let data = arguments.store.data.display();
+        bail!("{data} is not there: `lineside spv import` makes it");
+    }
     let Some(found) = arguments.store.open()?.locate(&wire)? else {
         bail!("{txid}: no connected block holds it")
     };

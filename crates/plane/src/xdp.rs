@@ -323,6 +323,19 @@ fn load_all(images: &[Image], pins: Option<&Pins>) -> Result<(Object, Vec<Servic
     Ok((root, services))
 }
 
+impl Drop for XdpPlane {
+    fn drop(&mut self) {
+        // Maps that were pinned for a program which was then never attached are of no use to anybody.
+        if self.link.is_none()
+            && !self.adopted
+            && let Some(pins) = self.pins.take()
+        {
+            // What stays is found by `lineside xdp status`.
+            let _ = pins.remove();
+        }
+    }
+}
+
 fn verified(program: &ProgramMut<'_>) -> Result<u32, XdpError> {
     let info = program_info(program.as_fd()).map_err(error::system("asking about a program"))?;
     Ok(info.verified_insns)

@@ -9,10 +9,15 @@ use crate::reader::Place;
 use crate::request::{self, Request};
 use crate::store::Hash;
 use crate::writer::{BlockRef, SpvFill, WriterCounts};
-use lineside_near::{DropReason, Host, Reader, Readers, Reply, Source, Verdict};
+use lineside_near::{DropReason, Host, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, SPV_PAPER_REPLY_BYTES, Status, native};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use zerocopy::{FromBytes, IntoBytes};
+
+const ECHO_PLACES: usize = 4096;
+const ECHO_PAUSE_NS: u64 = 1_000_000_000;
 
 /// The chain and the near that it fills.
 pub struct SpvHost {
@@ -21,6 +26,7 @@ pub struct SpvHost {
     writer: Mutex<Box<dyn SpvFill + Send>>,
     readers: Readers,
     paper_format: bool,
+    echoes: Echoes,
 }
 
 impl SpvHost {
@@ -40,6 +46,7 @@ impl SpvHost {
             writer: Mutex::new(writer),
             readers,
             paper_format,
+            echoes: Echoes::default(),
         }
     }
 
@@ -150,12 +157,15 @@ impl SpvHost {
         }))
     }
 
-    fn paper(&self, txid: &Hash, reply: &mut Reply, sender: &Reader) -> Verdict {
+    fn paper(&self, from: Source, txid: &Hash, reply: &mut Reply, sender: &Reader) -> Verdict {
         if !self.paper_format {
             return Verdict::Drop(DropReason::PaperRefused);
         }
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         match self.locate_and_fill(chain.as_ref(), txid) {
+            Ok(Some(place)) if place.root == *txid && !self.echoes.may_leave(from, lease::now_ns()) => {
+                Verdict::Drop(DropReason::NotARequest)
+            }
             Ok(found) => {
                 sender.enter();
                 put(
@@ -204,6 +214,33 @@ impl SpvHost {
     }
 }
 
+/// The root of a block with one transaction is that transaction's id, so in the paper's format the reply is a request
+/// again: two servers, made to ask each other by a forged packet, would never stop. Near leaves these transactions to
+/// the host (`StoreWriter::fill`), and the host answers one source once a second.
+struct Echoes {
+    /// When a source of this place was last answered, in ns of CLOCK_MONOTONIC. Sources that share a place wait for
+    /// each other, so no number of them makes one forgotten.
+    answered_ns: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+impl Default for Echoes {
+    fn default() -> Self {
+        Self {
+            answered_ns: (0..ECHO_PLACES).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl Echoes {
+    fn may_leave(&self, to: Source, now_ns: u64) -> bool {
+        let place = self.hasher.hash_one((to.address, to.port)) as usize % ECHO_PLACES;
+        let last_ns = self.answered_ns[place].swap(now_ns, Relaxed);
+        last_ns == 0 || now_ns.saturating_sub(last_ns) >= ECHO_PAUSE_NS
+    }
+}
+
 /// The request's header with a status and nothing behind it.
 fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
     match NativeHeader::ref_from_prefix(request) {
@@ -213,10 +250,10 @@ fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
 }
 
 impl Host for SpvHost {
-    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
+    fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
         match <&Hash>::try_from(request) {
             Ok(txid) if request::is_unknown_reply(txid) => Verdict::Drop(DropReason::NotARequest),
-            Ok(txid) => self.paper(txid, reply, sender),
+            Ok(txid) => self.paper(from, txid, reply, sender),
             Err(_) if !native::is_native(request) => Verdict::Drop(DropReason::NotARequest),
             Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => Verdict::Drop(DropReason::ReplyBit),
             Err(_) => self.native(request, reply, sender),

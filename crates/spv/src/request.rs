@@ -36,7 +36,8 @@ impl<'a> Request<'a> {
 }
 
 /// Whether 32 bytes are the paper's reply "unknown" and so no request: no transaction has that id, and two servers on
-/// ports of their own choice, made to ask each other by a forged packet, end here.
+/// ports of their own choice, made to ask each other by a forged packet, end here. A root that is a TXID is the host's
+/// matter (host.rs, `Echoes`).
 pub fn is_unknown_reply(txid: &Hash) -> bool {
     is_zero(txid)
 }

@@ -46,7 +46,8 @@ pub trait SpvFill {
     fn commit(&mut self, tip: &Tip, chain_state: u64);
     /// A place for `block`; the same one while it is not dropped.
     fn admit(&mut self, block: &BlockRef) -> Ticket;
-    /// Caches that `txid` is in the block of `ticket`; `false` when that block has been dropped since.
+    /// Caches that `txid` is in the block of `ticket`; `false` when that block has been dropped since, or when its
+    /// Merkle root is this very TXID: such a reply would be a request again, and is the host's to give.
     fn fill(&mut self, txid: &Hash, ticket: Ticket) -> bool;
     /// Forgets `txid`; `true` when it was cached.
     fn invalidate(&mut self, txid: &Hash) -> bool;
@@ -236,6 +237,9 @@ impl SpvFill for StoreWriter {
             return false;
         }
         let txid = store::words(txid);
+        if store::load(&self.block(ticket.slot).root) == txid {
+            return false;
+        }
         let store = Arc::clone(&self.store);
         let set = store.set(&txid);
         // A set never holds two lines with one first word: readers take the first one that matches it.

@@ -44,7 +44,7 @@ impl Model {
 
     /// TXID -> (block, position) of every TXID that is answered.
     fn answers(&self) -> HashMap<Txid, (usize, usize)> {
-        let rank = |block: usize| (self.places[block].map_or(u32::MAX, |(_, height)| height), block);
+        let rank = |block: usize| (self.places[block].map(|(_, height)| height), block);
         let mut answers: HashMap<Txid, (usize, usize)> = HashMap::new();
         for block in self.connected() {
             for (position, txid) in self.blocks[block].txids.iter().enumerate() {

@@ -399,3 +399,29 @@ fn a_chain_that_fails_leaves_near_and_host_agreeing() {
         assert!(reply.as_bytes().is_empty());
     }
 }
+
+/// The root of a block with one transaction is its TXID: in the paper's format the reply is a request again.
+#[test]
+fn a_reply_that_is_a_request_leaves_once_a_second() {
+    let rig = rig();
+    let block = DemoChain::new(8, 1).next().unwrap();
+    rig.host.submit(&block.raw, false).unwrap();
+    let txid = block.txids[0];
+    assert_eq!((block.txids.len(), block.root), (1, txid));
+    rig.host.prefill(1);
+    assert_eq!(rig.near(&txid), None, "never at the line");
+    assert_eq!(rig.host(&txid), txid);
+    assert_eq!(rig.near(&txid), None, "nor after the host has told");
+    let ask = |from| {
+        let mut reply = Reply::default();
+        let readers = Readers::default();
+        rig.host.serve(from, &txid, &mut reply, &readers.join())
+    };
+    assert_eq!(ask(FROM), Verdict::Drop(lineside_near::DropReason::NotARequest));
+    let others = (1..=64).map(|port| Source {
+        port: 50_000 + port,
+        ..FROM
+    });
+    let answered = others.filter(|other| ask(*other) == Verdict::Reply).count();
+    assert!(answered > 50, "others are answered: {answered}");
+}

@@ -19,6 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
+/// An odd number with its bits well spread (2^64 by the golden ratio).
+const HASH_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// What the store is in when the frames come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -134,6 +137,13 @@ fn hold<P: Plane>(
     counters: impl Fn(&mut P) -> Result<[u64; SpvCounter::ALL.len()], DiffError>,
 ) -> Result<(Seen, [u64; SpvCounter::ALL.len()]), DiffError> {
     store.format(&case.geometry)?;
+    // Which TXIDs meet in a set is the seed's too, so that a run can be repeated.
+    for (place, word) in store.control().key.iter().enumerate() {
+        word.store(
+            seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1,
+            Relaxed,
+        );
+    }
     lease::renew(&store.control().lease_until_ns, 1 << 40);
     let _writer = fill(store, case.state);
     let before = words(store);
@@ -201,9 +211,7 @@ fn endpoint(loopback: bool, one_address: bool) -> Endpoint {
 fn hash(number: u64) -> Hash {
     let mut hash = [0x5a; 32];
     for (index, place) in hash.chunks_exact_mut(8).enumerate() {
-        let word = number
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(index as u32 * 9);
+        let word = number.wrapping_mul(HASH_STEP).rotate_left(index as u32 * 9);
         place.copy_from_slice(&word.to_le_bytes());
     }
     hash

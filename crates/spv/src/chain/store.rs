@@ -410,7 +410,8 @@ impl ChainStore {
             .map_or(0, |entry| entry.serial)
     }
 
-    /// Where `txid` lies in the connected blocks; of several, in the highest one, of detached ones the last.
+    /// Where `txid` lies in the connected blocks; of several, in the highest one. A detached block, of which nothing
+    /// says that it is on the chain, counts only where no other has it; of several such the last.
     ///
     /// # Errors
     /// [`ChainError::Index`]: the index on disk could not be read, or contradicts the blocks.
@@ -421,7 +422,12 @@ impl ChainStore {
         };
         let rank = |place: Place| {
             let height = self.entries[place.block as usize].height;
-            (height, place.block, Reverse(place.position))
+            (
+                height != DETACHED_HEIGHT,
+                height,
+                place.block,
+                Reverse(place.position),
+            )
         };
         let mut best: Option<Place> = None;
         let mut each = |place: Place| {
@@ -480,6 +486,11 @@ impl ChainStore {
     /// Number of accepted blocks, side branches and detached ones too.
     pub fn blocks(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Whether any block was taken without its parent.
+    pub fn has_detached(&self) -> bool {
+        self.entries.iter().any(|entry| entry.height == DETACHED_HEIGHT)
     }
 
     /// Number of TXIDs over all accepted blocks.
