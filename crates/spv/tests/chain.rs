@@ -333,17 +333,15 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
         open(&dir, "blocks.dat").set_len(128 * 6 - torn).unwrap();
         heals(dir, 4);
     }
-    // TXIDs lost: the records beyond them go too.
-    let dir = fill();
-    open(&dir, "txids.dat").set_len(32 * 4 * 3 + 5).unwrap();
-    heals(dir, 3);
-    // A record, or TXIDs, that never reached the disk.
-    let dir = fill();
-    open(&dir, "blocks.dat").write_all_at(&[0; 128], 128 * 5).unwrap();
-    heals(dir, 4);
-    let dir = fill();
-    open(&dir, "txids.dat").write_all_at(&[0; 64], 32 * 18).unwrap();
-    heals(dir, 4);
+    // Records that never reached the disk: one, and all of those that one write appends.
+    for lost in [1, 3] {
+        let dir = fill();
+        let zeros = vec![0; 128 * lost];
+        open(&dir, "blocks.dat")
+            .write_all_at(&zeros, 128 * (6 - lost as u64))
+            .unwrap();
+        heals(dir, 5 - lost);
+    }
     // TXIDs without a record.
     let dir = fill();
     let txids = open(&dir, "txids.dat");
@@ -382,6 +380,59 @@ fn a_torn_tail_is_cut_and_damage_is_refused() {
         ChainStore::open(Some(dir.path()), Network::Regtest),
         Err(ChainError::NotAStore { .. })
     ));
+}
+
+#[test]
+fn whole_records_without_their_txids_are_refused_and_nothing_is_cut() {
+    type Damage = fn(&std::fs::File);
+    // (what happens to the 20 TXIDs of five blocks, the first record that it concerns)
+    let damages: [(Damage, u64, &str); 6] = [
+        (|txids| txids.set_len(0).unwrap(), 0, "missing"),
+        (|txids| txids.set_len(32 * 4 * 3 + 5).unwrap(), 3, "missing"),
+        (|txids| txids.set_len(32 * 20 - 1).unwrap(), 4, "missing"),
+        (
+            |txids| txids.write_all_at(&[0; 64], 32 * 18).unwrap(),
+            4,
+            "damaged",
+        ),
+        (|txids| txids.write_all_at(&[0xee], 32 * 5).unwrap(), 1, "damaged"),
+        (
+            |txids| txids.write_all_at(&[0; 32 * 20], 0).unwrap(),
+            0,
+            "damaged",
+        ),
+    ];
+    for (number, (damage, concerned, how)) in damages.into_iter().enumerate() {
+        // A torn record at the end changes nothing about that.
+        for torn in [0, 50] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut store = regtest(Some(dir.path()));
+            DemoChain::new(23, 4)
+                .take(5)
+                .for_each(|block| _ = take(&mut store, &block));
+            drop(store);
+            let paths = ["blocks.dat", "txids.dat"].map(|name| dir.path().join(name));
+            let [blocks, txids] = paths
+                .each_ref()
+                .map(|path| OpenOptions::new().write(true).open(path).unwrap());
+            blocks.write_all_at(&vec![7; torn], 128 * 6).unwrap();
+            damage(&txids);
+            let read = || paths.each_ref().map(|path| std::fs::read(path).unwrap());
+            let before = read();
+            for kind in [IndexKind::Memory, IndexKind::Disk] {
+                match ChainStore::open_with(Some(dir.path()), Network::Regtest, kind).map(|_| ()) {
+                    Err(error @ ChainError::Corrupt { .. }) => {
+                        let said = error.to_string();
+                        let expected =
+                            format!("txids.dat: block record {concerned} has TXIDs that are {how} here;");
+                        assert!(said.contains(&expected), "damage {number}: {said}");
+                    }
+                    other => panic!("damage {number}, torn {torn}: {other:?}"),
+                }
+                assert_eq!(read(), before, "damage {number}, torn {torn}");
+            }
+        }
+    }
 }
 
 proptest! {

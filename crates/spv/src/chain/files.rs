@@ -1,8 +1,10 @@
 //! The two files of a store: `txids.dat` (TXIDs, one after the other) and `blocks.dat` (one record a block).
 //!
-//! TXIDs become durable before the records that point at them, so a record that is whole and right proves its
-//! block. What an interrupted write left at the end is cut at the next opening; damage with something valid
-//! behind it is no interrupted write and is refused. Without a directory the same code keeps all in memory.
+//! TXIDs become durable before the records that point at them, so no interrupted write leaves a whole record
+//! without its TXIDs. What one does leave is cut at the next opening: torn records at the end, and TXIDs behind
+//! those of the last whole record. All else is damage (a torn record with a whole one behind it, a whole record
+//! whose TXIDs are missing or wrong): it is refused, and nothing is cut. Without a directory the same code keeps
+//! all in memory.
 
 use super::checksum::crc32c;
 use super::network::Network;
@@ -91,6 +93,7 @@ struct Disk {
 
 /// The files of a store that have been read; nothing of them has been changed yet.
 pub(super) struct Opening {
+    dir: PathBuf,
     blocks_path: PathBuf,
     txids_path: PathBuf,
     blocks: File,
@@ -122,13 +125,13 @@ impl Opening {
             blocks.write_all(&head(network)).map_err(io(&blocks_path))?;
             blocks.sync_all().map_err(io(&blocks_path))?;
             txids.sync_all().map_err(io(&txids_path))?;
-            File::open(dir).and_then(|d| d.sync_all()).map_err(io(dir))?;
             bytes = head(network).to_vec();
         }
         check_head(&bytes, network, &blocks_path)?;
         let stored = map.as_deref().unwrap_or_default().as_chunks::<32>().0;
-        let (records, end) = read_records(&bytes[RECORD..], stored, &blocks_path)?;
+        let (records, end) = read_records(&bytes[RECORD..], stored, &blocks_path, &txids_path)?;
         let opening = Opening {
+            dir: dir.to_path_buf(),
             blocks_path,
             txids_path,
             blocks,
@@ -147,6 +150,10 @@ impl Opening {
         // A killed process may have left written what no disk has yet; the index is built on it next.
         self.txids.sync_data().map_err(io(&self.txids_path))?;
         self.blocks.sync_data().map_err(io(&self.blocks_path))?;
+        // No record may outlive the name of the file with its TXIDs.
+        File::open(&self.dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(io(&self.dir))?;
         let disk = Disk {
             map: map(&self.txids).map_err(io(&self.txids_path))?,
             txids: self.txids,
@@ -280,36 +287,45 @@ fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(), ChainEr
 }
 
 /// The whole records from the start on, and the number of TXIDs that they cover.
-fn read_records(bytes: &[u8], stored: &[[u8; 32]], path: &Path) -> Result<(Vec<Record>, u64), ChainError> {
-    let valid = |bytes: &[u8; RECORD]| {
-        let record = Record::decode(bytes)?;
-        let first = usize::try_from(record.first).ok()?;
-        let txids = stored.get(first..first.checked_add(record.count as usize)?)?;
-        (record.count > 0 && crc32c(txids.as_flattened()) == record.txids_crc).then_some(record)
+///
+/// Records that fail their own checksum and have no whole one behind them are an interrupted write's. A whole record
+/// without its TXIDs is not: [`Files::sync`] makes TXIDs durable before it writes their record.
+fn read_records(
+    bytes: &[u8],
+    stored: &[[u8; 32]],
+    blocks_path: &Path,
+    txids_path: &Path,
+) -> Result<(Vec<Record>, u64), ChainError> {
+    let corrupt = |path: &Path, record: usize, why| ChainError::Corrupt {
+        path: path.to_path_buf(),
+        record: record as u64,
+        why,
     };
     let (chunks, _torn) = bytes.as_chunks::<RECORD>();
     let mut records = Vec::with_capacity(chunks.len());
     let mut end = 0u64;
     for (i, chunk) in chunks.iter().enumerate() {
-        match valid(chunk) {
-            Some(record) if record.first == end => {
-                end += u64::from(record.count);
-                records.push(record);
+        let Some(record) = Record::decode(chunk) else {
+            if chunks[i + 1..]
+                .iter()
+                .any(|later| Record::decode(later).is_some())
+            {
+                return Err(corrupt(blocks_path, i, "is damaged, and whole ones follow it"));
             }
-            Some(_) => {
-                return Err(ChainError::Corrupt {
-                    path: path.to_path_buf(),
-                    record: i as u64,
-                });
-            }
-            None if chunks[i + 1..].iter().any(|later| valid(later).is_some()) => {
-                return Err(ChainError::Corrupt {
-                    path: path.to_path_buf(),
-                    record: i as u64,
-                });
-            }
-            None => break,
+            break;
+        };
+        if record.first != end || record.count == 0 {
+            return Err(corrupt(blocks_path, i, "does not follow the one before it"));
         }
+        let covered = end as usize..end as usize + record.count as usize;
+        let Some(txids) = stored.get(covered) else {
+            return Err(corrupt(txids_path, i, "has TXIDs that are missing here"));
+        };
+        if crc32c(txids.as_flattened()) != record.txids_crc {
+            return Err(corrupt(txids_path, i, "has TXIDs that are damaged here"));
+        }
+        end += u64::from(record.count);
+        records.push(record);
     }
     Ok((records, end))
 }

@@ -127,6 +127,7 @@ impl ChainStore {
             store.restore(record).ok_or_else(|| ChainError::Corrupt {
                 path: dir.unwrap_or(Path::new("")).join("blocks.dat"),
                 record: number as u64,
+                why: "contradicts those before it",
             })?;
         }
         // Nothing is cut from files that are refused.

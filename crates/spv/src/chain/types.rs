@@ -152,13 +152,19 @@ pub enum ChainError {
         /// The file.
         path: PathBuf,
     },
-    /// A record is damaged and it is not the tail of an interrupted write.
-    #[error("{}: record {record} is damaged; remove the directory and import again", path.display())]
+    /// A record or its TXIDs are damaged, and no interrupted write leaves that; the files are as they were.
+    #[error(
+        "{}: block record {record} {why}; nothing was changed: \
+         restore the file, or remove the directory and import again",
+        path.display()
+    )]
     Corrupt {
         /// The file.
         path: PathBuf,
         /// The record's number from 0.
         record: u64,
+        /// What is wrong with it.
+        why: &'static str,
     },
     /// There is no such block.
     #[error("block number {0} is not in the store")]
