@@ -1,9 +1,13 @@
 //! The scenario `spv`, as short as it can be: everybody answers, nobody wrongly, and the report says what it must.
 
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
 use lineside_bench::report::Outcome;
 use lineside_bench::spv::{Options, run};
 use lineside_bench::{BenchError, Report};
 use lineside_plane::xdp::XdpError;
+use skip::skipped;
 use std::time::Duration;
 
 fn short() -> Option<Report> {
@@ -15,11 +19,11 @@ fn short() -> Option<Report> {
         ..Options::default()
     };
     match run(&options, &mut |_| ()) {
-        Err(BenchError::NotAllowed(why)) => eprintln!("skipped: no root here ({why})"),
+        Err(BenchError::NotAllowed(why)) => skipped(format_args!("no root here ({why})")),
         Err(BenchError::Xdp(XdpError::NotAllowed(why))) => {
-            eprintln!("skipped: BPF is not allowed here ({why})")
+            skipped(format_args!("BPF is not allowed here ({why})"))
         }
-        Err(BenchError::TooFewCores) => eprintln!("skipped: this needs two cores"),
+        Err(BenchError::TooFewCores) => skipped("this needs two cores"),
         other => return Some(other.expect("the scenario runs")),
     }
     None

@@ -1,7 +1,11 @@
 //! The daemon in a network namespace of its own, on generic XDP over `lo`: killed, restarted, doubled, without rights.
 
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
 use lineside_spv::chain::{DemoBlock, DemoChain};
 use lineside_spv::client::{Client, ClientError};
+use skip::skipped;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -14,17 +18,20 @@ const SERVER: &str = "127.0.0.1:7701";
 
 /// Runs `test` in a thread with a network namespace of its own; says in one line when it may not.
 fn alone(test: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::spawn(move || {
+    // Named after the test, for what is said in it.
+    let name = std::thread::current().name().map(String::from);
+    let named = std::thread::Builder::new().name(name.unwrap_or_default());
+    let thread = named.spawn(move || {
         // SAFETY: takes no memory; the namespace is this thread's alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            eprintln!("skipped: no right to make network namespaces here (root is needed)");
+            skipped("no right to make network namespaces here (root is needed)");
             return;
         }
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
         assert!(up.expect("ip (iproute2)").success());
         test();
     });
-    if let Err(panic) = thread.join() {
+    if let Err(panic) = thread.expect("a thread").join() {
         std::panic::resume_unwind(panic);
     }
 }
@@ -93,14 +100,14 @@ struct Bpf(PathBuf);
 
 impl Bpf {
     fn new(name: &str) -> Option<Self> {
+        let made = Self::make(name);
+        made.map_err(|error| skipped(format_args!("no BPF file system to use here ({error})")))
+            .ok()
+    }
+
+    fn make(name: &str) -> std::io::Result<Self> {
         let dir = PathBuf::from(format!("/sys/fs/bpf/lineside-test-{}-{name}", std::process::id()));
-        match std::fs::create_dir(&dir) {
-            Ok(()) => Some(Self(dir)),
-            Err(error) => {
-                eprintln!("skipped: no BPF file system to use here ({error})");
-                None
-            }
-        }
+        std::fs::create_dir(&dir).map(|()| Self(dir))
     }
 
     fn path(&self) -> &str {
@@ -138,7 +145,7 @@ fn killed_near_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
         let Some(bpf) = Bpf::new("kill") else { return };
         let arguments = ["--plane", "xdp", "--pin-dir", bpf.path(), "--lease-s", "3"];
         let daemon = match Daemon::start(&arguments, None) {
-            Err(why) if why.contains("BPF is not allowed") => return eprintln!("skipped: {why}"),
+            Err(why) if why.contains("BPF is not allowed") => return skipped(why),
             started => started.expect("daemon"),
         };
         assert!(
@@ -227,7 +234,7 @@ fn keep_near_leaves_it_and_detach_takes_it_away() {
         let Some(bpf) = Bpf::new("keep") else { return };
         let arguments = ["--plane", "xdp", "--pin-dir", bpf.path(), "--keep-near"];
         let daemon = match Daemon::start(&arguments, None) {
-            Err(why) if why.contains("BPF is not allowed") => return eprintln!("skipped: {why}"),
+            Err(why) if why.contains("BPF is not allowed") => return skipped(why),
             started => started.expect("daemon"),
         };
         let block = demo_block();
@@ -268,10 +275,16 @@ fn without_rights_it_serves_from_user_space_and_says_why() {
         .output()
         .is_ok_and(|output| output.status.success());
     if !may_run {
-        return eprintln!("skipped: user 65534 may not read the binary here");
+        return skipped("user 65534 may not read the binary here");
     }
     // Where everybody may pin, a start that fails for want of rights leaves nothing that would stand in root's way.
-    let bpf = Bpf::new("rights");
+    let bpf = Bpf::make("rights")
+        .map_err(|error| {
+            skipped(format_args!(
+                "no folder of pins here ({error}); all else is tested"
+            ))
+        })
+        .ok();
     let pin_dir = bpf.as_ref().map_or("/sys/fs/bpf/lineside-test", Bpf::path);
     if bpf.is_some() {
         std::fs::set_permissions(pin_dir, std::fs::Permissions::from_mode(0o1777)).expect("chmod");

@@ -1,8 +1,12 @@
 //! `lineside replay` as a user runs it.
 
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
 use lineside_plane::pcap::{Reader, Record, Writer};
 use lineside_spv::chain::DemoChain;
 use lineside_wire::frame::{Addressing, build, parse};
+use skip::skipped;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -107,7 +111,7 @@ fn a_capture_is_answered_on_every_plane() {
         let output = scene.replay("in.pcap", &arguments);
         if plane == "xdp" && said(&output).contains("BPF is not allowed") {
             assert_eq!(output.status.code(), Some(1));
-            eprintln!("skipped: BPF is not allowed here");
+            skipped("BPF is not allowed here");
             return;
         }
         assert!(output.status.success(), "{plane}: {}", said(&output));

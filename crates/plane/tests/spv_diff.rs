@@ -1,9 +1,12 @@
 //! The XDP program of `spv` against its model: in the kernel, and compiled natively.
 
+mod skip;
+
 use lineside_plane::diff::spv::{Against, Case, State, cases, run};
 use lineside_plane::diff::{DiffError, Seen};
 use lineside_plane::xdp::XdpError;
 use lineside_wire::{DropReason, SpvCounter};
+use skip::skipped;
 
 const COUNT: u64 = 20_000;
 
@@ -35,7 +38,7 @@ fn in_the_kernel() {
         match run(case, Against::Xdp, COUNT, seed as u64) {
             Ok((seen, counts)) => check_reach(case, &seen, &counts),
             Err(DiffError::Xdp(XdpError::NotAllowed(why))) => {
-                eprintln!("skipped: BPF is not allowed here ({why})");
+                skipped(format_args!("BPF is not allowed here ({why})"));
                 return;
             }
             Err(difference) => panic!("{case:?} seed {seed}: {difference}"),
@@ -61,7 +64,7 @@ fn the_verifiers_work_is_bounded() {
         ..Default::default()
     };
     let mut plane = match XdpPlane::load(vec![spv::image(&geometry, 7701)], None) {
-        Err(XdpError::NotAllowed(why)) => return eprintln!("skipped: BPF is not allowed here ({why})"),
+        Err(XdpError::NotAllowed(why)) => return skipped(format_args!("BPF is not allowed here ({why})")),
         other => other.expect("loading"),
     };
     let programs = plane.verified_instructions().expect("verified_insns");

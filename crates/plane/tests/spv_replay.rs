@@ -1,5 +1,7 @@
 //! Captures sent through every plane: the same counts, and the same replies to the byte.
 
+mod skip;
+
 use lineside_near::{DropReason, FrameVerdict, lease};
 use lineside_plane::pcap::{PcapError, Reader, Writer};
 use lineside_plane::replay::{ReplayError, Report, Target, replay};
@@ -11,6 +13,7 @@ use lineside_spv::store::{Geometry, Hash};
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::frame::{Addressing, build, parse};
 use lineside_wire::{RootReply, SPV_OP_ROOT, SPV_PORT, native};
+use skip::skipped;
 use std::net::IpAddr;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -128,7 +131,7 @@ fn through(kind: PlaneKind, file: &[u8]) -> Option<(Report, Option<PcapError>, V
     let target = Target::find(&mut Reader::new(file).unwrap(), SPV_PORT, None).unwrap();
     let (mut plane, store) = match FramePlane::open(kind, &geometry, &target.endpoint(), target.port) {
         Err(XdpError::NotAllowed(why)) => {
-            eprintln!("skipped: BPF is not allowed here ({why})");
+            skipped(format_args!("BPF is not allowed here ({why})"));
             return None;
         }
         opened => opened.expect("a plane"),

@@ -1,8 +1,11 @@
 //! A hundredth of `make soak`, and proof that the soak finds what it looks for.
 
+mod skip;
+
 use lineside_plane::soak::{Options, Report, Sabotage, run};
 use lineside_plane::spv::PlaneKind;
 use lineside_plane::xdp::XdpError;
+use skip::skipped;
 
 const USER: [PlaneKind; 2] = [PlaneKind::Native, PlaneKind::Socket];
 const ALL: [PlaneKind; 3] = [PlaneKind::Native, PlaneKind::Xdp, PlaneKind::Socket];
@@ -26,7 +29,9 @@ fn soak(replies: u64, change: impl Fn(&mut Options)) -> Report {
     };
     match run(&ALL) {
         Err(XdpError::NotAllowed(why)) => {
-            eprintln!("skipped: BPF is not allowed here ({why}); the other planes go on");
+            skipped(format_args!(
+                "BPF is not allowed here ({why}); the other planes go on"
+            ));
             run(&USER).expect("a soak")
         }
         other => other.expect("a soak"),

@@ -1,5 +1,7 @@
 //! `spv` behind a real UDP socket: host first, near after, and who gets no answer.
 
+mod skip;
+
 use lineside_near::{DropReason, Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_spv::chain::{ChainStore, DemoChain, Network};
@@ -8,6 +10,7 @@ use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, Status, native};
+use skip::skipped;
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
@@ -81,7 +84,7 @@ fn the_first_answer_is_the_hosts_the_second_nears() {
 fn no_answer_for_a_services_port_nor_for_noise() {
     let (plane, txids, root) = serve_with("127.0.0.1:0", 1);
     let Ok(forger) = UdpSocket::bind("127.0.0.1:7705") else {
-        eprintln!("skipped: port 7705 is taken here");
+        skipped("port 7705 is taken here");
         return;
     };
     forger.send_to(&txids[0], plane.local_addr()).unwrap();

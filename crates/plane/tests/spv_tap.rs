@@ -4,6 +4,7 @@
 // Its pair of interfaces is for other tests.
 #[allow(dead_code)]
 mod net;
+mod skip;
 mod tap;
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice, VlanId};
@@ -18,6 +19,7 @@ use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{SPV_PORT, SpvCounter};
 use net::Namespace;
+use skip::skipped;
 use std::path::Path;
 use std::sync::Arc;
 use tap::{FAR_MAC, NEAR_MAC, Observer, Tap};
@@ -262,7 +264,7 @@ fn demo() -> (ChainStore, Vec<Known>) {
 fn real() -> Option<(ChainStore, Vec<Known>)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bitcoin-blocks");
     let Ok(entries) = std::fs::read_dir(&dir) else {
-        eprintln!("skipped: no real blocks at {}", dir.display());
+        skipped(format_args!("no real blocks at {}", dir.display()));
         return None;
     };
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -294,7 +296,7 @@ fn may_load_bpf() -> bool {
     match XdpPlane::load(vec![spv::image(&geometry(), SPV_PORT)], None) {
         Ok(_) => true,
         Err(XdpError::NotAllowed(why)) => {
-            eprintln!("skipped: BPF is not allowed here ({why})");
+            skipped(format_args!("BPF is not allowed here ({why})"));
             false
         }
         Err(error) => panic!("{error}"),

@@ -1,5 +1,6 @@
 //! `vectors/spv` through every plane, and through the host alone.
 
+mod skip;
 mod table;
 
 use lineside_near::{DropReason, FrameVerdict, Host, Line, Readers, Reply, Source, Verdict, lease};
@@ -16,6 +17,7 @@ use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
 use lineside_vectors::{Chain, File, Lease, Said, Vector};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{SPV_PORT, SpvCounter};
+use skip::skipped;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -258,7 +260,9 @@ fn the_xdp_programs_in_the_kernel() {
     for file in files() {
         let geometry = geometry(&file);
         let mut plane = match XdpPlane::load(vec![spv::image(&geometry, SPV_PORT)], None) {
-            Err(XdpError::NotAllowed(why)) => return eprintln!("skipped: BPF is not allowed here ({why})"),
+            Err(XdpError::NotAllowed(why)) => {
+                return skipped(format_args!("BPF is not allowed here ({why})"));
+            }
             other => other.expect("loading"),
         };
         plane.start(&endpoint(&file)).expect("starting");
@@ -323,7 +327,7 @@ fn the_socket_plane() {
             let near = Arc::new(SpvNear::new(store));
             let plane = match SocketPlane::start(options, near, host, &readers) {
                 Err(error) if listen.starts_with('[') && error.kind() != std::io::ErrorKind::AddrInUse => {
-                    eprintln!("skipped: no IPv6 here ({error})");
+                    skipped(format_args!("no IPv6 here ({error})"));
                     return Ok(1);
                 }
                 plane => plane.expect("listening"),
@@ -427,6 +431,6 @@ fn the_files_are_those_that_are_derived() {
         .output()
     {
         Ok(done) => assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr)),
-        Err(error) => eprintln!("skipped: no python3 here ({error})"),
+        Err(error) => skipped(format_args!("no python3 here ({error})")),
     }
 }

@@ -1,6 +1,7 @@
 //! `spv` on a real interface: veth pairs in namespaces that the test makes.
 
 mod net;
+mod skip;
 
 use lineside_near::{Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
@@ -13,6 +14,7 @@ use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{SPV_PORT, SpvCounter, TRANSFER_PORT, TRANSFER_SLOT};
 use net::{Namespace, Wire};
+use skip::skipped;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,7 +110,7 @@ fn may_load_bpf() -> bool {
     match XdpPlane::load(vec![spv::image(&geometry(), SPV_PORT)], None) {
         Ok(_) => true,
         Err(XdpError::NotAllowed(why)) => {
-            eprintln!("skipped: BPF is not allowed here ({why})");
+            skipped(format_args!("BPF is not allowed here ({why})"));
             false
         }
         Err(error) => panic!("{error}"),
@@ -279,7 +281,7 @@ fn pin_dir(name: &str) -> Option<PinDir> {
             Some(PinDir(dir))
         }
         Err(XdpError::NoBpffs(path)) => {
-            eprintln!("skipped: {} is not on a BPF file system", path.display());
+            skipped(format_args!("{} is not on a BPF file system", path.display()));
             None
         }
         Err(error) => panic!("{error}"),

@@ -1,6 +1,10 @@
 //! Importing blocks from files: a node's directory, and real blocks.
 
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
 use lineside_spv::chain::*;
+use skip::skipped;
 use std::path::{Path, PathBuf};
 
 fn framed(network: Network, blocks: &[&DemoBlock]) -> Vec<u8> {
@@ -196,7 +200,7 @@ fn what_is_no_block_file_is_said() {
 fn real_blocks() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/bitcoin-blocks");
     let Ok(manifest) = std::fs::read(dir.join("MANIFEST.json")) else {
-        println!("skipped: no real blocks at {}", dir.display());
+        skipped(format_args!("no real blocks at {}", dir.display()));
         return;
     };
     let manifest: Vec<serde_json::Value> = serde_json::from_slice(&manifest).unwrap();

@@ -1,9 +1,10 @@
 //! Two network namespaces joined by a veth pair, held by threads, so that they end with the test whatever happens.
 
+use crate::skip::skipped;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -19,7 +20,10 @@ impl Namespace {
     pub fn new() -> Option<Self> {
         let (jobs, work) = channel::<Job>();
         let (ready, is_ready) = channel();
-        let thread = std::thread::spawn(move || {
+        // Named after the test, for what is said in it.
+        let test = std::thread::current().name().map(String::from);
+        let named = Builder::new().name(test.unwrap_or_default());
+        let spawned = named.spawn(move || {
             // SAFETY: takes no memory; the namespace is this thread's alone.
             let made = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
             // SAFETY: gettid has no preconditions.
@@ -29,12 +33,12 @@ impl Namespace {
             work.into_iter().for_each(|job| job());
         });
         let Some(path) = is_ready.recv().unwrap() else {
-            eprintln!("skipped: no right to make network namespaces here (root is needed)");
+            skipped("no right to make network namespaces here (root is needed)");
             return None;
         };
         let namespace = Self {
             jobs: Some(jobs),
-            thread: Some(thread),
+            thread: Some(spawned.expect("a thread")),
             path,
         };
         namespace.ip("link set lo up");

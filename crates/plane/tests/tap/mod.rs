@@ -1,5 +1,6 @@
 //! A tap device whose far end is the test: what is written arrives at the interface, what leaves it is read.
 
+use crate::skip::skipped;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -32,7 +33,7 @@ impl Tap {
         let file = match options.open("/dev/net/tun") {
             Ok(file) => file,
             Err(error) => {
-                eprintln!("skipped: no tap devices here (/dev/net/tun: {error})");
+                skipped(format_args!("no tap devices here (/dev/net/tun: {error})"));
                 return None;
             }
         };
