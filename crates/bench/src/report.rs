@@ -301,7 +301,10 @@ fn write_checks(out: &mut Formatter<'_>, checks: &Checks) -> fmt::Result {
         notes,
         ..
     } = checks;
-    writeln!(out, "lost {lost}, wrong {wrong}, valid {valid}")?;
+    writeln!(
+        out,
+        "lost {lost} (in closed loops and by XDP), wrong {wrong}, valid {valid}"
+    )?;
     notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
 

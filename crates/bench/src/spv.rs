@@ -29,7 +29,7 @@ const QUIET_LOAD_MAX: f64 = 0.3;
 /// Programs replaced under load in a full run.
 const REPLACEMENTS: usize = 1_000;
 /// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
-const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
+const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
     ("xdp_max/sw_cache", AtLeast, 5.0, Some(7.0)),
     ("xdp_max/sw", AtLeast, 8.0, Some(12.0)),
     ("xdp_max/socket", AtLeast, 4.0, Some(6.0)),
@@ -37,6 +37,8 @@ const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     ("xdp/sw", AtLeast, 1.4, None),
     ("latency sw/xdp", AtLeast, 10.0, Some(15.0)),
     ("latency sw_spin/xdp", AtLeast, 2.0, Some(2.8)),
+    ("socket client latency sw/xdp", AtLeast, 10.0, Some(15.0)),
+    ("socket client latency sw_spin/xdp", AtLeast, 2.0, Some(2.8)),
     (HOT_HIT, AtMost, 35.0, Some(25.0)),
     (RANDOM_HIT, AtMost, 180.0, Some(140.0)),
     (VERIFIED, AtMost, 19_999.0, None),
