@@ -66,7 +66,8 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
         let entry = unsafe { &*next };
         next = entry.ifa_next;
         // SAFETY: names in the list are C strings.
-        if entry.ifa_addr.is_null() || unsafe { CStr::from_ptr(entry.ifa_name) } != name {
+        let entry_name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if entry.ifa_addr.is_null() || !is_entry_of(entry_name.to_bytes(), name.to_bytes()) {
             continue;
         }
         found.loopback |= entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0;
@@ -80,8 +81,13 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
             libc::AF_INET => {
                 let own = v4(entry.ifa_addr);
                 found.own.push(own.into());
-                if entry.ifa_flags & libc::IFF_BROADCAST as u32 != 0 && !entry.ifa_ifu.is_null() {
-                    found.broadcasts.push((own, v4(entry.ifa_ifu)));
+                // A missing mask is taken as one of a single address: nothing can be computed from it.
+                let mask = match entry.ifa_netmask.is_null() {
+                    true => Ipv4Addr::BROADCAST,
+                    false => v4(entry.ifa_netmask),
+                };
+                if let Some(broadcast) = subnet_broadcast(own, mask) {
+                    found.broadcasts.push((own, broadcast));
                 }
             }
             libc::AF_INET6 => {
@@ -97,8 +103,25 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
     Ok(found)
 }
 
+/// Whether an entry with this name is about `interface`: an address with a label has the label in the name's place,
+/// and the kernel's older tools demand that it be `<interface>:...`.
+fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
+    match entry.strip_prefix(interface) {
+        Some(rest) => rest.is_empty() || rest[0] == b':',
+        None => false,
+    }
+}
+
+/// The last address of the subnet of `own`; subnets of one or two addresses have none (RFC 3021). Computed, as the
+/// kernel does it for its routes: `ip address add` without `brd` sets none, and then getifaddrs gives in the broadcast's
+/// place the address itself or its peer's, whom near must answer.
+fn subnet_broadcast(own: Ipv4Addr, mask: Ipv4Addr) -> Option<Ipv4Addr> {
+    let host = !u32::from(mask);
+    (host > 1).then(|| Ipv4Addr::from(u32::from(own) | host))
+}
+
 fn v4(address: *const libc::sockaddr) -> Ipv4Addr {
-    // SAFETY: called only for AF_INET entries of the list.
+    // SAFETY: called only for addresses and masks of the list's AF_INET entries.
     let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
     Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))
 }
@@ -196,6 +219,29 @@ mod tests {
         // A fresh network namespace has lo without addresses; where it has some, 127.0.0.1 is among them.
         let addresses: Vec<_> = lo.endpoint.v4().collect();
         assert!(addresses.is_empty() || addresses.contains(&Ipv4Addr::LOCALHOST));
+    }
+
+    #[test]
+    fn subnets_have_broadcasts() {
+        let broadcast = |own: [u8; 4], prefix: u32| {
+            let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+            subnet_broadcast(own.into(), mask.into()).map(|address| address.octets())
+        };
+        assert_eq!(broadcast([10, 9, 0, 2], 24), Some([10, 9, 0, 255]));
+        assert_eq!(broadcast([127, 0, 0, 1], 8), Some([127, 255, 255, 255]));
+        assert_eq!(broadcast([192, 0, 2, 5], 30), Some([192, 0, 2, 7]));
+        assert_eq!(broadcast([192, 0, 2, 5], 0), Some([255; 4]));
+        assert_eq!(broadcast([192, 0, 2, 5], 31), None);
+        assert_eq!(broadcast([192, 0, 2, 5], 32), None);
+    }
+
+    #[test]
+    fn labels_belong_to_their_interface() {
+        assert!(is_entry_of(b"lo", b"lo"));
+        assert!(is_entry_of(b"lo:5", b"lo"));
+        assert!(!is_entry_of(b"lo1", b"lo"));
+        assert!(!is_entry_of(b"l", b"lo"));
+        assert!(!is_entry_of(b"eth0:1", b"lo"));
     }
 
     #[test]
