@@ -5,7 +5,9 @@ mod net;
 use lineside_near::{Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
-use lineside_plane::xdp::{AttachedMode, Image, Interface, Pins, XdpError, XdpMode, XdpPlane, attached};
+use lineside_plane::xdp::{
+    AttachedMode, Image, Interface, Pins, XdpError, XdpMode, XdpPlane, attached, native_needs,
+};
 use lineside_spv::chain::{ChainStore, DemoBlock, DemoChain, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
@@ -214,6 +216,20 @@ fn addresses_without_brd_and_with_a_label() {
             !refused([10, 9, 1, 3]),
             "a subnet of two addresses has no broadcast"
         );
+    });
+}
+
+#[test]
+fn a_veth_is_known_by_its_driver() {
+    let Some(alone) = Namespace::new() else { return };
+    alone.ip("link add v0 type veth peer name v1");
+    alone.run(|| {
+        let lines = native_needs("v0");
+        assert!(
+            lines.len() == 1 && lines[0].contains("ethtool -K PEER gro on"),
+            "{lines:?}"
+        );
+        assert!(native_needs("lo").is_empty());
     });
 }
 

@@ -136,8 +136,11 @@ const HARMFUL: [(&str, &str, &str); 3] = [
         "strips VLAN tags, so a tagged request is answered untagged",
     ),
 ];
-/// ETH_GSTRING_LEN of linux/ethtool.h.
+/// ETH_GSTRING_LEN of linux/ethtool.h; a driver's name has as many.
 const NAME_BYTES: usize = 32;
+/// Size of struct ethtool_drvinfo: five names of 32 bytes, twelve reserved, six numbers.
+const DRVINFO_BYTES: usize = 4 + 5 * NAME_BYTES + 12 + 5 * 4;
+const ETHTOOL_GDRVINFO: u32 = 0x3;
 const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -155,15 +158,49 @@ pub fn harmful_offloads(interface: &str) -> Vec<String> {
         .collect()
 }
 
-/// Names of the features that are on: the features' count, their names, their bits (linux/ethtool.h).
-fn active_features(interface: &str) -> io::Result<Vec<String>> {
+/// What else `interface` needs for its answers to arrive when they are sent in the driver, as lines to read. A veth
+/// delivers what XDP sends only to an end with NAPI; which the other end is, and whether it has it, cannot always be
+/// seen from here: it may be in another network namespace.
+pub fn native_needs(interface: &str) -> Vec<String> {
+    match driver(interface).as_deref() {
+        Ok("veth") => vec![format!(
+            "{interface} is a veth, whose other end (PEER) takes native answers only with GRO or an XDP program: \
+             ethtool -K PEER gro on"
+        )],
+        _ => Vec::new(),
+    }
+}
+
+/// The name of the interface's driver.
+fn driver(interface: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: cmd, then the driver's name and more (linux/ethtool.h).
+    let mut info = [0; DRVINFO_BYTES / 4];
+    info[0] = ETHTOOL_GDRVINFO;
+    ethtool(&control_socket()?, interface, &mut info)?;
+    Ok(text(&info[1..1 + NAME_BYTES / 4]))
+}
+
+/// The text in a field that a zero byte ends, unless it is full.
+fn text(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// A socket to ask through: ethtool's requests need some socket, of whatever kind.
+fn control_socket() -> io::Result<OwnedFd> {
     // SAFETY: a plain socket call.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a descriptor that nobody else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Names of the features that are on: the features' count, their names, their bits (linux/ethtool.h).
+fn active_features(interface: &str) -> io::Result<Vec<String>> {
+    let socket = control_socket()?;
     // struct ethtool_sset_info: cmd, reserved, mask (u64), count.
     let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
     ethtool(&socket, interface, &mut info)?;
@@ -178,12 +215,7 @@ fn active_features(interface: &str) -> io::Result<Vec<String>> {
     bits[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);
     ethtool(&socket, interface, &mut bits)?;
     let is_active = |index: usize| bits[2 + 4 * (index / 32) + 2] >> (index % 32) & 1 != 0;
-    let name = |index: usize| {
-        let words = &names[3 + index * NAME_BYTES / 4..3 + (index + 1) * NAME_BYTES / 4];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
-    };
+    let name = |index: usize| text(&names[3 + index * NAME_BYTES / 4..3 + (index + 1) * NAME_BYTES / 4]);
     Ok((0..count).filter(|index| is_active(*index)).map(name).collect())
 }
 
