@@ -113,8 +113,8 @@ fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
 }
 
 /// The last address of the subnet of `own`; subnets of one or two addresses have none (RFC 3021). Computed, as the
-/// kernel does it for its routes: `ip address add` without `brd` sets none, and then getifaddrs gives in the broadcast's
-/// place the address itself or its peer's, whom near must answer.
+/// kernel does it for its routes: `ip address add` without `brd` sets none, and then getifaddrs gives in its place
+/// the address itself or its peer's, whom near must answer.
 fn subnet_broadcast(own: Ipv4Addr, mask: Ipv4Addr) -> Option<Ipv4Addr> {
     let host = !u32::from(mask);
     (host > 1).then(|| Ipv4Addr::from(u32::from(own) | host))
