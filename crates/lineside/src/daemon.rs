@@ -7,7 +7,9 @@ use lineside_console::{ServiceStatus, Snapshot, Tip};
 use lineside_near::{DropReason, Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
-use lineside_plane::xdp::{AttachedMode, Interface, Pins, XdpError, XdpPlane, harmful_offloads};
+use lineside_plane::xdp::{
+    AttachedMode, Interface, Pins, XdpError, XdpPlane, harmful_offloads, native_needs,
+};
 use lineside_spv::chain::{ChainStore, DemoChain, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
@@ -318,6 +320,9 @@ fn attach(
     match plane.attach(interface, config.plane.xdp_mode.into()) {
         Ok(mode) => {
             warnings.extend(harmful_offloads(&interface.name));
+            if mode == AttachedMode::Native {
+                warnings.extend(native_needs(&interface.name));
+            }
             Ok((Some(plane), Some(mode)))
         }
         Err(error) => {

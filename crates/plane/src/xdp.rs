@@ -6,7 +6,7 @@ mod link;
 mod pins;
 
 pub use error::XdpError;
-pub use interface::{Interface, harmful_offloads};
+pub use interface::{Interface, harmful_offloads, native_needs};
 pub use link::{AttachedMode, Link, XdpMode, attached, program_info};
 pub use pins::Pins;
 

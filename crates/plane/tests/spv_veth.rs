@@ -6,7 +6,9 @@ mod skip;
 use lineside_near::{Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
-use lineside_plane::xdp::{AttachedMode, Image, Interface, Pins, XdpError, XdpMode, XdpPlane, attached};
+use lineside_plane::xdp::{
+    AttachedMode, Image, Interface, Pins, XdpError, XdpMode, XdpPlane, attached, native_needs,
+};
 use lineside_spv::chain::{ChainStore, DemoBlock, DemoChain, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
@@ -15,7 +17,7 @@ use lineside_spv::writer::StoreWriter;
 use lineside_wire::{SPV_PORT, SpvCounter, TRANSFER_PORT, TRANSFER_SLOT};
 use net::{Namespace, Wire};
 use skip::skipped;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -194,6 +196,42 @@ fn generic_on_lo() {
         assert_eq!(server.mode, AttachedMode::Generic);
         ask_all("127.0.0.1:7701".parse().unwrap(), &block);
         assert_eq!(server.hits(), block.txids.len() as u64);
+    });
+}
+
+#[test]
+fn addresses_without_brd_and_with_a_label() {
+    let Some(alone) = Namespace::new() else { return };
+    alone.ip("link add v0 type veth peer name v1");
+    alone.ip("address add 10.9.0.2/24 dev v0");
+    alone.ip("address add 10.9.1.2/31 dev v0 label v0:5");
+    alone.ip("address add 10.9.2.2 peer 10.9.2.9/32 dev v0");
+    alone.run(|| {
+        let v0 = Interface::find("v0").expect("v0").endpoint;
+        let own: Vec<_> = v0.v4().collect();
+        let expected = [[10, 9, 0, 2], [10, 9, 1, 2], [10, 9, 2, 2]];
+        assert_eq!(own, expected.map(Ipv4Addr::from));
+        let refused = |source: [u8; 4]| v0.refuses_source(source.into(), 4000).is_some();
+        assert!(refused([10, 9, 0, 255]));
+        assert!(!refused([10, 9, 0, 254]));
+        assert!(
+            !refused([10, 9, 1, 3]),
+            "a subnet of two addresses has no broadcast"
+        );
+    });
+}
+
+#[test]
+fn a_veth_is_known_by_its_driver() {
+    let Some(alone) = Namespace::new() else { return };
+    alone.ip("link add v0 type veth peer name v1");
+    alone.run(|| {
+        let lines = native_needs("v0");
+        assert!(
+            lines.len() == 1 && lines[0].contains("ethtool -K PEER gro on"),
+            "{lines:?}"
+        );
+        assert!(native_needs("lo").is_empty());
     });
 }
 

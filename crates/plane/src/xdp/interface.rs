@@ -66,7 +66,8 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
         let entry = unsafe { &*next };
         next = entry.ifa_next;
         // SAFETY: names in the list are C strings.
-        if entry.ifa_addr.is_null() || unsafe { CStr::from_ptr(entry.ifa_name) } != name {
+        let entry_name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if entry.ifa_addr.is_null() || !is_entry_of(entry_name.to_bytes(), name.to_bytes()) {
             continue;
         }
         found.loopback |= entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0;
@@ -80,8 +81,13 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
             libc::AF_INET => {
                 let own = v4(entry.ifa_addr);
                 found.own.push(own.into());
-                if entry.ifa_flags & libc::IFF_BROADCAST as u32 != 0 && !entry.ifa_ifu.is_null() {
-                    found.broadcasts.push((own, v4(entry.ifa_ifu)));
+                // A missing mask is taken as one of a single address: nothing can be computed from it.
+                let mask = match entry.ifa_netmask.is_null() {
+                    true => Ipv4Addr::BROADCAST,
+                    false => v4(entry.ifa_netmask),
+                };
+                if let Some(broadcast) = subnet_broadcast(own, mask) {
+                    found.broadcasts.push((own, broadcast));
                 }
             }
             libc::AF_INET6 => {
@@ -97,8 +103,25 @@ fn addresses(name: &CStr) -> io::Result<Addresses> {
     Ok(found)
 }
 
+/// Whether an entry with this name is about `interface`: an address with a label has the label in the name's place,
+/// and the kernel's older tools demand that it be `<interface>:...`.
+fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
+    match entry.strip_prefix(interface) {
+        Some(rest) => rest.is_empty() || rest[0] == b':',
+        None => false,
+    }
+}
+
+/// The last address of the subnet of `own`; subnets of one or two addresses have none (RFC 3021). Computed, as the
+/// kernel does it for its routes: `ip address add` without `brd` sets none, and then getifaddrs gives in its place
+/// the address itself or its peer's, whom near must answer.
+fn subnet_broadcast(own: Ipv4Addr, mask: Ipv4Addr) -> Option<Ipv4Addr> {
+    let host = !u32::from(mask);
+    (host > 1).then(|| Ipv4Addr::from(u32::from(own) | host))
+}
+
 fn v4(address: *const libc::sockaddr) -> Ipv4Addr {
-    // SAFETY: called only for AF_INET entries of the list.
+    // SAFETY: called only for addresses and masks of the list's AF_INET entries.
     let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
     Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))
 }
@@ -113,8 +136,11 @@ const HARMFUL: [(&str, &str, &str); 3] = [
         "strips VLAN tags, so a tagged request is answered untagged",
     ),
 ];
-/// ETH_GSTRING_LEN of linux/ethtool.h.
+/// ETH_GSTRING_LEN of linux/ethtool.h; a driver's name has as many.
 const NAME_BYTES: usize = 32;
+/// Size of struct ethtool_drvinfo: five names of 32 bytes, twelve reserved, six numbers.
+const DRVINFO_BYTES: usize = 4 + 5 * NAME_BYTES + 12 + 5 * 4;
+const ETHTOOL_GDRVINFO: u32 = 0x3;
 const SIOCETHTOOL: u64 = 0x8946;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -132,15 +158,49 @@ pub fn harmful_offloads(interface: &str) -> Vec<String> {
         .collect()
 }
 
-/// Names of the features that are on: the features' count, their names, their bits (linux/ethtool.h).
-fn active_features(interface: &str) -> io::Result<Vec<String>> {
+/// What else `interface` needs for its answers to arrive when they are sent in the driver, as lines to read. A veth
+/// delivers what XDP sends only to an end with NAPI; which the other end is, and whether it has it, cannot always be
+/// seen from here: it may be in another network namespace.
+pub fn native_needs(interface: &str) -> Vec<String> {
+    match driver(interface).as_deref() {
+        Ok("veth") => vec![format!(
+            "{interface} is a veth, whose other end (PEER) takes native answers only with GRO or an XDP program: \
+             ethtool -K PEER gro on"
+        )],
+        _ => Vec::new(),
+    }
+}
+
+/// The name of the interface's driver.
+fn driver(interface: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: cmd, then the driver's name and more (linux/ethtool.h).
+    let mut info = [0; DRVINFO_BYTES / 4];
+    info[0] = ETHTOOL_GDRVINFO;
+    ethtool(&control_socket()?, interface, &mut info)?;
+    Ok(text(&info[1..1 + NAME_BYTES / 4]))
+}
+
+/// The text in a field that a zero byte ends, unless it is full.
+fn text(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// A socket to ask through: ethtool's requests need some socket, of whatever kind.
+fn control_socket() -> io::Result<OwnedFd> {
     // SAFETY: a plain socket call.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: a descriptor that nobody else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Names of the features that are on: the features' count, their names, their bits (linux/ethtool.h).
+fn active_features(interface: &str) -> io::Result<Vec<String>> {
+    let socket = control_socket()?;
     // struct ethtool_sset_info: cmd, reserved, mask (u64), count.
     let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
     ethtool(&socket, interface, &mut info)?;
@@ -155,12 +215,7 @@ fn active_features(interface: &str) -> io::Result<Vec<String>> {
     bits[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);
     ethtool(&socket, interface, &mut bits)?;
     let is_active = |index: usize| bits[2 + 4 * (index / 32) + 2] >> (index % 32) & 1 != 0;
-    let name = |index: usize| {
-        let words = &names[3 + index * NAME_BYTES / 4..3 + (index + 1) * NAME_BYTES / 4];
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-        String::from_utf8_lossy(&bytes[..end]).into_owned()
-    };
+    let name = |index: usize| text(&names[3 + index * NAME_BYTES / 4..3 + (index + 1) * NAME_BYTES / 4]);
     Ok((0..count).filter(|index| is_active(*index)).map(name).collect())
 }
 
@@ -196,6 +251,29 @@ mod tests {
         // A fresh network namespace has lo without addresses; where it has some, 127.0.0.1 is among them.
         let addresses: Vec<_> = lo.endpoint.v4().collect();
         assert!(addresses.is_empty() || addresses.contains(&Ipv4Addr::LOCALHOST));
+    }
+
+    #[test]
+    fn subnets_have_broadcasts() {
+        let broadcast = |own: [u8; 4], prefix: u32| {
+            let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+            subnet_broadcast(own.into(), mask.into()).map(|address| address.octets())
+        };
+        assert_eq!(broadcast([10, 9, 0, 2], 24), Some([10, 9, 0, 255]));
+        assert_eq!(broadcast([127, 0, 0, 1], 8), Some([127, 255, 255, 255]));
+        assert_eq!(broadcast([192, 0, 2, 5], 30), Some([192, 0, 2, 7]));
+        assert_eq!(broadcast([192, 0, 2, 5], 0), Some([255; 4]));
+        assert_eq!(broadcast([192, 0, 2, 5], 31), None);
+        assert_eq!(broadcast([192, 0, 2, 5], 32), None);
+    }
+
+    #[test]
+    fn labels_belong_to_their_interface() {
+        assert!(is_entry_of(b"lo", b"lo"));
+        assert!(is_entry_of(b"lo:5", b"lo"));
+        assert!(!is_entry_of(b"lo1", b"lo"));
+        assert!(!is_entry_of(b"l", b"lo"));
+        assert!(!is_entry_of(b"eth0:1", b"lo"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Makes and locks `dir/<interface>`. (The BPF file system takes no dots: they become underscores.)
+    /// Makes and locks the folder of `interface` in `dir`.
     ///
     /// # Errors
     /// [`XdpError::NoBpffs`], [`XdpError::Owned`], or what the system says.
@@ -53,7 +53,7 @@ impl Pins {
         Err(XdpError::Owned(interface.into()))
     }
 
-    /// The interfaces that have a folder in `dir`.
+    /// The interfaces that have a folder in `dir`. Folders with names that are none of ours are not among them.
     ///
     /// # Errors
     /// What the system says; a `dir` that is not there holds none.
@@ -66,7 +66,7 @@ impl Pins {
         for entry in entries {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
+                names.extend(entry.file_name().to_str().and_then(unescaped));
             }
         }
         names.sort();
@@ -126,7 +126,31 @@ impl Pins {
 }
 
 fn folder_of(dir: &Path, interface: &str) -> PathBuf {
-    dir.join(interface.replace('.', "_"))
+    dir.join(escaped(interface))
+}
+
+/// The folder's name: the BPF file system takes no dots, so `.` becomes `_d`, and `_` becomes `__`, so that no two
+/// interfaces share a folder and [`unescaped`] finds the interface again.
+fn escaped(interface: &str) -> String {
+    interface.replace('_', "__").replace('.', "_d")
+}
+
+/// The interface whose folder has this name; `None` where no interface's has.
+fn unescaped(folder: &str) -> Option<String> {
+    let mut interface = String::new();
+    let mut rest = folder.chars();
+    while let Some(letter) = rest.next() {
+        interface.push(match letter {
+            '_' => match rest.next()? {
+                '_' => '_',
+                'd' => '.',
+                _ => return None,
+            },
+            '.' => return None,
+            other => other,
+        });
+    }
+    Some(interface)
 }
 
 /// The locked folder; `None`: it was removed meanwhile.
@@ -175,4 +199,32 @@ fn require_bpffs(dir: &Path) -> Result<(), XdpError> {
         return Ok(());
     }
     Err(XdpError::NoBpffs(dir.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_so_that_interfaces_are_found_again() {
+        for (interface, folder) in [
+            ("eth0", "eth0"),
+            ("eth0.100", "eth0_d100"),
+            ("eth0_100", "eth0__100"),
+            ("eth0_d100", "eth0__d100"),
+            ("a_.b", "a___db"),
+            ("a._b", "a_d__b"),
+            ("..", "_d_d"),
+        ] {
+            assert_eq!(escaped(interface), folder);
+            assert_eq!(unescaped(folder).as_deref(), Some(interface));
+        }
+    }
+
+    #[test]
+    fn other_folders_are_nobodys() {
+        for folder in ["eth0_100", "eth0_", "eth0.100", "_x"] {
+            assert_eq!(unescaped(folder), None, "{folder}");
+        }
+    }
 }
