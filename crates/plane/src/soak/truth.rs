@@ -325,7 +325,6 @@ impl Chain for SoakChain {
                 block_hash: self.names.hash(block),
                 height: block.height,
                 position: tx.position,
-                serial: self.steps,
             })
         });
         Ok(found)

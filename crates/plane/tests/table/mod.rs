@@ -43,7 +43,6 @@ impl Chain for Table {
             block_hash: block.hash.0,
             height: block.height,
             position: 0,
-            serial: 1,
         }))
     }
 

@@ -32,7 +32,6 @@ struct Entry {
     height: u32,
     detached: bool,
     connected: bool,
-    serial: u64,
 }
 
 impl Entry {
@@ -88,7 +87,6 @@ pub struct ChainStore {
     /// The connected chain by height.
     active: Vec<BlockId>,
     best: Option<BlockId>,
-    serial: u64,
     /// Folded from every accepted block, in order.
     history: u64,
 }
@@ -120,7 +118,6 @@ impl ChainStore {
             index: Index::Memory(TxidIndex::new().map_err(ChainError::Write)?),
             active: Vec::new(),
             best: None,
-            serial: 0,
             history: 0,
         };
         for (number, record) in records.iter().enumerate() {
@@ -266,9 +263,6 @@ impl ChainStore {
             Some(parent) if !detached => self.entries[parent.0 as usize].work + header.work(),
             _ => header.work(),
         };
-        if detached {
-            self.serial += 1;
-        }
         self.entries.push(Entry {
             header: record.header,
             hash,
@@ -279,7 +273,6 @@ impl ChainStore {
             height: record.height,
             detached,
             connected: detached,
-            serial: if detached { self.serial } else { 0 },
         });
         self.by_hash.insert(hash, id);
         self.history = fold(self.history ^ u64::from(detached), &hash);
@@ -361,8 +354,6 @@ impl ChainStore {
             _ if entry.connected => "it is connected",
             _ if entry.parent != tip => "its parent is not the tip",
             _ => {
-                self.serial += 1;
-                entry.serial = self.serial;
                 entry.connected = true;
                 self.active.push(id);
                 return Ok(());
@@ -402,15 +393,6 @@ impl ChainStore {
             .is_some_and(|entry| entry.connected)
     }
 
-    /// A number that changes each time the block is connected, and is 0 while it is not. A late cache fill
-    /// that carries another number belongs to an old connection. Numbers start anew with each opening.
-    pub fn connection_serial(&self, id: BlockId) -> u64 {
-        self.entries
-            .get(id.0 as usize)
-            .filter(|entry| entry.connected)
-            .map_or(0, |entry| entry.serial)
-    }
-
     /// Where `txid` lies in the connected blocks; of several, in the highest one. A detached block, of which nothing
     /// says that it is on the chain, counts only where no other has it; of several such the last.
     ///
@@ -422,10 +404,10 @@ impl ChainStore {
             files: &self.files,
         };
         let rank = |place: Place| {
-            let height = self.entries[place.block as usize].height;
+            let entry = &self.entries[place.block as usize];
             (
-                height != DETACHED_HEIGHT,
-                height,
+                !entry.detached,
+                entry.height,
                 place.block,
                 Reverse(place.position),
             )
@@ -452,7 +434,6 @@ impl ChainStore {
             block_hash: entry.hash,
             height: entry.height,
             position: place.position,
-            serial: entry.serial,
         }
     }
 
@@ -491,7 +472,7 @@ impl ChainStore {
 
     /// Whether any block was taken without its parent.
     pub fn has_detached(&self) -> bool {
-        self.entries.iter().any(|entry| entry.height == DETACHED_HEIGHT)
+        self.entries.iter().any(|entry| entry.detached)
     }
 
     /// Number of TXIDs over all accepted blocks.

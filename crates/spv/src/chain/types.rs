@@ -85,8 +85,6 @@ pub struct Located {
     pub height: u32,
     /// The transaction's position in the block.
     pub position: u32,
-    /// The block's [`super::ChainStore::connection_serial`].
-    pub serial: u64,
 }
 
 /// What the store knows of one block.
