@@ -1,0 +1,87 @@
+//! Words of 64 bits to and from limbs of 52, and eight lines to and from eight lanes.
+
+use super::limbs::*;
+use crate::lanes::Line;
+use std::arch::x86_64::*;
+
+/// Limbs of four words each, the upper bits of the last one shifted down.
+#[inline(always)]
+pub(super) fn unpack(words: &[Z; 4]) -> Limbs {
+    let mask = set(MASK52);
+    [
+        and(words[0], mask),
+        and(or(shr::<52>(words[0]), shl::<12>(words[1])), mask),
+        and(or(shr::<40>(words[1]), shl::<24>(words[2])), mask),
+        and(or(shr::<28>(words[2]), shl::<36>(words[3])), mask),
+        shr::<16>(words[3]),
+    ]
+}
+
+/// Words of a value below 2^256 without carries.
+#[inline(always)]
+pub(super) fn pack(limbs: &Limbs) -> [Z; 4] {
+    [
+        or(limbs[0], shl::<52>(limbs[1])),
+        or(shr::<12>(limbs[1]), shl::<40>(limbs[2])),
+        or(shr::<24>(limbs[2]), shl::<28>(limbs[3])),
+        or(shr::<36>(limbs[3]), shl::<16>(limbs[4])),
+    ]
+}
+
+/// Word `i` of line `j` becomes word `j` of vector `i`, and back.
+#[inline(always)]
+pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
+    // SAFETY: see `limbs`; no memory is touched.
+    unsafe {
+        // Pairs of rows: words 0 2 4 6 of both in the even ones, 1 3 5 7 in the odd ones.
+        let mut pairs = [zero(); 8];
+        for i in 0..4 {
+            pairs[2 * i] = _mm512_unpacklo_epi64(rows[2 * i], rows[2 * i + 1]);
+            pairs[2 * i + 1] = _mm512_unpackhi_epi64(rows[2 * i], rows[2 * i + 1]);
+        }
+        // Four rows: words `k` and `k + 4`.
+        let low = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0);
+        let high = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
+        let mut quads = [zero(); 8];
+        for half in 0..2 {
+            for k in 0..4 {
+                let by = if k < 2 { low } else { high };
+                let (a, b) = (pairs[4 * half + k % 2], pairs[4 * half + 2 + k % 2]);
+                quads[4 * half + k] = _mm512_permutex2var_epi64(a, by, b);
+            }
+        }
+        let mut columns = [zero(); 8];
+        for k in 0..4 {
+            columns[k] = _mm512_shuffle_i64x2::<0x44>(quads[k], quads[4 + k]);
+            columns[4 + k] = _mm512_shuffle_i64x2::<0xee>(quads[k], quads[4 + k]);
+        }
+        columns
+    }
+}
+
+/// Into the second level cache: what is asked for at a time is more than the first holds.
+#[inline(always)]
+pub(super) fn prefetch(line: &Line) {
+    // SAFETY: a hint; any address would do.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(line.0.as_ptr().cast()) };
+}
+
+/// Limbs of x and y of eight lines.
+#[inline(always)]
+pub(super) fn load(lines: &[&Line]) -> (Limbs, Limbs) {
+    let lines: &[&Line; 8] = lines.try_into().expect("a line for each lane");
+    // SAFETY: a line is 64 bytes, aligned to 64.
+    let rows = lines.map(|line| unsafe { _mm512_load_si512(line.0.as_ptr().cast()) });
+    let [x0, x1, x2, x3, y0, y1, y2, y3] = transpose(&rows);
+    (unpack(&[x0, x1, x2, x3]), unpack(&[y0, y1, y2, y3]))
+}
+
+#[inline(always)]
+pub(super) fn store(x: &Limbs, y: &Limbs, lines: &mut [Line]) {
+    let lines: &mut [Line; 8] = lines.try_into().expect("a line for each lane");
+    let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (pack(x), pack(y));
+    let rows = transpose(&[x0, x1, x2, x3, y0, y1, y2, y3]);
+    for (line, row) in lines.iter_mut().zip(rows) {
+        line.0 = lanes(row);
+    }
+}

@@ -1,0 +1,330 @@
+//! Eight lanes in AVX-512 IFMA (Ice Lake and Zen 4, and newer).
+
+mod limbs;
+mod lines;
+mod p256;
+mod scalar;
+mod secp256k1;
+
+use crate::curve::{P256, Params, Secp256k1};
+use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::uint::{U256, is_zero, limbs52, power_of_two};
+use limbs::*;
+use scalar::Order;
+use std::marker::PhantomData;
+
+/// The back end over one curve; that there is one says that the CPU can.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ifma<C>(PhantomData<C>);
+
+/// Whether this CPU has what the back end needs.
+pub(crate) fn is_available() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512ifma")
+        && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("bmi2")
+}
+
+impl<C> Ifma<C> {
+    pub(crate) fn new() -> Option<Self> {
+        is_available().then_some(Self(PhantomData))
+    }
+}
+
+/// The stage, and what is inlined into it, may use what `is_available` found.
+///
+/// # Safety
+/// `is_available`.
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512ifma,avx512vbmi2,bmi2")]
+#[inline(never)]
+unsafe fn run<S: Stage>(stage: S) -> S::Out {
+    stage.run()
+}
+
+/// What differs between the curves.
+pub(crate) trait Reduction: Params {
+    /// R modulo p where elements are in Montgomery's domain, else 1.
+    const R: U256;
+    /// What takes an inverse of a domain's element back to the domain.
+    const INVERSE_BY: [u64; 5];
+    /// What takes a plain element into the domain.
+    const ENTER_BY: [u64; 5];
+    fn reduce(columns: Wide) -> Limbs;
+    fn normal(raw: &Limbs) -> Limbs;
+}
+
+impl Reduction for P256 {
+    const R: U256 = power_of_two(260, &P256::P);
+    const INVERSE_BY: [u64; 5] = limbs52(&power_of_two(3 * 260, &P256::P));
+    const ENTER_BY: [u64; 5] = limbs52(&power_of_two(2 * 260, &P256::P));
+
+    #[inline(always)]
+    fn reduce(columns: Wide) -> Limbs {
+        p256::reduce(columns)
+    }
+
+    #[inline(always)]
+    fn normal(raw: &Limbs) -> Limbs {
+        p256::normal(raw)
+    }
+}
+
+impl Reduction for Secp256k1 {
+    const R: U256 = [1, 0, 0, 0];
+    const INVERSE_BY: [u64; 5] = [1, 0, 0, 0, 0];
+    const ENTER_BY: [u64; 5] = [1, 0, 0, 0, 0];
+
+    #[inline(always)]
+    fn reduce(columns: Wide) -> Limbs {
+        secp256k1::reduce(columns)
+    }
+
+    #[inline(always)]
+    fn normal(raw: &Limbs) -> Limbs {
+        secp256k1::normal(raw)
+    }
+}
+
+/// The inverse in each lane by one inversion of their product: three exchanges multiply all lanes together, and what each
+/// lane lacks of the product is what was multiplied to it. `by` takes the inverse back to the domain.
+#[inline(always)]
+fn invert_lanes(
+    a: &Limbs,
+    mul: impl Fn(&Limbs, &Limbs) -> Limbs,
+    invert: impl Fn(&U256) -> U256,
+    reduced: impl Fn(&Limbs) -> Limbs,
+    by: &Limbs,
+) -> Limbs {
+    let others = exchange(a, 1);
+    let pairs = mul(a, &others);
+    let other_pairs = exchange(&pairs, 2);
+    let quads = mul(&pairs, &other_pairs);
+    let other_quads = exchange(&quads, 4);
+    let product = mul(&quads, &other_quads);
+    let lacking = mul(&mul(&others, &other_pairs), &other_quads);
+    let product = lines::pack(&reduced(&product)).map(|words| lanes(words)[0]);
+    let inverse = if is_zero(&product) {
+        product
+    } else {
+        invert(&product)
+    };
+    mul(&lacking, &mul(&splat(&limbs52(&inverse)), by))
+}
+
+impl<C: Reduction> Ifma<C> {
+    const P: [u64; 5] = limbs52(&C::P);
+    const NORMAL_BITS: u32 = 50;
+    const FACTOR_BITS: u32 = 51;
+
+    #[inline(always)]
+    fn reduced(a: &Limbs) -> Limbs {
+        reduce_twice(a, &splat(&Self::P))
+    }
+
+    /// `a·b + TIMES·p·2^260 - minus`.
+    #[inline(always)]
+    fn product_less<const TIMES: u64>(a: &Limbs, b: &Limbs, minus: &Wide) -> Limbs {
+        assert_limbs(a, Self::FACTOR_BITS);
+        assert_limbs(b, Self::FACTOR_BITS);
+        let mut columns: Wide = std::array::from_fn(|i| match i {
+            0..5 => sub(zero(), minus[i]),
+            _ => sub(set(TIMES * Self::P[i - 5]), minus[i]),
+        });
+        add_product(&mut columns, a, b);
+        C::normal(&C::reduce(columns))
+    }
+}
+
+impl<C: Reduction> Lanes for Ifma<C> {
+    type Curve = C;
+    type Fe = Limbs;
+    type Raw = Limbs;
+    type Sc = Limbs;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    fn run<S: Stage>(self, stage: S) -> S::Out {
+        // SAFETY: that there is a token says `is_available`.
+        unsafe { run(stage) }
+    }
+
+    #[inline(always)]
+    fn splat(self, plain: &U256) -> Limbs {
+        self.mul(&splat(&limbs52(plain)), &splat(&C::ENTER_BY))
+    }
+
+    #[inline(always)]
+    fn load(self, plain: &[U256]) -> Limbs {
+        self.mul(&self.scalars(plain), &splat(&C::ENTER_BY))
+    }
+
+    #[inline(always)]
+    fn store(self, a: &Limbs, plain: &mut [U256]) {
+        let out = if is_one(&C::R) {
+            *a
+        } else {
+            self.mul(a, &splat(&[1, 0, 0, 0, 0]))
+        };
+        store_words(&Self::reduced(&out), plain);
+    }
+
+    #[inline(always)]
+    fn mul(self, a: &Limbs, b: &Limbs) -> Limbs {
+        if is_one(&C::R) {
+            C::normal(&self.mul_raw(a, b))
+        } else {
+            carry(self.mul_raw(a, b))
+        }
+    }
+
+    #[inline(always)]
+    fn sqr(self, a: &Limbs) -> Limbs {
+        if is_one(&C::R) {
+            C::normal(&self.sqr_raw(a))
+        } else {
+            carry(self.sqr_raw(a))
+        }
+    }
+
+    /// a - b + 3p, and 3p is above any normal element.
+    #[inline(always)]
+    fn diff(self, a: &Limbs, b: &Limbs) -> Limbs {
+        let p3 = splat(&Self::P.map(|limb| 3 * limb));
+        carry(sub_limbs(&add_limbs(a, &p3), b))
+    }
+
+    #[inline(always)]
+    fn raw(self, a: &Limbs) -> Limbs {
+        *a
+    }
+
+    #[inline(always)]
+    fn mul_raw(self, a: &Limbs, b: &Limbs) -> Limbs {
+        assert_limbs(a, Self::FACTOR_BITS);
+        assert_limbs(b, Self::FACTOR_BITS);
+        let mut columns = [zero(); 10];
+        add_product(&mut columns, a, b);
+        C::reduce(columns)
+    }
+
+    #[inline(always)]
+    fn sqr_raw(self, a: &Limbs) -> Limbs {
+        assert_limbs(a, Self::NORMAL_BITS);
+        C::reduce(square(a))
+    }
+
+    /// One reduction for both products. p·2^260 is above any product that is subtracted: the sum stays positive.
+    #[inline(always)]
+    fn mul_sub_mul(self, a: &Limbs, b: &Limbs, c: &Limbs, d: &Limbs) -> Limbs {
+        assert_limbs(c, Self::NORMAL_BITS);
+        assert_limbs(d, Self::NORMAL_BITS);
+        let mut minus = [zero(); 10];
+        add_product(&mut minus, c, d);
+        Self::product_less::<1>(a, b, &minus)
+    }
+
+    /// The same, with 4p·2^260 above 8c².
+    #[inline(always)]
+    fn mul_sub_8_squares(self, a: &Limbs, b: &Limbs, c: &Limbs) -> Limbs {
+        assert_limbs(c, Self::NORMAL_BITS);
+        Self::product_less::<4>(a, b, &square(c).map(shl::<3>))
+    }
+
+    #[inline(always)]
+    fn raw_add(self, a: &Limbs, b: &Limbs) -> Limbs {
+        add_limbs(a, b)
+    }
+
+    #[inline(always)]
+    fn raw_sub(self, a: &Limbs, b: &Limbs) -> Limbs {
+        sub_limbs(a, b)
+    }
+
+    #[inline(always)]
+    fn normal(self, a: &Limbs) -> Limbs {
+        let a = C::normal(a);
+        assert_limbs(&a, Self::NORMAL_BITS);
+        a
+    }
+
+    #[inline(always)]
+    fn invert(self, a: &Limbs) -> Option<Limbs> {
+        let inverse = invert_lanes(
+            a,
+            |a, b| self.mul(a, b),
+            |product| crate::inverse::invert(product, &C::P),
+            Self::reduced,
+            &splat(&C::INVERSE_BY),
+        );
+        // The inverse of a zero product was taken as zero.
+        (self.zeros(&inverse) == 0).then_some(inverse)
+    }
+
+    #[inline(always)]
+    fn zeros(self, a: &Limbs) -> u8 {
+        equal_limbs(&Self::reduced(a), &[zero(); 5])
+    }
+
+    #[inline(always)]
+    fn select(self, mask: u8, a: &Limbs, b: &Limbs) -> Limbs {
+        blend_limbs(mask, a, b)
+    }
+
+    #[inline(always)]
+    fn prefetch(self, line: &Line) {
+        lines::prefetch(line);
+    }
+
+    #[inline(always)]
+    fn load_lines(self, points: &[&Line], negate: u8) -> Affine<Limbs> {
+        let (x, y) = lines::load(points);
+        // p - y may leave limbs negative; `carry` would be as dear as `normal` is.
+        let minus_y = carry(sub_limbs(&splat(&Self::P), &y));
+        Affine {
+            x,
+            y: blend_limbs(negate, &minus_y, &y),
+        }
+    }
+
+    #[inline(always)]
+    fn store_lines(self, points: &Affine<Limbs>, out: &mut [Line]) {
+        lines::store(&Self::reduced(&points.x), &Self::reduced(&points.y), out);
+    }
+
+    #[inline(always)]
+    fn scalars(self, plain: &[U256]) -> Limbs {
+        let words: [Z; 4] = std::array::from_fn(|i| from_lanes(std::array::from_fn(|lane| plain[lane][i])));
+        lines::unpack(&words)
+    }
+
+    #[inline(always)]
+    fn store_scalars(self, a: &Limbs, plain: &mut [U256]) {
+        store_words(&Order::<C>::reduced(a), plain);
+    }
+
+    #[inline(always)]
+    fn scalar_mul(self, a: &Limbs, b: &Limbs) -> Limbs {
+        Order::<C>::mul(a, b)
+    }
+
+    #[inline(always)]
+    fn scalar_invert(self, a: &Limbs) -> Limbs {
+        Order::<C>::invert(a)
+    }
+}
+
+#[inline(always)]
+fn is_one(r: &U256) -> bool {
+    *r == [1, 0, 0, 0]
+}
+
+#[inline(always)]
+fn store_words(reduced: &Limbs, plain: &mut [U256]) {
+    let words = lines::pack(reduced).map(lanes);
+    for (lane, out) in plain.iter_mut().enumerate() {
+        *out = words.map(|word| word[lane]);
+    }
+}

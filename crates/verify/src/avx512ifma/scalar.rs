@@ -1,0 +1,53 @@
+//! Arithmetic modulo a group's order n: plain Montgomery reduction with R = 2^260. Values are below 2^257.
+
+use super::limbs::*;
+use crate::curve::Params;
+use crate::uint::{U256, limbs52, negated_inverse, power_of_two};
+use std::marker::PhantomData;
+
+pub(super) struct Order<C>(PhantomData<C>);
+
+impl<C: Params> Order<C> {
+    const N: [u64; 5] = limbs52(&C::N);
+    /// `-1/n mod 2^52`.
+    const K: u64 = negated_inverse(C::N[0]) & MASK52;
+    const R3: [u64; 5] = limbs52(&power_of_two(3 * 260, &C::N));
+
+    #[inline(always)]
+    pub(super) fn mul(a: &Limbs, b: &Limbs) -> Limbs {
+        assert_limbs(a, 50);
+        assert_limbs(b, 50);
+        let mut columns = [zero(); 10];
+        add_product(&mut columns, a, b);
+        let n = splat(&Self::N);
+        for i in 0..5 {
+            let u = lo(zero(), columns[i], set(Self::K));
+            for j in 0..5 {
+                columns[i + j] = lo(columns[i + j], u, n[j]);
+                columns[i + j + 1] = hi(columns[i + j + 1], u, n[j]);
+            }
+            columns[i + 1] = add(columns[i + 1], sar::<52>(columns[i]));
+        }
+        carry([columns[5], columns[6], columns[7], columns[8], columns[9]])
+    }
+
+    /// Below n.
+    #[inline(always)]
+    pub(super) fn reduced(a: &Limbs) -> Limbs {
+        reduce_twice(a, &splat(&Self::N))
+    }
+
+    /// `R/a`, see `invert_lanes`.
+    #[inline(always)]
+    pub(super) fn invert(a: &Limbs) -> Limbs {
+        let inverse = super::invert_lanes(
+            a,
+            Self::mul,
+            |product: &U256| crate::inverse::invert(product, &C::N),
+            Self::reduced,
+            &splat(&Self::R3),
+        );
+        // R²/a until here.
+        Self::mul(&inverse, &splat(&[1, 0, 0, 0, 0]))
+    }
+}

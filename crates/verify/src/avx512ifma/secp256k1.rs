@@ -1,0 +1,42 @@
+//! Reduction modulo p = 2^256 - c with c = 2^32 + 977, in the plain domain: what is above 2^256 comes back times c.
+//!
+//! Bounds: normal elements are below 2^257 + 2^230 (as for P-256; in truth 2^256 and little more or less than 2^257),
+//! factors below 2^258.5.
+
+use super::limbs::*;
+
+const C: u64 = (1 << 32) + 977;
+
+/// `columns mod p`, raw and below 2^262: columns 5 to 9 have weight 2^260 and up, and 2^260 is 16c.
+#[inline(always)]
+pub(super) fn reduce(mut columns: Wide) -> Limbs {
+    let (mask, c16) = (set(MASK52), set(16 * C));
+    // Factors must have no carries in them; the multiplication drops those that have gone on.
+    columns[5] = add(columns[5], sar::<52>(columns[4]));
+    columns[4] = and(columns[4], mask);
+    for i in 5..9 {
+        columns[i + 1] = add(columns[i + 1], sar::<52>(columns[i]));
+    }
+    let mut a = [columns[0], columns[1], columns[2], columns[3], columns[4]];
+    for i in 0..4 {
+        a[i] = lo(a[i], columns[5 + i], c16);
+        a[i + 1] = hi(a[i + 1], columns[5 + i], c16);
+    }
+    a[4] = lo(a[4], columns[9], c16);
+    // Below 2^(48 + 37 - 52): the highest column of a product is below 2^48.
+    let top = hi(zero(), columns[9], c16);
+    a[0] = lo(a[0], top, c16);
+    a[1] = hi(a[1], top, c16);
+    a
+}
+
+/// Any raw sum to a normal element: the multiple of p is subtracted that leaves a value from p up to 2^256 more.
+#[inline(always)]
+pub(super) fn normal(a: &Limbs) -> Limbs {
+    let mut a = *a;
+    let q = sub(sar::<48>(add(a[4], sar::<52>(a[3]))), set(1));
+    // q·c, of which q·977 by 512 + 256 + 128 + 64 + 16 + 1 would be longer than one signed multiplication.
+    a[0] = add(a[0], add(shl::<32>(q), mul32(q, set(977))));
+    a[4] = sub(a[4], shl::<48>(q));
+    carry(a)
+}

@@ -1,0 +1,185 @@
+//! One chunk of signatures over one curve, from r, s and digest to verdicts.
+
+use crate::curve::Params;
+use crate::known;
+use crate::lanes::{Lanes, MAX_LANES, Stage};
+use crate::table::Table;
+use crate::uint::{ONE, U256, at_least, is_zero};
+use crate::unknown;
+use std::sync::Arc;
+
+/// Signatures that go through the stages together: memory against inversions shared.
+pub(crate) const CHUNK: usize = 512;
+
+/// One signature.
+pub(crate) struct Job {
+    /// Where its verdict goes.
+    pub(crate) index: usize,
+    pub(crate) r: U256,
+    pub(crate) s: U256,
+    /// The digest, as a number; not reduced.
+    pub(crate) z: U256,
+    /// A point of the curve, plain.
+    pub(crate) key: (U256, U256),
+    /// The key's table, where it has one.
+    pub(crate) table: Option<Arc<Table>>,
+}
+
+/// Memory that is used again for the next chunk.
+pub(crate) struct Scratch<L: Lanes> {
+    known: known::Scratch<L>,
+    unknown: unknown::Scratch<L>,
+}
+
+impl<L: Lanes> Default for Scratch<L> {
+    fn default() -> Self {
+        Self {
+            known: known::Scratch::default(),
+            unknown: unknown::Scratch::default(),
+        }
+    }
+}
+
+/// How a chunk was decided.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    /// By tables.
+    pub(crate) known: usize,
+    /// Without.
+    pub(crate) unknown: usize,
+    /// Exceptional cases: those that tables left undecided, and those that needed the complete formulas.
+    pub(crate) exceptional: usize,
+}
+
+/// Whether r and s are in [1, n - 1].
+pub(crate) fn in_range<C: Params>(r: &U256, s: &U256) -> bool {
+    [r, s]
+        .iter()
+        .all(|scalar| !is_zero(scalar) && !at_least(scalar, &C::N))
+}
+
+/// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with index and verdict of each.
+pub(crate) fn verify<L: Lanes>(
+    l: L,
+    generator: &Table,
+    jobs: &mut [Job],
+    scratch: &mut Scratch<L>,
+    mut decided: impl FnMut(usize, bool),
+) -> Tally {
+    // By width, those without a table last.
+    jobs.sort_by_key(|job| job.table.as_ref().map_or(u32::MAX, |table| table.width()));
+    let scalars = l.run(Scalars { l, jobs });
+    let mut tally = Tally::default();
+    let mut known = Vec::with_capacity(jobs.len());
+    let mut known_at = Vec::with_capacity(jobs.len());
+    let mut left = Vec::new();
+    for (i, (job, (u1, u2))) in jobs.iter().zip(&scalars).enumerate() {
+        match &job.table {
+            Some(table) if !is_zero(u1) => {
+                known.push(known::Job {
+                    r: job.r,
+                    u1: *u1,
+                    u2: *u2,
+                    table,
+                });
+                known_at.push(i);
+            }
+            _ => left.push(i),
+        }
+    }
+    tally.known = known.len();
+    tally.unknown = left.len();
+    if !known.is_empty() {
+        let mut outcomes = vec![known::Outcome::Undecided; known.len()];
+        l.run(known::Verify {
+            l,
+            generator,
+            jobs: &known,
+            scratch: &mut scratch.known,
+            outcomes: &mut outcomes,
+        });
+        for (i, outcome) in known_at.into_iter().zip(outcomes) {
+            match outcome {
+                known::Outcome::Undecided => left.push(i),
+                outcome => decided(jobs[i].index, outcome == known::Outcome::Valid),
+            }
+        }
+    }
+    tally.exceptional = left.len() - tally.unknown;
+    if !left.is_empty() {
+        let unknown: Vec<unknown::Job> = left
+            .iter()
+            .map(|&i| unknown::Job {
+                r: jobs[i].r,
+                u1: scalars[i].0,
+                u2: scalars[i].1,
+                key: jobs[i].key,
+            })
+            .collect();
+        let mut valid = vec![false; unknown.len()];
+        tally.exceptional += l.run(unknown::Verify {
+            l,
+            generator,
+            jobs: &unknown,
+            scratch: &mut scratch.unknown,
+            valid: &mut valid,
+        });
+        for (i, valid) in left.into_iter().zip(valid) {
+            decided(jobs[i].index, valid);
+        }
+    }
+    tally
+}
+
+/// u₁ = z/s and u₂ = r/s modulo n, with one inversion for all.
+///
+/// Montgomery's product of a and b is a·b/R. The running products pick up powers of 1/R, which cancel: with R/c for the
+/// inverse of a running product, the product with the one before it is R/s.
+struct Scalars<'a, L> {
+    l: L,
+    jobs: &'a [Job],
+}
+
+impl<L: Lanes> Stage for Scalars<'_, L> {
+    type Out = Vec<(U256, U256)>;
+
+    #[inline(always)]
+    fn run(self) -> Self::Out {
+        let Self { l, jobs } = self;
+        let vectors = jobs.len().div_ceil(L::LANES);
+        let load = |v: usize, of: &dyn Fn(&Job) -> U256| {
+            let jobs = &jobs[v * L::LANES..jobs.len().min((v + 1) * L::LANES)];
+            let mut plain = [ONE; MAX_LANES];
+            for (plain, job) in plain.iter_mut().zip(jobs) {
+                *plain = of(job);
+            }
+            l.scalars(&plain[..L::LANES])
+        };
+        let mut products = Vec::with_capacity(vectors);
+        let mut running = l.scalars(&[ONE; MAX_LANES][..L::LANES]);
+        for v in 0..vectors {
+            products.push(running);
+            running = l.scalar_mul(&running, &load(v, &|job| job.s));
+        }
+        let mut inverse = l.scalar_invert(&running);
+        let mut out = vec![([0; 4], [0; 4]); vectors * L::LANES];
+        for v in (0..vectors).rev() {
+            let over_s = l.scalar_mul(&inverse, &products[v]);
+            inverse = l.scalar_mul(&inverse, &load(v, &|job| job.s));
+            let mut plain = [[[0; 4]; MAX_LANES]; 2];
+            l.store_scalars(
+                &l.scalar_mul(&load(v, &|job| job.z), &over_s),
+                &mut plain[0][..L::LANES],
+            );
+            l.store_scalars(
+                &l.scalar_mul(&load(v, &|job| job.r), &over_s),
+                &mut plain[1][..L::LANES],
+            );
+            for lane in 0..L::LANES {
+                out[v * L::LANES + lane] = (plain[0][lane], plain[1][lane]);
+            }
+        }
+        out.truncate(jobs.len());
+        out
+    }
+}

@@ -1,0 +1,245 @@
+//! One lane in plain Rust: 64-bit words and 128-bit products.
+
+mod p256;
+mod scalar;
+mod secp256k1;
+
+use crate::curve::{P256, Params, Secp256k1};
+use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::uint::{U256, ZERO, add, is_zero, power_of_two, sub};
+use scalar::Order;
+use std::marker::PhantomData;
+
+/// The back end over one curve. Elements are below p, in Montgomery's domain or the plain one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable<C>(PhantomData<C>);
+
+impl<C> Portable<C> {
+    pub(crate) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// What differs between the curves.
+pub(crate) trait Reduction: Params {
+    /// Takes a plain element into the domain.
+    const ENTER_BY: U256;
+    /// Takes the inverse of a domain's element back to the domain.
+    const INVERSE_BY: U256;
+    fn mul(a: &U256, b: &U256) -> U256;
+}
+
+impl Reduction for P256 {
+    const ENTER_BY: U256 = power_of_two(2 * 256, &P256::P);
+    const INVERSE_BY: U256 = power_of_two(3 * 256, &P256::P);
+
+    #[inline(always)]
+    fn mul(a: &U256, b: &U256) -> U256 {
+        p256::mul(a, b)
+    }
+}
+
+impl Reduction for Secp256k1 {
+    const ENTER_BY: U256 = [1, 0, 0, 0];
+    const INVERSE_BY: U256 = [1, 0, 0, 0];
+
+    #[inline(always)]
+    fn mul(a: &U256, b: &U256) -> U256 {
+        secp256k1::mul(a, b)
+    }
+}
+
+/// `a·b + c + d`, which fits: low and high word.
+#[inline(always)]
+fn multiply_add(a: u64, b: u64, c: u64, d: u64) -> (u64, u64) {
+    let t = u128::from(a) * u128::from(b) + u128::from(c) + u128::from(d);
+    (t as u64, (t >> 64) as u64)
+}
+
+/// `a + b + c`: sum and carry.
+#[inline(always)]
+fn add_carry(a: u64, b: u64, c: u64) -> (u64, u64) {
+    let t = u128::from(a) + u128::from(b) + u128::from(c);
+    (t as u64, (t >> 64) as u64)
+}
+
+/// `m` where `whether`, else 0; without a branch, because which it is cannot be foretold.
+#[inline(always)]
+fn masked(m: &U256, whether: bool) -> U256 {
+    let mask = u64::from(whether).wrapping_neg();
+    m.map(|word| word & mask)
+}
+
+/// `a + carry·2^256` less `m` where that is not negative.
+#[inline(always)]
+fn subtract_where_above(a: &U256, carry: u64, m: &U256) -> U256 {
+    let (reduced, negative) = sub(a, m);
+    let keep = u64::from(negative & (carry == 0)).wrapping_neg();
+    std::array::from_fn(|i| (a[i] & keep) | (reduced[i] & !keep))
+}
+
+impl<C: Reduction> Portable<C> {
+    #[inline(always)]
+    fn minus(a: &U256, b: &U256) -> U256 {
+        let (difference, negative) = sub(a, b);
+        add(&difference, &masked(&C::P, negative)).0
+    }
+
+    #[inline(always)]
+    fn plus(a: &U256, b: &U256) -> U256 {
+        let (sum, carry) = add(a, b);
+        subtract_where_above(&sum, u64::from(carry), &C::P)
+    }
+}
+
+impl<C: Reduction> Lanes for Portable<C> {
+    type Curve = C;
+    type Fe = U256;
+    type Raw = U256;
+    type Sc = U256;
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    fn run<S: Stage>(self, stage: S) -> S::Out {
+        stage.run()
+    }
+
+    #[inline(always)]
+    fn splat(self, plain: &U256) -> U256 {
+        C::mul(plain, &C::ENTER_BY)
+    }
+
+    #[inline(always)]
+    fn load(self, plain: &[U256]) -> U256 {
+        C::mul(&plain[0], &C::ENTER_BY)
+    }
+
+    #[inline(always)]
+    fn store(self, a: &U256, plain: &mut [U256]) {
+        let leave_by = if C::ENTER_BY == [1, 0, 0, 0] {
+            *a
+        } else {
+            C::mul(a, &[1, 0, 0, 0])
+        };
+        plain[0] = leave_by;
+    }
+
+    #[inline(always)]
+    fn mul(self, a: &U256, b: &U256) -> U256 {
+        C::mul(a, b)
+    }
+
+    #[inline(always)]
+    fn sqr(self, a: &U256) -> U256 {
+        C::mul(a, a)
+    }
+
+    #[inline(always)]
+    fn diff(self, a: &U256, b: &U256) -> U256 {
+        Self::minus(a, b)
+    }
+
+    #[inline(always)]
+    fn raw(self, a: &U256) -> U256 {
+        *a
+    }
+
+    #[inline(always)]
+    fn mul_raw(self, a: &U256, b: &U256) -> U256 {
+        C::mul(a, b)
+    }
+
+    #[inline(always)]
+    fn sqr_raw(self, a: &U256) -> U256 {
+        C::mul(a, a)
+    }
+
+    #[inline(always)]
+    fn mul_sub_mul(self, a: &U256, b: &U256, c: &U256, d: &U256) -> U256 {
+        Self::minus(&C::mul(a, b), &C::mul(c, d))
+    }
+
+    #[inline(always)]
+    fn mul_sub_8_squares(self, a: &U256, b: &U256, c: &U256) -> U256 {
+        let square = C::mul(c, c);
+        let twice = Self::plus(&square, &square);
+        let four_times = Self::plus(&twice, &twice);
+        Self::minus(&C::mul(a, b), &Self::plus(&four_times, &four_times))
+    }
+
+    #[inline(always)]
+    fn raw_add(self, a: &U256, b: &U256) -> U256 {
+        Self::plus(a, b)
+    }
+
+    #[inline(always)]
+    fn raw_sub(self, a: &U256, b: &U256) -> U256 {
+        Self::minus(a, b)
+    }
+
+    #[inline(always)]
+    fn normal(self, a: &U256) -> U256 {
+        *a
+    }
+
+    #[inline(always)]
+    fn invert(self, a: &U256) -> Option<U256> {
+        if is_zero(a) {
+            return None;
+        }
+        Some(C::mul(&crate::inverse::invert(a, &C::P), &C::INVERSE_BY))
+    }
+
+    #[inline(always)]
+    fn zeros(self, a: &U256) -> u8 {
+        u8::from(is_zero(a))
+    }
+
+    #[inline(always)]
+    fn select(self, mask: u8, a: &U256, b: &U256) -> U256 {
+        if mask & 1 != 0 { *a } else { *b }
+    }
+
+    /// Rust has no portable way to say it.
+    #[inline(always)]
+    fn prefetch(self, _: &Line) {}
+
+    #[inline(always)]
+    fn load_lines(self, points: &[&Line], negate: u8) -> Affine<U256> {
+        let [x0, x1, x2, x3, y0, y1, y2, y3] = points[0].0;
+        let y = [y0, y1, y2, y3];
+        // y is not zero: the order is odd.
+        let minus_y = sub(&C::P, &y).0;
+        let mask = u64::from(negate & 1).wrapping_neg();
+        Affine {
+            x: [x0, x1, x2, x3],
+            y: std::array::from_fn(|i| (minus_y[i] & mask) | (y[i] & !mask)),
+        }
+    }
+
+    #[inline(always)]
+    fn store_lines(self, points: &Affine<U256>, lines: &mut [Line]) {
+        let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (points.x, points.y);
+        lines[0] = Line([x0, x1, x2, x3, y0, y1, y2, y3]);
+    }
+
+    #[inline(always)]
+    fn scalars(self, plain: &[U256]) -> U256 {
+        plain[0]
+    }
+
+    #[inline(always)]
+    fn store_scalars(self, a: &U256, plain: &mut [U256]) {
+        plain[0] = Order::<C>::reduced(a);
+    }
+
+    #[inline(always)]
+    fn scalar_mul(self, a: &U256, b: &U256) -> U256 {
+        Order::<C>::mul(a, b)
+    }
+
+    #[inline(always)]
+    fn scalar_invert(self, a: &U256) -> U256 {
+        Order::<C>::invert(a)
+    }
+}

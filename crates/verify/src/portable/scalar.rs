@@ -1,0 +1,47 @@
+//! Arithmetic modulo a group's order n: Montgomery reduction with R = 2^256. Values are below n, except what comes in.
+
+use super::{add_carry, multiply_add, subtract_where_above};
+use crate::curve::Params;
+use crate::uint::{ONE, U256, negated_inverse, power_of_two, reduce_once};
+use std::marker::PhantomData;
+
+pub(super) struct Order<C>(PhantomData<C>);
+
+impl<C: Params> Order<C> {
+    const K: u64 = negated_inverse(C::N[0]);
+    const R2: U256 = power_of_two(2 * 256, &C::N);
+
+    /// `a·b/R mod n` for any a and a b below n, or the other way round.
+    #[inline(always)]
+    pub(super) fn mul(a: &U256, b: &U256) -> U256 {
+        let mut r = [0u64; 5];
+        for &digit in a {
+            let mut carry = 0;
+            for j in 0..4 {
+                (r[j], carry) = multiply_add(digit, b[j], r[j], carry);
+            }
+            let (top, over) = add_carry(r[4], carry, 0);
+            let u = r[0].wrapping_mul(Self::K);
+            let (_, mut carry) = multiply_add(u, C::N[0], r[0], 0);
+            for j in 1..4 {
+                (r[j - 1], carry) = multiply_add(u, C::N[j], r[j], carry);
+            }
+            let (w3, c) = add_carry(top, carry, 0);
+            r[3] = w3;
+            r[4] = over + c;
+        }
+        subtract_where_above(&[r[0], r[1], r[2], r[3]], r[4], &C::N)
+    }
+
+    #[inline(always)]
+    pub(super) fn reduced(a: &U256) -> U256 {
+        reduce_once(a, &C::N)
+    }
+
+    /// `R/a`.
+    pub(super) fn invert(a: &U256) -> U256 {
+        let inverse = crate::inverse::invert(&Self::reduced(a), &C::N);
+        debug_assert_ne!(inverse, ONE.map(|_| 0));
+        Self::mul(&inverse, &Self::R2)
+    }
+}

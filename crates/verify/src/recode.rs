@@ -1,0 +1,56 @@
+//! Scalars as sums of odd digits.
+//!
+//! An odd k below 2^(w·m) is the sum over its m windows of dᵢ·2^(w·i) with every dᵢ odd and |dᵢ| < 2^w: with
+//! xᵢ the i-th w bits of (k >> 1) + 2^(w·m - 1), dᵢ = 2xᵢ + 1 - 2^w. No digit is zero, so no table needs the point at
+//! infinity and no lane ever idles; half of the multiples serve both signs. An even k is replaced by its negative modulo
+//! the odd order, which is odd, and all signs turn.
+
+use crate::uint::{U256, sub};
+
+/// The windows that hold `bits` bits.
+pub(crate) const fn windows(bits: u32, width: u32) -> usize {
+    bits.div_ceil(width) as usize
+}
+
+/// A scalar made ready to be cut into digits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Odd {
+    /// (k >> 1) + 2^(w·m - 1), and a word of zeros so that a window may begin in the last one.
+    words: [u64; 6],
+    negative: bool,
+}
+
+impl Odd {
+    /// Of `0 < k < order`, for `windows` windows of `width` bits; the order is odd.
+    #[inline(always)]
+    pub(crate) fn of_scalar(k: &U256, order: &U256, width: u32, windows: usize) -> Self {
+        let even = k[0] & 1 == 0;
+        let odd = if even { sub(order, k).0 } else { *k };
+        Self::of_magnitude(&odd, even, width, windows)
+    }
+
+    /// Of ±`magnitude`, which is odd.
+    #[inline(always)]
+    pub(crate) fn of_magnitude(magnitude: &U256, negative: bool, width: u32, windows: usize) -> Self {
+        debug_assert!(magnitude[0] & 1 == 1);
+        let [a, b, c, d] = *magnitude;
+        let mut words = [a >> 1 | b << 63, b >> 1 | c << 63, c >> 1 | d << 63, d >> 1, 0, 0];
+        let top = width as usize * windows - 1;
+        debug_assert!(top >= 319 || words[top / 64] >> (top % 64) == 0);
+        words[top / 64] |= 1 << (top % 64);
+        Self { words, negative }
+    }
+
+    /// Digit `i`: which odd multiple, `index` for 2·index + 1, and whether it is negative.
+    #[inline(always)]
+    pub(crate) fn digit(&self, i: usize, width: u32) -> (usize, bool) {
+        let bit = i * width as usize;
+        let (word, shift) = (bit / 64, bit % 64);
+        let both = u128::from(self.words[word]) | u128::from(self.words[word + 1]) << 64;
+        let x = (both >> shift) as u64;
+        let positive = x >> (width - 1) & 1;
+        // A negative digit 2x + 1 - 2^w has the magnitude 2·(~x) + 1, of the lower w - 1 bits.
+        let index = (x ^ positive.wrapping_sub(1)) & ((1 << (width - 1)) - 1);
+        (index as usize, (positive == 0) ^ self.negative)
+    }
+}

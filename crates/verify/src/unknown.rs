@@ -1,0 +1,351 @@
+//! Signatures by keys that have no table, and those that `known` left undecided.
+//!
+//! u₂·Q by doublings and additions in Jacobian coordinates, from the 16 odd multiples of Q below 32, which are made in
+//! affine coordinates for all keys of the batch together; then u₁·G is added from the generator's table. On secp256k1
+//! u₂ is split into halves, and half the doublings do. Two vectors run side by side, because one alone would wait for
+//! its own multiplications.
+//!
+//! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that end
+//! so are done again with formulas that are right always.
+
+use crate::affine::{Pair, add_pairs, double_all};
+use crate::curve::Params;
+use crate::endomorphism::{self, BETA, HALF_BITS};
+use crate::jacobian::{self, Jacobian};
+use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
+use crate::recode::{Odd, windows};
+use crate::table::Table;
+use crate::uint::{U256, at_least, is_zero, sub};
+
+/// Bits of a window, and odd multiples of a key.
+const WIDTH: u32 = 5;
+const MULTIPLES: usize = 1 << (WIDTH - 1);
+
+/// Vectors whose multiples are made together: sets the memory, and what share an inversion has.
+const VECTORS: usize = 32;
+
+/// Vectors that run side by side.
+const BESIDE: usize = 2;
+
+/// One signature. u₂ is not zero.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) r: U256,
+    pub(crate) u1: U256,
+    pub(crate) u2: U256,
+    /// A point of the curve, plain.
+    pub(crate) key: (U256, U256),
+}
+
+/// Memory that is used again for the next batch.
+pub(crate) struct Scratch<L: Lanes> {
+    multiples: Vec<Affine<L::Fe>>,
+    doubles: Vec<Affine<L::Fe>>,
+    points: Vec<Affine<L::Fe>>,
+    products: Vec<L::Fe>,
+    pairs: Vec<Pair>,
+    lines: Vec<Line>,
+}
+
+impl<L: Lanes> Default for Scratch<L> {
+    fn default() -> Self {
+        Self {
+            multiples: Vec::new(),
+            doubles: Vec::new(),
+            points: Vec::new(),
+            products: Vec::new(),
+            pairs: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+}
+
+/// Decides `jobs`. Returns how many needed the complete formulas.
+pub(crate) struct Verify<'a, L: Lanes> {
+    pub(crate) l: L,
+    pub(crate) generator: &'a Table,
+    pub(crate) jobs: &'a [Job],
+    pub(crate) scratch: &'a mut Scratch<L>,
+    /// One for each job.
+    pub(crate) valid: &'a mut [bool],
+}
+
+impl<L: Lanes> Stage for Verify<'_, L> {
+    type Out = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let Self {
+            l,
+            generator,
+            jobs,
+            scratch,
+            valid,
+        } = self;
+        let mut exceptional = 0;
+        let together = VECTORS * L::LANES;
+        for (jobs, valid) in jobs.chunks(together).zip(valid.chunks_mut(together)) {
+            make_multiples(l, jobs, scratch);
+            let beside = BESIDE * L::LANES;
+            for (g, (jobs, valid)) in jobs.chunks(beside).zip(valid.chunks_mut(beside)).enumerate() {
+                let multiples = &scratch.lines[g * BESIDE * MULTIPLES * L::LANES..];
+                let undecided = decide::<L, false>(l, generator, jobs, multiples, valid);
+                if undecided != 0 {
+                    exceptional += undecided.count_ones() as usize;
+                    decide::<L, true>(l, generator, jobs, multiples, valid);
+                }
+            }
+        }
+        exceptional
+    }
+}
+
+/// The job of a lane; lanes without one do the first again.
+#[inline(always)]
+fn job(jobs: &[Job], lane: usize) -> &Job {
+    &jobs[if lane < jobs.len() { lane } else { 0 }]
+}
+
+/// Lines of Q, 3Q, 5Q, … 31Q for the keys of all jobs: vector, multiple, lane. Each doubling of what there is adds
+/// 2^(t+1)·Q to the first 2^t of them.
+#[inline(always)]
+fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
+    let vectors = jobs.len().div_ceil(L::LANES);
+    scratch.doubles.clear();
+    scratch.multiples.clear();
+    for jobs in jobs.chunks(L::LANES) {
+        let mut plain = [([0; 4], [0; 4]); MAX_LANES];
+        for (lane, plain) in plain[..L::LANES].iter_mut().enumerate() {
+            *plain = job(jobs, lane).key;
+        }
+        let point = Affine {
+            x: l.load(&plain.map(|(x, _)| x)[..L::LANES]),
+            y: l.load(&plain.map(|(_, y)| y)[..L::LANES]),
+        };
+        scratch.doubles.push(point);
+        scratch.multiples.extend([point; MULTIPLES]);
+    }
+    let mut marked = [0];
+    for t in 0..WIDTH - 1 {
+        double_all(l, &mut scratch.doubles, &mut scratch.products);
+        let have = 1 << t;
+        scratch.points.clear();
+        scratch.pairs.clear();
+        for v in 0..vectors {
+            for j in 0..have {
+                let to = scratch.points.len() as u32;
+                scratch.points.push(scratch.multiples[v * MULTIPLES + j]);
+                scratch.points.push(scratch.doubles[v]);
+                scratch.pairs.push(Pair {
+                    to,
+                    from: to + 1,
+                    group: 0,
+                });
+            }
+        }
+        let Scratch {
+            points,
+            pairs,
+            products,
+            ..
+        } = scratch;
+        add_pairs(l, points, pairs, products, &mut marked, &mut ());
+        for v in 0..vectors {
+            for j in 0..have {
+                scratch.multiples[v * MULTIPLES + have + j] = scratch.points[2 * (v * have + j)];
+            }
+        }
+    }
+    debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
+    scratch.lines.resize(VECTORS * MULTIPLES * L::LANES, Line([0; 8]));
+    for (multiple, lines) in scratch
+        .multiples
+        .iter()
+        .zip(scratch.lines.chunks_exact_mut(L::LANES))
+    {
+        l.store_lines(multiple, lines);
+    }
+}
+
+/// The scalars of one vector's jobs, cut into digits.
+struct Digits {
+    /// u₂, or its halves.
+    key: [[Option<Odd>; MAX_LANES]; 2],
+    generator: [Option<Odd>; MAX_LANES],
+    /// Lanes whose u₁ is zero.
+    no_generator: u8,
+}
+
+impl Digits {
+    fn windows<C: Params>() -> usize {
+        windows(if C::HAS_ENDOMORPHISM { HALF_BITS } else { 256 }, WIDTH)
+    }
+
+    #[inline(always)]
+    fn new<L: Lanes>(jobs: &[Job], generator: &Table) -> Self {
+        let order = &L::Curve::N;
+        let windows = Self::windows::<L::Curve>();
+        let mut digits = Self {
+            key: [[None; MAX_LANES]; 2],
+            generator: [None; MAX_LANES],
+            no_generator: 0,
+        };
+        for lane in 0..L::LANES {
+            let job = job(jobs, lane);
+            if L::Curve::HAS_ENDOMORPHISM {
+                for (part, half) in digits.key.iter_mut().zip(endomorphism::split(&job.u2)) {
+                    part[lane] = Some(Odd::of_magnitude(&half.magnitude, half.negative, WIDTH, windows));
+                }
+            } else {
+                digits.key[0][lane] = Some(Odd::of_scalar(&job.u2, order, WIDTH, windows));
+            }
+            let absent = is_zero(&job.u1);
+            digits.no_generator |= u8::from(absent) << lane;
+            let u1 = if absent { [1, 0, 0, 0] } else { job.u1 };
+            digits.generator[lane] = Some(Odd::of_scalar(&u1, order, generator.width(), generator.windows()));
+        }
+        digits
+    }
+}
+
+/// The multiples of the keys that digit `i` of every lane asks for, times λ if so.
+#[inline(always)]
+fn key_points<L: Lanes>(
+    l: L,
+    digits: &[Option<Odd>; MAX_LANES],
+    multiples: &[Line],
+    i: usize,
+    times_lambda: bool,
+) -> Affine<L::Fe> {
+    let mut negate = 0;
+    let mut lines = [&multiples[0]; MAX_LANES];
+    for (lane, odd) in digits[..L::LANES].iter().flatten().enumerate() {
+        let (index, negative) = odd.digit(i, WIDTH);
+        lines[lane] = &multiples[index * L::LANES + lane];
+        negate |= u8::from(negative) << lane;
+    }
+    let mut points = l.load_lines(&lines[..L::LANES], negate);
+    if times_lambda {
+        points.x = l.mul(&points.x, &l.splat(&BETA));
+    }
+    points
+}
+
+/// The multiples of the generator that digit `i` of every lane asks for.
+#[inline(always)]
+fn generator_points<L: Lanes>(
+    l: L,
+    digits: &[Option<Odd>; MAX_LANES],
+    generator: &Table,
+    i: usize,
+) -> Affine<L::Fe> {
+    let mut negate = 0;
+    let mut lines = [generator.line(0, 0); MAX_LANES];
+    for (lane, odd) in digits[..L::LANES].iter().flatten().enumerate() {
+        let (index, negative) = odd.digit(i, generator.width());
+        lines[lane] = generator.line(i, index);
+        negate |= u8::from(negative) << lane;
+    }
+    l.load_lines(&lines[..L::LANES], negate)
+}
+
+#[inline(always)]
+fn add<L: Lanes, const COMPLETE: bool>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jacobian<L::Fe> {
+    if COMPLETE {
+        jacobian::add_complete(l, a, b)
+    } else {
+        jacobian::add(l, a, b)
+    }
+}
+
+/// Decides up to `BESIDE` vectors of jobs. Returns the jobs that the fast formulas could not decide.
+#[inline(always)]
+fn decide<L: Lanes, const COMPLETE: bool>(
+    l: L,
+    generator: &Table,
+    jobs: &[Job],
+    multiples: &[Line],
+    valid: &mut [bool],
+) -> u16 {
+    let chunk = |v: usize| &jobs[(v * L::LANES).min(jobs.len() - 1)..jobs.len().min((v + 1) * L::LANES)];
+    let used = jobs.len().div_ceil(L::LANES);
+    let digits: [Digits; BESIDE] =
+        std::array::from_fn(|v| Digits::new::<L>(chunk(v.min(used - 1)), generator));
+    let multiples: [&[Line]; BESIDE] =
+        std::array::from_fn(|v| &multiples[v.min(used - 1) * MULTIPLES * L::LANES..]);
+    let parts = if L::Curve::HAS_ENDOMORPHISM { 2 } else { 1 };
+    let top = Digits::windows::<L::Curve>() - 1;
+    let mut sums = [jacobian::infinity(l); BESIDE];
+    for v in 0..BESIDE {
+        sums[v] = jacobian::from_affine(l, &key_points(l, &digits[v].key[0], multiples[v], top, false));
+    }
+    for i in (0..=top).rev() {
+        if i < top {
+            for _ in 0..WIDTH {
+                for sum in &mut sums {
+                    *sum = jacobian::double(l, sum);
+                }
+            }
+        }
+        for part in usize::from(i == top)..parts {
+            for v in 0..BESIDE {
+                let point = key_points(l, &digits[v].key[part], multiples[v], i, part == 1);
+                sums[v] = add::<L, COMPLETE>(l, &sums[v], &point);
+            }
+        }
+    }
+    for i in 0..generator.windows() {
+        for v in 0..BESIDE {
+            let point = generator_points(l, &digits[v].generator, generator, i);
+            let sum = add::<L, COMPLETE>(l, &sums[v], &point);
+            let none = digits[v].no_generator;
+            sums[v] = if none == 0 {
+                sum
+            } else {
+                jacobian::select(l, none, &sums[v], &sum)
+            };
+        }
+    }
+    let mut undecided = 0;
+    for (v, valid) in valid.chunks_mut(L::LANES).enumerate() {
+        let infinite = compare(l, chunk(v), &sums[v], valid);
+        undecided |= u16::from(infinite) << (v * L::LANES);
+    }
+    undecided & ((1u32 << jobs.len()) - 1) as u16
+}
+
+/// Whether x(sum) is r modulo n, that is X = r·Z² or X = (r + n)·Z². Returns the lanes of infinity.
+#[inline(always)]
+fn compare<L: Lanes>(l: L, jobs: &[Job], sum: &Jacobian<L::Fe>, valid: &mut [bool]) -> u8 {
+    let z2 = l.sqr(&sum.z);
+    let infinite = l.zeros(&sum.z);
+    let gap = sub(&L::Curve::P, &L::Curve::N).0;
+    let mut r = [[0; 4]; MAX_LANES];
+    let mut above = [[0; 4]; MAX_LANES];
+    let mut any_above = false;
+    for lane in 0..L::LANES {
+        r[lane] = job(jobs, lane).r;
+        let fits = !at_least(&r[lane], &gap);
+        any_above |= fits;
+        above[lane] = if fits {
+            crate::uint::add(&r[lane], &L::Curve::N).0
+        } else {
+            r[lane]
+        };
+    }
+    let mut matches = equals(l, &r, &z2, &sum.x);
+    if any_above {
+        matches |= equals(l, &above, &z2, &sum.x);
+    }
+    for (lane, valid) in valid.iter_mut().enumerate() {
+        *valid = (matches & !infinite) >> lane & 1 == 1;
+    }
+    infinite
+}
+
+/// The lanes in which r·Z² is X.
+#[inline(always)]
+fn equals<L: Lanes>(l: L, r: &[U256; MAX_LANES], z2: &L::Fe, x: &L::Fe) -> u8 {
+    let product = l.mul_raw(&l.load(&r[..L::LANES]), z2);
+    l.zeros(&l.normal(&l.raw_sub(&product, &l.raw(x))))
+}
