@@ -1,4 +1,4 @@
-//! `SEQUENCE { r INTEGER, s INTEGER }` in DER (X.690), strict or as Go parses it.
+//! `SEQUENCE { r INTEGER, s INTEGER }` (RFC 3279 section 2.2.3) in DER (X.690), strict or as Go parses it.
 //!
 //! [`parse_strict`] takes one encoding of a pair (r, s), the one that [`write()`] gives. That is what BIP 66 wants of a
 //! signature without its hash type byte, for numbers up to 32 bytes.

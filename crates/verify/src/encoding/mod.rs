@@ -6,7 +6,7 @@
 //! | module | is | source |
 //! |---|---|---|
 //! | [`compact`] | `r \|\| s`, 64 bytes | IEEE 1363, also RFC 7518 section 3.4 |
-//! | [`der`] | `SEQUENCE { r INTEGER, s INTEGER }`, strict or as Go parses it | SEC 1 section C.8, X.690 |
+//! | [`der`] | `SEQUENCE { r INTEGER, s INTEGER }`, strict or as Go parses it | RFC 3279 section 2.2.3, X.690 |
 //! | [`sec1`] | points, 33 or 65 bytes | SEC 1 section 2.3.4 |
 //!
 //! Low-S is no matter of encoding: `s` and `n - s` are written alike. Who wants only the lower one has a policy, and
