@@ -6,6 +6,7 @@ mod affine;
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod avx512ifma;
 mod curve;
+pub mod encoding;
 mod endomorphism;
 mod engine;
 mod inverse;

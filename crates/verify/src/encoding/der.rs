@@ -1,0 +1,213 @@
+//! `SEQUENCE { r INTEGER, s INTEGER }` (RFC 3279 section 2.2.3) in DER (X.690), strict or as Go parses it.
+//!
+//! [`parse_strict`] takes one encoding of a pair (r, s), the one that [`write()`] gives. That is what BIP 66 wants of a
+//! signature without its hash type byte, for numbers up to 32 bytes.
+//!
+//! [`parse_go`] takes what Go's `encoding/asn1.Unmarshal` takes for `struct { R, S *big.Int }` when the rest is not
+//! looked at, less what cannot be a signature. So Hyperledger Fabric's peers read signatures: `UnmarshalECDSASignature`
+//! in fabric-lib-go, `bccsp/utils/ecdsa.go`. A validator must accept what they accept, or it parts from them.
+//!
+//! # Where the two differ
+//!
+//! In what may follow, nowhere else:
+//!
+//! | | strict | go | why go takes it |
+//! |---|---|---|---|
+//! | bytes after the SEQUENCE | `TrailingAfter` | taken | `Unmarshal` returns them as the rest, Fabric drops it |
+//! | elements after s in the SEQUENCE | `TrailingInside` | taken | `parseField` on a struct allows a longer SEQUENCE |
+//! | bytes after s that are no element | `TrailingInside` | taken | it does not look at them |
+//! | so many that the SEQUENCE has 128 bytes or more | `TrailingInside` | taken | a long form is minimal then |
+//! | both of them | `TrailingInside` | taken | |
+//!
+//! # Where they agree
+//!
+//! Go is no BER parser. Both refuse, for the same reason:
+//!
+//! | | X.690 | encoding/asn1 |
+//! |---|---|---|
+//! | other classes and tags, SEQUENCE primitive, INTEGER constructed | 8.1.2, 8.3.1, 8.9.1 | `parseField` |
+//! | tag numbers in the high form; 16 and 2 written so are not minimal | 8.1.2.4 | `parseTagAndLength` |
+//! | indefinite lengths | 10.1 | `parseTagAndLength` |
+//! | long lengths with leading zeros, or below 128 | 10.1 | `parseTagAndLength` |
+//! | lengths of 2^31 or more | | `parseTagAndLength` |
+//! | content beyond the bytes there are | | `parseField`, `invalidLength` |
+//! | empty INTEGERs | 8.3.1 | `checkInteger` |
+//! | INTEGERs with nine equal bits in front | 8.3.2 | `checkInteger` |
+//! | negative INTEGERs | 8.3.3 | taken by `parseBigInt`, refused by Fabric (`Sign() != 1`) |
+//! | 2^256 and more | | taken by `parseBigInt`, never valid: `crypto/ecdsa.Verify` wants less than n |
+//!
+//! Zero passes here in both modes. Fabric refuses it with the negative ones; the engine says that it is invalid.
+
+use super::{Part, Signature, SignatureError};
+
+const SEQUENCE: u8 = 0x30;
+const INTEGER: u8 = 0x02;
+
+/// The most bytes that [`write()`] gives: two INTEGERs of 33 bytes, and three headers of two.
+pub const BYTES_MAX: usize = 72;
+
+/// Takes the one DER encoding of two numbers in `[0, 2^256)`. The reasons are listed at [`SignatureError`].
+pub fn parse_strict(bytes: &[u8]) -> Result<Signature, SignatureError> {
+    let (signature, inside, after) = parse(bytes)?;
+    if !inside.is_empty() {
+        return Err(SignatureError::TrailingInside);
+    }
+    if !after.is_empty() {
+        return Err(SignatureError::TrailingAfter);
+    }
+    Ok(signature)
+}
+
+/// Takes what a Fabric peer takes, zero too: [`parse_strict`] but for the two reasons that say `Trailing`.
+pub fn parse_go(bytes: &[u8]) -> Result<Signature, SignatureError> {
+    parse(bytes).map(|(signature, _, _)| signature)
+}
+
+/// The signature, the bytes after s inside the SEQUENCE, the bytes after the SEQUENCE.
+#[inline]
+fn parse(bytes: &[u8]) -> Result<(Signature, &[u8], &[u8]), SignatureError> {
+    if bytes.is_empty() {
+        return Err(SignatureError::Empty);
+    }
+    let (sequence, after) = element(bytes, SEQUENCE, Part::Sequence)?;
+    let (r, rest) = integer(sequence, Part::R)?;
+    let (s, inside) = integer(rest, Part::S)?;
+    let signature = Signature {
+        r: value(r, Part::R)?,
+        s: value(s, Part::S)?,
+    };
+    Ok((signature, inside, after))
+}
+
+/// Splits the content of the element in front from what follows it.
+#[inline]
+fn element(bytes: &[u8], tag: u8, part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
+    let (&found, bytes) = bytes.split_first().ok_or(SignatureError::Missing(part))?;
+    if found != tag {
+        return Err(SignatureError::WrongTag { part, found });
+    }
+    let (&first, bytes) = bytes.split_first().ok_or(SignatureError::Truncated(part))?;
+    let (length, bytes) = match first {
+        0..0x80 => (usize::from(first), bytes),
+        _ => long_length(first & 0x7f, bytes, part)?,
+    };
+    bytes
+        .split_at_checked(length)
+        .ok_or(SignatureError::Truncated(part))
+}
+
+/// Reads a length in `octets` octets (X.690 section 8.1.3.5), minimal as section 10.1 wants it, and gives what follows.
+#[cold]
+fn long_length(octets: u8, bytes: &[u8], part: Part) -> Result<(usize, &[u8]), SignatureError> {
+    if octets == 0 {
+        return Err(SignatureError::LengthIndefinite(part));
+    }
+    let cut = bytes.split_at_checked(usize::from(octets));
+    let (length, bytes) = cut.ok_or(SignatureError::Truncated(part))?;
+    if length.first() == Some(&0) {
+        return Err(SignatureError::LengthNotMinimal(part));
+    }
+    // Go's bound, on every machine: `parseTagAndLength` keeps a length in 31 bits.
+    if length.len() > 4 {
+        return Err(SignatureError::LengthTooLarge(part));
+    }
+    let length = length.iter().fold(0, |sum, &octet| sum << 8 | u32::from(octet));
+    match length {
+        0..0x80 => Err(SignatureError::LengthNotMinimal(part)),
+        0x80..0x8000_0000 => Ok((length as usize, bytes)),
+        _ => Err(SignatureError::LengthTooLarge(part)),
+    }
+}
+
+/// Splits the content of the INTEGER in front, minimal in form, from what follows it.
+#[inline]
+fn integer(bytes: &[u8], part: Part) -> Result<(&[u8], &[u8]), SignatureError> {
+    let (content, rest) = element(bytes, INTEGER, part)?;
+    match *content {
+        [] => Err(SignatureError::IntegerEmpty(part)),
+        [0, 0..0x80, ..] | [0xff, 0x80..=0xff, ..] => Err(SignatureError::IntegerNotMinimal(part)),
+        _ => Ok((content, rest)),
+    }
+}
+
+/// An INTEGER's value from its content, minimal in form.
+#[inline]
+fn value(content: &[u8], part: Part) -> Result<[u8; 32], SignatureError> {
+    let magnitude = match content {
+        [0x80..=0xff, ..] => return Err(SignatureError::IntegerNegative(part)),
+        [0, magnitude @ ..] => magnitude,
+        magnitude => magnitude,
+    };
+    if let Ok(full) = magnitude.try_into() {
+        return Ok(full);
+    }
+    let mut value = [0; 32];
+    let from = 32usize.checked_sub(magnitude.len());
+    let low = from.and_then(|from| value.get_mut(from..));
+    low.ok_or(SignatureError::IntegerTooLarge(part))?
+        .copy_from_slice(magnitude);
+    Ok(value)
+}
+
+/// A signature in DER, where no allocation is wanted: [`as_bytes`](Self::as_bytes) has it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Der {
+    bytes: [u8; BYTES_MAX],
+    length: u8,
+}
+
+impl Der {
+    /// The encoding, 8 to 72 bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let from = usize::from(self.length);
+        if let Some(to) = self.bytes.get_mut(from..from + bytes.len()) {
+            to.copy_from_slice(bytes);
+            self.length += bytes.len() as u8;
+        }
+    }
+}
+
+impl AsRef<[u8]> for Der {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+/// Gives the DER encoding, the one that [`parse_strict`] takes back.
+pub fn write(signature: &Signature) -> Der {
+    let (r, s) = (significant(&signature.r), significant(&signature.s));
+    let mut der = Der {
+        bytes: [0; BYTES_MAX],
+        length: 0,
+    };
+    let content = 4 + integer_length(r) + integer_length(s);
+    der.push(&[SEQUENCE, content]);
+    for number in [r, s] {
+        der.push(&[INTEGER, integer_length(number)]);
+        if wants_zero(number) {
+            der.push(&[0]);
+        }
+        der.push(number);
+    }
+    der
+}
+
+/// Without the zeros in front.
+fn significant(number: &[u8; 32]) -> &[u8] {
+    let zeros = number.iter().take_while(|&&byte| byte == 0).count();
+    number.get(zeros..).unwrap_or_default()
+}
+
+/// Whether a zero stands in front: where the sign bit would be set, or nothing is left.
+fn wants_zero(significant: &[u8]) -> bool {
+    significant.first().is_none_or(|&first| first >= 0x80)
+}
+
+/// How many bytes an INTEGER's content has, 1 to 33.
+fn integer_length(significant: &[u8]) -> u8 {
+    significant.len() as u8 + u8::from(wants_zero(significant))
+}

@@ -1,0 +1,66 @@
+//! Points as SEC 1 (version 2.0) section 2.3.4 reads them, for fields of 256 bits.
+//!
+//! | first byte | then | is |
+//! |---|---|---|
+//! | 0x00 | nothing | the point at infinity: refused, it is no public key |
+//! | 0x02, 0x03 | x | a point whose y is even, odd |
+//! | 0x04 | x, y | a point |
+//! | 0x06, 0x07 | x, y | X9.62's hybrid form: refused, though some libraries take it |
+//!
+//! Coordinates are 32 bytes, big-endian. A point has two encodings here, so bytes are no name for a key: whoever looks
+//! keys up by their bytes sees the same key twice.
+
+use super::PointError;
+
+/// How many bytes a compressed point has.
+pub const COMPRESSED_BYTES: usize = 33;
+/// How many bytes an uncompressed point has.
+pub const UNCOMPRESSED_BYTES: usize = 65;
+
+/// A point as its encoding gives it. Neither that x and y are below p nor that the point is on the curve is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Encoded {
+    /// 0x04: both coordinates.
+    Uncompressed {
+        /// x, 32 bytes, big-endian.
+        x: [u8; 32],
+        /// y, 32 bytes, big-endian.
+        y: [u8; 32],
+    },
+    /// 0x02, 0x03: one coordinate, and which of the two points with it.
+    Compressed {
+        /// x, 32 bytes, big-endian.
+        x: [u8; 32],
+        /// The lowest bit of y.
+        y_is_odd: bool,
+    },
+}
+
+/// Takes a point of 33 or 65 bytes.
+pub fn parse(bytes: &[u8]) -> Result<Encoded, PointError> {
+    let (&form, coordinates) = bytes.split_first().ok_or(PointError::Empty)?;
+    let expected = match form {
+        0x00 => 1,
+        0x02 | 0x03 => COMPRESSED_BYTES,
+        0x04 => UNCOMPRESSED_BYTES,
+        0x06 | 0x07 => return Err(PointError::Hybrid),
+        found => return Err(PointError::UnknownForm { found }),
+    };
+    let wrong_length = PointError::WrongLength {
+        bytes: bytes.len(),
+        expected,
+    };
+    if bytes.len() != expected {
+        return Err(wrong_length);
+    }
+    let (&x, y) = coordinates.split_first_chunk().ok_or(PointError::Infinity)?;
+    if form == 0x04 {
+        let y = y.try_into().map_err(|_| wrong_length)?;
+        Ok(Encoded::Uncompressed { x, y })
+    } else {
+        Ok(Encoded::Compressed {
+            x,
+            y_is_odd: form == 0x03,
+        })
+    }
+}

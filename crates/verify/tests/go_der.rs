@@ -1,0 +1,239 @@
+//! `parse_go` against Go itself, on mutated signatures.
+
+mod der_vectors;
+mod mutate;
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
+use der_vectors::Vector;
+use lineside_verify::encoding::{Part, Signature, SignatureError, der};
+use mutate::Mutator;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const MUTATED: usize = 300_000;
+/// How often at least each reason must have been met, so that the comparison cannot be an empty one.
+const AT_LEAST: usize = 300;
+
+#[test]
+fn go_agrees() {
+    let Some(go) = find_go() else {
+        skip::skipped("no Go to compare with; `apt-get install golang-go`, or put `go` on the PATH");
+        return;
+    };
+    let temp = tempfile::tempdir().unwrap();
+    let program = build(&go, temp.path());
+    on_the_vectors(&program);
+    on_mutated_signatures(&program);
+}
+
+fn on_the_vectors(program: &Path) {
+    let vectors = der_vectors::vectors();
+    let questions: Vec<Vec<u8>> = vectors.iter().map(Vector::bytes).collect();
+    for (vector, answer) in vectors.iter().zip(ask(program, &questions)) {
+        assert!(
+            agree(vector.go, &answer),
+            "{}: {:?}, Go says {answer}",
+            vector.what,
+            vector.go
+        );
+        assert!(
+            vector.strict.is_err() || answer.starts_with("ok"),
+            "{}: {answer}",
+            vector.what
+        );
+    }
+}
+
+fn on_mutated_signatures(program: &Path) {
+    let signatures = signatures();
+    let mut counts = BTreeMap::new();
+    for (bytes, answer) in signatures.iter().zip(ask(program, &signatures)) {
+        let ours = der::parse_go(bytes);
+        assert!(agree(ours, &answer), "{}: {ours:?}, Go says {answer}", hex(bytes));
+        *counts.entry(kind(ours.err())).or_insert(0) += 1;
+        if let (Ok(_), Err(trailing)) = (ours, der::parse_strict(bytes)) {
+            *counts.entry(format!("taken, strict {trailing:?}")).or_insert(0) += 1;
+        }
+    }
+    println!("{} compared: {counts:#?}", signatures.len());
+    for expected in every_kind() {
+        let count = counts.remove(&expected).unwrap_or(0);
+        assert!(count >= AT_LEAST, "{expected}: {count} times only");
+    }
+    assert!(
+        counts.is_empty(),
+        "reasons that go mode should not give: {counts:?}"
+    );
+}
+
+/// Whether ours is what Go and Fabric make of it: values where they have values, and where only a value is refused,
+/// that value's reason.
+fn agree(ours: Result<Signature, SignatureError>, answer: &str) -> bool {
+    match read(answer) {
+        None => ours.is_err_and(|reason| !is_of_value(reason)),
+        Some(theirs) => ours == theirs,
+    }
+}
+
+/// Mutated ones, and three signatures with every value in every place.
+fn signatures() -> Vec<Vec<u8>> {
+    let mut mutator = Mutator::new(0x6173_6e31);
+    let mut all: Vec<Vec<u8>> = (0..MUTATED).map(|_| mutator.signature()).collect();
+    let (short, long) = ([0; 32], [0xff; 32]);
+    for (r, s) in [(short, short), (long, long), (short, long)] {
+        let valid = der::write(&Signature { r, s }).as_bytes().to_vec();
+        for at in 0..valid.len() {
+            for value in 0..=u8::MAX {
+                let mut changed = valid.clone();
+                changed[at] = value;
+                all.push(changed);
+            }
+        }
+    }
+    all
+}
+
+/// What Go's answer means for `parse_go`: `None` where `asn1.Unmarshal` gave an error, else as Fabric goes on, r first.
+fn read(answer: &str) -> Option<Result<Signature, SignatureError>> {
+    let mut words = answer.split(' ');
+    match words.next() {
+        Some("no") => None,
+        Some("ok") => {
+            let mut number = |part| number(words.next().expect("two numbers"), part);
+            let (r, s) = (number(Part::R), number(Part::S));
+            Some(r.and_then(|r| Ok(Signature { r, s: s? })))
+        }
+        _ => panic!("Go answered {answer:?}"),
+    }
+}
+
+fn number(hex: &str, part: Part) -> Result<[u8; 32], SignatureError> {
+    if hex.starts_with('-') {
+        return Err(SignatureError::IntegerNegative(part));
+    }
+    if hex.len() > 64 {
+        return Err(SignatureError::IntegerTooLarge(part));
+    }
+    let padded = format!("{hex:0>64}");
+    Ok(std::array::from_fn(|i| {
+        u8::from_str_radix(&padded[2 * i..2 * i + 2], 16).expect("hex")
+    }))
+}
+
+/// Whether Go's parser lets it pass, so that only the value is refused.
+fn is_of_value(reason: SignatureError) -> bool {
+    matches!(
+        reason,
+        SignatureError::IntegerNegative(_) | SignatureError::IntegerTooLarge(_)
+    )
+}
+
+fn kind(reason: Option<SignatureError>) -> String {
+    match reason {
+        None => "taken".into(),
+        Some(SignatureError::WrongTag { part, .. }) => format!("WrongTag({part:?})"),
+        Some(other) => format!("{other:?}"),
+    }
+}
+
+fn every_kind() -> Vec<String> {
+    let mut kinds: Vec<String> = [
+        "taken",
+        "taken, strict TrailingInside",
+        "taken, strict TrailingAfter",
+        "Empty",
+    ]
+    .map(String::from)
+    .to_vec();
+    let of_all = [
+        "Truncated",
+        "WrongTag",
+        "LengthIndefinite",
+        "LengthNotMinimal",
+        "LengthTooLarge",
+    ];
+    let of_integers = [
+        "Missing",
+        "IntegerEmpty",
+        "IntegerNotMinimal",
+        "IntegerNegative",
+        "IntegerTooLarge",
+    ];
+    kinds.extend(of_all.map(|reason| format!("{reason}(Sequence)")));
+    for part in ["R", "S"] {
+        kinds.extend(
+            of_all
+                .iter()
+                .chain(&of_integers)
+                .map(|reason| format!("{reason}({part})")),
+        );
+    }
+    kinds
+}
+
+fn find_go() -> Option<String> {
+    let runs = |go: &&str| {
+        let version = Command::new(go).arg("version").stdout(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
+    };
+    ["go", "/usr/local/go/bin/go"]
+        .iter()
+        .find(|go| runs(go))
+        .map(ToString::to_string)
+}
+
+/// Builds the program out of the tree, without modules or network.
+fn build(go: &str, folder: &Path) -> PathBuf {
+    let program = folder.join("asn1");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go/asn1.go");
+    let mut build = Command::new(go);
+    build
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(source)
+        .current_dir(folder);
+    build
+        .env("GO111MODULE", "off")
+        .env("GOTOOLCHAIN", "local")
+        .env("GOFLAGS", "")
+        .env("GOPATH", folder);
+    if ["GOCACHE", "XDG_CACHE_HOME", "HOME"]
+        .iter()
+        .all(|name| std::env::var_os(name).is_none())
+    {
+        build.env("GOCACHE", folder.join("cache"));
+    }
+    assert!(build.status().unwrap().success(), "go build failed");
+    program
+}
+
+/// Gives the program one signature a line; its answers, one for each.
+fn ask(program: &Path, signatures: &[Vec<u8>]) -> Vec<String> {
+    let mut questions = tempfile::tempfile().unwrap();
+    let lines = signatures
+        .iter()
+        .fold(String::new(), |lines, bytes| lines + &hex(bytes) + "\n");
+    questions.write_all(lines.as_bytes()).unwrap();
+    questions.rewind().unwrap();
+    let output = Command::new(program).stdin(questions).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let answers = String::from_utf8(output.stdout).unwrap();
+    let answers: Vec<String> = answers.lines().map(String::from).collect();
+    assert_eq!(answers.len(), signatures.len());
+    answers
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
+}
