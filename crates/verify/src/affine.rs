@@ -8,16 +8,26 @@
 //! their private key can. Such a lane makes the whole product zero: then, and only then, the zeros are looked for and
 //! replaced by one, and the lanes are marked. What stands in a marked lane from then on means nothing.
 
+use crate::curve::Params;
 use crate::lanes::{Affine, Lanes, Stage};
 use crate::uint::ONE;
 
-/// `points[to] += points[from]`; `points[from]` is used up.
+/// `points[to] += points[from]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) to: u32,
     pub(crate) from: u32,
     /// Whose lanes are marked if this goes wrong.
     pub(crate) group: u32,
+}
+
+/// What the first pass leaves for the second, both factors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step<Fe> {
+    /// The running product before this pair.
+    product: Fe,
+    /// What the pair multiplies to it: x₂ - x₁.
+    d: Fe,
 }
 
 /// Running products that do not wait for each other: a multiplication takes about twice as long as its share of the ports.
@@ -34,29 +44,27 @@ impl Beside for () {
     fn step(&mut self) {}
 }
 
-/// Does all `pairs`, in any order: no point may be in two of them. `products` is scratch. Marks the exceptional lanes in
+/// Does all `pairs`, in any order: no point may be in two of them. `steps` is scratch. Marks the exceptional lanes in
 /// `marked`, a mask for each group.
 #[inline(always)]
 pub(crate) fn add_pairs<L: Lanes>(
     l: L,
     points: &mut [Affine<L::Fe>],
     pairs: &[Pair],
-    products: &mut Vec<L::Fe>,
+    steps: &mut Vec<Step<L::Fe>>,
     marked: &mut [u8],
     beside: &mut impl Beside,
 ) {
     if pairs.is_empty() {
         return;
     }
-    let one = l.splat(&ONE);
-    products.clear();
-    let mut running = [one; CHAINS];
+    steps.clear();
+    let mut running = [l.splat(&ONE); CHAINS];
     for chunk in pairs.chunks(CHAINS) {
         for (chain, pair) in running.iter_mut().zip(chunk) {
             let d = l.diff(&points[pair.from as usize].x, &points[pair.to as usize].x);
-            points[pair.from as usize].x = d;
-            products.push(*chain);
-            *chain = l.mul(chain, &d);
+            steps.push(Step { product: *chain, d });
+            *chain = l.product(chain, &d);
             beside.step();
         }
     }
@@ -66,38 +74,41 @@ pub(crate) fn add_pairs<L: Lanes>(
             l,
             points,
             pairs,
-            products,
+            steps,
             marked,
         }),
     };
     let whole = pairs.len() / CHAINS * CHAINS;
     for (k, pair) in pairs.iter().enumerate().skip(whole).rev() {
-        finish(l, points, pair, &products[k], &mut inverses[k % CHAINS]);
+        finish(l, points, pair, &steps[k], &mut inverses[k % CHAINS]);
     }
-    for (chunk, products) in pairs[..whole]
-        .chunks_exact(CHAINS)
-        .zip(products[..whole].chunks_exact(CHAINS))
-        .rev()
-    {
+    let chunks = pairs[..whole].chunks_exact(CHAINS);
+    for (chunk, steps) in chunks.zip(steps[..whole].chunks_exact(CHAINS)).rev() {
         for k in 0..CHAINS {
-            finish(l, points, &chunk[k], &products[k], &mut inverses[k]);
+            finish(l, points, &chunk[k], &steps[k], &mut inverses[k]);
+            beside.step();
         }
     }
 }
 
 /// The second half of one addition. `inverse` is that of the product up to this pair, and becomes that of the one before.
 #[inline(always)]
-fn finish<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], pair: &Pair, product: &L::Fe, inverse: &mut L::Fe) {
-    let Affine { x: d, y: y2 } = points[pair.from as usize];
-    let Affine { x: x1, y: y1 } = points[pair.to as usize];
-    let over_d = l.mul(inverse, product);
-    *inverse = l.mul(inverse, &d);
-    let slope = l.mul(&over_d, &l.diff(&y2, &y1));
-    // x₂ = x₁ + d.
-    let x1_twice = l.raw_add(&l.raw(&x1), &l.raw(&x1));
-    let x3 = l.normal(&l.raw_sub(&l.sqr_raw(&slope), &l.raw_add(&x1_twice, &l.raw(&d))));
-    let y3 = l.normal(&l.raw_sub(&l.mul_raw(&slope, &l.diff(&x1, &x3)), &l.raw(&y1)));
-    points[pair.to as usize] = Affine { x: x3, y: y3 };
+fn finish<L: Lanes>(
+    l: L,
+    points: &mut [Affine<L::Fe>],
+    pair: &Pair,
+    step: &Step<L::Fe>,
+    inverse: &mut L::Fe,
+) {
+    let over_d = l.product(inverse, &step.product);
+    *inverse = l.product(inverse, &step.d);
+    let a = &points[pair.to as usize];
+    let b = &points[pair.from as usize];
+    let slope = l.product(&over_d, &l.diff(&b.y, &a.y));
+    let x_sum = l.raw_add(&l.raw(&a.x), &l.raw(&b.x));
+    let x = l.normal(&l.raw_sub(&l.sqr_raw(&slope), &x_sum));
+    let y = l.normal(&l.raw_sub(&l.mul_raw(&slope, &l.diff(&a.x, &x)), &l.raw(&a.y)));
+    points[pair.to as usize] = Affine { x, y };
 }
 
 /// The inverse of each chain by one inversion, or `None` when one of them is zero in some lane.
@@ -105,24 +116,24 @@ fn finish<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], pair: &Pair, product: &L
 fn invert_chains<L: Lanes>(l: L, running: &[L::Fe; CHAINS]) -> Option<[L::Fe; CHAINS]> {
     let mut together = *running;
     for k in 1..CHAINS {
-        together[k] = l.mul(&together[k - 1], &running[k]);
+        together[k] = l.product(&together[k - 1], &running[k]);
     }
     let mut inverse = l.invert(&together[CHAINS - 1])?;
     let mut inverses = *running;
     for k in (1..CHAINS).rev() {
-        inverses[k] = l.mul(&inverse, &together[k - 1]);
-        inverse = l.mul(&inverse, &running[k]);
+        inverses[k] = l.product(&inverse, &together[k - 1]);
+        inverse = l.product(&inverse, &running[k]);
     }
     inverses[0] = inverse;
     Some(inverses)
 }
 
-/// The one extra pass: replaces the differences that are zero and marks their lanes.
+/// The one extra pass: takes one for the differences that are zero and marks their lanes.
 struct MarkZeros<'a, L: Lanes> {
     l: L,
-    points: &'a mut [Affine<L::Fe>],
+    points: &'a [Affine<L::Fe>],
     pairs: &'a [Pair],
-    products: &'a mut Vec<L::Fe>,
+    steps: &'a mut [Step<L::Fe>],
     marked: &'a mut [u8],
 }
 
@@ -134,42 +145,40 @@ impl<L: Lanes> Stage for MarkZeros<'_, L> {
         let l = self.l;
         let one = l.splat(&ONE);
         let mut running = [one; CHAINS];
-        self.products.clear();
-        for (k, pair) in self.pairs.iter().enumerate() {
-            let d = &mut self.points[pair.from as usize].x;
-            let zeros = l.zeros(d);
+        for (k, (pair, step)) in self.pairs.iter().zip(self.steps).enumerate() {
+            let [a, b] = [pair.to, pair.from].map(|i| l.raw(&self.points[i as usize].x));
+            let zeros = l.zeros(&l.normal(&l.raw_sub(&b, &a)));
             if zeros != 0 {
-                *d = l.select(zeros, &one, d);
+                step.d = l.select(zeros, &one, &step.d);
                 self.marked[pair.group as usize] |= zeros;
             }
-            self.products.push(running[k % CHAINS]);
-            running[k % CHAINS] = l.mul(&running[k % CHAINS], d);
+            step.product = running[k % CHAINS];
+            running[k % CHAINS] = l.product(&step.product, &step.d);
         }
         invert_chains(l, &running).expect("no difference is zero any more")
     }
 }
 
 /// Doubles every point, 5 multiplications and 2 squarings each: λ = (3x² + a)/2y, and y is never zero where the order is
-/// odd. `products` is scratch.
+/// odd. `steps` is scratch.
 #[inline(always)]
-pub(crate) fn double_all<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], products: &mut Vec<L::Fe>) {
+pub(crate) fn double_all<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], steps: &mut Vec<Step<L::Fe>>) {
     let mut running = l.splat(&ONE);
-    products.clear();
+    steps.clear();
     for point in points.iter() {
-        products.push(running);
-        running = l.mul(&running, &point.y);
+        let d = l.normal(&l.raw_add(&l.raw(&point.y), &l.raw(&point.y)));
+        steps.push(Step { product: running, d });
+        running = l.product(&running, &d);
     }
     let mut inverse = l.invert(&running).expect("no point of order two");
-    let half = l.splat(&half_of_one(&<L::Curve as crate::curve::Params>::P));
-    for (point, product) in points.iter_mut().zip(products.iter()).rev() {
-        let Affine { x, y } = *point;
-        let over_2y = l.mul(&l.mul(&inverse, product), &half);
-        inverse = l.mul(&inverse, &y);
-        let slope = l.mul(&tangent(l, &x), &over_2y);
-        let x_twice = l.raw_add(&l.raw(&x), &l.raw(&x));
-        let x3 = l.normal(&l.raw_sub(&l.sqr_raw(&slope), &x_twice));
-        let y3 = l.normal(&l.raw_sub(&l.mul_raw(&slope, &l.diff(&x, &x3)), &l.raw(&y)));
-        *point = Affine { x: x3, y: y3 };
+    for (point, step) in points.iter_mut().zip(steps.iter()).rev() {
+        let over_2y = l.product(&inverse, &step.product);
+        inverse = l.product(&inverse, &step.d);
+        let slope = l.product(&tangent(l, &point.x), &over_2y);
+        let x_twice = l.raw_add(&l.raw(&point.x), &l.raw(&point.x));
+        let x = l.normal(&l.raw_sub(&l.sqr_raw(&slope), &x_twice));
+        let y = l.normal(&l.raw_sub(&l.mul_raw(&slope, &l.diff(&point.x, &x)), &l.raw(&point.y)));
+        *point = Affine { x, y };
     }
 }
 
@@ -177,22 +186,8 @@ pub(crate) fn double_all<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], products:
 #[inline(always)]
 fn tangent<L: Lanes>(l: L, x: &L::Fe) -> L::Fe {
     let mut square = l.sqr_raw(x);
-    if <L::Curve as crate::curve::Params>::A_IS_MINUS_3 {
+    if L::Curve::A_IS_MINUS_3 {
         square = l.raw_sub(&square, &l.raw(&l.splat(&ONE)));
     }
     l.normal(&l.raw_add(&l.raw_add(&square, &square), &square))
-}
-
-/// 1/2 modulo an odd p: (p + 1)/2.
-const fn half_of_one(p: &crate::uint::U256) -> crate::uint::U256 {
-    let (sum, _) = crate::uint::add(
-        &[
-            p[0] >> 1 | p[1] << 63,
-            p[1] >> 1 | p[2] << 63,
-            p[2] >> 1 | p[3] << 63,
-            p[3] >> 1,
-        ],
-        &ONE,
-    );
-    sum
 }

@@ -8,7 +8,7 @@
 //!
 //! Whatever meets an exceptional case on its way is left undecided, for `unknown` to decide.
 
-use crate::affine::{Beside, Pair, add_pairs};
+use crate::affine::{Beside, Pair, Step, add_pairs};
 use crate::curve::Params;
 use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
 use crate::recode::Odd;
@@ -17,7 +17,7 @@ use crate::uint::{U256, ZERO, at_least, sub};
 use std::ops::Range;
 
 /// Vectors whose first levels are done together.
-const PART: usize = 16;
+const PART: usize = 8;
 
 /// Levels that are done part by part: three quarters of the additions.
 const PART_LEVELS: usize = 2;
@@ -42,16 +42,20 @@ pub(crate) enum Outcome {
 
 /// Memory that is used again for the next batch.
 pub(crate) struct Scratch<L: Lanes> {
+    /// Those of a part, from the tables on.
+    leaves: Vec<Affine<L::Fe>>,
+    /// Those of the whole batch, after the first levels.
     points: Vec<Affine<L::Fe>>,
-    products: Vec<L::Fe>,
+    steps: Vec<Step<L::Fe>>,
     pairs: Vec<Pair>,
 }
 
 impl<L: Lanes> Default for Scratch<L> {
     fn default() -> Self {
         Self {
+            leaves: Vec::new(),
             points: Vec::new(),
-            products: Vec::new(),
+            steps: Vec::new(),
             pairs: Vec::new(),
         }
     }
@@ -89,32 +93,46 @@ impl<L: Lanes> Stage for Verify<'_, '_, L> {
         } = self;
         let mut vectors = vectors(jobs, generator, L::LANES);
         let stride = vectors.iter().map(|vector| vector.points).max().unwrap_or(0);
-        let selection = Selection::new::<L>(generator, jobs, &vectors, stride);
+        let selection = Selection::new(l, generator, jobs, &vectors, stride);
         let zero = l.splat(&ZERO);
-        scratch
-            .points
-            .resize(vectors.len() * stride, Affine { x: zero, y: zero });
+        let blank = Affine { x: zero, y: zero };
+        scratch.leaves.resize(PART * stride, blank);
+        let kept = (0..PART_LEVELS).fold(stride, |points, _| points_after(points));
+        scratch.points.resize(vectors.len() * kept, blank);
         let mut marked = vec![0; vectors.len()];
         for first in (0..vectors.len()).step_by(PART) {
             let part = first..(first + PART).min(vectors.len());
             let next = part.end..(part.end + PART).min(vectors.len());
-            for v in part.clone() {
-                selection.load(l, v, vectors[v].points, &mut scratch.points);
+            let leaves = scratch.leaves.chunks_exact_mut(stride);
+            for (v, leaves) in part.clone().zip(leaves) {
+                selection.load(l, v, &mut leaves[..vectors[v].points]);
             }
-            let steps = part.len() * stride / 2;
+            // A step in each of both passes of an addition.
+            let steps = part.len() * stride * 3 / 2;
             let mut prefetch = Prefetch::new(l, selection.lines::<L>(next), steps);
+            let (part, marked) = (&mut vectors[part.clone()], &mut marked[part]);
             for _ in 0..PART_LEVELS {
-                make_pairs(&mut vectors, part.clone(), stride, &mut scratch.pairs);
-                add_level(l, scratch, &mut marked, &mut prefetch);
+                make_pairs(part, stride, &mut scratch.pairs);
+                let Scratch {
+                    leaves, steps, pairs, ..
+                } = &mut *scratch;
+                add_pairs(l, leaves, pairs, steps, marked, &mut prefetch);
+            }
+            let leaves = scratch.leaves.chunks_exact(stride);
+            let kept = scratch.points[first * kept..].chunks_exact_mut(kept);
+            for ((vector, leaves), kept) in part.iter().zip(leaves).zip(kept) {
+                kept[..vector.points].copy_from_slice(&leaves[..vector.points]);
             }
         }
         while vectors.iter().any(|vector| vector.points > 2) {
-            let all = 0..vectors.len();
-            make_pairs(&mut vectors, all, stride, &mut scratch.pairs);
-            add_level(l, scratch, &mut marked, &mut ());
+            make_pairs(&mut vectors, kept, &mut scratch.pairs);
+            let Scratch {
+                points, steps, pairs, ..
+            } = &mut *scratch;
+            add_pairs(l, points, pairs, steps, &mut marked, &mut ());
         }
         for (v, vector) in vectors.iter().enumerate() {
-            let last = &scratch.points[v * stride..][..2];
+            let last = &scratch.points[v * kept..][..2];
             let jobs = &jobs[vector.first..][..vector.jobs];
             finish(l, jobs, last, marked[v], &mut outcomes[vector.first..]);
         }
@@ -140,50 +158,56 @@ fn vectors(jobs: &[Job<'_>], generator: &Table, lanes: usize) -> Vec<Vector> {
 /// The lines that the digits of all jobs ask for: one for each lane of each point of each vector.
 struct Selection<'t> {
     lines: Vec<&'t Line>,
+    /// 1 where a line's point is to be negated.
     negate: Vec<u8>,
     stride: usize,
 }
 
 impl<'t> Selection<'t> {
     #[inline(always)]
-    fn new<L: Lanes>(generator: &'t Table, jobs: &[Job<'t>], vectors: &[Vector], stride: usize) -> Self {
+    fn new<L: Lanes>(
+        l: L,
+        generator: &'t Table,
+        jobs: &[Job<'t>],
+        vectors: &[Vector],
+        stride: usize,
+    ) -> Self {
+        // Vectors of fewer points leave places that nobody looks at.
+        let places = vectors.len() * stride * L::LANES;
         let mut selection = Self {
-            lines: Vec::with_capacity(vectors.len() * stride * L::LANES),
-            negate: Vec::with_capacity(vectors.len() * stride),
+            lines: vec![generator.line(0, 0); places],
+            negate: vec![0; places],
             stride,
         };
         for (v, vector) in vectors.iter().enumerate() {
-            selection.select::<L>(generator, &jobs[vector.first..][..vector.jobs]);
-            // Vectors of fewer points leave places that nobody looks at.
-            selection.negate.resize((v + 1) * stride, 0);
-            selection
-                .lines
-                .resize((v + 1) * stride * L::LANES, generator.line(0, 0));
+            let jobs = &jobs[vector.first..][..vector.jobs];
+            for lane in 0..L::LANES {
+                // Lanes without a job do the first job again.
+                let job = &jobs[if lane < jobs.len() { lane } else { 0 }];
+                let first = v * stride * L::LANES + lane;
+                selection.select::<L>(generator, &job.u1, first);
+                selection.select::<L>(job.table, &job.u2, first + generator.windows() * L::LANES);
+            }
+            if v < PART {
+                for line in selection.lines::<L>(v..v + 1) {
+                    l.prefetch(line);
+                }
+            }
         }
         selection
     }
 
-    /// Selects for one vector. Lanes without a job do the first job again.
+    /// The lines of one scalar, from place `first` on, one for each window.
     #[inline(always)]
-    fn select<L: Lanes>(&mut self, generator: &'t Table, jobs: &[Job<'t>]) {
-        let order = &L::Curve::N;
-        let job = |lane: usize| &jobs[if lane < jobs.len() { lane } else { 0 }];
-        for of_key in [false, true] {
-            let table = |lane| if of_key { job(lane).table } else { generator };
-            let (width, windows) = (table(0).width(), table(0).windows());
-            let odd: [Odd; MAX_LANES] = std::array::from_fn(|lane| {
-                let job = job(lane % L::LANES);
-                Odd::of_scalar(if of_key { &job.u2 } else { &job.u1 }, order, width, windows)
-            });
-            for window in 0..windows {
-                let mut negate = 0;
-                for (lane, odd) in odd[..L::LANES].iter().enumerate() {
-                    let (index, negative) = odd.digit(window, width);
-                    self.lines.push(table(lane).line(window, index));
-                    negate |= u8::from(negative) << lane;
-                }
-                self.negate.push(negate);
-            }
+    fn select<L: Lanes>(&mut self, table: &'t Table, scalar: &U256, first: usize) {
+        let (width, windows) = (table.width(), table.windows());
+        let odd = Odd::of_scalar(scalar, &L::Curve::N, width, windows);
+        let lines = self.lines[first..].iter_mut().step_by(L::LANES);
+        let negate = self.negate[first..].iter_mut().step_by(L::LANES);
+        for (window, (line, negate)) in (0..windows).zip(lines.zip(negate)) {
+            let (index, negative) = odd.digit(window, width);
+            *line = table.line(window, index);
+            *negate = u8::from(negative);
         }
     }
 
@@ -191,14 +215,17 @@ impl<'t> Selection<'t> {
         &self.lines[vectors.start * self.stride * L::LANES..vectors.end * self.stride * L::LANES]
     }
 
-    /// The first `count` points of vector `v`, to their places in `points`.
+    /// The first points of vector `v`.
     #[inline(always)]
-    fn load<L: Lanes>(&self, l: L, v: usize, count: usize, points: &mut [Affine<L::Fe>]) {
-        let lines = self.lines::<L>(v..v + 1);
-        let negate = &self.negate[v * self.stride..];
-        let points = &mut points[v * self.stride..][..count];
-        for ((point, lines), negate) in points.iter_mut().zip(lines.chunks_exact(L::LANES)).zip(negate) {
-            *point = l.load_lines(lines, *negate);
+    fn load<L: Lanes>(&self, l: L, v: usize, points: &mut [Affine<L::Fe>]) {
+        let lines = self.lines::<L>(v..v + 1).chunks_exact(L::LANES);
+        let negate = self.negate[v * self.stride * L::LANES..].chunks_exact(L::LANES);
+        for ((point, lines), negate) in points.iter_mut().zip(lines).zip(negate) {
+            let mut mask = 0;
+            for (lane, negative) in negate.iter().enumerate() {
+                mask |= negative << lane;
+            }
+            *point = l.load_lines(lines, mask);
         }
     }
 }
@@ -228,35 +255,26 @@ impl<L: Lanes> Beside for Prefetch<'_, L> {
     }
 }
 
-/// The upper half of each vector's points is to be added to the lower half, until two are left.
-fn make_pairs(vectors: &mut [Vector], which: Range<usize>, stride: usize, pairs: &mut Vec<Pair>) {
+/// How many are left of so many points after a level.
+fn points_after(points: usize) -> usize {
+    if points > 2 { points - points / 2 } else { points }
+}
+
+/// The upper half of each vector's points is to be added to the lower half, until two are left. Vector `v` has its points
+/// from `v * stride` on.
+fn make_pairs(vectors: &mut [Vector], stride: usize, pairs: &mut Vec<Pair>) {
     pairs.clear();
-    for v in which {
-        let points = &mut vectors[v].points;
-        if *points <= 2 {
-            continue;
-        }
-        let half = *points / 2;
-        let upper = *points - half;
-        for d in 0..half {
+    for (v, vector) in vectors.iter_mut().enumerate() {
+        let left = points_after(vector.points);
+        for d in 0..vector.points - left {
             pairs.push(Pair {
                 to: (v * stride + d) as u32,
-                from: (v * stride + upper + d) as u32,
+                from: (v * stride + left + d) as u32,
                 group: v as u32,
             });
         }
-        *points = upper;
+        vector.points = left;
     }
-}
-
-#[inline(always)]
-fn add_level<L: Lanes>(l: L, scratch: &mut Scratch<L>, marked: &mut [u8], beside: &mut impl Beside) {
-    let Scratch {
-        points,
-        products,
-        pairs,
-    } = scratch;
-    add_pairs(l, points, pairs, products, marked, beside);
 }
 
 /// The last addition, and whether its x is r.

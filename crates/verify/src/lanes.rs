@@ -33,7 +33,9 @@ pub(crate) trait Stage {
 /// Elements are in a domain of the back end's choice (Montgomery's or the plain one) and in a redundant form. Three
 /// kinds keep the bounds in order:
 /// - `Fe`: normal, may be multiplied, squared, added;
-/// - a *factor*: an `Fe` from `diff`, which may be wider: only one of the two that are multiplied may be a factor;
+/// - a *factor*: what `product` and `diff` return. It may only be multiplied or squared (its limbs may still hold carries
+///   that have also gone on, which multiplication does not see), and what `diff` returns is wider: it may not be squared,
+///   and only one of the two that are multiplied may be such a one;
 /// - `Raw`: a sum of at most 16 normal elements or products, either sign, before its carries are propagated.
 ///
 /// Slices of one entry per lane have `LANES` entries. Masks have bit `i` for lane `i`.
@@ -59,7 +61,9 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
 
     fn mul(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
     fn sqr(self, a: &Self::Fe) -> Self::Fe;
-    /// `a - b` as a factor.
+    /// `a·b` as a factor.
+    fn product(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
+    /// `a - b` of normal elements as a factor, the wider kind.
     fn diff(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
 
     fn raw(self, a: &Self::Fe) -> Self::Raw;

@@ -46,8 +46,8 @@ impl Odd {
     pub(crate) fn digit(&self, i: usize, width: u32) -> (usize, bool) {
         let bit = i * width as usize;
         let (word, shift) = (bit / 64, bit % 64);
-        let both = u128::from(self.words[word]) | u128::from(self.words[word + 1]) << 64;
-        let x = (both >> shift) as u64;
+        // Two shifts, because one by 64 is not defined.
+        let x = self.words[word] >> shift | self.words[word + 1] << 1 << (63 - shift);
         let positive = x >> (width - 1) & 1;
         // A negative digit 2x + 1 - 2^w has the magnitude 2·(~x) + 1, of the lower w - 1 bits.
         let index = (x ^ positive.wrapping_sub(1)) & ((1 << (width - 1)) - 1);

@@ -4,7 +4,6 @@
 //! Those two are never the same or opposite: 2j + 1 is odd, 2^(t+1) is even, and their sum is below the order.
 
 use crate::affine::{Pair, add_pairs};
-use crate::curve::Params;
 use crate::jacobian::{Jacobian, double, from_affine};
 use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
 use crate::memory::Lines;
@@ -141,7 +140,7 @@ fn fill_windows<L: Lanes>(l: L, table: &mut Table, first: usize, doubles: &[(U25
     let bases: [usize; MAX_LANES] = std::array::from_fn(|lane| window(lane.min(L::LANES - 1)) << (width - 1));
     put(l, &mut table.lines, &bases, 0, &double(0));
     let mut points = Vec::with_capacity(2 * PAIRS);
-    let mut products = Vec::with_capacity(PAIRS);
+    let mut steps = Vec::with_capacity(PAIRS);
     let pairs: Vec<Pair> = (0..PAIRS as u32)
         .map(|k| Pair {
             to: 2 * k,
@@ -159,14 +158,7 @@ fn fill_windows<L: Lanes>(l: L, table: &mut Table, first: usize, doubles: &[(U25
                 points.push(get(l, &table.lines, &bases, j));
                 points.push(by);
             }
-            add_pairs(
-                l,
-                &mut points,
-                &pairs[..count],
-                &mut products,
-                &mut marked,
-                &mut (),
-            );
+            add_pairs(l, &mut points, &pairs[..count], &mut steps, &mut marked, &mut ());
             for (k, j) in (start..start + count).enumerate() {
                 put(l, &mut table.lines, &bases, have + j, &points[2 * k]);
             }

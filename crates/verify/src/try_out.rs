@@ -154,3 +154,106 @@ fn speed() {
     go("portable", Portable::<P256>::new(), 13, 10, 4, 64, false);
     go("portable", Portable::<Secp256k1>::new(), 13, 10, 4, 64, false);
 }
+struct Mul<L>(L, usize);
+impl<L: Lanes> crate::lanes::Stage for Mul<L> {
+    type Out = L::Fe;
+    #[inline(always)]
+    fn run(self) -> L::Fe {
+        let l = self.0;
+        let a = l.splat(&[3, 5, 7, 9]);
+        let mut x = std::hint::black_box([a; 4]);
+        let b = std::hint::black_box(a);
+        for _ in 0..self.1 {
+            for c in &mut x {
+                *c = l.mul(c, &b);
+            }
+        }
+        std::hint::black_box(x)[0]
+    }
+}
+struct Sqr<L>(L, usize);
+impl<L: Lanes> crate::lanes::Stage for Sqr<L> {
+    type Out = L::Fe;
+    #[inline(always)]
+    fn run(self) -> L::Fe {
+        let l = self.0;
+        let a = l.splat(&[3, 5, 7, 9]);
+        let mut x = std::hint::black_box([a; 4]);
+        for _ in 0..self.1 {
+            for c in &mut x {
+                *c = l.sqr(c);
+            }
+        }
+        std::hint::black_box(x)[0]
+    }
+}
+struct Adds<'a, L: Lanes>(
+    L,
+    &'a mut [crate::lanes::Affine<L::Fe>],
+    &'a [crate::affine::Pair],
+    &'a mut Vec<crate::affine::Step<L::Fe>>,
+    usize,
+);
+impl<L: Lanes> crate::lanes::Stage for Adds<'_, L> {
+    type Out = ();
+    #[inline(always)]
+    fn run(self) {
+        for _ in 0..self.4 {
+            crate::affine::add_pairs(self.0, self.1, self.2, self.3, &mut [0], &mut ());
+        }
+    }
+}
+fn micro<L: Lanes>(name: &str, l: L) {
+    let best = |f: &mut dyn FnMut()| {
+        let mut b = f64::MAX;
+        for _ in 0..200 {
+            let t = Instant::now();
+            f();
+            b = b.min(t.elapsed().as_secs_f64());
+        }
+        b * 3.69e9
+    };
+    let m = best(&mut || {
+        l.run(Mul(l, 1000));
+    }) / 4000.0;
+    let s = best(&mut || {
+        l.run(Sqr(l, 1000));
+    }) / 4000.0;
+    print!("{name}: mul {m:.1} sqr {s:.1} cycles;");
+    for n in [8usize, 32, 64, 288, 1000] {
+        let pairs: Vec<_> = (0..n as u32)
+            .map(|i| crate::affine::Pair {
+                to: i,
+                from: n as u32 + i,
+                group: 0,
+            })
+            .collect();
+        let mut pts: Vec<_> = (0..2 * n as u64)
+            .map(|i| crate::lanes::Affine {
+                x: l.splat(&[i + 1, i * i + 7, 3, 9]),
+                y: l.splat(&[i + 3, 9, i, 1]),
+            })
+            .collect();
+        let mut pr = vec![];
+        let t1 = best(&mut || {
+            l.run(Adds(l, &mut pts, &pairs, &mut pr, 4));
+        }) / 4.0;
+        print!(" add{n} {:.0}", (t1 - 0.0) / n as f64);
+    }
+    let inv = best(&mut || {
+        for _ in 0..100 {
+            std::hint::black_box(crate::inverse::invert(
+                &std::hint::black_box([1, 2, 3, 4]),
+                &P256::P,
+            ));
+        }
+    }) / 100.0;
+    println!(" inv {inv:.0}");
+}
+#[test]
+fn micros() {
+    micro("ifma p256", Ifma::<P256>::new().unwrap());
+    micro("ifma k1", Ifma::<Secp256k1>::new().unwrap());
+    micro("port p256", Portable::<P256>::new());
+    micro("port k1", Portable::<Secp256k1>::new());
+}

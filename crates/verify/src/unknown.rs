@@ -8,7 +8,7 @@
 //! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that end
 //! so are done again with formulas that are right always.
 
-use crate::affine::{Pair, add_pairs, double_all};
+use crate::affine::{Pair, Step, add_pairs, double_all};
 use crate::curve::Params;
 use crate::endomorphism::{self, BETA, HALF_BITS};
 use crate::jacobian::{self, Jacobian};
@@ -42,7 +42,7 @@ pub(crate) struct Scratch<L: Lanes> {
     multiples: Vec<Affine<L::Fe>>,
     doubles: Vec<Affine<L::Fe>>,
     points: Vec<Affine<L::Fe>>,
-    products: Vec<L::Fe>,
+    steps: Vec<Step<L::Fe>>,
     pairs: Vec<Pair>,
     lines: Vec<Line>,
 }
@@ -53,7 +53,7 @@ impl<L: Lanes> Default for Scratch<L> {
             multiples: Vec::new(),
             doubles: Vec::new(),
             points: Vec::new(),
-            products: Vec::new(),
+            steps: Vec::new(),
             pairs: Vec::new(),
             lines: Vec::new(),
         }
@@ -127,7 +127,7 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
     }
     let mut marked = [0];
     for t in 0..WIDTH - 1 {
-        double_all(l, &mut scratch.doubles, &mut scratch.products);
+        double_all(l, &mut scratch.doubles, &mut scratch.steps);
         let have = 1 << t;
         scratch.points.clear();
         scratch.pairs.clear();
@@ -144,12 +144,9 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
             }
         }
         let Scratch {
-            points,
-            pairs,
-            products,
-            ..
+            points, pairs, steps, ..
         } = scratch;
-        add_pairs(l, points, pairs, products, &mut marked, &mut ());
+        add_pairs(l, points, pairs, steps, &mut marked, &mut ());
         for v in 0..vectors {
             for j in 0..have {
                 scratch.multiples[v * MULTIPLES + have + j] = scratch.points[2 * (v * have + j)];

@@ -166,6 +166,15 @@ pub(super) fn carry(mut a: Limbs) -> Limbs {
     a
 }
 
+/// The same without taking them out: each limb's low 52 bits are right, which is all that a multiplication looks at.
+#[inline(always)]
+pub(super) fn carry_on(mut a: Limbs) -> Limbs {
+    for i in 0..4 {
+        a[i + 1] = add(a[i + 1], sar::<52>(a[i]));
+    }
+    a
+}
+
 #[inline(always)]
 pub(super) fn add_limbs(a: &Limbs, b: &Limbs) -> Limbs {
     std::array::from_fn(|i| add(a[i], b[i]))
@@ -196,6 +205,18 @@ pub(super) fn reduce_twice(a: &Limbs, m: &Limbs) -> Limbs {
 #[inline(always)]
 pub(super) fn equal_limbs(a: &Limbs, b: &Limbs) -> u8 {
     (0..5).fold(0xff, |mask, i| mask & equal(a[i], b[i]))
+}
+
+/// In debug builds: the last limb, whose carries cannot go on, fits `top_bits`.
+#[inline(always)]
+pub(super) fn assert_factor(a: &Limbs, top_bits: u32) {
+    if cfg!(debug_assertions) {
+        let words = lanes(a[4]);
+        assert!(
+            words.iter().all(|word| word >> top_bits == 0),
+            "limb 4: {words:x?}"
+        );
+    }
 }
 
 /// In debug builds: every limb fits 52 bits, and the last one `top_bits`.

@@ -88,30 +88,43 @@ impl Reduction for Secp256k1 {
     }
 }
 
+/// What eight lanes are inverted in: the field or the scalars. A trait, not closures: those are not inlined for certain.
+trait Invertible {
+    const MODULUS: U256;
+    /// What takes the inverse of a product of eight back to the domain.
+    const BY: [u64; 5];
+    fn mul(a: &Limbs, b: &Limbs) -> Limbs;
+}
+
 /// The inverse in each lane by one inversion of their product: three exchanges multiply all lanes together, and what each
-/// lane lacks of the product is what was multiplied to it. `by` takes the inverse back to the domain.
+/// lane lacks of the product is what was multiplied to it. A product of zero is passed on as its inverse.
 #[inline(always)]
-fn invert_lanes(
-    a: &Limbs,
-    mul: impl Fn(&Limbs, &Limbs) -> Limbs,
-    invert: impl Fn(&U256) -> U256,
-    reduced: impl Fn(&Limbs) -> Limbs,
-    by: &Limbs,
-) -> Limbs {
+fn invert_lanes<M: Invertible>(a: &Limbs) -> Limbs {
     let others = exchange(a, 1);
-    let pairs = mul(a, &others);
+    let pairs = M::mul(a, &others);
     let other_pairs = exchange(&pairs, 2);
-    let quads = mul(&pairs, &other_pairs);
+    let quads = M::mul(&pairs, &other_pairs);
     let other_quads = exchange(&quads, 4);
-    let product = mul(&quads, &other_quads);
-    let lacking = mul(&mul(&others, &other_pairs), &other_quads);
-    let product = lines::pack(&reduced(&product)).map(|words| lanes(words)[0]);
+    let product = M::mul(&quads, &other_quads);
+    let lacking = M::mul(&M::mul(&others, &other_pairs), &other_quads);
+    let reduced = reduce_twice(&product, &splat(&limbs52(&M::MODULUS)));
+    let product = lines::pack(&reduced).map(|words| lanes(words)[0]);
     let inverse = if is_zero(&product) {
         product
     } else {
-        invert(&product)
+        crate::inverse::invert(&product, &M::MODULUS)
     };
-    mul(&lacking, &mul(&splat(&limbs52(&inverse)), by))
+    M::mul(&lacking, &M::mul(&splat(&limbs52(&inverse)), &splat(&M::BY)))
+}
+
+impl<C: Reduction> Invertible for Ifma<C> {
+    const MODULUS: U256 = C::P;
+    const BY: [u64; 5] = C::INVERSE_BY;
+
+    #[inline(always)]
+    fn mul(a: &Limbs, b: &Limbs) -> Limbs {
+        Lanes::mul(Self(PhantomData), a, b)
+    }
 }
 
 impl<C: Reduction> Ifma<C> {
@@ -127,8 +140,8 @@ impl<C: Reduction> Ifma<C> {
     /// `a·b + TIMES·p·2^260 - minus`.
     #[inline(always)]
     fn product_less<const TIMES: u64>(a: &Limbs, b: &Limbs, minus: &Wide) -> Limbs {
-        assert_limbs(a, Self::FACTOR_BITS);
-        assert_limbs(b, Self::FACTOR_BITS);
+        assert_factor(a, Self::FACTOR_BITS);
+        assert_factor(b, Self::FACTOR_BITS);
         let mut columns: Wide = std::array::from_fn(|i| match i {
             0..5 => sub(zero(), minus[i]),
             _ => sub(set(TIMES * Self::P[i - 5]), minus[i]),
@@ -153,12 +166,12 @@ impl<C: Reduction> Lanes for Ifma<C> {
 
     #[inline(always)]
     fn splat(self, plain: &U256) -> Limbs {
-        self.mul(&splat(&limbs52(plain)), &splat(&C::ENTER_BY))
+        Lanes::mul(self, &splat(&limbs52(plain)), &splat(&C::ENTER_BY))
     }
 
     #[inline(always)]
     fn load(self, plain: &[U256]) -> Limbs {
-        self.mul(&self.scalars(plain), &splat(&C::ENTER_BY))
+        Lanes::mul(self, &self.scalars(plain), &splat(&C::ENTER_BY))
     }
 
     #[inline(always)]
@@ -166,7 +179,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
         let out = if is_one(&C::R) {
             *a
         } else {
-            self.mul(a, &splat(&[1, 0, 0, 0, 0]))
+            Lanes::mul(self, a, &splat(&[1, 0, 0, 0, 0]))
         };
         store_words(&Self::reduced(&out), plain);
     }
@@ -189,22 +202,34 @@ impl<C: Reduction> Lanes for Ifma<C> {
         }
     }
 
+    #[inline(always)]
+    fn product(self, a: &Limbs, b: &Limbs) -> Limbs {
+        if is_one(&C::R) {
+            C::normal(&self.mul_raw(a, b))
+        } else {
+            carry_on(self.mul_raw(a, b))
+        }
+    }
+
     /// a - b + 3p, and 3p is above any normal element.
     #[inline(always)]
     fn diff(self, a: &Limbs, b: &Limbs) -> Limbs {
         let p3 = splat(&Self::P.map(|limb| 3 * limb));
-        carry(sub_limbs(&add_limbs(a, &p3), b))
+        let difference = carry_on(sub_limbs(&add_limbs(a, &p3), b));
+        assert_factor(&difference, Self::FACTOR_BITS);
+        difference
     }
 
     #[inline(always)]
     fn raw(self, a: &Limbs) -> Limbs {
+        assert_limbs(a, Self::NORMAL_BITS);
         *a
     }
 
     #[inline(always)]
     fn mul_raw(self, a: &Limbs, b: &Limbs) -> Limbs {
-        assert_limbs(a, Self::FACTOR_BITS);
-        assert_limbs(b, Self::FACTOR_BITS);
+        assert_factor(a, Self::FACTOR_BITS);
+        assert_factor(b, Self::FACTOR_BITS);
         let mut columns = [zero(); 10];
         add_product(&mut columns, a, b);
         C::reduce(columns)
@@ -212,7 +237,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
 
     #[inline(always)]
     fn sqr_raw(self, a: &Limbs) -> Limbs {
-        assert_limbs(a, Self::NORMAL_BITS);
+        assert_factor(a, Self::NORMAL_BITS);
         C::reduce(square(a))
     }
 
@@ -252,19 +277,14 @@ impl<C: Reduction> Lanes for Ifma<C> {
 
     #[inline(always)]
     fn invert(self, a: &Limbs) -> Option<Limbs> {
-        let inverse = invert_lanes(
-            a,
-            |a, b| self.mul(a, b),
-            |product| crate::inverse::invert(product, &C::P),
-            Self::reduced,
-            &splat(&C::INVERSE_BY),
-        );
+        let inverse = invert_lanes::<Self>(a);
         // The inverse of a zero product was taken as zero.
         (self.zeros(&inverse) == 0).then_some(inverse)
     }
 
     #[inline(always)]
     fn zeros(self, a: &Limbs) -> u8 {
+        assert_limbs(a, Self::NORMAL_BITS);
         equal_limbs(&Self::reduced(a), &[zero(); 5])
     }
 

@@ -1,6 +1,7 @@
 //! Arithmetic modulo a group's order n: plain Montgomery reduction with R = 2^260. Values are below 2^257.
 
 use super::limbs::*;
+use super::{Invertible, invert_lanes};
 use crate::curve::Params;
 use crate::uint::{U256, limbs52, negated_inverse, power_of_two};
 use std::marker::PhantomData;
@@ -11,7 +12,6 @@ impl<C: Params> Order<C> {
     const N: [u64; 5] = limbs52(&C::N);
     /// `-1/n mod 2^52`.
     const K: u64 = negated_inverse(C::N[0]) & MASK52;
-    const R3: [u64; 5] = limbs52(&power_of_two(3 * 260, &C::N));
 
     #[inline(always)]
     pub(super) fn mul(a: &Limbs, b: &Limbs) -> Limbs {
@@ -37,17 +37,21 @@ impl<C: Params> Order<C> {
         reduce_twice(a, &splat(&Self::N))
     }
 
-    /// `R/a`, see `invert_lanes`.
+    /// `R/a`.
     #[inline(always)]
     pub(super) fn invert(a: &Limbs) -> Limbs {
-        let inverse = super::invert_lanes(
-            a,
-            Self::mul,
-            |product: &U256| crate::inverse::invert(product, &C::N),
-            Self::reduced,
-            &splat(&Self::R3),
-        );
-        // R²/a until here.
+        // R²/a, as if a were in Montgomery's domain.
+        let inverse = invert_lanes::<Self>(a);
         Self::mul(&inverse, &splat(&[1, 0, 0, 0, 0]))
+    }
+}
+
+impl<C: Params> Invertible for Order<C> {
+    const MODULUS: U256 = C::N;
+    const BY: [u64; 5] = limbs52(&power_of_two(3 * 260, &C::N));
+
+    #[inline(always)]
+    fn mul(a: &Limbs, b: &Limbs) -> Limbs {
+        Self::mul(a, b)
     }
 }

@@ -6,7 +6,7 @@ mod secp256k1;
 
 use crate::curve::{P256, Params, Secp256k1};
 use crate::lanes::{Affine, Lanes, Line, Stage};
-use crate::uint::{U256, ZERO, add, is_zero, power_of_two, sub};
+use crate::uint::{U256, add, is_zero, power_of_two, sub};
 use scalar::Order;
 use std::marker::PhantomData;
 
@@ -132,6 +132,11 @@ impl<C: Reduction> Lanes for Portable<C> {
     #[inline(always)]
     fn sqr(self, a: &U256) -> U256 {
         C::mul(a, a)
+    }
+
+    #[inline(always)]
+    fn product(self, a: &U256, b: &U256) -> U256 {
+        C::mul(a, b)
     }
 
     #[inline(always)]
