@@ -9,6 +9,7 @@ mod curve;
 pub mod encoding;
 mod endomorphism;
 mod engine;
+pub mod hash;
 mod inverse;
 mod jacobian;
 mod known;

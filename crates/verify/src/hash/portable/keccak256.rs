@@ -1,0 +1,47 @@
+//! Keccak-256 on the permutation of the `keccak` crate: the sponge of FIPS 202 with the padding of the SHA-3
+//! submission (<https://keccak.team/files/Keccak-submission-3.pdf>, 1.1.2), which Ethereum kept.
+
+use keccak::Keccak;
+
+/// The rate: what one permutation takes in. The state is 200 bytes, of which twice the digest stays untouched.
+pub(in crate::hash) const BLOCK_BYTES: usize = 200 - 2 * 32;
+
+pub(in crate::hash) fn batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
+    for (message, digest) in messages.iter().zip(digests) {
+        *digest = self::digest(message);
+    }
+}
+
+pub(in crate::hash) fn digest(message: &[u8]) -> [u8; 32] {
+    finish([0; 25], message)
+}
+
+/// The digest of the message of which all but `rest` has entered `state`, in whole blocks.
+pub(in crate::hash) fn finish(mut state: [u64; 25], rest: &[u8]) -> [u8; 32] {
+    let (blocks, tail) = rest.as_chunks::<BLOCK_BYTES>();
+    let mut last = [0; BLOCK_BYTES];
+    last[..tail.len()].copy_from_slice(tail);
+    last[tail.len()] = 0x01;
+    last[BLOCK_BYTES - 1] |= 0x80;
+
+    Keccak::new().with_f1600(|permute| {
+        for block in blocks.iter().chain([&last]) {
+            for (word, bytes) in state.iter_mut().zip(block.as_chunks().0) {
+                *word ^= u64::from_le_bytes(*bytes);
+            }
+            permute(&mut state);
+        }
+    });
+
+    let mut digest = [0; 32];
+    for (bytes, word) in digest.as_chunks_mut().0.iter_mut().zip(state) {
+        *bytes = word.to_le_bytes();
+    }
+    digest
+}
+
+/// How many blocks a message fills with its padding of at least one byte.
+#[cfg(all(feature = "simd", target_arch = "x86_64"))]
+pub(in crate::hash) fn blocks(bytes: usize) -> usize {
+    bytes / BLOCK_BYTES + 1
+}

@@ -1,0 +1,148 @@
+//! In which order the messages of a batch enter the lanes: long ones first, so that what is left when the batch runs
+//! dry is short, and so that messages of one length travel together and end together.
+//!
+//! The batch is ordered in windows of a fixed size on the stack. The lanes do not run dry between two windows, so the
+//! order matters little across them, and a batch of any size needs no allocation.
+
+/// Messages to a window: many times the lanes, yet half a kilobyte to clear for a batch of only a few.
+const WINDOW: usize = 256;
+
+/// A window is sorted by counting, in classes of nearly equal block counts.
+const CLASSES: usize = 64;
+
+/// The messages of a batch that wait for a lane, in the order in which they shall have one.
+pub(super) struct Queue<'m> {
+    messages: &'m [&'m [u8]],
+    blocks: fn(usize) -> usize,
+    /// The window: messages `start..end`, of which `taken` are gone.
+    start: usize,
+    end: usize,
+    taken: usize,
+    /// The order within the window, if `sorted`; else the messages go as they come.
+    order: [u16; WINDOW],
+    sorted: bool,
+}
+
+impl<'m> Queue<'m> {
+    /// All of `messages`; `blocks` says how many blocks a message of some length fills.
+    pub fn new(messages: &'m [&'m [u8]], blocks: fn(usize) -> usize) -> Queue<'m> {
+        Queue {
+            messages,
+            blocks,
+            start: 0,
+            end: 0,
+            taken: 0,
+            order: [0; WINDOW],
+            sorted: false,
+        }
+    }
+
+    /// The next message and its place in the batch.
+    pub fn next(&mut self) -> Option<(usize, &'m [u8])> {
+        if self.start + self.taken == self.end && !self.open_window() {
+            return None;
+        }
+        let offset = if self.sorted {
+            usize::from(self.order[self.taken])
+        } else {
+            self.taken
+        };
+        self.taken += 1;
+        let index = self.start + offset;
+        Some((index, self.messages[index]))
+    }
+
+    /// Goes on to the next window; false if there is none.
+    fn open_window(&mut self) -> bool {
+        if self.end == self.messages.len() {
+            return false;
+        }
+        self.start = self.end;
+        self.end = self.messages.len().min(self.start + WINDOW);
+        self.taken = 0;
+        let first = (self.blocks)(self.messages[self.start].len());
+        let window = &self.messages[self.start..self.end];
+        self.sorted = window.iter().any(|message| (self.blocks)(message.len()) != first);
+        if self.sorted {
+            self.sort();
+        }
+        true
+    }
+
+    /// Puts the window's messages into order: the highest class first, as they come within a class.
+    #[cold]
+    fn sort(&mut self) {
+        let window = &self.messages[self.start..self.end];
+        let class_of = |message: &&[u8]| class((self.blocks)(message.len()));
+        let mut places = [0u16; CLASSES];
+        for message in window {
+            places[class_of(message)] += 1;
+        }
+        let mut place = 0;
+        for places in places.iter_mut().rev() {
+            place += std::mem::replace(places, place);
+        }
+        for (index, message) in (0u16..).zip(window) {
+            let place = &mut places[class_of(message)];
+            self.order[usize::from(*place)] = index;
+            *place += 1;
+        }
+    }
+}
+
+/// The class of a block count: exact below 16, then eight to an octave, so that two messages of a class differ by an
+/// eighth at most. From 960 blocks on all are of one class.
+fn class(blocks: usize) -> usize {
+    let octave = blocks.max(8).ilog2() - 3;
+    (8 * octave as usize + (blocks >> octave)).min(CLASSES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lengths(queue: &mut Queue<'_>) -> Vec<usize> {
+        std::iter::from_fn(|| queue.next())
+            .map(|(_, message)| message.len())
+            .collect()
+    }
+
+    #[test]
+    fn a_window_goes_from_long_to_short() {
+        let bytes = [0; 300];
+        let messages: Vec<&[u8]> = (0..12).map(|i| &bytes[..i * 7 % 12]).collect();
+        let mut queue = Queue::new(&messages, |bytes| bytes + 1);
+        assert_eq!(lengths(&mut queue), [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn every_message_comes_once() {
+        let bytes = [0; 5_000];
+        for count in [0, 1, 5, WINDOW - 1, WINDOW, WINDOW + 1, 3 * WINDOW + 77] {
+            let messages: Vec<&[u8]> = (0..count).map(|i| &bytes[..i * i % 4_999]).collect();
+            let mut queue = Queue::new(&messages, |bytes| bytes / 64 + 1);
+            let mut seen = vec![0; count];
+            while let Some((index, message)) = queue.next() {
+                seen[index] += 1;
+                assert_eq!(message.len(), messages[index].len());
+            }
+            assert!(seen.iter().all(|&times| times == 1), "{count} messages");
+        }
+    }
+
+    #[test]
+    fn classes_rise_with_the_blocks() {
+        for blocks in 1..16 {
+            assert_eq!(class(blocks), blocks);
+        }
+        for blocks in 1..2_000 {
+            let step = class(blocks + 1) - class(blocks);
+            assert!(step <= 1, "{blocks}");
+        }
+        assert_eq!(
+            (class(959), class(960), class(usize::MAX / 2)),
+            (CLASSES - 2, CLASSES - 1, CLASSES - 1)
+        );
+    }
+}
