@@ -6,6 +6,7 @@ use crate::curve::Params;
 use crate::lanes::{Affine, Lanes};
 use crate::uint::{ONE, ZERO};
 
+/// X and Y are normal, Z is a factor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jacobian<Fe> {
     pub(crate) x: Fe,
@@ -26,32 +27,36 @@ pub(crate) fn from_affine<L: Lanes>(l: L, point: &Affine<L::Fe>) -> Jacobian<L::
 #[inline(always)]
 pub(crate) fn double<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Jacobian<L::Fe> {
     let Jacobian { x, y, z } = point;
-    let y2 = l.sqr(y);
-    let xy2 = l.mul(x, &y2);
-    let tangent = if L::Curve::A_IS_MINUS_3 {
-        let z2 = l.sqr(z);
-        // 3x² - 3z⁴ = 3(x - z²)(x + z²).
-        let minus = l.diff(x, &z2);
-        let plus = l.normal(&l.raw_add(&l.raw(x), &l.raw(&z2)));
-        let product = l.mul_raw(&plus, &minus);
-        l.normal(&l.raw_add(&l.raw_add(&product, &product), &product))
-    } else {
-        let square = l.sqr_raw(x);
-        l.normal(&l.raw_add(&l.raw_add(&square, &square), &square))
-    };
-    let xy2_2 = l.raw_add(&l.raw(&xy2), &l.raw(&xy2));
+    let y2 = l.square(y);
+    let tangent = tangent(l, x, z);
+    let xy2 = l.mul_raw(x, &y2);
+    let xy2_2 = l.raw_add(&xy2, &xy2);
     let xy2_4 = l.raw_add(&xy2_2, &xy2_2);
     let xy2_8 = l.raw_add(&xy2_4, &xy2_4);
     let x3 = l.normal(&l.raw_sub(&l.sqr_raw(&tangent), &xy2_8));
-    let rise = l.normal(&l.raw_sub(&xy2_4, &l.raw(&x3)));
+    let rise = l.factor_less(&xy2_4, &x3);
     let y3 = l.mul_sub_8_squares(&tangent, &rise, &y2);
     let yz = l.mul_raw(y, z);
-    let z3 = l.normal(&l.raw_add(&yz, &yz));
+    let z3 = l.factor(&l.raw_add(&yz, &yz));
     Jacobian { x: x3, y: y3, z: z3 }
 }
 
-/// What an addition is made of: H = X₂Z₁² - X₁ and R = Y₂Z₁³ - Y₁. H is zero where the points are the same or opposite,
-/// or the first one is infinity with X = 0.
+/// 3x² + a·z⁴, a factor.
+#[inline(always)]
+fn tangent<L: Lanes>(l: L, x: &L::Fe, z: &L::Fe) -> L::Fe {
+    let third = if L::Curve::A_IS_MINUS_3 {
+        // x² - z⁴ = (x - z²)(x + z²).
+        let z2 = l.sqr(z);
+        let plus = l.factor(&l.raw_add(&l.raw(x), &l.raw(&z2)));
+        l.mul_raw(&plus, &l.diff(x, &z2))
+    } else {
+        l.sqr_raw(x)
+    };
+    l.factor(&l.raw_add(&l.raw_add(&third, &third), &third))
+}
+
+/// What an addition is made of: H = X₂Z₁² - X₁ and R = Y₂Z₁³ - Y₁, factors. H is zero where the points are the same or
+/// opposite, or the first one is infinity with X = 0.
 struct Chord<Fe> {
     h: Fe,
     r: Fe,
@@ -59,19 +64,19 @@ struct Chord<Fe> {
 
 #[inline(always)]
 fn chord<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Chord<L::Fe> {
-    let z2 = l.sqr(&a.z);
-    let z3 = l.mul(&a.z, &z2);
+    let z2 = l.square(&a.z);
+    let z3 = l.product(&z2, &a.z);
     Chord {
-        h: l.normal(&l.raw_sub(&l.mul_raw(&b.x, &z2), &l.raw(&a.x))),
-        r: l.normal(&l.raw_sub(&l.mul_raw(&b.y, &z3), &l.raw(&a.y))),
+        h: l.factor_less(&l.mul_raw(&b.x, &z2), &a.x),
+        r: l.factor_less(&l.mul_raw(&b.y, &z3), &a.y),
     }
 }
 
 #[inline(always)]
 fn add_along<L: Lanes>(l: L, a: &Jacobian<L::Fe>, chord: &Chord<L::Fe>) -> Jacobian<L::Fe> {
     let Chord { h, r } = chord;
-    let h2 = l.sqr(h);
-    let h3 = l.mul(h, &h2);
+    let h2 = l.square(h);
+    let h3 = l.mul(&h2, h);
     let v = l.mul(&a.x, &h2);
     let v_twice = l.raw_add(&l.raw(&v), &l.raw(&v));
     let x3 = l.normal(&l.raw_sub(&l.sqr_raw(r), &l.raw_add(&v_twice, &l.raw(&h3))));
@@ -79,7 +84,7 @@ fn add_along<L: Lanes>(l: L, a: &Jacobian<L::Fe>, chord: &Chord<L::Fe>) -> Jacob
     Jacobian {
         x: x3,
         y: y3,
-        z: l.mul(&a.z, h),
+        z: l.product(&a.z, h),
     }
 }
 
@@ -94,16 +99,22 @@ pub(crate) fn add<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jac
 pub(crate) fn add_complete<L: Lanes>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jacobian<L::Fe> {
     let chord = chord(l, a, b);
     let sum = add_along(l, a, &chord);
-    let same_x = l.zeros(&chord.h);
+    let same_x = zeros_of_factor(l, &chord.h);
     if same_x == 0 {
         return sum;
     }
-    let a_is_infinity = l.zeros(&a.z);
-    let same = same_x & !a_is_infinity & l.zeros(&chord.r);
+    let a_is_infinity = zeros_of_factor(l, &a.z);
+    let same = same_x & !a_is_infinity & zeros_of_factor(l, &chord.r);
     let opposite = same_x & !a_is_infinity & !same;
     let sum = select(l, a_is_infinity, &from_affine(l, b), &sum);
     let sum = select(l, same, &double(l, a), &sum);
     select(l, opposite, &infinity(l), &sum)
+}
+
+/// The lanes in which a factor is zero.
+#[inline(always)]
+pub(crate) fn zeros_of_factor<L: Lanes>(l: L, a: &L::Fe) -> u8 {
+    l.zeros(&l.mul(a, &l.splat(&ONE)))
 }
 
 #[inline(always)]

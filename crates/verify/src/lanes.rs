@@ -28,17 +28,17 @@ pub(crate) trait Stage {
     fn run(self) -> Self::Out;
 }
 
-/// Arithmetic in `LANES` lanes at once, over one curve.
+/// A back end over one curve: arithmetic in `LANES` lanes at once, and what goes in and out.
+///
+/// Slices of one entry per lane have `LANES` entries. Masks have bit `i` for lane `i`.
 ///
 /// Elements are in a domain of the back end's choice (Montgomery's or the plain one) and in a redundant form. Three
 /// kinds keep the bounds in order:
 /// - `Fe`: normal, may be multiplied, squared, added;
-/// - a *factor*: what `product` and `diff` return. It may only be multiplied or squared (its limbs may still hold carries
-///   that have also gone on, which multiplication does not see), and what `diff` returns is wider: it may not be squared,
-///   and only one of the two that are multiplied may be such a one;
+/// - a *factor*: what `product`, `square`, `diff` and `factor` return. It may only be multiplied or squared: its limbs may
+///   still hold carries that have also gone on, which a multiplication does not see. What `diff`, `factor` and
+///   `factor_less` return is wider: to multiply or square two of that kind gives a `Raw`, never an `Fe` or a factor;
 /// - `Raw`: a sum of at most 16 normal elements or products, either sign, before its carries are propagated.
-///
-/// Slices of one entry per lane have `LANES` entries. Masks have bit `i` for lane `i`.
 pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     type Curve: Params;
     type Fe: Copy + Send;
@@ -54,32 +54,37 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
 
     /// The same plain integer, below p, in every lane.
     fn splat(self, plain: &U256) -> Self::Fe;
-    /// Plain integers below p, one for each lane.
-    fn load(self, plain: &[U256]) -> Self::Fe;
-    /// Plain integers below p.
-    fn store(self, a: &Self::Fe, plain: &mut [U256]);
 
     fn mul(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
     fn sqr(self, a: &Self::Fe) -> Self::Fe;
     /// `a·b` as a factor.
     fn product(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
+    /// `a²` as a factor.
+    fn square(self, a: &Self::Fe) -> Self::Fe;
     /// `a - b` of normal elements as a factor, the wider kind.
     fn diff(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
+    /// The sum of up to 4 normal elements or products as a factor, the wider kind.
+    fn factor(self, a: &Self::Raw) -> Self::Fe;
+    /// The same less one normal element.
+    fn factor_less(self, a: &Self::Raw, b: &Self::Fe) -> Self::Fe;
 
     fn raw(self, a: &Self::Fe) -> Self::Raw;
     fn mul_raw(self, a: &Self::Fe, b: &Self::Fe) -> Self::Raw;
     fn sqr_raw(self, a: &Self::Fe) -> Self::Raw;
-    /// `a·b - c·d`.
+    /// `a·b - c·d`; c and d are not of the wider kind.
     fn mul_sub_mul(self, a: &Self::Fe, b: &Self::Fe, c: &Self::Fe, d: &Self::Fe) -> Self::Fe;
-    /// `a·b - 8·c²`.
+    /// `a·b - 8·c²`; c is not of the wider kind.
     fn mul_sub_8_squares(self, a: &Self::Fe, b: &Self::Fe, c: &Self::Fe) -> Self::Fe;
     fn raw_add(self, a: &Self::Raw, b: &Self::Raw) -> Self::Raw;
     fn raw_sub(self, a: &Self::Raw, b: &Self::Raw) -> Self::Raw;
     fn normal(self, a: &Self::Raw) -> Self::Fe;
-
+    /// Plain integers below p, one for each lane.
+    fn load(self, plain: &[U256]) -> Self::Fe;
+    /// Plain integers below p, of a normal element.
+    fn store(self, a: &Self::Fe, plain: &mut [U256]);
     /// The inverse in each lane, or `None` where a lane is zero.
     fn invert(self, a: &Self::Fe) -> Option<Self::Fe>;
-    /// The lanes that are zero.
+    /// The lanes in which a normal element is zero.
     fn zeros(self, a: &Self::Fe) -> u8;
     /// `a` in the lanes of `mask`, `b` elsewhere.
     fn select(self, mask: u8, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
@@ -88,7 +93,6 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
 
     /// Says that a line will be wanted soon.
     fn prefetch(self, line: &Line);
-
     /// The points of `lines`, one for each lane, negated in the lanes of `negate`.
     fn load_lines(self, lines: &[&Line], negate: u8) -> Affine<Self::Fe>;
     /// The points as lines, one for each lane.

@@ -295,11 +295,9 @@ fn decide<L: Lanes, const COMPLETE: bool>(
         for v in 0..BESIDE {
             let point = generator_points(l, &digits[v].generator, generator, i);
             let sum = add::<L, COMPLETE>(l, &sums[v], &point);
-            let none = digits[v].no_generator;
-            sums[v] = if none == 0 {
-                sum
-            } else {
-                jacobian::select(l, none, &sums[v], &sum)
+            sums[v] = match digits[v].no_generator {
+                0 => sum,
+                absent => jacobian::select(l, absent, &sums[v], &sum),
             };
         }
     }
@@ -315,7 +313,7 @@ fn decide<L: Lanes, const COMPLETE: bool>(
 #[inline(always)]
 fn compare<L: Lanes>(l: L, jobs: &[Job], sum: &Jacobian<L::Fe>, valid: &mut [bool]) -> u8 {
     let z2 = l.sqr(&sum.z);
-    let infinite = l.zeros(&sum.z);
+    let infinite = jacobian::zeros_of_factor(l, &sum.z);
     let gap = sub(&L::Curve::P, &L::Curve::N).0;
     let mut r = [[0; 4]; MAX_LANES];
     let mut above = [[0; 4]; MAX_LANES];

@@ -130,7 +130,7 @@ impl<C: Reduction> Invertible for Ifma<C> {
 impl<C: Reduction> Ifma<C> {
     const P: [u64; 5] = limbs52(&C::P);
     const NORMAL_BITS: u32 = 50;
-    const FACTOR_BITS: u32 = 51;
+    const FACTOR_BITS: u32 = 52;
 
     #[inline(always)]
     fn reduced(a: &Limbs) -> Limbs {
@@ -159,29 +159,8 @@ impl<C: Reduction> Lanes for Ifma<C> {
     const LANES: usize = 8;
 
     #[inline(always)]
-    fn run<S: Stage>(self, stage: S) -> S::Out {
-        // SAFETY: that there is a token says `is_available`.
-        unsafe { run(stage) }
-    }
-
-    #[inline(always)]
     fn splat(self, plain: &U256) -> Limbs {
-        Lanes::mul(self, &splat(&limbs52(plain)), &splat(&C::ENTER_BY))
-    }
-
-    #[inline(always)]
-    fn load(self, plain: &[U256]) -> Limbs {
-        Lanes::mul(self, &self.scalars(plain), &splat(&C::ENTER_BY))
-    }
-
-    #[inline(always)]
-    fn store(self, a: &Limbs, plain: &mut [U256]) {
-        let out = if is_one(&C::R) {
-            *a
-        } else {
-            Lanes::mul(self, a, &splat(&[1, 0, 0, 0, 0]))
-        };
-        store_words(&Self::reduced(&out), plain);
+        self.mul(&splat(&limbs52(plain)), &splat(&C::ENTER_BY))
     }
 
     #[inline(always)]
@@ -211,6 +190,32 @@ impl<C: Reduction> Lanes for Ifma<C> {
         }
     }
 
+    #[inline(always)]
+    fn square(self, a: &Limbs) -> Limbs {
+        if is_one(&C::R) {
+            C::normal(&self.sqr_raw(a))
+        } else {
+            carry_on(self.sqr_raw(a))
+        }
+    }
+
+    /// Products of the plain domain are wide and must be reduced.
+    #[inline(always)]
+    fn factor(self, a: &Limbs) -> Limbs {
+        let factor = if is_one(&C::R) { C::normal(a) } else { carry_on(*a) };
+        assert_factor(&factor, Self::FACTOR_BITS);
+        factor
+    }
+
+    #[inline(always)]
+    fn factor_less(self, a: &Limbs, b: &Limbs) -> Limbs {
+        if is_one(&C::R) {
+            C::normal(&sub_limbs(a, b))
+        } else {
+            self.diff(a, b)
+        }
+    }
+
     /// a - b + 3p, and 3p is above any normal element.
     #[inline(always)]
     fn diff(self, a: &Limbs, b: &Limbs) -> Limbs {
@@ -237,7 +242,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
 
     #[inline(always)]
     fn sqr_raw(self, a: &Limbs) -> Limbs {
-        assert_factor(a, Self::NORMAL_BITS);
+        assert_factor(a, Self::FACTOR_BITS);
         C::reduce(square(a))
     }
 
@@ -273,6 +278,27 @@ impl<C: Reduction> Lanes for Ifma<C> {
         let a = C::normal(a);
         assert_limbs(&a, Self::NORMAL_BITS);
         a
+    }
+
+    #[inline(always)]
+    fn run<S: Stage>(self, stage: S) -> S::Out {
+        // SAFETY: that there is a token says `is_available`.
+        unsafe { run(stage) }
+    }
+
+    #[inline(always)]
+    fn load(self, plain: &[U256]) -> Limbs {
+        self.mul(&self.scalars(plain), &splat(&C::ENTER_BY))
+    }
+
+    #[inline(always)]
+    fn store(self, a: &Limbs, plain: &mut [U256]) {
+        let out = if is_one(&C::R) {
+            *a
+        } else {
+            self.mul(a, &splat(&[1, 0, 0, 0, 0]))
+        };
+        store_words(&Self::reduced(&out), plain);
     }
 
     #[inline(always)]

@@ -100,28 +100,8 @@ impl<C: Reduction> Lanes for Portable<C> {
     const LANES: usize = 1;
 
     #[inline(always)]
-    fn run<S: Stage>(self, stage: S) -> S::Out {
-        stage.run()
-    }
-
-    #[inline(always)]
     fn splat(self, plain: &U256) -> U256 {
         C::mul(plain, &C::ENTER_BY)
-    }
-
-    #[inline(always)]
-    fn load(self, plain: &[U256]) -> U256 {
-        C::mul(&plain[0], &C::ENTER_BY)
-    }
-
-    #[inline(always)]
-    fn store(self, a: &U256, plain: &mut [U256]) {
-        let leave_by = if C::ENTER_BY == [1, 0, 0, 0] {
-            *a
-        } else {
-            C::mul(a, &[1, 0, 0, 0])
-        };
-        plain[0] = leave_by;
     }
 
     #[inline(always)]
@@ -137,6 +117,21 @@ impl<C: Reduction> Lanes for Portable<C> {
     #[inline(always)]
     fn product(self, a: &U256, b: &U256) -> U256 {
         C::mul(a, b)
+    }
+
+    #[inline(always)]
+    fn square(self, a: &U256) -> U256 {
+        C::mul(a, a)
+    }
+
+    #[inline(always)]
+    fn factor(self, a: &U256) -> U256 {
+        *a
+    }
+
+    #[inline(always)]
+    fn factor_less(self, a: &U256, b: &U256) -> U256 {
+        Self::minus(a, b)
     }
 
     #[inline(always)]
@@ -185,6 +180,26 @@ impl<C: Reduction> Lanes for Portable<C> {
     #[inline(always)]
     fn normal(self, a: &U256) -> U256 {
         *a
+    }
+
+    #[inline(always)]
+    fn run<S: Stage>(self, stage: S) -> S::Out {
+        stage.run()
+    }
+
+    #[inline(always)]
+    fn load(self, plain: &[U256]) -> U256 {
+        C::mul(&plain[0], &C::ENTER_BY)
+    }
+
+    #[inline(always)]
+    fn store(self, a: &U256, plain: &mut [U256]) {
+        let leave_by = if C::ENTER_BY == [1, 0, 0, 0] {
+            *a
+        } else {
+            C::mul(a, &[1, 0, 0, 0])
+        };
+        plain[0] = leave_by;
     }
 
     #[inline(always)]
