@@ -85,7 +85,8 @@ impl std::fmt::Display for Backend {
 pub(crate) trait Machine: Send + Sync {
     fn verify(&self, generator: &Table, jobs: &mut [Job<'_>], decided: &mut dyn FnMut(usize, bool)) -> Tally;
     fn build(&self, point: &(U256, U256), width: u32) -> Table;
-    fn generator(&self) -> (U256, U256);
+    /// The curve and its generator.
+    fn curve(&self) -> (Curve, (U256, U256));
 }
 
 /// The machine of a curve, or none where the back end has no tables.
@@ -147,8 +148,8 @@ where
         Table::build(self.l, point, width)
     }
 
-    fn generator(&self) -> (U256, U256) {
-        L::Curve::G
+    fn curve(&self) -> (Curve, (U256, U256)) {
+        (L::Curve::CURVE, L::Curve::G)
     }
 }
 
@@ -163,8 +164,8 @@ type SharedTable = ((Backend, Curve, u32), Weak<Table>);
 static GENERATORS: Mutex<Vec<SharedTable>> = Mutex::new(Vec::new());
 
 /// The generator's table of that width, if somebody has it already.
-pub(crate) fn shared_generator(backend: Backend, curve: Curve, width: u32) -> Option<Arc<Table>> {
-    find(&lock(&GENERATORS), (backend, curve, width))
+pub(crate) fn shared_generator(backend: Backend, machine: &dyn Machine, width: u32) -> Option<Arc<Table>> {
+    find(&lock(&GENERATORS), (backend, machine.curve().0, width))
 }
 
 fn find(shared: &[SharedTable], wanted: (Backend, Curve, u32)) -> Option<Arc<Table>> {
@@ -175,12 +176,13 @@ fn find(shared: &[SharedTable], wanted: (Backend, Curve, u32)) -> Option<Arc<Tab
 }
 
 /// The generator's table of that width, built where nobody has it. Who wants it meanwhile waits, and shares it.
-pub(crate) fn generator(backend: Backend, curve: Curve, width: u32, machine: &dyn Machine) -> Arc<Table> {
+pub(crate) fn generator(backend: Backend, machine: &dyn Machine, width: u32) -> Arc<Table> {
+    let (curve, point) = machine.curve();
     let mut shared = lock(&GENERATORS);
     if let Some(table) = find(&shared, (backend, curve, width)) {
         return table;
     }
-    let table = Arc::new(machine.build(&machine.generator(), width));
+    let table = Arc::new(machine.build(&point, width));
     shared.retain(|(_, table)| table.strong_count() > 0);
     shared.push(((backend, curve, width), Arc::downgrade(&table)));
     table

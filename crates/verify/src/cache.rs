@@ -550,3 +550,6 @@ impl<V: Clone> Cache<V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,6 @@
 //! The generator's table of a verifier: small at first, large when enough signatures have come.
 
 use crate::backend::{self, Backend, Machine, lock};
-use crate::curve::Curve;
 use crate::table::Table;
 use crate::verifier::Builds;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,7 +19,6 @@ const USES: u64 = 32_768;
 /// The generator of one curve, for one verifier.
 pub(crate) struct Generator {
     backend: Backend,
-    curve: Curve,
     width: u32,
     state: Mutex<State>,
     /// The large table is due, and nobody builds it yet.
@@ -42,7 +40,7 @@ impl Generator {
     }
 
     /// With a table of at most `width`.
-    pub(crate) fn new(backend: Backend, curve: Curve, width: u32) -> Self {
+    pub(crate) fn new(backend: Backend, width: u32) -> Self {
         let state = State {
             table: None,
             uses: 0,
@@ -50,7 +48,6 @@ impl Generator {
         };
         Self {
             backend,
-            curve,
             width,
             state: Mutex::new(state),
             wanted: AtomicBool::new(false),
@@ -77,10 +74,8 @@ impl Generator {
         let table = match &state.table {
             Some(table) => Arc::clone(table),
             None => {
-                let table =
-                    backend::shared_generator(self.backend, self.curve, self.width).unwrap_or_else(|| {
-                        backend::generator(self.backend, self.curve, self.width.min(SMALL), machine)
-                    });
+                let table = backend::shared_generator(self.backend, machine, self.width)
+                    .unwrap_or_else(|| backend::generator(self.backend, machine, self.width.min(SMALL)));
                 state.table = Some(Arc::clone(&table));
                 state.asked = table.width() == self.width;
                 table
@@ -103,7 +98,7 @@ impl Generator {
         if !self.wanted.swap(false, Relaxed) {
             return false;
         }
-        let table = backend::generator(self.backend, self.curve, self.width, machine);
+        let table = backend::generator(self.backend, machine, self.width);
         lock(&self.state).table = Some(table);
         true
     }

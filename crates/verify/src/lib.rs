@@ -60,6 +60,7 @@ mod affine;
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod avx512ifma;
 mod backend;
+mod batch;
 mod cache;
 mod curve;
 pub mod encoding;
@@ -72,6 +73,8 @@ mod jacobian;
 mod key;
 mod known;
 mod lanes;
+#[cfg(feature = "library")]
+mod library;
 mod memory;
 mod portable;
 mod recode;
