@@ -428,7 +428,11 @@ impl<V: Clone> Cache<V> {
             return false;
         }
         let newcomer = self.entries[slot as usize].segment != Some(Protected);
-        let share = self.share(self.protected.entries + usize::from(newcomer));
+        let bare = self.entries[slot as usize].table.is_none();
+        // Those who have the smallest do not take it from each other.
+        let share = self
+            .share(self.protected.entries + usize::from(newcomer))
+            .max((self.bytes_of)(LADDER[0].width));
         while self.protected.bytes + bytes > self.protected.limit {
             if let Some(greedy) = self.oldest_above(share, slot) {
                 // It stays hot, and gets a table of its share when it is used next.
@@ -437,7 +441,11 @@ impl<V: Clone> Cache<V> {
                 continue;
             }
             let oldest = self.protected.oldest;
-            if !newcomer || oldest == NONE {
+            if oldest == NONE || oldest == slot {
+                return false;
+            }
+            let less_used = self.entries[oldest as usize].uses < self.entries[slot as usize].uses;
+            if !(newcomer || bare && less_used) {
                 return false;
             }
             self.demote(oldest);

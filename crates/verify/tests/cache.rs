@@ -92,7 +92,7 @@ fn bytes_stay_within_what_was_allowed() {
                 }
             }
             let stats = verifier.stats();
-            assert_eq!(stats.tables == 0, table_bytes <= 200_000, "{stats:?}");
+            assert_eq!(stats.tables == 0, table_bytes == 0, "{stats:?}");
             assert_eq!(stats.signatures, stats.by_table + stats.by_generic);
         }
     }
@@ -113,7 +113,7 @@ fn the_generators_large_table_comes_with_use_and_is_shared() {
         while verifier.build_pending(10) > 0 {}
         let items: Vec<Item> = (0..32_768).map(|i| signed[i % 8].item()).collect();
         if verifier.backend() == Backend::Portable {
-            // Enough of them are decided by their form: the count is what matters, and it is of the engine's work.
+            // The same code, and seconds of work.
             continue;
         }
         assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
