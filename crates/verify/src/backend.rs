@@ -116,7 +116,7 @@ pub(crate) fn machine(
 struct On<L: Lanes> {
     l: L,
     /// As many as there ever were threads in `verify` at a time.
-    scratch: Mutex<Vec<Box<Scratch<L>>>>,
+    scratch: Mutex<Vec<Scratch<L>>>,
 }
 
 impl<L: Lanes> On<L>

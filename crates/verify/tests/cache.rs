@@ -2,7 +2,7 @@
 
 mod signed;
 
-use lineside_verify::{Backend, Builds, Curve, Item, Options, Verdict, Verifier};
+use lineside_verify::{Backend, Builds, Curve, Item, Options, SignatureBytes, Verdict, Verifier};
 use signed::{Signed, signed};
 
 fn verifiers(options: Options) -> Vec<Verifier> {
@@ -24,6 +24,23 @@ fn verifiers(options: Options) -> Vec<Verifier> {
 fn all_valid(verifier: &Verifier, signed: &[Signed]) {
     let items: Vec<Item> = signed.iter().map(Signed::item).collect();
     assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
+}
+
+/// The same, in other forms, one by one.
+fn all_valid_one_by_one(verifier: &Verifier, signed: &[Signed]) {
+    for (i, one) in signed.iter().enumerate() {
+        let signature = match i % 2 {
+            0 => SignatureBytes::Der(&one.der),
+            _ => SignatureBytes::Parsed(one.parsed()),
+        };
+        assert_eq!(
+            verifier.verify(&Item {
+                signature,
+                ..one.item()
+            }),
+            Verdict::Valid
+        );
+    }
 }
 
 #[test]
@@ -69,7 +86,9 @@ fn deferred_builds_wait_for_whoever_builds() {
         assert_eq!(verifier.stats().pending_builds, 1);
         assert_eq!(verifier.build_pending(100), 1);
         assert_eq!(verifier.build_pending(100), 0);
-        signed.iter().for_each(|signed| all_valid(&verifier, signed));
+        signed
+            .iter()
+            .for_each(|signed| all_valid_one_by_one(&verifier, signed));
         let stats = verifier.stats();
         assert_eq!((stats.by_table, stats.builds, stats.pending_builds), (18, 2, 0));
     }
