@@ -18,7 +18,8 @@ pub enum Backend {
     Avx512Ifma,
     /// Plain Rust, on any CPU.
     Portable,
-    /// aws-lc-rs for P-256, libsecp256k1 for secp256k1, a signature at a time and without tables: the oracle to compare with.
+    /// aws-lc-rs for P-256, libsecp256k1 for secp256k1, a signature at a time and without tables: the oracle to
+    /// compare with.
     #[cfg(feature = "library")]
     Library,
 }

@@ -2,15 +2,15 @@
 //!
 //! - A key is *seen* until it has come back; that takes no memory of its own (`sightings`).
 //! - Then it gets the smallest table, on *probation*. There the least recently used makes room for the next, but only
-//!   for one that was used more often, or when it lies idle: keys that come round in a circle too large for the memory do
-//!   not push each other out for nothing.
+//!   for one that was used more often, or when it lies idle: keys that come round in a circle too large for the
+//!   memory do not push each other out for nothing.
 //! - After `HOT` uses it is *protected*. What is on probation has bytes of its own, so however many keys come and
 //!   go there, it cannot touch a protected one. Protected keys get larger tables with use, as long as all of them could
 //!   have as large ones. When one more needs room, tables above that equal share go first, then the least
 //!   recently used goes back on probation, and so does one that lies idle.
 //!
-//! Nothing here knows what a table is: values are made by the caller, without the cache's lock, between `next_build` and
-//! `finish_build`. What is being built counts as if it were there.
+//! Nothing here knows what a table is: values are made by the caller, without the cache's lock, between `next_build`
+//! and `finish_build`. What is being built counts as if it were there.
 
 mod room;
 #[cfg(test)]
@@ -31,8 +31,9 @@ pub(crate) struct Rung {
 /// The widths that tables have, and the uses after which a key gets one.
 ///
 /// Whether it will be used again nobody knows, so a table is built when the additions that it would have saved so far
-/// are as many as it takes to build: whatever comes then, at most twice the work is done that had to be. A table of width w
-/// has ⌈256/w⌉·2^(w-1) points, an addition each, and a use costs ⌈256/w⌉ additions; without one it is about 350.
+/// are as many as it takes to build: whatever comes then, at most twice the work is done that had to be. A table of
+/// width w has ⌈256/w⌉·2^(w-1) points, an addition each, and a use costs ⌈256/w⌉ additions; without one it is
+/// about 350.
 ///
 /// | w | bytes | additions to build | to use | saved | paid back after | uses |
 /// |---|---|---|---|---|---|---|
@@ -157,7 +158,8 @@ pub(crate) struct Cache<V> {
 }
 
 impl<V: Clone> Cache<V> {
-    /// For `bytes` of tables, of which a table of width w takes `bytes_of(w)`; `protected_percent` of them are for hot keys.
+    /// For `bytes` of tables, of which a table of width w takes `bytes_of(w)`; `protected_percent` of them are for
+    /// hot keys.
     pub(crate) fn new(bytes: usize, protected_percent: u8, bytes_of: fn(u32) -> usize) -> Self {
         let protected = (bytes as u128 * u128::from(protected_percent.min(100)) / 100) as usize;
         Self {
@@ -189,7 +191,8 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// The table of a key that `uses` signatures, at least one, are to be verified with; `hash` is always the same for it.
+    /// The table of a key that `uses` signatures, at least one, are to be verified with; `hash` is always the same
+    /// for it.
     pub(crate) fn look_up(&mut self, key: &PublicKey, hash: u64, uses: u64) -> Found<V> {
         self.clock += uses;
         self.demote_idle();

@@ -59,8 +59,8 @@ impl Verdict {
     }
 }
 
-/// What ECDSA over a curve of 256 bits signs of a digest of any length: the leftmost 256 bits of a longer one, a shorter
-/// one as the same number (FIPS 186-5 section 6.4.2).
+/// What ECDSA over a curve of 256 bits signs of a digest of any length: the leftmost 256 bits of a longer one, a
+/// shorter one as the same number (FIPS 186-5 section 6.4.2).
 pub fn leftmost_256_bits(digest: &[u8]) -> [u8; 32] {
     let taken = digest.len().min(32);
     let mut bits = [0; 32];

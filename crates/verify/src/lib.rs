@@ -2,9 +2,9 @@
 //!
 //! For public data only: nothing here runs in constant time, so nothing here may touch a secret.
 //!
-//! A [`Verifier`] takes batches of any size, of any keys and both curves, and gives one [`Verdict`] for each signature. A
-//! thousand signatures in a batch cost a tenth of a thousand calls, and a key that was seen before costs a tenth of a
-//! new one: its multiples are kept in a table, within [`Options::table_bytes`].
+//! A [`Verifier`] takes batches of any size, of any keys and both curves, and gives one [`Verdict`] for each
+//! signature. A thousand signatures in a batch cost a tenth of a thousand calls, and a key that was seen before
+//! costs a tenth of a new one: its multiples are kept in a table, within [`Options::table_bytes`].
 //!
 //! ```
 //! use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
@@ -40,8 +40,8 @@
 //!
 //! # Threads
 //!
-//! There is no thread pool. Cut the work into batches and give each thread a clone of one verifier: they share its tables.
-//! With [`Builds::Deferred`], a thread of your choice builds tables by [`Verifier::build_pending`].
+//! There is no thread pool. Cut the work into batches and give each thread a clone of one verifier: they share its
+//! tables. With [`Builds::Deferred`], a thread of your choice builds tables by [`Verifier::build_pending`].
 //!
 //! # Back ends
 //!
@@ -53,8 +53,8 @@
 //!
 //! # Policies
 //!
-//! A high s is valid, as the standard has it, unless [`Options::low_s`] is set. Which encodings are taken is said with each
-//! signature, by [`SignatureBytes`].
+//! A high s is valid, as the standard has it, unless [`Options::low_s`] is set. Which encodings are taken is said
+//! with each signature, by [`SignatureBytes`].
 
 mod affine;
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]

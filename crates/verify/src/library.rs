@@ -20,7 +20,8 @@ pub(crate) fn verify(key: &PublicKey, digest: &[u8; 32], r: &[u8; 32], s: &[u8; 
     }
 }
 
-/// By aws-lc-rs. It takes digests only with the name of a hash, which does not matter to ECDSA: any of 256 bits will do.
+/// By aws-lc-rs. It takes digests only with the name of a hash, which does not matter to ECDSA: any of 256 bits will
+/// do.
 fn verify_p256(point: &[u8; 65], digest: &[u8; 32], signature: &[u8; 64]) -> bool {
     let Ok(digest) = Digest::import_less_safe(digest, &SHA256) else {
         return false;

@@ -39,8 +39,8 @@ impl Hasher {
     }
 }
 
-/// Counts of the keys seen last, by hash. Two keys with the same hash are counted as one, which does no harm but a table
-/// too early.
+/// Counts of the keys seen last, by hash. Two keys with the same hash are counted as one, which does no harm but a
+/// table too early.
 pub(crate) struct Sightings {
     /// In each set, the one seen last comes first. Zero where there is none.
     sets: Box<[[u64; WAYS]]>,

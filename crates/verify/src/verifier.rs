@@ -197,7 +197,8 @@ impl Verifier {
         }
     }
 
-    /// Builds up to `limit` tables that are wanted, on this thread, and says how many it built. Others verify meanwhile.
+    /// Builds up to `limit` tables that are wanted, on this thread, and says how many it built. Others verify
+    /// meanwhile.
     pub fn build_pending(&self, limit: usize) -> usize {
         let Some(curves) = &self.inner.curves else {
             return 0;
