@@ -6,13 +6,12 @@ use crate::lanes::{Lanes, MAX_LANES, Stage};
 use crate::table::Table;
 use crate::uint::{ONE, U256, at_least, is_zero};
 use crate::unknown;
-use std::sync::Arc;
 
 /// Signatures that go through the stages together: memory against inversions shared.
 pub(crate) const CHUNK: usize = 512;
 
 /// One signature.
-pub(crate) struct Job {
+pub(crate) struct Job<'t> {
     /// Where its verdict goes.
     pub(crate) index: usize,
     pub(crate) r: U256,
@@ -22,7 +21,7 @@ pub(crate) struct Job {
     /// A point of the curve, plain.
     pub(crate) key: (U256, U256),
     /// The key's table, where it has one.
-    pub(crate) table: Option<Arc<Table>>,
+    pub(crate) table: Option<&'t Table>,
 }
 
 /// Memory that is used again for the next chunk.
@@ -62,19 +61,19 @@ pub(crate) fn in_range<C: Params>(r: &U256, s: &U256) -> bool {
 pub(crate) fn verify<L: Lanes>(
     l: L,
     generator: &Table,
-    jobs: &mut [Job],
+    jobs: &mut [Job<'_>],
     scratch: &mut Scratch<L>,
     mut decided: impl FnMut(usize, bool),
 ) -> Tally {
     // By width, those without a table last.
-    jobs.sort_by_key(|job| job.table.as_ref().map_or(u32::MAX, |table| table.width()));
+    jobs.sort_by_key(|job| job.table.map_or(u32::MAX, |table| table.width()));
     let scalars = l.run(Scalars { l, jobs });
     let mut tally = Tally::default();
     let mut known = Vec::with_capacity(jobs.len());
     let mut known_at = Vec::with_capacity(jobs.len());
     let mut left = Vec::new();
     for (i, (job, (u1, u2))) in jobs.iter().zip(&scalars).enumerate() {
-        match &job.table {
+        match job.table {
             Some(table) if !is_zero(u1) => {
                 known.push(known::Job {
                     r: job.r,
@@ -137,7 +136,7 @@ pub(crate) fn verify<L: Lanes>(
 /// inverse of a running product, the product with the one before it is R/s.
 struct Scalars<'a, L> {
     l: L,
-    jobs: &'a [Job],
+    jobs: &'a [Job<'a>],
 }
 
 impl<L: Lanes> Stage for Scalars<'_, L> {
@@ -147,7 +146,7 @@ impl<L: Lanes> Stage for Scalars<'_, L> {
     fn run(self) -> Self::Out {
         let Self { l, jobs } = self;
         let vectors = jobs.len().div_ceil(L::LANES);
-        let load = |v: usize, of: &dyn Fn(&Job) -> U256| {
+        let load = |v: usize, of: &dyn Fn(&Job<'_>) -> U256| {
             let jobs = &jobs[v * L::LANES..jobs.len().min((v + 1) * L::LANES)];
             let mut plain = [ONE; MAX_LANES];
             for (plain, job) in plain.iter_mut().zip(jobs) {

@@ -1,25 +1,95 @@
 //! ECDSA verification in batches, for keys that come back: P-256 and secp256k1; SHA-256 and Keccak-256 in lanes.
 //!
 //! For public data only: nothing here runs in constant time, so nothing here may touch a secret.
+//!
+//! A [`Verifier`] takes batches of any size, of any keys and both curves, and gives one [`Verdict`] for each
+//! signature. A thousand signatures in a batch cost a tenth of a thousand calls, and a key that was seen before
+//! costs a tenth of a new one: its multiples are kept in a table, within [`Options::table_bytes`].
+//!
+//! ```
+//! use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
+//!
+//! # fn hex<const N: usize>(digits: &str) -> [u8; N] {
+//! #     std::array::from_fn(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap())
+//! # }
+//! // RFC 6979 section A.2.5: the message "sample", hashed with SHA-256, signed over P-256.
+//! let key = PublicKey::from_sec1(
+//!     Curve::P256,
+//!     &hex::<33>("0360fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6"),
+//! )?;
+//! let digest = hex::<32>("af2bdbe1aa9b6ec1e2ade1d694f41fc71a831d0268e9891562113d8a62add1bf");
+//! let signature = hex::<64>(concat!(
+//!     "efd48b2aacb6a8fd1140dd9cd45e81d69d2c877b56aaf991c34d0ea84eaf3716",
+//!     "f7cb1c942d657c41d436c7a1b6e29f65f3e900dbb9aff4064dc4ab2f843acda8",
+//! ));
+//!
+//! // One verifier for the whole process: it is cheap to clone, and threads share it.
+//! let verifier = Verifier::default();
+//! let signed = Item { key: &key, digest, signature: SignatureBytes::Compact(&signature) };
+//! let other_digest = Item { digest: [7; 32], ..signed };
+//! let cut_short = Item { signature: SignatureBytes::Der(&signature[..9]), ..signed };
+//!
+//! let verdicts = verifier.verify_batch(&[signed, other_digest, cut_short]);
+//! assert_eq!(verdicts[..2], [Verdict::Valid, Verdict::Invalid]);
+//! assert!(matches!(verdicts[2], Verdict::Malformed(_)));
+//!
+//! assert!(verifier.verify(&signed).is_valid());
+//! println!("{} signatures on {}", verifier.stats().signatures, verifier.backend());
+//! # Ok::<(), lineside_verify::KeyError>(())
+//! ```
+//!
+//! # Threads
+//!
+//! There is no thread pool. Cut the work into batches and give each thread a clone of one verifier: they share its
+//! tables. With [`Builds::Deferred`], a thread of your choice builds tables by [`Verifier::build_pending`].
+//!
+//! # Back ends
+//!
+//! | [`Backend`] | runs on |
+//! |---|---|
+//! | `avx512ifma` | x86-64 with AVX-512 IFMA; found at run time; feature `simd`, on by default |
+//! | `portable` | everything |
+//! | `library` | aws-lc-rs and libsecp256k1, to compare with; feature `library`, off by default |
+//!
+//! # Policies
+//!
+//! A high s is valid, as the standard has it, unless [`Options::low_s`] is set. Which encodings are taken is said
+//! with each signature, by [`SignatureBytes`].
 
 mod affine;
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod avx512ifma;
+mod backend;
+mod batch;
+mod cache;
 mod curve;
 pub mod encoding;
 mod endomorphism;
 mod engine;
+mod generator;
 pub mod hash;
 mod inverse;
+mod item;
 mod jacobian;
+mod key;
 mod known;
 mod lanes;
+#[cfg(feature = "library")]
+mod library;
 mod memory;
 mod portable;
 mod recode;
+mod sightings;
 mod table;
 mod uint;
 mod unknown;
+mod verifier;
+
+pub use backend::{Backend, BackendUnavailable};
+pub use curve::Curve;
+pub use item::{Item, SignatureBytes, Verdict, leftmost_256_bits};
+pub use key::{KeyError, PublicKey};
+pub use verifier::{Builds, Options, Stats, Verifier};
 
 #[cfg(test)]
 mod try_out;

@@ -78,7 +78,7 @@ where
     };
     let tq = t.elapsed();
     let mut scratch = Scratch::default();
-    let mk = |flip: bool| -> Vec<Job> {
+    let mk = |flip: bool| -> Vec<Job<'_>> {
         sigs.iter()
             .enumerate()
             .map(|(i, (k, h, s))| Job {
@@ -93,7 +93,7 @@ where
                     z
                 },
                 key: keys[*k],
-                table: tabs.get(*k).cloned(),
+                table: tabs.get(*k).map(|t| &**t),
             })
             .collect()
     };

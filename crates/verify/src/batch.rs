@@ -1,0 +1,259 @@
+//! From items to verdicts: takes a batch apart by curve and chunk, finds the keys' tables, and lets the engine decide.
+
+use crate::backend::{Backend, Machine, lock};
+use crate::cache::Cache;
+use crate::curve::{Curve, P256, Params, Secp256k1};
+use crate::engine::{self, CHUNK, Job, Tally};
+use crate::generator::Generator;
+use crate::item::{Item, Verdict};
+use crate::key::PublicKey;
+use crate::sightings::Hasher;
+use crate::table::Table;
+use crate::uint::{U256, at_least, from_be_bytes, sub};
+use crate::verifier::Builds;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) by_form: AtomicU64,
+    pub(crate) by_table: AtomicU64,
+    pub(crate) by_generic: AtomicU64,
+    pub(crate) by_library: AtomicU64,
+    pub(crate) exceptional: AtomicU64,
+    pub(crate) table_hits: AtomicU64,
+}
+
+/// What the clones of a verifier share.
+pub(crate) struct Inner {
+    pub(crate) backend: Backend,
+    pub(crate) low_s: bool,
+    pub(crate) builds: Builds,
+    pub(crate) hasher: Hasher,
+    /// P-256 and secp256k1; none where a library does it all.
+    pub(crate) curves: Option<[OverCurve; 2]>,
+    pub(crate) cache: Mutex<Cache<Arc<Table>>>,
+    pub(crate) counters: Counters,
+}
+
+pub(crate) struct OverCurve {
+    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) generator: Generator,
+}
+
+/// The items of one chunk that are left to the engine, and their keys.
+struct Chunk<'a> {
+    parsed: Vec<Parsed>,
+    keys: Distinct<'a>,
+}
+
+struct Parsed {
+    index: usize,
+    r: U256,
+    s: U256,
+    key: u16,
+}
+
+/// Each key once, and how often it comes.
+struct Distinct<'a> {
+    keys: Vec<(&'a PublicKey, u64, u64)>,
+    /// Where in `keys`, plus one, by hash; linear probing, half full at most.
+    places: [u16; 2 * CHUNK],
+}
+
+impl<'a> Distinct<'a> {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.places = [0; 2 * CHUNK];
+    }
+
+    /// Counts a key, and says which one it is.
+    #[inline(always)]
+    fn add(&mut self, key: &'a PublicKey, hash: u64) -> u16 {
+        // The low bits choose among the sightings' sets.
+        let mut place = (hash >> 32) as usize % (2 * CHUNK);
+        loop {
+            let at = self.places[place];
+            if at == 0 {
+                self.keys.push((key, hash, 1));
+                self.places[place] = self.keys.len() as u16;
+                return self.keys.len() as u16 - 1;
+            }
+            let (other, its_hash, count) = &mut self.keys[usize::from(at) - 1];
+            if *its_hash == hash && (std::ptr::eq(*other, key) || *other == key) {
+                *count += 1;
+                return at - 1;
+            }
+            place = (place + 1) % (2 * CHUNK);
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn verify_curve(&self, curve: Curve, items: &[Item<'_>], verdicts: &mut [Verdict]) {
+        let room = items.len().min(CHUNK);
+        let mut chunk = Chunk {
+            parsed: Vec::new(),
+            keys: Distinct {
+                keys: Vec::new(),
+                places: [0; 2 * CHUNK],
+            },
+        };
+        let order = order(curve);
+        let mut by_form = 0;
+        for (index, item) in items.iter().enumerate() {
+            if item.key.curve() != curve {
+                continue;
+            }
+            let (r, s) = match self.parse(item, order) {
+                Ok(numbers) => numbers,
+                Err(verdict) => {
+                    by_form += 1;
+                    verdicts[index] = verdict;
+                    continue;
+                }
+            };
+            if chunk.parsed.is_empty() {
+                chunk.parsed.reserve(room);
+            }
+            let key = chunk.keys.add(item.key, self.hasher.hash(item.key));
+            chunk.parsed.push(Parsed { index, r, s, key });
+            if chunk.parsed.len() == CHUNK {
+                self.verify_chunk(curve, items, &chunk, verdicts);
+                chunk.parsed.clear();
+                chunk.keys.clear();
+            }
+        }
+        if !chunk.parsed.is_empty() {
+            self.verify_chunk(curve, items, &chunk, verdicts);
+        }
+        if by_form > 0 {
+            self.counters.by_form.fetch_add(by_form, Relaxed);
+        }
+    }
+
+    /// r and s, or the verdict where they say enough.
+    #[inline(always)]
+    fn parse(&self, item: &Item<'_>, order: &U256) -> Result<(U256, U256), Verdict> {
+        let signature = item.signature.parse().map_err(Verdict::Malformed)?;
+        let (r, s) = (from_be_bytes(&signature.r), from_be_bytes(&signature.s));
+        let in_range = match item.key.curve() {
+            Curve::P256 => engine::in_range::<P256>(&r, &s),
+            Curve::Secp256k1 => engine::in_range::<Secp256k1>(&r, &s),
+        };
+        if !in_range {
+            return Err(Verdict::Invalid);
+        }
+        // Above n/2, which is no integer: above n - s.
+        if self.low_s && !at_least(&sub(order, &s).0, &s) {
+            return Err(Verdict::HighS);
+        }
+        Ok((r, s))
+    }
+
+    fn verify_chunk(&self, curve: Curve, items: &[Item<'_>], chunk: &Chunk<'_>, verdicts: &mut [Verdict]) {
+        let Some(curves) = &self.curves else {
+            return self.verify_by_library(items, chunk, verdicts);
+        };
+        let over = &curves[curve as usize];
+        let generator = over
+            .generator
+            .table(&*over.machine, chunk.parsed.len() as u64, self.builds);
+        let tables = self.tables(&chunk.keys.keys);
+        let mut hits = 0;
+        let mut jobs = Vec::with_capacity(chunk.parsed.len());
+        jobs.extend(chunk.parsed.iter().map(|parsed| {
+            let item = &items[parsed.index];
+            let table = tables[usize::from(parsed.key)].as_deref();
+            hits += u64::from(table.is_some());
+            Job {
+                index: parsed.index,
+                r: parsed.r,
+                s: parsed.s,
+                z: from_be_bytes(&item.digest),
+                key: item.key.point(),
+                table,
+            }
+        }));
+        let tally = over.machine.verify(&generator, &mut jobs, &mut |index, valid| {
+            verdicts[index] = if valid { Verdict::Valid } else { Verdict::Invalid };
+        });
+        self.count(hits, &tally);
+    }
+
+    fn count(&self, hits: u64, tally: &Tally) {
+        let Counters {
+            by_table,
+            by_generic,
+            exceptional,
+            table_hits,
+            ..
+        } = &self.counters;
+        by_table.fetch_add(tally.known as u64, Relaxed);
+        by_generic.fetch_add(tally.unknown as u64, Relaxed);
+        exceptional.fetch_add(tally.exceptional as u64, Relaxed);
+        table_hits.fetch_add(hits, Relaxed);
+    }
+
+    /// The tables of keys; where builds are inline, wanted ones are built first.
+    fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> Vec<Option<Arc<Table>>> {
+        let mut tables = Vec::with_capacity(keys.len());
+        let mut pending = Vec::new();
+        let mut cache = lock(&self.cache);
+        for (at, (key, hash, uses)) in keys.iter().enumerate() {
+            let found = cache.look_up(key, *hash, *uses);
+            tables.push(found.value);
+            if found.pending {
+                pending.push(at);
+            }
+        }
+        drop(cache);
+        if self.builds == Builds::Inline && !pending.is_empty() {
+            while self.build_next() {}
+            let cache = lock(&self.cache);
+            for at in pending {
+                let (key, hash, _) = keys[at];
+                tables[at] = cache.get(key, hash).or(tables[at].take());
+            }
+        }
+        tables
+    }
+
+    /// Builds the next wanted table, if there is one.
+    pub(crate) fn build_next(&self) -> bool {
+        let Some(curves) = &self.curves else { return false };
+        let Some(build) = lock(&self.cache).next_build() else {
+            return false;
+        };
+        let machine = &curves[build.key.curve() as usize].machine;
+        let table = Arc::new(machine.build(&build.key.point(), build.width));
+        lock(&self.cache).finish_build(build, table);
+        true
+    }
+
+    #[cfg(feature = "library")]
+    fn verify_by_library(&self, items: &[Item<'_>], chunk: &Chunk<'_>, verdicts: &mut [Verdict]) {
+        use crate::uint::to_be_bytes;
+        for parsed in &chunk.parsed {
+            let item = &items[parsed.index];
+            let (r, s) = (to_be_bytes(&parsed.r), to_be_bytes(&parsed.s));
+            let valid = crate::library::verify(item.key, &item.digest, &r, &s);
+            verdicts[parsed.index] = if valid { Verdict::Valid } else { Verdict::Invalid };
+        }
+        self.counters
+            .by_library
+            .fetch_add(chunk.parsed.len() as u64, Relaxed);
+    }
+
+    #[cfg(not(feature = "library"))]
+    fn verify_by_library(&self, _: &[Item<'_>], _: &Chunk<'_>, _: &mut [Verdict]) {
+        unreachable!("every back end of this build has tables");
+    }
+}
+
+fn order(curve: Curve) -> &'static U256 {
+    match curve {
+        Curve::P256 => &P256::N,
+        Curve::Secp256k1 => &Secp256k1::N,
+    }
+}

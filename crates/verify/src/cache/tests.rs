@@ -1,0 +1,327 @@
+//! The cache's decisions, with numbers for tables.
+
+use super::*;
+use crate::curve::Curve;
+use crate::table::Table;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// The keys of secp256k1's points G, 2G, 3G … are many enough; only that they differ matters here, so these are none.
+fn key(n: u64) -> PublicKey {
+    PublicKey::unchecked(Curve::P256, [n, 1, 2, 3], [n, 0, 0, 0])
+}
+
+fn hash(n: u64) -> u64 {
+    n.wrapping_add(1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// A cache whose values are the key's number and the width.
+struct Model {
+    cache: Cache<(u64, u32)>,
+    limit: usize,
+    numbers: HashMap<PublicKey, u64>,
+}
+
+impl Model {
+    fn new(limit: usize, protected_percent: u8) -> Self {
+        Self {
+            cache: Cache::new(limit, protected_percent, Table::bytes),
+            limit,
+            numbers: HashMap::new(),
+        }
+    }
+
+    fn see(&mut self, n: u64, uses: u64) -> Found<(u64, u32)> {
+        self.numbers.insert(key(n), n);
+        let found = self.cache.look_up(&key(n), hash(n), uses);
+        self.check();
+        found
+    }
+
+    fn build(&mut self) -> bool {
+        let Some(build) = self.cache.next_build() else {
+            return false;
+        };
+        self.check();
+        let value = (self.numbers[&build.key], build.width);
+        self.cache.finish_build(build, value);
+        self.check();
+        true
+    }
+
+    /// A sighting as with inline builds: the width used.
+    fn use_inline(&mut self, n: u64, uses: u64) -> Option<u32> {
+        let found = self.see(n, uses);
+        if found.pending {
+            while self.build() {}
+        }
+        let value = self.cache.get(&key(n), hash(n)).or(found.value);
+        value.map(|(of, width)| {
+            assert_eq!(of, n);
+            width
+        })
+    }
+
+    fn check(&self) {
+        let counts = self.cache.counts();
+        assert!(
+            counts.bytes <= self.limit,
+            "{} of {} bytes",
+            counts.bytes,
+            self.limit
+        );
+        assert!(self.cache.probation.bytes <= self.cache.probation.limit);
+        assert!(self.cache.protected.bytes <= self.cache.protected.limit);
+        assert!(counts.queued <= QUEUE);
+    }
+
+    /// Adds everything up again.
+    fn check_all(&self) {
+        let cache = &self.cache;
+        let of = |segment| (0..cache.entries.len() as u32).filter(move |&slot| self.is_in(slot, segment));
+        for (segment, list) in [(Probation, &cache.probation), (Protected, &cache.protected)] {
+            assert_eq!(of(segment).count(), list.entries);
+            let bytes: usize = of(segment).map(|slot| cache.bytes(slot)).sum();
+            assert!(bytes <= list.bytes, "those being built come on top");
+            let mut walked = 0;
+            let mut at = list.newest;
+            while at != NONE {
+                walked += 1;
+                assert!(self.is_in(at, segment));
+                at = cache.entries[at as usize].older;
+            }
+            assert_eq!(walked, list.entries);
+        }
+        let tables = cache.entries.iter().filter(|entry| entry.table.is_some()).count();
+        assert_eq!(tables, cache.tables);
+        assert_eq!(cache.index.len() + cache.free.len(), cache.entries.len());
+    }
+
+    fn is_in(&self, slot: u32, segment: Segment) -> bool {
+        !self.cache.free.contains(&slot) && self.cache.entries[slot as usize].segment == Some(segment)
+    }
+}
+
+#[test]
+fn a_key_climbs_the_ladder() {
+    let mut model = Model::new(256 << 20, 75);
+    assert_eq!(model.use_inline(1, 1), None);
+    assert_eq!(model.use_inline(1, 1), None);
+    assert_eq!(model.use_inline(1, 1), Some(5));
+    for (uses, width) in [
+        (252, 5),
+        (1, 8),
+        (1_791, 8),
+        (1, 10),
+        (14_335, 10),
+        (1, 13),
+        (1 << 30, 13),
+    ] {
+        assert_eq!(model.use_inline(1, uses), Some(width));
+    }
+    let counts = model.cache.counts();
+    assert_eq!((counts.builds, counts.evictions, counts.tables), (4, 0, 1));
+    assert_eq!(counts.bytes, Table::bytes(13));
+    model.check_all();
+}
+
+#[test]
+fn many_uses_at_once_go_straight_to_their_rung() {
+    let mut model = Model::new(256 << 20, 75);
+    assert_eq!(model.use_inline(1, 3), Some(5));
+    assert_eq!(model.use_inline(2, 512), Some(8));
+    assert_eq!(model.use_inline(3, 20_000), Some(13));
+}
+
+#[test]
+fn all_hot_keys_get_an_equal_share() {
+    for (keys, width) in [(16, 13), (64, 10), (256, 8), (500, 8)] {
+        let mut model = Model::new(192 << 20, 75);
+        for _ in 0..100 {
+            for n in 0..keys {
+                model.use_inline(n, 1_000);
+            }
+        }
+        let builds = model.cache.counts().builds;
+        for n in 0..keys {
+            assert_eq!(model.use_inline(n, 1), Some(width), "{keys} keys");
+        }
+        assert_eq!(model.cache.counts().builds, builds, "settled");
+        model.check_all();
+    }
+}
+
+#[test]
+fn more_hot_keys_make_tables_smaller() {
+    let mut model = Model::new(192 << 20, 75);
+    for _ in 0..100 {
+        for n in 0..16 {
+            model.use_inline(n, 1_000);
+        }
+    }
+    assert_eq!(model.use_inline(0, 1), Some(13));
+    for _ in 0..100 {
+        for n in 0..500 {
+            model.use_inline(n, 1_000);
+        }
+    }
+    for n in 0..500 {
+        // Some larger ones may be left, as long as nobody wants their room.
+        assert!(model.use_inline(n, 1) >= Some(8), "{n}");
+    }
+    assert!(model.cache.counts().evictions > 10);
+    model.check_all();
+}
+
+#[test]
+fn endless_keys_cannot_touch_a_hot_one() {
+    let mut model = Model::new(8 << 20, 75);
+    for _ in 0..100 {
+        model.use_inline(0, 30);
+    }
+    let width = model.use_inline(0, 1);
+    assert_eq!(width, Some(10));
+    for times in [2, 3, 10] {
+        for n in 1..100_000 {
+            model.use_inline(times << 32 | n, times);
+            if n % 1_000 == 0 {
+                assert_eq!(model.use_inline(0, 1), width);
+            }
+        }
+    }
+    assert!(model.cache.entries.len() < 1_000, "they cost no memory");
+    assert_eq!(model.cache.counts().protected, 1);
+    model.check_all();
+}
+
+#[test]
+fn a_circle_of_keys_too_large_does_not_push_itself_out() {
+    let mut model = Model::new(4 << 20, 0);
+    let fit = (4 << 20) / Table::bytes(5) as u64;
+    for _ in 0..50 {
+        for n in 0..2 * fit {
+            model.use_inline(n, 1);
+        }
+    }
+    let counts = model.cache.counts();
+    assert!(counts.builds < 2 * fit, "{} builds", counts.builds);
+    assert!(counts.refusals > fit);
+    model.check_all();
+}
+
+#[test]
+fn what_is_no_longer_used_ages_out() {
+    let mut model = Model::new(8 << 20, 75);
+    assert_eq!(model.use_inline(0, 100), Some(5));
+    assert_eq!(model.use_inline(0, 300), Some(8));
+    for _ in 0..=IDLE / 1_000 {
+        model.use_inline(1, 1_000);
+    }
+    assert_eq!(model.cache.counts().protected, 1);
+    assert_eq!(
+        model.cache.counts().tables,
+        2,
+        "it has its table while nobody wants the room"
+    );
+    for n in 2..1_000 {
+        model.use_inline(n, 5);
+    }
+    assert_eq!(model.cache.get(&key(0), hash(0)), None);
+    model.check_all();
+}
+
+#[test]
+fn builds_wait_in_a_bounded_queue() {
+    let mut model = Model::new(256 << 20, 75);
+    for n in 0..10_000 {
+        assert!(model.see(n, 3).value.is_none());
+        assert!(model.see(n, 1).value.is_none(), "asked twice, queued once");
+    }
+    assert_eq!(model.cache.counts().queued, QUEUE);
+    assert_eq!(model.cache.counts().tables, 0);
+    let mut built = 0;
+    while model.build() {
+        built += 1;
+    }
+    assert_eq!(built, QUEUE);
+    assert_eq!(model.see(0, 1).value, Some((0, 5)));
+    model.check_all();
+}
+
+#[test]
+fn without_room_there_are_no_tables() {
+    for (bytes, percent) in [(0, 75), (50_000, 0), (50_000, 100), (100_000, 50)] {
+        let mut model = Model::new(bytes, percent);
+        for n in 0..10 {
+            assert_eq!(model.use_inline(n, 100_000), None);
+        }
+        assert_eq!(model.cache.counts().builds, 0);
+        model.check_all();
+        assert_eq!(model.cache.index.len(), 0);
+    }
+    let mut all_protected = Model::new(1 << 20, 100);
+    assert_eq!(all_protected.use_inline(1, 3), None);
+    assert_eq!(all_protected.use_inline(1, 100), Some(5));
+    let mut none_protected = Model::new(1 << 20, 0);
+    assert_eq!(none_protected.use_inline(1, 100_000), Some(5));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    See(u64, u64),
+    Start,
+    Finish,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let keys = prop_oneof![0..8u64, 0..64u64, 0..4_096u64];
+    let uses = prop_oneof![Just(1u64), 1..8u64, 1..2_000u64, 1..400_000u64];
+    prop_oneof![
+        6 => (keys, uses).prop_map(|(n, uses)| Step::See(n, uses)),
+        2 => Just(Step::Start),
+        1 => Just(Step::Finish),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Builds of several threads at once, finished in another order than begun.
+    #[test]
+    fn bytes_are_never_above_the_limit(
+        limit in prop_oneof![0..200_000usize, 0..3_000_000usize, 0..40_000_000usize],
+        percent in 0..=100u8,
+        steps in prop::collection::vec(step(), 1..600),
+    ) {
+        let mut model = Model::new(limit, percent);
+        let mut under_way = Vec::new();
+        for step in steps {
+            match step {
+                Step::See(n, uses) => {
+                    if let Some((of, _)) = model.see(n, uses).value {
+                        prop_assert_eq!(of, n);
+                    }
+                }
+                Step::Start => under_way.extend(model.cache.next_build()),
+                Step::Finish => {
+                    if let Some(build) = under_way.pop() {
+                        let value = (model.numbers[&build.key], build.width);
+                        model.cache.finish_build(build, value);
+                    }
+                }
+            }
+            model.check();
+        }
+        for build in under_way {
+            let value = (model.numbers[&build.key], build.width);
+            model.cache.finish_build(build, value);
+        }
+        model.check();
+        model.check_all();
+        let held: usize = (0..model.cache.entries.len() as u32).map(|slot| model.cache.bytes(slot)).sum();
+        prop_assert_eq!(held, model.cache.counts().bytes, "nothing is set aside for ever");
+    }
+}

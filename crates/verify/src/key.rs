@@ -1,0 +1,152 @@
+//! Public keys: points known to be on their curve.
+
+use crate::curve::{Curve, P256, Secp256k1};
+use crate::encoding::PointError;
+use crate::encoding::sec1::{self, COMPRESSED_BYTES, Encoded, UNCOMPRESSED_BYTES};
+use crate::lanes::Lanes;
+use crate::portable::{Portable, Reduction};
+use crate::uint::{ONE, U256, add, at_least, from_be_bytes, sub, to_be_bytes};
+use thiserror::Error;
+
+/// A public key: a curve and a point of it, never the point at infinity.
+///
+/// There is one value for each point, however it was encoded: equal keys are equal values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PublicKey {
+    curve: Curve,
+    x: U256,
+    y: U256,
+}
+
+/// Why bytes are no public key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
+pub enum KeyError {
+    /// Not the form of a point.
+    #[error("the public key is malformed: {0}")]
+    Malformed(#[from] PointError),
+    /// A coordinate is not below the field's prime p (SEC 1 section 2.3.4: an element has one encoding).
+    #[error("a coordinate of the public key is p or more")]
+    CoordinateTooLarge,
+    /// No point of the curve has these coordinates; of a compressed point, this x.
+    #[error("the public key is not on the curve")]
+    NotOnCurve,
+}
+
+impl PublicKey {
+    /// A key from the encoding of SEC 1 section 2.3.4: 65 bytes that begin with 0x04, or 33 with 0x02 or 0x03.
+    ///
+    /// That the point is on the curve is checked here, once; taking a compressed one costs a square root, about 20 µs.
+    pub fn from_sec1(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
+        let (x, y) = match curve {
+            Curve::P256 => point::<P256>(&sec1::parse(bytes)?)?,
+            Curve::Secp256k1 => point::<Secp256k1>(&sec1::parse(bytes)?)?,
+        };
+        Ok(Self { curve, x, y })
+    }
+
+    /// The curve.
+    pub fn curve(&self) -> Curve {
+        self.curve
+    }
+
+    /// 0x04, x, y; both big-endian (SEC 1 section 2.3.3).
+    pub fn to_sec1_uncompressed(&self) -> [u8; UNCOMPRESSED_BYTES] {
+        let mut bytes = [0x04; UNCOMPRESSED_BYTES];
+        bytes[1..33].copy_from_slice(&to_be_bytes(&self.x));
+        bytes[33..].copy_from_slice(&to_be_bytes(&self.y));
+        bytes
+    }
+
+    /// 0x02 where y is even, 0x03 where it is odd, and x, big-endian (SEC 1 section 2.3.3).
+    pub fn to_sec1_compressed(&self) -> [u8; COMPRESSED_BYTES] {
+        let mut bytes = [0x02 | (self.y[0] & 1) as u8; COMPRESSED_BYTES];
+        bytes[1..].copy_from_slice(&to_be_bytes(&self.x));
+        bytes
+    }
+
+    /// A key for tests that only tell keys apart.
+    #[cfg(test)]
+    pub(crate) fn unchecked(curve: Curve, x: U256, y: U256) -> Self {
+        Self { curve, x, y }
+    }
+
+    /// Plain coordinates.
+    pub(crate) fn point(&self) -> (U256, U256) {
+        (self.x, self.y)
+    }
+}
+
+impl std::fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PublicKey({:?}, ", self.curve)?;
+        for byte in self.to_sec1_compressed() {
+            write!(f, "{byte:02x}")?;
+        }
+        write!(f, ")")
+    }
+}
+
+fn point<C: Reduction>(encoded: &Encoded) -> Result<(U256, U256), KeyError> {
+    let below_p = |bytes| {
+        let value = from_be_bytes(bytes);
+        if at_least(&value, &C::P) {
+            Err(KeyError::CoordinateTooLarge)
+        } else {
+            Ok(value)
+        }
+    };
+    let l = Portable::<C>::new();
+    match encoded {
+        Encoded::Uncompressed { x, y } => {
+            let (x, y) = (below_p(x)?, below_p(y)?);
+            let square = l.sqr(&l.splat(&y));
+            if square == right_side::<C>(&l.splat(&x)) {
+                Ok((x, y))
+            } else {
+                Err(KeyError::NotOnCurve)
+            }
+        }
+        Encoded::Compressed { x, y_is_odd } => {
+            let x = below_p(x)?;
+            let root = square_root::<C>(&right_side::<C>(&l.splat(&x))).ok_or(KeyError::NotOnCurve)?;
+            let mut plain = [ONE];
+            l.store(&root, &mut plain);
+            let [y] = plain;
+            // y is not zero: the order is odd, so no point is its own negative.
+            Ok((
+                x,
+                if (y[0] & 1 == 1) == *y_is_odd {
+                    y
+                } else {
+                    sub(&C::P, &y).0
+                },
+            ))
+        }
+    }
+}
+
+/// x³ + ax + b.
+fn right_side<C: Reduction>(x: &U256) -> U256 {
+    let l = Portable::<C>::new();
+    let mut sum = l.raw_add(&l.mul(&l.sqr(x), x), &l.splat(&C::B));
+    if C::A_IS_MINUS_3 {
+        for _ in 0..3 {
+            sum = l.raw_sub(&sum, x);
+        }
+    }
+    sum
+}
+
+/// The root `a^((p + 1)/4)` where `a` is a square: both primes are 3 modulo 4.
+fn square_root<C: Reduction>(a: &U256) -> Option<U256> {
+    let l = Portable::<C>::new();
+    let (exponent, _) = add(&C::P, &ONE);
+    let mut root = l.splat(&ONE);
+    for bit in (2..256).rev() {
+        root = l.sqr(&root);
+        if exponent[bit / 64] >> (bit % 64) & 1 == 1 {
+            root = l.mul(&root, a);
+        }
+    }
+    (l.sqr(&root) == *a).then_some(root)
+}

@@ -1,0 +1,147 @@
+//! What a verifier's tables do to its counts, seen from outside.
+
+mod signed;
+
+use lineside_verify::{Backend, Builds, Curve, Item, Options, SignatureBytes, Verdict, Verifier};
+use signed::{Signed, signed};
+
+fn verifiers(options: Options) -> Vec<Verifier> {
+    let with_tables = [Backend::Avx512Ifma, Backend::Portable]
+        .into_iter()
+        .filter(|backend| backend.is_available());
+    with_tables
+        .map(|backend| {
+            let backend = Some(backend);
+            Verifier::new(Options {
+                backend,
+                ..options.clone()
+            })
+            .unwrap()
+        })
+        .collect()
+}
+
+fn all_valid(verifier: &Verifier, signed: &[Signed]) {
+    let items: Vec<Item> = signed.iter().map(Signed::item).collect();
+    assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
+}
+
+/// The same, in other forms, one by one.
+fn all_valid_one_by_one(verifier: &Verifier, signed: &[Signed]) {
+    for (i, one) in signed.iter().enumerate() {
+        let signature = match i % 2 {
+            0 => SignatureBytes::Der(&one.der),
+            _ => SignatureBytes::Parsed(one.parsed()),
+        };
+        assert_eq!(
+            verifier.verify(&Item {
+                signature,
+                ..one.item()
+            }),
+            Verdict::Valid
+        );
+    }
+}
+
+#[test]
+fn a_key_is_generic_until_it_returns() {
+    let signed = signed(Curve::P256, 1, 1);
+    for verifier in verifiers(Options::default()) {
+        for (by_generic, by_table, builds) in [(1, 0, 0), (2, 0, 0), (2, 1, 1), (2, 2, 1)] {
+            all_valid(&verifier, &signed);
+            let stats = verifier.stats();
+            assert_eq!(
+                (stats.by_generic, stats.by_table, stats.builds),
+                (by_generic, by_table, builds)
+            );
+            assert_eq!(stats.table_hits, stats.by_table);
+            assert_eq!(stats.exceptional, 0);
+        }
+        assert_eq!(verifier.stats().tables, 1);
+    }
+}
+
+#[test]
+fn a_batch_with_enough_of_one_key_builds_its_table_first() {
+    for verifier in verifiers(Options::default()) {
+        all_valid(&verifier, &signed(Curve::Secp256k1, 1, 3));
+        assert_eq!((verifier.stats().builds, verifier.stats().by_table), (1, 3));
+    }
+}
+
+#[test]
+fn deferred_builds_wait_for_whoever_builds() {
+    let signed = [signed(Curve::P256, 1, 9), signed(Curve::Secp256k1, 1, 9)];
+    let builds = Builds::Deferred;
+    for verifier in verifiers(Options {
+        builds,
+        ..Options::default()
+    }) {
+        for _ in 0..2 {
+            signed.iter().for_each(|signed| all_valid(&verifier, signed));
+        }
+        let stats = verifier.stats();
+        assert_eq!((stats.by_generic, stats.builds, stats.pending_builds), (36, 0, 2));
+        assert_eq!(verifier.build_pending(1), 1);
+        assert_eq!(verifier.stats().pending_builds, 1);
+        assert_eq!(verifier.build_pending(100), 1);
+        assert_eq!(verifier.build_pending(100), 0);
+        signed
+            .iter()
+            .for_each(|signed| all_valid_one_by_one(&verifier, signed));
+        let stats = verifier.stats();
+        assert_eq!((stats.by_table, stats.builds, stats.pending_builds), (18, 2, 0));
+    }
+}
+
+#[test]
+fn bytes_stay_within_what_was_allowed() {
+    let keys: Vec<_> = (0..40).map(|key| signed(Curve::P256, key, 4)).collect();
+    for table_bytes in [0, 200_000, 1 << 20, 3 << 20] {
+        for verifier in verifiers(Options {
+            table_bytes,
+            ..Options::default()
+        }) {
+            for round in 0..3 {
+                for (n, signed) in keys.iter().enumerate() {
+                    let repeat = if n < 3 { 20 } else { 1 };
+                    (0..repeat).for_each(|_| all_valid(&verifier, &signed[..1 + (n + round) % 4]));
+                    // The generators' smallest tables are always there.
+                    assert!(verifier.stats().table_bytes <= table_bytes.max(106_496));
+                }
+            }
+            let stats = verifier.stats();
+            assert_eq!(stats.tables == 0, table_bytes == 0, "{stats:?}");
+            assert_eq!(stats.signatures, stats.by_table + stats.by_generic);
+        }
+    }
+}
+
+#[test]
+fn the_generators_large_table_comes_with_use_and_is_shared() {
+    // Small enough that it is quickly built: width 10.
+    let options = Options {
+        table_bytes: 8 << 20,
+        builds: Builds::Deferred,
+        ..Options::default()
+    };
+    let signed = signed(Curve::P256, 7, 8);
+    for (verifier, other) in verifiers(options.clone()).into_iter().zip(verifiers(options)) {
+        all_valid(&verifier, &signed);
+        let before = verifier.stats().table_bytes;
+        while verifier.build_pending(10) > 0 {}
+        let items: Vec<Item> = (0..32_768).map(|i| signed[i % 8].item()).collect();
+        if verifier.backend() == Backend::Portable {
+            // The same code, and seconds of work.
+            continue;
+        }
+        assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
+        while verifier.build_pending(10) > 0 {}
+        assert!(verifier.stats().table_bytes > before);
+        // Another verifier finds it there: there is nothing left to build.
+        all_valid(&other, &signed);
+        let generator = other.stats().table_bytes;
+        assert!(generator > before, "{generator}");
+        assert!(other.build_pending(10) <= 1);
+    }
+}
