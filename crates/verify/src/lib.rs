@@ -21,4 +21,6 @@ mod uint;
 mod unknown;
 
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 mod try_out;
