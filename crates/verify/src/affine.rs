@@ -137,7 +137,8 @@ impl<L: Lanes> Stage for MarkZeros<'_, L> {
         self.products.clear();
         for (k, pair) in self.pairs.iter().enumerate() {
             let d = &mut self.points[pair.from as usize].x;
-            let zeros = l.zeros(d);
+            // A difference is a factor, and only normal elements are looked at: 3p in the wider form is a zero too.
+            let zeros = l.zeros(&l.normal(&l.raw(d)));
             if zeros != 0 {
                 *d = l.select(zeros, &one, d);
                 self.marked[pair.group as usize] |= zeros;
