@@ -8,7 +8,7 @@ use crate::recode::{Odd, windows};
 use crate::uint::U256;
 use num_bigint::{BigInt, BigUint};
 
-const LAMBDA: U256 = hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72");
+pub(super) const LAMBDA: U256 = hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72");
 
 /// What the digits of all windows add up to.
 fn digits(odd: &Odd, width: u32, windows: usize) -> BigInt {
