@@ -171,7 +171,7 @@ fn every_two_points_that_meet_in_the_loop<L: Lanes<Curve: Reference + Reduction>
     setting.check(&entries);
 }
 
-/// u₂ close to 0 and n, and close to multiples of λ by little numbers, on which all that the loop adds up is little too.
+/// u₂ close to 0 and n, and close to multiples of λ by little numbers: all that the loop adds up is little then.
 fn multipliers_that_bring_meetings_about_for_any_key<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 54);
     let n = big(&L::Curve::N);
@@ -269,8 +269,8 @@ fn digests_of_zero_and_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l
     setting.check(&entries);
 }
 
-/// R with x = r + n below p, and with x = r that is as little. Nobody knows such a nonce; but for any R, s and z there is
-/// a key, Q = (s·R - z·G)/r.
+/// R with x = r + n below p, and with x = r that is as little. Nobody knows such a nonce; but for any R, s and z there
+/// is a key, Q = (s·R - z·G)/r.
 fn x_above_the_order<L: Lanes<Curve: Reference + Reduction>>(l: L) {
     let mut setting = Setting::new(l, 57);
     let n = big(&L::Curve::N);

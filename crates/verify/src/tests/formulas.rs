@@ -91,10 +91,10 @@ fn stored_jacobian<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Vec<Coordinates> 
 
 /// A few Z, with those in which a formula might forget a factor.
 fn some_z(p: u64) -> [u64; 6] {
-    [1, 2, p - 1, (p + 1) / 2, 5, 44]
+    [1, 2, p - 1, p / 2 + 1, 5, 44]
 }
 
-/// Calls `run` on `LANES` cases at a time and compares what it gives with the last of each case. `None` stands for Z = 0.
+/// Calls `run` on `LANES` cases at a time and compares what it gives with the last of each case, where `None` is Z = 0.
 fn check<L: Lanes, T>(
     group: &Group,
     cases: &[(Coordinates, T, Point)],

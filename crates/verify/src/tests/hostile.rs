@@ -1,7 +1,7 @@
 //! Signatures made to meet exceptional cases, by someone who knows the private key.
 //!
-//! Every point on the engine's way is a·G + b·Q with a and b known from the digits of u₁ and u₂, so with Q = d·G it is a
-//! number, a + b·d modulo n. The engine's additions, simulated on such pairs (a, b), say which points meet; and for any
+//! Every point on the engine's way is a·G + b·Q with a and b known from the digits of u₁ and u₂, so with Q = d·G it is
+//! a number, a + b·d modulo n. The engine's additions, simulated on such pairs (a, b), say which points meet; and for any
 //! two of them there is a key d for which they are the same, and one for which they are opposite.
 
 use super::recode::LAMBDA;
@@ -253,16 +253,13 @@ fn exceptional<C: Params>(
         // Who does not know d cannot bring a meeting about.
         d.is_some_and(|d| meetings.iter().any(|meeting| is_exceptional(meeting, &d, &n)))
     };
-    let undecided = match table {
-        Some(table) if !is_zero(u1) => {
-            let may_be_above = big(&signature.r) + &n < p && *x != Some(signature.r);
-            may_be_above || met(&tree_meetings::<C>(u1, u2, [generator, table.width()]))
-        }
-        Some(_) => false,
-        None => false,
-    };
-    let on_tables = table.is_some() && !is_zero(u1);
-    let by_loop = (!on_tables || undecided) && met(&loop_meetings::<C>(u1, u2, generator));
+    // Without digits of u₁ the tables are of no use.
+    let table = table.filter(|_| !is_zero(u1));
+    let undecided = table.is_some_and(|table| {
+        let may_be_above = big(&signature.r) + &n < p && *x != Some(signature.r);
+        may_be_above || met(&tree_meetings::<C>(u1, u2, [generator, table.width()]))
+    });
+    let by_loop = (table.is_none() || undecided) && met(&loop_meetings::<C>(u1, u2, generator));
     usize::from(undecided) + usize::from(by_loop)
 }
 

@@ -1,7 +1,7 @@
 //! The engine against slow and obvious arithmetic.
 //!
-//! A test is a function over `Lanes`, and `every_back_end` makes one of it for each back end and curve: what one of them
-//! must do, all of them must do.
+//! A test is a function over `Lanes`, and `every_back_end` makes one of it for each back end and curve: what one of
+//! them must do, all of them must do.
 
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod bounds;

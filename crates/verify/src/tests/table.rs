@@ -32,7 +32,7 @@ fn check<L: Lanes<Curve: Reference + Reduction>>(l: L, key: &(U256, U256), width
         (table.width(), table.windows()),
         (width, 256usize.div_ceil(width as usize))
     );
-    assert_eq!(Table::bytes(width), table.windows() * 64 << (width - 1));
+    assert_eq!(Table::bytes(width), (table.windows() * 64) << (width - 1));
     let lines = table.windows() << (width - 1);
     let n = big(&L::Curve::N);
     for k in (0..lines).step_by(sample).chain([lines - 1]) {

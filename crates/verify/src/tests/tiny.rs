@@ -279,7 +279,7 @@ impl Group {
     fn check<C: Params>(&self) {
         let order = self.points.len() as u64;
         assert_eq!(order, C::N[0]);
-        assert!((2..order).all(|divisor| order % divisor != 0));
+        assert!((2..order).all(|divisor| !order.is_multiple_of(divisor)));
         let on_curve = |&(x, y): &(u64, u64)| (y * y) % self.p == (x * x * x + self.a * x + C::B[0]) % self.p;
         let all: Vec<_> = (0..self.p * self.p)
             .map(|xy| (xy / self.p, xy % self.p))
