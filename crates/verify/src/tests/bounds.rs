@@ -1,6 +1,6 @@
 //! AVX-512 IFMA at the bounds of its redundant form: operands as wide as `avx512ifma` says they may get, which no
-//! sequence of honest operations is sure to reach. Results must be right modulo p, and within the bounds themselves, or the next
-//! operation would be on its own.
+//! sequence of honest operations is sure to reach. Results must be right modulo p, and within the bounds themselves,
+//! or the next operation would be on its own.
 
 use super::{Random, Work, big, words};
 use crate::avx512ifma::{Ifma, Reduction};

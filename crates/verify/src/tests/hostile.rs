@@ -1,8 +1,8 @@
 //! Signatures made to meet exceptional cases, by someone who knows the private key.
 //!
 //! Every point on the engine's way is a·G + b·Q with a and b known from the digits of u₁ and u₂, so with Q = d·G it is
-//! a number, a + b·d modulo n. The engine's additions, simulated on such pairs (a, b), say which points meet; and for any
-//! two of them there is a key d for which they are the same, and one for which they are opposite.
+//! a number, a + b·d modulo n. The engine's additions, simulated on such pairs (a, b), say which points meet; and for
+//! any two of them there is a key d for which they are the same, and one for which they are opposite.
 
 use super::recode::LAMBDA;
 use super::reference::Reference;
