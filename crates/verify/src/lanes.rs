@@ -37,7 +37,7 @@ pub(crate) trait Stage {
 /// - `Fe`: normal, may be multiplied, squared, added;
 /// - a *factor*: what `product`, `square`, `diff` and `factor` return. It may only be multiplied or squared: its limbs may
 ///   still hold carries that have also gone on, which a multiplication does not see. What `diff`, `factor` and
-///   `factor_less` return is wider: to multiply or square two of that kind gives a `Raw`, never an `Fe` or a factor;
+///   `factor_less` return is wider: to multiply two of that kind gives a `Raw`, and to square one a `Raw` or a factor, never an `Fe`;
 /// - `Raw`: a sum of at most 16 normal elements or products, either sign, before its carries are propagated.
 pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     type Curve: Params;
@@ -82,7 +82,7 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     fn load(self, plain: &[U256]) -> Self::Fe;
     /// Plain integers below p, of a normal element.
     fn store(self, a: &Self::Fe, plain: &mut [U256]);
-    /// The inverse in each lane, or `None` where a lane is zero.
+    /// The inverse in each lane, or `None` where a lane is zero; of a normal element or a factor that is not wider.
     fn invert(self, a: &Self::Fe) -> Option<Self::Fe>;
     /// The lanes in which a normal element is zero.
     fn zeros(self, a: &Self::Fe) -> u8;

@@ -92,4 +92,4 @@ pub use key::{KeyError, PublicKey};
 pub use verifier::{Builds, Options, Stats, Verifier};
 
 #[cfg(test)]
-mod try_out;
+mod tests;

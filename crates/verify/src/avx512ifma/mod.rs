@@ -249,8 +249,8 @@ impl<C: Reduction> Lanes for Ifma<C> {
     /// One reduction for both products. p·2^260 is above any product that is subtracted: the sum stays positive.
     #[inline(always)]
     fn mul_sub_mul(self, a: &Limbs, b: &Limbs, c: &Limbs, d: &Limbs) -> Limbs {
-        assert_limbs(c, Self::NORMAL_BITS);
-        assert_limbs(d, Self::NORMAL_BITS);
+        assert_factor(c, Self::NORMAL_BITS);
+        assert_factor(d, Self::NORMAL_BITS);
         let mut minus = [zero(); 10];
         add_product(&mut minus, c, d);
         Self::product_less::<1>(a, b, &minus)
@@ -259,7 +259,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
     /// The same, with 4p·2^260 above 8c².
     #[inline(always)]
     fn mul_sub_8_squares(self, a: &Limbs, b: &Limbs, c: &Limbs) -> Limbs {
-        assert_limbs(c, Self::NORMAL_BITS);
+        assert_factor(c, Self::NORMAL_BITS);
         Self::product_less::<4>(a, b, &square(c).map(shl::<3>))
     }
 

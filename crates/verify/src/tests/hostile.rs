@@ -1,0 +1,303 @@
+//! Signatures made to meet exceptional cases, by someone who knows the private key.
+//!
+//! Every point on the engine's way is a·G + b·Q with a and b known from the digits of u₁ and u₂, so with Q = d·G it is
+//! a number, a + b·d modulo n. The engine's additions, simulated on such pairs (a, b), say which points meet; and for
+//! any two of them there is a key d for which they are the same, and one for which they are opposite.
+
+use super::recode::LAMBDA;
+use super::reference::Reference;
+use super::{big, words};
+use crate::curve::Params;
+use crate::endomorphism::{HALF_BITS, split};
+use crate::engine::{Job, Scratch, Tally, verify};
+use crate::lanes::Lanes;
+use crate::recode::{Odd, windows};
+use crate::table::Table;
+use crate::uint::{U256, is_zero};
+use num_bigint::BigUint;
+use std::sync::Arc;
+
+/// The window of the loop for keys without a table.
+const LOOP_WIDTH: u32 = 5;
+
+/// a·G + b·Q.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sum {
+    a: BigUint,
+    b: BigUint,
+}
+
+impl Sum {
+    fn plus(&self, other: &Self, n: &BigUint) -> Self {
+        Self {
+            a: (&self.a + &other.a) % n,
+            b: (&self.b + &other.b) % n,
+        }
+    }
+
+    /// The number that it is for a key d.
+    fn at(&self, d: &BigUint, n: &BigUint) -> BigUint {
+        (&self.a + &self.b * d) % n
+    }
+}
+
+/// Two points that are added.
+pub(super) type Meeting = (Sum, Sum);
+
+/// Whether the points are the same, opposite, or one of them infinity.
+fn is_exceptional((x, y): &Meeting, d: &BigUint, n: &BigUint) -> bool {
+    let (x, y) = (x.at(d, n), y.at(d, n));
+    x == y || (&x + &y) % n == BigUint::ZERO || x == BigUint::ZERO || y == BigUint::ZERO
+}
+
+/// The key for which the two points are the same, or opposite.
+pub(super) fn key_for((x, y): &Meeting, opposite: bool, n: &BigUint) -> Option<U256> {
+    let y = if opposite {
+        Sum {
+            a: (n - &y.a) % n,
+            b: (n - &y.b) % n,
+        }
+    } else {
+        y.clone()
+    };
+    // x.a + x.b·d = y.a + y.b·d.
+    let over = (n + &x.b - &y.b) % n;
+    let d = (n + &y.a - &x.a) % n * over.modinv(n)? % n;
+    (d != BigUint::ZERO).then(|| words(&d))
+}
+
+/// The numbers that the digits of a scalar stand for, lowest window first.
+fn digits(odd: &Odd, width: u32, windows: usize, n: &BigUint, shift: bool) -> Vec<BigUint> {
+    (0..windows)
+        .map(|window| {
+            let (index, negative) = odd.digit(window, width);
+            let shift = if shift { window as u32 * width } else { 0 };
+            let digit = (BigUint::from(2 * index + 1) << shift) % n;
+            if negative { n - digit } else { digit }
+        })
+        .collect()
+}
+
+fn of_g(a: BigUint) -> Sum {
+    Sum { a, b: BigUint::ZERO }
+}
+
+fn of_q(b: BigUint) -> Sum {
+    Sum { a: BigUint::ZERO, b }
+}
+
+/// What meets where both have tables: a tree whose upper half is added to the lower one, level by level.
+pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
+    let n = &big(&C::N);
+    let all_digits = |scalar: &U256, width: u32| {
+        let windows = windows(256, width);
+        digits(
+            &Odd::of_scalar(scalar, &C::N, width, windows),
+            width,
+            windows,
+            n,
+            true,
+        )
+    };
+    let mut points: Vec<Sum> = all_digits(u1, widths[0]).into_iter().map(of_g).collect();
+    points.extend(all_digits(u2, widths[1]).into_iter().map(of_q));
+    let mut meetings = Vec::new();
+    while points.len() > 1 {
+        let half = points.len() / 2;
+        let upper = points.len() - half;
+        for k in 0..half {
+            meetings.push((points[k].clone(), points[upper + k].clone()));
+            points[k] = points[k].plus(&points[upper + k], n);
+        }
+        points.truncate(upper);
+    }
+    meetings
+}
+
+/// What meets where only the generator has a table: doublings and additions, then the generator's points.
+pub(super) fn loop_meetings<C: Params>(u1: &U256, u2: &U256, generator_width: u32) -> Vec<Meeting> {
+    let (n, width) = (&big(&C::N), LOOP_WIDTH);
+    let parts: Vec<Vec<BigUint>> = if C::HAS_ENDOMORPHISM {
+        let windows = windows(HALF_BITS, width);
+        let halves = split(u2).map(|half| Odd::of_magnitude(&half.magnitude, half.negative, width, windows));
+        let [first, second] = halves.map(|odd| digits(&odd, width, windows, n, false));
+        vec![
+            first,
+            second.iter().map(|digit| digit * big(&LAMBDA) % n).collect(),
+        ]
+    } else {
+        let windows = windows(256, width);
+        vec![digits(
+            &Odd::of_scalar(u2, &C::N, width, windows),
+            width,
+            windows,
+            n,
+            false,
+        )]
+    };
+    let (mut meetings, mut sum) = (Vec::new(), Sum::default());
+    let top = parts[0].len() - 1;
+    for i in (0..=top).rev() {
+        sum.b = (sum.b << width) % n;
+        for (part, digits) in parts.iter().enumerate() {
+            let point = of_q(digits[i].clone());
+            if (i, part) != (top, 0) {
+                meetings.push((sum.clone(), point.clone()));
+            }
+            sum = sum.plus(&point, n);
+        }
+    }
+    if !is_zero(u1) {
+        let windows = windows(256, generator_width);
+        let odd = Odd::of_scalar(u1, &C::N, generator_width, windows);
+        for digit in digits(&odd, generator_width, windows, n, true) {
+            meetings.push((sum.clone(), of_g(digit.clone())));
+            sum = sum.plus(&of_g(digit), n);
+        }
+    }
+    meetings
+}
+
+/// A signature, and what the engine must make of it.
+#[derive(Clone, Debug)]
+pub(super) struct Signature {
+    pub(super) r: U256,
+    pub(super) s: U256,
+    pub(super) z: U256,
+    pub(super) key: (U256, U256),
+    /// The private key, where it is known.
+    pub(super) d: Option<U256>,
+}
+
+/// The second implementation's word on a signature.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    pub(super) u1: U256,
+    pub(super) u2: U256,
+    pub(super) x: Option<U256>,
+    pub(super) valid: bool,
+}
+
+impl Signature {
+    /// With these u₁ and u₂ for the key d·G: valid, unless their sum is infinity and there is no r.
+    pub(super) fn of<C: Reference>(d: &U256, u1: &U256, u2: &U256) -> Self {
+        let n = big(&C::N);
+        let sum = words(&((big(u1) + big(u2) * big(d)) % &n));
+        let r = C::multiply(&sum, &C::G).map_or(BigUint::from(0x5eed_u32), |(x, _)| big(&x) % &n);
+        Self::with_r::<C>(d, u1, u2, &r)
+    }
+
+    /// The same way through the engine, to compare with any r.
+    pub(super) fn with_r<C: Reference>(d: &U256, u1: &U256, u2: &U256, r: &BigUint) -> Self {
+        let n = big(&C::N);
+        let s = r * big(u2).modinv(&n).expect("u2 is not zero") % &n;
+        let z = &s * big(u1) % &n;
+        Self {
+            r: words(r),
+            s: words(&s),
+            z: words(&z),
+            key: C::multiply(d, &C::G).expect("d is not zero"),
+            d: Some(*d),
+        }
+    }
+
+    pub(super) fn verdict<C: Reference>(&self) -> Verdict {
+        let n = big(&C::N);
+        let over_s = big(&self.s).modinv(&n).expect("s is not zero");
+        let u1 = words(&(big(&self.z) * &over_s % &n));
+        let u2 = words(&(big(&self.r) * &over_s % &n));
+        let x = C::combine(&u1, &C::G, &u2, &self.key).map(|(x, _)| x);
+        let valid = x.is_some_and(|x| big(&x) % &n == big(&self.r));
+        Verdict { u1, u2, x, valid }
+    }
+}
+
+/// A signature in a batch: with a table or without.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) signature: Signature,
+    pub(super) table: Option<Arc<Table>>,
+    pub(super) verdict: Verdict,
+    /// How often it must be counted as exceptional.
+    pub(super) exceptional: usize,
+}
+
+impl Entry {
+    pub(super) fn new<L: Lanes<Curve: Reference>>(
+        signature: Signature,
+        table: Option<Arc<Table>>,
+        generator: &Table,
+    ) -> Self {
+        let verdict = signature.verdict::<L::Curve>();
+        let exceptional = exceptional::<L::Curve>(&signature, &verdict, table.as_deref(), generator.width());
+        Self {
+            signature,
+            table,
+            verdict,
+            exceptional,
+        }
+    }
+}
+
+/// Once where the tables leave it undecided, once more where the fast formulas fail.
+fn exceptional<C: Params>(
+    signature: &Signature,
+    verdict: &Verdict,
+    table: Option<&Table>,
+    generator: u32,
+) -> usize {
+    let (n, p) = (big(&C::N), big(&C::P));
+    let Verdict { u1, u2, x, .. } = verdict;
+    let met = |meetings: &[Meeting]| {
+        let d = signature.d.map(|d| big(&d));
+        // Who does not know d cannot bring a meeting about.
+        d.is_some_and(|d| meetings.iter().any(|meeting| is_exceptional(meeting, &d, &n)))
+    };
+    // Without digits of u₁ the tables are of no use.
+    let table = table.filter(|_| !is_zero(u1));
+    let undecided = table.is_some_and(|table| {
+        let may_be_above = big(&signature.r) + &n < p && *x != Some(signature.r);
+        may_be_above || met(&tree_meetings::<C>(u1, u2, [generator, table.width()]))
+    });
+    let by_loop = (table.is_none() || undecided) && met(&loop_meetings::<C>(u1, u2, generator));
+    usize::from(undecided) + usize::from(by_loop)
+}
+
+/// Verifies a batch, and holds every verdict and the tally against what they must be.
+pub(super) fn check<L: Lanes<Curve: Reference>>(l: L, generator: &Table, batch: &[Entry]) -> Tally {
+    let mut jobs: Vec<Job> = batch
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| Job {
+            index,
+            r: entry.signature.r,
+            s: entry.signature.s,
+            z: entry.signature.z,
+            key: entry.signature.key,
+            table: entry.table.as_deref(),
+        })
+        .collect();
+    let mut verdicts = vec![None; batch.len()];
+    let tally = verify(
+        l,
+        generator,
+        &mut jobs,
+        &mut Scratch::default(),
+        |index, valid| {
+            assert_eq!(verdicts[index].replace(valid), None, "decided twice");
+        },
+    );
+    for (at, (entry, verdict)) in batch.iter().zip(verdicts).enumerate() {
+        let has_table = entry.table.is_some();
+        assert_eq!(
+            verdict,
+            Some(entry.verdict.valid),
+            "{at}, table {has_table}: {:x?}",
+            entry.signature
+        );
+    }
+    let expected: usize = batch.iter().map(|entry| entry.exceptional).sum();
+    assert_eq!(tally.exceptional, expected, "exceptional cases");
+    assert_eq!(tally.known + tally.unknown, batch.len());
+    tally
+}

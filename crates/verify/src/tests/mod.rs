@@ -1,0 +1,151 @@
+//! The engine against slow and obvious arithmetic.
+//!
+//! A test is a function over `Lanes`, and `every_back_end` makes one of it for each back end and curve: what one of
+//! them must do, all of them must do.
+
+#[cfg(all(target_arch = "x86_64", feature = "simd"))]
+mod bounds;
+mod cost;
+mod exceptional;
+mod field;
+mod formulas;
+mod hostile;
+mod recode;
+mod reference;
+mod scalar;
+mod table;
+mod tiny;
+
+use crate::lanes::Stage;
+use crate::uint::{U256, from_be_bytes};
+use num_bigint::BigUint;
+
+/// Runs each test for each back end that this CPU has. A test takes the back end's token.
+macro_rules! every_back_end {
+    ($($test:ident),+ $(,)?) => {
+        mod portable_p256 {
+            $(#[test]
+            fn $test() {
+                super::$test(crate::portable::Portable::<crate::curve::P256>::new());
+            })+
+        }
+        mod portable_secp256k1 {
+            $(#[test]
+            fn $test() {
+                super::$test(crate::portable::Portable::<crate::curve::Secp256k1>::new());
+            })+
+        }
+        #[cfg(all(target_arch = "x86_64", feature = "simd"))]
+        mod avx512ifma_p256 {
+            $(#[test]
+            fn $test() {
+                match crate::avx512ifma::Ifma::<crate::curve::P256>::new() {
+                    Some(l) => super::$test(l),
+                    None => eprintln!("skipped: this CPU has no AVX-512 IFMA"),
+                }
+            })+
+        }
+        #[cfg(all(target_arch = "x86_64", feature = "simd"))]
+        mod avx512ifma_secp256k1 {
+            $(#[test]
+            fn $test() {
+                match crate::avx512ifma::Ifma::<crate::curve::Secp256k1>::new() {
+                    Some(l) => super::$test(l),
+                    None => eprintln!("skipped: this CPU has no AVX-512 IFMA"),
+                }
+            })+
+        }
+    };
+}
+use every_back_end;
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.word() % bound as u64) as usize
+    }
+
+    /// Any 256 bits.
+    fn bits(&mut self) -> U256 {
+        std::array::from_fn(|_| self.word())
+    }
+
+    /// In [1, modulus), near enough to uniform.
+    fn number(&mut self, modulus: &U256) -> U256 {
+        let number = big(&self.bits()) % (big(modulus) - 1u32) + 1u32;
+        words(&number)
+    }
+
+    /// 256 bits in long runs of zeros and ones, which uniform ones never have.
+    fn runs(&mut self) -> U256 {
+        let mut bits = U256::default();
+        let (mut at, mut one) = (0, self.below(2) == 1);
+        while at < 256 {
+            let end = (at + 1 + self.below(90)).min(256);
+            for bit in at..end {
+                bits[bit / 64] |= u64::from(one) << (bit % 64);
+            }
+            (at, one) = (end, !one);
+        }
+        bits
+    }
+}
+
+fn big(number: &U256) -> BigUint {
+    BigUint::from_bytes_be(&crate::uint::to_be_bytes(number))
+}
+
+fn words(number: &BigUint) -> U256 {
+    let bytes = number.to_bytes_be();
+    let mut padded = [0; 32];
+    padded[32 - bytes.len()..].copy_from_slice(&bytes);
+    from_be_bytes(&padded)
+}
+
+/// Numbers below `modulus` where carries and borrows go furthest.
+fn edges(modulus: &U256) -> Vec<U256> {
+    let m = big(modulus);
+    let one = BigUint::from(1u32);
+    let mut numbers: Vec<BigUint> = (0u32..4).map(BigUint::from).collect();
+    numbers.extend((1u32..5).map(|k| &m - k));
+    numbers.extend([(&m - 1u32) / 2u32, (&m + 1u32) / 2u32]);
+    for k in [
+        1, 26, 32, 51, 52, 53, 63, 64, 65, 96, 104, 128, 156, 192, 208, 224, 255,
+    ] {
+        let power: BigUint = &one << k;
+        numbers.extend([&power - 1u32, power.clone(), &power + 1u32, &m - &power]);
+    }
+    // All ones in some limbs, of both sizes of limb.
+    for set in 1u32..32 {
+        for (limb, limbs) in [(52, 5), (64, 4)] {
+            let ones = (0..limbs).filter(|i| set >> i & 1 == 1);
+            numbers.push(ones.map(|i| ((&one << limb) - 1u32) << (limb * i)).sum());
+        }
+    }
+    let mut numbers: Vec<U256> = numbers.iter().map(|number| words(&(number % &m))).collect();
+    numbers.sort();
+    numbers.dedup();
+    numbers
+}
+
+/// A closure as a stage. It may or may not be inlined: results are the same, only the time is not.
+struct Work<F>(F);
+
+impl<T, F: FnOnce() -> T> Stage for Work<F> {
+    type Out = T;
+
+    #[inline(always)]
+    fn run(self) -> T {
+        (self.0)()
+    }
+}

@@ -1,0 +1,69 @@
+//! Tables hold what they say: every line against a second implementation's multiple.
+
+use super::reference::Reference;
+use super::{Random, Work, big, every_back_end, words};
+use crate::curve::Params;
+use crate::lanes::{Lanes, Line};
+use crate::portable::Reduction;
+use crate::table::Table;
+use crate::uint::{ONE, U256};
+use num_bigint::BigUint;
+
+every_back_end! {
+    every_line_of_small_tables,
+    lines_of_larger_tables,
+}
+
+/// The point of a line, read in every lane.
+fn point_of<L: Lanes>(l: L, line: &Line) -> (U256, U256) {
+    let [mut x, mut y] = [vec![[0; 4]; L::LANES], vec![[0; 4]; L::LANES]];
+    l.run(Work(|| {
+        let point = l.load_lines(&vec![line; L::LANES], 0);
+        l.store(&point.x, &mut x);
+        l.store(&point.y, &mut y);
+    }));
+    assert!(x.iter().all(|lane| *lane == x[0]) && y.iter().all(|lane| *lane == y[0]));
+    (x[0], y[0])
+}
+
+fn check<L: Lanes<Curve: Reference + Reduction>>(l: L, key: &(U256, U256), width: u32, sample: usize) {
+    let table = Table::build(l, key, width);
+    assert_eq!(
+        (table.width(), table.windows()),
+        (width, 256usize.div_ceil(width as usize))
+    );
+    assert_eq!(Table::bytes(width), (table.windows() * 64) << (width - 1));
+    let lines = table.windows() << (width - 1);
+    let n = big(&L::Curve::N);
+    for k in (0..lines).step_by(sample).chain([lines - 1]) {
+        let (window, index) = (k >> (width - 1), k & ((1 << (width - 1)) - 1));
+        let multiple = (BigUint::from(2 * index + 1) << (window as u32 * width)) % &n;
+        let expected = L::Curve::multiply(&words(&multiple), key).expect("not a multiple of n");
+        assert_eq!(
+            point_of(l, table.line(window, index)),
+            expected,
+            "window {window}, index {index}"
+        );
+    }
+}
+
+fn every_line_of_small_tables<L: Lanes<Curve: Reference + Reduction>>(l: L) {
+    let mut random = Random(41);
+    let key = L::Curve::multiply(&random.number(&L::Curve::N), &L::Curve::G).expect("not zero");
+    check(l, &key, 2, 1);
+    check(l, &key, 3, 1);
+}
+
+fn lines_of_larger_tables<L: Lanes<Curve: Reference + Reduction>>(l: L) {
+    let mut random = Random(42);
+    let key = L::Curve::multiply(&random.number(&L::Curve::N), &L::Curve::G).expect("not zero");
+    // Steps that share no factor with the size of a window, so that all indices come up.
+    check(l, &key, 5, 7);
+    check(l, &key, 8, 37);
+    check(l, &L::Curve::G, 8, 41);
+    check(l, &L::Curve::G, 10, 211);
+    // -G, whose multiples are the generator's own, negated.
+    let minus_one = words(&(big(&L::Curve::N) - big(&ONE)));
+    let opposite = L::Curve::multiply(&minus_one, &L::Curve::G).expect("not zero");
+    check(l, &opposite, 5, 29);
+}
