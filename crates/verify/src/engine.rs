@@ -4,7 +4,7 @@ use crate::curve::Params;
 use crate::known;
 use crate::lanes::{Lanes, MAX_LANES, Stage};
 use crate::table::Table;
-use crate::uint::{ONE, U256, at_least, is_zero};
+use crate::uint::{ONE, U256, ZERO, at_least, is_zero};
 use crate::unknown;
 
 /// Signatures that go through the stages together: memory against inversions shared.
@@ -145,40 +145,37 @@ impl<L: Lanes> Stage for Scalars<'_, L> {
     #[inline(always)]
     fn run(self) -> Self::Out {
         let Self { l, jobs } = self;
-        let vectors = jobs.len().div_ceil(L::LANES);
-        let load = |v: usize, of: &dyn Fn(&Job<'_>) -> U256| {
-            let jobs = &jobs[v * L::LANES..jobs.len().min((v + 1) * L::LANES)];
-            let mut plain = [ONE; MAX_LANES];
-            for (plain, job) in plain.iter_mut().zip(jobs) {
-                *plain = of(job);
-            }
-            l.scalars(&plain[..L::LANES])
-        };
-        let mut products = Vec::with_capacity(vectors);
+        let mut products = Vec::with_capacity(jobs.len().div_ceil(L::LANES));
         let mut running = l.scalars(&[ONE; MAX_LANES][..L::LANES]);
-        for v in 0..vectors {
+        for jobs in jobs.chunks(L::LANES) {
             products.push(running);
-            running = l.scalar_mul(&running, &load(v, &|job| job.s));
+            running = l.scalar_mul(&running, &lanes_of(l, jobs, |job| job.s));
         }
         let mut inverse = l.scalar_invert(&running);
-        let mut out = vec![([0; 4], [0; 4]); vectors * L::LANES];
-        for v in (0..vectors).rev() {
-            let over_s = l.scalar_mul(&inverse, &products[v]);
-            inverse = l.scalar_mul(&inverse, &load(v, &|job| job.s));
-            let mut plain = [[[0; 4]; MAX_LANES]; 2];
-            l.store_scalars(
-                &l.scalar_mul(&load(v, &|job| job.z), &over_s),
-                &mut plain[0][..L::LANES],
-            );
-            l.store_scalars(
-                &l.scalar_mul(&load(v, &|job| job.r), &over_s),
-                &mut plain[1][..L::LANES],
-            );
-            for lane in 0..L::LANES {
-                out[v * L::LANES + lane] = (plain[0][lane], plain[1][lane]);
+        let mut out = vec![(ZERO, ZERO); jobs.len()];
+        let chunks = jobs.chunks(L::LANES).zip(out.chunks_mut(L::LANES));
+        for ((jobs, out), product) in chunks.zip(&products).rev() {
+            let over_s = l.scalar_mul(&inverse, product);
+            inverse = l.scalar_mul(&inverse, &lanes_of(l, jobs, |job| job.s));
+            let (mut u1, mut u2) = ([ZERO; MAX_LANES], [ZERO; MAX_LANES]);
+            let z_over_s = l.scalar_mul(&lanes_of(l, jobs, |job| job.z), &over_s);
+            let r_over_s = l.scalar_mul(&lanes_of(l, jobs, |job| job.r), &over_s);
+            l.store_scalars(&z_over_s, &mut u1[..L::LANES]);
+            l.store_scalars(&r_over_s, &mut u2[..L::LANES]);
+            for (out, u) in out.iter_mut().zip(u1.into_iter().zip(u2)) {
+                *out = u;
             }
         }
-        out.truncate(jobs.len());
         out
     }
+}
+
+/// One number of each job, and 1 in lanes without a job.
+#[inline(always)]
+fn lanes_of<L: Lanes>(l: L, jobs: &[Job<'_>], of: impl Fn(&Job<'_>) -> U256) -> L::Sc {
+    let mut plain = [ONE; MAX_LANES];
+    for (plain, job) in plain.iter_mut().zip(jobs) {
+        *plain = of(job);
+    }
+    l.scalars(&plain[..L::LANES])
 }

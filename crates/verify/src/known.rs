@@ -11,7 +11,7 @@
 use crate::affine::{Beside, Pair, Step, add_pairs};
 use crate::curve::Params;
 use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
-use crate::recode::Odd;
+use crate::recode::{Odd, OddLanes};
 use crate::table::Table;
 use crate::uint::{U256, ZERO, at_least, sub};
 use std::ops::Range;
@@ -158,7 +158,7 @@ fn vectors(jobs: &[Job<'_>], generator: &Table, lanes: usize) -> Vec<Vector> {
 /// The lines that the digits of all jobs ask for: one for each lane of each point of each vector.
 struct Selection<'t> {
     lines: Vec<&'t Line>,
-    /// 1 where a line's point is to be negated.
+    /// The lanes in which a point is to be negated.
     negate: Vec<u8>,
     stride: usize,
 }
@@ -173,21 +173,14 @@ impl<'t> Selection<'t> {
         stride: usize,
     ) -> Self {
         // Vectors of fewer points leave places that nobody looks at.
-        let places = vectors.len() * stride * L::LANES;
+        let places = vectors.len() * stride;
         let mut selection = Self {
-            lines: vec![generator.line(0, 0); places],
+            lines: vec![generator.line(0, 0); places * L::LANES],
             negate: vec![0; places],
             stride,
         };
         for (v, vector) in vectors.iter().enumerate() {
-            let jobs = &jobs[vector.first..][..vector.jobs];
-            for lane in 0..L::LANES {
-                // Lanes without a job do the first job again.
-                let job = &jobs[if lane < jobs.len() { lane } else { 0 }];
-                let first = v * stride * L::LANES + lane;
-                selection.select::<L>(generator, &job.u1, first);
-                selection.select::<L>(job.table, &job.u2, first + generator.windows() * L::LANES);
-            }
+            selection.select(l, generator, &jobs[vector.first..][..vector.jobs], v * stride);
             if v < PART {
                 for line in selection.lines::<L>(v..v + 1) {
                     l.prefetch(line);
@@ -197,17 +190,32 @@ impl<'t> Selection<'t> {
         selection
     }
 
-    /// The lines of one scalar, from place `first` on, one for each window.
+    /// Selects for one vector, from `place` on. Lanes without a job do the first job again.
     #[inline(always)]
-    fn select<L: Lanes>(&mut self, table: &'t Table, scalar: &U256, first: usize) {
-        let (width, windows) = (table.width(), table.windows());
-        let odd = Odd::of_scalar(scalar, &L::Curve::N, width, windows);
-        let lines = self.lines[first..].iter_mut().step_by(L::LANES);
-        let negate = self.negate[first..].iter_mut().step_by(L::LANES);
-        for (window, (line, negate)) in (0..windows).zip(lines.zip(negate)) {
-            let (index, negative) = odd.digit(window, width);
-            *line = table.line(window, index);
-            *negate = u8::from(negative);
+    fn select<L: Lanes>(&mut self, l: L, generator: &'t Table, jobs: &[Job<'t>], place: usize) {
+        let job: [&Job<'t>; MAX_LANES] =
+            std::array::from_fn(|lane| &jobs[if lane < jobs.len() { lane } else { 0 }]);
+        let u1 = job.map(|job| job.u1);
+        let u2 = job.map(|job| job.u2);
+        let of_generator = [generator.lines(); MAX_LANES];
+        let of_keys = job.map(|job| job.table.lines());
+        let key = job[0].table;
+        for (table, scalars, lines, place) in [
+            (generator, u1, of_generator, place),
+            (key, u2, of_keys, place + generator.windows()),
+        ] {
+            let (width, windows) = (table.width(), table.windows());
+            let odd = |lane: usize| Odd::of_scalar(&scalars[lane], &L::Curve::N, width, windows);
+            let odd = OddLanes::new(L::LANES, odd);
+            let selected = self.lines[place * L::LANES..].chunks_exact_mut(L::LANES);
+            let negate = &mut self.negate[place..];
+            for (window, (selected, negate)) in (0..windows).zip(selected.zip(negate)) {
+                let (indexes, negative) = l.digits(&odd, window, width);
+                *negate = negative;
+                for (lane, line) in selected.iter_mut().enumerate() {
+                    *line = &lines[lane][(window << (width - 1)) + indexes[lane] as usize];
+                }
+            }
         }
     }
 
@@ -219,13 +227,9 @@ impl<'t> Selection<'t> {
     #[inline(always)]
     fn load<L: Lanes>(&self, l: L, v: usize, points: &mut [Affine<L::Fe>]) {
         let lines = self.lines::<L>(v..v + 1).chunks_exact(L::LANES);
-        let negate = self.negate[v * self.stride * L::LANES..].chunks_exact(L::LANES);
+        let negate = &self.negate[v * self.stride..];
         for ((point, lines), negate) in points.iter_mut().zip(lines).zip(negate) {
-            let mut mask = 0;
-            for (lane, negative) in negate.iter().enumerate() {
-                mask |= negative << lane;
-            }
-            *point = l.load_lines(lines, mask);
+            *point = l.load_lines(lines, *negate);
         }
     }
 }

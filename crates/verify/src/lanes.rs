@@ -4,6 +4,7 @@
 //! end is a type for each curve, whose values are tokens: there is one only where the CPU has what it needs.
 
 use crate::curve::Params;
+use crate::recode::OddLanes;
 use crate::uint::U256;
 
 /// The most lanes of a back end: sizes the arrays that hold one entry for each lane.
@@ -99,6 +100,18 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     fn store_lines(self, points: &Affine<Self::Fe>, lines: &mut [Line]);
 
     // ---- scalars ----
+
+    /// Digit `i` of each lane: which odd multiple, and the lanes in which it is negative.
+    #[inline(always)]
+    fn digits(self, scalars: &OddLanes, i: usize, width: u32) -> ([u64; MAX_LANES], u8) {
+        let (mut indexes, mut negate) = ([0; MAX_LANES], 0);
+        for lane in 0..Self::LANES {
+            let (index, negative) = scalars.digit(lane, i, width);
+            indexes[lane] = index as u64;
+            negate |= u8::from(negative) << lane;
+        }
+        (indexes, negate)
+    }
 
     /// Integers below 2^256, one for each lane.
     fn scalars(self, plain: &[U256]) -> Self::Sc;

@@ -5,6 +5,7 @@
 //! infinity and no lane ever idles; half of the multiples serve both signs. An even k is replaced by its negative modulo
 //! the odd order, which is odd, and all signs turn.
 
+use crate::lanes::MAX_LANES;
 use crate::uint::{U256, sub};
 
 /// The windows that hold `bits` bits.
@@ -42,15 +43,72 @@ impl Odd {
     }
 
     /// Digit `i`: which odd multiple, `index` for 2·index + 1, and whether it is negative.
-    #[inline(always)]
+    #[cfg(test)]
     pub(crate) fn digit(&self, i: usize, width: u32) -> (usize, bool) {
         let bit = i * width as usize;
-        let (word, shift) = (bit / 64, bit % 64);
-        // Two shifts, because one by 64 is not defined.
-        let x = self.words[word] >> shift | self.words[word + 1] << 1 << (63 - shift);
-        let positive = x >> (width - 1) & 1;
-        // A negative digit 2x + 1 - 2^w has the magnitude 2·(~x) + 1, of the lower w - 1 bits.
-        let index = (x ^ positive.wrapping_sub(1)) & ((1 << (width - 1)) - 1);
-        (index as usize, (positive == 0) ^ self.negative)
+        let (low, high) = (self.words[bit / 64], self.words[bit / 64 + 1]);
+        let (index, negative) = digit(low, high, (bit % 64) as u32, width);
+        (index, negative ^ self.negative)
     }
+}
+
+/// Scalars made ready, one for each lane, so that their digits can be cut side by side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OddLanes {
+    words: [[u64; MAX_LANES]; 6],
+    negative: u8,
+}
+
+impl OddLanes {
+    /// Of `lanes` scalars, which are all made ready for the same windows.
+    #[inline(always)]
+    pub(crate) fn new(lanes: usize, odd: impl Fn(usize) -> Odd) -> Self {
+        let mut all = Self {
+            words: [[0; MAX_LANES]; 6],
+            negative: 0,
+        };
+        for lane in 0..lanes {
+            let odd = odd(lane);
+            for (words, word) in all.words.iter_mut().zip(odd.words) {
+                words[lane] = word;
+            }
+            all.negative |= u8::from(odd.negative) << lane;
+        }
+        all
+    }
+
+    /// The words in which digit `i` begins and ends, and the bit at which it begins.
+    #[inline(always)]
+    pub(crate) fn place(&self, i: usize, width: u32) -> ([&[u64; MAX_LANES]; 2], u32) {
+        let bit = i * width as usize;
+        (
+            [&self.words[bit / 64], &self.words[bit / 64 + 1]],
+            (bit % 64) as u32,
+        )
+    }
+
+    /// The lanes whose signs turn.
+    #[inline(always)]
+    pub(crate) fn negative(&self) -> u8 {
+        self.negative
+    }
+
+    /// Digit `i` of one lane, as `Odd::digit`.
+    #[inline(always)]
+    pub(crate) fn digit(&self, lane: usize, i: usize, width: u32) -> (usize, bool) {
+        let ([low, high], shift) = self.place(i, width);
+        let (index, negative) = digit(low[lane], high[lane], shift, width);
+        (index, negative ^ (self.negative >> lane & 1 == 1))
+    }
+}
+
+/// The digit that begins at bit `shift` of `low`.
+#[inline(always)]
+fn digit(low: u64, high: u64, shift: u32, width: u32) -> (usize, bool) {
+    // Two shifts, because one by 64 is not defined.
+    let x = low >> shift | high << 1 << (63 - shift);
+    let positive = x >> (width - 1) & 1;
+    // A negative digit 2x + 1 - 2^w has the magnitude 2·(~x) + 1, of the lower w - 1 bits.
+    let index = (x ^ positive.wrapping_sub(1)) & ((1 << (width - 1)) - 1);
+    (index as usize, positive == 0)
 }

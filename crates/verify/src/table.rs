@@ -3,12 +3,12 @@
 //! Built from 2^0·Q, 2^1·Q, …: of the odd multiples of a window, the next 2^t are the first 2^t plus 2^(w·i + t + 1)·Q.
 //! Those two are never the same or opposite: 2j + 1 is odd, 2^(t+1) is even, and their sum is below the order.
 
-use crate::affine::{Pair, add_pairs};
+use crate::affine::{Pair, Step, add_pairs};
 use crate::jacobian::{Jacobian, double, from_affine};
 use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
 use crate::memory::Lines;
 use crate::portable::{self, Portable};
-use crate::recode::windows;
+use crate::recode;
 use crate::uint::{ONE, U256};
 
 /// The bits of a scalar.
@@ -28,7 +28,7 @@ pub(crate) struct Table {
 impl Table {
     /// The bytes of a table of this width.
     pub(crate) const fn bytes(width: u32) -> usize {
-        windows(SCALAR_BITS, width) * size_of::<Line>() << (width - 1)
+        recode::windows(SCALAR_BITS, width) * size_of::<Line>() << (width - 1)
     }
 
     pub(crate) fn width(&self) -> u32 {
@@ -37,6 +37,12 @@ impl Table {
 
     pub(crate) fn windows(&self) -> usize {
         self.windows
+    }
+
+    /// All lines; that of window i and odd multiple 2j + 1 is at i·2^(w-1) + j.
+    #[inline(always)]
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
     }
 
     /// Of window `window`, the odd multiple `2·index + 1`.
@@ -50,13 +56,13 @@ impl Table {
     where
         L::Curve: portable::Reduction,
     {
-        let windows = windows(SCALAR_BITS, width);
+        let windows = recode::windows(SCALAR_BITS, width);
         let mut table = Self {
             width,
             windows,
             lines: Lines::new(windows << (width - 1)),
         };
-        let doubles = doubles::<L::Curve>(point, (windows - 1) * width as usize + width as usize);
+        let doubles = doubles::<L::Curve>(point, windows * width as usize);
         l.run(Fill {
             l,
             table: &mut table,
@@ -75,10 +81,34 @@ struct Fill<'a, L> {
 impl<L: Lanes> Stage for Fill<'_, L> {
     type Out = ();
 
+    /// A window in each lane, so many groups of them as it takes; those past the last window do it once more.
     #[inline(always)]
     fn run(self) {
-        for first in (0..self.table.windows).step_by(L::LANES) {
-            fill_windows(self.l, self.table, first, self.doubles);
+        let Self { l, table, doubles } = self;
+        let half = table.width - 1;
+        let groups = table.windows.div_ceil(L::LANES);
+        let windows = |group: usize| -> [usize; MAX_LANES] {
+            std::array::from_fn(|lane| (group * L::LANES + lane % L::LANES).min(table.windows - 1))
+        };
+        let windows: Vec<[usize; MAX_LANES]> = (0..groups).map(windows).collect();
+        for windows in &windows {
+            let first = multiples(l, doubles, windows, table.width, 0);
+            put(l, &mut table.lines, windows, half, 0, &first);
+        }
+        let mut batch = Batch::new();
+        for t in 0..half {
+            let have = 1 << t;
+            for windows in &windows {
+                let by = multiples(l, doubles, windows, table.width, t + 1);
+                for index in 0..have {
+                    let point = get(l, &table.lines, windows, half, index);
+                    batch.add(point, by, windows, have + index);
+                    if batch.is_full() {
+                        batch.finish(l, &mut table.lines, half);
+                    }
+                }
+            }
+            batch.finish(l, &mut table.lines, half);
         }
     }
 }
@@ -121,63 +151,103 @@ fn doubles<C: portable::Reduction>(point: &(U256, U256), count: usize) -> Vec<(U
     plain
 }
 
-/// Fills windows `first` to `first + LANES`, a window in each lane. Lanes past the last window do it once more.
-#[inline(always)]
-fn fill_windows<L: Lanes>(l: L, table: &mut Table, first: usize, doubles: &[(U256, U256)]) {
-    let width = table.width as usize;
-    let window = |lane: usize| (first + lane).min(table.windows - 1);
-    let double = |t: usize| {
-        let at = |lane: usize| doubles[window(lane) * width + t];
-        let (mut x, mut y) = ([[0; 4]; MAX_LANES], [[0; 4]; MAX_LANES]);
-        for lane in 0..L::LANES {
-            (x[lane], y[lane]) = at(lane);
-        }
-        Affine {
-            x: l.load(&x[..L::LANES]),
-            y: l.load(&y[..L::LANES]),
-        }
-    };
-    let bases: [usize; MAX_LANES] = std::array::from_fn(|lane| window(lane.min(L::LANES - 1)) << (width - 1));
-    put(l, &mut table.lines, &bases, 0, &double(0));
-    let mut points = Vec::with_capacity(2 * PAIRS);
-    let mut steps = Vec::with_capacity(PAIRS);
-    let pairs: Vec<Pair> = (0..PAIRS as u32)
-        .map(|k| Pair {
-            to: 2 * k,
-            from: 2 * k + 1,
-            group: 0,
-        })
-        .collect();
-    let mut marked = [0];
-    for t in 0..width - 1 {
-        let (have, by) = (1 << t, double(t + 1));
-        for start in (0..have).step_by(PAIRS) {
-            let count = PAIRS.min(have - start);
-            points.clear();
-            for j in start..start + count {
-                points.push(get(l, &table.lines, &bases, j));
-                points.push(by);
-            }
-            add_pairs(l, &mut points, &pairs[..count], &mut steps, &mut marked, &mut ());
-            for (k, j) in (start..start + count).enumerate() {
-                put(l, &mut table.lines, &bases, have + j, &points[2 * k]);
-            }
+/// Additions that wait for each other, and where their sums go.
+struct Batch<'w, Fe> {
+    points: Vec<Affine<Fe>>,
+    pairs: Vec<Pair>,
+    steps: Vec<Step<Fe>>,
+    places: Vec<(&'w [usize; MAX_LANES], usize)>,
+}
+
+impl<'w, Fe: Copy> Batch<'w, Fe> {
+    fn new() -> Self {
+        Self {
+            points: Vec::with_capacity(2 * PAIRS),
+            pairs: Vec::with_capacity(PAIRS),
+            steps: Vec::with_capacity(PAIRS),
+            places: Vec::with_capacity(PAIRS),
         }
     }
-    debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
+
+    fn is_full(&self) -> bool {
+        self.pairs.len() == PAIRS
+    }
+
+    /// `a + b`, for `index` of `windows`.
+    #[inline(always)]
+    fn add(&mut self, a: Affine<Fe>, b: Affine<Fe>, windows: &'w [usize; MAX_LANES], index: usize) {
+        let to = self.points.len() as u32;
+        self.points.push(a);
+        self.points.push(b);
+        self.pairs.push(Pair {
+            to,
+            from: to + 1,
+            group: 0,
+        });
+        self.places.push((windows, index));
+    }
+
+    #[inline(always)]
+    fn finish<L: Lanes<Fe = Fe>>(&mut self, l: L, lines: &mut Lines, half: u32) {
+        let mut marked = [0];
+        add_pairs(
+            l,
+            &mut self.points,
+            &self.pairs,
+            &mut self.steps,
+            &mut marked,
+            &mut (),
+        );
+        debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
+        for (pair, (windows, index)) in self.pairs.iter().zip(&self.places) {
+            put(l, lines, windows, half, *index, &self.points[pair.to as usize]);
+        }
+        self.points.clear();
+        self.pairs.clear();
+        self.places.clear();
+    }
+}
+
+/// `2^(w·i + t)·Q` for the windows i.
+#[inline(always)]
+fn multiples<L: Lanes>(
+    l: L,
+    doubles: &[(U256, U256)],
+    windows: &[usize; MAX_LANES],
+    width: u32,
+    t: u32,
+) -> Affine<L::Fe> {
+    let points = windows.map(|window| doubles[window * width as usize + t as usize]);
+    Affine {
+        x: l.load(&points.map(|(x, _)| x)[..L::LANES]),
+        y: l.load(&points.map(|(_, y)| y)[..L::LANES]),
+    }
 }
 
 #[inline(always)]
-fn get<L: Lanes>(l: L, lines: &Lines, bases: &[usize; MAX_LANES], index: usize) -> Affine<L::Fe> {
-    let from: [&Line; MAX_LANES] = bases.map(|base| &lines[base + index]);
+fn get<L: Lanes>(
+    l: L,
+    lines: &Lines,
+    windows: &[usize; MAX_LANES],
+    half: u32,
+    index: usize,
+) -> Affine<L::Fe> {
+    let from = windows.map(|window| &lines[(window << half) + index]);
     l.load_lines(&from[..L::LANES], 0)
 }
 
 #[inline(always)]
-fn put<L: Lanes>(l: L, lines: &mut Lines, bases: &[usize; MAX_LANES], index: usize, points: &Affine<L::Fe>) {
+fn put<L: Lanes>(
+    l: L,
+    lines: &mut Lines,
+    windows: &[usize; MAX_LANES],
+    half: u32,
+    index: usize,
+    points: &Affine<L::Fe>,
+) {
     let mut out = [Line([0; 8]); MAX_LANES];
     l.store_lines(points, &mut out[..L::LANES]);
-    for (base, line) in bases.iter().zip(&out[..L::LANES]) {
-        lines[base + index] = *line;
+    for (window, line) in windows.iter().zip(&out[..L::LANES]) {
+        lines[(window << half) + index] = *line;
     }
 }

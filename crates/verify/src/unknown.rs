@@ -10,12 +10,12 @@
 
 use crate::affine::{Pair, Step, add_pairs, double_all};
 use crate::curve::Params;
-use crate::endomorphism::{self, BETA, HALF_BITS};
+use crate::endomorphism::{self, BETA, HALF_BITS, Half};
 use crate::jacobian::{self, Jacobian};
 use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
-use crate::recode::{Odd, windows};
+use crate::recode::{Odd, OddLanes, windows};
 use crate::table::Table;
-use crate::uint::{U256, at_least, is_zero, sub};
+use crate::uint::{ONE, U256, at_least, is_zero, sub};
 
 /// Bits of a window, and odd multiples of a key.
 const WIDTH: u32 = 5;
@@ -164,11 +164,11 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
     }
 }
 
-/// The scalars of one vector's jobs, cut into digits.
+/// The scalars of one vector's jobs, made ready to be cut into digits.
 struct Digits {
     /// u₂, or its halves.
-    key: [[Option<Odd>; MAX_LANES]; 2],
-    generator: [Option<Odd>; MAX_LANES],
+    key: [OddLanes; 2],
+    generator: OddLanes,
     /// Lanes whose u₁ is zero.
     no_generator: u8,
 }
@@ -182,26 +182,30 @@ impl Digits {
     fn new<L: Lanes>(jobs: &[Job], generator: &Table) -> Self {
         let order = &L::Curve::N;
         let windows = Self::windows::<L::Curve>();
-        let mut digits = Self {
-            key: [[None; MAX_LANES]; 2],
-            generator: [None; MAX_LANES],
-            no_generator: 0,
+        let key = if L::Curve::HAS_ENDOMORPHISM {
+            let halves: [_; MAX_LANES] = std::array::from_fn(|lane| endomorphism::split(&job(jobs, lane).u2));
+            [0, 1].map(|part| {
+                let odd = |half: &Half| Odd::of_magnitude(&half.magnitude, half.negative, WIDTH, windows);
+                OddLanes::new(L::LANES, |lane| odd(&halves[lane][part]))
+            })
+        } else {
+            let odd = |lane| Odd::of_scalar(&job(jobs, lane).u2, order, WIDTH, windows);
+            [OddLanes::new(L::LANES, odd); 2]
         };
+        let mut no_generator = 0;
         for lane in 0..L::LANES {
-            let job = job(jobs, lane);
-            if L::Curve::HAS_ENDOMORPHISM {
-                for (part, half) in digits.key.iter_mut().zip(endomorphism::split(&job.u2)) {
-                    part[lane] = Some(Odd::of_magnitude(&half.magnitude, half.negative, WIDTH, windows));
-                }
-            } else {
-                digits.key[0][lane] = Some(Odd::of_scalar(&job.u2, order, WIDTH, windows));
-            }
-            let absent = is_zero(&job.u1);
-            digits.no_generator |= u8::from(absent) << lane;
-            let u1 = if absent { [1, 0, 0, 0] } else { job.u1 };
-            digits.generator[lane] = Some(Odd::of_scalar(&u1, order, generator.width(), generator.windows()));
+            no_generator |= u8::from(is_zero(&job(jobs, lane).u1)) << lane;
         }
-        digits
+        let odd = |lane| {
+            let u1 = &job(jobs, lane).u1;
+            let u1 = if is_zero(u1) { &ONE } else { u1 };
+            Odd::of_scalar(u1, order, generator.width(), generator.windows())
+        };
+        Self {
+            key,
+            generator: OddLanes::new(L::LANES, odd),
+            no_generator,
+        }
     }
 }
 
@@ -209,17 +213,15 @@ impl Digits {
 #[inline(always)]
 fn key_points<L: Lanes>(
     l: L,
-    digits: &[Option<Odd>; MAX_LANES],
+    digits: &OddLanes,
     multiples: &[Line],
     i: usize,
     times_lambda: bool,
 ) -> Affine<L::Fe> {
-    let mut negate = 0;
+    let (indexes, negate) = l.digits(digits, i, WIDTH);
     let mut lines = [&multiples[0]; MAX_LANES];
-    for (lane, odd) in digits[..L::LANES].iter().flatten().enumerate() {
-        let (index, negative) = odd.digit(i, WIDTH);
-        lines[lane] = &multiples[index * L::LANES + lane];
-        negate |= u8::from(negative) << lane;
+    for (lane, line) in lines[..L::LANES].iter_mut().enumerate() {
+        *line = &multiples[indexes[lane] as usize * L::LANES + lane];
     }
     let mut points = l.load_lines(&lines[..L::LANES], negate);
     if times_lambda {
@@ -230,19 +232,9 @@ fn key_points<L: Lanes>(
 
 /// The multiples of the generator that digit `i` of every lane asks for.
 #[inline(always)]
-fn generator_points<L: Lanes>(
-    l: L,
-    digits: &[Option<Odd>; MAX_LANES],
-    generator: &Table,
-    i: usize,
-) -> Affine<L::Fe> {
-    let mut negate = 0;
-    let mut lines = [generator.line(0, 0); MAX_LANES];
-    for (lane, odd) in digits[..L::LANES].iter().flatten().enumerate() {
-        let (index, negative) = odd.digit(i, generator.width());
-        lines[lane] = generator.line(i, index);
-        negate |= u8::from(negative) << lane;
-    }
+fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) -> Affine<L::Fe> {
+    let (indexes, negate) = l.digits(digits, i, generator.width());
+    let lines = indexes.map(|index| generator.line(i, index as usize));
     l.load_lines(&lines[..L::LANES], negate)
 }
 

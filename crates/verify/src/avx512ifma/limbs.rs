@@ -95,6 +95,27 @@ pub(super) fn negative(a: Z) -> u8 {
     unsafe { _mm512_cmplt_epi64_mask(a, zero()) }
 }
 
+/// 64 bits of `high:low`, from bit `shift` of `low` on.
+#[inline(always)]
+pub(super) fn bits_from(low: Z, high: Z, shift: u32) -> Z {
+    // SAFETY: see `instructions`.
+    unsafe { _mm512_shrdv_epi64(low, high, set(u64::from(shift))) }
+}
+
+/// The lanes in which `a` and `b` have a bit in common.
+#[inline(always)]
+pub(super) fn any_bit(a: Z, b: Z) -> u8 {
+    // SAFETY: see `instructions`.
+    unsafe { _mm512_test_epi64_mask(a, b) }
+}
+
+/// `!a` in the lanes of `mask`, `a` elsewhere.
+#[inline(always)]
+pub(super) fn invert_where(mask: u8, a: Z) -> Z {
+    // SAFETY: see `instructions`.
+    unsafe { _mm512_mask_xor_epi64(a, mask, a, set(u64::MAX)) }
+}
+
 /// Lane `i` becomes lane `i ^ x`.
 #[inline(always)]
 pub(super) fn exchange(a: &Limbs, x: i64) -> Limbs {

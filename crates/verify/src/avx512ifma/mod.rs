@@ -8,6 +8,7 @@ mod secp256k1;
 
 use crate::curve::{P256, Params, Secp256k1};
 use crate::lanes::{Affine, Lanes, Line, Stage};
+use crate::recode::OddLanes;
 use crate::uint::{U256, is_zero, limbs52, power_of_two};
 use limbs::*;
 use scalar::Order;
@@ -338,6 +339,16 @@ impl<C: Reduction> Lanes for Ifma<C> {
     #[inline(always)]
     fn store_lines(self, points: &Affine<Limbs>, out: &mut [Line]) {
         lines::store(&Self::reduced(&points.x), &Self::reduced(&points.y), out);
+    }
+
+    #[inline(always)]
+    fn digits(self, scalars: &OddLanes, i: usize, width: u32) -> ([u64; 8], u8) {
+        let ([low, high], shift) = scalars.place(i, width);
+        let x = bits_from(from_lanes(*low), from_lanes(*high), shift);
+        let positive = any_bit(x, set(1 << (width - 1)));
+        // See `recode::digit`.
+        let index = and(invert_where(!positive, x), set((1 << (width - 1)) - 1));
+        (lanes(index), !positive ^ scalars.negative())
     }
 
     #[inline(always)]
