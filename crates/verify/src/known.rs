@@ -16,8 +16,8 @@ use crate::table::Table;
 use crate::uint::{U256, ZERO, at_least, sub};
 use std::ops::Range;
 
-/// Vectors whose first levels are done together.
-const PART: usize = 8;
+/// Jobs whose first levels are done together.
+const PART: usize = 64;
 
 /// Levels that are done part by part: three quarters of the additions.
 const PART_LEVELS: usize = 2;
@@ -96,13 +96,14 @@ impl<L: Lanes> Stage for Verify<'_, '_, L> {
         let selection = Selection::new(l, generator, jobs, &vectors, stride);
         let zero = l.splat(&ZERO);
         let blank = Affine { x: zero, y: zero };
-        scratch.leaves.resize(PART * stride, blank);
+        let part_vectors = PART / L::LANES;
+        scratch.leaves.resize(part_vectors * stride, blank);
         let kept = (0..PART_LEVELS).fold(stride, |points, _| points_after(points));
         scratch.points.resize(vectors.len() * kept, blank);
         let mut marked = vec![0; vectors.len()];
-        for first in (0..vectors.len()).step_by(PART) {
-            let part = first..(first + PART).min(vectors.len());
-            let next = part.end..(part.end + PART).min(vectors.len());
+        for first in (0..vectors.len()).step_by(part_vectors) {
+            let part = first..(first + part_vectors).min(vectors.len());
+            let next = part.end..(part.end + part_vectors).min(vectors.len());
             let leaves = scratch.leaves.chunks_exact_mut(stride);
             for (v, leaves) in part.clone().zip(leaves) {
                 selection.load(l, v, &mut leaves[..vectors[v].points]);
@@ -181,7 +182,7 @@ impl<'t> Selection<'t> {
         };
         for (v, vector) in vectors.iter().enumerate() {
             selection.select(l, generator, &jobs[vector.first..][..vector.jobs], v * stride);
-            if v < PART {
+            if v < PART / L::LANES {
                 for line in selection.lines::<L>(v..v + 1) {
                     l.prefetch(line);
                 }

@@ -21,8 +21,8 @@ use crate::uint::{ONE, U256, at_least, is_zero, sub};
 const WIDTH: u32 = 5;
 const MULTIPLES: usize = 1 << (WIDTH - 1);
 
-/// Vectors whose multiples are made together: sets the memory, and what share an inversion has.
-const VECTORS: usize = 32;
+/// Jobs whose multiples are made together: sets the memory, and what share an inversion has.
+const TOGETHER: usize = 256;
 
 /// Vectors that run side by side.
 const BESIDE: usize = 2;
@@ -83,8 +83,7 @@ impl<L: Lanes> Stage for Verify<'_, L> {
             valid,
         } = self;
         let mut exceptional = 0;
-        let together = VECTORS * L::LANES;
-        for (jobs, valid) in jobs.chunks(together).zip(valid.chunks_mut(together)) {
+        for (jobs, valid) in jobs.chunks(TOGETHER).zip(valid.chunks_mut(TOGETHER)) {
             make_multiples(l, jobs, scratch);
             let beside = BESIDE * L::LANES;
             for (g, (jobs, valid)) in jobs.chunks(beside).zip(valid.chunks_mut(beside)).enumerate() {
@@ -154,7 +153,7 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
         }
     }
     debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
-    scratch.lines.resize(VECTORS * MULTIPLES * L::LANES, Line([0; 8]));
+    scratch.lines.resize(MULTIPLES * TOGETHER, Line([0; 8]));
     for (multiple, lines) in scratch
         .multiples
         .iter()

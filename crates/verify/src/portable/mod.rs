@@ -3,6 +3,7 @@
 mod p256;
 mod scalar;
 mod secp256k1;
+mod wide;
 
 use crate::curve::{P256, Params, Secp256k1};
 use crate::lanes::{Affine, Lanes, Line, Stage};
@@ -26,7 +27,8 @@ pub(crate) trait Reduction: Params {
     const ENTER_BY: U256;
     /// Takes the inverse of a domain's element back to the domain.
     const INVERSE_BY: U256;
-    fn mul(a: &U256, b: &U256) -> U256;
+    /// A product of two elements, reduced.
+    fn reduce(wide: [u64; 8]) -> U256;
 }
 
 impl Reduction for P256 {
@@ -34,8 +36,8 @@ impl Reduction for P256 {
     const INVERSE_BY: U256 = power_of_two(3 * 256, &P256::P);
 
     #[inline(always)]
-    fn mul(a: &U256, b: &U256) -> U256 {
-        p256::mul(a, b)
+    fn reduce(wide: [u64; 8]) -> U256 {
+        p256::reduce(wide)
     }
 }
 
@@ -44,23 +46,9 @@ impl Reduction for Secp256k1 {
     const INVERSE_BY: U256 = [1, 0, 0, 0];
 
     #[inline(always)]
-    fn mul(a: &U256, b: &U256) -> U256 {
-        secp256k1::mul(a, b)
+    fn reduce(wide: [u64; 8]) -> U256 {
+        secp256k1::reduce(wide)
     }
-}
-
-/// `a·b + c + d`, which fits: low and high word.
-#[inline(always)]
-fn multiply_add(a: u64, b: u64, c: u64, d: u64) -> (u64, u64) {
-    let t = u128::from(a) * u128::from(b) + u128::from(c) + u128::from(d);
-    (t as u64, (t >> 64) as u64)
-}
-
-/// `a + b + c`: sum and carry.
-#[inline(always)]
-fn add_carry(a: u64, b: u64, c: u64) -> (u64, u64) {
-    let t = u128::from(a) + u128::from(b) + u128::from(c);
-    (t as u64, (t >> 64) as u64)
 }
 
 /// `m` where `whether`, else 0; without a branch, because which it is cannot be foretold.
@@ -70,15 +58,25 @@ fn masked(m: &U256, whether: bool) -> U256 {
     m.map(|word| word & mask)
 }
 
-/// `a + carry·2^256` less `m` where that is not negative.
+/// `a`, and 2^256 where there is a carry, less `m` where that is not negative.
 #[inline(always)]
-fn subtract_where_above(a: &U256, carry: u64, m: &U256) -> U256 {
+fn subtract_where_above(a: &U256, carry: bool, m: &U256) -> U256 {
     let (reduced, negative) = sub(a, m);
-    let keep = u64::from(negative & (carry == 0)).wrapping_neg();
+    let keep = u64::from(negative & !carry).wrapping_neg();
     std::array::from_fn(|i| (a[i] & keep) | (reduced[i] & !keep))
 }
 
 impl<C: Reduction> Portable<C> {
+    #[inline(always)]
+    fn times(a: &U256, b: &U256) -> U256 {
+        C::reduce(wide::product(a, b))
+    }
+
+    #[inline(always)]
+    fn times_itself(a: &U256) -> U256 {
+        C::reduce(wide::square(a))
+    }
+
     #[inline(always)]
     fn minus(a: &U256, b: &U256) -> U256 {
         let (difference, negative) = sub(a, b);
@@ -88,7 +86,7 @@ impl<C: Reduction> Portable<C> {
     #[inline(always)]
     fn plus(a: &U256, b: &U256) -> U256 {
         let (sum, carry) = add(a, b);
-        subtract_where_above(&sum, u64::from(carry), &C::P)
+        subtract_where_above(&sum, carry, &C::P)
     }
 }
 
@@ -101,27 +99,27 @@ impl<C: Reduction> Lanes for Portable<C> {
 
     #[inline(always)]
     fn splat(self, plain: &U256) -> U256 {
-        C::mul(plain, &C::ENTER_BY)
+        Self::times(plain, &C::ENTER_BY)
     }
 
     #[inline(always)]
     fn mul(self, a: &U256, b: &U256) -> U256 {
-        C::mul(a, b)
+        Self::times(a, b)
     }
 
     #[inline(always)]
     fn sqr(self, a: &U256) -> U256 {
-        C::mul(a, a)
+        Self::times_itself(a)
     }
 
     #[inline(always)]
     fn product(self, a: &U256, b: &U256) -> U256 {
-        C::mul(a, b)
+        Self::times(a, b)
     }
 
     #[inline(always)]
     fn square(self, a: &U256) -> U256 {
-        C::mul(a, a)
+        Self::times_itself(a)
     }
 
     #[inline(always)]
@@ -146,25 +144,25 @@ impl<C: Reduction> Lanes for Portable<C> {
 
     #[inline(always)]
     fn mul_raw(self, a: &U256, b: &U256) -> U256 {
-        C::mul(a, b)
+        Self::times(a, b)
     }
 
     #[inline(always)]
     fn sqr_raw(self, a: &U256) -> U256 {
-        C::mul(a, a)
+        Self::times_itself(a)
     }
 
     #[inline(always)]
     fn mul_sub_mul(self, a: &U256, b: &U256, c: &U256, d: &U256) -> U256 {
-        Self::minus(&C::mul(a, b), &C::mul(c, d))
+        Self::minus(&Self::times(a, b), &Self::times(c, d))
     }
 
     #[inline(always)]
     fn mul_sub_8_squares(self, a: &U256, b: &U256, c: &U256) -> U256 {
-        let square = C::mul(c, c);
+        let square = Self::times_itself(c);
         let twice = Self::plus(&square, &square);
         let four_times = Self::plus(&twice, &twice);
-        Self::minus(&C::mul(a, b), &Self::plus(&four_times, &four_times))
+        Self::minus(&Self::times(a, b), &Self::plus(&four_times, &four_times))
     }
 
     #[inline(always)]
@@ -189,7 +187,7 @@ impl<C: Reduction> Lanes for Portable<C> {
 
     #[inline(always)]
     fn load(self, plain: &[U256]) -> U256 {
-        C::mul(&plain[0], &C::ENTER_BY)
+        Self::times(&plain[0], &C::ENTER_BY)
     }
 
     #[inline(always)]
@@ -197,7 +195,7 @@ impl<C: Reduction> Lanes for Portable<C> {
         let leave_by = if C::ENTER_BY == [1, 0, 0, 0] {
             *a
         } else {
-            C::mul(a, &[1, 0, 0, 0])
+            Self::times(a, &[1, 0, 0, 0])
         };
         plain[0] = leave_by;
     }
@@ -207,7 +205,7 @@ impl<C: Reduction> Lanes for Portable<C> {
         if is_zero(a) {
             return None;
         }
-        Some(C::mul(&crate::inverse::invert(a, &C::P), &C::INVERSE_BY))
+        Some(Self::times(&crate::inverse::invert(a, &C::P), &C::INVERSE_BY))
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! Arithmetic modulo a group's order n: Montgomery reduction with R = 2^256. Values are below n, except what comes in.
 
-use super::{add_carry, multiply_add, subtract_where_above};
+use super::subtract_where_above;
+use super::wide::{add_carry, multiply_add};
 use crate::curve::Params;
 use crate::uint::{ONE, U256, negated_inverse, power_of_two, reduce_once};
 use std::marker::PhantomData;
@@ -14,23 +15,24 @@ impl<C: Params> Order<C> {
     /// `a·b/R mod n` for any a and a b below n, or the other way round.
     #[inline(always)]
     pub(super) fn mul(a: &U256, b: &U256) -> U256 {
-        let mut r = [0u64; 5];
+        let mut r = [0; 4];
+        // At most one: the sum stays below 2n.
+        let mut over = false;
         for &digit in a {
             let mut carry = 0;
             for j in 0..4 {
                 (r[j], carry) = multiply_add(digit, b[j], r[j], carry);
             }
-            let (top, over) = add_carry(r[4], carry, 0);
+            let (top, over_top) = add_carry(carry, u64::from(over), false);
             let u = r[0].wrapping_mul(Self::K);
             let (_, mut carry) = multiply_add(u, C::N[0], r[0], 0);
             for j in 1..4 {
                 (r[j - 1], carry) = multiply_add(u, C::N[j], r[j], carry);
             }
-            let (w3, c) = add_carry(top, carry, 0);
-            r[3] = w3;
-            r[4] = over + c;
+            (r[3], over) = add_carry(top, carry, false);
+            over |= over_top;
         }
-        subtract_where_above(&[r[0], r[1], r[2], r[3]], r[4], &C::N)
+        subtract_where_above(&r, over, &C::N)
     }
 
     #[inline(always)]

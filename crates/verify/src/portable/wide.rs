@@ -1,0 +1,54 @@
+//! Whole products of 256-bit integers, and words with carries.
+
+use crate::uint::U256;
+
+/// `a·b + c + d`, which fits: low and high word.
+#[inline(always)]
+pub(super) fn multiply_add(a: u64, b: u64, c: u64, d: u64) -> (u64, u64) {
+    let t = u128::from(a) * u128::from(b) + u128::from(c) + u128::from(d);
+    (t as u64, (t >> 64) as u64)
+}
+
+/// `a + b + carry`: sum and carry.
+#[inline(always)]
+pub(super) fn add_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
+    let (sum, over) = a.overflowing_add(b);
+    let (sum, over_again) = sum.overflowing_add(u64::from(carry));
+    (sum, over | over_again)
+}
+
+#[inline(always)]
+pub(super) fn product(a: &U256, b: &U256) -> [u64; 8] {
+    let mut wide = [0; 8];
+    for i in 0..4 {
+        let mut carry = 0;
+        for j in 0..4 {
+            (wide[i + j], carry) = multiply_add(a[i], b[j], wide[i + j], carry);
+        }
+        wide[i + 4] = carry;
+    }
+    wide
+}
+
+/// `a²`: the six products of different words once, doubled, and the four squares.
+#[inline(always)]
+pub(super) fn square(a: &U256) -> [u64; 8] {
+    let mut wide = [0; 8];
+    for i in 0..3 {
+        let mut carry = 0;
+        for j in i + 1..4 {
+            (wide[i + j], carry) = multiply_add(a[i], a[j], wide[i + j], carry);
+        }
+        wide[i + 4] = carry;
+    }
+    for i in (1..8).rev() {
+        wide[i] = wide[i] << 1 | wide[i - 1] >> 63;
+    }
+    let mut carry = false;
+    for i in 0..4 {
+        let (low, high) = multiply_add(a[i], a[i], 0, 0);
+        (wide[2 * i], carry) = add_carry(wide[2 * i], low, carry);
+        (wide[2 * i + 1], carry) = add_carry(wide[2 * i + 1], high, carry);
+    }
+    wide
+}
