@@ -1,12 +1,14 @@
 //! Load generators, the peers beside us, and the papers' figures: `lineside bench <scenario>`.
 //!
-//! Everything runs in one process tree on one machine: a client and a server namespace joined by a veth pair, the
-//! generator on core 0, the server on core 1. Only ratios within one run hold.
+//! [`spv`] runs in one process tree on one machine: a client and a server namespace joined by a veth pair, the
+//! generator on core 0, the server on core 1. [`verify`] runs in one thread, and needs neither root nor BPF. Only ratios
+//! within one run hold.
 
 mod af_xdp;
 mod bpf;
 mod client;
 mod error;
+mod gate;
 mod import;
 mod live;
 mod machine;
@@ -14,11 +16,14 @@ mod memcached;
 mod near;
 mod netns;
 mod per_packet;
+mod progress;
 pub mod report;
 mod servers;
 pub mod spv;
 mod sys;
+pub mod verify;
 mod workload;
 
 pub use error::BenchError;
+pub use progress::Progress;
 pub use report::Report;

@@ -3,13 +3,14 @@
 use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
 use crate::error::{BenchError, Result};
+use crate::gate::Bound::{self, AtLeast, AtMost};
+use crate::gate::{Gate, median};
 use crate::machine::Machine;
 use crate::memcached;
 use crate::near::{self, XdpNear};
 use crate::netns::Pair;
 use crate::per_packet::PerPacket;
-use crate::report::Bound::{self, AtLeast, AtMost};
-use crate::report::{Checks, Contestant, Figures, Gate, Replacements, Report, latency_us, median};
+use crate::report::{Checks, Contestant, Figures, Replacements, Report, latency_us};
 use crate::servers::{self, Running, Software, Truth};
 use crate::workload::{Expect, Workload};
 use crate::{import, live, per_packet};
@@ -19,6 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+
+pub use crate::progress::Progress;
 
 /// Core of the client and of the generators.
 const CLIENT_CORE: usize = 0;
@@ -94,17 +97,6 @@ impl Options {
             ..Self::default()
         }
     }
-}
-
-/// How far a bench is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// What is being done.
-    pub doing: &'static str,
-    /// Steps done.
-    pub done: usize,
-    /// Of so many.
-    pub of: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

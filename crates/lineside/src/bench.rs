@@ -3,70 +3,97 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use lineside_bench::Report;
-use lineside_bench::spv::{self, Options};
+use lineside_bench::{Progress, spv, verify};
+use serde_json::Value;
+use std::fmt::Display;
 use std::path::PathBuf;
 
-/// Measure a service on this machine: contestants interleaved in one process tree, medians, ratios. Makes network
-/// namespaces and removes them; needs root, BPF and two quiet cores.
+/// Measure a service on this machine: contestants interleaved in one process tree, medians, ratios.
 #[derive(Subcommand)]
 pub enum Scenario {
-    /// Merkle roots for TXIDs, the paper's 32 bytes for 32 bytes, from software, sockets, XDP and memcached.
-    Spv(Arguments),
+    /// Merkle roots for TXIDs, the paper's 32 bytes for 32 bytes, from software, sockets, XDP and memcached. Makes
+    /// network namespaces and removes them; needs root, BPF and two quiet cores.
+    Spv {
+        #[command(flatten)]
+        common: Common,
+        /// Folder on a disk, for the blocks that are imported and their store; both are removed.
+        #[arg(long, default_value_os_t = std::env::temp_dir())]
+        data: PathBuf,
+    },
+    /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
+    /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
+    Verify(Common),
 }
 
 /// What every scenario takes.
 #[derive(Args)]
-pub struct Arguments {
+pub struct Common {
     /// The same, shorter: under 40 s. Figures scatter more.
     #[arg(long)]
     quick: bool,
     /// The same seed gives the same workload.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder on a disk, for the blocks that are imported and their store; both are removed.
-    #[arg(long, default_value_os_t = std::env::temp_dir())]
-    data: PathBuf,
 }
 
 /// Runs a scenario and prints its report.
 ///
 /// # Errors
-/// What kept it from running, or that the report holds a wrong answer, a lost one or a missed gate.
+/// What kept it from running, or that the report holds a wrong answer or a lost one.
 pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
-    let Scenario::Spv(arguments) = scenario;
-    let options = if arguments.quick {
-        Options::quick()
-    } else {
-        Options::default()
-    };
+    match scenario {
+        Scenario::Spv { common, data } => {
+            let options = if common.quick {
+                spv::Options::quick()
+            } else {
+                spv::Options::default()
+            };
+            let options = spv::Options {
+                seed: common.seed,
+                folder: data.clone(),
+                ..options
+            };
+            let report = with_bar(|progress| spv::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+        Scenario::Verify(common) => {
+            let options = if common.quick {
+                verify::Options::quick()
+            } else {
+                verify::Options::default()
+            };
+            let options = verify::Options {
+                seed: common.seed,
+                ..options
+            };
+            let report = with_bar(|progress| verify::run(&options, progress));
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+    }
+}
+
+/// Shows how far it is while it runs.
+fn with_bar<T>(run: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg} {pos}/{len} {eta}") {
         bar.set_style(style);
     }
-    let report = spv::run(
-        &Options {
-            seed: arguments.seed,
-            folder: arguments.data.clone(),
-            ..options
-        },
-        &mut |at| {
-            bar.set_length(at.of as u64);
-            bar.set_position(at.done as u64);
-            bar.set_message(at.doing);
-        },
-    );
+    let found = run(&mut |at| {
+        bar.set_length(at.of as u64);
+        bar.set_position(at.done as u64);
+        bar.set_message(at.doing);
+    });
     bar.finish_and_clear();
-    print(&report?, as_json)
+    found
 }
 
-fn print(report: &Report, as_json: bool) -> anyhow::Result<()> {
+fn print(report: &impl Display, json: Value, failures: &[String], as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        println!("{:#}", report.to_json());
+        println!("{json:#}");
     } else {
         print!("{report}");
     }
-    match report.failures().as_slice() {
+    match failures {
         [] => Ok(()),
         failures => bail!("{}", failures.join("; ")),
     }

@@ -1,0 +1,87 @@
+//! Which figures are set against which, and what they must reach.
+
+use super::measure::Figures;
+use super::{AWS_LC_RS, IFMA, LIBSECP256K1, PORTABLE, RING, SHA2, SHA3};
+use crate::gate::Bound::{self, AtLeast, AtMost};
+use crate::gate::Gate;
+use std::collections::BTreeMap;
+
+/// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
+const GATES: [(&str, Bound, f64, Option<f64>); 13] = [
+    ("p256 ifma/aws-lc-rs", AtLeast, 35.0, Some(50.0)),
+    ("p256 portable/aws-lc-rs", AtLeast, 10.0, Some(12.0)),
+    ("p256 batch_8 ifma/aws-lc-rs", AtLeast, 12.0, None),
+    (BATCH_8, AtMost, 35.0, None),
+    ("p256 cold ifma/aws-lc-rs", AtLeast, 15.0, None),
+    ("p256 keys_256 ifma/aws-lc-rs", AtLeast, 20.0, None),
+    ("p256 unknown ifma/aws-lc-rs", AtLeast, 7.0, None),
+    ("secp256k1 ifma/libsecp256k1", AtLeast, 15.0, Some(22.0)),
+    ("secp256k1 portable/libsecp256k1", AtLeast, 4.0, None),
+    ("secp256k1 unknown ifma/libsecp256k1", AtLeast, 4.0, None),
+    ("sha256 batch/sha2", AtLeast, 2.0, None),
+    ("keccak256 batch/sha3", AtLeast, 7.0, None),
+    (PORT_SHARE, AtLeast, 40.0, Some(60.0)),
+];
+const BATCH_8: &str = "p256 batch_8 ifma, us a batch";
+const PORT_SHARE: &str = "p256 ifma port share, %";
+/// Our cases, the one that keys do not name first.
+const CASES: [&str; 6] = ["hot", "batch_8", "single", "keys_256", "cold", "unknown"];
+
+/// Figures by primitive, contestant and case.
+pub(super) type All = BTreeMap<(&'static str, &'static str, &'static str), Figures>;
+
+/// How many times faster, by `of`: best against best, or median against median.
+pub(super) fn ratios(all: &All, of: fn(&Figures) -> f64) -> BTreeMap<String, f64> {
+    let mut ratios = BTreeMap::new();
+    let mut add = |key: String, ours, theirs| {
+        if let Some((ours, theirs)) = all.get(&ours).zip(all.get(&theirs)) {
+            ratios.insert(key, of(theirs) / of(ours));
+        }
+    };
+    let libraries = [("p256", AWS_LC_RS), ("p256", RING), ("secp256k1", LIBSECP256K1)];
+    for (curve, library) in libraries {
+        for contestant in [IFMA, PORTABLE] {
+            for case in CASES {
+                let named = if case == CASES[0] {
+                    String::new()
+                } else {
+                    format!("{case} ")
+                };
+                let key = format!("{curve} {named}{contestant}/{library}");
+                add(key, (curve, contestant, case), (curve, library, "single"));
+            }
+        }
+    }
+    for (hash, case, library) in [
+        ("sha256", "messages_1k", SHA2),
+        ("keccak256", "messages_short", SHA3),
+    ] {
+        let theirs = (hash, library, case);
+        add(format!("{hash} batch/{library}"), (hash, "avx512", case), theirs);
+        add(
+            format!("{hash} portable/{library}"),
+            (hash, PORTABLE, case),
+            theirs,
+        );
+    }
+    ratios
+}
+
+/// Best against best; all void where somebody said something wrong.
+pub(super) fn judge(
+    all: &All,
+    ratios: &BTreeMap<String, f64>,
+    port_share_percent: Option<f64>,
+    valid: bool,
+) -> BTreeMap<&'static str, Gate> {
+    let value_of = |key: &str| match key {
+        BATCH_8 => {
+            let figures = all.get(&("p256", IFMA, "batch_8"))?;
+            Some(8.0 * figures.best_ns / 1e3)
+        }
+        PORT_SHARE => port_share_percent,
+        ratio => ratios.get(ratio).copied(),
+    };
+    let judge = |(key, is, gate, stretch)| (key, Gate::judge(value_of(key), is, gate, stretch, valid));
+    GATES.map(judge).into()
+}

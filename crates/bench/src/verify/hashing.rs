@@ -1,0 +1,112 @@
+//! SHA-256 and Keccak-256: our lanes beside the crates `sha2` and `sha3`.
+
+use super::contestants::{Done, Work};
+use super::workload::Random;
+use lineside_verify::hash::{Backend, Hasher};
+use sha2::Digest;
+
+/// Messages of a batch.
+const MESSAGES: usize = 256;
+/// Bytes of each message whose SHA-256 is taken.
+const LONG: usize = 1_024;
+/// Bytes of those whose Keccak-256 is taken: one block each.
+const SHORT: std::ops::RangeInclusive<usize> = 32..=100;
+
+/// A hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hash {
+    Sha256,
+    Keccak256,
+}
+
+/// Messages, and what their digests are.
+pub(super) struct Messages {
+    hash: Hash,
+    bytes: Vec<Vec<u8>>,
+    /// By our code for one message, which is tested against the standards' vectors.
+    expected: Vec<[u8; 32]>,
+}
+
+impl Messages {
+    pub(super) fn new(hash: Hash, seed: u64) -> Self {
+        let mut random = Random(seed ^ 4 << 60);
+        let message = |_| {
+            let length = match hash {
+                Hash::Sha256 => LONG,
+                Hash::Keccak256 => SHORT.start() + random.next() as usize % SHORT.count(),
+            };
+            (0..length).map(|_| random.next() as u8).collect::<Vec<u8>>()
+        };
+        let bytes: Vec<Vec<u8>> = (0..MESSAGES).map(message).collect();
+        let one = match hash {
+            Hash::Sha256 => lineside_verify::hash::sha256,
+            Hash::Keccak256 => lineside_verify::hash::keccak256,
+        };
+        let expected = bytes.iter().map(|message| one(message)).collect();
+        Self {
+            hash,
+            bytes,
+            expected,
+        }
+    }
+
+    /// The crates: `sha2` or `sha3`, a message at a time.
+    pub(super) fn by_crates(&self) -> Box<dyn Work + '_> {
+        let hash = self.hash;
+        self.work(move |messages, digests| {
+            for (message, digest) in messages.iter().zip(digests) {
+                *digest = match hash {
+                    Hash::Sha256 => sha2::Sha256::digest(message).into(),
+                    Hash::Keccak256 => sha3::Keccak256::digest(message).into(),
+                };
+            }
+        })
+    }
+
+    /// Our batch on a back end; `None` where it does not run.
+    pub(super) fn in_batch(&self, backend: Backend) -> Option<Box<dyn Work + '_>> {
+        let (hasher, hash) = (Hasher::new(backend)?, self.hash);
+        Some(self.work(move |messages, digests| match hash {
+            Hash::Sha256 => hasher.sha256_batch(messages, digests),
+            Hash::Keccak256 => hasher.keccak256_batch(messages, digests),
+        }))
+    }
+
+    fn work<'a>(&'a self, digest: impl Fn(&[&[u8]], &mut [[u8; 32]]) + 'a) -> Box<dyn Work + 'a> {
+        Box::new(Hashing {
+            messages: self.bytes.iter().map(Vec::as_slice).collect(),
+            expected: &self.expected,
+            digests: vec![[0; 32]; MESSAGES],
+            digest,
+        })
+    }
+}
+
+struct Hashing<'a, F> {
+    messages: Vec<&'a [u8]>,
+    expected: &'a [[u8; 32]],
+    digests: Vec<[u8; 32]>,
+    digest: F,
+}
+
+impl<F: Fn(&[&[u8]], &mut [[u8; 32]])> Work for Hashing<'_, F> {
+    fn prepare(&mut self) -> Done {
+        self.digests.fill([0; 32]);
+        Done::default()
+    }
+
+    fn step(&mut self) -> Done {
+        (self.digest)(&self.messages, &mut self.digests);
+        std::hint::black_box(&self.digests);
+        Done {
+            count: MESSAGES as u64,
+            mismatches: 0,
+        }
+    }
+
+    /// Of the last batch. To compare 32 bytes would be seen beside the hash of a short message.
+    fn settle(&mut self) -> u64 {
+        let pairs = self.digests.iter().zip(self.expected);
+        pairs.filter(|(digest, expected)| digest != expected).count() as u64
+    }
+}

@@ -1,0 +1,279 @@
+//! The scenario `verify`: ECDSA verification and hashing, ours beside the libraries that others use.
+//!
+//! Everybody runs in this thread, a slice of a few ms each in turn, for many rounds. A figure is that of the best slice;
+//! the median stands beside it. Of a machine with other work the best slice is the one that had it for itself.
+
+mod contestants;
+mod cpu;
+mod gates;
+mod hashing;
+mod limits;
+mod measure;
+mod report;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+pub use limits::{Limit, Limits};
+pub use measure::Figures;
+pub use report::{Checks, Contestant, Report};
+
+use crate::machine::Machine;
+use crate::progress::Progress;
+use contestants::Work;
+use cpu::Instructions;
+use hashing::{Hash, Messages};
+use lineside_verify::{Backend, Curve, Verifier, hash};
+use measure::{Name, Rates, Runner, Seen};
+use report::Findings;
+use std::time::Duration;
+use workload::{Pool, Sizes, Workload};
+
+/// Signatures of a batch, unless a case says otherwise.
+const BATCH: usize = 256;
+/// Signatures from cold.
+const COLD: usize = 10_000;
+/// Uses after which one of 16 keys has the largest table that there is.
+const FEW_USES: u64 = 17_000;
+/// The same of 256 keys, which have no room for larger ones.
+const MANY_USES: u64 = 320;
+/// Who takes part, by the names in the report.
+const IFMA: &str = "ifma";
+const PORTABLE: &str = "portable";
+const AWS_LC_RS: &str = "aws-lc-rs";
+const RING: &str = "ring";
+const LIBSECP256K1: &str = "libsecp256k1";
+const SHA2: &str = "sha2";
+const SHA3: &str = "sha3";
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seed of the workload.
+    pub seed: u64,
+    /// Rounds; in each, everybody has a slice.
+    pub rounds: usize,
+    /// Length of a slice. Those from cold take as long as they take.
+    pub slice: Duration,
+    /// From cold in one of so many rounds, because that takes long.
+    pub cold_every: usize,
+    /// Percent of the workload's signatures and of the uses that warm tables; below 100, tables stay small, and the
+    /// figures mean nothing. For tests.
+    pub percent: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            rounds: 200,
+            slice: Duration::from_millis(3),
+            cold_every: 10,
+            percent: 100,
+        }
+    }
+}
+
+impl Options {
+    /// The same in under 40 s.
+    pub fn quick() -> Self {
+        Self {
+            rounds: 24,
+            cold_every: 6,
+            ..Self::default()
+        }
+    }
+}
+
+/// Runs the scenario, telling `progress` before each step. It cannot fail: who does not run here is not measured.
+pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Report {
+    let mut findings = Findings::default();
+    let mut instructions = match Instructions::new() {
+        Ok(counter) => Some(counter),
+        Err(error) => {
+            findings.uncounted = Some(format!("perf_event_open: {error}"));
+            None
+        }
+    };
+    let machine = Machine::read();
+    let mut step = 0;
+    let mut tell = |doing| {
+        let of = 3 * (options.rounds + 1);
+        progress(Progress {
+            doing,
+            done: step,
+            of,
+        });
+        step += 1;
+    };
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        tell("signing, building tables");
+        over_curve(curve, options, &mut instructions, &mut findings, &mut || {
+            tell("verifying")
+        });
+    }
+    tell("making messages");
+    hashing(options, &mut instructions, &mut findings, &mut || tell("hashing"));
+    Report::new(options.seed, machine, findings)
+}
+
+/// Everybody who verifies over `curve`.
+fn over_curve(
+    curve: Curve,
+    options: &Options,
+    instructions: &mut Option<Instructions>,
+    findings: &mut Findings,
+    tell: &mut dyn FnMut(),
+) {
+    let full = Sizes::default();
+    let part = |count: usize| (count * options.percent as usize / 100).max(BATCH);
+    let sizes = Sizes {
+        few: part(full.few),
+        many: part(full.many),
+        unknown: part(full.unknown),
+    };
+    let workload = Workload::new(curve, options.seed, sizes);
+    let mut field = Field {
+        primitive: name_of(curve),
+        runners: Vec::new(),
+    };
+    field.libraries(curve, &workload.few);
+    for (backend, contestant) in [(Backend::Avx512Ifma, IFMA), (Backend::Portable, PORTABLE)] {
+        if backend.is_available() {
+            let hot = field.ours(backend, contestant, &workload, options);
+            if (curve, backend) == (Curve::P256, Backend::Avx512Ifma) {
+                findings.hot_tables_bytes = Some(hot.stats().table_bytes);
+            }
+        } else {
+            findings.missing.insert(contestant, not_here(backend));
+        }
+    }
+    let Options { rounds, slice, .. } = *options;
+    measure::rounds(
+        &mut field.runners,
+        rounds,
+        slice,
+        instructions,
+        &mut findings.rates,
+        tell,
+    );
+    findings.take(field.runners);
+}
+
+fn hashing(
+    options: &Options,
+    instructions: &mut Option<Instructions>,
+    findings: &mut Findings,
+    tell: &mut dyn FnMut(),
+) {
+    let [sha256, keccak256] = [Hash::Sha256, Hash::Keccak256].map(|hash| Messages::new(hash, options.seed));
+    let mut runners = Vec::new();
+    for (primitive, case, crates, messages) in [
+        ("sha256", "messages_1k", SHA2, &sha256),
+        ("keccak256", "messages_short", SHA3, &keccak256),
+    ] {
+        let mut field = Field {
+            primitive,
+            runners: Vec::new(),
+        };
+        field.add(crates, case, messages.by_crates());
+        for (backend, contestant) in [
+            (hash::Backend::Avx512, "avx512"),
+            (hash::Backend::Portable, PORTABLE),
+        ] {
+            match messages.in_batch(backend) {
+                Some(work) => field.add(contestant, case, work),
+                None => {
+                    let why = "this processor, or this build, lacks AVX-512 F and BW";
+                    findings.missing.insert(contestant, why.into());
+                }
+            }
+        }
+        runners.extend(field.runners);
+    }
+    let Options { rounds, slice, .. } = *options;
+    let slice = slice / 3;
+    measure::rounds(
+        &mut runners,
+        rounds,
+        slice,
+        instructions,
+        &mut Rates::default(),
+        tell,
+    );
+    findings.take(runners);
+}
+
+/// Who takes part for one primitive.
+struct Field<'a> {
+    primitive: &'static str,
+    runners: Vec<Runner<'a>>,
+}
+
+impl<'a> Field<'a> {
+    fn add(&mut self, contestant: &'static str, case: &'static str, work: Box<dyn Work + 'a>) {
+        let name = Name {
+            primitive: self.primitive,
+            contestant,
+            case,
+        };
+        self.runners.push(Runner {
+            name,
+            work,
+            every: 1,
+            seen: Seen::default(),
+        });
+    }
+
+    fn libraries(&mut self, curve: Curve, pool: &'a Pool) {
+        match curve {
+            Curve::P256 => {
+                self.add(AWS_LC_RS, "single", contestants::aws_lc_rs(pool));
+                self.add(RING, "single", contestants::ring(pool));
+            }
+            Curve::Secp256k1 => self.add(LIBSECP256K1, "single", contestants::libsecp256k1(pool)),
+        }
+    }
+
+    /// Every case of one of our back ends; the verifier whose 16 keys are hot.
+    fn ours(
+        &mut self,
+        backend: Backend,
+        contestant: &'static str,
+        workload: &'a Workload,
+        options: &Options,
+    ) -> Verifier {
+        let Workload { few, many, unknown } = workload;
+        let warm = |pool, uses: u64| {
+            let verifier = contestants::fresh(backend);
+            let done = contestants::warm(&verifier, pool, BATCH, uses * options.percent / 100);
+            (verifier, done.mismatches)
+        };
+        let (hot, wrong_few) = warm(few, FEW_USES);
+        let (hot_256, wrong_many) = warm(many, MANY_USES);
+        let mut add = |case, work| self.add(contestant, case, work);
+        add("hot", contestants::with_tables(&hot, few, BATCH));
+        add("batch_8", contestants::with_tables(&hot, few, 8));
+        add("single", contestants::with_tables(&hot, few, 1));
+        add("keys_256", contestants::with_tables(&hot_256, many, BATCH));
+        add("unknown", contestants::unknown(backend, unknown, BATCH));
+        add("cold", contestants::from_cold(backend, few, BATCH, COLD));
+        if let Some(cold) = self.runners.last_mut() {
+            cold.every = options.cold_every.max(1);
+            // Those met while warming up count, too; they belong to no slice.
+            cold.seen.mismatches += wrong_few + wrong_many;
+        }
+        hot
+    }
+}
+
+fn name_of(curve: Curve) -> &'static str {
+    match curve {
+        Curve::P256 => "p256",
+        Curve::Secp256k1 => "secp256k1",
+    }
+}
+
+fn not_here(backend: Backend) -> String {
+    lineside_verify::BackendUnavailable(backend).to_string()
+}

@@ -1,0 +1,211 @@
+//! Keys, messages and signatures, all given by the seed. Making them is not measured.
+
+use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
+use lineside_verify::{Curve, Item, PublicKey, SignatureBytes};
+use p256::elliptic_curve::PrimeField;
+use p256::elliptic_curve::ops::Reduce;
+use p256::{Scalar, U256};
+use secp256k1::{Message, SECP256K1, SecretKey};
+
+/// One of so many signatures is spoilt, so that a verifier that says always yes is found out.
+const SPOILT_ONE_OF: usize = 16;
+
+/// A signature, and what is to be said about it.
+pub(super) struct Signed {
+    /// Which of the pool's keys is said to have signed.
+    pub(super) key: usize,
+    /// For those who hash themselves; `digest` is its SHA-256.
+    pub(super) message: [u8; 32],
+    pub(super) digest: [u8; 32],
+    /// `r || s`.
+    pub(super) signature: [u8; 64],
+    pub(super) valid: bool,
+}
+
+/// Signatures of some keys, in the order in which they are verified: the keys take turns.
+pub(super) struct Pool {
+    pub(super) keys: Vec<PublicKey>,
+    pub(super) signed: Vec<Signed>,
+}
+
+/// How many signatures there are of each kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Over 16 keys. Their lines of the tables together are more than a second-level cache holds.
+    pub(super) few: usize,
+    /// Over 256 keys.
+    pub(super) many: usize,
+    /// Each by a key of its own.
+    pub(super) unknown: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            few: 16_384,
+            many: 16_384,
+            unknown: 4_096,
+        }
+    }
+}
+
+/// All pools of one curve.
+pub(super) struct Workload {
+    pub(super) few: Pool,
+    pub(super) many: Pool,
+    pub(super) unknown: Pool,
+}
+
+impl Workload {
+    pub(super) fn new(curve: Curve, seed: u64, sizes: Sizes) -> Self {
+        Self {
+            few: Pool::new(curve, seed ^ 1 << 60, 16, sizes.few),
+            many: Pool::new(curve, seed ^ 2 << 60, 256, sizes.many),
+            unknown: Pool::new(curve, seed ^ 3 << 60, sizes.unknown, sizes.unknown),
+        }
+    }
+}
+
+impl Pool {
+    fn new(curve: Curve, seed: u64, keys: usize, signatures: usize) -> Self {
+        let mut random = Random(seed);
+        let secrets: Vec<Secret> = (0..keys).map(|_| Secret::new(curve, random.bytes32())).collect();
+        let signed = (0..signatures).map(|index| {
+            let key = index % keys;
+            let mut signed = Signed::new(key, &secrets[key], random.bytes32(), random.bytes32());
+            // Not every 16th: that would spoil one key's signatures only, where keys take turns.
+            if (index + index / SPOILT_ONE_OF).is_multiple_of(SPOILT_ONE_OF) {
+                signed.spoil(index / SPOILT_ONE_OF);
+            }
+            signed
+        });
+        let signed = signed.collect();
+        let keys = secrets.iter().map(Secret::public).collect();
+        Self { keys, signed }
+    }
+
+    /// What our verifier takes.
+    pub(super) fn items(&self) -> Vec<Item<'_>> {
+        let item = |signed: &'_ Signed| (signed.key, signed.digest);
+        let pairs = self.signed.iter().map(|signed| (signed, item(signed)));
+        pairs
+            .map(|(signed, (key, digest))| Item {
+                key: &self.keys[key],
+                digest,
+                signature: SignatureBytes::Compact(&signed.signature),
+            })
+            .collect()
+    }
+
+    /// What is to be said about each.
+    pub(super) fn expected(&self) -> Vec<bool> {
+        self.signed.iter().map(|signed| signed.valid).collect()
+    }
+}
+
+impl Signed {
+    fn new(key: usize, secret: &Secret, message: [u8; 32], nonce: [u8; 32]) -> Self {
+        let digest = lineside_verify::hash::sha256(&message);
+        Self {
+            key,
+            message,
+            digest,
+            signature: secret.sign(&digest, &nonce),
+            valid: true,
+        }
+    }
+
+    /// Changes a bit of s, or the message.
+    fn spoil(&mut self, how: usize) {
+        if how.is_multiple_of(2) {
+            self.signature[63] ^= 2;
+        } else {
+            self.message[0] ^= 1;
+            self.digest = lineside_verify::hash::sha256(&self.message);
+        }
+        self.valid = false;
+    }
+}
+
+enum Secret {
+    P256(Scalar, PublicKey),
+    Secp256k1(SecretKey, PublicKey),
+}
+
+impl Secret {
+    /// `bytes` are below both orders but with a probability of 2^-32.
+    fn new(curve: Curve, bytes: [u8; 32]) -> Self {
+        let public = |point: &[u8]| PublicKey::from_sec1(curve, point).expect("a multiple of the generator");
+        match curve {
+            Curve::P256 => Secret::P256(scalar(&bytes), public(&p256_multiple(&bytes))),
+            Curve::Secp256k1 => {
+                let secret = SecretKey::from_slice(&bytes).expect("a random number is below the order");
+                let point = secret.public_key(SECP256K1).serialize_uncompressed();
+                Secret::Secp256k1(secret, public(&point))
+            }
+        }
+    }
+
+    fn public(&self) -> PublicKey {
+        match self {
+            Secret::P256(_, public) | Secret::Secp256k1(_, public) => *public,
+        }
+    }
+
+    /// `r || s`. For P-256 by the definition, with the generator's multiples from aws-lc-rs: RustCrypto's would take
+    /// longer than all that is measured, and aws-lc-rs takes no nonce. What they sign is public.
+    fn sign(&self, digest: &[u8; 32], nonce: &[u8; 32]) -> [u8; 64] {
+        let mut signature = [0; 64];
+        match self {
+            Secret::P256(secret, _) => {
+                let point = p256_multiple(nonce);
+                let mut x = [0; 32];
+                x.copy_from_slice(&point[1..33]);
+                let r = scalar(&x);
+                let inverse = scalar(nonce).invert().unwrap_or(Scalar::ONE);
+                let s = inverse * (scalar(digest) + r * secret);
+                signature[..32].copy_from_slice(&r.to_repr());
+                signature[32..].copy_from_slice(&s.to_repr());
+            }
+            Secret::Secp256k1(secret, _) => {
+                let message = Message::from_digest(*digest);
+                signature = SECP256K1.sign_ecdsa(&message, secret).serialize_compact();
+            }
+        }
+        signature
+    }
+}
+
+fn scalar(bytes: &[u8; 32]) -> Scalar {
+    <Scalar as Reduce<U256>>::reduce_bytes(&(*bytes).into())
+}
+
+/// 0x04, x, y of the generator's multiple.
+fn p256_multiple(scalar: &[u8; 32]) -> [u8; 65] {
+    let key = PrivateKey::from_private_key(&ECDH_P256, scalar).expect("a random number is below the order");
+    let point = key.compute_public_key().expect("a key has a point");
+    let mut bytes = [0; 65];
+    bytes.copy_from_slice(point.as_ref());
+    bytes
+}
+
+/// SplitMix64.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn bytes32(&mut self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for chunk in bytes.chunks_exact_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes());
+        }
+        bytes
+    }
+}
