@@ -291,7 +291,7 @@ sets! {
     secp256k1_sha256_p1363: Secp256k1, EcdsaSecp256k1Sha256P1363, hash::sha256, P1363, counts(167, 18, 50, 0, 17),
         [165, 203, 204, 218, 219],
         [19, 21, 115, 165, 203, 204, 218, 219, 244, 247, 248];
-    secp256k1_sha256_bitcoin: Secp256k1, EcdsaSecp256k1Sha256Bitcoin, hash::sha256, Bitcoin, counts(162, 232, 50, 4, 15),
+    bitcoin: Secp256k1, EcdsaSecp256k1Sha256Bitcoin, hash::sha256, Bitcoin, counts(162, 232, 50, 4, 15),
         [386, 424, 425, 439, 440],
         [173, 346, 386, 424, 425, 439, 440];
     secp256k1_sha512: Secp256k1, EcdsaSecp256k1Sha512, sha512, Der, counts(237, 234, 52, 0, 23),
