@@ -3,10 +3,13 @@
 //! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
 
 mod blocks;
+mod encodings;
+mod forge;
 mod frames;
 mod input;
 mod mutate;
 mod packets;
+mod signatures;
 mod stores;
 mod texts;
 
@@ -59,6 +62,10 @@ pub const TARGETS: &[Target] = &[
         texts::console_request_seeds,
         150,
     ),
+    target("ecdsa", signatures::ecdsa, signatures::ecdsa_seeds, 40),
+    target("der", encodings::der, encodings::der_seeds, 30_000),
+    target("sec1", encodings::sec1, encodings::sec1_seeds, 600),
+    target("hash", encodings::hash, encodings::hash_seeds, 2_000),
 ];
 
 /// The target of this name.

@@ -93,6 +93,7 @@ pub(crate) const fn negated_inverse(m: u64) -> u64 {
 }
 
 /// The five 52-bit limbs of a value below 2^260 whose upper four bits are zero.
+#[cfg(any(test, all(target_arch = "x86_64", feature = "simd")))]
 pub(crate) const fn limbs52(a: &U256) -> [u64; 5] {
     const MASK: u64 = (1 << 52) - 1;
     [

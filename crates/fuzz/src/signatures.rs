@@ -1,0 +1,260 @@
+//! Batches of signatures, on every back end, against what RustCrypto says of each.
+//!
+//! With lineside-verify's feature `library`, aws-lc-rs and libsecp256k1 are a back end like the others, and have to
+//! agree, too.
+
+use crate::forge::{Sample, Spec, random, sample};
+use crate::input::Input;
+use lineside_verify::encoding::{Signature, SignatureError, compact, der};
+use lineside_verify::{Backend, Builds, Item, Options, SignatureBytes, Stats, Verdict, Verifier};
+use std::sync::{Arc, LazyLock};
+
+/// Around the lanes, the chunks and their multiples.
+pub const SIZES: [usize; 18] = [
+    1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513, 1000,
+];
+
+/// Bytes of tables: none for keys, room for a few, for all.
+pub const BUDGETS: [usize; 5] = [0, 300 << 10, 1 << 20, 4 << 20, 64 << 20];
+
+/// Tables of the generators are not less than this.
+const LEAST_TABLES: usize = 104 << 10;
+
+/// Items of one input, at most.
+const ITEMS_MAX: usize = 4096;
+
+/// What became of an input's items, the same on every back end; and each one's counts.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub items: usize,
+    pub valid: usize,
+    pub invalid: usize,
+    pub high_s: usize,
+    pub malformed: usize,
+    pub stats: Vec<(Backend, Stats)>,
+}
+
+/// An item with what it borrows, and the verdict that is due.
+struct Prepared {
+    sample: Arc<Sample>,
+    form: u8,
+    bytes: Vec<u8>,
+    expected: Verdict,
+}
+
+impl Prepared {
+    fn new(spec: Spec, form: u8, low_s: bool) -> Self {
+        let sample = sample(spec);
+        let signature = Signature {
+            r: sample.r,
+            s: sample.s,
+        };
+        let form = form & 7;
+        let mut bytes = match form {
+            0 | 4 | 7 => compact::write(&signature).to_vec(),
+            _ => der::write(&signature).as_bytes().to_vec(),
+        };
+        let mut malformed = None;
+        match form {
+            4 => {
+                bytes.pop();
+                malformed = Some(SignatureError::CompactLength { bytes: 63 });
+            }
+            5 => {
+                bytes.push(0);
+                malformed = Some(SignatureError::TrailingAfter);
+            }
+            6 => bytes.push(0),
+            _ => {}
+        }
+        let expected = match malformed {
+            Some(error) => Verdict::Malformed(error),
+            None if low_s && sample.is_high() => Verdict::HighS,
+            None if sample.valid => Verdict::Valid,
+            None => Verdict::Invalid,
+        };
+        Self {
+            sample,
+            form,
+            bytes,
+            expected,
+        }
+    }
+
+    fn item(&self) -> Item<'_> {
+        let Sample {
+            key, digest, r, s, ..
+        } = &*self.sample;
+        let signature = match self.form {
+            0 | 4 => SignatureBytes::Compact(&self.bytes),
+            1 | 5 => SignatureBytes::Der(&self.bytes),
+            2 | 6 => SignatureBytes::GoDer(&self.bytes),
+            _ => SignatureBytes::Parsed(Signature { r: *r, s: *s }),
+        };
+        Item {
+            key,
+            digest: *digest,
+            signature,
+        }
+    }
+}
+
+/// A batch, and how many tables to build after it.
+struct Batch {
+    items: Vec<Prepared>,
+    builds: usize,
+}
+
+/// An input as a program: four bytes of options, then steps, each of which adds an item, adds many, or ends the batch.
+fn batches(bytes: &[u8]) -> (Options, Vec<Batch>) {
+    let mut input = Input(bytes);
+    let [flags, budget, seed, variety] = input.array();
+    let options = Options {
+        backend: None,
+        table_bytes: BUDGETS[usize::from(budget) % BUDGETS.len()],
+        protected_percent: [75, 0, 100, 50][usize::from(flags >> 2 & 3)],
+        low_s: flags & 1 == 1,
+        builds: if flags & 2 == 0 {
+            Builds::Inline
+        } else {
+            Builds::Deferred
+        },
+    };
+    let (mut batches, mut items, mut count) = (Vec::new(), Vec::new(), 0);
+    while !input.is_empty() && count < ITEMS_MAX {
+        let step = input.byte();
+        match step & 7 {
+            0..6 => {
+                items.push(Prepared::new(input.array(), step >> 3, options.low_s));
+                count += 1;
+            }
+            6 => {
+                let size = SIZES[usize::from(input.byte()) % SIZES.len()];
+                for _ in 0..size.min(ITEMS_MAX - count) {
+                    let random = random(u64::from(seed) << 32 | count as u64);
+                    let spec = varied(seed, u16::from_le_bytes([random[0], random[1]]), variety);
+                    items.push(Prepared::new(spec, random[2], options.low_s));
+                    count += 1;
+                }
+            }
+            _ => batches.push(Batch {
+                items: std::mem::take(&mut items),
+                builds: usize::from(step >> 3),
+            }),
+        }
+    }
+    batches.push(Batch { items, builds: 0 });
+    (options, batches)
+}
+
+/// One of 16 (2 ^ `variety`) samples, of no more than 4,096.
+fn varied(seed: u8, number: u16, variety: u8) -> Spec {
+    let number = u64::from(number) % (16 << (variety % 9));
+    let [which, u1, u2, mutation, parameter, noise, ..] = random(u64::from(seed % 4) << 16 | number);
+    // Keys come as often as a square law has it, so that some get tables at once, and others hardly.
+    let key = (u16::from(which) * u16::from(which) / 1024) as u8;
+    // A quarter is at the edges, half is changed.
+    let u1 = if noise & 3 == 0 { u1 % 24 } else { u1 };
+    let u2 = if noise & 12 == 0 { u2 % 16 } else { u2 };
+    [key, u1, u2, mutation % 36, parameter, noise]
+}
+
+/// Verifiers that keep the generators' tables, which all others share.
+static ANCHORS: LazyLock<Vec<Verifier>> = LazyLock::new(|| {
+    let any = [0, 1].map(|curve| Prepared::new([curve, 99, 99, 99, 0, 0], 0, false));
+    let options = BUDGETS.map(|table_bytes| Options {
+        table_bytes,
+        ..Options::default()
+    });
+    let verifiers = options.iter().flat_map(verifiers);
+    verifiers
+        .inspect(|verifier| drop(verifier.verify_batch(&any.each_ref().map(Prepared::item))))
+        .collect()
+});
+
+/// One on each back end that runs here.
+fn verifiers(options: &Options) -> Vec<Verifier> {
+    let with = |backend: &Backend| {
+        let backend = Some(*backend);
+        Verifier::new(Options {
+            backend,
+            ..options.clone()
+        })
+        .ok()
+    };
+    let verifiers: Vec<Verifier> = Backend::ALL.iter().filter_map(with).collect();
+    let available = Backend::ALL.iter().filter(|backend| backend.is_available());
+    assert_eq!(verifiers.len(), available.count());
+    verifiers
+}
+
+/// Runs an input on every back end; each verdict has to be RustCrypto's.
+pub fn check(bytes: &[u8]) -> Report {
+    LazyLock::force(&ANCHORS);
+    let (options, batches) = batches(bytes);
+    let mut report = Report::default();
+    for prepared in batches.iter().flat_map(|batch| &batch.items) {
+        report.items += 1;
+        *match prepared.expected {
+            Verdict::Valid => &mut report.valid,
+            Verdict::Invalid => &mut report.invalid,
+            Verdict::HighS => &mut report.high_s,
+            Verdict::Malformed(_) => &mut report.malformed,
+        } += 1;
+    }
+    for verifier in verifiers(&options) {
+        let mut verdicts = vec![Verdict::HighS; 3];
+        for batch in &batches {
+            run(&verifier, batch, &options, &mut verdicts);
+        }
+        let stats = verifier.stats();
+        assert_eq!(stats.signatures, report.items as u64);
+        report.stats.push((verifier.backend(), stats));
+    }
+    report
+}
+
+fn run(verifier: &Verifier, batch: &Batch, options: &Options, verdicts: &mut Vec<Verdict>) {
+    let items: Vec<Item<'_>> = batch.items.iter().map(Prepared::item).collect();
+    verifier.verify_batch_into(&items, verdicts);
+    assert_eq!(verdicts.len(), items.len());
+    for (at, (prepared, verdict)) in batch.items.iter().zip(&*verdicts).enumerate() {
+        let item = &items[at];
+        assert_eq!(
+            *verdict,
+            prepared.expected,
+            "{at} of {} on {}: {item:02x?}",
+            items.len(),
+            verifier.backend()
+        );
+    }
+    verifier.build_pending(batch.builds);
+    let stats = verifier.stats();
+    assert!(
+        stats.table_bytes <= options.table_bytes.max(LEAST_TABLES),
+        "{stats:?}"
+    );
+}
+
+/// The fuzz target.
+pub fn ecdsa(bytes: &[u8]) {
+    check(bytes);
+}
+
+/// Programs of a few items each; mutations make the rest.
+pub fn ecdsa_seeds() -> Vec<Vec<u8>> {
+    let single = |key: u8, u1: u8, u2: u8, mutation: u8| [0, key, u1, u2, mutation, key, 7];
+    let edges = (0..24).map(|u| single(u, u, u % 16, 99));
+    let changed = (0..18).map(|mutation| single(40 + mutation, 99, 99, mutation));
+    let fitted = (56..64).map(|key| single(key, 0, 0, 99));
+    let mut seeds: Vec<Vec<u8>> = [edges.collect(), changed.collect(), fitted.collect::<Vec<_>>()]
+        .iter()
+        .map(|steps| [&[0, 2, 0, 0][..], &steps.concat()].concat())
+        .collect();
+    // The same key four times over, so that it has a table for the rest; at once, and when it is built.
+    let repeated = [single(33, 3, 99, 99); 4].concat();
+    seeds.push([&[0, 2, 0, 0][..], &repeated, &[7], &repeated].concat());
+    seeds.push([&[2, 2, 0, 0][..], &repeated, &[15], &repeated].concat());
+    seeds.push(vec![1, 1, 1, 0, 6, 8, 7, 6, 4, 7, 6, 2]);
+    seeds
+}

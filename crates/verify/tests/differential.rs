@@ -1,0 +1,100 @@
+//! A bounded run of the fuzz target `ecdsa`: batches of every size and kind against RustCrypto, and, with the feature
+//! `library`, against aws-lc-rs and libsecp256k1.
+
+// The target's own code: this crate stands below `lineside-fuzz`, so it cannot depend on it.
+#[path = "../../fuzz/src/forge.rs"]
+mod forge;
+#[path = "../../fuzz/src/input.rs"]
+#[allow(dead_code)] // Of what the targets share, this one uses a part.
+mod input;
+#[path = "../../fuzz/src/signatures.rs"]
+#[allow(dead_code)]
+mod signatures;
+
+use lineside_verify::{Backend, Stats};
+use signatures::{BUDGETS, Report, SIZES, check};
+
+/// Adds a step to a program: as many items as `SIZES` says, then the end of the batch.
+fn batch(program: &mut Vec<u8>, size: usize, builds: u8) {
+    program.extend([6, size as u8, 7 | builds << 3]);
+}
+
+/// All sizes, each time with other bytes for tables, and with each who builds and each policy.
+fn programs() -> Vec<Vec<u8>> {
+    let program = |round: u8| {
+        let (flags, budget) = (round & 3 | (round & 3) << 2, round % BUDGETS.len() as u8);
+        let mut program = vec![flags, budget, round, 6];
+        for step in 0..SIZES.len() {
+            // Small ones and large ones in turn.
+            let size = if step % 2 == 0 {
+                step / 2
+            } else {
+                SIZES.len() - 1 - step / 2
+            };
+            batch(&mut program, size, 3 + budget);
+        }
+        program
+    };
+    (0..10).map(program).collect()
+}
+
+fn sum(reports: &[Report], backend: Backend, of: fn(&Stats) -> u64) -> u64 {
+    let stats = reports.iter().flat_map(|report| &report.stats);
+    stats
+        .filter(|(which, _)| *which == backend)
+        .map(|(_, stats)| of(stats))
+        .sum()
+}
+
+#[test]
+fn every_verdict_is_that_of_rust_crypto() {
+    let reports: Vec<Report> = programs().iter().map(|program| check(program)).collect();
+    let total = |of: fn(&Report) -> usize| reports.iter().map(of).sum::<usize>();
+    let counts = [
+        total(|report| report.items),
+        total(|report| report.valid),
+        total(|report| report.invalid),
+        total(|report| report.high_s),
+        total(|report| report.malformed),
+    ];
+    assert_eq!(counts, [35_710, 11_086, 9_008, 6_540, 9_076]);
+    for backend in Backend::ALL
+        .iter()
+        .copied()
+        .filter(|backend| backend.is_available())
+    {
+        every_way_was_gone(&reports, backend);
+    }
+}
+
+/// Which keys get tables depends a little on a secret of each verifier, so these are bounds.
+fn every_way_was_gone(reports: &[Report], backend: Backend) {
+    let of = |of| sum(reports, backend, of);
+    let by_library = of(|stats| stats.by_library);
+    if by_library > 0 {
+        assert_eq!(
+            by_library + of(|stats| stats.by_form),
+            of(|stats| stats.signatures)
+        );
+        return;
+    }
+    let ways = [
+        ("by table", of(|stats| stats.by_table), 5_000),
+        ("without", of(|stats| stats.by_generic), 5_000),
+        ("exceptional", of(|stats| stats.exceptional), 1_000),
+        ("builds", of(|stats| stats.builds), 100),
+        ("evictions", of(|stats| stats.evictions), 20),
+        ("refusals", of(|stats| stats.refusals), 100),
+    ];
+    for (way, count, least) in ways {
+        assert!(count >= least, "{backend}, {way}: {count}");
+    }
+}
+
+#[test]
+fn the_seeds_of_the_fuzz_target() {
+    for seed in signatures::ecdsa_seeds() {
+        let report = check(&seed);
+        assert!(report.items > 0);
+    }
+}
