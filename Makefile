@@ -28,9 +28,10 @@ test-fresh:
 test-kernels: setup
 	bash scripts/test-kernels.sh
 
-# The figures, on this machine: root, and two quiet cores.
+# The figures, on this machine: two quiet cores, and root for the first.
 bench: build
 	cargo run --release --locked --quiet -p lineside -- bench spv
+	cargo run --release --locked --quiet -p lineside -- bench verify
 
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
 fuzz: setup

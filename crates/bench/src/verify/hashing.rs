@@ -29,7 +29,7 @@ pub(super) struct Messages {
 
 impl Messages {
     pub(super) fn new(hash: Hash, seed: u64) -> Self {
-        let mut random = Random(seed ^ 4 << 60);
+        let mut random = Random(seed ^ (4 << 60));
         let message = |_| {
             let length = match hash {
                 Hash::Sha256 => LONG,
@@ -70,6 +70,12 @@ impl Messages {
             Hash::Sha256 => hasher.sha256_batch(messages, digests),
             Hash::Keccak256 => hasher.keccak256_batch(messages, digests),
         }))
+    }
+
+    /// As if a digest were another one.
+    #[cfg(test)]
+    pub(super) fn spoil_one(&mut self) {
+        self.expected[9][0] ^= 1;
     }
 
     fn work<'a>(&'a self, digest: impl Fn(&[&[u8]], &mut [[u8; 32]]) + 'a) -> Box<dyn Work + 'a> {

@@ -1,7 +1,7 @@
 //! The scenario `verify`: ECDSA verification and hashing, ours beside the libraries that others use.
 //!
-//! Everybody runs in this thread, a slice of a few ms each in turn, for many rounds. A figure is that of the best slice;
-//! the median stands beside it. Of a machine with other work the best slice is the one that had it for itself.
+//! Everybody runs in this thread, a slice of a few ms each in turn, for many rounds. A figure is that of the best
+//! slice; the median stands beside it. On a machine with other work the best slice is the one that had it for itself.
 
 mod contestants;
 mod cpu;

@@ -157,13 +157,13 @@ fn contestants(all: &All, missing: BTreeMap<&'static str, String>) -> BTreeMap<&
 
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
-        "one thread, slices in turn; gates are judged best slice against best slice, the median is printed beside".into(),
+        "one thread, slices in turn; gates are judged best slice against best slice, medians stand beside".into(),
         "libraries verify one signature at a time in every case: aws-lc-rs with parsed keys and the digest given, \
          libsecp256k1 with parsed keys; ring parses the key and hashes 32 bytes each time, as it offers nothing else"
             .into(),
-        "ours gets parsed keys and the digest, and parses the 64 bytes of r and s in its time, as the libraries do".into(),
+        "ours gets parsed keys and the digest, and parses the 64 bytes of r and s in its time, as libraries do".into(),
         "before a slice with hot keys come 256 signatures that are not measured, because others used the caches".into(),
-        "from cold, the generators' tables are there, since all verifiers of a process share them; keys' are not".into(),
+        "from cold, the generators' tables are there, as all verifiers of a process share them; keys' are not".into(),
         "the share of the ports reached counts additions of points alone as work, and all time as used".into(),
     ];
     if machine.load_before > QUIET_LOAD_MAX {
@@ -279,7 +279,7 @@ fn write_limits(out: &mut Formatter<'_>, limits: &Limits) -> fmt::Result {
                 share_percent,
             }) => writeln!(
                 out,
-                "P-256, 16 hot keys, {additions} additions: {measured_ns:.0} ns a signature, of which {what} would take \
+                "P-256, 16 hot keys, {additions} additions: {measured_ns:.0} ns a signature, of which {what} takes \
                  {limit_ns:.0} ns: {share_percent:.0} %"
             )?,
             None => writeln!(out, "P-256, 16 hot keys, {what}: not measured")?,

@@ -59,9 +59,9 @@ pub(super) struct Workload {
 impl Workload {
     pub(super) fn new(curve: Curve, seed: u64, sizes: Sizes) -> Self {
         Self {
-            few: Pool::new(curve, seed ^ 1 << 60, 16, sizes.few),
-            many: Pool::new(curve, seed ^ 2 << 60, 256, sizes.many),
-            unknown: Pool::new(curve, seed ^ 3 << 60, sizes.unknown, sizes.unknown),
+            few: Pool::new(curve, seed ^ (1 << 60), 16, sizes.few),
+            many: Pool::new(curve, seed ^ (2 << 60), 256, sizes.many),
+            unknown: Pool::new(curve, seed ^ (3 << 60), sizes.unknown, sizes.unknown),
         }
     }
 }
