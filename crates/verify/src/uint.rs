@@ -7,13 +7,13 @@ pub(crate) const ZERO: U256 = [0; 4];
 pub(crate) const ONE: U256 = [1, 0, 0, 0];
 
 pub(crate) const fn from_be_bytes(bytes: &[u8; 32]) -> U256 {
-    let mut words = ZERO;
-    let mut i = 0;
-    while i < 32 {
-        words[3 - i / 8] = words[3 - i / 8] << 8 | bytes[i] as u64;
-        i += 1;
-    }
-    words
+    let (words, _) = bytes.as_chunks::<8>();
+    [
+        u64::from_be_bytes(words[3]),
+        u64::from_be_bytes(words[2]),
+        u64::from_be_bytes(words[1]),
+        u64::from_be_bytes(words[0]),
+    ]
 }
 
 pub(crate) fn to_be_bytes(value: &U256) -> [u8; 32] {

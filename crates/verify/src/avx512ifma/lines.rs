@@ -59,13 +59,6 @@ pub(super) fn transpose(rows: &[Z; 8]) -> [Z; 8] {
     }
 }
 
-/// Into the second level cache: what is asked for at a time is more than the first holds.
-#[inline(always)]
-pub(super) fn prefetch(line: &Line) {
-    // SAFETY: a hint; any address would do.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(line.0.as_ptr().cast()) };
-}
-
 /// Limbs of x and y of eight lines.
 #[inline(always)]
 pub(super) fn load(lines: &[&Line]) -> (Limbs, Limbs) {

@@ -322,7 +322,7 @@ impl<C: Reduction> Lanes for Ifma<C> {
 
     #[inline(always)]
     fn prefetch(self, line: &Line) {
-        lines::prefetch(line);
+        crate::memory::prefetch(line);
     }
 
     #[inline(always)]

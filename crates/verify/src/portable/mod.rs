@@ -218,9 +218,10 @@ impl<C: Reduction> Lanes for Portable<C> {
         if mask & 1 != 0 { *a } else { *b }
     }
 
-    /// Rust has no portable way to say it.
     #[inline(always)]
-    fn prefetch(self, _: &Line) {}
+    fn prefetch(self, line: &Line) {
+        crate::memory::prefetch(line);
+    }
 
     #[inline(always)]
     fn load_lines(self, points: &[&Line], negate: u8) -> Affine<U256> {
