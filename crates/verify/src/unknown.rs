@@ -5,8 +5,8 @@
 //! u₂ is split into halves, and half the doublings do. Two vectors run side by side, because one alone would wait for
 //! its own multiplications.
 //!
-//! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that end
-//! so are done again with formulas that are right always.
+//! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that
+//! end so are done again with formulas that are right always.
 
 use crate::affine::{Pair, Step, add_pairs, double_all};
 use crate::curve::Params;

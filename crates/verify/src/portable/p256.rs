@@ -4,8 +4,8 @@ use super::{add_carry, multiply_add, subtract_where_above};
 use crate::curve::{P256, Params};
 use crate::uint::U256;
 
-/// p is -1 modulo 2^64, so the quotient digit is the lowest word u itself. u·p is u·2^96 - u, of which the second clears
-/// the word and the first is two shifts, and u·(2^64 - 2^32 + 1) at word 3.
+/// p is -1 modulo 2^64, so the quotient digit is the lowest word u itself. u·p is u·2^96 - u, of which the second
+/// clears the word and the first is two shifts, and u·(2^64 - 2^32 + 1) at word 3.
 #[inline(always)]
 pub(super) fn mul(a: &U256, b: &U256) -> U256 {
     let mut r = [0u64; 5];
