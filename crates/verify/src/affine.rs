@@ -1,8 +1,8 @@
-//! Batches of affine additions: one inversion for all of them (Montgomery's trick), so that each costs 5 multiplications
-//! and one squaring where Jacobian coordinates cost 8 and 3.
+//! Batches of affine additions: one inversion for all of them (Montgomery's trick), so that each costs 5
+//! multiplications and one squaring where Jacobian coordinates cost 8 and 3.
 //!
-//! For P₁ + P₂ with x₁ ≠ x₂: λ = (y₂ - y₁)/(x₂ - x₁), x₃ = λ² - x₁ - x₂, y₃ = λ(x₁ - x₃) - y₁. The trick: with the running
-//! products c₀ = 1, cₖ = cₖ₋₁·dₖ, the inverse of the last one gives 1/dₖ = cₖ₋₁/cₖ, last to first.
+//! For P₁ + P₂ with x₁ ≠ x₂: λ = (y₂ - y₁)/(x₂ - x₁), x₃ = λ² - x₁ - x₂, y₃ = λ(x₁ - x₃) - y₁. The trick: with the
+//! running products c₀ = 1, cₖ = cₖ₋₁·dₖ, the inverse of the last one gives 1/dₖ = cₖ₋₁/cₖ, last to first.
 //!
 //! Where x₁ = x₂ the formula has no answer (the sum is a double or nothing). Honest inputs never get there; who knows
 //! their private key can. Such a lane makes the whole product zero: then, and only then, the zeros are looked for and
@@ -30,7 +30,8 @@ pub(crate) struct Step<Fe> {
     d: Fe,
 }
 
-/// Running products that do not wait for each other: a multiplication takes about twice as long as its share of the ports.
+/// Running products that do not wait for each other: a multiplication takes about twice as long as its share of the
+/// ports.
 const CHAINS: usize = 4;
 
 /// What is done beside the additions, a little with each, to hide how long it takes.
@@ -91,7 +92,8 @@ pub(crate) fn add_pairs<L: Lanes>(
     }
 }
 
-/// The second half of one addition. `inverse` is that of the product up to this pair, and becomes that of the one before.
+/// The second half of one addition. `inverse` is that of the product up to this pair, and becomes that of the one
+/// before.
 #[inline(always)]
 fn finish<L: Lanes>(
     l: L,
@@ -159,8 +161,8 @@ impl<L: Lanes> Stage for MarkZeros<'_, L> {
     }
 }
 
-/// Doubles every point, 5 multiplications and 2 squarings each: λ = (3x² + a)/2y, and y is never zero where the order is
-/// odd. `steps` is scratch.
+/// Doubles every point, 5 multiplications and 2 squarings each: λ = (3x² + a)/2y, and y is never zero where the order
+/// is odd. `steps` is scratch.
 #[inline(always)]
 pub(crate) fn double_all<L: Lanes>(l: L, points: &mut [Affine<L::Fe>], steps: &mut Vec<Step<L::Fe>>) {
     let mut running = l.splat(&ONE);

@@ -4,8 +4,8 @@
 //!
 //! v₁ = (a₁, b₁) and v₂ = (a₂, b₂) are short vectors with a + b·λ = 0 mod n. (k, 0) less the nearest lattice point,
 //! c₁v₁ + c₂v₂ with c₁ = k·b₂/n and c₂ = -k·b₁/n rounded, is short. The divisions are multiplications by rounded
-//! 2^384·b/n. Odd digits need both halves odd: the parities of v₁, v₂ and v₁ + v₂ are all there are but (even, even), so
-//! adding one of them makes both odd.
+//! 2^384·b/n. Odd digits need both halves odd: the parities of v₁, v₂ and v₁ + v₂ are all there are but (even, even),
+//! so adding one of them makes both odd.
 
 use crate::curve::hex;
 use crate::uint::{U256, add, sub};

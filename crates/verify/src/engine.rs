@@ -57,7 +57,8 @@ pub(crate) fn in_range<C: Params>(r: &U256, s: &U256) -> bool {
         .all(|scalar| !is_zero(scalar) && !at_least(scalar, &C::N))
 }
 
-/// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with index and verdict of each.
+/// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with index and verdict of
+/// each.
 pub(crate) fn verify<L: Lanes>(
     l: L,
     generator: &Table,

@@ -1,6 +1,6 @@
-//! Jacobian coordinates: (X, Y, Z) stands for (X/Z², Y/Z³), and any point with Z = 0 for infinity. No inversions, so this
-//! is for doublings that follow each other. Formulas: the Explicit-Formulas Database (Bernstein, Lange), "dbl-2001-b"
-//! for a = -3, "dbl-2009-l" for a = 0, and "madd" with the sums of products reduced once.
+//! Jacobian coordinates: (X, Y, Z) stands for (X/Z², Y/Z³), and any point with Z = 0 for infinity. No inversions, so
+//! this is for doublings that follow each other. Formulas: the Explicit-Formulas Database (Bernstein, Lange),
+//! "dbl-2001-b" for a = -3, "dbl-2009-l" for a = 0, and "madd" with the sums of products reduced once.
 
 use crate::curve::Params;
 use crate::lanes::{Affine, Lanes};

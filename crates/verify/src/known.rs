@@ -1,7 +1,7 @@
 //! Signatures by keys that have a table: no doublings at all.
 //!
-//! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. They are added as a tree, each level of it
-//! as one batch of affine additions over all signatures, with one inversion. The first levels, where most of the
+//! u₁·G + u₂·Q is a sum of one table point for each digit of the two scalars. They are added as a tree, each level of
+//! it as one batch of affine additions over all signatures, with one inversion. The first levels, where most of the
 //! additions are, run over part of the batch at a time, so that its points stay in the second level cache, while the
 //! lines of the next part are on their way. The last addition needs no inversion: x(P₁ + P₂) = r is
 //! (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)².
@@ -265,8 +265,8 @@ fn points_after(points: usize) -> usize {
     if points > 2 { points - points / 2 } else { points }
 }
 
-/// The upper half of each vector's points is to be added to the lower half, until two are left. Vector `v` has its points
-/// from `v * stride` on.
+/// The upper half of each vector's points is to be added to the lower half, until two are left. Vector `v` has its
+/// points from `v * stride` on.
 fn make_pairs(vectors: &mut [Vector], stride: usize, pairs: &mut Vec<Pair>) {
     pairs.clear();
     for (v, vector) in vectors.iter_mut().enumerate() {

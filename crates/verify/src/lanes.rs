@@ -1,7 +1,7 @@
 //! What a back end is: field and scalar arithmetic in lanes, and the lines of a table.
 //!
-//! Everything above this trait (`affine`, `jacobian`, `table`, `known`, `unknown`) is written once, over `Lanes`; a back
-//! end is a type for each curve, whose values are tokens: there is one only where the CPU has what it needs.
+//! Everything above this trait (`affine`, `jacobian`, `table`, `known`, `unknown`) is written once, over `Lanes`; a
+//! back end is a type for each curve, whose values are tokens: there is one only where the CPU has what it needs.
 
 use crate::curve::Params;
 use crate::recode::OddLanes;
@@ -22,8 +22,8 @@ pub(crate) struct Affine<Fe> {
     pub(crate) y: Fe,
 }
 
-/// Work that is compiled for a back end's CPU as a whole: `run` and all that it calls must be inlined, because what is not
-/// is compiled for any CPU and calls each instruction as a function. (A closure cannot be told to be inlined.)
+/// Work that is compiled for a back end's CPU as a whole: `run` and all that it calls must be inlined, because what is
+/// not is compiled for any CPU and calls each instruction as a function. (A closure cannot be told to be inlined.)
 pub(crate) trait Stage {
     type Out;
     fn run(self) -> Self::Out;
@@ -36,9 +36,10 @@ pub(crate) trait Stage {
 /// Elements are in a domain of the back end's choice (Montgomery's or the plain one) and in a redundant form. Three
 /// kinds keep the bounds in order:
 /// - `Fe`: normal, may be multiplied, squared, added;
-/// - a *factor*: what `product`, `square`, `diff` and `factor` return. It may only be multiplied or squared: its limbs may
-///   still hold carries that have also gone on, which a multiplication does not see. What `diff`, `factor` and
-///   `factor_less` return is wider: to multiply two of that kind gives a `Raw`, and to square one a `Raw` or a factor, never an `Fe`;
+/// - a *factor*: what `product`, `square`, `diff` and `factor` return. It may only be multiplied or squared: its limbs
+///   may still hold carries that have also gone on, which a multiplication does not see. What `diff`, `factor` and
+///   `factor_less` return is wider: to multiply two of that kind gives a `Raw`, and to square one a `Raw` or a factor,
+///   never an `Fe`;
 /// - `Raw`: a sum of at most 16 normal elements or products, either sign, before its carries are propagated.
 pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     type Curve: Params;

@@ -1,5 +1,5 @@
-//! Memory for lines: aligned, zeroed, on huge pages where the system gives them. A lookup in a table of megabytes on small
-//! pages pays for a page walk each time.
+//! Memory for lines: aligned, zeroed, on huge pages where the system gives them. A lookup in a table of megabytes on
+//! small pages pays for a page walk each time.
 
 use crate::lanes::Line;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

@@ -2,8 +2,8 @@
 //!
 //! An odd k below 2^(w·m) is the sum over its m windows of dᵢ·2^(w·i) with every dᵢ odd and |dᵢ| < 2^w: with
 //! xᵢ the i-th w bits of (k >> 1) + 2^(w·m - 1), dᵢ = 2xᵢ + 1 - 2^w. No digit is zero, so no table needs the point at
-//! infinity and no lane ever idles; half of the multiples serve both signs. An even k is replaced by its negative modulo
-//! the odd order, which is odd, and all signs turn.
+//! infinity and no lane ever idles; half of the multiples serve both signs. An even k is replaced by its negative
+//! modulo the odd order, which is odd, and all signs turn.
 
 use crate::lanes::MAX_LANES;
 use crate::uint::{U256, sub};

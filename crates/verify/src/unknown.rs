@@ -5,8 +5,8 @@
 //! u₂ is split into halves, and half the doublings do. Two vectors run side by side, because one alone would wait for
 //! its own multiplications.
 //!
-//! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that end
-//! so are done again with formulas that are right always.
+//! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that
+//! end so are done again with formulas that are right always.
 
 use crate::affine::{Pair, Step, add_pairs, double_all};
 use crate::curve::Params;
@@ -264,26 +264,26 @@ fn decide<L: Lanes, const COMPLETE: bool>(
     let parts = if L::Curve::HAS_ENDOMORPHISM { 2 } else { 1 };
     let top = Digits::windows::<L::Curve>() - 1;
     let mut sums = [jacobian::infinity(l); BESIDE];
-    for v in 0..BESIDE {
+    for v in 0..used {
         sums[v] = jacobian::from_affine(l, &key_points(l, &digits[v].key[0], multiples[v], top, false));
     }
     for i in (0..=top).rev() {
         if i < top {
             for _ in 0..WIDTH {
-                for sum in &mut sums {
+                for sum in &mut sums[..used] {
                     *sum = jacobian::double(l, sum);
                 }
             }
         }
         for part in usize::from(i == top)..parts {
-            for v in 0..BESIDE {
+            for v in 0..used {
                 let point = key_points(l, &digits[v].key[part], multiples[v], i, part == 1);
                 sums[v] = add::<L, COMPLETE>(l, &sums[v], &point);
             }
         }
     }
     for i in 0..generator.windows() {
-        for v in 0..BESIDE {
+        for v in 0..used {
             let point = generator_points(l, &digits[v].generator, generator, i);
             let sum = add::<L, COMPLETE>(l, &sums[v], &point);
             sums[v] = match digits[v].no_generator {

@@ -1,8 +1,8 @@
 //! Eight 260-bit integers side by side, in five limbs of 52 bits, and what is the same for every modulus.
 //!
-//! The one instruction behind all of it, `vpmadd52{lo,hi}uq`, multiplies the low 52 bits of two words and adds the low or
-//! high 52 bits of the product to a third. It ignores bits 52 and up of its factors: they need no mask, but limbs that are
-//! multiplied must have their carries taken out.
+//! The one instruction behind all of it, `vpmadd52{lo,hi}uq`, multiplies the low 52 bits of two words and adds the low
+//! or high 52 bits of the product to a third. It ignores bits 52 and up of its factors: they need no mask, but limbs
+//! that are multiplied must have their carries taken out.
 
 use std::arch::x86_64::*;
 
@@ -17,8 +17,8 @@ pub(super) const MASK52: u64 = (1 << 52) - 1;
 
 /// Instructions as functions.
 ///
-/// SAFETY of every block here: the functions are reached only through the token `Ifma`, of which there is one only where
-/// the CPU has AVX-512 F, IFMA and VBMI2; none of them touches memory.
+/// SAFETY of every block here: the functions are reached only through the token `Ifma`, of which there is one only
+/// where the CPU has AVX-512 F, IFMA and VBMI2; none of them touches memory.
 macro_rules! instructions {
     ($($(#[$doc:meta])* $name:ident($($argument:ident),*) = $intrinsic:ident;)*) => {
         $($(#[$doc])* #[inline(always)]

@@ -89,7 +89,8 @@ impl Reduction for Secp256k1 {
     }
 }
 
-/// What eight lanes are inverted in: the field or the scalars. A trait, not closures: those are not inlined for certain.
+/// What eight lanes are inverted in: the field or the scalars. A trait, not closures: those are not inlined for
+/// certain.
 trait Invertible {
     const MODULUS: U256;
     /// What takes the inverse of a product of eight back to the domain.
@@ -97,8 +98,8 @@ trait Invertible {
     fn mul(a: &Limbs, b: &Limbs) -> Limbs;
 }
 
-/// The inverse in each lane by one inversion of their product: three exchanges multiply all lanes together, and what each
-/// lane lacks of the product is what was multiplied to it. A product of zero is passed on as its inverse.
+/// The inverse in each lane by one inversion of their product: three exchanges multiply all lanes together, and what
+/// each lane lacks of the product is what was multiplied to it. A product of zero is passed on as its inverse.
 #[inline(always)]
 fn invert_lanes<M: Invertible>(a: &Limbs) -> Limbs {
     let others = exchange(a, 1);

@@ -1,7 +1,20 @@
 //! Reduction modulo p = 2^256 - 2^224 + 2^192 + 2^96 - 1, in Montgomery's domain with R = 2^260.
 //!
-//! Bounds: normal elements are below 2^257 + 2^230, factors below 2^258.5. The product of a normal element and a factor,
-//! over R, plus p, is below 2^256 + 2^255.6 and so normal again.
+//! Bounds, in units of 2^256, of which p is a little less than 1 and R is 16 (`tests::chain` follows them through the
+//! formulas): a·b over R is below ab/16 + 1, and nothing that is multiplied may reach 16, the five limbs' end.
+//! - Normal elements are below 2 (2^257 + 2^230). `mul` gives a normal one while ab is below 16: of a normal element
+//!   and a factor below 8.
+//! - `diff`, a - b + 3p, is above 1, for b is below 2, and below 5.
+//! - Batches of affine additions: a running product c is below 5c/16 + 1, so below 1.46; a slope below 1.4.
+//! - Z: twice a product is below z/4 + 2, so below 2.67, and a product with H less than that. z² is below 1.45.
+//! - Doubling: the tangent is three products of x + z², below 3.45, and a `diff`: below 6.24. 4xy² is below 4.63, less
+//!   x and plus 3p below 6.63 (`normal` gives no less than 1). The widest of all that are multiplied are these two.
+//! - Addition: the chord's h and r, a product plus 3p, are below 4.19, so h² is below 2.1 and h³ below 1.55.
+//! - What is subtracted stays below the multiple of p·2^260, 16 and 64 here, that is added first: y·h³ is below 3.1,
+//!   8y⁴ below 12.6. Raw sums are from -9.3 to 8.3, and might go to 62 either way, where `normal`'s bound would end.
+//!
+//! A sum of four products, and 3p, is below 11 while the products are normal: two wider factors give a product of up to
+//! 121/16 + 1, of which not even two may be summed to a factor. The one such product that is summed is the tangent's.
 
 use super::limbs::*;
 use crate::curve::{P256, Params};
@@ -12,8 +25,8 @@ const P: [u64; 5] = limbs52(&P256::P);
 /// `columns / R mod p`, raw.
 ///
 /// p is -1 modulo 2^52, so the quotient digit that clears column i is the column itself, u: adding u·p turns it into
-/// u·2^52, the carry included. The rest of p is 2^44 in limb 1, nothing in limb 2, 2^36 in limb 3 and 2^48 - 2^16 in limb
-/// 4: six multiplications, of which four shift.
+/// u·2^52, the carry included. The rest of p is 2^44 in limb 1, nothing in limb 2, 2^36 in limb 3 and 2^48 - 2^16 in
+/// limb 4: six multiplications, of which four shift.
 #[inline(always)]
 pub(super) fn reduce(mut columns: Wide) -> Limbs {
     let (p1, p3, p4) = (set(P[1] + 1), set(P[3]), set(P[4]));
@@ -30,7 +43,8 @@ pub(super) fn reduce(mut columns: Wide) -> Limbs {
     [columns[5], columns[6], columns[7], columns[8], columns[9]]
 }
 
-/// Any raw sum to a normal element: the multiple of p is subtracted that leaves a value from p - 2^230 up to 2^256 more.
+/// Any raw sum to a normal element: the multiple of p is subtracted that leaves a value from p - 2^230 up to 2^256
+/// more.
 #[inline(always)]
 pub(super) fn normal(a: &Limbs) -> Limbs {
     let mut a = *a;

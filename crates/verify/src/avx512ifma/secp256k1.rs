@@ -1,7 +1,10 @@
 //! Reduction modulo p = 2^256 - c with c = 2^32 + 977, in the plain domain: what is above 2^256 comes back times c.
 //!
-//! Bounds: normal elements are below 2^257 + 2^230 (as for P-256; in truth 2^256 and little more or less than 2^257),
-//! factors below 2^258.5.
+//! Bounds, in units of 2^256 (see `p256` and `tests::chain`): normal elements are below 2 (2^257 + 2^166), and so is
+//! what any product, square or sum comes to, because a raw product is as wide as 32 and must be reduced before it is
+//! multiplied. `diff`, a - b + 3p, is below 5. The columns of a product come to 25 at most, with 4p·2^260 in them to
+//! 89: column 9, times 2^468, stays below 2^51, and must not be negative, which p·2^260 over c·d below 4 and 4p·2^260
+//! over 8·4 see to.
 
 use super::limbs::*;
 
@@ -23,7 +26,7 @@ pub(super) fn reduce(mut columns: Wide) -> Limbs {
         a[i + 1] = hi(a[i + 1], columns[5 + i], c16);
     }
     a[4] = lo(a[4], columns[9], c16);
-    // Below 2^(48 + 37 - 52): the highest column of a product is below 2^48.
+    // Below 2^(51 + 37 - 52): the highest column is below 2^51.
     let top = hi(zero(), columns[9], c16);
     a[0] = lo(a[0], top, c16);
     a[1] = hi(a[1], top, c16);

@@ -2,11 +2,14 @@
 //! sequence of honest operations is sure to reach. Results must be right modulo p, and within the bounds themselves,
 //! or the next operation would be on its own.
 
+mod factors;
+
 use super::{Random, Work, big, words};
 use crate::avx512ifma::{Ifma, Reduction};
 use crate::curve::{P256, Secp256k1};
 use crate::lanes::{Affine, Lanes, Line};
 use crate::uint::U256;
+use factors::{factors, factors_of_the_widest_sums, products_of_the_widest_factors};
 use num_bigint::{BigInt, BigUint};
 use std::arch::x86_64::__m512i;
 
@@ -30,6 +33,8 @@ macro_rules! both_curves {
 
 both_curves! {
     products_of_the_widest_operands,
+    products_of_the_widest_factors,
+    factors_of_the_widest_sums,
     sums_of_sixteen_of_the_widest_terms,
     sums_next_to_multiples_of_two_to_the_256,
     zero_is_seen_in_each_of_its_forms,
@@ -51,9 +56,9 @@ fn normal_bound() -> BigUint {
     power(257) + power(230)
 }
 
-/// Factors are below: 2^258.5, rounded down.
-fn factor_bound() -> BigUint {
-    power(517).sqrt()
+/// What `diff` returns is below, 2^258.4.
+fn diff_bound(p: &BigUint) -> BigUint {
+    normal_bound() + p * 3u32
 }
 
 fn limbs(numbers: &Numbers) -> Limbs {
@@ -110,8 +115,19 @@ fn check(
     divisor: &BigUint,
     expected: impl Fn(usize) -> BigInt,
 ) {
+    check_numbers(what, &numbers(got), bound, p, divisor, expected);
+}
+
+fn check_numbers(
+    what: &str,
+    got: &Numbers,
+    bound: &BigUint,
+    p: &BigUint,
+    divisor: &BigUint,
+    expected: impl Fn(usize) -> BigInt,
+) {
     let p = BigInt::from(p.clone());
-    for (lane, got) in numbers(got).iter().enumerate() {
+    for (lane, got) in got.iter().enumerate() {
         assert!(got < bound, "{what}: {got:x} is not within its bound");
         let difference = BigInt::from(got * divisor) - expected(lane);
         assert_eq!(difference % &p, BigInt::ZERO, "{what}, lane {lane}: {got:x}");
@@ -120,7 +136,7 @@ fn check(
 
 fn products_of_the_widest_operands<C: Reduction>(l: Ifma<C>) {
     let (p, r, one) = (&big(&C::P), &big(&C::R), &power(0));
-    let (normal, factor) = (&normal_bound(), &factor_bound());
+    let (normal, factor) = (&normal_bound(), &diff_bound(p));
     let mut random = Random(11);
     for _ in 0..3000 {
         let [a, b, c, d] = std::array::from_fn(|_| wide(&mut random, normal, p));
@@ -138,8 +154,6 @@ fn products_of_the_widest_operands<C: Reduction>(l: Ifma<C>) {
                 l.mul_sub_mul(&la, &lf, &lc, &ld),
                 l.mul_sub_8_squares(&la, &lb, &lc),
                 l.mul_sub_8_squares(&la, &lf, &lc),
-                l.normal(&l.raw(&lf)),
-                l.diff(&la, &lb),
             ]
         }));
         let [a, b, c, d, f] = [&a, &b, &c, &d, &f].map(|numbers| numbers.clone().map(BigInt::from));
@@ -158,16 +172,14 @@ fn products_of_the_widest_operands<C: Reduction>(l: Ifma<C>) {
         is(9, "mul_sub_8_squares with a factor", &|i| {
             &a[i] * &f[i] - 8 * &c[i] * &c[i]
         });
-        check("normal of a factor", &results[10], normal, p, one, |i| {
-            f[i].clone()
-        });
-        check("diff", &results[11], factor, p, one, |i| &a[i] - &b[i]);
+        let diff = factors(&l.run(Work(|| l.diff(&la, &lb))));
+        check_numbers("diff", &diff, factor, p, one, |i| &a[i] - &b[i]);
     }
 }
 
 fn sums_of_sixteen_of_the_widest_terms<C: Reduction>(l: Ifma<C>) {
     let (p, r) = (&big(&C::P), &big(&C::R));
-    let (normal, factor) = (&normal_bound(), &factor_bound());
+    let (normal, factor) = (&normal_bound(), &diff_bound(p));
     let mut random = Random(12);
     for round in 0..2000 {
         let count = [16, 1 + random.below(16)][round % 2];
@@ -296,7 +308,8 @@ fn zero_is_seen_in_each_of_its_forms<C: Reduction>(l: Ifma<C>) {
         assert_eq!(l.run(Work(|| l.zeros(&element))), expected, "{values:x?}");
         assert_eq!(l.run(Work(|| l.invert(&element))).is_none(), expected != 0);
         let difference = l.run(Work(|| l.diff(&element, &element)));
-        assert_eq!(l.run(Work(|| l.zeros(&l.normal(&l.raw(&difference))))), 0xff);
+        let one = l.splat(&[1, 0, 0, 0]);
+        assert_eq!(l.run(Work(|| l.zeros(&l.mul(&difference, &one)))), 0xff);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Random, Work, big, edges, every_back_end, words};
 use crate::curve::Params;
 use crate::lanes::{Lanes, Line, MAX_LANES, Stage};
-use crate::uint::U256;
+use crate::uint::{ONE, U256};
 use num_bigint::BigInt;
 
 every_back_end! {
@@ -37,12 +37,34 @@ const EXPECTED: &[(&str, Expected)] = &[
     ("raw_add", |[a, b, ..]| a + b),
     ("raw_sub", |[a, b, ..]| a - b),
     ("raw_sub of products", |[a, b, c, d]| a * b - c * d),
-    ("diff, then raw", |[a, b, ..]| a - b),
+    ("diff", |[a, b, ..]| a - b),
     ("mul_sub_mul", |[a, b, c, d]| a * b - c * d),
     ("mul_sub_mul with a diff", |[a, b, c, d]| a * (b - c) - c * d),
     ("mul_sub_8_squares", |[a, b, c, _]| a * b - 8 * c * c),
     ("normal, then sqr", |[a, b, ..]| (a + b) * (a + b)),
     ("normal, then mul", |[a, b, c, d]| (a - b) * (c + d)),
+    ("product", |[a, b, ..]| a * b),
+    ("product of factors", |[a, b, c, d]| (a - b) * (c * d)),
+    ("square", |[a, ..]| a * a),
+    ("square of a diff", |[a, b, ..]| (a - b) * (a - b)),
+    ("sqr of a square", |[a, ..]| a * a * a * a),
+    ("mul_raw of diffs", |[a, b, c, d]| (a - b) * (c - d)),
+    ("sqr_raw of a diff", |[a, b, ..]| (a - b) * (a - b)),
+    ("factor of an element", |[a, ..]| a.clone()),
+    ("factor of 2 elements", |[a, b, ..]| a + b),
+    ("factor of 3 products", |[a, b, c, d]| a * b + c * d + a * a),
+    ("factor of 4 elements", |[a, b, c, d]| a + b + c + d),
+    ("factor of 4 times a product", |[a, b, ..]| 4 * a * b),
+    ("factor_less of a product", |[a, b, c, _]| a * b - c),
+    ("factor_less of 4 terms", |[a, b, c, d]| a * b + c * c + c + a - d),
+    ("mul_raw of factors", |[a, b, c, d]| (a + b) * (a * b - d - c)),
+    ("sqr_raw of a factor", |[a, b, ..]| 9 * a * b * a * b),
+    ("mul_sub_mul with factors", |[a, b, c, d]| {
+        (a - b) * (a * b - d) - a * b * (c * c)
+    }),
+    ("mul_sub_8_squares with factors", |[a, b, c, d]| {
+        (a - b) * (c + d) - 8 * (c * d) * (c * d)
+    }),
 ];
 
 impl<L: Lanes> Stage for Operations<'_, L> {
@@ -55,6 +77,10 @@ impl<L: Lanes> Stage for Operations<'_, L> {
         let [raw_a, raw_b, raw_c, raw_d] = &[a, b, c, d].map(|x| l.raw(x));
         let (sum, difference) = (l.raw_add(raw_a, raw_b), l.raw_sub(raw_a, raw_b));
         let product = l.mul_raw(a, b);
+        let twice = l.raw_add(&product, &product);
+        let four = l.raw_add(&l.raw_add(&product, &l.sqr_raw(c)), &l.raw_add(raw_c, raw_a));
+        // What a factor is shows only in a product.
+        let one = &l.splat(&ONE);
         vec![
             *a,
             l.mul(a, b),
@@ -67,12 +93,45 @@ impl<L: Lanes> Stage for Operations<'_, L> {
             l.normal(&sum),
             l.normal(&difference),
             l.normal(&l.raw_sub(&product, &l.mul_raw(c, d))),
-            l.normal(&l.raw(&l.diff(a, b))),
+            l.mul(&l.diff(a, b), one),
             l.mul_sub_mul(a, b, c, d),
             l.mul_sub_mul(a, &l.diff(b, c), c, d),
             l.mul_sub_8_squares(a, b, c),
             l.sqr(&l.normal(&sum)),
             l.mul(&l.normal(&difference), &l.normal(&l.raw_add(raw_c, raw_d))),
+            l.mul(&l.product(a, b), one),
+            l.mul(&l.product(&l.diff(a, b), &l.product(c, d)), one),
+            l.mul(&l.square(a), one),
+            l.mul(&l.square(&l.diff(a, b)), one),
+            l.sqr(&l.square(a)),
+            l.normal(&l.mul_raw(&l.diff(a, b), &l.diff(c, d))),
+            l.normal(&l.sqr_raw(&l.diff(a, b))),
+            l.mul(&l.factor(raw_a), one),
+            l.mul(&l.factor(&sum), one),
+            l.mul(
+                &l.factor(&l.raw_add(&l.raw_add(&product, &l.mul_raw(c, d)), &l.sqr_raw(a))),
+                one,
+            ),
+            l.mul(&l.factor(&l.raw_add(&sum, &l.raw_add(raw_c, raw_d))), one),
+            l.mul(&l.factor(&l.raw_add(&twice, &twice)), one),
+            l.mul(&l.factor_less(&product, c), one),
+            l.mul(&l.factor_less(&four, d), one),
+            l.normal(&l.mul_raw(
+                &l.factor(&sum),
+                &l.diff(&l.normal(&l.raw_sub(&product, raw_d)), c),
+            )),
+            l.normal(&l.sqr_raw(&l.factor(&l.raw_add(&twice, &product)))),
+            l.mul_sub_mul(
+                &l.diff(a, b),
+                &l.factor_less(&product, d),
+                &l.product(a, b),
+                &l.square(c),
+            ),
+            l.mul_sub_8_squares(
+                &l.diff(a, b),
+                &l.factor(&l.raw_add(raw_c, raw_d)),
+                &l.product(c, d),
+            ),
         ]
     }
 }
@@ -262,7 +321,10 @@ fn zero_is_seen_in_every_form<L: Lanes>(l: L) {
             [
                 l.zeros(&difference),
                 l.zeros(&opposite),
-                l.zeros(&l.normal(&l.raw(&l.diff(&a, &b)))),
+                l.zeros(&l.mul(&l.diff(&a, &b), &l.splat(&ONE))),
+                l.zeros(&l.mul(&l.factor_less(&l.raw(&a), &b), &l.splat(&ONE))),
+                l.zeros(&l.mul(&l.square(&l.diff(&a, &b)), &c)),
+                l.zeros(&l.mul(&l.product(&l.diff(&a, &b), &c), &c)),
                 l.zeros(&l.mul(&l.diff(&a, &b), &c)),
                 l.zeros(&l.mul(&difference, &c)),
                 l.zeros(&l.sqr(&opposite)),
@@ -271,7 +333,7 @@ fn zero_is_seen_in_every_form<L: Lanes>(l: L) {
                 l.zeros(&l.normal(&l.raw_add(&l.raw(&difference), &l.raw(&opposite)))) & mask,
             ]
         }));
-        assert_eq!(found, [mask; 9], "round {round}");
+        assert_eq!(found, [mask; 12], "round {round}");
     }
 }
 

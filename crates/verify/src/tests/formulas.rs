@@ -5,7 +5,7 @@ use crate::affine::{Pair, add_pairs, double_all};
 use crate::curve::Params;
 use crate::jacobian::{self, Jacobian};
 use crate::lanes::{Affine, Lanes};
-use crate::uint::U256;
+use crate::uint::{ONE, U256};
 
 macro_rules! every_tiny_curve {
     ($($test:ident),+ $(,)?) => {
@@ -85,7 +85,9 @@ fn load_jacobian<L: Lanes>(l: L, point: impl Fn(usize) -> Coordinates) -> Jacobi
 }
 
 fn stored_jacobian<L: Lanes>(l: L, point: &Jacobian<L::Fe>) -> Vec<Coordinates> {
-    let [x, y, z] = [&point.x, &point.y, &point.z].map(|element| stored(l, element));
+    // Z is a factor, of which only a product is normal.
+    let z = l.mul(&point.z, &l.splat(&ONE));
+    let [x, y, z] = [&point.x, &point.y, &z].map(|element| stored(l, element));
     (0..L::LANES).map(|lane| [x[lane], y[lane], z[lane]]).collect()
 }
 

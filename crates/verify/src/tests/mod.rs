@@ -5,6 +5,7 @@
 
 #[cfg(all(target_arch = "x86_64", feature = "simd"))]
 mod bounds;
+mod chain;
 mod cost;
 mod exceptional;
 mod field;
