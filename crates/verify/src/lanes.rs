@@ -106,9 +106,9 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     #[inline(always)]
     fn digits(self, scalars: &OddLanes, i: usize, width: u32) -> ([u64; MAX_LANES], u8) {
         let (mut indexes, mut negate) = ([0; MAX_LANES], 0);
-        for lane in 0..Self::LANES {
+        for (lane, out) in indexes[..Self::LANES].iter_mut().enumerate() {
             let (index, negative) = scalars.digit(lane, i, width);
-            indexes[lane] = index as u64;
+            *out = index as u64;
             negate |= u8::from(negative) << lane;
         }
         (indexes, negate)

@@ -28,7 +28,7 @@ pub(crate) struct Table {
 impl Table {
     /// The bytes of a table of this width.
     pub(crate) const fn bytes(width: u32) -> usize {
-        recode::windows(SCALAR_BITS, width) * size_of::<Line>() << (width - 1)
+        (recode::windows(SCALAR_BITS, width) * size_of::<Line>()) << (width - 1)
     }
 
     pub(crate) fn width(&self) -> u32 {
