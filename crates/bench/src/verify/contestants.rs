@@ -63,7 +63,18 @@ impl<F: Fn(usize) -> bool> Library<F> {
     }
 }
 
+/// Signatures that a library verifies before a slice: its code and its table of the generator are in the caches then.
+const LIBRARY_WARM_UP: usize = 16;
+
 impl<F: Fn(usize) -> bool> Work for Library<F> {
+    fn prepare(&mut self) -> Done {
+        let mut done = Done::default();
+        for _ in 0..LIBRARY_WARM_UP {
+            done += self.step();
+        }
+        done
+    }
+
     fn step(&mut self) -> Done {
         let at = self.at;
         self.at = (at + 1) % self.expected.len();
