@@ -3,8 +3,8 @@
 //! For public data only: nothing here runs in constant time, so nothing here may touch a secret.
 //!
 //! A [`Verifier`] takes batches of any size, of any keys and both curves, and gives one [`Verdict`] for each
-//! signature. A thousand signatures in a batch cost a tenth of a thousand calls, and a key that was seen before
-//! costs a tenth of a new one: its multiples are kept in a table, within [`Options::table_bytes`].
+//! signature. A thousand signatures in batches cost less than a tenth of a thousand calls, and a key that comes back
+//! often an eighth of a new one: its multiples are kept in a table, within [`Options::table_bytes`].
 //!
 //! ```
 //! use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};

@@ -155,7 +155,7 @@ impl Verifier {
         }
     }
 
-    /// The verdict for one signature; ten times the work of one in a batch.
+    /// The verdict for one signature; over ten times the work of one in a batch.
     pub fn verify(&self, item: &Item<'_>) -> Verdict {
         let mut verdicts = Vec::with_capacity(1);
         self.verify_batch_into(std::slice::from_ref(item), &mut verdicts);
