@@ -35,7 +35,7 @@ pub enum KeyError {
 impl PublicKey {
     /// A key from the encoding of SEC 1 section 2.3.4: 65 bytes that begin with 0x04, or 33 with 0x02 or 0x03.
     ///
-    /// That the point is on the curve is checked here, once; taking a compressed one costs a square root: 254 squarings.
+    /// That the point is on the curve is checked here, once; a compressed one costs a square root more: 254 squarings.
     pub fn from_sec1(curve: Curve, bytes: &[u8]) -> Result<Self, KeyError> {
         let (x, y) = match curve {
             Curve::P256 => point::<P256>(&sec1::parse(bytes)?)?,

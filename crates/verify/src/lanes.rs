@@ -65,8 +65,8 @@ pub(crate) trait Lanes: Copy + Send + Sync + 'static {
     fn square(self, a: &Self::Fe) -> Self::Fe;
     /// `a - b` of normal elements as a factor, the wider kind.
     fn diff(self, a: &Self::Fe, b: &Self::Fe) -> Self::Fe;
-    /// The sum of up to 4 normal elements or products as a factor, the wider kind. `tests/chain.rs` follows the bounds of
-    /// every formula through: there is not room for each sum that this would allow.
+    /// The sum of up to 4 normal elements or products as a factor, the wider kind. There is not room for each sum that
+    /// this would allow; `tests/chain.rs` follows the bounds of every formula through.
     fn factor(self, a: &Self::Raw) -> Self::Fe;
     /// The same less one normal element.
     fn factor_less(self, a: &Self::Raw, b: &Self::Fe) -> Self::Fe;

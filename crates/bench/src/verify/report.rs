@@ -162,8 +162,8 @@ fn notes(machine: &Machine) -> Vec<String> {
          libsecp256k1 with parsed keys; ring parses the key and hashes 32 bytes each time, as it offers nothing else"
             .into(),
         "ours gets parsed keys and the digest, and parses the 64 bytes of r and s in its time, as libraries do".into(),
-        "before a slice come signatures that are not measured, because others used the caches: 256 with hot keys, 16 of a \
-         library"
+        "before a slice come signatures that are not measured, because others used the caches: 256 with hot keys, 16 \
+         of a library"
             .into(),
         "from cold, the generators' tables are there, as all verifiers of a process share them; keys' are not".into(),
         "the share of the ports reached counts additions of points alone as work, and all time as used".into(),
