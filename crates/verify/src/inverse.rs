@@ -76,7 +76,7 @@ fn divsteps(eta: &mut i64, mut f: u64, mut g: u64) -> Matrix {
             let negated_inverse = f.wrapping_mul(f.wrapping_mul(f).wrapping_sub(2));
             w = negated_inverse.wrapping_mul(g) & (u64::MAX >> (64 - bits));
         } else {
-            // f + 8 where f is 1 modulo 4... in short: 1/f modulo 2^4.
+            // 1/f modulo 2^4: f itself, and 8 more where f is 3 or 5 modulo 8.
             let bits = (*eta as u64 + 1).min(u64::from(left)).min(4);
             let inverse = f.wrapping_add((f.wrapping_add(1) & 4) << 1);
             w = inverse.wrapping_neg().wrapping_mul(g) & (u64::MAX >> (64 - bits));

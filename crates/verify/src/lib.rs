@@ -3,8 +3,9 @@
 //! For public data only: nothing here runs in constant time, so nothing here may touch a secret.
 //!
 //! A [`Verifier`] takes batches of any size, of any keys and both curves, and gives one [`Verdict`] for each
-//! signature. A thousand signatures in batches cost less than a tenth of a thousand calls, and a key that comes back
-//! often an eighth of a new one: its multiples are kept in a table, within [`Options::table_bytes`].
+//! signature. With AVX-512 a thousand signatures in batches cost a tenth of a thousand calls, and a key that comes
+//! back often an eighth of a new one (portably: half, and a tenth): its multiples are kept in a table, within
+//! [`Options::table_bytes`].
 //!
 //! ```
 //! use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};

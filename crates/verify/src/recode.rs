@@ -37,7 +37,7 @@ impl Odd {
         let [a, b, c, d] = *magnitude;
         let mut words = [a >> 1 | b << 63, b >> 1 | c << 63, c >> 1 | d << 63, d >> 1, 0, 0];
         let top = width as usize * windows - 1;
-        debug_assert!(top >= 319 || words[top / 64] >> (top % 64) == 0);
+        debug_assert!(words[top / 64] >> (top % 64) == 0);
         words[top / 64] |= 1 << (top % 64);
         Self { words, negative }
     }
@@ -88,6 +88,7 @@ impl OddLanes {
     }
 
     /// The lanes whose signs turn.
+    #[cfg(all(target_arch = "x86_64", feature = "simd"))]
     #[inline(always)]
     pub(crate) fn negative(&self) -> u8 {
         self.negative

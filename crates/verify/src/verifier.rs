@@ -30,7 +30,8 @@ pub struct Options {
     ///
     /// Tables that go while a batch uses them live on until it is done, and do not count.
     pub table_bytes: usize,
-    /// Percent of the keys' bytes for those that are used much: 75. Only the rest is there for keys that are not.
+    /// Percent of the keys' bytes for those that are used much: 75. Only the rest is there for keys that are not: with
+    /// 0, no key gets more than the smallest table; with 100 or more, none gets one before it is used much.
     pub protected_percent: u8,
     /// Whether an s above n/2 is refused, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do: no.
     pub low_s: bool,
@@ -63,7 +64,8 @@ pub struct Stats {
     pub by_generic: u64,
     /// Verified by a library.
     pub by_library: u64,
-    /// Of those, ones that needed formulas for exceptional cases. Nobody meets them by chance.
+    /// Exceptional cases met: signatures that tables left undecided, and signatures that needed the complete formulas.
+    /// One may be both. Nobody meets them by chance, but anybody can send them.
     pub exceptional: u64,
     /// Signatures whose key had a table when they came.
     pub table_hits: u64,
@@ -73,7 +75,8 @@ pub struct Stats {
     pub evictions: u64,
     /// Tables not built, because nothing there was used less.
     pub refusals: u64,
-    /// Bytes of tables, those being built and the generators' included. Never above [`Options::table_bytes`].
+    /// Bytes of tables, those being built and the generators' included. Never above [`Options::table_bytes`], or above
+    /// 104 KiB where that is more.
     pub table_bytes: usize,
     /// Tables of keys.
     pub tables: usize,
@@ -155,7 +158,8 @@ impl Verifier {
         }
     }
 
-    /// The verdict for one signature; over ten times the work of one in a batch.
+    /// The verdict for one signature. It costs over ten times what one in a batch costs with AVX-512, whose lanes it
+    /// leaves empty, and more than the portable back end takes for it.
     pub fn verify(&self, item: &Item<'_>) -> Verdict {
         let mut verdicts = Vec::with_capacity(1);
         self.verify_batch_into(std::slice::from_ref(item), &mut verdicts);
@@ -198,7 +202,7 @@ impl Verifier {
     }
 
     /// Builds up to `limit` tables that are wanted, on this thread, and says how many it built. Others verify
-    /// meanwhile.
+    /// meanwhile; only who first uses a curve waits while a generator's table is built.
     pub fn build_pending(&self, limit: usize) -> usize {
         let Some(curves) = &self.inner.curves else {
             return 0;

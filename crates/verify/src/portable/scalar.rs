@@ -3,7 +3,7 @@
 use super::subtract_where_above;
 use super::wide::{add_carry, multiply_add};
 use crate::curve::Params;
-use crate::uint::{ONE, U256, negated_inverse, power_of_two, reduce_once};
+use crate::uint::{U256, ZERO, negated_inverse, power_of_two, reduce_once};
 use std::marker::PhantomData;
 
 pub(super) struct Order<C>(PhantomData<C>);
@@ -43,7 +43,7 @@ impl<C: Params> Order<C> {
     /// `R/a`.
     pub(super) fn invert(a: &U256) -> U256 {
         let inverse = crate::inverse::invert(&Self::reduced(a), &C::N);
-        debug_assert_ne!(inverse, ONE.map(|_| 0));
+        debug_assert_ne!(inverse, ZERO);
         Self::mul(&inverse, &Self::R2)
     }
 }
