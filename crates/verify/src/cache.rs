@@ -33,8 +33,8 @@ pub(crate) struct Rung {
 /// Whether it will be used again nobody knows, so a table is built when the additions that it would have saved so far
 /// are as many as it takes to build: whatever comes then, about twice the work is done that had to be. (The doublings
 /// of a build are not in the reckoning. They run in one lane: with AVX-512, width 5 pays after 18 uses, not 3.)
-/// width w has ⌈256/w⌉·2^(w-1) points, an addition each, and a use costs ⌈256/w⌉ additions; without one it is
-/// about 350.
+/// A table of width w has ⌈256/w⌉·2^(w-1) points, an addition each, and a use costs ⌈256/w⌉ additions; without
+/// one it is about 350.
 ///
 /// | w | bytes | additions to build | to use | saved | paid back after | uses |
 /// |---|---|---|---|---|---|---|
