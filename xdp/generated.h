@@ -25,6 +25,12 @@ enum ls_status {
 	LS_STATUS_BAD_REQUEST = 2,
 	LS_STATUS_BUSY = 3,
 	LS_STATUS_UNSUPPORTED_VERSION = 4,
+	LS_STATUS_NO_SESSION = 5,
+	LS_STATUS_SEQUENCE = 6,
+	LS_STATUS_REUSED = 7,
+	LS_STATUS_UNAUTHORISED = 8,
+	LS_STATUS_NO_ROOM = 9,
+	LS_STATUS_OUTCOME_UNKNOWN = 10,
 };
 
 enum ls_drop {
@@ -50,6 +56,7 @@ _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 
 #define LS_SPV_PAPER_REQUEST_BYTES 32
 #define LS_SPV_PAPER_REPLY_BYTES 32
+#define LS_SPV_HEIGHT_UNKNOWN 0xffffffff
 #define LS_SPV_ROOTS_MAX 16
 #define LS_SPV_OP_ROOT 1
 #define LS_SPV_OP_ROOTS 2
@@ -130,4 +137,222 @@ enum ls_spv_counter {
 };
 
 #define LS_SPV_COUNTERS 4
+
+#define LS_TRANSFER_PAPER_BYTES_MIN 20
+#define LS_TRANSFER_PAPER_BYTES_MAX 22
+#define LS_TRANSFER_PAPER_REFUSED 0x80000000
+#define LS_TRANSFER_COMMAND_CREATE 1
+#define LS_TRANSFER_COMMAND_ISSUE 2
+#define LS_TRANSFER_COMMAND_TRANSFER 3
+#define LS_TRANSFER_COMMAND_REFER 4
+#define LS_TRANSFER_COMMAND_FREEZE 5
+#define LS_TRANSFER_COMMAND_UNFREEZE 6
+#define LS_TRANSFER_CONTRACT_PLAIN 0
+#define LS_TRANSFER_CONTRACT_PENDING 1
+#define LS_TRANSFER_CONTRACT_POST 2
+#define LS_TRANSFER_CONTRACT_VOID 3
+#define LS_TRANSFER_FLAG_LINKED 1
+#define LS_TRANSFER_LINE_OPERATIONS_MAX 4
+#define LS_TRANSFER_OPERATIONS_MAX 744
+#define LS_TRANSFER_REFER_MAX 29
+#define LS_TRANSFER_DURABLE 1
+#define LS_TRANSFER_EXPRESS 2
+#define LS_TRANSFER_BUCKET_CELLS 4
+#define LS_TRANSFER_CELL_VALID 1
+#define LS_TRANSFER_CELL_FROZEN 2
+#define LS_TRANSFER_ISSUERS_MAX 8
+#define LS_TRANSFER_OP_EXECUTE 1
+#define LS_TRANSFER_OP_REFER 2
+#define LS_TRANSFER_OP_OPEN 3
+#define LS_TRANSFER_OP_CLOSE 4
+#define LS_TRANSFER_OP_SESSION 5
+
+enum ls_transfer_code {
+	LS_TRANSFER_CODE_DONE = 0,
+	LS_TRANSFER_CODE_UNKNOWN_ACCOUNT = 1,
+	LS_TRANSFER_CODE_ACCOUNT_EXISTS = 2,
+	LS_TRANSFER_CODE_INSUFFICIENT_BALANCE = 3,
+	LS_TRANSFER_CODE_OVERFLOW = 4,
+	LS_TRANSFER_CODE_SAME_ACCOUNT = 5,
+	LS_TRANSFER_CODE_STORE_FULL = 6,
+	LS_TRANSFER_CODE_STALE_ID = 7,
+	LS_TRANSFER_CODE_BUSY = 8,
+	LS_TRANSFER_CODE_FROZEN = 9,
+	LS_TRANSFER_CODE_BAD_COMMAND = 10,
+	LS_TRANSFER_CODE_ID_REUSED = 11,
+	LS_TRANSFER_CODE_UNAUTHORISED = 12,
+	LS_TRANSFER_CODE_LINKED_FAILED = 13,
+	LS_TRANSFER_CODE_UNKNOWN_PENDING = 14,
+	LS_TRANSFER_CODE_PENDING_EXISTS = 15,
+	LS_TRANSFER_CODE_PENDING_ENDED = 16,
+};
+
+/* The paper's packet, its Table II. */
+struct ls_paper_transfer {
+	__be32 command; /* 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; bit 31: refused */
+	__be32 transaction_id; /* above the source's last one; 0: sent once, never repeated */
+	__be32 source; /* Source ID */
+	__be32 destination; /* Destination ID; of TRANSFER only */
+	__be32 amount; /* request: what is moved; reply: what Source holds then, or the code */
+};
+_Static_assert(sizeof(struct ls_paper_transfer) == 20, "paper_transfer");
+
+/* Begins the body of `execute`: which session, and its how manieth packet. */
+struct ls_execute_head {
+	__be64 token; /* the session's secret */
+	__be64 sequence; /* one more than the session's last; reply to another one: the expected one */
+	__be32 slot; /* the session's number */
+	__be16 count; /* operations that follow */
+	__be16 durability; /* request: 0; reply: 1 durable, 2 express */
+};
+_Static_assert(sizeof(struct ls_execute_head) == 24, "execute_head");
+
+/* One operation, and what became of it. */
+struct ls_operation {
+	__u8 command; /* 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE */
+	__u8 flags; /* 1: linked with the next one */
+	__be16 code; /* request: 0; reply: what became of it */
+	__be32 contract; /* 0 plain, 1 pending, 2 post, 3 void */
+	__u8 source[16]; /* the account that gives, is made or is meant */
+	__u8 destination[16]; /* TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or zeros; else zeros */
+	__be64 amount; /* request: what is moved; reply: what Source holds then */
+	__be64 number; /* request: 0; reply: the operation's number in the ledger, 0 where it has none yet */
+	__be64 timestamp; /* the client's own clock; kept, not used */
+	__u8 uuid[16]; /* the client's name of the operation; names a pending transfer */
+	__be32 nonce; /* the client's; kept, not used */
+	__be32 timeout_s; /* pending: seconds until it expires, 0: never; else 0 */
+};
+_Static_assert(sizeof(struct ls_operation) == 88, "operation");
+
+/* Begins the body of `refer`. */
+struct ls_refer_head {
+	__be32 count; /* accounts that follow: 1 to 29 */
+	__be16 durability; /* request: 0; reply: 1 durable, 2 express */
+	__be16 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_refer_head) == 8, "refer_head");
+
+/* What one account holds. */
+struct ls_balance_item {
+	__u8 account[16]; /* the account */
+	__be64 balance; /* request: 0; reply: what it holds, what is set aside included */
+	__be64 held; /* what is set aside by pending transfers */
+	__be64 version; /* how often it has changed */
+	__be16 code; /* 0 done, 1 unknown account */
+	__be16 frozen; /* 1: frozen */
+	__be32 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_balance_item) == 48, "balance_item");
+
+/* A session being opened, closed or asked for. */
+struct ls_session_body {
+	__u8 challenge[16]; /* proof that the client gets what is sent to its address */
+	__be64 token; /* the session's secret */
+	__be64 sequence; /* the next sequence */
+	__be32 slot; /* the session's number */
+	__be32 lease_s; /* reply to a challenge: seconds for which it is good */
+};
+_Static_assert(sizeof(struct ls_session_body) == 40, "session_body");
+
+/* One account. Its id and validity never change once set; the rest only under its lock. */
+struct ls_transfer_cell {
+	__u32 lock; /* 1 while it is being changed */
+	__u32 flags; /* cell_valid, cell_frozen */
+	__u64 id[2]; /* the account */
+	__u64 balance; /* what it holds */
+	__u64 held_out; /* set aside by pending transfers out of it: never above balance */
+	__u64 held_in; /* pending for it: balance and this never overflow */
+	__u64 version; /* how often it has changed */
+	__u32 bucket_lock; /* of a bucket's first cell: 1 while a cell of the bucket is being taken */
+	__u32 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_transfer_cell) == 64, "transfer_cell");
+
+/* What the paper's format needs of an account besides: its last transaction id and reply. At the cell's index. */
+struct ls_transfer_paper {
+	__u32 last_id; /* last transaction id that counted; 0: none */
+	__u32 destination; /* of that request */
+	__u32 amount; /* of that request */
+	__u32 command; /* of that request; the reply's code 16 bits higher */
+	__u32 reply_amount; /* Amount of its reply */
+	__u32 reserved; /* zero */
+	__u64 reserved_2; /* zero */
+};
+_Static_assert(sizeof(struct ls_transfer_paper) == 32, "transfer_paper");
+
+/* One session, with the reply to its last packet. */
+struct ls_transfer_session {
+	__u32 lock; /* 1 while a packet of the session is executed */
+	__u32 count; /* operations of the last packet */
+	__u64 token; /* 0: closed */
+	__u64 sequence; /* of the last packet; 0: none yet */
+	__u64 sum; /* of the last packet's operations */
+	__u64 codes; /* of the last packet's operations, 16 bits each, the first lowest */
+	__u64 amounts[4]; /* of the last packet's replies */
+	__u64 reserved[7]; /* zero */
+};
+_Static_assert(sizeof(struct ls_transfer_session) == 128, "transfer_session");
+
+/* One effect, on its way from near to the journal. */
+struct ls_transfer_record {
+	__u64 seal; /* its place in the ring, plus 1; written last */
+	__u64 source[2]; /* account */
+	__u64 destination[2]; /* account */
+	__u64 amount; /* asked for */
+	__u64 source_version; /* of the source after this; 0: not touched */
+	__u64 destination_version; /* of the destination after this; 0: not touched */
+	__u64 source_balance; /* after this: the reply's amount */
+	__u32 slot; /* session; 0xffffffff: paper format */
+	__u32 command; /* command; flags 8 bits higher, code 16 bits higher */
+	__u32 contract; /* contract code */
+	__u32 place; /* which operation of its packet; how many there are 16 bits higher */
+	__u64 sequence; /* the session's, or the transaction id */
+	__u64 sum; /* of the packet's operations */
+	__u64 timestamp; /* the client's */
+	__u64 uuid[2]; /* the client's */
+	__u32 nonce; /* the client's */
+	__u32 timeout_s; /* zero */
+	__u64 time_ns; /* near's clock, CLOCK_MONOTONIC */
+};
+_Static_assert(sizeof(struct ls_transfer_record) == 144, "transfer_record");
+
+/* How far one CPU's ring has been written and read. */
+struct ls_transfer_ring {
+	__u64 head; /* records written so far */
+	__u64 reserved[7]; /* zero */
+	__u64 tail; /* records that are in the journal */
+	__u64 reserved_2[7]; /* zero */
+};
+_Static_assert(sizeof(struct ls_transfer_ring) == 128, "transfer_ring");
+
+/* What near stands on: lease, mode, hash key, sizes and policies. */
+struct ls_transfer_control {
+	__u64 lease_until_ns; /* near answers only before this CLOCK_MONOTONIC time */
+	__u64 key[3]; /* key of the index hash: two odd multipliers and a mask */
+	__u64 ledger; /* the ledger whose accounts these are */
+	__u32 mode; /* 1 durable: near only refers; 2 express: near executes */
+	__u32 bucket_bits; /* log2 of the number of buckets */
+	__u32 sessions; /* number of session slots */
+	__u32 ring_records; /* records of one ring, a power of two */
+	__u32 paper_format; /* 1: the paper's packets are answered */
+	__u32 require_signature; /* 1: unsigned writes are refused */
+	__u32 layout_version; /* 1; another one is not adopted */
+	__u32 issuers; /* address ranges below */
+	__u64 issuer[16]; /* address ranges that may issue: IPv6, IPv4 mapped into it */
+	__u64 issuer_mask[16]; /* the bits of each that count */
+	__u64 reserved[7]; /* zero */
+};
+_Static_assert(sizeof(struct ls_transfer_control) == 384, "transfer_control");
+
+enum ls_transfer_counter {
+	LS_TRANSFER_COUNTER_REPLIES = 0,
+	LS_TRANSFER_COUNTER_FORWARDED = 1,
+	LS_TRANSFER_COUNTER_NOT_LEASED = 2,
+	LS_TRANSFER_COUNTER_REFUSALS = 3,
+	LS_TRANSFER_COUNTER_REPEATS = 4,
+	LS_TRANSFER_COUNTER_BUSY = 5,
+	LS_TRANSFER_COUNTER_RING_FULL = 6,
+};
+
+#define LS_TRANSFER_COUNTERS 7
 

@@ -77,21 +77,22 @@ pub fn emit(spec: &Spec) -> String {
     );
     for (name, service) in &spec.services {
         let upper = name.to_uppercase();
-        let _ = writeln!(
-            w,
-            "#define LS_{upper}_PAPER_REQUEST_BYTES {}",
-            service.paper_request_bytes
-        );
-        let _ = writeln!(
-            w,
-            "#define LS_{upper}_PAPER_REPLY_BYTES {}",
-            service.paper_reply_bytes
-        );
-        let _ = writeln!(w, "#define LS_{upper}_ROOTS_MAX {}", service.roots_max);
+        for item in &service.constant {
+            let _ = writeln!(
+                w,
+                "#define LS_{upper}_{} {}",
+                item.name.to_uppercase(),
+                item.value
+            );
+        }
         for op in &service.op {
             let _ = writeln!(w, "#define LS_{upper}_OP_{} {}", op.name.to_uppercase(), op.code);
         }
         w.push('\n');
+        if !service.code.is_empty() {
+            let codes = service.code.iter().map(|code| (&code.name, code.code as usize));
+            enumeration(w, &format!("ls_{name}_code"), codes);
+        }
         for layout in service.message.iter().chain(&service.layout) {
             structure(w, &layout.name, &layout.doc, &layout.field, layout.bytes());
         }
@@ -128,6 +129,7 @@ fn structure(w: &mut String, name: &str, doc: &str, fields: &[crate::model::Fiel
             "be64" => format!("__be64 {}", field.name),
             "u32" => format!("__u32 {}", field.name),
             "u64" => format!("__u64 {}", field.name),
+            "b16" => format!("__u8 {}[16]", field.name),
             _ => format!("__u64 {}[{}]", field.name, field.bytes() / 8),
         };
         let _ = writeln!(w, "\t{declaration}; /* {} */", field.doc);

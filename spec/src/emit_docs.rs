@@ -31,9 +31,9 @@ pub fn emit(spec: &Spec) -> String {
     for (name, service) in &spec.services {
         let _ = writeln!(
             w,
-            "\n## `{name}`\n\nPaper format: a payload of exactly {} bytes, answered with {} bytes.\n\n\
+            "\n## `{name}`\n\nPaper format: {}.\n\n\
              | operation | code | request | reply |\n|---|---|---|---|",
-            service.paper_request_bytes, service.paper_reply_bytes
+            service.paper
         );
         for op in &service.op {
             let _ = writeln!(
@@ -41,6 +41,12 @@ pub fn emit(spec: &Spec) -> String {
                 "| `{}` | {} | {} | `{}` |",
                 op.name, op.code, op.request, op.reply
             );
+        }
+        if !service.code.is_empty() {
+            w.push_str("\n| code | name | what became of an operation |\n|---|---|---|\n");
+            for code in &service.code {
+                let _ = writeln!(w, "| {} | `{}` | {} |", code.code, code.name, code.doc);
+            }
         }
         for message in &service.message {
             let _ = writeln!(

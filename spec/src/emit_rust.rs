@@ -1,6 +1,6 @@
 //! `crates/wire/src/generated.rs`
 
-use crate::model::{MetricKind, Named, Spec, Struct, camel};
+use crate::model::{Code, MetricKind, Named, Spec, Struct, camel};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
@@ -74,65 +74,14 @@ pub fn emit(spec: &Spec) -> String {
             field: common.native.field.iter().map(copy).collect(),
         },
     );
-    w.push_str(
-        "/// Status codes of native replies.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n\
-         #[repr(u16)]\npub enum Status {\n",
-    );
-    for status in &common.status {
-        let _ = writeln!(
-            w,
-            "    /// {}\n    {} = {},",
-            status.doc,
-            camel(&status.name),
-            status.code
-        );
-    }
-    w.push_str(
-        "}\n\nimpl Status {\n    /// The status of a code, if it is one.\n    \
-         pub const fn from_code(code: u16) -> Option<Self> {\n        match code {\n",
-    );
-    for status in &common.status {
-        let _ = writeln!(
-            w,
-            "            {} => Some(Self::{}),",
-            status.code,
-            camel(&status.name)
-        );
-    }
-    w.push_str("            _ => None,\n        }\n    }\n}\n\n");
+    codes(w, "Status", "Status codes of native replies.", &common.status);
     list_of(w, "DropReason", "Why a near drops a packet.", &common.drop);
     for (name, service) in &spec.services {
         let upper = name.to_uppercase();
-        let (request, reply) = (service.paper_request_bytes, service.paper_reply_bytes);
-        constant(
-            w,
-            "Bytes of the paper's request.",
-            &format!("{upper}_PAPER_REQUEST_BYTES"),
-            "usize",
-            request,
-        );
-        constant(
-            w,
-            "Bytes of the paper's reply.",
-            &format!("{upper}_PAPER_REPLY_BYTES"),
-            "usize",
-            reply,
-        );
-        let unknown = format!("{:#x}", service.height_unknown);
-        constant(
-            w,
-            "Height of a block without known parents.",
-            &format!("{upper}_HEIGHT_UNKNOWN"),
-            "u32",
-            unknown,
-        );
-        constant(
-            w,
-            "Items that one `roots` packet may hold.",
-            &format!("{upper}_ROOTS_MAX"),
-            "usize",
-            service.roots_max,
-        );
+        for item in &service.constant {
+            let name = format!("{upper}_{}", item.name.to_uppercase());
+            constant(w, &item.doc, &name, &item.kind, &item.value);
+        }
         for op in &service.op {
             let doc = format!("Operation `{}` of `{name}`.", op.name);
             constant(
@@ -142,6 +91,10 @@ pub fn emit(spec: &Spec) -> String {
                 "u8",
                 op.code,
             );
+        }
+        if !service.code.is_empty() {
+            let doc = format!("What became of one operation of `{name}`.");
+            codes(w, &format!("{}Code", camel(name)), &doc, &service.code);
         }
         service.message.iter().for_each(|layout| message(w, layout));
         service.layout.iter().for_each(|layout| shared(w, layout));
@@ -222,6 +175,7 @@ fn message(w: &mut String, layout: &Struct) {
             "be16" => "U16",
             "be32" => "U32",
             "be64" => "U64",
+            "b16" => "[u8; 16]",
             "b32" => "[u8; 32]",
             other => panic!("spec: {other} cannot be in a message"),
         };
@@ -251,6 +205,43 @@ fn shared(w: &mut String, layout: &Struct) {
         let _ = writeln!(w, "    /// {}\n    pub {}: {kind},", field.doc, field.name);
     }
     let _ = writeln!(w, "}}\n\nconst _: () = assert!(size_of::<{name}>() == {size});\n");
+}
+
+fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {
+    let _ = writeln!(
+        w,
+        "/// {doc}\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n#[repr(u16)]\npub enum {name} {{"
+    );
+    for code in codes {
+        let _ = writeln!(
+            w,
+            "    /// {}\n    {} = {},",
+            code.doc,
+            camel(&code.name),
+            code.code
+        );
+    }
+    let _ = writeln!(
+        w,
+        "}}\n\nimpl {name} {{\n    /// The one of a code, if there is one.\n    \
+         pub const fn from_code(code: u16) -> Option<Self> {{\n        match code {{"
+    );
+    for code in codes {
+        let _ = writeln!(
+            w,
+            "            {} => Some(Self::{}),",
+            code.code,
+            camel(&code.name)
+        );
+    }
+    w.push_str(
+        "            _ => None,\n        }\n    }\n\n    /// What it means.\n    \
+         pub const fn meaning(self) -> &'static str {\n        match self {\n",
+    );
+    for code in codes {
+        let _ = writeln!(w, "            Self::{} => {:?},", camel(&code.name), code.doc);
+    }
+    w.push_str("        }\n    }\n}\n\n");
 }
 
 fn list_of(w: &mut String, name: &str, doc: &str, items: &[Named]) {

@@ -54,15 +54,29 @@ pub struct Named {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    pub paper_request_bytes: usize,
-    pub paper_reply_bytes: usize,
-    pub height_unknown: u32,
-    pub roots_max: usize,
+    /// The paper's packet, in words.
+    pub paper: String,
+    pub constant: Vec<Constant>,
+    /// Codes of single operations within a packet, where the service has them.
+    #[serde(default)]
+    pub code: Vec<Code>,
     pub op: Vec<Op>,
     pub message: Vec<Struct>,
     pub layout: Vec<Struct>,
     pub counter: Vec<Named>,
     pub metric: Vec<Metric>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constant {
+    pub name: String,
+    /// Rust's type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// As it is to be written, in Rust and in C.
+    pub value: String,
+    pub doc: String,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -129,13 +143,14 @@ pub struct Field {
 }
 
 impl Field {
-    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b32` (32 bytes), `u64x4` (four words).
+    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b16` and `b32` (bytes), `u64x4` (four words).
     pub fn bytes(&self) -> usize {
         match self.kind.as_str() {
             "u8" => 1,
             "be16" => 2,
             "u32" | "be32" => 4,
             "u64" | "be64" => 8,
+            "b16" => 16,
             "b32" => 32,
             kind => match kind
                 .strip_prefix("u64x")

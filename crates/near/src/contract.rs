@@ -84,6 +84,12 @@ pub trait Near: Sync {
     /// `now_ns` is CLOCK_MONOTONIC. `reply` is empty on entry and counts only with [`Verdict::Reply`], when it has the
     /// request's length.
     fn answer(&self, from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict;
+
+    /// Whether answering `request` may change anything here. At the line such a request is answered only if its
+    /// checksum is right; else it is passed, for the kernel to judge.
+    fn changes(&self, _request: &[u8]) -> bool {
+        false
+    }
 }
 
 /// The part of a service that holds the truth and answers what near forwards.

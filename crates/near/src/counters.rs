@@ -21,6 +21,11 @@ thread_local! {
     static SHARD: Cell<usize> = Cell::new(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
 }
 
+/// A small number that is the calling thread's: the same one every time, and another thread's where there are enough.
+pub fn thread_index() -> usize {
+    SHARD.get()
+}
+
 impl<const N: usize> Default for Counters<N> {
     fn default() -> Self {
         Self {

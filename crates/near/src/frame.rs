@@ -52,11 +52,12 @@ impl Line<'_> {
             address: datagram.source,
             port: datagram.source_port,
         };
+        let payload = &frame[datagram.payload()];
+        if self.near.changes(payload) && !datagram.is_intact(frame) {
+            return FrameVerdict::Pass;
+        }
         let mut reply = Reply::default();
-        match self
-            .near
-            .answer(from, now_ns, &frame[datagram.payload()], &mut reply)
-        {
+        match self.near.answer(from, now_ns, payload, &mut reply) {
             Verdict::Reply if reply.as_bytes().len() == datagram.payload_bytes => {
                 frame[datagram.payload()].copy_from_slice(reply.as_bytes());
                 datagram.make_reply(frame);

@@ -3,12 +3,13 @@
 mod contract;
 mod counters;
 mod frame;
+pub mod hash;
 pub mod lease;
 pub mod memory;
 mod readers;
 
 pub use contract::{Host, Near, PAYLOAD_BYTES_MAX, Reply, Source, Verdict};
-pub use counters::Counters;
+pub use counters::{Counters, thread_index};
 pub use frame::{FrameVerdict, Line};
 pub use lineside_wire::DropReason;
 pub use readers::{Reader, Readers};

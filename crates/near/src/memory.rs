@@ -9,12 +9,17 @@ use std::{io, marker::PhantomData};
 /// Only atomics inside, any bit pattern valid, no padding.
 pub unsafe trait Shared: Sync {}
 
-// SAFETY: generated from spec/: `repr(C)` structs of atomics whose sizes are checked at compile time.
-unsafe impl Shared for lineside_wire::SpvLine {}
-// SAFETY: as above.
-unsafe impl Shared for lineside_wire::SpvBlock {}
-// SAFETY: as above.
-unsafe impl Shared for lineside_wire::SpvControl {}
+macro_rules! shared {
+    ($($layout:ident),* $(,)?) => {
+        $(// SAFETY: generated from spec/: a `repr(C)` struct of atomics whose size is checked at compile time.
+        unsafe impl Shared for lineside_wire::$layout {})*
+    };
+}
+
+shared! {
+    SpvLine, SpvBlock, SpvControl,
+    TransferCell, TransferPaper, TransferSession, TransferRecord, TransferRing, TransferControl,
+}
 
 /// A table of `T` in memory that others may read and write at the same time.
 pub struct Table<T: Shared> {

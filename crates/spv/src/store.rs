@@ -4,6 +4,7 @@
 //! A line names a block and that block's generation, so ending a block's generation ends all its lines at once, and a
 //! fill that comes late for a dropped block writes a line that nobody reads.
 
+use lineside_near::hash;
 use lineside_near::memory::Table;
 use lineside_wire::{SpvBlock, SpvControl, SpvLine};
 use std::io;
@@ -114,10 +115,7 @@ impl Store {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, fault));
         }
         let control = self.control();
-        for word in &control.key {
-            word.store(getrandom::u64().map_err(io::Error::other)?, Relaxed);
-        }
-        control.key[2].fetch_or(1, Relaxed);
+        hash::new_key(&control.key)?;
         control.set_bits.store(geometry.set_bits(), Relaxed);
         control.ways.store(geometry.ways, Relaxed);
         control.block_mask.store(geometry.blocks() as u32 - 1, Relaxed);
@@ -148,7 +146,8 @@ impl Store {
         self.control().paper_format.load(Relaxed) != 0
     }
 
-    /// The lines of the set that `txid` belongs to.
+    /// The lines of the set that `txid` belongs to. Two TXIDs that do not differ in their first 16 bytes, which are what is
+    /// hashed, cost 2^64 transactions to find, and five of them, more than a set holds, far more.
     pub fn set(&self, txid: &[u64; 4]) -> &[SpvLine] {
         let control = self.control();
         let set_bits = control.set_bits.load(Relaxed);
@@ -156,25 +155,10 @@ impl Store {
         let set = if control.paper_index.load(Relaxed) != 0 {
             txid[0] as usize & ((1 << set_bits) - 1)
         } else {
-            (index_hash(txid, &control.key) >> (64 - set_bits)) as usize
+            (hash::index_hash([txid[0], txid[1]], &control.key) >> (64 - set_bits)) as usize
         };
         &self.lines.as_slice()[set * ways..(set + 1) * ways]
     }
-}
-
-/// Keyed hash of a TXID: NH over its first four 32-bit words (UMAC, RFC 4418), then one odd multiplication whose high
-/// bits choose the set. Without the key nobody can grind TXIDs onto one set: two that differ in their first 16 bytes
-/// meet in a set of 2^b with probability at most 2^-32 + 2^(1-b). Two that do not differ there cost 2^64 transactions
-/// to find, and five of them, more than a set holds, far more.
-pub fn index_hash(txid: &[u64; 4], key: &[AtomicU64; 3]) -> u64 {
-    let mut sum = 0u64;
-    for (word, key) in txid.iter().zip(&key[..2]) {
-        let key = key.load(Relaxed);
-        let low = (*word as u32).wrapping_add(key as u32);
-        let high = ((*word >> 32) as u32).wrapping_add((key >> 32) as u32);
-        sum = sum.wrapping_add(u64::from(low) * u64::from(high));
-    }
-    sum.wrapping_mul(key[2].load(Relaxed))
 }
 
 /// What a Merkle root adds to the checksum of the datagram that carries it.

@@ -138,6 +138,21 @@ impl Datagram {
         let check = csum::udp(pseudo + csum::sum(&frame[self.udp..end]));
         frame[self.udp + 6..self.udp + 8].copy_from_slice(&check.to_be_bytes());
     }
+
+    /// Whether the UDP checksum is right, or is the sum of the pseudo-header that a local sender leaves for its
+    /// interface to complete (lo, veth, tap, virtio). A checksum of 0, "none", is not.
+    pub fn is_intact(&self, frame: &[u8]) -> bool {
+        let addresses = if self.source.is_ipv4() {
+            self.ip + 12..self.ip + IPV4_BYTES
+        } else {
+            self.ip + 8..self.ip + IPV6_BYTES
+        };
+        let end = self.payload().end;
+        let pseudo = csum::sum(&frame[addresses]) + u64::from(PROTOCOL_UDP) + (end - self.udp) as u64;
+        let check = u16::from_be_bytes([frame[self.udp + 6], frame[self.udp + 7]]);
+        let whole = csum::fold(pseudo + csum::sum(&frame[self.udp..end]));
+        check != 0 && (whole == 0xffff || check == csum::fold(pseudo))
+    }
 }
 
 fn swap(frame: &mut [u8], a: usize, b: usize, bytes: usize) {

@@ -83,10 +83,22 @@ pub enum Status {
     Busy = 3,
     /// the header's version is not known here
     UnsupportedVersion = 4,
+    /// no such session, or not its token
+    NoSession = 5,
+    /// not the session's next sequence; the reply says which
+    Sequence = 6,
+    /// the session's last sequence with another body
+    Reused = 7,
+    /// the sender may not do this, or has not signed it
+    Unauthorised = 8,
+    /// nothing can be written now: the disk is full, or writing has ended after an error
+    NoRoom = 9,
+    /// whether this was executed before a restart cannot be said; it was not executed again
+    OutcomeUnknown = 10,
 }
 
 impl Status {
-    /// The status of a code, if it is one.
+    /// The one of a code, if there is one.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Ok),
@@ -94,7 +106,30 @@ impl Status {
             2 => Some(Self::BadRequest),
             3 => Some(Self::Busy),
             4 => Some(Self::UnsupportedVersion),
+            5 => Some(Self::NoSession),
+            6 => Some(Self::Sequence),
+            7 => Some(Self::Reused),
+            8 => Some(Self::Unauthorised),
+            9 => Some(Self::NoRoom),
+            10 => Some(Self::OutcomeUnknown),
             _ => None,
+        }
+    }
+
+    /// What it means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Ok => "answered",
+            Self::Unknown => "no connected block holds it",
+            Self::BadRequest => "wrong length, unknown operation, or padding that is not zero",
+            Self::Busy => "the host's queue is full: ask again later",
+            Self::UnsupportedVersion => "the header's version is not known here",
+            Self::NoSession => "no such session, or not its token",
+            Self::Sequence => "not the session's next sequence; the reply says which",
+            Self::Reused => "the session's last sequence with another body",
+            Self::Unauthorised => "the sender may not do this, or has not signed it",
+            Self::NoRoom => "nothing can be written now: the disk is full, or writing has ended after an error",
+            Self::OutcomeUnknown => "whether this was executed before a restart cannot be said; it was not executed again",
         }
     }
 }
@@ -137,16 +172,16 @@ impl DropReason {
     }
 }
 
-/// Bytes of the paper's request.
+/// Bytes of the paper's request: a TXID in wire byte order, as it is hashed, not as explorers print it.
 pub const SPV_PAPER_REQUEST_BYTES: usize = 32;
 
-/// Bytes of the paper's reply.
+/// Bytes of the paper's reply: a Merkle root in wire byte order; zeros: unknown.
 pub const SPV_PAPER_REPLY_BYTES: usize = 32;
 
-/// Height of a block without known parents.
+/// Height of a block whose parents are not known (--detached).
 pub const SPV_HEIGHT_UNKNOWN: u32 = 0xffffffff;
 
-/// Items that one `roots` packet may hold.
+/// Items that one `roots` packet may hold: 1,208 bytes.
 pub const SPV_ROOTS_MAX: usize = 16;
 
 /// Operation `root` of `spv`.
@@ -309,6 +344,515 @@ impl SpvCounter {
             Self::Misses => "misses",
             Self::NotLeased => "not_leased",
             Self::ForwardedNative => "forwarded_native",
+        }
+    }
+}
+
+/// Bytes of the paper's packet, request and reply.
+pub const TRANSFER_PAPER_BYTES_MIN: usize = 20;
+
+/// Bytes of the paper's packet with the zeros that fill a frame of 64 bytes.
+pub const TRANSFER_PAPER_BYTES_MAX: usize = 22;
+
+/// Set in Command of a refusal, whose Amount is the code.
+pub const TRANSFER_PAPER_REFUSED: u32 = 0x80000000;
+
+/// CREATE: a new account; Amount is what it opens with.
+pub const TRANSFER_COMMAND_CREATE: u8 = 1;
+
+/// ISSUE: Amount is added to Source.
+pub const TRANSFER_COMMAND_ISSUE: u8 = 2;
+
+/// TRANSFER: Amount goes from Source to Destination.
+pub const TRANSFER_COMMAND_TRANSFER: u8 = 3;
+
+/// REFER: what Source holds. Paper format only; the native format has `refer`.
+pub const TRANSFER_COMMAND_REFER: u8 = 4;
+
+/// FREEZE: nothing goes in or out of Source until UNFREEZE. Native format only.
+pub const TRANSFER_COMMAND_FREEZE: u8 = 5;
+
+/// UNFREEZE. Native format only.
+pub const TRANSFER_COMMAND_UNFREEZE: u8 = 6;
+
+/// Contract code: at once.
+pub const TRANSFER_CONTRACT_PLAIN: u32 = 0;
+
+/// Contract code of TRANSFER: Amount is set aside until it is posted, voided or expires; `uuid` names it.
+pub const TRANSFER_CONTRACT_PENDING: u32 = 1;
+
+/// Contract code of TRANSFER: the pending transfer `uuid` is done; Amount of it (0: all), the rest is released.
+pub const TRANSFER_CONTRACT_POST: u32 = 2;
+
+/// Contract code of TRANSFER: the pending transfer `uuid` is given up.
+pub const TRANSFER_CONTRACT_VOID: u32 = 3;
+
+/// Flag of an operation: it and the next are done both or not at all.
+pub const TRANSFER_FLAG_LINKED: u8 = 1;
+
+/// Operations of one packet that near executes; more are the host's.
+pub const TRANSFER_LINE_OPERATIONS_MAX: usize = 4;
+
+/// Operations in one packet: what the header's length allows. 16 fit a datagram.
+pub const TRANSFER_OPERATIONS_MAX: usize = 744;
+
+/// Accounts in one `refer` packet: 1,416 bytes.
+pub const TRANSFER_REFER_MAX: usize = 29;
+
+/// Durability told in replies: on the disk before the reply left.
+pub const TRANSFER_DURABLE: u16 = 1;
+
+/// Durability told in replies: executed; on the disk within a bounded delay.
+pub const TRANSFER_EXPRESS: u16 = 2;
+
+/// Cells that an account may lie in.
+pub const TRANSFER_BUCKET_CELLS: usize = 4;
+
+/// Flag of a cell: it holds an account. Never taken back.
+pub const TRANSFER_CELL_VALID: u32 = 1;
+
+/// Flag of a cell: frozen.
+pub const TRANSFER_CELL_FROZEN: u32 = 2;
+
+/// Address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
+pub const TRANSFER_ISSUERS_MAX: usize = 8;
+
+/// Operation `execute` of `transfer`.
+pub const TRANSFER_OP_EXECUTE: u8 = 1;
+
+/// Operation `refer` of `transfer`.
+pub const TRANSFER_OP_REFER: u8 = 2;
+
+/// Operation `open` of `transfer`.
+pub const TRANSFER_OP_OPEN: u8 = 3;
+
+/// Operation `close` of `transfer`.
+pub const TRANSFER_OP_CLOSE: u8 = 4;
+
+/// Operation `session` of `transfer`.
+pub const TRANSFER_OP_SESSION: u8 = 5;
+
+/// What became of one operation of `transfer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum TransferCode {
+    /// done
+    Done = 0,
+    /// no such account
+    UnknownAccount = 1,
+    /// the account exists already
+    AccountExists = 2,
+    /// the source holds less, what is set aside not counted
+    InsufficientBalance = 3,
+    /// a balance, with what is pending for it, would not fit its format
+    Overflow = 4,
+    /// source and destination are the same
+    SameAccount = 5,
+    /// no room for another account where it would have to lie
+    StoreFull = 6,
+    /// transaction id below the source's last one
+    StaleId = 7,
+    /// not executed: ask again
+    Busy = 8,
+    /// source or destination is frozen
+    Frozen = 9,
+    /// no such command, contract or flag, or a field that must be zero is not
+    BadCommand = 10,
+    /// the source's last transaction id with another body
+    IdReused = 11,
+    /// the sender may not do this, or has not signed it
+    Unauthorised = 12,
+    /// not executed, because another operation linked with it was refused
+    LinkedFailed = 13,
+    /// no pending transfer of that name between these accounts
+    UnknownPending = 14,
+    /// a pending transfer of that name exists already
+    PendingExists = 15,
+    /// the pending transfer was posted, voided or has expired
+    PendingEnded = 16,
+}
+
+impl TransferCode {
+    /// The one of a code, if there is one.
+    pub const fn from_code(code: u16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Done),
+            1 => Some(Self::UnknownAccount),
+            2 => Some(Self::AccountExists),
+            3 => Some(Self::InsufficientBalance),
+            4 => Some(Self::Overflow),
+            5 => Some(Self::SameAccount),
+            6 => Some(Self::StoreFull),
+            7 => Some(Self::StaleId),
+            8 => Some(Self::Busy),
+            9 => Some(Self::Frozen),
+            10 => Some(Self::BadCommand),
+            11 => Some(Self::IdReused),
+            12 => Some(Self::Unauthorised),
+            13 => Some(Self::LinkedFailed),
+            14 => Some(Self::UnknownPending),
+            15 => Some(Self::PendingExists),
+            16 => Some(Self::PendingEnded),
+            _ => None,
+        }
+    }
+
+    /// What it means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::UnknownAccount => "no such account",
+            Self::AccountExists => "the account exists already",
+            Self::InsufficientBalance => "the source holds less, what is set aside not counted",
+            Self::Overflow => "a balance, with what is pending for it, would not fit its format",
+            Self::SameAccount => "source and destination are the same",
+            Self::StoreFull => "no room for another account where it would have to lie",
+            Self::StaleId => "transaction id below the source's last one",
+            Self::Busy => "not executed: ask again",
+            Self::Frozen => "source or destination is frozen",
+            Self::BadCommand => "no such command, contract or flag, or a field that must be zero is not",
+            Self::IdReused => "the source's last transaction id with another body",
+            Self::Unauthorised => "the sender may not do this, or has not signed it",
+            Self::LinkedFailed => "not executed, because another operation linked with it was refused",
+            Self::UnknownPending => "no pending transfer of that name between these accounts",
+            Self::PendingExists => "a pending transfer of that name exists already",
+            Self::PendingEnded => "the pending transfer was posted, voided or has expired",
+        }
+    }
+}
+
+/// The paper's packet, its Table II. 20 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct PaperTransfer {
+    /// 1 CREATE, 2 ISSUE, 3 TRANSFER, 4 REFER; bit 31: refused
+    pub command: U32,
+    /// above the source's last one; 0: sent once, never repeated
+    pub transaction_id: U32,
+    /// Source ID
+    pub source: U32,
+    /// Destination ID; of TRANSFER only
+    pub destination: U32,
+    /// request: what is moved; reply: what Source holds then, or the code
+    pub amount: U32,
+}
+
+const _: () = assert!(size_of::<PaperTransfer>() == 20);
+
+/// Begins the body of `execute`: which session, and its how manieth packet. 24 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ExecuteHead {
+    /// the session's secret
+    pub token: U64,
+    /// one more than the session's last; reply to another one: the expected one
+    pub sequence: U64,
+    /// the session's number
+    pub slot: U32,
+    /// operations that follow
+    pub count: U16,
+    /// request: 0; reply: 1 durable, 2 express
+    pub durability: U16,
+}
+
+const _: () = assert!(size_of::<ExecuteHead>() == 24);
+
+/// One operation, and what became of it. 88 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Operation {
+    /// 1 CREATE, 2 ISSUE, 3 TRANSFER, 5 FREEZE, 6 UNFREEZE
+    pub command: u8,
+    /// 1: linked with the next one
+    pub flags: u8,
+    /// request: 0; reply: what became of it
+    pub code: U16,
+    /// 0 plain, 1 pending, 2 post, 3 void
+    pub contract: U32,
+    /// the account that gives, is made or is meant
+    pub source: [u8; 16],
+    /// TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or zeros; else zeros
+    pub destination: [u8; 16],
+    /// request: what is moved; reply: what Source holds then
+    pub amount: U64,
+    /// request: 0; reply: the operation's number in the ledger, 0 where it has none yet
+    pub number: U64,
+    /// the client's own clock; kept, not used
+    pub timestamp: U64,
+    /// the client's name of the operation; names a pending transfer
+    pub uuid: [u8; 16],
+    /// the client's; kept, not used
+    pub nonce: U32,
+    /// pending: seconds until it expires, 0: never; else 0
+    pub timeout_s: U32,
+}
+
+const _: () = assert!(size_of::<Operation>() == 88);
+
+/// Begins the body of `refer`. 8 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ReferHead {
+    /// accounts that follow: 1 to 29
+    pub count: U32,
+    /// request: 0; reply: 1 durable, 2 express
+    pub durability: U16,
+    /// zero
+    pub reserved: U16,
+}
+
+const _: () = assert!(size_of::<ReferHead>() == 8);
+
+/// What one account holds. 48 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct BalanceItem {
+    /// the account
+    pub account: [u8; 16],
+    /// request: 0; reply: what it holds, what is set aside included
+    pub balance: U64,
+    /// what is set aside by pending transfers
+    pub held: U64,
+    /// how often it has changed
+    pub version: U64,
+    /// 0 done, 1 unknown account
+    pub code: U16,
+    /// 1: frozen
+    pub frozen: U16,
+    /// zero
+    pub reserved: U32,
+}
+
+const _: () = assert!(size_of::<BalanceItem>() == 48);
+
+/// A session being opened, closed or asked for. 40 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SessionBody {
+    /// proof that the client gets what is sent to its address
+    pub challenge: [u8; 16],
+    /// the session's secret
+    pub token: U64,
+    /// the next sequence
+    pub sequence: U64,
+    /// the session's number
+    pub slot: U32,
+    /// reply to a challenge: seconds for which it is good
+    pub lease_s: U32,
+}
+
+const _: () = assert!(size_of::<SessionBody>() == 40);
+
+/// One account. Its id and validity never change once set; the rest only under its lock.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TransferCell {
+    /// 1 while it is being changed
+    pub lock: AtomicU32,
+    /// cell_valid, cell_frozen
+    pub flags: AtomicU32,
+    /// the account
+    pub id: [AtomicU64; 2],
+    /// what it holds
+    pub balance: AtomicU64,
+    /// set aside by pending transfers out of it: never above balance
+    pub held_out: AtomicU64,
+    /// pending for it: balance and this never overflow
+    pub held_in: AtomicU64,
+    /// how often it has changed
+    pub version: AtomicU64,
+    /// of a bucket's first cell: 1 while a cell of the bucket is being taken
+    pub bucket_lock: AtomicU32,
+    /// zero
+    pub reserved: AtomicU32,
+}
+
+const _: () = assert!(size_of::<TransferCell>() == 64);
+
+/// What the paper's format needs of an account besides: its last transaction id and reply. At the cell's index.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TransferPaper {
+    /// last transaction id that counted; 0: none
+    pub last_id: AtomicU32,
+    /// of that request
+    pub destination: AtomicU32,
+    /// of that request
+    pub amount: AtomicU32,
+    /// of that request; the reply's code 16 bits higher
+    pub command: AtomicU32,
+    /// Amount of its reply
+    pub reply_amount: AtomicU32,
+    /// zero
+    pub reserved: AtomicU32,
+    /// zero
+    pub reserved_2: AtomicU64,
+}
+
+const _: () = assert!(size_of::<TransferPaper>() == 32);
+
+/// One session, with the reply to its last packet.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TransferSession {
+    /// 1 while a packet of the session is executed
+    pub lock: AtomicU32,
+    /// operations of the last packet
+    pub count: AtomicU32,
+    /// 0: closed
+    pub token: AtomicU64,
+    /// of the last packet; 0: none yet
+    pub sequence: AtomicU64,
+    /// of the last packet's operations
+    pub sum: AtomicU64,
+    /// of the last packet's operations, 16 bits each, the first lowest
+    pub codes: AtomicU64,
+    /// of the last packet's replies
+    pub amounts: [AtomicU64; 4],
+    /// zero
+    pub reserved: [AtomicU64; 7],
+}
+
+const _: () = assert!(size_of::<TransferSession>() == 128);
+
+/// One effect, on its way from near to the journal.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TransferRecord {
+    /// its place in the ring, plus 1; written last
+    pub seal: AtomicU64,
+    /// account
+    pub source: [AtomicU64; 2],
+    /// account
+    pub destination: [AtomicU64; 2],
+    /// asked for
+    pub amount: AtomicU64,
+    /// of the source after this; 0: not touched
+    pub source_version: AtomicU64,
+    /// of the destination after this; 0: not touched
+    pub destination_version: AtomicU64,
+    /// after this: the reply's amount
+    pub source_balance: AtomicU64,
+    /// session; 0xffffffff: paper format
+    pub slot: AtomicU32,
+    /// command; flags 8 bits higher, code 16 bits higher
+    pub command: AtomicU32,
+    /// contract code
+    pub contract: AtomicU32,
+    /// which operation of its packet; how many there are 16 bits higher
+    pub place: AtomicU32,
+    /// the session's, or the transaction id
+    pub sequence: AtomicU64,
+    /// of the packet's operations
+    pub sum: AtomicU64,
+    /// the client's
+    pub timestamp: AtomicU64,
+    /// the client's
+    pub uuid: [AtomicU64; 2],
+    /// the client's
+    pub nonce: AtomicU32,
+    /// zero
+    pub timeout_s: AtomicU32,
+    /// near's clock, CLOCK_MONOTONIC
+    pub time_ns: AtomicU64,
+}
+
+const _: () = assert!(size_of::<TransferRecord>() == 144);
+
+/// How far one CPU's ring has been written and read.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TransferRing {
+    /// records written so far
+    pub head: AtomicU64,
+    /// zero
+    pub reserved: [AtomicU64; 7],
+    /// records that are in the journal
+    pub tail: AtomicU64,
+    /// zero
+    pub reserved_2: [AtomicU64; 7],
+}
+
+const _: () = assert!(size_of::<TransferRing>() == 128);
+
+/// What near stands on: lease, mode, hash key, sizes and policies.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TransferControl {
+    /// near answers only before this CLOCK_MONOTONIC time
+    pub lease_until_ns: AtomicU64,
+    /// key of the index hash: two odd multipliers and a mask
+    pub key: [AtomicU64; 3],
+    /// the ledger whose accounts these are
+    pub ledger: AtomicU64,
+    /// 1 durable: near only refers; 2 express: near executes
+    pub mode: AtomicU32,
+    /// log2 of the number of buckets
+    pub bucket_bits: AtomicU32,
+    /// number of session slots
+    pub sessions: AtomicU32,
+    /// records of one ring, a power of two
+    pub ring_records: AtomicU32,
+    /// 1: the paper's packets are answered
+    pub paper_format: AtomicU32,
+    /// 1: unsigned writes are refused
+    pub require_signature: AtomicU32,
+    /// 1; another one is not adopted
+    pub layout_version: AtomicU32,
+    /// address ranges below
+    pub issuers: AtomicU32,
+    /// address ranges that may issue: IPv6, IPv4 mapped into it
+    pub issuer: [AtomicU64; 16],
+    /// the bits of each that count
+    pub issuer_mask: [AtomicU64; 16],
+    /// zero
+    pub reserved: [AtomicU64; 7],
+}
+
+const _: () = assert!(size_of::<TransferControl>() == 384);
+
+/// Counters of the near part of `transfer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum TransferCounter {
+    /// requests answered by near
+    Replies = 0,
+    /// requests left to the host
+    Forwarded = 1,
+    /// requests forwarded because the lease had ended
+    NotLeased = 2,
+    /// requests of those answered whose code, or first code, is not 0
+    Refusals = 3,
+    /// stored replies given again
+    Repeats = 4,
+    /// requests answered busy: a lock was held, or the ring was full
+    Busy = 5,
+    /// requests of those answered busy because the ring was full
+    RingFull = 6,
+}
+
+impl TransferCounter {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Replies,
+        Self::Forwarded,
+        Self::NotLeased,
+        Self::Refusals,
+        Self::Repeats,
+        Self::Busy,
+        Self::RingFull,
+    ];
+
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Replies => "replies",
+            Self::Forwarded => "forwarded",
+            Self::NotLeased => "not_leased",
+            Self::Refusals => "refusals",
+            Self::Repeats => "repeats",
+            Self::Busy => "busy",
+            Self::RingFull => "ring_full",
         }
     }
 }
@@ -537,9 +1081,169 @@ pub mod metric {
         labels: &[],
         help: "transactions that can be found",
     };
+    /// requests answered by near
+    pub const TRANSFER_REPLIES: Metric = Metric {
+        name: "lineside_transfer_replies_total",
+        key: "replies",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests answered by near",
+    };
+    /// requests left to the host
+    pub const TRANSFER_FORWARDED: Metric = Metric {
+        name: "lineside_transfer_forwarded_total",
+        key: "forwarded",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests left to the host",
+    };
+    /// requests forwarded because the lease had ended
+    pub const TRANSFER_NOT_LEASED: Metric = Metric {
+        name: "lineside_transfer_not_leased_total",
+        key: "not_leased",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests forwarded because the lease had ended",
+    };
+    /// requests of those answered whose code, or first code, is not 0
+    pub const TRANSFER_REFUSALS: Metric = Metric {
+        name: "lineside_transfer_refusals_total",
+        key: "refusals",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests of those answered whose code, or first code, is not 0",
+    };
+    /// stored replies given again
+    pub const TRANSFER_REPEATS: Metric = Metric {
+        name: "lineside_transfer_repeats_total",
+        key: "repeats",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "stored replies given again",
+    };
+    /// requests answered busy: a lock was held, or the ring was full
+    pub const TRANSFER_BUSY: Metric = Metric {
+        name: "lineside_transfer_busy_total",
+        key: "busy",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests answered busy: a lock was held, or the ring was full",
+    };
+    /// requests of those answered busy because the ring was full
+    pub const TRANSFER_RING_FULL: Metric = Metric {
+        name: "lineside_transfer_ring_full_total",
+        key: "ring_full",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests of those answered busy because the ring was full",
+    };
+    /// accounts
+    pub const TRANSFER_ACCOUNTS: Metric = Metric {
+        name: "lineside_transfer_accounts",
+        key: "accounts",
+        service: Some("transfer"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "accounts",
+    };
+    /// open sessions
+    pub const TRANSFER_SESSIONS: Metric = Metric {
+        name: "lineside_transfer_sessions",
+        key: "sessions",
+        service: Some("transfer"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "open sessions",
+    };
+    /// operations with an effect
+    pub const TRANSFER_OPERATIONS: Metric = Metric {
+        name: "lineside_transfer_operations_total",
+        key: "operations",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "operations with an effect",
+    };
+    /// operations refused by the host
+    pub const TRANSFER_REFUSED: Metric = Metric {
+        name: "lineside_transfer_refused_total",
+        key: "refused",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "operations refused by the host",
+    };
+    /// operations that near has executed and the journal has not yet
+    pub const TRANSFER_UNJOURNALED_OPS: Metric = Metric {
+        name: "lineside_transfer_unjournaled_ops",
+        key: "unjournaled_ops",
+        service: Some("transfer"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "operations that near has executed and the journal has not yet",
+    };
+    /// groups of requests made durable together, one fdatasync each
+    pub const TRANSFER_GROUPS: Metric = Metric {
+        name: "lineside_transfer_groups_total",
+        key: "groups",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "groups of requests made durable together, one fdatasync each",
+    };
+    /// bytes of the journal
+    pub const TRANSFER_JOURNAL: Metric = Metric {
+        name: "lineside_transfer_journal_bytes",
+        key: "journal",
+        service: Some("transfer"),
+        kind: MetricKind::Gauge,
+        unit: "bytes",
+        labels: &[],
+        help: "bytes of the journal",
+    };
+    /// settlement blocks sealed
+    pub const TRANSFER_BLOCKS: Metric = Metric {
+        name: "lineside_transfer_blocks_total",
+        key: "blocks",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "settlement blocks sealed",
+    };
+    /// requests refused because nothing could be written
+    pub const TRANSFER_WRITES_REFUSED: Metric = Metric {
+        name: "lineside_transfer_writes_refused_total",
+        key: "writes_refused",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "requests refused because nothing could be written",
+    };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 22] = [
+    pub const ALL: [&Metric; 38] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -562,5 +1266,21 @@ pub mod metric {
         &SPV_TIP_HEIGHT,
         &SPV_BLOCKS,
         &SPV_TRANSACTIONS,
+        &TRANSFER_REPLIES,
+        &TRANSFER_FORWARDED,
+        &TRANSFER_NOT_LEASED,
+        &TRANSFER_REFUSALS,
+        &TRANSFER_REPEATS,
+        &TRANSFER_BUSY,
+        &TRANSFER_RING_FULL,
+        &TRANSFER_ACCOUNTS,
+        &TRANSFER_SESSIONS,
+        &TRANSFER_OPERATIONS,
+        &TRANSFER_REFUSED,
+        &TRANSFER_UNJOURNALED_OPS,
+        &TRANSFER_GROUPS,
+        &TRANSFER_JOURNAL,
+        &TRANSFER_BLOCKS,
+        &TRANSFER_WRITES_REFUSED,
     ];
 }

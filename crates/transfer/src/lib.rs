@@ -1,0 +1,17 @@
+//! The `transfer` service: digital assets moved from account to account, at the line or by the host, exactly once.
+//!
+//! [`rules`] says what an operation does to what accounts hold. [`paper`] and [`native`] are the formats. [`store`] is
+//! the memory that near, host and XDP share; [`near`] answers from it. [`ledger`] is the host's truth.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod cell;
+pub mod native;
+pub mod near;
+pub mod paper;
+pub mod ring;
+pub mod rules;
+pub mod store;
+
+pub use account::AccountId;

@@ -1,0 +1,210 @@
+//! The native packets of `transfer`, parsed once for near and host alike.
+
+use crate::AccountId;
+use crate::rules::Holding;
+use lineside_near::Reply;
+use lineside_wire::{
+    BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, SessionBody, Status,
+    TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER,
+    TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_PLAIN, TRANSFER_CONTRACT_VOID,
+    TRANSFER_FLAG_LINKED, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER,
+    TRANSFER_OP_SESSION, TRANSFER_OPERATIONS_MAX, TRANSFER_REFER_MAX, TransferCode as Code, native,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A well-formed native request. What is wrong with a single operation is that operation's code.
+#[derive(Clone, Copy, Debug)]
+pub enum Request<'a> {
+    /// Operations of a session.
+    Execute(&'a NativeHeader, &'a ExecuteHead, &'a [Operation]),
+    /// What accounts hold.
+    Refer(&'a NativeHeader, &'a [BalanceItem]),
+    /// A session is to be opened, closed or told about: by the header's op.
+    Session(&'a NativeHeader, &'a SessionBody),
+}
+
+impl<'a> Request<'a> {
+    /// Parses a packet that carries the native magic and no reply bit.
+    ///
+    /// # Errors
+    /// The status to refuse it with.
+    pub fn parse(payload: &'a [u8]) -> Result<Self, Status> {
+        let (header, body) = native::parse_request(payload)?;
+        match header.op {
+            TRANSFER_OP_EXECUTE => {
+                let (head, rest) = ExecuteHead::ref_from_prefix(body).map_err(|_| Status::BadRequest)?;
+                let operations = <[Operation]>::ref_from_bytes(rest).map_err(|_| Status::BadRequest)?;
+                let counted = operations.len() == usize::from(head.count.get())
+                    && (1..=TRANSFER_OPERATIONS_MAX).contains(&operations.len());
+                (counted && head.durability.get() == 0).then_some(Self::Execute(header, head, operations))
+            }
+            TRANSFER_OP_REFER => {
+                let (head, rest) = ReferHead::ref_from_prefix(body).map_err(|_| Status::BadRequest)?;
+                let items = <[BalanceItem]>::ref_from_bytes(rest).map_err(|_| Status::BadRequest)?;
+                let counted = items.len() == head.count.get() as usize
+                    && (1..=TRANSFER_REFER_MAX).contains(&items.len());
+                let padded = head.durability.get() == 0
+                    && head.reserved.get() == 0
+                    && items.iter().all(|item| is_zero(&item.as_bytes()[16..]));
+                (counted && padded).then_some(Self::Refer(header, items))
+            }
+            TRANSFER_OP_OPEN | TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => SessionBody::ref_from_bytes(body)
+                .ok()
+                .filter(|body| body.sequence.get() == 0 && body.lease_s.get() == 0)
+                .map(|body| Self::Session(header, body)),
+            _ => None,
+        }
+        .ok_or(Status::BadRequest)
+    }
+}
+
+/// Whether an operation is one at all.
+///
+/// # Errors
+/// `bad_command`.
+pub fn check(operation: &Operation) -> Result<(), Code> {
+    let transfer = operation.command == TRANSFER_COMMAND_TRANSFER;
+    let known = (TRANSFER_COMMAND_CREATE..=TRANSFER_COMMAND_TRANSFER).contains(&operation.command)
+        || (TRANSFER_COMMAND_FREEZE..=TRANSFER_COMMAND_UNFREEZE).contains(&operation.command);
+    let contract = operation.contract.get();
+    let contracted = contract == TRANSFER_CONTRACT_PLAIN || (transfer && contract <= TRANSFER_CONTRACT_VOID);
+    let has_destination = transfer || operation.command == TRANSFER_COMMAND_CREATE;
+    let moves = matches!(
+        operation.command,
+        TRANSFER_COMMAND_CREATE | TRANSFER_COMMAND_ISSUE | TRANSFER_COMMAND_TRANSFER
+    ) && contract != TRANSFER_CONTRACT_VOID;
+    let padded = (has_destination || is_zero(&operation.destination))
+        && (moves || operation.amount.get() == 0)
+        && (contract == TRANSFER_CONTRACT_PENDING || operation.timeout_s.get() == 0)
+        && operation.code.get() == 0
+        && operation.number.get() == 0;
+    if known && contracted && padded && operation.flags & !TRANSFER_FLAG_LINKED == 0 {
+        Ok(())
+    } else {
+        Err(Code::BadCommand)
+    }
+}
+
+/// What tells one packet's operations from another's: a session's last sequence is answered again only for the same.
+/// Not a defence: who finds two that have the same sum gets an answer to what it did not ask, of its own session.
+pub fn sum(operations: &[Operation]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut sum = operations.len() as u64;
+    for word in operations.as_bytes().chunks_exact(8) {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(word);
+        sum = (sum ^ u64::from_ne_bytes(bytes)).wrapping_mul(ODD);
+        sum ^= sum >> 32;
+    }
+    sum
+}
+
+/// What became of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// `done`, or why not.
+    pub code: Code,
+    /// What the source holds then; of a refusal 0.
+    pub amount: u64,
+    /// Its number in the ledger; 0: it has none yet.
+    pub number: u64,
+}
+
+impl Outcome {
+    /// Not done.
+    pub const fn refused(code: Code) -> Self {
+        Self {
+            code,
+            amount: 0,
+            number: 0,
+        }
+    }
+}
+
+/// Writes the reply to an `execute`; `false` when it does not fit.
+#[must_use]
+pub fn put_executed(
+    reply: &mut Reply,
+    header: &NativeHeader,
+    head: &ExecuteHead,
+    operations: &[Operation],
+    outcomes: &[Outcome],
+    durability: u16,
+) -> bool {
+    let header = native::reply_header(header, Status::Ok, header.length.get());
+    let head = ExecuteHead {
+        durability: durability.into(),
+        ..*head
+    };
+    reply.put(header.as_bytes())
+        && reply.put(head.as_bytes())
+        && operations.iter().zip(outcomes).all(|(operation, outcome)| {
+            let operation = Operation {
+                code: (outcome.code as u16).into(),
+                amount: outcome.amount.into(),
+                number: outcome.number.into(),
+                ..*operation
+            };
+            reply.put(operation.as_bytes())
+        })
+}
+
+/// Writes the refusal of a whole `execute`: the packet as it came, with a status, and the sequence that is `expected`
+/// of the session (0: there is none to tell).
+#[must_use]
+pub fn put_refused(
+    reply: &mut Reply,
+    header: &NativeHeader,
+    head: &ExecuteHead,
+    operations: &[Operation],
+    status: Status,
+    expected: u64,
+) -> bool {
+    let header = native::reply_header(header, status, header.length.get());
+    let head = ExecuteHead {
+        sequence: expected.into(),
+        ..*head
+    };
+    reply.put(header.as_bytes()) && reply.put(head.as_bytes()) && reply.put(operations.as_bytes())
+}
+
+/// What an account holds and how often it has changed, or that there is none.
+pub type Balance = Result<(Holding, u64), Code>;
+
+/// An account's item of a reply to `refer`.
+pub fn balance_item(account: &AccountId, found: Balance) -> BalanceItem {
+    let (code, (holding, version)) = match found {
+        Ok(found) => (Code::Done, found),
+        Err(code) => (code, (Holding::default(), 0)),
+    };
+    BalanceItem {
+        account: account.0,
+        balance: holding.balance.into(),
+        held: holding.held_out.into(),
+        version: version.into(),
+        code: (code as u16).into(),
+        frozen: u16::from(holding.frozen).into(),
+        reserved: 0.into(),
+    }
+}
+
+/// Writes the reply to a `refer`; `false` when it does not fit.
+#[must_use]
+pub fn put_balances(
+    reply: &mut Reply,
+    header: &NativeHeader,
+    balances: &[BalanceItem],
+    durability: u16,
+) -> bool {
+    let header = native::reply_header(header, Status::Ok, header.length.get());
+    let head = ReferHead {
+        count: (balances.len() as u32).into(),
+        durability: durability.into(),
+        reserved: 0.into(),
+    };
+    reply.put(header.as_bytes()) && reply.put(head.as_bytes()) && reply.put(balances.as_bytes())
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
