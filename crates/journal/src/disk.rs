@@ -81,6 +81,6 @@ pub(crate) fn read_full(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> i
 
 /// Whether `error` means that there is no space, which may come back.
 pub(crate) fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }

@@ -30,6 +30,7 @@ mod disk;
 mod error;
 mod format;
 mod fs_disk;
+mod group;
 mod group_commit;
 mod journal;
 pub mod merkle;
@@ -37,8 +38,10 @@ mod options;
 mod records;
 mod recover;
 mod repair;
+mod segment;
 mod sim_disk;
 mod snapshot;
+mod survey;
 mod verify;
 
 pub use disk::{Disk, DiskFile};
