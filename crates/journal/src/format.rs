@@ -1,0 +1,193 @@
+//! Bytes of a segment: its header, and records. All little-endian; `docs/journal.md` has the tables.
+
+use crate::Lsn;
+
+/// Version of the layout.
+pub const VERSION: u32 = 1;
+/// Bytes of a segment's header, and of a snapshot's.
+pub const SEGMENT_HEADER_BYTES: u64 = 64;
+/// Bytes of a record before its payload.
+pub const RECORD_HEADER_BYTES: u64 = 24;
+/// A longer payload is no record: bounds what a damaged length makes us read.
+pub(crate) const LARGEST_PAYLOAD_BYTES: u32 = 16 << 20;
+
+const HEADER: usize = SEGMENT_HEADER_BYTES as usize;
+const RECORD: usize = RECORD_HEADER_BYTES as usize;
+pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"LSJOURNL";
+pub(crate) const SNAPSHOT_MAGIC: [u8; 8] = *b"LSJSNAPS";
+
+/// Bytes that a record with so long a payload takes: what to [`reserve`](crate::Journal::reserve) for it.
+pub const fn record_bytes(payload_bytes: usize) -> u64 {
+    (RECORD_HEADER_BYTES + payload_bytes as u64).next_multiple_of(8)
+}
+
+/// What every CRC of a journal's records starts from, so that another journal's records never pass.
+pub(crate) fn seed(journal_id: u64) -> u32 {
+    crc32c::crc32c(&journal_id.to_le_bytes())
+}
+
+pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..)
+        .and_then(|b| b.first_chunk())
+        .map_or(0, |b| u32::from_le_bytes(*b))
+}
+
+pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..)
+        .and_then(|b| b.first_chunk())
+        .map_or(0, |b| u64::from_le_bytes(*b))
+}
+
+/// The first 64 bytes of a segment or a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) journal_id: u64,
+    /// Of a segment: its first record. Of a snapshot: the record it stands for.
+    pub(crate) lsn: Lsn,
+    /// The first record of the segment before; 0: there was none. Of a snapshot: 0.
+    pub(crate) previous: Lsn,
+    /// Bytes of the whole segment. Of a snapshot: 0.
+    pub(crate) segment_bytes: u64,
+}
+
+/// Why 64 bytes are no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadHeader {
+    Damaged(&'static str),
+    Version(u32),
+}
+
+impl Header {
+    pub(crate) fn encode(&self, magic: [u8; 8]) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..8].copy_from_slice(&magic);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.journal_id.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.lsn.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.previous.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        let crc = Self::crc(&bytes);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Magic, version and CRC keep their places in every version, so that damage is told from another version.
+    pub(crate) fn decode(bytes: &[u8], magic: [u8; 8]) -> Result<Header, BadHeader> {
+        let Some(bytes) = bytes.first_chunk::<HEADER>() else {
+            return Err(BadHeader::Damaged("the file is shorter than its header"));
+        };
+        if bytes[..8] != magic {
+            return Err(BadHeader::Damaged("it does not begin as such a file does"));
+        }
+        if word(bytes, 12) != Self::crc(bytes) {
+            return Err(BadHeader::Damaged("the header's CRC is wrong"));
+        }
+        let version = word(bytes, 8);
+        if version != VERSION {
+            return Err(BadHeader::Version(version));
+        }
+        if bytes[48..].iter().any(|byte| *byte != 0) {
+            return Err(BadHeader::Damaged("the header has bytes that no writer sets"));
+        }
+        Ok(Header {
+            journal_id: long(bytes, 16),
+            lsn: long(bytes, 24),
+            previous: long(bytes, 32),
+            segment_bytes: long(bytes, 40),
+        })
+    }
+
+    fn crc(bytes: &[u8; HEADER]) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
+    }
+}
+
+/// A record's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) lsn: Lsn,
+    /// How many records of the same group stand before it.
+    pub(crate) group_index: u32,
+    pub(crate) kind: u8,
+    pub(crate) payload_bytes: u32,
+}
+
+impl Head {
+    /// The first record of its group. Records of one group became durable together: all of them, or the group is the
+    /// last one and was never acknowledged.
+    pub(crate) fn group_lsn(&self) -> Lsn {
+        self.lsn.saturating_sub(u64::from(self.group_index))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        record_bytes(self.payload_bytes as usize)
+    }
+}
+
+/// What stands at a place in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A record, checked.
+    Record(Head),
+    /// A header that may be one; the record has so many bytes.
+    Partial(usize),
+    /// Zeros where a header would be, or too little space for one: a clean end.
+    End,
+    /// No record.
+    Bad(&'static str),
+}
+
+/// Reads the record that `bytes` begin with; `room` bytes are left in the segment. `bytes` may be fewer.
+pub(crate) fn parse(seed: u32, bytes: &[u8], room: u64) -> Parsed {
+    if room < RECORD_HEADER_BYTES {
+        return Parsed::End;
+    }
+    let Some(header) = bytes.first_chunk::<RECORD>() else {
+        return Parsed::Partial(RECORD);
+    };
+    if header.iter().all(|byte| *byte == 0) {
+        return Parsed::End;
+    }
+    let head = Head {
+        lsn: long(header, 8),
+        group_index: word(header, 16),
+        kind: header[20],
+        payload_bytes: word(header, 4),
+    };
+    if head.payload_bytes > LARGEST_PAYLOAD_BYTES || head.bytes() > room {
+        return Parsed::Bad("its length reaches past the segment's end");
+    }
+    if head.lsn <= u64::from(head.group_index) || header[21..] != [0; 3] {
+        return Parsed::Bad("it is no record");
+    }
+    let Some(record) = bytes.get(..head.bytes() as usize) else {
+        return Parsed::Partial(head.bytes() as usize);
+    };
+    if word(header, 0) != crc32c::crc32c_append(seed, &record[4..]) {
+        return Parsed::Bad("the CRC is wrong");
+    }
+    let padding = record
+        .get(RECORD + head.payload_bytes as usize..)
+        .unwrap_or_default();
+    if padding.iter().any(|byte| *byte != 0) {
+        return Parsed::Bad("the padding is not zero");
+    }
+    Parsed::Record(head)
+}
+
+/// Appends a record. The caller has checked that the payload is not too long.
+pub(crate) fn encode(seed: u32, head: Head, payload: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut header = [0; RECORD];
+    header[4..8].copy_from_slice(&head.payload_bytes.to_le_bytes());
+    header[8..16].copy_from_slice(&head.lsn.to_le_bytes());
+    header[16..20].copy_from_slice(&head.group_index.to_le_bytes());
+    header[20] = head.kind;
+    out.extend_from_slice(&header);
+    out.extend_from_slice(payload);
+    out.resize(out.len().next_multiple_of(8).max(start + RECORD), 0);
+    let crc = crc32c::crc32c_append(seed, &out[start + 4..]);
+    out[start..start + 4].copy_from_slice(&crc.to_le_bytes());
+}

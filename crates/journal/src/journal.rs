@@ -1,0 +1,381 @@
+//! The write path.
+
+use crate::disk::{Disk, DiskFile, is_full, write_all};
+use crate::error::{Error, Result};
+use crate::format::{Header, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, record_bytes, seed};
+use crate::group::{Group, check_payload};
+use crate::records::Records;
+use crate::recover::{self, Recovery};
+use crate::segment::{SPARE, lsn_of, segment_name};
+use crate::snapshot::{LatestSnapshot, SnapshotWriter, Snapshots};
+use crate::{Lsn, Options};
+use std::io;
+use std::sync::Arc;
+
+/// A journal that is open for appending. One owner, no threads; [`GroupCommit`](crate::GroupCommit) adds them.
+pub struct Journal<D: Disk> {
+    pub(crate) disk: D,
+    pub(crate) journal_id: u64,
+    pub(crate) seed: u32,
+    pub(crate) options: Options,
+    /// First record of each segment; the last one is written to.
+    pub(crate) segments: Vec<Lsn>,
+    pub(crate) file: D::File,
+    /// Where in the last segment the next record goes, and where that segment ends.
+    pub(crate) end: u64,
+    pub(crate) segment_bytes: u64,
+    /// The next segment: its space is taken; it has no header and no name yet.
+    pub(crate) spare: Option<D::File>,
+    pub(crate) group: Group,
+    pub(crate) durable_lsn: Lsn,
+    pub(crate) poison: Option<Arc<str>>,
+}
+
+impl<D: Disk> Journal<D> {
+    /// Makes a new journal. `journal_id` is a random number: it is mixed into every CRC.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::Full`]; [`Error::BadOptions`]; [`Error::Io`].
+    pub fn create(disk: D, journal_id: u64, options: Options) -> Result<Journal<D>> {
+        options.check()?;
+        let names = disk.list().map_err(Error::io("list", "."))?;
+        let ours = |name: &&String| lsn_of(name, ".log").or(lsn_of(name, ".snap")).is_some();
+        if let Some(file) = names.iter().find(ours) {
+            return Err(Error::Exists { file: file.clone() });
+        }
+        Self::start(disk, journal_id, options, 1)
+    }
+
+    /// Makes the first segment of a journal, or of one whose records before `first_lsn` a snapshot holds.
+    pub(crate) fn start(disk: D, journal_id: u64, options: Options, first_lsn: Lsn) -> Result<Journal<D>> {
+        let file = take_space(&disk, options.segment_bytes)?;
+        let header = Header {
+            journal_id,
+            lsn: first_lsn,
+            previous: 0,
+            segment_bytes: options.segment_bytes,
+        };
+        name_segment(&disk, &file, &header, &[])?;
+        Ok(Journal {
+            disk,
+            journal_id,
+            seed: seed(journal_id),
+            options,
+            segments: vec![first_lsn],
+            file,
+            end: SEGMENT_HEADER_BYTES,
+            segment_bytes: options.segment_bytes,
+            spare: None,
+            group: Group::starting_at(first_lsn),
+            durable_lsn: first_lsn - 1,
+            poison: None,
+        })
+    }
+
+    /// Opens the journal on `disk`: finds its end, cuts an unfinished group behind it, makes the rest durable.
+    ///
+    /// # Errors
+    /// [`Error::NoJournal`]; [`Error::Damaged`], [`Error::Missing`], [`Error::Duplicate`], [`Error::Foreign`],
+    /// [`Error::Version`], and then nothing was changed; [`Error::Io`].
+    pub fn open(disk: D, options: Options) -> Result<(Journal<D>, Recovery)> {
+        options.check()?;
+        recover::open(disk, options)
+    }
+
+    /// [`Self::open`], or [`Self::create`] where neither segments nor snapshots are.
+    pub fn open_or_create(disk: D, journal_id: u64, options: Options) -> Result<(Journal<D>, Recovery)> {
+        match Self::open(disk.clone(), options) {
+            Err(Error::NoJournal) => {
+                let journal = Self::create(disk, journal_id, options)?;
+                let recovery = Recovery {
+                    created: true,
+                    journal_id,
+                    first_lsn: 1,
+                    segments: 1,
+                    ..Recovery::default()
+                };
+                Ok((journal, recovery))
+            }
+            opened => opened,
+        }
+    }
+
+    /// Makes sure that records of `bytes` together ([`record_bytes`](crate::record_bytes) of each) fit into the open
+    /// group and into space that the disk has given already; takes the next segment's space if need be.
+    ///
+    /// # Errors
+    /// [`Error::Full`] and [`Error::GroupFull`] change nothing; [`Error::Poisoned`]; [`Error::Io`] poisons.
+    pub fn reserve(&mut self, bytes: u64) -> Result<()> {
+        self.alive()?;
+        let (bytes, max_bytes) = (
+            self.group.len().saturating_add(bytes),
+            self.options.group_bytes_max,
+        );
+        if bytes > max_bytes {
+            return Err(Error::GroupFull { bytes, max_bytes });
+        }
+        // A whole group fits into a new segment, so the one being written and one more are always enough.
+        if bytes <= self.segment_bytes - self.end {
+            return Ok(());
+        }
+        self.prepare()
+    }
+
+    /// Bytes that another group may have behind the open one, in space that the disk has given.
+    ///
+    /// What of a segment's end no record fits into is lost, so the rest of this segment counts only while nothing has
+    /// to go into the next one.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        let rest = (self.segment_bytes - self.end).checked_sub(self.group.len());
+        let next = self.options.segment_bytes - SEGMENT_HEADER_BYTES;
+        let room = match (rest, &self.spare) {
+            (Some(rest), None) => rest,
+            (Some(rest), Some(_)) => rest.max(next),
+            (None, Some(_)) => next.saturating_sub(self.group.len()),
+            (None, None) => 0,
+        };
+        room.min(self.options.group_bytes_max)
+    }
+
+    /// Puts a record into the open group and says its number. It is durable after [`Self::commit`].
+    ///
+    /// # Errors
+    /// [`Error::RecordTooLarge`], and those of [`Self::reserve`], which it calls where the caller has not.
+    pub fn append(&mut self, kind: u8, payload: &[u8]) -> Result<Lsn> {
+        self.alive()?;
+        check_payload(payload, self.options.record_bytes_max)?;
+        self.reserve(record_bytes(payload.len()))?;
+        Ok(self.group.push(self.seed, kind, payload))
+    }
+
+    /// Writes the open group and makes it durable: every record up to the returned one now is.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and from then on [`Error::Poisoned`]. The group's records may or may not be there at the next
+    /// opening; no later one is.
+    pub fn commit(&mut self) -> Result<Lsn> {
+        self.alive()?;
+        let mut group = std::mem::take(&mut self.group);
+        let written = self.write_group(&group);
+        group.restart(group.next_lsn());
+        self.group = group;
+        self.poisoning(written)?;
+        self.durable_lsn = self.group.first_lsn - 1;
+        Ok(self.durable_lsn)
+    }
+
+    fn write_group(&mut self, group: &Group) -> Result<()> {
+        let (split, records) = group.fitting(self.segment_bytes - self.end);
+        let (here, rest) = group.bytes.split_at(split);
+        if !here.is_empty() {
+            let name = self.last_name();
+            write_all(&self.file, self.end, here).map_err(Error::io("write", &name))?;
+            self.file.sync_data().map_err(Error::io("sync", &name))?;
+            self.end += here.len() as u64;
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        // Only now, after that sync: a later segment proves that every record before it was durable.
+        self.roll(group.first_lsn + u64::from(records), rest)
+    }
+
+    /// Makes the spare the last segment, with `records` in it. One sync makes its header and its records durable; only
+    /// then it gets its name, and only when that is durable, too, does anyone count on it.
+    fn roll(&mut self, first_lsn: Lsn, records: &[u8]) -> Result<()> {
+        let spare = match self.spare.take() {
+            Some(spare) => spare,
+            None => take_space(&self.disk, self.options.segment_bytes)?,
+        };
+        let header = Header {
+            journal_id: self.journal_id,
+            lsn: first_lsn,
+            previous: self.segments.last().copied().unwrap_or(0),
+            segment_bytes: self.options.segment_bytes,
+        };
+        name_segment(&self.disk, &spare, &header, records)?;
+        self.segments.push(first_lsn);
+        self.file = spare;
+        self.segment_bytes = self.options.segment_bytes;
+        self.end = SEGMENT_HEADER_BYTES + records.len() as u64;
+        Ok(())
+    }
+
+    /// Takes the space of the next segment now, if it is not taken yet: for a moment when nobody waits.
+    ///
+    /// # Errors
+    /// Those of [`Self::reserve`].
+    pub fn prepare(&mut self) -> Result<()> {
+        self.alive()?;
+        if self.spare.is_none() {
+            let taken = take_space(&self.disk, self.options.segment_bytes);
+            self.spare = Some(self.poisoning(taken)?);
+        }
+        Ok(())
+    }
+
+    /// The last durable record; 0 when there never was one.
+    pub fn durable_lsn(&self) -> Lsn {
+        self.durable_lsn
+    }
+
+    /// The number that the next record gets.
+    pub fn next_lsn(&self) -> Lsn {
+        self.group.next_lsn()
+    }
+
+    /// The first record there is; [`Self::next_lsn`] when there is none.
+    pub fn first_lsn(&self) -> Lsn {
+        self.segments.first().copied().unwrap_or(1)
+    }
+
+    /// The journal's id.
+    pub fn journal_id(&self) -> u64 {
+        self.journal_id
+    }
+
+    /// The durable records from `from` on, checked one by one. It does not see what is committed later.
+    ///
+    /// # Errors
+    /// [`Error::Pruned`]; [`Error::NotThere`] for more than `durable_lsn() + 1`; [`Error::Io`].
+    pub fn records(&self, from: Lsn) -> Result<Records<D>> {
+        let (from, durable, first) = (from.max(1), self.durable_lsn, self.first_lsn());
+        if from < first {
+            return Err(Error::Pruned { lsn: from, first });
+        }
+        if from > durable + 1 {
+            return Err(Error::NotThere { lsn: from, durable });
+        }
+        Records::new(
+            self.disk.clone(),
+            self.journal_id,
+            self.segments.clone(),
+            from,
+            durable,
+        )
+    }
+
+    /// Writes a snapshot of the state after record `lsn`, which must be durable; see [`Snapshots::write`].
+    ///
+    /// # Errors
+    /// [`Error::NotThere`], and those of [`Snapshots::write`]; none poisons.
+    pub fn write_snapshot(
+        &mut self,
+        lsn: Lsn,
+        fill: impl FnOnce(&mut SnapshotWriter<'_, D::File>) -> io::Result<()>,
+    ) -> Result<()> {
+        let durable = self.durable_lsn;
+        if lsn > durable {
+            return Err(Error::NotThere { lsn, durable });
+        }
+        self.snapshots().write(lsn, fill)
+    }
+
+    /// The newest whole snapshot; see [`Snapshots::latest`].
+    ///
+    /// # Errors
+    /// Those of [`Snapshots::latest`].
+    pub fn latest_snapshot(&self) -> Result<LatestSnapshot<D>> {
+        self.snapshots().latest()
+    }
+
+    /// Snapshots of this journal, for another thread: they need the disk only.
+    pub fn snapshots(&self) -> Snapshots<D> {
+        Snapshots::new(self.disk.clone(), self.journal_id)
+    }
+
+    /// Removes the segments that hold nothing but records up to `lsn`, and says how many. Needs a whole snapshot at
+    /// `lsn` or later. Prune by the older one of the two that are kept, so that falling back to it stays possible.
+    ///
+    /// # Errors
+    /// [`Error::NoSnapshot`]; [`Error::Poisoned`]; [`Error::Io`] poisons.
+    pub fn prune(&mut self, lsn: Lsn) -> Result<usize> {
+        self.alive()?;
+        let newest = self.latest_snapshot()?.snapshot.map(|snapshot| snapshot.lsn);
+        if newest.is_none_or(|newest| newest < lsn) {
+            return Err(Error::NoSnapshot { lsn });
+        }
+        let pruned = self.remove_up_to(lsn);
+        self.poisoning(pruned)
+    }
+
+    fn remove_up_to(&mut self, lsn: Lsn) -> Result<usize> {
+        let mut removed = 0;
+        while let [oldest, next, ..] = self.segments[..] {
+            if next > lsn.saturating_add(1) {
+                break;
+            }
+            // Before the first: the snapshot's name may be as little durable as what is removed. After each: were two
+            // removed at once, the second might go without the first, which reads as a gap.
+            if removed == 0 {
+                self.disk.sync_dir().map_err(Error::io("sync", "."))?;
+            }
+            let name = segment_name(oldest);
+            self.disk.remove(&name).map_err(Error::io("remove", &name))?;
+            self.disk.sync_dir().map_err(Error::io("sync", "."))?;
+            self.segments.remove(0);
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    pub(crate) fn alive(&self) -> Result<()> {
+        match &self.poison {
+            Some(cause) => Err(Error::Poisoned { cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends writing with the first error but that of a full disk.
+    fn poisoning<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && !matches!(error, Error::Full { .. })
+        {
+            self.poison = Some(error.to_string().into());
+        }
+        result
+    }
+
+    fn last_name(&self) -> String {
+        segment_name(self.segments.last().copied().unwrap_or(1))
+    }
+}
+
+/// A file with a segment's space, which has no place in the journal yet. Where there is no space, none is left taken.
+fn take_space<D: Disk>(disk: &D, bytes: u64) -> Result<D::File> {
+    let full = |error: io::Error, op| match is_full(&error) {
+        true => Error::Full {
+            file: SPARE.into(),
+            needed_bytes: bytes,
+        },
+        false => Error::io(op, SPARE)(error),
+    };
+    let created = match disk.create(SPARE) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Left by an attempt that found no space, nor could be removed.
+            disk.remove(SPARE).and_then(|()| disk.create(SPARE))
+        }
+        created => created,
+    };
+    let file = created.map_err(|error| full(error, "make"))?;
+    match file.allocate(bytes) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            // If that fails the next attempt removes it.
+            let _ = disk.remove(SPARE);
+            Err(full(error, "take space for"))
+        }
+    }
+}
+
+/// Writes header and records into a file with space, makes them durable, then the file's name.
+fn name_segment<D: Disk>(disk: &D, file: &D::File, header: &Header, records: &[u8]) -> Result<()> {
+    let name = segment_name(header.lsn);
+    let mut bytes = Vec::with_capacity(SEGMENT_HEADER_BYTES as usize + records.len());
+    bytes.extend_from_slice(&header.encode(SEGMENT_MAGIC));
+    bytes.extend_from_slice(records);
+    write_all(file, 0, &bytes).map_err(Error::io("write", &name))?;
+    file.sync_data().map_err(Error::io("sync", &name))?;
+    disk.rename(SPARE, &name).map_err(Error::io("name", &name))?;
+    disk.sync_dir().map_err(Error::io("sync", "."))
+}

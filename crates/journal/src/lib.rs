@@ -1,0 +1,62 @@
+//! A durable append-only log: segments, one CRC a record, group commit, recovery, snapshots; Merkle trees.
+//!
+//! A [`Journal`] has one owner. Records go into a group ([`Journal::append`]), the group goes to the disk with one
+//! write and one fdatasync ([`Journal::commit`]). [`GroupCommit`] puts a thread on top, for many callers.
+//!
+//! ```
+//! use lineside_journal::{Journal, Options, SimDisk};
+//!
+//! let disk = SimDisk::new(1); // `FsDisk::open("/var/lib/lineside/transfer")?` for a real one
+//! let (mut journal, _) = Journal::open_or_create(disk.clone(), 0x1234_5678_9abc_def0, Options::small())?;
+//! journal.reserve(2 * lineside_journal::record_bytes(5))?; // says now if the disk is full
+//! journal.append(1, b"debit")?;
+//! journal.append(1, b"creds")?;
+//! assert_eq!(journal.commit()?, 2);
+//! drop(journal);
+//!
+//! disk.power_cut();
+//! let (journal, recovery) = Journal::open(disk, Options::small())?;
+//! assert_eq!((recovery.last_lsn, recovery.cut_bytes), (2, 0));
+//! let mut records = journal.records(1)?;
+//! while let Some(record) = records.next()? {
+//!     assert_eq!((record.kind, record.payload.len()), (1, 5));
+//! }
+//! # Ok::<(), lineside_journal::Error>(())
+//! ```
+//!
+//! `docs/journal.md` has the format, what is promised, and what to do about each [`Error`].
+
+mod disk;
+mod error;
+mod format;
+mod fs_disk;
+mod group;
+mod group_commit;
+mod journal;
+pub mod merkle;
+mod options;
+mod records;
+mod recover;
+mod repair;
+mod segment;
+mod sim_disk;
+mod snapshot;
+mod survey;
+mod verify;
+
+pub use disk::{Disk, DiskFile};
+pub use error::{Error, Result};
+pub use format::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, VERSION, record_bytes};
+pub use fs_disk::{FsDisk, FsFile};
+pub use group_commit::GroupCommit;
+pub use journal::Journal;
+pub use options::Options;
+pub use records::{Record, Records, dump};
+pub use recover::Recovery;
+pub use repair::{RepairReport, repair};
+pub use sim_disk::{Counts, Op, SimDisk, SimFile};
+pub use snapshot::{DamagedSnapshot, LatestSnapshot, Snapshot, SnapshotWriter, Snapshots};
+pub use verify::{Finding, SegmentReport, SnapshotReport, VerifyReport, verify};
+
+/// The number of a record: 1, 2, 3 and so on, without gaps. 0 stands before the first.
+pub type Lsn = u64;

@@ -1,0 +1,116 @@
+//! Roots in little memory.
+
+use super::hash::{EMPTY_ROOT, Hash, Hasher, node_hash};
+
+/// Leaves hashed in one batch.
+const BATCH: usize = 1024;
+
+/// A tree that grows at its end and keeps one hash a level.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// Roots of the full subtrees, largest first; those of the ones in `size`'s binary digits.
+    roots: Vec<Hash>,
+    size: u64,
+}
+
+impl Tree {
+    /// A tree without leaves.
+    pub fn new() -> Tree {
+        Tree::default()
+    }
+
+    /// A tree from [`Self::size`] and [`Self::subtrees`] of an earlier one; `None` when they do not fit each other.
+    pub fn from_parts(size: u64, subtrees: Vec<Hash>) -> Option<Tree> {
+        (size.count_ones() as usize == subtrees.len()).then_some(Tree {
+            roots: subtrees,
+            size,
+        })
+    }
+
+    /// Number of leaves.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Roots of the full subtrees, largest first: all there is to keep.
+    pub fn subtrees(&self) -> &[Hash] {
+        &self.roots
+    }
+
+    /// Adds a leaf by its hash.
+    pub fn push(&mut self, leaf_hash: Hash) {
+        self.push_subtree(leaf_hash, 0);
+    }
+
+    /// Adds leaves by their hashes, a batch at a time.
+    pub fn extend(&mut self, hasher: &impl Hasher, mut leaf_hashes: &[Hash]) {
+        while !leaf_hashes.is_empty() {
+            // The largest full subtree that may stand here: as aligned as the size, and no larger than what is left.
+            let room = leaf_hashes.len().ilog2();
+            let level = self.size.trailing_zeros().min(room).min(BATCH.ilog2());
+            let (part, rest) = leaf_hashes.split_at(1 << level);
+            self.push_subtree(full_root(hasher, part), level);
+            leaf_hashes = rest;
+        }
+    }
+
+    /// The root over all leaves so far.
+    pub fn root(&self) -> Hash {
+        let joined = self
+            .roots
+            .iter()
+            .rev()
+            .copied()
+            .reduce(|right, left| node_hash(&left, &right));
+        joined.unwrap_or(EMPTY_ROOT)
+    }
+
+    /// Adds the root of a full subtree of 2^level leaves; `size` is a multiple of that.
+    fn push_subtree(&mut self, mut root: Hash, level: u32) {
+        let mut carry = self.size >> level;
+        while carry & 1 == 1 {
+            match self.roots.pop() {
+                Some(left) => root = node_hash(&left, &root),
+                None => break,
+            }
+            carry >>= 1;
+        }
+        self.roots.push(root);
+        self.size += 1 << level;
+    }
+}
+
+/// The root of a power of two of leaves, level by level.
+fn full_root(hasher: &impl Hasher, leaf_hashes: &[Hash]) -> Hash {
+    let mut level = leaf_hashes.to_vec();
+    while level.len() > 1 {
+        let mut above = Vec::with_capacity(level.len() / 2);
+        hasher.nodes(level.as_chunks::<2>().0, &mut above);
+        level = above;
+    }
+    level.first().copied().unwrap_or(EMPTY_ROOT)
+}
+
+/// The root over `leaves`, in O(log n) memory beside one batch of them.
+pub fn root<T: AsRef<[u8]>>(hasher: &impl Hasher, leaves: impl IntoIterator<Item = T>) -> Hash {
+    let mut leaves = leaves.into_iter();
+    let mut tree = Tree::new();
+    let mut hashes = Vec::new();
+    loop {
+        let batch: Vec<T> = leaves.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            return tree.root();
+        }
+        let slices: Vec<&[u8]> = batch.iter().map(AsRef::as_ref).collect();
+        hashes.clear();
+        hasher.leaves(&slices, &mut hashes);
+        tree.extend(hasher, &hashes);
+    }
+}
+
+/// The root over leaves whose hashes are known.
+pub fn root_of_hashes(hasher: &impl Hasher, leaf_hashes: &[Hash]) -> Hash {
+    let mut tree = Tree::new();
+    tree.extend(hasher, leaf_hashes);
+    tree.root()
+}

@@ -1,0 +1,242 @@
+//! Makes a damaged journal one that opens, and says what that costs.
+
+use crate::disk::{Disk, DiskFile, is_full, read_full, write_all};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::segment::lsn_of;
+use crate::survey::{Content, Surveyed, survey};
+use crate::verify::{VerifyReport, verify};
+use crate::{Lsn, Options};
+use std::ops::Range;
+
+/// What [`repair`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// The last record that stands now, in a segment or in a snapshot.
+    pub last_lsn: Lsn,
+    /// The first record that was dropped, where one was.
+    pub dropped_from: Option<Lsn>,
+    /// Whole records that were dropped because they stand behind the damage; they are in the files moved aside.
+    pub dropped_whole_records: u64,
+    /// Bytes moved aside.
+    pub dropped_bytes: u64,
+    /// Files moved aside, as `(old name, new name)`; of a segment that was cut, a whole copy.
+    pub moved: Vec<(String, String)>,
+    /// Sentences for people: what was wrong, what was done.
+    pub notes: Vec<String>,
+}
+
+/// Keeps what is valid up to the first damage and moves what follows aside into `*.damaged`. Does nothing to a journal
+/// that is sound. Records that were acknowledged may be lost by it: it is never called by the journal itself.
+///
+/// Damage before the newest whole snapshot costs nothing: what stands is the snapshot and the segments that go on from
+/// it. Where neither a record nor a snapshot is left, all files are moved aside and no journal is left.
+///
+/// # Errors
+/// [`Error::NoJournal`], [`Error::Full`], [`Error::Io`]; it can be called again after each.
+pub fn repair<D: Disk>(disk: &D, options: Options) -> Result<RepairReport> {
+    options.check()?;
+    let before = verify(disk)?;
+    let mut repair = Repair {
+        disk,
+        report: RepairReport {
+            last_lsn: before.last_lsn,
+            ..RepairReport::default()
+        },
+    };
+    if before.is_sound() {
+        repair.report.notes.push("nothing is wrong".into());
+        return Ok(repair.report);
+    }
+    for finding in &before.findings {
+        let note = format!("{} at byte {}: {}", finding.file, finding.offset, finding.what);
+        repair.report.notes.push(note);
+    }
+    repair.run(&before, options)?;
+    Ok(repair.report)
+}
+
+struct Repair<'a, D: Disk> {
+    disk: &'a D,
+    report: RepairReport,
+}
+
+impl<D: Disk> Repair<'_, D> {
+    fn run(&mut self, before: &VerifyReport, options: Options) -> Result<()> {
+        let names = self.names()?;
+        let all = survey(self.disk, &names, before.journal_id)?;
+        for snapshot in before.snapshots.iter().filter(|snapshot| !snapshot.whole) {
+            self.move_aside(&snapshot.file)?;
+        }
+        let newest = before
+            .snapshots
+            .iter()
+            .filter(|s| s.whole)
+            .map(|s| s.lsn)
+            .max()
+            .unwrap_or(0);
+        let kept = choose(&all, newest);
+        // From the end, so that an interrupted repair leaves no new gap.
+        for surveyed in all.iter().skip(kept.end).rev().chain(all.iter().take(kept.start)) {
+            self.report.dropped_whole_records += surveyed.content.as_ref().map_or(0, |content| {
+                let known = content.next_lsn.saturating_sub(1).min(newest);
+                let new = content.records.min(content.next_lsn.saturating_sub(1) - known);
+                new + content.tail.records
+            });
+            self.move_aside(&surveyed.name)?;
+        }
+        self.disk.sync_dir().map_err(Error::io("sync", "."))?;
+        let last = kept
+            .clone()
+            .next_back()
+            .and_then(|i| all.get(i))
+            .and_then(|s| s.content.as_ref());
+        self.report.last_lsn = newest;
+        if let Some(content) = last {
+            self.cut(content)?;
+            self.report.last_lsn = (content.next_lsn - 1).max(newest);
+        } else if newest > 0 {
+            // The snapshot holds all that is left; the journal goes on behind it.
+            Journal::start(self.disk.clone(), before.journal_id, options, newest + 1)?;
+        } else {
+            self.report
+                .notes
+                .push("nothing is left: no journal is here now".into());
+        }
+        let stands = self.report.last_lsn;
+        let behind = all.iter().any(|surveyed| surveyed.reaches_beyond(stands));
+        if behind || before.snapshots.iter().any(|snapshot| snapshot.lsn > stands) {
+            self.report.dropped_from = Some(stands + 1);
+            self.report.notes.push(format!(
+                "record {stands} is the last; those behind it are dropped"
+            ));
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        self.disk.list().map_err(Error::io("list", "."))
+    }
+
+    fn free_name(&self, name: &str) -> Result<String> {
+        let names = self.names()?;
+        let candidates = (1u32..).map(|n| match n {
+            1 => format!("{name}.damaged"),
+            n => format!("{name}.damaged.{n}"),
+        });
+        Ok(candidates
+            .into_iter()
+            .find(|c| !names.contains(c))
+            .unwrap_or_default())
+    }
+
+    fn move_aside(&mut self, name: &str) -> Result<()> {
+        let aside = self.free_name(name)?;
+        let file = self.disk.open_read(name).map_err(Error::io("open", name))?;
+        self.report.dropped_bytes += file.len().map_err(Error::io("read the length of", name))?;
+        self.disk
+            .rename(name, &aside)
+            .map_err(Error::io("rename", name))?;
+        self.report.notes.push(format!("{name} was moved to {aside}"));
+        self.report.moved.push((name.into(), aside));
+        Ok(())
+    }
+
+    /// Ends a segment behind its last good record, where something stands there; a whole copy is kept aside.
+    fn cut(&mut self, content: &Content) -> Result<()> {
+        let (name, bytes) = (&content.segment.name, content.segment.header.segment_bytes);
+        if content.tail.durable_behind.is_none() && content.file_bytes >= bytes {
+            return Ok(()); // what an opening cuts by itself
+        }
+        let aside = self.free_name(name)?;
+        self.copy(name, &aside).map_err(|error| match is_full(&error) {
+            true => Error::Full {
+                file: aside.clone(),
+                needed_bytes: bytes,
+            },
+            false => Error::io("copy", name)(error),
+        })?;
+        let file = self.disk.open(name).map_err(Error::io("open", name))?;
+        let cut = file
+            .set_len(content.end)
+            .and_then(|()| file.allocate(bytes))
+            .and_then(|()| file.sync_data());
+        cut.map_err(|error| match is_full(&error) {
+            true => Error::Full {
+                file: name.clone(),
+                needed_bytes: bytes,
+            },
+            false => Error::io("cut", name)(error),
+        })?;
+        self.report.dropped_bytes += content.tail.used_bytes;
+        self.report.dropped_whole_records += content.tail.records;
+        let end = content.end;
+        self.report
+            .notes
+            .push(format!("{name} was cut at byte {end}; all of it is in {aside}"));
+        self.report.moved.push((name.clone(), aside));
+        Ok(())
+    }
+
+    fn copy(&self, from: &str, to: &str) -> std::io::Result<()> {
+        let (source, target) = (self.disk.open_read(from)?, self.disk.create(to)?);
+        let mut chunk = vec![0; 1 << 20];
+        let mut at = 0;
+        loop {
+            let read = read_full(&source, at, &mut chunk)?;
+            if read == 0 {
+                break;
+            }
+            write_all(&target, at, &chunk[..read])?;
+            at += read as u64;
+        }
+        target.sync_data()?;
+        self.disk.sync_dir()
+    }
+}
+
+/// The segments that stay: from a first one on up to the one with the first damage, which stays as far as it is good.
+/// Those before the newest snapshot matter only together with what follows it.
+fn choose(all: &[Surveyed], newest: Lsn) -> Range<usize> {
+    let mut start = 0;
+    while start < all.len() {
+        let mut end = start;
+        let mut last = None;
+        while let Some(content) = all.get(end).and_then(|surveyed| surveyed.usable(end == start)) {
+            end += 1;
+            last = Some(content.next_lsn - 1);
+            if all.get(end - 1).is_some_and(|surveyed| surveyed.ends_badly()) {
+                break;
+            }
+        }
+        let first = all
+            .get(start)
+            .and_then(|s| s.content.as_ref())
+            .map(|content| content.segment.header.lsn);
+        let begins = first.is_some_and(|first| first <= newest.saturating_add(1));
+        if begins && last.is_some_and(|last| last >= newest) {
+            return start..end;
+        }
+        start = end.max(start + 1);
+    }
+    0..0
+}
+
+impl Surveyed {
+    /// Whether its beginning may stand: `first` of those that stay, or continuing the one before.
+    fn usable(&self, first: bool) -> Option<&Content> {
+        let content = self.content.as_ref()?;
+        let wrong_file = self.finding.as_ref().is_some_and(|finding| finding.offset == 0);
+        (!wrong_file || (first && self.gap)).then_some(content)
+    }
+
+    fn ends_badly(&self) -> bool {
+        self.finding.as_ref().is_some_and(|finding| finding.offset > 0)
+    }
+
+    fn reaches_beyond(&self, lsn: Lsn) -> bool {
+        let named = lsn_of(&self.name, ".log").is_some_and(|first| first > lsn.saturating_add(1));
+        let content = self.content.as_ref();
+        named || content.is_some_and(|c| c.next_lsn > lsn + 1 || (c.tail.durable_behind.is_some()))
+    }
+}

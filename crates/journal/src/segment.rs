@@ -1,0 +1,318 @@
+//! Segment files: names, headers, and reading them in little memory.
+
+use crate::Lsn;
+use crate::disk::{Disk, DiskFile, read_full};
+use crate::error::{Error, Result};
+use crate::format::{
+    BadHeader, Head, Header, Parsed, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, parse, seed,
+};
+use std::io;
+
+/// The next segment before it has a first record, and with it a name.
+pub(crate) const SPARE: &str = "next.tmp";
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 20;
+
+pub(crate) fn segment_name(first_lsn: Lsn) -> String {
+    format!("{first_lsn:020}.log")
+}
+
+/// The number in a name of 20 digits and `suffix`.
+pub(crate) fn lsn_of(name: &str, suffix: &str) -> Option<Lsn> {
+    let digits = name.strip_suffix(suffix)?;
+    let plain = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
+/// A segment whose header is right.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) name: String,
+    pub(crate) header: Header,
+}
+
+impl Segment {
+    /// Opens a segment's file and checks its header and length.
+    pub(crate) fn open<D: Disk>(disk: &D, name: &str) -> Result<(Segment, D::File)> {
+        let (segment, file, length) = Self::open_short(disk, name)?;
+        if length < segment.header.segment_bytes {
+            return Err(segment.damaged(length, "the file is shorter than its header says"));
+        }
+        Ok((segment, file))
+    }
+
+    /// As [`Self::open`], but the file, whose length is returned, may be too short.
+    pub(crate) fn open_short<D: Disk>(disk: &D, name: &str) -> Result<(Segment, D::File, u64)> {
+        let file = disk.open_read(name).map_err(Error::io("open", name))?;
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        let read = read_full(&file, 0, &mut bytes).map_err(Error::io("read", name))?;
+        let damaged = |what| Error::Damaged {
+            file: name.into(),
+            offset: 0,
+            lsn: lsn_of(name, ".log").unwrap_or(0),
+            what,
+        };
+        let header = match Header::decode(&bytes[..read], SEGMENT_MAGIC) {
+            Ok(header) => header,
+            Err(BadHeader::Damaged(what)) => return Err(damaged(what)),
+            Err(BadHeader::Version(found)) => {
+                let file = name.into();
+                return Err(Error::Version { file, found });
+            }
+        };
+        if header.segment_bytes < SEGMENT_HEADER_BYTES || header.segment_bytes > 1 << 32 || header.lsn == 0 {
+            return Err(damaged("the header has sizes that no writer sets"));
+        }
+        let length = file.len().map_err(Error::io("read the length of", name))?;
+        let name = name.into();
+        Ok((Segment { name, header }, file, length))
+    }
+
+    fn damaged(&self, offset: u64, what: &'static str) -> Error {
+        Error::Damaged {
+            file: self.name.clone(),
+            offset,
+            lsn: lsn_of(&self.name, ".log").unwrap_or(0),
+            what,
+        }
+    }
+}
+
+/// Checks that the segments are of one journal, each once, and none between them missing. `names` are sorted.
+pub(crate) fn load<D: Disk>(disk: &D, names: &[String]) -> Result<Vec<Segment>> {
+    let mut segments: Vec<Segment> = Vec::new();
+    for name in names.iter().filter(|name| lsn_of(name, ".log").is_some()) {
+        let (segment, _) = Segment::open(disk, name)?;
+        if let Some(first) = segments.first() {
+            same_journal(&segment, first.header.journal_id)?;
+        }
+        own_name(&segment, names)?;
+        if let Some(before) = segments.last() {
+            follows(&segment, before)?;
+        }
+        segments.push(segment);
+    }
+    Ok(segments)
+}
+
+pub(crate) fn same_journal(segment: &Segment, expected: u64) -> Result<()> {
+    if segment.header.journal_id == expected {
+        return Ok(());
+    }
+    Err(Error::Foreign {
+        file: segment.name.clone(),
+        found: segment.header.journal_id,
+        expected,
+    })
+}
+
+/// A file's name is its first record's number; one under another name is a copy, or was renamed.
+pub(crate) fn own_name(segment: &Segment, names: &[String]) -> Result<()> {
+    let own = segment_name(segment.header.lsn);
+    if own == segment.name {
+        return Ok(());
+    }
+    let file = segment.name.clone();
+    if names.contains(&own) {
+        return Err(Error::Duplicate { file, other: own });
+    }
+    Err(segment.damaged(0, "the header is that of a segment with another name"))
+}
+
+pub(crate) fn follows(segment: &Segment, before: &Segment) -> Result<()> {
+    let previous = segment.header.previous;
+    if previous == before.header.lsn {
+        return Ok(());
+    }
+    let file = segment.name.clone();
+    if previous < before.header.lsn {
+        let other = before.name.clone();
+        return Err(Error::Duplicate { file, other });
+    }
+    Err(Error::Missing {
+        from: previous,
+        to: segment.header.lsn - 1,
+        file,
+    })
+}
+
+/// A file's bytes through a buffer that moves forward.
+pub(crate) struct Window<F> {
+    file: F,
+    buffer: Vec<u8>,
+    /// Where in the file the buffer begins, and how many bytes of it are filled.
+    at: u64,
+    filled: usize,
+    end: u64,
+}
+
+impl<F: DiskFile> Window<F> {
+    pub(crate) fn new(file: F, end: u64) -> Window<F> {
+        Window {
+            file,
+            buffer: Vec::new(),
+            at: 0,
+            filled: 0,
+            end,
+        }
+    }
+
+    /// The bytes from `offset` on that are here; at least `wanted`, or all up to the end.
+    #[inline]
+    pub(crate) fn get(&mut self, offset: u64, wanted: usize) -> io::Result<&[u8]> {
+        let have = (self.at + self.filled as u64).saturating_sub(offset);
+        if offset < self.at || have < (wanted as u64).min(self.end.saturating_sub(offset)) {
+            self.refill(offset, wanted)?;
+        }
+        Ok(self.seen(offset))
+    }
+
+    /// What [`Self::get`] gave last.
+    #[inline]
+    pub(crate) fn seen(&self, offset: u64) -> &[u8] {
+        let from = offset.saturating_sub(self.at) as usize;
+        self.buffer.get(from..self.filled).unwrap_or_default()
+    }
+
+    #[cold]
+    fn refill(&mut self, offset: u64, wanted: usize) -> io::Result<()> {
+        let kept = if offset >= self.at {
+            self.seen(offset).len()
+        } else {
+            0
+        };
+        self.buffer.copy_within(self.filled - kept..self.filled, 0);
+        let left = self.end.saturating_sub(offset).min(usize::MAX as u64) as usize;
+        let size = wanted.max(CHUNK).min(left);
+        if self.buffer.len() < size {
+            self.buffer.resize(size, 0);
+        }
+        (self.at, self.filled) = (offset, kept);
+        if let Some(free) = self.buffer.get_mut(kept..size) {
+            self.filled += read_full(&self.file, offset + kept as u64, free)?;
+        }
+        Ok(())
+    }
+}
+
+/// A record in a [`Scan`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) head: Head,
+}
+
+/// What [`Scan::step`] came to.
+pub(crate) enum Step {
+    Record(Place),
+    /// Zeros, or no space for another record.
+    End,
+    Bad(&'static str),
+}
+
+/// Reads the records of one segment in order.
+pub(crate) struct Scan<F> {
+    window: Window<F>,
+    seed: u32,
+    /// Where the next record begins, and its number.
+    pub(crate) offset: u64,
+    pub(crate) next_lsn: Lsn,
+    end: u64,
+}
+
+impl<F: DiskFile> Scan<F> {
+    pub(crate) fn new(segment: &Segment, file: F) -> Scan<F> {
+        let end = segment.header.segment_bytes;
+        Scan {
+            window: Window::new(file, end),
+            seed: seed(segment.header.journal_id),
+            offset: SEGMENT_HEADER_BYTES,
+            next_lsn: segment.header.lsn,
+            end,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn step(&mut self) -> io::Result<Step> {
+        match self.parse_at(self.offset)? {
+            Parsed::Record(head) if head.lsn == self.next_lsn => {
+                let offset = self.offset;
+                self.offset += head.bytes();
+                self.next_lsn += 1;
+                Ok(Step::Record(Place { offset, head }))
+            }
+            Parsed::Record(_) => Ok(Step::Bad("another record stands there")),
+            Parsed::End => Ok(Step::End),
+            Parsed::Partial(_) => Ok(Step::Bad("the file ends within it")),
+            Parsed::Bad(what) => Ok(Step::Bad(what)),
+        }
+    }
+
+    #[inline]
+    fn parse_at(&mut self, offset: u64) -> io::Result<Parsed> {
+        let room = self.end.saturating_sub(offset);
+        let bytes = self.window.get(offset, RECORD_HEADER_BYTES as usize)?;
+        match parse(self.seed, bytes, room) {
+            Parsed::Partial(wanted) => Ok(parse(self.seed, self.window.get(offset, wanted)?, room)),
+            parsed => Ok(parsed),
+        }
+    }
+
+    /// The payload of the record that the last step came to.
+    #[inline]
+    pub(crate) fn payload(&self, place: &Place) -> &[u8] {
+        let from = RECORD_HEADER_BYTES as usize;
+        let record = self.window.seen(place.offset);
+        record
+            .get(from..from + place.head.payload_bytes as usize)
+            .unwrap_or_default()
+    }
+
+    /// Looks at all behind the last record, at every place where one may begin.
+    pub(crate) fn tail(&mut self) -> io::Result<Tail> {
+        let mut tail = Tail::default();
+        let mut offset = self.offset;
+        while offset < self.end {
+            let bytes = self.window.get(offset, 16)?;
+            let Some(first) = bytes.first_chunk::<8>() else {
+                tail.used_bytes = tail.used_bytes.max(offset + bytes.len() as u64 - self.offset);
+                break;
+            };
+            if *first != [0; 8] {
+                tail.used_bytes = offset + 8 - self.offset;
+            }
+            // A record's number is at most as far on as there is space for records.
+            let lsn = bytes.get(8..).map_or(0, |rest| crate::format::long(rest, 0));
+            let furthest = self.next_lsn.saturating_add(self.end / RECORD_HEADER_BYTES);
+            let possible = (self.next_lsn..=furthest).contains(&lsn);
+            match if possible {
+                self.parse_at(offset)?
+            } else {
+                Parsed::End
+            } {
+                Parsed::Record(head) => {
+                    tail.records += 1;
+                    let later = head.group_lsn() > self.next_lsn || head.lsn == self.next_lsn;
+                    if later && tail.durable_behind.is_none() {
+                        tail.durable_behind = Some(head.lsn);
+                    }
+                    offset += head.bytes();
+                    tail.used_bytes = offset - self.offset;
+                }
+                _ => offset += 8,
+            }
+        }
+        Ok(tail)
+    }
+}
+
+/// What stands behind the last record of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tail {
+    /// Up to the last word that is not zero.
+    pub(crate) used_bytes: u64,
+    /// Whole records among them.
+    pub(crate) records: u64,
+    /// A record of a later group than the missing one: it was written after the missing one was durable.
+    pub(crate) durable_behind: Option<Lsn>,
+}

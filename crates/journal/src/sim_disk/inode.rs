@@ -1,0 +1,211 @@
+//! A file of the simulated disk: what it reads as, what is durable of it, and what may become so.
+
+use super::rng::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const SECTOR: usize = 512;
+type Sector = [u8; SECTOR];
+
+/// Bytes of a file; those behind `bytes` are zeros, so that a preallocated segment costs nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    bytes: Vec<u8>,
+    pub(super) length: u64,
+}
+
+impl Content {
+    pub(super) fn new(bytes: Vec<u8>) -> Content {
+        let length = bytes.len() as u64;
+        Content { bytes, length }
+    }
+
+    pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        let count = self.length.saturating_sub(offset).min(into.len() as u64) as usize;
+        let from = (offset as usize).min(self.bytes.len());
+        let stored = &self.bytes[from..(from + count).min(self.bytes.len())];
+        into[..stored.len()].copy_from_slice(stored);
+        into[stored.len()..count].fill(0);
+        count
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let (from, to) = (offset as usize, offset as usize + bytes.len());
+        if self.bytes.len() < to {
+            self.bytes.resize(to, 0);
+        }
+        self.bytes[from..to].copy_from_slice(bytes);
+        self.length = self.length.max(to as u64);
+    }
+
+    fn set_len(&mut self, length: u64) {
+        self.length = length;
+        self.bytes.truncate(length as usize);
+    }
+
+    fn sector(&self, number: u64) -> Sector {
+        let mut sector = [0; SECTOR];
+        self.read(number * SECTOR as u64, &mut sector);
+        sector
+    }
+
+    /// Puts a sector there as far as the file reaches.
+    fn set_sector(&mut self, number: u64, sector: &Sector) {
+        let offset = number * SECTOR as u64;
+        let count = self.length.saturating_sub(offset).min(SECTOR as u64) as usize;
+        if count > 0 {
+            self.write(offset, &sector[..count]);
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inode {
+    pub(super) now: Content,
+    durable: Content,
+    /// What each sector written since the last sync was in turn; the last is what it is now.
+    pending: BTreeMap<u64, Vec<Sector>>,
+    /// The lengths since the last sync.
+    lengths: Vec<u64>,
+    /// Sectors that a failed sync forgot: they read as written, are not durable, and no later sync writes them.
+    forgotten: BTreeSet<u64>,
+    pub(super) allocated: u64,
+}
+
+impl Inode {
+    /// A file that is durable as it is.
+    pub(super) fn durable(bytes: Vec<u8>) -> Inode {
+        let content = Content::new(bytes);
+        Inode {
+            allocated: content.length.next_multiple_of(SECTOR as u64),
+            durable: content.clone(),
+            now: content,
+            ..Inode::default()
+        }
+    }
+
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.now.length < offset + bytes.len() as u64 {
+            self.lengths.push(offset + bytes.len() as u64);
+        }
+        self.now.write(offset, bytes);
+        self.note(offset, offset + bytes.len() as u64);
+    }
+
+    pub(super) fn set_len(&mut self, length: u64) {
+        let before = self.now.length;
+        self.lengths.push(length);
+        // What is cut off reads as zeros if the file grows again, and may still be there after a power cut.
+        if length < before {
+            let end = before.min(self.now.bytes.len() as u64);
+            self.now.set_len(length);
+            self.note(length, end);
+            self.allocated = self.allocated.min(length.next_multiple_of(SECTOR as u64));
+        } else {
+            self.now.length = length;
+        }
+    }
+
+    fn note(&mut self, from: u64, to: u64) {
+        for number in from / SECTOR as u64..to.div_ceil(SECTOR as u64) {
+            let versions = self.pending.entry(number).or_default();
+            versions.push(self.now.sector(number));
+            self.forgotten.remove(&number);
+        }
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.durable.set_len(self.now.length);
+        for (number, versions) in std::mem::take(&mut self.pending) {
+            if let Some(sector) = versions.last() {
+                self.durable.set_sector(number, sector);
+            }
+        }
+        self.lengths.clear();
+    }
+
+    /// A sync that failed: each sector was written, or not and is forgotten, or is still waiting.
+    pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
+        let all = rng.below(4);
+        for (number, versions) in std::mem::take(&mut self.pending) {
+            match if all == 0 { 1 } else { rng.below(3) } {
+                0 => {
+                    self.durable.length = self
+                        .durable
+                        .length
+                        .max(self.now.length.min((number + 1) * SECTOR as u64));
+                    if let Some(sector) = versions.last() {
+                        self.durable.set_sector(number, sector);
+                    }
+                }
+                1 => {
+                    self.forgotten.insert(number);
+                }
+                _ => {
+                    self.pending.insert(number, versions);
+                }
+            }
+        }
+    }
+
+    /// Memory runs short: a forgotten sector is dropped by chance and then reads as what is on the disk.
+    pub(super) fn evict(&mut self, rng: &mut Rng) {
+        for number in std::mem::take(&mut self.forgotten) {
+            if rng.below(2) == 0 {
+                self.now.set_sector(number, &self.durable.sector(number));
+            } else {
+                self.forgotten.insert(number);
+            }
+        }
+    }
+
+    /// The power goes: what was not synced survives `keep` times of 4, each sector for itself.
+    pub(super) fn power_cut(&mut self, rng: &mut Rng, keep: u64) {
+        let kept = |rng: &mut Rng| rng.below(4) < keep;
+        if !self.lengths.is_empty() && kept(rng) {
+            // Mostly the newest, as lengths are journalled in order; never one that was not.
+            let place = if rng.below(4) > 0 {
+                self.lengths.len() - 1
+            } else {
+                rng.pick(self.lengths.len())
+            };
+            self.durable.set_len(self.lengths[place]);
+        }
+        for (number, versions) in std::mem::take(&mut self.pending) {
+            if kept(rng) {
+                let place = if rng.below(4) > 0 {
+                    versions.len() - 1
+                } else {
+                    rng.pick(versions.len())
+                };
+                self.durable.set_sector(number, &versions[place]);
+            }
+        }
+        self.lengths.clear();
+        self.forgotten.clear();
+        self.now = self.durable.clone();
+        self.allocated = self
+            .allocated
+            .min(self.now.length.next_multiple_of(SECTOR as u64));
+    }
+
+    pub(super) fn rot(&mut self, offset: u64, xor: u8) -> bool {
+        if offset >= self.now.length {
+            return false;
+        }
+        for content in [&mut self.now, &mut self.durable] {
+            let mut byte = [0];
+            if content.read(offset, &mut byte) == 1 {
+                content.write(offset, &[byte[0] ^ xor]);
+            }
+        }
+        if let Some(versions) = self.pending.get_mut(&(offset / SECTOR as u64)) {
+            for version in versions {
+                version[offset as usize % SECTOR] ^= xor;
+            }
+        }
+        true
+    }
+}

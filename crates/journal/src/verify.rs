@@ -1,0 +1,221 @@
+//! Reads every byte that a journal stands on.
+
+use crate::Lsn;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::segment::lsn_of;
+use crate::snapshot::Snapshots;
+use crate::survey::{journal_id, survey};
+
+/// What a journal's files hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// The journal's id.
+    pub journal_id: u64,
+    /// First record; `last_lsn + 1` when there is none.
+    pub first_lsn: Lsn,
+    /// Last record before the end or the first damage.
+    pub last_lsn: Lsn,
+    /// Records read.
+    pub records: u64,
+    /// Their payloads together.
+    pub payload_bytes: u64,
+    /// Each segment, in order.
+    pub segments: Vec<SegmentReport>,
+    /// Each snapshot, oldest first.
+    pub snapshots: Vec<SnapshotReport>,
+    /// Bytes behind the last record that the next opening cuts: an unfinished group.
+    pub unfinished_bytes: u64,
+    /// All that is wrong. Empty: the journal opens, and every durable record is there.
+    pub findings: Vec<Finding>,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// A segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentReport {
+    /// Its file.
+    pub file: String,
+    /// The number its header begins with.
+    pub first_lsn: Lsn,
+    /// Whole records in it.
+    pub records: u64,
+    /// Where the last of them ends.
+    pub used_bytes: u64,
+    /// Length of the file.
+    pub file_bytes: u64,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotReport {
+    /// Its file.
+    pub file: String,
+    /// The record it stands for.
+    pub lsn: Lsn,
+    /// Bytes of the caller's.
+    pub bytes: u64,
+    /// Whether every byte is as it was written.
+    pub whole: bool,
+}
+
+/// Something wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
+    /// The record that belongs there; for a snapshot the one it stands for.
+    pub lsn: Lsn,
+    /// In words.
+    pub what: String,
+}
+
+impl Finding {
+    pub(crate) fn of(error: Error) -> Finding {
+        let what = error.to_string();
+        match error {
+            Error::Damaged {
+                file,
+                offset,
+                lsn,
+                what,
+            } => Finding {
+                file,
+                offset,
+                lsn,
+                what: what.into(),
+            },
+            Error::Missing { file, from: lsn, .. } => Finding {
+                file,
+                offset: 0,
+                lsn,
+                what,
+            },
+            Error::Foreign { file, .. } | Error::Version { file, .. } | Error::Duplicate { file, .. } => {
+                Finding {
+                    lsn: lsn_of(&file, ".log").or(lsn_of(&file, ".snap")).unwrap_or(0),
+                    file,
+                    offset: 0,
+                    what,
+                }
+            }
+            _ => Finding {
+                file: String::new(),
+                offset: 0,
+                lsn: 0,
+                what,
+            },
+        }
+    }
+}
+
+/// Reads every record, segment and snapshot of a journal that nobody has open. Changes nothing.
+///
+/// # Errors
+/// [`Error::NoJournal`], [`Error::Io`]; what is wrong with the journal is in the report.
+pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
+    let names = disk.list().map_err(Error::io("list", "."))?;
+    let journal_id = journal_id(disk, &names)?;
+    let all = survey(disk, &names, journal_id)?;
+    let mut report = VerifyReport {
+        journal_id,
+        ..VerifyReport::default()
+    };
+    let mut first = None;
+    for surveyed in &all {
+        let content = surveyed.content.as_ref();
+        report.segments.push(SegmentReport {
+            file: surveyed.name.clone(),
+            first_lsn: content.map_or(0, |content| content.segment.header.lsn),
+            records: content.map_or(0, |content| content.records),
+            used_bytes: content.map_or(0, |content| content.end),
+            file_bytes: content.map_or(0, |content| content.file_bytes),
+        });
+        if let Some(content) = content {
+            first.get_or_insert(content.segment.header.lsn);
+            report.records += content.records;
+            report.payload_bytes += content.payload_bytes;
+            if report.findings.is_empty() {
+                report.last_lsn = content.next_lsn - 1;
+            }
+        }
+        report.findings.extend(surveyed.finding.clone());
+    }
+    report.first_lsn = first.unwrap_or(1);
+    if let Some(last) = all.last().and_then(|last| last.content.as_ref()) {
+        let torn = last.tail.durable_behind.is_none();
+        report.unfinished_bytes = if torn { last.tail.used_bytes } else { 0 };
+    }
+    check_snapshots(disk, &names, &mut report)?;
+    if all.is_empty() && report.snapshots.is_empty() {
+        return Err(Error::NoJournal);
+    }
+    Ok(report)
+}
+
+fn check_snapshots<D: Disk>(disk: &D, names: &[String], report: &mut VerifyReport) -> Result<()> {
+    let snapshots = Snapshots::new(disk.clone(), report.journal_id);
+    for (name, lsn) in names
+        .iter()
+        .filter_map(|name| Some((name, lsn_of(name, ".snap")?)))
+    {
+        let mut bytes = 0;
+        let finding = match snapshots.check(lsn, name) {
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(error) => Some(Finding::of(error)),
+            Ok(Err(damaged)) => Some(Finding {
+                file: damaged.file,
+                offset: damaged.offset,
+                lsn,
+                what: damaged.what.into(),
+            }),
+            Ok(Ok(snapshot)) => {
+                bytes = snapshot.bytes;
+                None
+            }
+        };
+        report.snapshots.push(SnapshotReport {
+            file: name.clone(),
+            lsn,
+            bytes,
+            whole: finding.is_none(),
+        });
+        report.findings.extend(finding);
+    }
+    let whole = report.snapshots.iter().filter(|snapshot| snapshot.whole);
+    let newest = whole.map(|snapshot| snapshot.lsn).max().unwrap_or(0);
+    if report
+        .snapshots
+        .iter()
+        .any(|snapshot| snapshot.lsn > report.last_lsn)
+        && report.findings.is_empty()
+    {
+        let (from, to) = (
+            report.last_lsn + 1,
+            report.snapshots.iter().map(|s| s.lsn).max().unwrap_or(0),
+        );
+        let file = crate::snapshot::snapshot_name(to);
+        report
+            .findings
+            .push(Finding::of(Error::Missing { from, to, file }));
+    }
+    if newest + 1 < report.first_lsn {
+        let file = report
+            .segments
+            .first()
+            .map_or(String::new(), |first| first.file.clone());
+        let (from, to) = (newest + 1, report.first_lsn - 1);
+        report
+            .findings
+            .push(Finding::of(Error::Missing { from, to, file }));
+    }
+    Ok(())
+}
