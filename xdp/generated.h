@@ -184,7 +184,6 @@ enum ls_transfer_code {
 	LS_TRANSFER_CODE_LINKED_FAILED = 13,
 	LS_TRANSFER_CODE_UNKNOWN_PENDING = 14,
 	LS_TRANSFER_CODE_PENDING_EXISTS = 15,
-	LS_TRANSFER_CODE_PENDING_ENDED = 16,
 };
 
 /* The paper's packet, its Table II. */
@@ -214,7 +213,7 @@ struct ls_operation {
 	__be16 code; /* request: 0; reply: what became of it */
 	__be32 contract; /* 0 plain, 1 pending, 2 post, 3 void */
 	__u8 source[16]; /* the account that gives, is made or is meant */
-	__u8 destination[16]; /* TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or zeros; else zeros */
+	__u8 destination[16]; /* TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or 0; else 0 */
 	__be64 amount; /* request: what is moved; reply: what Source holds then */
 	__be64 number; /* request: 0; reply: the operation's number in the ledger, 0 where it has none yet */
 	__be64 timestamp; /* the client's own clock; kept, not used */

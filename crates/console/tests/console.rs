@@ -47,10 +47,29 @@ fn example() -> Snapshot {
     Snapshot {
         version: "1.2.3".into(),
         uptime_s: 3725,
-        services: vec![spv],
+        services: vec![spv, every_metric_of("transfer")],
         problems: vec![],
         warnings: vec!["GRO is on".into()],
     }
+}
+
+fn every_metric_of(service: &str) -> ServiceStatus {
+    let mut status = ServiceStatus {
+        name: service.into(),
+        plane: "socket".into(),
+        ..ServiceStatus::default()
+    };
+    for metric in metric::ALL
+        .iter()
+        .filter(|metric| metric.service == Some(service))
+    {
+        if metric.has_label("plane") {
+            status.set_counters("socket", [(metric.key, 1)]);
+        } else {
+            status.set_host(**metric, 1);
+        }
+    }
+    status
 }
 
 fn console(snapshot: Snapshot) -> Console {

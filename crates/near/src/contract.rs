@@ -101,3 +101,48 @@ pub trait Host: Sync {
     /// answers that it makes old.
     fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict;
 }
+
+/// One request to a host that answers many together.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Who.
+    pub from: Source,
+    /// What: a datagram's payload, or a native packet of a stream.
+    pub payload: &'a [u8],
+}
+
+/// What becomes of one request of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// `None`: nobody answers.
+    pub reply: Option<Vec<u8>>,
+    /// Why not, where it is to be counted.
+    pub drop: Option<DropReason>,
+}
+
+impl Said {
+    /// Answered.
+    pub const fn reply(bytes: Vec<u8>) -> Self {
+        Self {
+            reply: Some(bytes),
+            drop: None,
+        }
+    }
+
+    /// Dropped, and counted.
+    pub const fn drop(reason: DropReason) -> Self {
+        Self {
+            reply: None,
+            drop: Some(reason),
+        }
+    }
+}
+
+/// A host that answers requests in groups: one that makes each group durable before it answers.
+pub trait GroupHost: Send {
+    /// Says what becomes of each request, in their order. A reply to a datagram is never longer than its request.
+    fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said>;
+
+    /// There is nothing to do at the moment; called at least once in 50 ms then.
+    fn idle(&mut self);
+}

@@ -8,7 +8,7 @@ pub mod lease;
 pub mod memory;
 mod readers;
 
-pub use contract::{Host, Near, PAYLOAD_BYTES_MAX, Reply, Source, Verdict};
+pub use contract::{Asked, GroupHost, Host, Near, PAYLOAD_BYTES_MAX, Reply, Said, Source, Verdict};
 pub use counters::{Counters, thread_index};
 pub use frame::{FrameVerdict, Line};
 pub use lineside_wire::DropReason;

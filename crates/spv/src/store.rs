@@ -146,8 +146,8 @@ impl Store {
         self.control().paper_format.load(Relaxed) != 0
     }
 
-    /// The lines of the set that `txid` belongs to. Two TXIDs that do not differ in their first 16 bytes, which are what is
-    /// hashed, cost 2^64 transactions to find, and five of them, more than a set holds, far more.
+    /// The lines of the set that `txid` belongs to. Two TXIDs that do not differ in their first 16 bytes, which are
+    /// what is hashed, cost 2^64 transactions to find, and five of them, more than a set holds, far more.
     pub fn set(&self, txid: &[u64; 4]) -> &[SpvLine] {
         let control = self.control();
         let set_bits = control.set_bits.load(Relaxed);

@@ -102,3 +102,13 @@ pub(crate) fn save_last(place: &TransferPaper, last: &PaperLast) {
     place.reply_amount.store(last.answer.amount, Relaxed);
     place.last_id.store(last.request.transaction_id, Relaxed);
 }
+
+/// Takes a lock that nobody holds for long: of a store that only the caller writes to.
+pub(crate) fn lock_surely(word: &AtomicU32) -> Held<'_> {
+    loop {
+        if let Some(held) = lock(word) {
+            return held;
+        }
+        std::thread::yield_now();
+    }
+}

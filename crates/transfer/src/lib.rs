@@ -6,12 +6,18 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod bytes;
 mod cell;
+pub mod entry;
+pub mod host;
+pub mod ledger;
 pub mod native;
 pub mod near;
 pub mod paper;
 pub mod ring;
 pub mod rules;
+pub mod settlement;
 pub mod store;
+pub mod writer;
 
 pub use account::AccountId;

@@ -121,10 +121,30 @@ impl Outcome {
     }
 }
 
+/// Takes a reply's bytes; `false`: they do not fit.
+pub trait Sink {
+    /// Appends them.
+    #[must_use]
+    fn put(&mut self, bytes: &[u8]) -> bool;
+}
+
+impl Sink for Reply {
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        Reply::put(self, bytes)
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) -> bool {
+        self.extend_from_slice(bytes);
+        true
+    }
+}
+
 /// Writes the reply to an `execute`; `false` when it does not fit.
 #[must_use]
 pub fn put_executed(
-    reply: &mut Reply,
+    reply: &mut impl Sink,
     header: &NativeHeader,
     head: &ExecuteHead,
     operations: &[Operation],
@@ -153,7 +173,7 @@ pub fn put_executed(
 /// of the session (0: there is none to tell).
 #[must_use]
 pub fn put_refused(
-    reply: &mut Reply,
+    reply: &mut impl Sink,
     header: &NativeHeader,
     head: &ExecuteHead,
     operations: &[Operation],
@@ -191,7 +211,7 @@ pub fn balance_item(account: &AccountId, found: Balance) -> BalanceItem {
 /// Writes the reply to a `refer`; `false` when it does not fit.
 #[must_use]
 pub fn put_balances(
-    reply: &mut Reply,
+    reply: &mut impl Sink,
     header: &NativeHeader,
     balances: &[BalanceItem],
     durability: u16,

@@ -1,7 +1,7 @@
 //! The paper's packet: parsed, and answered in place.
 
 use crate::AccountId;
-use lineside_near::Reply;
+use crate::native::Sink;
 use lineside_wire::{
     PaperTransfer, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_PAPER_BYTES_MAX,
     TRANSFER_PAPER_BYTES_MIN, TRANSFER_PAPER_REFUSED, TransferCode as Code,
@@ -96,7 +96,7 @@ impl PaperRequest {
 
     /// Writes the reply to the request that came as `payload`; `false` when it does not fit.
     #[must_use]
-    pub fn put_reply(&self, payload: &[u8], answer: PaperAnswer, reply: &mut Reply) -> bool {
+    pub fn put_reply(&self, payload: &[u8], answer: PaperAnswer, reply: &mut impl Sink) -> bool {
         let filler = [0; TRANSFER_PAPER_BYTES_MAX - TRANSFER_PAPER_BYTES_MIN];
         let filler = &filler[..payload
             .len()
@@ -181,6 +181,7 @@ impl PaperLast {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lineside_near::Reply;
     use lineside_wire::TRANSFER_COMMAND_TRANSFER;
 
     const PACKET: [u8; 20] = [0, 0, 0, 3, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 1, 0];

@@ -39,6 +39,15 @@ impl Mode {
             Self::Express => TRANSFER_EXPRESS,
         }
     }
+
+    /// The mode that replies tell so.
+    pub const fn from_durability(durability: u16) -> Option<Self> {
+        match durability {
+            TRANSFER_DURABLE => Some(Self::Durable),
+            TRANSFER_EXPRESS => Some(Self::Express),
+            _ => None,
+        }
+    }
 }
 
 /// Addresses that may CREATE, ISSUE, FREEZE and UNFREEZE.

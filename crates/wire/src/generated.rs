@@ -93,7 +93,7 @@ pub enum Status {
     Unauthorised = 8,
     /// nothing can be written now: the disk is full, or writing has ended after an error
     NoRoom = 9,
-    /// whether this was executed before a restart cannot be said; it was not executed again
+    /// it cannot be said whether this was executed before; it was not executed again
     OutcomeUnknown = 10,
 }
 
@@ -129,7 +129,7 @@ impl Status {
             Self::Reused => "the session's last sequence with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::NoRoom => "nothing can be written now: the disk is full, or writing has ended after an error",
-            Self::OutcomeUnknown => "whether this was executed before a restart cannot be said; it was not executed again",
+            Self::OutcomeUnknown => "it cannot be said whether this was executed before; it was not executed again",
         }
     }
 }
@@ -464,12 +464,10 @@ pub enum TransferCode {
     Unauthorised = 12,
     /// not executed, because another operation linked with it was refused
     LinkedFailed = 13,
-    /// no pending transfer of that name between these accounts
+    /// no pending transfer of that name between these accounts, or not any more
     UnknownPending = 14,
     /// a pending transfer of that name exists already
     PendingExists = 15,
-    /// the pending transfer was posted, voided or has expired
-    PendingEnded = 16,
 }
 
 impl TransferCode {
@@ -492,7 +490,6 @@ impl TransferCode {
             13 => Some(Self::LinkedFailed),
             14 => Some(Self::UnknownPending),
             15 => Some(Self::PendingExists),
-            16 => Some(Self::PendingEnded),
             _ => None,
         }
     }
@@ -514,9 +511,8 @@ impl TransferCode {
             Self::IdReused => "the source's last transaction id with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because another operation linked with it was refused",
-            Self::UnknownPending => "no pending transfer of that name between these accounts",
+            Self::UnknownPending => "no pending transfer of that name between these accounts, or not any more",
             Self::PendingExists => "a pending transfer of that name exists already",
-            Self::PendingEnded => "the pending transfer was posted, voided or has expired",
         }
     }
 }
@@ -571,7 +567,7 @@ pub struct Operation {
     pub contract: U32,
     /// the account that gives, is made or is meant
     pub source: [u8; 16],
-    /// TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or zeros; else zeros
+    /// TRANSFER: the account that gets; CREATE: fingerprint of the owner's key, or 0; else 0
     pub destination: [u8; 16],
     /// request: what is moved; reply: what Source holds then
     pub amount: U64,

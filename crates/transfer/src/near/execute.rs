@@ -1,4 +1,4 @@
-//! What near executes in `express`: one operation at a time, under the locks of its accounts, with a record in the ring.
+//! What near executes in `express`: one operation at a time, under its accounts' locks, with a record in the ring.
 
 use super::{Answer, Busy};
 use crate::AccountId;

@@ -1,0 +1,185 @@
+//! Sessions opened and closed. A session is granted to who shows that it gets what is sent to its address: by sending
+//! back a challenge, which the host can check without having kept anything.
+
+use super::{Host, NoRoom};
+use crate::entry::Entry;
+use lineside_journal::Disk;
+use lineside_near::{Asked, Source};
+use lineside_wire::{
+    NativeHeader, SessionBody, Status, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION,
+    native as wire,
+};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// How long a challenge is good for at least; at most twice as long.
+const CHALLENGE_S: u64 = 30;
+
+/// Who may have how many sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionPolicy {
+    /// Sessions that one address may have open.
+    pub per_source: usize,
+}
+
+impl Default for SessionPolicy {
+    fn default() -> Self {
+        Self { per_source: 64 }
+    }
+}
+
+/// What granting sessions needs besides the ledger.
+pub(super) struct Sessions {
+    policy: SessionPolicy,
+    /// Of challenges; another one after each start.
+    key: [u8; 32],
+    random: Box<dyn FnMut() -> u64 + Send>,
+    /// The slot that a challenge was answered with, while that session has not been used: a repeated request opens
+    /// no second one. Challenges of old times are forgotten.
+    granted: HashMap<[u8; 16], (u64, u32)>,
+}
+
+impl Sessions {
+    pub(super) fn new(policy: SessionPolicy, mut random: Box<dyn FnMut() -> u64 + Send>) -> Self {
+        let mut key = [0; 32];
+        for word in key.chunks_exact_mut(8) {
+            word.copy_from_slice(&random().to_ne_bytes());
+        }
+        Self {
+            policy,
+            key,
+            random,
+            granted: HashMap::new(),
+        }
+    }
+
+    /// What `from` must send back in the `period`-th stretch of time.
+    fn challenge(&self, from: Source, period: u64) -> [u8; 16] {
+        let mut hasher = Sha256::new();
+        hasher.update(self.key);
+        hasher.update(address(from));
+        hasher.update(from.port.to_be_bytes());
+        hasher.update(period.to_be_bytes());
+        let hash: [u8; 32] = hasher.finalize().into();
+        let mut challenge = [0; 16];
+        challenge.copy_from_slice(&hash[..16]);
+        challenge
+    }
+
+    fn token(&mut self) -> u64 {
+        loop {
+            match (self.random)() {
+                0 => {}
+                token => return token,
+            }
+        }
+    }
+}
+
+/// An IPv6 address, or an IPv4 one mapped into it.
+fn address(from: Source) -> [u8; 16] {
+    match from.address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+impl<D: Disk> Host<D> {
+    pub(super) fn session(
+        &mut self,
+        now_s: u64,
+        asked: &Asked<'_>,
+        header: &NativeHeader,
+        body: &SessionBody,
+    ) -> Result<Vec<u8>, NoRoom> {
+        let answer = match header.op {
+            TRANSFER_OP_OPEN => self.open_session(now_s, asked.from, body)?,
+            TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => {
+                let (slot, token) = (body.slot.get(), body.token.get());
+                let session = self.ledger.session(slot).filter(|session| session.token == token);
+                match session.map(|session| session.sequence + 1) {
+                    None => Err(Status::NoSession),
+                    Some(sequence) if header.op == TRANSFER_OP_SESSION => Ok(SessionBody {
+                        sequence: sequence.into(),
+                        ..*body
+                    }),
+                    Some(_) => {
+                        self.reserve(64)?;
+                        self.ledger.close(slot);
+                        self.sessions.granted.retain(|_, (_, granted)| *granted != slot);
+                        self.append(&Entry::Close { slot });
+                        Ok(SessionBody::new_zeroed())
+                    }
+                }
+            }
+            _ => Err(Status::BadRequest),
+        };
+        Ok(match answer {
+            Ok(body) => {
+                let header = wire::reply_header(header, Status::Ok, size_of::<SessionBody>() as u16);
+                [header.as_bytes(), body.as_bytes()].concat()
+            }
+            Err(status) => wire::reply_header(header, status, 0).as_bytes().to_vec(),
+        })
+    }
+
+    fn open_session(
+        &mut self,
+        now_s: u64,
+        from: Source,
+        body: &SessionBody,
+    ) -> Result<Result<SessionBody, Status>, NoRoom> {
+        if body.token.get() != 0 || body.slot.get() != 0 {
+            return Ok(Err(Status::BadRequest));
+        }
+        let period = now_s / CHALLENGE_S;
+        if body.challenge == [0; 16] {
+            return Ok(Ok(SessionBody {
+                challenge: self.sessions.challenge(from, period),
+                lease_s: (CHALLENGE_S as u32).into(),
+                ..SessionBody::new_zeroed()
+            }));
+        }
+        let periods = [period, period.saturating_sub(1)];
+        if !periods
+            .iter()
+            .any(|period| self.sessions.challenge(from, *period) == body.challenge)
+        {
+            return Ok(Err(Status::Unauthorised));
+        }
+        self.sessions
+            .granted
+            .retain(|_, (granted, _)| period.saturating_sub(*granted) <= 2);
+        if let Some((_, slot)) = self.sessions.granted.get(&body.challenge)
+            && let Some(session) = self.ledger.session(*slot)
+        {
+            return Ok(Ok(granted(body, *slot, session.token, session.sequence + 1)));
+        }
+        let opener = address(from);
+        let Some(slot) = self
+            .ledger
+            .free_slot()
+            .filter(|_| self.ledger.sessions_of(&opener) < self.sessions.policy.per_source)
+        else {
+            return Ok(Err(Status::Busy));
+        };
+        self.reserve(64)?;
+        let token = self.sessions.token();
+        self.ledger.open(slot, token, opener);
+        self.append(&Entry::Open { slot, token, opener });
+        self.sessions.granted.insert(body.challenge, (period, slot));
+        Ok(Ok(granted(body, slot, token, 1)))
+    }
+}
+
+fn granted(body: &SessionBody, slot: u32, token: u64, sequence: u64) -> SessionBody {
+    SessionBody {
+        challenge: body.challenge,
+        token: token.into(),
+        sequence: sequence.into(),
+        slot: slot.into(),
+        lease_s: 0.into(),
+    }
+}

@@ -1,0 +1,612 @@
+//! The host's truth: a state machine without clock, disk or chance. The same requests in the same order leave the same
+//! state and give the same answers; that is what makes the journal enough to come back from.
+//!
+//! Who may do what was decided before: an operation that its sender may not do comes with its refusal.
+
+pub(crate) mod image;
+
+use crate::AccountId;
+use crate::native::{self, Outcome};
+use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
+use crate::rules::{self, Holding, PAPER_LIMIT};
+use lineside_wire::{
+    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
+    TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
+    TRANSFER_FLAG_LINKED, TransferCode as Code,
+};
+use std::collections::{BTreeSet, HashMap};
+
+/// One account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// What it holds.
+    pub holding: Holding,
+    /// How often it has changed.
+    pub version: u64,
+    /// Fingerprint of its owner's key; zeros: none.
+    pub owner: [u8; 16],
+    /// Its last transaction id in the paper's format.
+    pub last: Option<PaperLast>,
+}
+
+/// One session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its secret; 0: the slot is free.
+    pub token: u64,
+    /// Who opened it: an IPv6 address, or an IPv4 one mapped into it.
+    pub opener: [u8; 16],
+    /// Of its last packet; 0: none yet.
+    pub sequence: u64,
+    /// Of the last packet's operations.
+    pub sum: u64,
+    /// What became of them.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// The name of a pending transfer: its source, and the client's `uuid`.
+pub type PendingId = (AccountId, [u8; 16]);
+
+/// A transfer that is to be posted or voided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Who would get it.
+    pub destination: AccountId,
+    /// What is set aside.
+    pub amount: u64,
+    /// When it expires, in the journal's seconds; 0: never.
+    pub expires_s: u64,
+}
+
+/// How many accounts and sessions there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Accounts.
+    pub accounts: u64,
+    /// Sessions.
+    pub sessions: u32,
+}
+
+/// What one account is after a step. Steps are what others may see whole or not at all: an operation, or a chain of
+/// linked ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The account.
+    pub account: AccountId,
+    /// What it holds now.
+    pub holding: Holding,
+    /// How often it has changed.
+    pub version: u64,
+    /// The step that this belongs to.
+    pub step: u64,
+}
+
+/// What a session's packet is answered without executing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionAnswer {
+    /// No such session, or not its token.
+    NoSession,
+    /// Not the next sequence, which is this.
+    Expected(u64),
+    /// The last sequence with another body; the next one is this.
+    Reused(u64),
+    /// As the first time.
+    Repeated(Vec<Outcome>),
+}
+
+/// Accounts, sessions, pending transfers and totals.
+#[derive(Debug)]
+pub struct Ledger {
+    accounts: HashMap<AccountId, Account>,
+    sessions: Vec<Session>,
+    open_sessions: u32,
+    pendings: HashMap<PendingId, Pending>,
+    expiries: BTreeSet<(u64, PendingId)>,
+    limits: Limits,
+    /// Operations numbered so far.
+    number: u64,
+    /// Everything that CREATE and ISSUE have brought in.
+    issued: u128,
+    /// Since they were last taken.
+    changes: Vec<Change>,
+    step: u64,
+    /// What a chain has changed so far, as it was before.
+    undo: Option<Vec<Undo>>,
+}
+
+#[derive(Debug)]
+enum Undo {
+    Account(AccountId, Option<Account>),
+    Pending(PendingId, Option<Pending>),
+    Issued(u128),
+}
+
+impl Ledger {
+    /// An empty one.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            accounts: HashMap::new(),
+            sessions: Vec::new(),
+            open_sessions: 0,
+            pendings: HashMap::new(),
+            expiries: BTreeSet::new(),
+            limits,
+            number: 0,
+            issued: 0,
+            changes: Vec::new(),
+            step: 0,
+            undo: None,
+        }
+    }
+
+    /// Others from now on. Accounts and sessions that are there stay.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// How many accounts and sessions there may be.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// An account.
+    pub fn account(&self, id: &AccountId) -> Option<&Account> {
+        self.accounts.get(id)
+    }
+
+    /// Every account, in no order.
+    pub fn accounts(&self) -> impl Iterator<Item = (&AccountId, &Account)> {
+        self.accounts.iter()
+    }
+
+    /// How many accounts there are.
+    pub fn account_count(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// The session in a slot, if one is open there.
+    pub fn session(&self, slot: u32) -> Option<&Session> {
+        self.sessions
+            .get(slot as usize)
+            .filter(|session| session.token != 0)
+    }
+
+    /// How many sessions are open.
+    pub fn session_count(&self) -> u32 {
+        self.open_sessions
+    }
+
+    /// Operations numbered so far.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Everything that CREATE and ISSUE have brought in.
+    pub fn issued(&self) -> u128 {
+        self.issued
+    }
+
+    /// What all accounts hold: always what was issued.
+    pub fn held(&self) -> u128 {
+        self.accounts
+            .values()
+            .map(|account| u128::from(account.holding.balance))
+            .sum()
+    }
+
+    /// A pending transfer.
+    pub fn pending(&self, id: &PendingId) -> Option<&Pending> {
+        self.pendings.get(id)
+    }
+
+    /// What changed since this was last asked, in the order of steps.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Every account as if it had just changed, each in a step of its own.
+    pub fn all_as_changes(&self) -> Vec<Change> {
+        let change = |(step, (id, account)): (usize, (&AccountId, &Account))| Change {
+            account: *id,
+            holding: account.holding,
+            version: account.version,
+            step: step as u64,
+        };
+        self.accounts.iter().enumerate().map(change).collect()
+    }
+
+    /// What all pending transfers have set aside.
+    pub fn pending_sum(&self) -> u128 {
+        self.pendings
+            .values()
+            .map(|pending| u128::from(pending.amount))
+            .sum()
+    }
+
+    // ---- the paper's format ----
+
+    /// What a request is answered without executing it: its transaction id was used before.
+    pub fn paper_answer(&self, request: &PaperRequest) -> Option<PaperAnswer> {
+        if !request.is_numbered() {
+            return None;
+        }
+        let last = self.accounts.get(&request.source_id())?.last;
+        PaperLast::answer(last.as_ref(), request)
+    }
+
+    /// Executes a CREATE, ISSUE or TRANSFER that its sender may do and that `paper_answer` does not know. Returns the
+    /// answer, and whether it must be kept: it changed something, or used an id.
+    pub fn paper(&mut self, request: &PaperRequest) -> (PaperAnswer, bool) {
+        self.step += 1;
+        let source = request.source_id();
+        let outcome = request.command().and_then(|command| match command {
+            TRANSFER_COMMAND_CREATE => self.create(&source, request.amount.into(), [0; 16], PAPER_LIMIT),
+            TRANSFER_COMMAND_ISSUE => self.issue(&source, request.amount.into(), PAPER_LIMIT),
+            _ => self.plain(
+                &source,
+                &request.destination_id(),
+                request.amount.into(),
+                PAPER_LIMIT,
+            ),
+        });
+        let answer = PaperAnswer::from(outcome);
+        let remembers = request.is_numbered() && self.accounts.contains_key(&source);
+        if let (true, Some(account)) = (remembers, self.accounts.get(&source)) {
+            let mut account = *account;
+            account.last = Some(PaperLast {
+                request: *request,
+                answer,
+            });
+            // A refusal that used an id is a change of its own; what was done has its version already.
+            account.version += u64::from(outcome.is_err());
+            self.put(&source, account);
+        }
+        let kept = outcome.is_ok() || remembers;
+        self.number += u64::from(kept);
+        (answer, kept)
+    }
+
+    // ---- sessions ----
+
+    /// The free slot that the next session gets; `None`: all are taken.
+    pub fn free_slot(&self) -> Option<u32> {
+        let free = self.sessions.iter().position(|session| session.token == 0);
+        let slot = free.unwrap_or(self.sessions.len()) as u32;
+        (slot < self.limits.sessions).then_some(slot)
+    }
+
+    /// Sessions that `opener` has open.
+    pub fn sessions_of(&self, opener: &[u8; 16]) -> usize {
+        let is_theirs = |session: &&Session| session.token != 0 && session.opener == *opener;
+        self.sessions.iter().filter(is_theirs).count()
+    }
+
+    /// Opens a session in a slot that is free.
+    pub fn open(&mut self, slot: u32, token: u64, opener: [u8; 16]) {
+        let slot = slot as usize;
+        if self.sessions.len() <= slot {
+            self.sessions.resize_with(slot + 1, Session::default);
+        }
+        self.open_sessions += u32::from(self.sessions[slot].token == 0);
+        self.sessions[slot] = Session {
+            token,
+            opener,
+            ..Session::default()
+        };
+    }
+
+    /// Closes a session.
+    pub fn close(&mut self, slot: u32) {
+        if let Some(session) = self.sessions.get_mut(slot as usize) {
+            self.open_sessions -= u32::from(session.token != 0);
+            *session = Session::default();
+        }
+    }
+
+    /// What a packet is answered without executing it; `None`: it is the session's next.
+    pub fn session_answer(
+        &self,
+        slot: u32,
+        token: u64,
+        sequence: u64,
+        operations: &[Operation],
+    ) -> Option<SessionAnswer> {
+        let Some(session) = self.session(slot).filter(|session| session.token == token) else {
+            return Some(SessionAnswer::NoSession);
+        };
+        let next = session.sequence + 1;
+        if sequence == next {
+            return None;
+        }
+        Some(if sequence != session.sequence || sequence == 0 {
+            SessionAnswer::Expected(next)
+        } else if session.sum != native::sum(operations) || session.outcomes.len() != operations.len() {
+            SessionAnswer::Reused(next)
+        } else {
+            SessionAnswer::Repeated(session.outcomes.clone())
+        })
+    }
+
+    /// Executes the next packet of a session. `permitted` says of each operation whether its sender may do it, `now_s`
+    /// is the time that the journal has of it.
+    pub fn execute(
+        &mut self,
+        slot: u32,
+        sequence: u64,
+        operations: &[Operation],
+        permitted: impl Fn(usize) -> Result<(), Code>,
+        now_s: u64,
+    ) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(operations.len());
+        while outcomes.len() < operations.len() {
+            let start = outcomes.len();
+            let linked = operations[start..]
+                .iter()
+                .take_while(|operation| operation.flags & TRANSFER_FLAG_LINKED != 0)
+                .count();
+            let end = (start + linked + 1).min(operations.len());
+            self.step += 1;
+            self.chain(
+                &operations[start..end],
+                |index| permitted(start + index),
+                now_s,
+                &mut outcomes,
+            );
+        }
+        if let Some(session) = self.sessions.get_mut(slot as usize) {
+            session.sequence = sequence;
+            session.sum = native::sum(operations);
+            session.outcomes.clone_from(&outcomes);
+        }
+        outcomes
+    }
+
+    /// Operations that are done all or not at all.
+    fn chain(
+        &mut self,
+        operations: &[Operation],
+        permitted: impl Fn(usize) -> Result<(), Code>,
+        now_s: u64,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        let first = outcomes.len();
+        self.undo = (operations.len() > 1).then(Vec::new);
+        let mut failed = None;
+        for (index, operation) in operations.iter().enumerate() {
+            self.number += 1;
+            let open = index + 1 == operations.len() && operation.flags & TRANSFER_FLAG_LINKED != 0;
+            let outcome = match (failed, open) {
+                (Some(_), _) => Err(Code::LinkedFailed),
+                (None, true) => Err(Code::BadCommand),
+                (None, false) => native::check(operation)
+                    .and_then(|()| permitted(index))
+                    .and_then(|()| self.one(operation, now_s)),
+            };
+            if outcome.is_err() && failed.is_none() {
+                failed = Some(index);
+            }
+            outcomes.push(Outcome {
+                number: self.number,
+                ..outcome.map_or_else(Outcome::refused, |amount| Outcome {
+                    amount,
+                    ..Outcome::refused(Code::Done)
+                })
+            });
+        }
+        let undo = self.undo.take();
+        if let (Some(failed), Some(undo)) = (failed, undo) {
+            self.roll_back(undo);
+            for outcome in &mut outcomes[first..first + failed] {
+                outcome.code = Code::LinkedFailed;
+                outcome.amount = 0;
+            }
+        }
+    }
+
+    fn roll_back(&mut self, undo: Vec<Undo>) {
+        for undo in undo.into_iter().rev() {
+            match undo {
+                Undo::Account(id, Some(account)) => _ = self.accounts.insert(id, account),
+                Undo::Account(id, None) => _ = self.accounts.remove(&id),
+                Undo::Pending(id, pending) => self.set_pending(id, pending),
+                Undo::Issued(issued) => self.issued = issued,
+            }
+        }
+        let step = self.step;
+        self.changes.retain(|change| change.step != step);
+    }
+
+    // ---- operations ----
+
+    fn one(&mut self, operation: &Operation, now_s: u64) -> Result<u64, Code> {
+        let source = AccountId(operation.source);
+        let destination = AccountId(operation.destination);
+        let amount = operation.amount.get();
+        match (operation.command, operation.contract.get()) {
+            (TRANSFER_COMMAND_CREATE, _) => self.create(&source, amount, operation.destination, u64::MAX),
+            (TRANSFER_COMMAND_ISSUE, _) => self.issue(&source, amount, u64::MAX),
+            (TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PENDING) => {
+                let expires_s = match operation.timeout_s.get() {
+                    0 => 0,
+                    timeout_s => now_s.saturating_add(timeout_s.into()),
+                };
+                self.set_aside(&source, &destination, amount, operation.uuid, expires_s)
+            }
+            (TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_POST) => {
+                self.end(&source, &destination, operation.uuid, |from, to, pending| {
+                    let amount = if amount == 0 { pending } else { amount };
+                    rules::post(from, to, pending, amount)
+                })
+            }
+            (TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_VOID) => {
+                self.end(&source, &destination, operation.uuid, |from, to, pending| {
+                    rules::release(from, to, pending);
+                    Ok(())
+                })
+            }
+            (TRANSFER_COMMAND_TRANSFER, _) => self.plain(&source, &destination, amount, u64::MAX),
+            (command, _) => {
+                let mut account = *self.accounts.get(&source).ok_or(Code::UnknownAccount)?;
+                account.holding.frozen = command == TRANSFER_COMMAND_FREEZE;
+                Ok(self.change(&source, account))
+            }
+        }
+    }
+
+    fn create(&mut self, id: &AccountId, amount: u64, owner: [u8; 16], limit: u64) -> Result<u64, Code> {
+        if self.accounts.contains_key(id) {
+            return Err(Code::AccountExists);
+        }
+        let holding = rules::create(amount, limit)?;
+        if self.accounts.len() as u64 >= self.limits.accounts {
+            return Err(Code::StoreFull);
+        }
+        self.bring_in(amount);
+        let account = Account {
+            holding,
+            owner,
+            ..Account::default()
+        };
+        Ok(self.change(id, account))
+    }
+
+    fn issue(&mut self, id: &AccountId, amount: u64, limit: u64) -> Result<u64, Code> {
+        let mut account = *self.accounts.get(id).ok_or(Code::UnknownAccount)?;
+        rules::issue(&mut account.holding, amount, limit)?;
+        self.bring_in(amount);
+        Ok(self.change(id, account))
+    }
+
+    fn plain(&mut self, from: &AccountId, to: &AccountId, amount: u64, limit: u64) -> Result<u64, Code> {
+        self.pair(from, to, |from, to| rules::transfer(from, to, amount, limit))
+    }
+
+    fn set_aside(
+        &mut self,
+        from: &AccountId,
+        to: &AccountId,
+        amount: u64,
+        uuid: [u8; 16],
+        expires_s: u64,
+    ) -> Result<u64, Code> {
+        let id = (*from, uuid);
+        if self.pendings.contains_key(&id) {
+            return Err(Code::PendingExists);
+        }
+        let balance = self.pair(from, to, |from, to| rules::set_aside(from, to, amount))?;
+        let pending = Pending {
+            destination: *to,
+            amount,
+            expires_s,
+        };
+        self.change_pending(id, Some(pending));
+        Ok(balance)
+    }
+
+    /// Ends a pending transfer by `how`.
+    fn end(
+        &mut self,
+        from: &AccountId,
+        to: &AccountId,
+        uuid: [u8; 16],
+        how: impl FnOnce(&mut Holding, &mut Holding, u64) -> Result<(), Code>,
+    ) -> Result<u64, Code> {
+        let id = (*from, uuid);
+        let pending = *self.pendings.get(&id).ok_or(Code::UnknownPending)?;
+        if pending.destination != *to {
+            return Err(Code::UnknownPending);
+        }
+        let balance = self.pair(from, to, |from, to| how(from, to, pending.amount))?;
+        self.change_pending(id, None);
+        Ok(balance)
+    }
+
+    /// The pending transfers that have expired at `now_s`, the earliest first.
+    pub fn expired(&self, now_s: u64) -> Vec<PendingId> {
+        let due = self
+            .expiries
+            .iter()
+            .take_while(|(expires_s, _)| *expires_s <= now_s);
+        due.map(|(_, id)| *id).collect()
+    }
+
+    /// Gives back what a pending transfer had set aside. `false`: there is none of that name.
+    pub fn expire(&mut self, id: &PendingId) -> bool {
+        self.step += 1;
+        let Some(pending) = self.pendings.get(id).copied() else {
+            return false;
+        };
+        let release = |from: &mut Holding, to: &mut Holding, pending| {
+            rules::release(from, to, pending);
+            Ok(())
+        };
+        self.end(&id.0, &pending.destination, id.1, release).is_ok()
+    }
+
+    fn pair(
+        &mut self,
+        from_id: &AccountId,
+        to_id: &AccountId,
+        rule: impl FnOnce(&mut Holding, &mut Holding) -> Result<(), Code>,
+    ) -> Result<u64, Code> {
+        let mut from = *self.accounts.get(from_id).ok_or(Code::UnknownAccount)?;
+        if from_id == to_id {
+            return Err(Code::SameAccount);
+        }
+        let mut to = *self.accounts.get(to_id).ok_or(Code::UnknownAccount)?;
+        rule(&mut from.holding, &mut to.holding)?;
+        self.change(to_id, to);
+        Ok(self.change(from_id, from))
+    }
+
+    // ---- changes ----
+
+    fn bring_in(&mut self, amount: u64) {
+        if let Some(undo) = &mut self.undo {
+            undo.push(Undo::Issued(self.issued));
+        }
+        self.issued += u128::from(amount);
+    }
+
+    /// The account has changed; returns its balance.
+    fn change(&mut self, id: &AccountId, mut account: Account) -> u64 {
+        account.version += 1;
+        self.put(id, account);
+        account.holding.balance
+    }
+
+    fn put(&mut self, id: &AccountId, account: Account) {
+        let before = self.accounts.insert(*id, account);
+        if let Some(undo) = &mut self.undo {
+            undo.push(Undo::Account(*id, before));
+        }
+        self.changes.push(Change {
+            account: *id,
+            holding: account.holding,
+            version: account.version,
+            step: self.step,
+        });
+    }
+
+    fn change_pending(&mut self, id: PendingId, pending: Option<Pending>) {
+        let before = self.pendings.get(&id).copied();
+        if let Some(undo) = &mut self.undo {
+            undo.push(Undo::Pending(id, before));
+        }
+        self.set_pending(id, pending);
+    }
+
+    fn set_pending(&mut self, id: PendingId, pending: Option<Pending>) {
+        if let Some(before) = self.pendings.remove(&id)
+            && before.expires_s != 0
+        {
+            self.expiries.remove(&(before.expires_s, id));
+        }
+        if let Some(pending) = pending {
+            if pending.expires_s != 0 {
+                self.expiries.insert((pending.expires_s, id));
+            }
+            self.pendings.insert(id, pending);
+        }
+    }
+}

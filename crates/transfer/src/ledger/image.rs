@@ -1,0 +1,170 @@
+//! A ledger as bytes, for snapshots: everything but what changed last, in an order that depends on nothing but content.
+
+use super::{Account, Ledger, Limits, Pending, Session};
+use crate::AccountId;
+use crate::bytes::{Reader, Writer};
+use crate::native::Outcome;
+use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
+use crate::rules::Holding;
+use lineside_wire::TransferCode as Code;
+
+const VERSION: u32 = 1;
+
+impl Ledger {
+    /// The whole state.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.u32(VERSION);
+        out.u64(self.limits.accounts);
+        out.u32(self.limits.sessions);
+        out.u64(self.number);
+        out.u128(self.issued);
+        let mut accounts: Vec<_> = self.accounts.iter().collect();
+        accounts.sort_unstable_by_key(|(id, _)| **id);
+        out.u64(accounts.len() as u64);
+        for (id, account) in accounts {
+            put_account(&mut out, id, account);
+        }
+        out.u64(self.sessions.len() as u64);
+        for session in &self.sessions {
+            put_session(&mut out, session);
+        }
+        let mut pendings: Vec<_> = self.pendings.iter().collect();
+        pendings.sort_unstable_by_key(|(id, _)| **id);
+        out.u64(pendings.len() as u64);
+        for ((source, uuid), pending) in pendings {
+            out.bytes(&source.0);
+            out.bytes(uuid);
+            out.bytes(&pending.destination.0);
+            out.u64(pending.amount);
+            out.u64(pending.expires_s);
+        }
+        out.into_bytes()
+    }
+
+    /// The state that [`Ledger::to_bytes`] gave; `None`: these are not its bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut input = Reader::new(bytes);
+        if input.u32()? != VERSION {
+            return None;
+        }
+        let limits = Limits {
+            accounts: input.u64()?,
+            sessions: input.u32()?,
+        };
+        let mut ledger = Self::new(limits);
+        ledger.number = input.u64()?;
+        ledger.issued = input.u128()?;
+        for _ in 0..input.u64()? {
+            let (id, account) = account(&mut input)?;
+            ledger.accounts.insert(id, account);
+        }
+        for _ in 0..input.u64()? {
+            let session = session(&mut input)?;
+            ledger.open_sessions += u32::from(session.token != 0);
+            ledger.sessions.push(session);
+        }
+        for _ in 0..input.u64()? {
+            let id = (AccountId(input.array()?), input.array()?);
+            let pending = Pending {
+                destination: AccountId(input.array()?),
+                amount: input.u64()?,
+                expires_s: input.u64()?,
+            };
+            ledger.set_pending(id, Some(pending));
+        }
+        input.is_empty().then_some(ledger)
+    }
+}
+
+fn put_account(out: &mut Writer, id: &AccountId, account: &Account) {
+    let Account {
+        holding,
+        version,
+        owner,
+        last,
+    } = account;
+    out.bytes(&id.0);
+    out.u64(holding.balance);
+    out.u64(holding.held_out);
+    out.u64(holding.held_in);
+    out.u8(holding.frozen.into());
+    out.u64(*version);
+    out.bytes(owner);
+    out.u8(last.is_some().into());
+    if let Some(PaperLast { request, answer }) = last {
+        out.bytes(&request.to_bytes());
+        out.u16(answer.code as u16);
+        out.u32(answer.amount);
+    }
+}
+
+fn account(input: &mut Reader<'_>) -> Option<(AccountId, Account)> {
+    let id = AccountId(input.array()?);
+    let holding = Holding {
+        balance: input.u64()?,
+        held_out: input.u64()?,
+        held_in: input.u64()?,
+        frozen: input.u8()? != 0,
+    };
+    let (version, owner) = (input.u64()?, input.array()?);
+    let last = match input.u8()? {
+        0 => None,
+        _ => Some(PaperLast {
+            request: PaperRequest::parse(&input.array::<22>()?)?,
+            answer: PaperAnswer {
+                code: Code::from_code(input.u16()?)?,
+                amount: input.u32()?,
+            },
+        }),
+    };
+    let account = Account {
+        holding,
+        version,
+        owner,
+        last,
+    };
+    Some((id, account))
+}
+
+fn put_session(out: &mut Writer, session: &Session) {
+    let Session {
+        token,
+        opener,
+        sequence,
+        sum,
+        outcomes,
+    } = session;
+    out.u64(*token);
+    out.bytes(opener);
+    out.u64(*sequence);
+    out.u64(*sum);
+    out.u16(outcomes.len() as u16);
+    for outcome in outcomes {
+        put_outcome(out, outcome);
+    }
+}
+
+fn session(input: &mut Reader<'_>) -> Option<Session> {
+    Some(Session {
+        token: input.u64()?,
+        opener: input.array()?,
+        sequence: input.u64()?,
+        sum: input.u64()?,
+        outcomes: (0..input.u16()?).map(|_| outcome(input)).collect::<Option<_>>()?,
+    })
+}
+
+pub(crate) fn put_outcome(out: &mut Writer, outcome: &Outcome) {
+    out.u16(outcome.code as u16);
+    out.u64(outcome.amount);
+    out.u64(outcome.number);
+}
+
+pub(crate) fn outcome(input: &mut Reader<'_>) -> Option<Outcome> {
+    Some(Outcome {
+        code: Code::from_code(input.u16()?)?,
+        amount: input.u64()?,
+        number: input.u64()?,
+    })
+}

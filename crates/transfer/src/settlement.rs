@@ -1,0 +1,279 @@
+//! Settlement: operations are sealed into blocks, each a Merkle root over its operations and the hash of the block
+//! before. A block's head is signed by the server, so that one operation can be proved to who has nothing but the key.
+//!
+//! Where blocks go besides the journal is a [`Settlement`]'s matter.
+
+use crate::bytes::{Reader, Writer};
+use crate::native::Outcome;
+use crate::paper::{PaperAnswer, PaperRequest};
+use k256::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
+use k256::ecdsa::{Signature, SigningKey, VerifyingKey};
+use lineside_journal::merkle::{self, Hash, Sha256};
+use lineside_wire::Operation;
+use sha2::Digest;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// Bytes of a block in the journal.
+pub const BLOCK_BYTES: usize = HEAD_BYTES + 64;
+const HEAD_BYTES: usize = 8 + 32 + 32 + 8 + 8 + 16 + 8 + 8;
+/// Bytes of an operation as it is sealed.
+pub const LEAF_BYTES: usize = size_of::<Operation>() + 8;
+/// What block hashes begin with, so that no other hash is one of them.
+const DOMAIN: &[u8] = b"lineside transfer block 1\0";
+
+/// The head of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// 1, 2, 3, …
+    pub number: u64,
+    /// Hash of the block before; zeros: this is the first.
+    pub previous: Hash,
+    /// RFC 6962 Merkle root over the leaves.
+    pub root: Hash,
+    /// Number of the first operation.
+    pub first: u64,
+    /// Operations.
+    pub count: u64,
+    /// Everything issued so far, and so what all accounts hold.
+    pub issued: u128,
+    /// Accounts so far.
+    pub accounts: u64,
+    /// The host's clock when it was sealed: seconds since 1970.
+    pub sealed_s: u64,
+    /// ECDSA over secp256k1 by the server's key, r‖s, over the block's hash.
+    pub signature: [u8; 64],
+}
+
+impl Block {
+    /// What the next block names, and what is signed: SHA-256 over everything but the signature.
+    pub fn hash(&self) -> Hash {
+        let mut hasher = sha2::Sha256::new();
+        hasher.update(DOMAIN);
+        hasher.update(&self.to_bytes()[..HEAD_BYTES]);
+        hasher.finalize().into()
+    }
+
+    /// Whether `key` signed it.
+    pub fn is_signed_by(&self, key: &VerifyingKey) -> bool {
+        Signature::from_slice(&self.signature)
+            .is_ok_and(|signature| key.verify_prehash(&self.hash(), &signature).is_ok())
+    }
+
+    /// As the journal has it.
+    pub fn to_bytes(&self) -> [u8; BLOCK_BYTES] {
+        let mut out = Writer::default();
+        out.u64(self.number);
+        out.bytes(&self.previous);
+        out.bytes(&self.root);
+        out.u64(self.first);
+        out.u64(self.count);
+        out.u128(self.issued);
+        out.u64(self.accounts);
+        out.u64(self.sealed_s);
+        out.bytes(&self.signature);
+        let mut bytes = [0; BLOCK_BYTES];
+        bytes.copy_from_slice(&out.into_bytes());
+        bytes
+    }
+
+    /// The block of these bytes; `None`: there are too few.
+    pub fn from_bytes(bytes: &[u8; BLOCK_BYTES]) -> Option<Self> {
+        let mut input = Reader::new(bytes);
+        Some(Self {
+            number: input.u64()?,
+            previous: input.array()?,
+            root: input.array()?,
+            first: input.u64()?,
+            count: input.u64()?,
+            issued: input.u128()?,
+            accounts: input.u64()?,
+            sealed_s: input.u64()?,
+            signature: input.array()?,
+        })
+    }
+}
+
+/// Takes blocks as they are sealed: a file, Kafka, another ledger.
+pub trait Settlement: Send {
+    /// Called once for each block, in order, after the block is on the disk; again after a restart for those that
+    /// `settled` does not cover.
+    ///
+    /// # Errors
+    /// Why it cannot be taken now; it is offered again.
+    fn settle(&mut self, block: &Block) -> std::io::Result<()>;
+
+    /// The number of the last block that was taken; 0: none.
+    fn settled(&self) -> u64;
+}
+
+/// An operation as it is sealed: the request with its code and number, then what its source held after it.
+pub fn leaf(operation: &Operation, outcome: &Outcome) -> [u8; LEAF_BYTES] {
+    let operation = Operation {
+        code: (outcome.code as u16).into(),
+        number: outcome.number.into(),
+        ..*operation
+    };
+    let mut bytes = [0; LEAF_BYTES];
+    bytes[..size_of::<Operation>()].copy_from_slice(operation.as_bytes());
+    bytes[size_of::<Operation>()..].copy_from_slice(&outcome.amount.to_be_bytes());
+    bytes
+}
+
+/// The same of a request in the paper's format.
+pub fn paper_leaf(request: &PaperRequest, answer: &PaperAnswer, number: u64) -> [u8; LEAF_BYTES] {
+    let mut operation = Operation::new_zeroed();
+    operation.command = request.command as u8;
+    operation.source = request.source_id().0;
+    operation.destination = request.destination_id().0;
+    operation.amount = u64::from(request.amount).into();
+    operation.nonce = request.transaction_id.into();
+    let outcome = Outcome {
+        code: answer.code,
+        amount: answer.amount.into(),
+        number,
+    };
+    leaf(&operation, &outcome)
+}
+
+/// The block that is being filled, and the chain that it continues.
+pub struct Sealer {
+    key: SigningKey,
+    leaves: Vec<Hash>,
+    first: u64,
+    last: Option<Block>,
+}
+
+impl Sealer {
+    /// Before the first block.
+    pub fn new(key: SigningKey) -> Self {
+        Self {
+            key,
+            leaves: Vec::new(),
+            first: 1,
+            last: None,
+        }
+    }
+
+    /// The last block, and the hashes of what waits: what a snapshot has of it.
+    pub fn to_parts(&self) -> (Option<Block>, &[Hash]) {
+        (self.last, &self.leaves)
+    }
+
+    /// As a snapshot has it.
+    pub fn restore(&mut self, last: Option<Block>, waiting: Vec<Hash>) {
+        self.first = last.map_or(1, |block| block.first + block.count);
+        self.last = last;
+        self.leaves = waiting;
+    }
+
+    /// One more operation. Operations come in the order of their numbers.
+    pub fn push(&mut self, leaf: &[u8; LEAF_BYTES]) {
+        self.leaves.push(merkle::leaf_hash(leaf));
+    }
+
+    /// Operations that wait to be sealed.
+    pub fn waiting(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Blocks so far.
+    pub fn blocks(&self) -> u64 {
+        self.last.map_or(0, |block| block.number)
+    }
+
+    /// Seals what waits. Nothing is changed until [`Sealer::passed`].
+    pub fn seal(&self, issued: u128, accounts: u64, sealed_s: u64) -> Block {
+        let mut block = self.unsigned(issued, accounts, sealed_s);
+        let signature: Signature = self
+            .key
+            .sign_prehash(&block.hash())
+            .expect("a SHA-256 hash is long enough for secp256k1");
+        block.signature.copy_from_slice(&signature.to_bytes());
+        block
+    }
+
+    fn unsigned(&self, issued: u128, accounts: u64, sealed_s: u64) -> Block {
+        let (number, previous) = self
+            .last
+            .map_or((0, [0; 32]), |block| (block.number, block.hash()));
+        Block {
+            number: number + 1,
+            previous,
+            root: merkle::root_of_hashes(&Sha256, &self.leaves),
+            first: self.first,
+            count: self.leaves.len() as u64,
+            issued,
+            accounts,
+            sealed_s,
+            signature: [0; 64],
+        }
+    }
+
+    /// What is wrong with a block that replay meets here, if anything.
+    pub fn fault(&self, block: &Block, issued: u128, accounts: u64) -> Option<&'static str> {
+        let ours = self.unsigned(issued, accounts, block.sealed_s);
+        let signed = Block {
+            signature: block.signature,
+            ..ours
+        };
+        if signed != *block {
+            Some("its head is not that of the operations before it")
+        } else if !block.is_signed_by(self.key.verifying_key()) {
+            Some("its signature is not by the server's key")
+        } else {
+            None
+        }
+    }
+
+    /// The block stands; what comes now is for the next.
+    pub fn passed(&mut self, block: &Block) {
+        self.first = block.first + block.count;
+        self.last = Some(*block);
+        self.leaves.clear();
+    }
+}
+
+/// That one operation is in one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The operation, as [`leaf`] has it.
+    pub leaf: [u8; LEAF_BYTES],
+    /// Its place in the block, from 0.
+    pub index: u64,
+    /// From the leaf up: RFC 6962, section 2.1.1.
+    pub path: Vec<Hash>,
+    /// The block.
+    pub block: Block,
+}
+
+impl Proof {
+    /// The proof for leaf `index` of a block with these leaves; `None`: there is no such leaf, or they are not its.
+    pub fn new(block: &Block, leaves: &[[u8; LEAF_BYTES]], index: u64) -> Option<Self> {
+        let hashes: Vec<Hash> = leaves.iter().map(|leaf| merkle::leaf_hash(leaf)).collect();
+        let path = merkle::inclusion_proof(&Sha256, &hashes, index)?;
+        let proof = Self {
+            leaf: *leaves.get(usize::try_from(index).ok()?)?,
+            index,
+            path,
+            block: *block,
+        };
+        proof.fault().is_none().then_some(proof)
+    }
+
+    /// What is wrong with it in itself, if anything: that the block is the right one is still to be shown, by its hash
+    /// or its signature.
+    pub fn fault(&self) -> Option<&'static str> {
+        let leaf = merkle::leaf_hash(&self.leaf);
+        let Ok((operation, _)) = Operation::ref_from_prefix(&self.leaf) else {
+            return Some("it holds no operation");
+        };
+        if operation.number.get() != self.block.first.wrapping_add(self.index) {
+            Some("the operation has not the number of its place")
+        } else if !merkle::verify_inclusion(&leaf, self.index, self.block.count, &self.path, &self.block.root)
+        {
+            Some("the path does not lead to the block's root")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The host in `durable`: every code, exactly once, linked and pending operations, restarts.
+
+mod common;
+
+use common::{
+    ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation, outcomes, session_packet, start,
+};
+use lineside_journal::{Journal, SimDisk};
+use lineside_near::{Asked, Near, Reply, Verdict};
+use lineside_transfer::AccountId;
+use lineside_transfer::host::{SealPolicy, audit};
+use lineside_transfer::paper::PaperRequest;
+use lineside_wire::{
+    Operation, SessionBody, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE,
+    TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+    TRANSFER_COMMAND_UNFREEZE as UNFREEZE, TRANSFER_CONTRACT_PENDING as PENDING,
+    TRANSFER_CONTRACT_POST as POST, TRANSFER_CONTRACT_VOID as VOID, TRANSFER_FLAG_LINKED as LINKED,
+    TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION, TransferCode as Code,
+};
+use zerocopy::{FromBytes, FromZeros};
+
+const SEAL: SealPolicy = SealPolicy {
+    operations: 8,
+    seconds: 10,
+};
+const REFUSED: u32 = 0x8000_0000;
+
+fn server() -> (SimDisk, Server) {
+    let disk = SimDisk::new(1);
+    let server = start(&disk, 1, SEAL).unwrap();
+    (disk, server)
+}
+
+fn refused(command: u8, code: Code) -> (u32, u32) {
+    (REFUSED | u32::from(command), code as u32)
+}
+
+#[test]
+fn the_papers_commands_and_each_refusal() {
+    let (_, mut server) = server();
+    assert_eq!(server.paper(CREATE, 0, 1, 0, 100), (1, 100));
+    assert_eq!(server.paper(CREATE, 0, 2, 0, 0), (1, 0));
+    assert_eq!(
+        server.paper(CREATE, 0, 1, 0, 5),
+        refused(CREATE, Code::AccountExists)
+    );
+    assert_eq!(server.paper(ISSUE, 0, 1, 0, 11), (2, 111));
+    assert_eq!(
+        server.paper(ISSUE, 0, 3, 0, 11),
+        refused(ISSUE, Code::UnknownAccount)
+    );
+    assert_eq!(
+        server.paper(ISSUE, 0, 1, 0, u32::MAX),
+        refused(ISSUE, Code::Overflow)
+    );
+    assert_eq!(server.paper(TRANSFER, 0, 1, 2, 11), (3, 100));
+    assert_eq!(
+        server.paper(TRANSFER, 0, 1, 2, 101),
+        refused(TRANSFER, Code::InsufficientBalance)
+    );
+    assert_eq!(
+        server.paper(TRANSFER, 0, 1, 1, 1),
+        refused(TRANSFER, Code::SameAccount)
+    );
+    assert_eq!(
+        server.paper(TRANSFER, 0, 1, 3, 1),
+        refused(TRANSFER, Code::UnknownAccount)
+    );
+    assert_eq!(
+        server.paper(TRANSFER, 0, 3, 1, 1),
+        refused(TRANSFER, Code::UnknownAccount)
+    );
+    assert_eq!(server.paper(REFER, 0, 2, 0, 0), (4, 11));
+    assert_eq!(
+        server.paper(REFER, 0, 3, 0, 0),
+        refused(REFER, Code::UnknownAccount)
+    );
+    assert_eq!(server.paper(9, 0, 1, 0, 0), refused(9, Code::BadCommand));
+    for command in [CREATE, ISSUE] {
+        let request = PaperRequest::new(command, 0, 9, 0, 1).to_bytes();
+        let reply = server.ask_at(NOW_S, ELSEWHERE, &request).unwrap();
+        assert_eq!(reply[16..20], (Code::Unauthorised as u32).to_be_bytes());
+    }
+    for account in 3..=256 {
+        assert_eq!(server.paper(CREATE, 0, account, 0, 0), (1, 0));
+    }
+    assert_eq!(
+        server.paper(CREATE, 0, 257, 0, 0),
+        refused(CREATE, Code::StoreFull)
+    );
+}
+
+#[test]
+fn a_transaction_id_counts_once() {
+    let (disk, mut server) = server();
+    server.paper(CREATE, 1, 1, 0, 100);
+    server.paper(CREATE, 0, 2, 0, 0);
+    assert_eq!(
+        server.paper(CREATE, 1, 1, 0, 100),
+        (1, 100),
+        "not `exists`: it is the same packet"
+    );
+    assert_eq!(server.paper(TRANSFER, 5, 1, 2, 10), (3, 90), "gaps are allowed");
+    for _ in 0..3 {
+        assert_eq!(server.paper(TRANSFER, 5, 1, 2, 10), (3, 90));
+        let cut = disk.fork(3);
+        cut.power_cut();
+        server = start(&cut, 2, SEAL).unwrap();
+    }
+    assert_eq!(
+        server.paper(TRANSFER, 5, 1, 2, 11),
+        refused(TRANSFER, Code::IdReused)
+    );
+    assert_eq!(
+        server.paper(TRANSFER, 4, 1, 2, 10),
+        refused(TRANSFER, Code::StaleId)
+    );
+    assert_eq!(
+        server.paper(TRANSFER, 6, 1, 2, 1000),
+        refused(TRANSFER, Code::InsufficientBalance)
+    );
+    server.paper(ISSUE, 0, 1, 0, 10_000);
+    assert_eq!(
+        server.paper(TRANSFER, 6, 1, 2, 1000),
+        refused(TRANSFER, Code::InsufficientBalance),
+        "the first answer, though it would work now"
+    );
+    assert_eq!(server.paper(REFER, 0, 2, 0, 0), (4, 10));
+}
+
+#[test]
+fn a_sessions_packet_counts_once_and_survives() {
+    let (disk, mut server) = server();
+    let session = server.open();
+    let create = [operation(CREATE, 1, 0, 50), operation(CREATE, 2, 0, 0)];
+    assert_eq!(
+        server.execute(session, 1, &create),
+        [(Code::Done, 50), (Code::Done, 0)]
+    );
+    let packet = execute_packet(
+        session,
+        2,
+        &[operation(TRANSFER, 1, 2, 20), operation(TRANSFER, 1, 2, 40)],
+    );
+    let first = server.ask(&packet).unwrap();
+    assert_eq!(
+        outcomes(&first),
+        [(Code::Done, 30), (Code::InsufficientBalance, 0)]
+    );
+    for seed in 0..3 {
+        assert_eq!(server.ask(&packet).unwrap(), first);
+        disk.power_cut();
+        server = start(&disk, seed, SEAL).unwrap();
+    }
+    let status = |reply: Vec<u8>| (reply[5], u64::from_be_bytes(reply[24..32].try_into().unwrap()));
+    let other = execute_packet(session, 2, &[operation(TRANSFER, 1, 2, 21)]);
+    assert_eq!(status(server.ask(&other).unwrap()), (7, 3), "reused; 3 is next");
+    let skipped = execute_packet(session, 4, &[operation(TRANSFER, 1, 2, 1)]);
+    assert_eq!(status(server.ask(&skipped).unwrap()), (6, 3));
+    let foreign = execute_packet((session.0, session.1 ^ 1), 3, &[operation(TRANSFER, 1, 2, 1)]);
+    assert_eq!(status(server.ask(&foreign).unwrap()), (5, 0));
+    let body = SessionBody {
+        token: session.1.into(),
+        slot: session.0.into(),
+        ..SessionBody::new_zeroed()
+    };
+    let state = server.ask(&session_packet(TRANSFER_OP_SESSION, &body)).unwrap();
+    assert_eq!(
+        SessionBody::ref_from_bytes(&state[16..]).unwrap().sequence.get(),
+        3
+    );
+    server.ask(&session_packet(TRANSFER_OP_CLOSE, &body)).unwrap();
+    let late = execute_packet(session, 3, &[operation(TRANSFER, 1, 2, 1)]);
+    assert_eq!(status(server.ask(&late).unwrap()), (5, 0));
+}
+
+#[test]
+fn sessions_are_granted_to_who_is_there_and_not_without_end() {
+    let (_, mut server) = server();
+    let empty = SessionBody::new_zeroed();
+    let challenge = server.ask(&session_packet(TRANSFER_OP_OPEN, &empty)).unwrap();
+    let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
+    let answer = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
+    let elsewhere = server.ask_at(NOW_S, ELSEWHERE, &answer).unwrap();
+    assert_eq!(elsewhere[5], 8, "a challenge is for who asked for it");
+    let late = server.ask_at(NOW_S + 90, LOOPBACK, &answer).unwrap();
+    assert_eq!(late[5], 8, "and for a while only");
+    let first = server.ask(&answer).unwrap();
+    assert_eq!(
+        server.ask(&answer).unwrap(),
+        first,
+        "a repeated request opens no second one"
+    );
+    for port in 1..4 {
+        let from = lineside_near::Source { port, ..LOOPBACK };
+        let challenge = server
+            .ask_at(NOW_S, from, &session_packet(TRANSFER_OP_OPEN, &empty))
+            .unwrap();
+        let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
+        let answer = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
+        assert_eq!(server.ask_at(NOW_S, from, &answer).unwrap()[5], 0);
+    }
+    let from = lineside_near::Source { port: 9, ..LOOPBACK };
+    let challenge = server
+        .ask_at(NOW_S, from, &session_packet(TRANSFER_OP_OPEN, &empty))
+        .unwrap();
+    let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
+    let answer = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
+    assert_eq!(
+        server.ask_at(NOW_S, from, &answer).unwrap()[5],
+        3,
+        "four for one address"
+    );
+}
+
+fn linked(mut operation: Operation) -> Operation {
+    operation.flags = LINKED;
+    operation
+}
+
+fn contract(contract: u32, uuid: u8, mut operation: Operation) -> Operation {
+    operation.contract = contract.into();
+    operation.uuid = [uuid; 16];
+    operation
+}
+
+#[test]
+fn linked_operations_are_done_all_or_not_at_all() {
+    let (_, mut server) = server();
+    let session = server.open();
+    server.execute(
+        session,
+        1,
+        &[operation(CREATE, 1, 0, 50), operation(CREATE, 2, 0, 0)],
+    );
+    let done = server.execute(
+        session,
+        2,
+        &[
+            linked(operation(TRANSFER, 1, 2, 10)),
+            linked(operation(CREATE, 3, 0, 7)),
+            operation(TRANSFER, 2, 9, 1),
+            operation(TRANSFER, 1, 2, 5),
+        ],
+    );
+    let failed = (Code::LinkedFailed, 0);
+    assert_eq!(
+        done,
+        [failed, failed, (Code::UnknownAccount, 0), (Code::Done, 45)]
+    );
+    assert_eq!(
+        server.paper(REFER, 0, 3, 0, 0),
+        refused(REFER, Code::UnknownAccount)
+    );
+    assert_eq!(
+        server.host.ledger().issued(),
+        50,
+        "what was created is taken back"
+    );
+    let done = server.execute(
+        session,
+        3,
+        &[operation(TRANSFER, 1, 2, 1), linked(operation(TRANSFER, 1, 2, 1))],
+    );
+    assert_eq!(
+        done,
+        [(Code::Done, 44), (Code::BadCommand, 0)],
+        "a chain without an end"
+    );
+    let frozen = server.execute(
+        session,
+        4,
+        &[operation(FREEZE, 1, 0, 0), operation(TRANSFER, 1, 2, 1)],
+    );
+    assert_eq!(frozen, [(Code::Done, 44), (Code::Frozen, 0)]);
+    let thawed = server.execute(
+        session,
+        5,
+        &[operation(UNFREEZE, 1, 0, 0), operation(TRANSFER, 1, 2, 1)],
+    );
+    assert_eq!(thawed, [(Code::Done, 44), (Code::Done, 43)]);
+}
+
+#[test]
+fn pending_transfers_are_posted_voided_or_expire() {
+    let (disk, mut server) = server();
+    let session = server.open();
+    server.execute(
+        session,
+        1,
+        &[operation(CREATE, 1, 0, 100), operation(CREATE, 2, 0, 0)],
+    );
+    let mut expiring = contract(PENDING, 3, operation(TRANSFER, 1, 2, 30));
+    expiring.timeout_s = 60.into();
+    let done = server.execute(
+        session,
+        2,
+        &[
+            contract(PENDING, 1, operation(TRANSFER, 1, 2, 40)),
+            contract(PENDING, 1, operation(TRANSFER, 1, 2, 1)),
+            contract(PENDING, 2, operation(TRANSFER, 1, 2, 20)),
+            expiring,
+            operation(TRANSFER, 1, 2, 11),
+        ],
+    );
+    let done_with = |balance| (Code::Done, balance);
+    let expected = [
+        done_with(100),
+        (Code::PendingExists, 0),
+        done_with(100),
+        done_with(100),
+        (Code::InsufficientBalance, 0),
+    ];
+    assert_eq!(done, expected);
+    disk.power_cut();
+    let mut server = start(&disk, 9, SEAL).unwrap();
+    let done = server.execute(
+        session,
+        3,
+        &[
+            contract(POST, 1, operation(TRANSFER, 1, 2, 41)),
+            contract(POST, 1, operation(TRANSFER, 1, 2, 25)),
+            contract(POST, 1, operation(TRANSFER, 1, 2, 0)),
+            contract(VOID, 2, operation(TRANSFER, 1, 2, 0)),
+            contract(POST, 3, operation(TRANSFER, 2, 1, 0)),
+        ],
+    );
+    let gone = (Code::UnknownPending, 0);
+    assert_eq!(
+        done,
+        [(Code::Overflow, 0), done_with(75), gone, done_with(75), gone]
+    );
+    server.host.tick(NOW_S + 59);
+    assert_eq!(server.host.ledger().pending_sum(), 30);
+    server.host.tick(NOW_S + 60);
+    assert_eq!(server.host.ledger().pending_sum(), 0);
+    assert_eq!(
+        server.execute(session, 4, &[operation(TRANSFER, 1, 2, 75)]),
+        [done_with(0)]
+    );
+    disk.power_cut();
+    let server = start(&disk, 9, SEAL).unwrap();
+    assert_eq!(server.host.ledger().held(), 100);
+}
+
+#[test]
+fn near_refers_to_what_is_durable_and_to_nothing_else() {
+    let (disk, mut server) = server();
+    server.paper(CREATE, 0, 1, 0, 100);
+    server.paper(CREATE, 0, 2, 0, 0);
+    server.paper(TRANSFER, 0, 1, 2, 30);
+    let refer = |server: &Server, account| {
+        let request = PaperRequest::new(REFER, 0, account, 0, 0).to_bytes();
+        let mut reply = Reply::default();
+        match server.near.answer(LOOPBACK, 1, &request, &mut reply) {
+            Verdict::Reply => Some(u32::from_be_bytes(reply.as_bytes()[16..20].try_into().unwrap())),
+            Verdict::Forward => None,
+            Verdict::Drop(reason) => panic!("{reason:?}"),
+        }
+    };
+    assert_eq!(
+        [1, 2, 3].map(|account| refer(&server, account)),
+        [Some(70), Some(30), None]
+    );
+    let write = PaperRequest::new(TRANSFER, 0, 1, 2, 30).to_bytes();
+    assert_eq!(
+        server.near.answer(LOOPBACK, 1, &write, &mut Reply::default()),
+        Verdict::Forward
+    );
+
+    disk.fail_nth(lineside_journal::Op::SyncData, 1);
+    assert_eq!(server.ask(&write), None, "nobody knows whether it is on the disk");
+    assert_eq!(refer(&server, 1), Some(70));
+    assert!(server.host.failed().is_some());
+    assert_eq!(server.paper(TRANSFER, 0, 1, 2, 1), refused(TRANSFER, Code::Busy));
+    assert_eq!(
+        server.paper(REFER, 0, 1, 0, 0),
+        refused(REFER, Code::Busy),
+        "the host's memory is ahead"
+    );
+    disk.clear_faults();
+    disk.power_cut();
+    let server = start(&disk, 5, SEAL).unwrap();
+    assert_eq!(refer(&server, 1), Some(70), "not synced, and so gone");
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_space() {
+    let (disk, mut server) = server();
+    let session = server.open();
+    server.execute(
+        session,
+        1,
+        &[operation(CREATE, 1, 0, 1000), operation(CREATE, 2, 0, 0)],
+    );
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    let mut sequence = 2;
+    let full = loop {
+        let packet = execute_packet(session, sequence, &[operation(TRANSFER, 1, 2, 1); 8]);
+        let reply = server.ask(&packet).unwrap();
+        if reply[5] != 0 {
+            break reply[5];
+        }
+        sequence += 1;
+    };
+    assert_eq!(full, 9);
+    let moved = (sequence as u32 - 2) * 8;
+    assert!(moved > 0);
+    assert_eq!(server.paper(REFER, 0, 2, 0, 0), (4, moved), "reads go on");
+    assert_eq!(server.host.counts().writes_refused, 1);
+    disk.set_capacity_bytes(None);
+    assert_eq!(
+        server.execute(session, sequence, &[operation(TRANSFER, 1, 2, 1)]),
+        [(Code::Done, 999 - u64::from(moved))]
+    );
+    disk.power_cut();
+    let server = start(&disk, 4, SEAL).unwrap();
+    assert_eq!(
+        server
+            .host
+            .ledger()
+            .account(&AccountId::from_paper(2))
+            .unwrap()
+            .holding
+            .balance,
+        u64::from(moved) + 1
+    );
+}
+
+#[test]
+fn an_audit_replays_everything_and_finds_what_was_changed() {
+    let (disk, mut server) = server();
+    let session = server.open();
+    server.execute(
+        session,
+        1,
+        &[operation(CREATE, 1, 0, 1000), operation(CREATE, 2, 0, 0)],
+    );
+    for sequence in 2..40 {
+        server.execute(session, sequence, &[operation(TRANSFER, 1, 2, 1); 3]);
+    }
+    server.host.tick(NOW_S + 100);
+    let blocks = server.host.blocks();
+    assert!(blocks > 10);
+    server.host.snapshot().unwrap();
+    server.paper(TRANSFER, 3, 1, 2, 1);
+    drop(server);
+    disk.power_cut();
+    let server = start(&disk, 3, SEAL).unwrap();
+    assert!(
+        server.opened.snapshot > 0 && server.opened.operations == 1,
+        "{:?}",
+        server.opened
+    );
+    drop(server);
+    let (journal, _) = Journal::open(disk.clone(), common::options()).unwrap();
+    let report = audit(&journal, key()).unwrap();
+    assert_eq!(
+        (report.blocks, report.accounts, report.issued, report.held),
+        (blocks, 2, 1000, 1000)
+    );
+    assert_eq!(report.operations, 2 + 38 * 3 + 1);
+    let other = k256::ecdsa::SigningKey::from_slice(&[9; 32]).unwrap();
+    let error = audit(&journal, other).unwrap_err().to_string();
+    assert!(error.contains("signature"), "{error}");
+}
+
+#[test]
+fn a_group_answers_each_request_in_order() {
+    let (_, mut server) = server();
+    let requests: Vec<[u8; 22]> = (1..=200)
+        .map(|id| PaperRequest::new(CREATE, 0, id, 0, id).to_bytes())
+        .collect();
+    let asked: Vec<Asked<'_>> = requests
+        .iter()
+        .map(|payload| Asked {
+            from: LOOPBACK,
+            payload,
+        })
+        .collect();
+    let said = server.host.group(NOW_S, &asked);
+    for (request, said) in requests.iter().zip(said) {
+        assert_eq!(said.reply.unwrap(), *request);
+    }
+    assert_eq!(server.host.counts().groups, 1);
+    let junk: [&[u8]; 4] = [&[], &[0; 19], &[0xff; 23], &[0x80; 20]];
+    for payload in junk {
+        let said = server.host.group(
+            NOW_S,
+            &[Asked {
+                from: LOOPBACK,
+                payload,
+            }],
+        );
+        assert!(said[0].reply.is_none() && said[0].drop.is_some());
+    }
+}
