@@ -2,6 +2,7 @@
 
 mod contract;
 mod counters;
+pub mod exchange;
 mod frame;
 pub mod hash;
 pub mod lease;

@@ -1,11 +1,13 @@
 //! The socket plane: user space, any machine. Threads that share one port (SO_REUSEPORT) receive and answer in batches
-//! from near; one host thread behind a bounded queue answers what near forwards.
+//! from near; one host thread behind a bounded queue answers what near forwards, one by one or in groups.
 
 mod batch;
+mod host;
+mod stream;
 
 use batch::{BATCH, Batch, Route};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
-use lineside_near::{DropReason, Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
+use crossbeam_channel::{Sender, TrySendError};
+use lineside_near::{DropReason, GroupHost, Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -56,14 +58,28 @@ pub struct SocketOptions {
     pub queue: usize,
 }
 
+/// A request on its way to the host.
 struct Forwarded {
-    route: Route,
+    from: Source,
+    way: Way,
     request: Vec<u8>,
+}
+
+/// How its reply goes back.
+enum Way {
+    Datagram(Route),
+    /// The stream's writer.
+    Stream(Sender<Vec<u8>>),
+}
+
+/// Who answers what near forwards.
+enum Answerer {
+    Each(Arc<dyn Host + Send + Sync>),
+    Groups(Box<dyn GroupHost>),
 }
 
 struct Shared {
     near: Arc<dyn Near + Send + Sync>,
-    host: Arc<dyn Host + Send + Sync>,
     counts: SocketCounts,
     stop: AtomicBool,
     local: SocketAddr,
@@ -86,11 +102,33 @@ impl SocketPlane {
         host: Arc<dyn Host + Send + Sync>,
         readers: &Readers,
     ) -> io::Result<Self> {
+        Self::start_with(options, near, Answerer::Each(host), readers)
+    }
+
+    /// The same with a host that answers in groups, on UDP and, at the same address and port, on TCP: native packets
+    /// one after the other, each as long as its header says, and replies in the order in which they are ready.
+    ///
+    /// # Errors
+    /// As [`SocketPlane::start`].
+    pub fn start_in_groups(
+        options: SocketOptions,
+        near: Arc<dyn Near + Send + Sync>,
+        host: Box<dyn GroupHost>,
+        readers: &Readers,
+    ) -> io::Result<Self> {
+        Self::start_with(options, near, Answerer::Groups(host), readers)
+    }
+
+    fn start_with(
+        options: SocketOptions,
+        near: Arc<dyn Near + Send + Sync>,
+        answerer: Answerer,
+        readers: &Readers,
+    ) -> io::Result<Self> {
         let sockets = bind_all(options.listen, options.threads.max(1))?;
         let local = sockets[0].local_addr()?;
         let shared = Arc::new(Shared {
             near,
-            host,
             counts: SocketCounts::default(),
             stop: AtomicBool::new(false),
             local,
@@ -107,10 +145,19 @@ impl SocketPlane {
             let run = move || near_loop(&socket, &shared, &sender, &reader);
             plane.threads.push(thread.spawn(run)?);
         }
-        let reader = readers.join();
         let thread = std::thread::Builder::new().name("host".into());
-        let run = move || host_loop(&host_socket, &shared, &receiver, &reader);
-        plane.threads.push(thread.spawn(run)?);
+        let host = match answerer {
+            Answerer::Each(host) => {
+                let reader = readers.join();
+                thread.spawn(move || host::one_by_one(&host_socket, &shared, &*host, &receiver, &reader))?
+            }
+            Answerer::Groups(host) => {
+                let accept = stream::listen(local, Arc::clone(&shared), sender)?;
+                plane.threads.push(accept);
+                thread.spawn(move || host::in_groups(&host_socket, &shared, host, &receiver))?
+            }
+        };
+        plane.threads.push(host);
         Ok(plane)
     }
 
@@ -184,7 +231,8 @@ fn near_loop(socket: &UdpSocket, shared: &Shared, host: &Sender<Forwarded>, read
                 Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
                 Verdict::Drop(reason) => shared.counts.drop(reason),
                 Verdict::Forward => match host.try_send(Forwarded {
-                    route,
+                    from: Source::from(route.peer),
+                    way: Way::Datagram(route),
                     request: request.to_vec(),
                 }) {
                     Ok(()) => (),
@@ -226,30 +274,5 @@ fn busy(request: &[u8], reply: &mut Reply) -> bool {
             reply.put(native::reply_header(header, Status::Busy, 0).as_bytes())
         }
         _ => false,
-    }
-}
-
-fn host_loop(socket: &UdpSocket, shared: &Shared, forwarded: &Receiver<Forwarded>, sender: &Reader) {
-    while !shared.stop.load(Relaxed) {
-        let Forwarded { route, request } = match forwarded.recv_timeout(PATIENCE) {
-            Ok(forwarded) => forwarded,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        let mut reply = Reply::default();
-        match shared
-            .host
-            .serve(Source::from(route.peer), &request, &mut reply, sender)
-        {
-            Verdict::Reply if reply.as_bytes().len() <= request.len() => {
-                if batch::send_one(socket, &route, reply.as_bytes()) {
-                    shared.counts.host_replies.fetch_add(1, Relaxed);
-                }
-            }
-            Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
-            Verdict::Drop(reason) => shared.counts.drop(reason),
-            Verdict::Forward => (),
-        }
-        sender.leave();
     }
 }

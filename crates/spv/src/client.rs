@@ -5,19 +5,14 @@ pub use crate::reply::Answer;
 use crate::reader::Place;
 use crate::reply;
 use crate::store::Hash;
+use lineside_near::exchange::{Again, ExchangeError, exchange, open};
 use lineside_wire::{
     RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX, Status, native,
 };
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zerocopy::IntoBytes;
-
-/// First pause before a request is sent again; it doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Room for the longest reply, and one byte more so that a longer one shows.
-const ROOM: usize = lineside_near::PAYLOAD_BYTES_MAX + 1;
 
 /// Asks one server. Not shared: one question at a time.
 #[derive(Debug)]
@@ -163,69 +158,12 @@ impl Client {
     }
 }
 
-/// Why a datagram is not the answer yet.
-enum Again {
-    /// It is another's, or broken: wait on.
-    Wait,
-    /// The server has no room: pause, then ask again.
-    Busy,
-}
-
-fn open(server: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = match server {
-        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
-        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
-    };
-    let socket = UdpSocket::bind(any)?;
-    // Connected: the kernel hands over only what the server sent.
-    socket.connect(server)?;
-    Ok(socket)
-}
-
-/// Sends `request` until `answer` takes a reply or the time is over. Returns also how often it was sent again.
-fn exchange<T>(
-    socket: &UdpSocket,
-    server: SocketAddr,
-    timeout: Duration,
-    request: &[u8],
-    answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
-) -> Result<(T, u64), ClientError> {
-    let io = |source| ClientError::Io { server, source };
-    let end = Instant::now() + timeout;
-    let (mut pause, mut sent, mut busy) = (FIRST_PAUSE, 0, false);
-    let mut reply = [0; ROOM];
-    while Instant::now() < end {
-        match socket.send(request) {
-            // The answer to an earlier request: nobody listens there. A server may be starting: go on until the end.
-            Err(error) if error.kind() != ErrorKind::ConnectionRefused => return Err(io(error)),
-            _ => sent += 1,
+impl From<ExchangeError> for ClientError {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Timeout { server, timeout } => Self::Timeout { server, timeout },
+            ExchangeError::Busy(server) => Self::Busy(server),
+            ExchangeError::Io { server, source } => Self::Io { server, source },
         }
-        let again = (Instant::now() + pause).min(end);
-        while let Some(left) = again
-            .checked_duration_since(Instant::now())
-            .filter(|left| !left.is_zero())
-        {
-            socket.set_read_timeout(Some(left)).map_err(io)?;
-            match socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
-                Ok(Some(Ok(answer))) => return Ok((answer, sent - 1)),
-                Ok(Some(Err(Again::Busy))) => {
-                    busy = true;
-                    std::thread::sleep(again.saturating_duration_since(Instant::now()));
-                }
-                Ok(_) => {}
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
-                    ErrorKind::ConnectionRefused => {
-                        std::thread::sleep(again.saturating_duration_since(Instant::now()));
-                    }
-                    _ => return Err(io(error)),
-                },
-            }
-        }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
-    Err(match busy {
-        true => ClientError::Busy(server),
-        false => ClientError::Timeout { server, timeout },
-    })
 }

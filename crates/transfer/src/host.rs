@@ -76,6 +76,7 @@ pub struct Host<D: Disk> {
     /// Writing has ended: what is in memory is not what is on the disk.
     failed: Option<String>,
     counts: Counts,
+    written_bytes: u64,
 }
 
 /// The journal cannot take this request.
@@ -95,6 +96,11 @@ impl<D: Disk> Host<D> {
     /// Blocks sealed so far.
     pub fn blocks(&self) -> u64 {
         self.sealer.blocks()
+    }
+
+    /// Bytes that the journal has written since it was opened.
+    pub fn journal_bytes(&self) -> u64 {
+        self.written_bytes
     }
 
     /// Why nothing is written any more, if that is so.
@@ -331,7 +337,9 @@ impl<D: Disk> Host<D> {
     /// Appends an entry for which there is room.
     fn append(&mut self, entry: &Entry) {
         self.is_dirty = true;
-        if let Err(error) = self.journal.append(entry.kind(), &entry.to_bytes()) {
+        let bytes = entry.to_bytes();
+        self.written_bytes += record_bytes(bytes.len());
+        if let Err(error) = self.journal.append(entry.kind(), &bytes) {
             // There was room: whatever it is, what is in memory is not what will be on the disk.
             self.failed.get_or_insert_with(|| error.to_string());
         }

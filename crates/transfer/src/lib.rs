@@ -8,6 +8,7 @@
 mod account;
 mod bytes;
 mod cell;
+pub mod client;
 pub mod entry;
 pub mod host;
 pub mod ledger;
@@ -16,6 +17,7 @@ pub mod near;
 pub mod paper;
 pub mod ring;
 pub mod rules;
+pub mod server;
 pub mod settlement;
 pub mod store;
 pub mod writer;

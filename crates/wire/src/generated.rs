@@ -1207,15 +1207,15 @@ pub mod metric {
         labels: &[],
         help: "groups of requests made durable together, one fdatasync each",
     };
-    /// bytes of the journal
+    /// bytes written to the journal
     pub const TRANSFER_JOURNAL: Metric = Metric {
-        name: "lineside_transfer_journal_bytes",
+        name: "lineside_transfer_journal_bytes_total",
         key: "journal",
         service: Some("transfer"),
-        kind: MetricKind::Gauge,
+        kind: MetricKind::Counter,
         unit: "bytes",
         labels: &[],
-        help: "bytes of the journal",
+        help: "bytes written to the journal",
     };
     /// settlement blocks sealed
     pub const TRANSFER_BLOCKS: Metric = Metric {

@@ -220,6 +220,7 @@ impl<D: Disk> Host<D> {
             sessions: Sessions::new(sessions, random),
             is_dirty: false,
             failed: None,
+            written_bytes: 0,
             counts: Counts {
                 homeless,
                 ..Counts::default()

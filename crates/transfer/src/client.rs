@@ -1,0 +1,377 @@
+//! A client of `transfer`: asks over UDP, again when no answer comes, and believes only the answer to its own request.
+//! Repeating is safe: what it repeats is executed once.
+
+use crate::AccountId;
+use crate::native::Outcome;
+use crate::paper::{PaperAnswer, PaperRequest};
+use lineside_near::exchange::{Again, ExchangeError, exchange, open};
+use lineside_wire::{
+    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, ReferHead, SessionBody, Status,
+    TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
+    TRANSFER_PAPER_REFUSED, TransferCode as Code, native,
+};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// Operations that fit one datagram.
+pub const DATAGRAM_OPERATIONS: usize =
+    (lineside_near::PAYLOAD_BYTES_MAX - 16 - size_of::<ExecuteHead>()) / size_of::<Operation>();
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nothing came in time. What was asked may have been done: ask the same again.
+    #[error("no answer from {server} within {timeout:?}: does `lineside transfer serve` listen there?")]
+    Timeout {
+        /// Who was asked.
+        server: SocketAddr,
+        /// How long.
+        timeout: Duration,
+    },
+    /// The server's host was overloaded all the time.
+    #[error("{0} is busy: ask again later")]
+    Busy(SocketAddr),
+    /// The server refused the packet as a whole.
+    #[error("{server}: {}", status.meaning())]
+    Refused {
+        /// Who was asked.
+        server: SocketAddr,
+        /// Its status.
+        status: Status,
+        /// The sequence that it expects, where it said so.
+        expected: u64,
+    },
+    /// More than one packet holds, or none.
+    #[error("{0} in one datagram: 1 to {1} are possible")]
+    Count(usize, usize),
+    /// The system's word.
+    #[error("asking {server}: {source}")]
+    Io {
+        /// Who was asked.
+        server: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl From<ExchangeError> for ClientError {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Timeout { server, timeout } => Self::Timeout { server, timeout },
+            ExchangeError::Busy(server) => Self::Busy(server),
+            ExchangeError::Io { server, source } => Self::Io { server, source },
+        }
+    }
+}
+
+/// A session: who has it can go on where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its number.
+    pub slot: u32,
+    /// Its secret.
+    pub token: u64,
+    /// The sequence of its next packet.
+    pub next: u64,
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executed {
+    /// Of each operation.
+    pub outcomes: Vec<Outcome>,
+    /// On the disk before the answer left, or within a bounded delay.
+    pub is_durable: bool,
+}
+
+/// What an account holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balance {
+    /// All of it.
+    pub balance: u64,
+    /// Of that, set aside by pending transfers.
+    pub held: u64,
+    /// How often it has changed.
+    pub version: u64,
+    /// Nothing goes in or out.
+    pub frozen: bool,
+}
+
+/// Asks one server. Not shared: one question at a time.
+#[derive(Debug)]
+pub struct Client {
+    server: SocketAddr,
+    socket: UdpSocket,
+    timeout: Duration,
+    next_id: u64,
+    resent: u64,
+}
+
+impl Client {
+    /// A client of `server` that waits at most `timeout` for an answer.
+    ///
+    /// # Errors
+    /// What the system says of a socket to that address.
+    pub fn connect(server: SocketAddr, timeout: Duration) -> Result<Self, ClientError> {
+        let io = |source| ClientError::Io { server, source };
+        Ok(Self {
+            server,
+            socket: open(server).map_err(io)?,
+            timeout,
+            // Unguessable, so that who does not see the requests cannot forge replies.
+            next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
+            resent: 0,
+        })
+    }
+
+    /// How often a request was sent again.
+    pub fn resent(&self) -> u64 {
+        self.resent
+    }
+
+    /// Sends one request in the paper's format. One without a transaction id (0) is sent once only: repeated, it would
+    /// be done twice.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn paper(&mut self, request: &PaperRequest) -> Result<PaperAnswer, ClientError> {
+        let sent = request.to_bytes();
+        let answer = |reply: &[u8]| {
+            let reply = PaperRequest::parse(reply)?;
+            let mut ours = reply;
+            ours.command &= !TRANSFER_PAPER_REFUSED;
+            ours.amount = request.amount;
+            if ours != *request {
+                return None;
+            }
+            Some(match reply.is_refusal() {
+                false => Ok(PaperAnswer::done(reply.amount.into())),
+                true => match Code::from_code(reply.amount as u16)? {
+                    Code::Busy => Err(Again::Busy),
+                    code => Ok(PaperAnswer::refused(code)),
+                },
+            })
+        };
+        if request.is_numbered() || request.command == u32::from(lineside_wire::TRANSFER_COMMAND_REFER) {
+            return self.exchange(&sent, answer);
+        }
+        self.once(&sent, answer)
+    }
+
+    /// Sends one datagram and waits for its answer.
+    fn once<T>(
+        &self,
+        sent: &[u8],
+        answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
+    ) -> Result<T, ClientError> {
+        let server = self.server;
+        let io = |source| ClientError::Io { server, source };
+        self.socket.set_read_timeout(Some(self.timeout)).map_err(io)?;
+        self.socket.send(sent).map_err(io)?;
+        let mut reply = [0; lineside_near::PAYLOAD_BYTES_MAX];
+        loop {
+            match self.socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
+                Ok(Some(Ok(answer))) => return Ok(answer),
+                Ok(Some(Err(Again::Busy))) => return Err(ClientError::Busy(server)),
+                Ok(_) => {}
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                        return Err(ClientError::Timeout {
+                            server,
+                            timeout: self.timeout,
+                        });
+                    }
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Err(io(error)),
+                },
+            }
+        }
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; `busy` also where this address has as many as it may.
+    pub fn open(&mut self) -> Result<Session, ClientError> {
+        let challenge = self
+            .session_body(TRANSFER_OP_OPEN, &SessionBody::new_zeroed())?
+            .challenge;
+        let granted = self.session_body(
+            TRANSFER_OP_OPEN,
+            &SessionBody {
+                challenge,
+                ..SessionBody::new_zeroed()
+            },
+        )?;
+        Ok(Session {
+            slot: granted.slot.get(),
+            token: granted.token.get(),
+            next: granted.sequence.get(),
+        })
+    }
+
+    /// Closes a session.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn close(&mut self, session: &Session) -> Result<(), ClientError> {
+        self.session_body(TRANSFER_OP_CLOSE, &body_of(session))
+            .map(|_| ())
+    }
+
+    /// The sequence that a session stands at: after a crash of the client, whether its last packet was executed.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn next_sequence(&mut self, session: &Session) -> Result<u64, ClientError> {
+        let body = self.session_body(TRANSFER_OP_SESSION, &body_of(session))?;
+        Ok(body.sequence.get())
+    }
+
+    /// Executes 1 to 16 operations as the session's next packet.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. After [`ClientError::Timeout`] the same operations must be sent again before others.
+    pub fn execute(
+        &mut self,
+        session: &mut Session,
+        operations: &[Operation],
+    ) -> Result<Executed, ClientError> {
+        if !(1..=DATAGRAM_OPERATIONS).contains(&operations.len()) {
+            return Err(ClientError::Count(operations.len(), DATAGRAM_OPERATIONS));
+        }
+        let head = ExecuteHead {
+            token: session.token.into(),
+            sequence: session.next.into(),
+            slot: session.slot.into(),
+            count: (operations.len() as u16).into(),
+            durability: 0.into(),
+        };
+        let body = [head.as_bytes(), operations.as_bytes()].concat();
+        let executed = self.ask(TRANSFER_OP_EXECUTE, &body, |status, reply| {
+            let (head, rest) = ExecuteHead::ref_from_prefix(reply).ok()?;
+            if status != Status::Ok {
+                return Some(Err((status, head.sequence.get())));
+            }
+            let replies = <[Operation]>::ref_from_bytes(rest).ok()?;
+            let outcome = |reply: &Operation| {
+                Some(Outcome {
+                    code: Code::from_code(reply.code.get())?,
+                    amount: reply.amount.get(),
+                    number: reply.number.get(),
+                })
+            };
+            let outcomes: Option<Vec<_>> = replies.iter().map(outcome).collect();
+            Some(Ok(Executed {
+                outcomes: outcomes.filter(|outcomes| outcomes.len() == operations.len())?,
+                is_durable: head.durability.get() == lineside_wire::TRANSFER_DURABLE,
+            }))
+        })?;
+        session.next += 1;
+        Ok(executed)
+    }
+
+    /// What 1 to 29 accounts hold; `None`: there is no such account.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn refer(&mut self, accounts: &[AccountId]) -> Result<Vec<Option<Balance>>, ClientError> {
+        let most = lineside_wire::TRANSFER_REFER_MAX;
+        if !(1..=most).contains(&accounts.len()) {
+            return Err(ClientError::Count(accounts.len(), most));
+        }
+        let head = ReferHead {
+            count: (accounts.len() as u32).into(),
+            ..ReferHead::new_zeroed()
+        };
+        let mut body = head.as_bytes().to_vec();
+        for account in accounts {
+            body.extend_from_slice(&account.0);
+            body.resize(body.len() + size_of::<BalanceItem>() - 16, 0);
+        }
+        self.ask(TRANSFER_OP_REFER, &body, |status, reply| {
+            if status != Status::Ok {
+                return Some(Err((status, 0)));
+            }
+            let (_, rest) = ReferHead::ref_from_prefix(reply).ok()?;
+            let items = <[BalanceItem]>::ref_from_bytes(rest).ok()?;
+            let same = items.len() == accounts.len()
+                && items
+                    .iter()
+                    .zip(accounts)
+                    .all(|(item, account)| item.account == account.0);
+            let balance = |item: &BalanceItem| {
+                (item.code.get() == Code::Done as u16).then_some(Balance {
+                    balance: item.balance.get(),
+                    held: item.held.get(),
+                    version: item.version.get(),
+                    frozen: item.frozen.get() != 0,
+                })
+            };
+            same.then(|| Ok(items.iter().map(balance).collect()))
+        })
+    }
+
+    fn session_body(&mut self, op: u8, body: &SessionBody) -> Result<SessionBody, ClientError> {
+        self.ask(op, body.as_bytes(), |status, reply| match status {
+            Status::Ok => SessionBody::read_from_bytes(reply).ok().map(Ok),
+            status => Some(Err((status, 0))),
+        })
+    }
+
+    /// Asks in the native format; `read` takes status and body, and says the answer or the status that refuses it.
+    fn ask<T>(
+        &mut self,
+        op: u8,
+        body: &[u8],
+        read: impl Fn(Status, &[u8]) -> Option<Result<T, (Status, u64)>>,
+    ) -> Result<T, ClientError> {
+        let (id, server) = (self.next_id, self.server);
+        self.next_id = self.next_id.wrapping_add(1);
+        let header = native::request_header(op, id, body.len() as u16);
+        let request = [header.as_bytes(), body].concat();
+        let answer = |datagram: &[u8]| {
+            let (header, body) = NativeHeader::ref_from_prefix(datagram).ok()?;
+            let ours = native::is_native(datagram)
+                && header.op == op | NATIVE_REPLY_BIT
+                && header.request_id.get() == id
+                && usize::from(header.length.get()) == body.len();
+            let status = Status::from_code(header.status.get()).filter(|_| ours)?;
+            if status == Status::Busy {
+                return Some(Err(Again::Busy));
+            }
+            let read = match (status, body.len()) {
+                (Status::Ok, _) => read(status, body)?,
+                (status, 0) => Err((status, 0)),
+                (status, _) => read(status, body)?,
+            };
+            Some(Ok(read.map_err(|(status, expected)| ClientError::Refused {
+                server,
+                status,
+                expected,
+            })))
+        };
+        self.exchange(&request, answer)?
+    }
+
+    fn exchange<T>(
+        &mut self,
+        request: &[u8],
+        answer: impl Fn(&[u8]) -> Option<Result<T, Again>>,
+    ) -> Result<T, ClientError> {
+        let (answer, resent) = exchange(&self.socket, self.server, self.timeout, request, answer)?;
+        self.resent += resent;
+        Ok(answer)
+    }
+}
+
+fn body_of(session: &Session) -> SessionBody {
+    SessionBody {
+        token: session.token.into(),
+        slot: session.slot.into(),
+        ..SessionBody::new_zeroed()
+    }
+}

@@ -1,0 +1,196 @@
+//! A host with a clock and a directory: what `lineside transfer serve` puts behind its sockets.
+
+use crate::host::{Counts, Host, OpenError, Opened, SealPolicy, SessionPolicy};
+use crate::ledger::Limits;
+use crate::store::Store;
+use crate::writer::StoreWriter;
+use k256::ecdsa::SigningKey;
+use lineside_journal::{FsDisk, Options};
+use lineside_near::{Asked, GroupHost, Said};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Name of the file with the key that signs blocks: 64 hex digits.
+pub const KEY_FILE: &str = "settlement.key";
+
+/// Operations after which a moment of rest is used for a snapshot.
+const SNAPSHOT_OPERATIONS: u64 = 1 << 20;
+
+/// How a server is, whenever it is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What the host counted.
+    pub counts: Counts,
+    /// Accounts.
+    pub accounts: u64,
+    /// Open sessions.
+    pub sessions: u64,
+    /// Operations numbered so far.
+    pub operations: u64,
+    /// Blocks sealed so far.
+    pub blocks: u64,
+    /// Bytes of the journal.
+    pub journal_bytes: u64,
+    /// Why nothing is written any more, if that is so.
+    pub failed: Option<String>,
+}
+
+/// A host that answers groups. Its report is shared: it is written after each group, and never waits for a disk.
+pub struct Server {
+    host: Host<FsDisk>,
+    report: Arc<Mutex<Report>>,
+    snapshot_at: u64,
+}
+
+impl Server {
+    /// Opens the directory `data`, which is made where it is not there, with its key; fills `store` from it.
+    ///
+    /// # Errors
+    /// Why it cannot be served.
+    pub fn open(
+        data: &Path,
+        limits: Limits,
+        seal: SealPolicy,
+        sessions: SessionPolicy,
+        store: Arc<Store>,
+    ) -> Result<(Self, Opened), OpenError> {
+        let disk = FsDisk::open(data)?;
+        let key = load_or_make_key(&data.join(KEY_FILE))?;
+        let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
+        let random = Box::new(random);
+        let (host, opened) = Host::open(
+            disk,
+            random,
+            Options::default(),
+            limits,
+            key,
+            seal,
+            sessions,
+            store,
+            fill,
+        )?;
+        let server = Self {
+            snapshot_at: host.ledger().number() + SNAPSHOT_OPERATIONS,
+            host,
+            report: Arc::default(),
+        };
+        server.tell();
+        Ok((server, opened))
+    }
+
+    /// How it is, whenever it is asked.
+    pub fn report(&self) -> Arc<Mutex<Report>> {
+        Arc::clone(&self.report)
+    }
+
+    fn tell(&self) {
+        let ledger = self.host.ledger();
+        *lock(&self.report) = Report {
+            counts: self.host.counts(),
+            accounts: ledger.account_count() as u64,
+            sessions: ledger.session_count().into(),
+            operations: ledger.number(),
+            blocks: self.host.blocks(),
+            journal_bytes: self.host.journal_bytes(),
+            failed: self.host.failed().map(str::to_owned),
+        };
+    }
+}
+
+/// The report, whoever wrote it.
+pub fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
+    report.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl GroupHost for Server {
+    fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said> {
+        let said = self.host.group(now_s(), asked);
+        self.tell();
+        said
+    }
+
+    fn idle(&mut self) {
+        self.host.tick(now_s());
+        let number = self.host.ledger().number();
+        if number >= self.snapshot_at && self.host.failed().is_none() {
+            // One that fails is tried again later; the journal has everything.
+            let _ = self.host.snapshot();
+            self.snapshot_at = number + SNAPSHOT_OPERATIONS;
+        }
+        self.tell();
+    }
+}
+
+/// Seconds since 1970.
+fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// From the kernel. Without it there are no secrets, and so no server.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => u64::from_ne_bytes(bytes),
+        Err(error) => panic!("the kernel gives no random numbers: {error}"),
+    }
+}
+
+/// The key in `file`; a new one, for nobody else to read, where there is none.
+///
+/// # Errors
+/// What the system says, or `InvalidData` where the file holds no key.
+pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
+    match load_key(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        found => return found,
+    }
+    let key = loop {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        if let Ok(key) = SigningKey::from_slice(&bytes) {
+            break key;
+        }
+    };
+    let digits: String = key.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut out = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
+    out.write_all(digits.as_bytes())?;
+    out.sync_all()?;
+    if let Some(folder) = file.parent() {
+        fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(key)
+}
+
+/// The key in `file`.
+///
+/// # Errors
+/// What the system says, or `InvalidData` where the file holds no key.
+pub fn load_key(file: &Path) -> io::Result<SigningKey> {
+    let text = fs::read_to_string(file)?;
+    let digits = text.trim();
+    let byte = |at: usize| {
+        digits
+            .get(2 * at..2 * at + 2)
+            .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+    };
+    let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
+    bytes
+        .filter(|_| digits.len() == 64)
+        .and_then(|bytes| SigningKey::from_slice(&bytes).ok())
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{} holds no key", file.display()),
+            )
+        })
+}
