@@ -22,8 +22,8 @@ pub struct FsDisk {
 struct Inner {
     path: PathBuf,
     directory: File,
-    /// Held, and with it the directory, until the last handle is gone.
-    _lock: File,
+    /// Held, and with it the directory, until the last handle is gone; `None`: only for looking.
+    lock: Option<File>,
 }
 
 impl FsDisk {
@@ -52,11 +52,38 @@ impl FsDisk {
         let inner = Inner {
             path: path.to_path_buf(),
             directory,
-            _lock: lock,
+            lock: Some(lock),
         };
         Ok(FsDisk {
             inner: Arc::new(inner),
         })
+    }
+
+    /// Opens `path` for reading only, whoever else has it open: what is read may be added to meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn look(path: impl AsRef<Path>) -> Result<FsDisk> {
+        let path = path.as_ref();
+        let directory = File::open(path).map_err(Error::io("open", &path.display().to_string()))?;
+        let inner = Inner {
+            path: path.to_path_buf(),
+            directory,
+            lock: None,
+        };
+        Ok(FsDisk {
+            inner: Arc::new(inner),
+        })
+    }
+
+    fn may_write(&self) -> io::Result<()> {
+        match self.inner.lock {
+            Some(_) => Ok(()),
+            None => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "opened for reading only",
+            )),
+        }
     }
 
     /// The directory.
@@ -94,12 +121,14 @@ impl Disk for FsDisk {
     type File = FsFile;
 
     fn create(&self, name: &str) -> io::Result<FsFile> {
+        self.may_write()?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         options.open(self.at(name)?).map(FsFile)
     }
 
     fn open(&self, name: &str) -> io::Result<FsFile> {
+        self.may_write()?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).open(self.at(name)?).map(FsFile)
     }
@@ -109,10 +138,12 @@ impl Disk for FsDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.may_write()?;
         std::fs::rename(self.at(from)?, self.at(to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.may_write()?;
         std::fs::remove_file(self.at(name)?)
     }
 

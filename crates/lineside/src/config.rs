@@ -4,10 +4,14 @@ use clap::ValueEnum;
 use lineside_plane::xdp;
 use lineside_spv::chain::{IndexKind, Network};
 use lineside_spv::store::Geometry;
-use lineside_wire::{CONSOLE_PORT, SPV_PORT};
+use lineside_transfer as transfer;
+use lineside_transfer::host::{SealPolicy, SessionPolicy};
+use lineside_transfer::ledger::Limits;
+use lineside_transfer::store::Range;
+use lineside_wire::{CONSOLE_PORT, SPV_PORT, TRANSFER_ISSUERS_MAX, TRANSFER_PORT};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +23,7 @@ pub struct Config {
     pub console: Console,
     pub plane: Plane,
     pub spv: Spv,
+    pub transfer: Transfer,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +61,26 @@ pub struct Spv {
     pub lease_s: u64,
     pub prefill: Prefill,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Transfer {
+    pub listen: SocketAddr,
+    pub data: PathBuf,
+    pub account_bits: u32,
+    pub sessions: u32,
+    pub sessions_per_source: usize,
+    pub paper_format: bool,
+    pub issuers: Vec<IssuerRange>,
+    pub lease_s: u64,
+    pub block_operations: usize,
+    pub block_s: u64,
+}
+
+/// `address/bits`, or an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct IssuerRange(pub Range);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -164,6 +189,84 @@ impl Spv {
     /// The chain store's directory; `None`: the demonstration chain.
     pub fn data(&self) -> Option<&Path> {
         (!self.data.as_os_str().is_empty()).then_some(&self.data)
+    }
+}
+
+impl Default for Transfer {
+    fn default() -> Self {
+        let (geometry, seal) = (transfer::store::Geometry::default(), SealPolicy::default());
+        Self {
+            listen: loopback(TRANSFER_PORT),
+            data: PathBuf::new(),
+            account_bits: geometry.account_bits,
+            sessions: geometry.sessions,
+            sessions_per_source: SessionPolicy::default().per_source,
+            paper_format: geometry.paper_format,
+            issuers: geometry.issuers.into_iter().map(IssuerRange).collect(),
+            lease_s: 60,
+            block_operations: seal.operations,
+            block_s: seal.seconds,
+        }
+    }
+}
+
+impl Transfer {
+    /// How near is laid out.
+    pub fn geometry(&self) -> transfer::store::Geometry {
+        transfer::store::Geometry {
+            account_bits: self.account_bits,
+            sessions: self.sessions,
+            paper_format: self.paper_format,
+            issuers: self.issuers.iter().map(|range| range.0).collect(),
+            ..transfer::store::Geometry::default()
+        }
+    }
+
+    /// How large the ledger may be.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            accounts: 1 << self.account_bits,
+            sessions: self.sessions,
+        }
+    }
+
+    /// When blocks are sealed.
+    pub fn seal(&self) -> SealPolicy {
+        SealPolicy {
+            operations: self.block_operations,
+            seconds: self.block_s,
+        }
+    }
+
+    /// How long near may answer without hearing from the host.
+    pub fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_s)
+    }
+}
+
+impl TryFrom<String> for IssuerRange {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong =
+            || format!("{text:?} must be an address, or one with its leading bits as in \"10.0.0.0/8\"");
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| wrong())?)),
+            None => (text.as_str(), None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = bits.unwrap_or(longest);
+        match prefix_bits <= longest {
+            true => Ok(Self(Range { address, prefix_bits })),
+            false => Err(wrong()),
+        }
+    }
+}
+
+impl From<IssuerRange> for String {
+    fn from(range: IssuerRange) -> Self {
+        format!("{}/{}", range.0.address, range.0.prefix_bits)
     }
 }
 
@@ -343,6 +446,17 @@ impl Config {
                 "[console] listen = {listen}: whoever reaches it can read it"
             ));
         }
+        if let Some(IssuerRange(range)) = self
+            .transfer
+            .issuers
+            .iter()
+            .find(|range| range.0.prefix_bits == 0)
+        {
+            warnings.push(format!(
+                "[transfer] issuers: {}/0 is everybody: anyone can make money",
+                range.address
+            ));
+        }
         if self.spv.paper_index {
             warnings.push("[spv] paper_index = true: anyone can grind TXIDs onto one line".into());
         }
@@ -358,12 +472,35 @@ impl Config {
                 faults.push((section, key, what));
             }
         };
-        let (plane, spv) = (&self.plane, &self.spv);
+        let (plane, spv, transfer) = (&self.plane, &self.spv, &self.transfer);
         range("plane", "threads", plane.threads as u64, 0..=256);
         range("plane", "queue", plane.queue as u64, 1..=1 << 20);
         range("spv", "line_bits", spv.line_bits.into(), 3..=28);
         range("spv", "block_bits", spv.block_bits.into(), 1..=24);
         range("spv", "lease_s", spv.lease_s, 1..=3600);
+        range("transfer", "account_bits", transfer.account_bits.into(), 1..=26);
+        range("transfer", "sessions", transfer.sessions.into(), 1..=1 << 20);
+        range(
+            "transfer",
+            "sessions_per_source",
+            transfer.sessions_per_source as u64,
+            1..=1 << 20,
+        );
+        range("transfer", "lease_s", transfer.lease_s, 1..=3600);
+        range(
+            "transfer",
+            "block_operations",
+            transfer.block_operations as u64,
+            1..=1 << 20,
+        );
+        range("transfer", "block_s", transfer.block_s, 1..=86_400);
+        if transfer.issuers.len() > TRANSFER_ISSUERS_MAX {
+            faults.push((
+                "transfer",
+                "issuers",
+                format!("{} of them: at most 8", transfer.issuers.len()),
+            ));
+        }
         if ![1, 2, 4].contains(&spv.ways) {
             faults.push(("spv", "ways", format!("{}: must be 1, 2 or 4", spv.ways)));
         }

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, PlaneName, Prefill};
 use crate::hex::to_display;
+use crate::run::Service;
 use anyhow::{Context, bail};
 use lineside_console::{ServiceStatus, Snapshot, Tip};
 use lineside_near::{DropReason, Readers, lease};
@@ -134,19 +135,22 @@ impl Daemon {
             keep_near: config.plane.keep_near,
         })
     }
+}
 
-    /// Where it listens.
-    pub fn listen(&self) -> SocketAddr {
+impl Service for Daemon {
+    fn name(&self) -> &'static str {
+        "spv"
+    }
+
+    fn listen(&self) -> SocketAddr {
         self.inner.socket.local_addr()
     }
 
-    /// What its operator should know.
-    pub fn warnings(&self) -> &[String] {
+    fn warnings(&self) -> &[String] {
         &self.inner.warnings
     }
 
-    /// Where near stands, in words.
-    pub fn plane(&self) -> String {
+    fn plane(&self) -> String {
         let inner = &self.inner;
         let kept = if inner.kept { ", near kept from before" } else { "" };
         match inner.mode {
@@ -155,10 +159,9 @@ impl Daemon {
         }
     }
 
-    /// How it is, whenever it is asked.
-    pub fn observed(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
+    fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
         let inner = Arc::clone(&self.inner);
-        move || inner.snapshot()
+        Arc::new(move || inner.snapshot())
     }
 }
 

@@ -13,6 +13,7 @@ mod run;
 mod soak;
 mod spv;
 mod status;
+mod transfer;
 mod xdp;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +39,11 @@ enum Command {
     Spv {
         #[command(subcommand)]
         verb: spv::Verb,
+    },
+    /// Digital assets, moved from account to account.
+    Transfer {
+        #[command(subcommand)]
+        verb: transfer::Verb,
     },
     /// What XDP has attached, and how to take it away.
     Xdp {
@@ -91,6 +97,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Run(arguments) => run::run(arguments, as_json),
         Command::Spv { verb } => spv::run(verb, as_json),
+        Command::Transfer { verb } => transfer::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Bench { scenario } => bench::run(&scenario, as_json),

@@ -6,7 +6,7 @@ use crate::demo::{self, Demonstration};
 use crate::notify;
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside_console::Console;
+use lineside_console::{Console, Snapshot};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,6 +24,8 @@ pub struct Run {
     once: bool,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    spv: SpvOverrides,
 }
 
 /// Serve the chain store on UDP until a signal ends it.
@@ -34,11 +36,13 @@ pub struct Serve {
     config: Option<PathBuf>,
     #[command(flatten)]
     overrides: Overrides,
+    #[command(flatten)]
+    spv: SpvOverrides,
 }
 
-/// What the command line may say otherwise than the configuration file.
+/// What the command line may say otherwise than the configuration file, of any service.
 #[derive(Args)]
-struct Overrides {
+pub struct Overrides {
     /// Where near runs.
     #[arg(long, value_enum)]
     plane: Option<PlaneName>,
@@ -54,6 +58,14 @@ struct Overrides {
     /// Where maps and link are pinned.
     #[arg(long)]
     pin_dir: Option<PathBuf>,
+    /// Address and port of the console.
+    #[arg(long)]
+    console: Option<SocketAddr>,
+}
+
+/// What it may say otherwise of `spv`.
+#[derive(Args)]
+struct SpvOverrides {
     /// Address and UDP port.
     #[arg(long)]
     listen: Option<SocketAddr>,
@@ -75,27 +87,16 @@ struct Overrides {
     /// Seconds for which near may answer without hearing from the host.
     #[arg(long)]
     lease_s: Option<u64>,
-    /// Address and port of the console.
-    #[arg(long)]
-    console: Option<SocketAddr>,
 }
 
-impl Overrides {
-    fn over(self, file: Option<PathBuf>) -> anyhow::Result<Config> {
-        let mut config = match file {
-            Some(file) => Config::read(&file)?,
-            None => Config::default(),
-        };
-        fn set<T>(place: &mut T, value: Option<T>) {
-            if let Some(value) = value {
-                *place = value;
-            }
-        }
-        set(&mut config.plane.plane, self.plane);
-        set(&mut config.plane.interface, self.interface);
-        set(&mut config.plane.xdp_mode, self.xdp_mode);
-        config.plane.keep_near |= self.keep_near;
-        set(&mut config.plane.pin_dir, self.pin_dir);
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+impl SpvOverrides {
+    fn over(self, mut config: Config) -> anyhow::Result<Config> {
         set(&mut config.spv.listen, self.listen);
         set(&mut config.spv.data, self.data);
         set(&mut config.spv.network, self.network);
@@ -103,9 +104,42 @@ impl Overrides {
         set(&mut config.spv.prefill, self.prefill);
         set(&mut config.spv.line_bits, self.line_bits);
         set(&mut config.spv.lease_s, self.lease_s);
-        set(&mut config.console.listen, self.console);
         config.checked("the command line")
     }
+}
+
+impl Overrides {
+    /// The configuration of `file`, or the default one, with what was said otherwise; not checked yet.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn over(self, file: Option<PathBuf>) -> anyhow::Result<Config> {
+        let mut config = match file {
+            Some(file) => Config::read(&file)?,
+            None => Config::default(),
+        };
+        set(&mut config.plane.plane, self.plane);
+        set(&mut config.plane.interface, self.interface);
+        set(&mut config.plane.xdp_mode, self.xdp_mode);
+        config.plane.keep_near |= self.keep_near;
+        set(&mut config.plane.pin_dir, self.pin_dir);
+        set(&mut config.console.listen, self.console);
+        Ok(config)
+    }
+}
+
+/// A service that runs until it is dropped.
+pub trait Service {
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// Where it listens.
+    fn listen(&self) -> SocketAddr;
+    /// Where near stands, in words.
+    fn plane(&self) -> String;
+    /// What its operator should know.
+    fn warnings(&self) -> &[String];
+    /// How it is, whenever it is asked.
+    fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync>;
 }
 
 /// Serves until a signal comes.
@@ -113,13 +147,13 @@ impl Overrides {
 /// # Errors
 /// What stands in the way of serving.
 pub fn serve(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
-    let config = arguments.overrides.over(arguments.config)?;
+    let config = arguments.spv.over(arguments.overrides.over(arguments.config)?)?;
     if config.spv.data().is_none() {
         bail!(
             "--data DIR, or `data` in the configuration, says what to serve; `lineside run` makes a demonstration"
         );
     }
-    until_signal(&config, |_| Ok(None), false, as_json)
+    until_signal(&config, Daemon::start, |_| Ok(None), false, as_json)
 }
 
 /// As [`serve`], and without a chain store shows a demonstration first.
@@ -127,35 +161,42 @@ pub fn serve(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
 /// # Errors
 /// As there.
 pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
-    let config = arguments.overrides.over(arguments.config)?;
+    let config = arguments.spv.over(arguments.overrides.over(arguments.config)?)?;
     let is_demo = config.spv.data().is_none();
     let show = |daemon: &Daemon| {
         let observe = daemon.observed();
         is_demo
-            .then(|| demo::show(daemon.listen(), daemon.plane(), &observe))
+            .then(|| demo::show(daemon.listen(), daemon.plane(), &*observe))
             .transpose()
     };
-    until_signal(&config, show, arguments.once, as_json)
+    until_signal(&config, Daemon::start, show, arguments.once, as_json)
 }
 
-fn until_signal(
+/// Starts a service, shows what `show` has to show, and serves until a signal comes.
+///
+/// # Errors
+/// What stands in the way of serving.
+pub fn until_signal<S: Service>(
     config: &Config,
-    show: impl FnOnce(&Daemon) -> anyhow::Result<Option<Demonstration>>,
+    start: impl FnOnce(&Config) -> anyhow::Result<S>,
+    show: impl FnOnce(&S) -> anyhow::Result<Option<Demonstration>>,
     once: bool,
     as_json: bool,
 ) -> anyhow::Result<()> {
-    // Capabilities are a thread's: the daemon gives them up before it starts any.
-    let daemon = Daemon::start(config)?;
+    // Capabilities are a thread's: the service gives them up before it starts any.
+    let daemon = start(config)?;
     for warning in daemon.warnings() {
         eprintln!("lineside: {warning}");
     }
-    let console = Console::start(config.console.listen, Arc::new(daemon.observed())).with_context(|| {
+    let observe = daemon.observed();
+    let observed = Arc::new(move || observe());
+    let console = Console::start(config.console.listen, observed).with_context(|| {
         format!(
             "the console cannot listen on {} (--console gives another address)",
             config.console.listen
         )
     })?;
-    let serving = format!("spv on {} ({})", daemon.listen(), daemon.plane());
+    let serving = format!("{} on {} ({})", daemon.name(), daemon.listen(), daemon.plane());
     let console = format!("http://{}", console.local_addr());
     let say = |line: String| match as_json {
         true => (),

@@ -6,7 +6,7 @@
 mod open;
 mod sessions;
 
-pub use open::{OpenError, Opened, audit};
+pub use open::{Audit, OpenError, Opened, audit, prove};
 pub use sessions::SessionPolicy;
 
 use crate::AccountId;
@@ -14,9 +14,10 @@ use crate::entry::Entry;
 use crate::ledger::{Ledger, SessionAnswer};
 use crate::native::{self, Outcome, Request};
 use crate::paper::{PaperAnswer, PaperRequest};
-use crate::settlement::{self, BLOCK_BYTES, Sealer};
+use crate::settlement::{self, BLOCK_BYTES, Chain};
 use crate::store::Store;
 use crate::writer::TransferFill;
+use k256::ecdsa::SigningKey;
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
 use lineside_near::{Asked, DropReason, Said, Source};
 use lineside_wire::{
@@ -66,7 +67,8 @@ pub struct Host<D: Disk> {
     ledger: Ledger,
     store: Arc<Store>,
     fill: Box<dyn TransferFill>,
-    sealer: Sealer,
+    chain: Chain,
+    key: SigningKey,
     seal: SealPolicy,
     /// The host's clock when the open block got its first operation.
     filling_since_s: u64,
@@ -95,7 +97,7 @@ impl<D: Disk> Host<D> {
 
     /// Blocks sealed so far.
     pub fn blocks(&self) -> u64 {
-        self.sealer.blocks()
+        self.chain.blocks()
     }
 
     /// Bytes that the journal has written since it was opened.
@@ -220,7 +222,7 @@ impl<D: Disk> Host<D> {
         self.reserve(64)?;
         let (answer, is_kept) = self.ledger.paper(request);
         if is_kept {
-            self.sealer
+            self.chain
                 .push(&settlement::paper_leaf(request, &answer, self.ledger.number()));
             let request = *request;
             self.append(&Entry::Paper { request, answer });
@@ -295,7 +297,7 @@ impl<D: Disk> Host<D> {
         };
         let outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
         for (operation, outcome) in operations.iter().zip(&outcomes) {
-            self.sealer.push(&settlement::leaf(operation, outcome));
+            self.chain.push(&settlement::leaf(operation, outcome));
             self.counts.refused += u64::from(outcome.code != Code::Done);
         }
         self.append(&Entry::Execute {
@@ -357,7 +359,7 @@ impl<D: Disk> Host<D> {
     }
 
     fn seal_when_due(&mut self, now_s: u64) {
-        let waiting = self.sealer.waiting();
+        let waiting = self.chain.waiting();
         if waiting == 0 {
             self.filling_since_s = now_s;
             return;
@@ -368,9 +370,9 @@ impl<D: Disk> Host<D> {
             return;
         }
         let accounts = self.ledger.account_count() as u64;
-        let block = self.sealer.seal(self.ledger.issued(), accounts, now_s);
+        let block = self.chain.seal(&self.key, self.ledger.issued(), accounts, now_s);
         self.append(&Entry::Block(block));
-        self.sealer.passed(&block);
+        self.chain.passed(&block);
         self.filling_since_s = now_s;
     }
 

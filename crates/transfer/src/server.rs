@@ -16,6 +16,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Name of the file with the key that signs blocks: 64 hex digits.
 pub const KEY_FILE: &str = "settlement.key";
+/// Name of the file with its public half, which proofs are checked with: 66 hex digits, SEC1 compressed.
+pub const PUBLIC_KEY_FILE: &str = "settlement.pub";
 
 /// Operations after which a moment of rest is used for a snapshot.
 const SNAPSHOT_OPERATIONS: u64 = 1 << 20;
@@ -60,6 +62,8 @@ impl Server {
     ) -> Result<(Self, Opened), OpenError> {
         let disk = FsDisk::open(data)?;
         let key = load_or_make_key(&data.join(KEY_FILE))?;
+        let public = hex(key.verifying_key().to_encoded_point(true).as_bytes());
+        fs::write(data.join(PUBLIC_KEY_FILE), public)?;
         let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
         let random = Box::new(random);
         let (host, opened) = Host::open(
@@ -157,13 +161,12 @@ pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
             break key;
         }
     };
-    let digits: String = key.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut out = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(file)?;
-    out.write_all(digits.as_bytes())?;
+    out.write_all(hex(&key.to_bytes()).as_bytes())?;
     out.sync_all()?;
     if let Some(folder) = file.parent() {
         fs::File::open(folder)?.sync_all()?;
@@ -193,4 +196,8 @@ pub fn load_key(file: &Path) -> io::Result<SigningKey> {
                 format!("{} holds no key", file.display()),
             )
         })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,10 +5,10 @@ mod common;
 use common::{
     ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation, outcomes, session_packet, start,
 };
-use lineside_journal::{Journal, SimDisk};
+use lineside_journal::SimDisk;
 use lineside_near::{Asked, Near, Reply, Verdict};
 use lineside_transfer::AccountId;
-use lineside_transfer::host::{SealPolicy, audit};
+use lineside_transfer::host::{SealPolicy, audit, prove};
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     Operation, SessionBody, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE,
@@ -453,15 +453,19 @@ fn an_audit_replays_everything_and_finds_what_was_changed() {
         server.opened
     );
     drop(server);
-    let (journal, _) = Journal::open(disk.clone(), common::options()).unwrap();
-    let report = audit(&journal, key()).unwrap();
+    let report = audit(&disk, *key().verifying_key()).unwrap();
     assert_eq!(
         (report.blocks, report.accounts, report.issued, report.held),
         (blocks, 2, 1000, 1000)
     );
     assert_eq!(report.operations, 2 + 38 * 3 + 1);
+    for number in [1, 2, 50, report.operations - 1] {
+        let proof = prove(&disk, number).unwrap().unwrap();
+        assert!(proof.fault().is_none() && proof.block.is_signed_by(key().verifying_key()));
+    }
+    assert_eq!(prove(&disk, report.operations).unwrap(), None, "not sealed yet");
     let other = k256::ecdsa::SigningKey::from_slice(&[9; 32]).unwrap();
-    let error = audit(&journal, other).unwrap_err().to_string();
+    let error = audit(&disk, *other.verifying_key()).unwrap_err().to_string();
     assert!(error.contains("signature"), "{error}");
 }
 

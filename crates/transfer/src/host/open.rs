@@ -4,11 +4,11 @@
 use super::{Counts, Host, SealPolicy, SessionPolicy, Sessions};
 use crate::entry::Entry;
 use crate::ledger::{Ledger, Limits, SessionAnswer};
-use crate::settlement::{self, BLOCK_BYTES, Block, Sealer};
+use crate::settlement::{self, BLOCK_BYTES, Block, Chain, Proof};
 use crate::store::{Mode, Store};
 use crate::writer::TransferFill;
-use k256::ecdsa::SigningKey;
-use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Recovery};
+use k256::ecdsa::{SigningKey, VerifyingKey};
+use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Record, Recovery, dump};
 use lineside_wire::TransferCode as Code;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -59,19 +59,19 @@ pub struct Opened {
 /// A ledger being brought back.
 struct Replay {
     ledger: Ledger,
-    sealer: Sealer,
+    chain: Chain,
     mode: Option<Mode>,
 }
 
 impl Replay {
-    fn new(key: SigningKey) -> Self {
+    fn new(key: VerifyingKey) -> Self {
         let none = Limits {
             accounts: 0,
             sessions: 0,
         };
         Self {
             ledger: Ledger::new(none),
-            sealer: Sealer::new(key),
+            chain: Chain::new(key),
             mode: None,
         }
     }
@@ -95,7 +95,7 @@ impl Replay {
                     return Err(format!("it was answered {answer:?}, and now {again:?}"));
                 }
                 let leaf = settlement::paper_leaf(request, answer, self.ledger.number());
-                self.sealer.push(&leaf);
+                self.chain.push(&leaf);
             }
             Entry::Execute {
                 slot,
@@ -122,7 +122,7 @@ impl Replay {
                     return Err(format!("it was answered {outcomes:?}, and now {again:?}"));
                 }
                 for (operation, outcome) in operations.iter().zip(outcomes) {
-                    self.sealer.push(&settlement::leaf(operation, outcome));
+                    self.chain.push(&settlement::leaf(operation, outcome));
                 }
             }
             Entry::Open { slot, token, opener } => {
@@ -139,12 +139,26 @@ impl Replay {
             }
             Entry::Block(block) => {
                 let accounts = self.ledger.account_count() as u64;
-                if let Some(fault) = self.sealer.fault(block, self.ledger.issued(), accounts) {
+                if let Some(fault) = self.chain.fault(block, self.ledger.issued(), accounts) {
                     return Err(format!("block {}: {fault}", block.number));
                 }
-                self.sealer.passed(block);
+                self.chain.passed(block);
             }
         }
+        Ok(())
+    }
+
+    /// Executes one record.
+    fn record(&mut self, record: &Record<'_>) -> Result<(), OpenError> {
+        let wrong = |what: String| OpenError::Replay {
+            lsn: record.lsn,
+            what,
+        };
+        let entry = Entry::from_record(record.kind, record.payload)
+            .ok_or_else(|| wrong(format!("no entry of kind {}", record.kind)))?;
+        self.entry(&entry).map_err(wrong)?;
+        // Near is filled from the whole ledger, not from what led to it.
+        self.ledger.take_changes();
         Ok(())
     }
 
@@ -153,15 +167,7 @@ impl Replay {
         let mut records = journal.records(from)?;
         let mut replayed = 0;
         while let Some(record) = records.next()? {
-            let wrong = |what: String| OpenError::Replay {
-                lsn: record.lsn,
-                what,
-            };
-            let entry = Entry::from_record(record.kind, record.payload)
-                .ok_or_else(|| wrong(format!("no entry of kind {}", record.kind)))?;
-            self.entry(&entry).map_err(wrong)?;
-            // Near is filled from the whole ledger, not from what led to it.
-            self.ledger.take_changes();
+            self.record(&record)?;
             replayed += 1;
         }
         Ok(replayed)
@@ -187,7 +193,7 @@ impl<D: Disk> Host<D> {
         mut fill: Box<dyn TransferFill>,
     ) -> Result<(Self, Opened), OpenError> {
         let (mut journal, recovery) = Journal::open_or_create(disk, random(), options)?;
-        let mut replay = Replay::new(key);
+        let mut replay = Replay::new(*key.verifying_key());
         let snapshot = restore(&journal, &mut replay)?;
         let before = replay.ledger.number();
         let replayed = replay.run(&journal, snapshot + 1)?;
@@ -214,7 +220,8 @@ impl<D: Disk> Host<D> {
             ledger: replay.ledger,
             store,
             fill,
-            sealer: replay.sealer,
+            chain: replay.chain,
+            key,
             seal,
             filling_since_s: 0,
             sessions: Sessions::new(sessions, random),
@@ -235,7 +242,7 @@ impl<D: Disk> Host<D> {
     /// What the disk says. The journal goes on all the same.
     pub fn snapshot(&mut self) -> Result<(), JournalError> {
         let lsn = self.journal.durable_lsn();
-        let (last, waiting) = self.sealer.to_parts();
+        let (last, waiting) = self.chain.to_parts();
         let ledger = self.ledger.to_bytes();
         self.journal.write_snapshot(lsn, |out| {
             out.write_all(&last.map_or([0; BLOCK_BYTES], |block| block.to_bytes()))?;
@@ -272,7 +279,7 @@ fn restore<D: Disk>(journal: &Journal<D>, replay: &mut Replay) -> Result<Lsn, Op
     let mut bytes = Vec::new();
     snapshot.read_to_end(&mut bytes)?;
     replay.ledger = Ledger::from_bytes(&bytes).ok_or_else(|| wrong("holds no ledger"))?;
-    replay.sealer.restore(block, waiting);
+    replay.chain.restore(block, waiting);
     replay.mode = Some(Mode::Durable);
     Ok(lsn)
 }
@@ -296,20 +303,32 @@ pub struct Audit {
     pub pending: (u128, u128),
 }
 
-/// Executes the whole journal again, from its first record, and checks every answer, every block and every sum.
+/// Executes the whole journal again, from its first record, and checks every answer, every block and every sum. Only
+/// reads: what a running server has written so far can be audited.
 ///
 /// # Errors
 /// The first record that is not what it should be; a journal that was pruned cannot be audited.
-pub fn audit<D: Disk>(journal: &Journal<D>, key: SigningKey) -> Result<Audit, OpenError> {
+pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
     let mut replay = Replay::new(key);
-    let first = journal.first_lsn();
-    if first > 1 {
-        return Err(OpenError::Replay {
-            lsn: 1,
-            what: "it was pruned".into(),
-        });
+    let (mut records, mut failed) = (0, None);
+    dump(disk, 1, |record| {
+        if failed.is_none() {
+            let pruned = || OpenError::Replay {
+                lsn: 1,
+                what: "it was pruned".into(),
+            };
+            let first = records > 0 || record.lsn == 1;
+            failed = if first {
+                replay.record(&record).err()
+            } else {
+                Some(pruned())
+            };
+            records = record.lsn;
+        }
+    })?;
+    if let Some(failed) = failed {
+        return Err(failed);
     }
-    let records = replay.run(journal, 1)?;
     let ledger = &replay.ledger;
     let sum = |part: fn(&crate::rules::Holding) -> u64| {
         ledger
@@ -320,7 +339,7 @@ pub fn audit<D: Disk>(journal: &Journal<D>, key: SigningKey) -> Result<Audit, Op
     let audit = Audit {
         records,
         operations: ledger.number(),
-        blocks: replay.sealer.blocks(),
+        blocks: replay.chain.blocks(),
         accounts: ledger.account_count() as u64,
         issued: ledger.issued(),
         held: ledger.held(),
@@ -338,4 +357,56 @@ pub fn audit<D: Disk>(journal: &Journal<D>, key: SigningKey) -> Result<Audit, Op
         return Err(wrong("after it, what is set aside is not what is pending"));
     }
     Ok(audit)
+}
+
+/// The proof that operation `number` is in a block, out of a journal; `None`: it is not, or not yet.
+///
+/// # Errors
+/// What the journal says.
+pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError> {
+    let (mut leaves, mut next, mut proof, mut wrong) = (Vec::new(), 1, None, None);
+    dump(disk, 1, |record| {
+        if proof.is_some() || wrong.is_some() {
+            return;
+        }
+        match Entry::from_record(record.kind, record.payload) {
+            Some(Entry::Paper { request, answer }) => {
+                leaves.push(settlement::paper_leaf(&request, &answer, next));
+                next += 1;
+            }
+            Some(Entry::Execute {
+                operations, outcomes, ..
+            }) => {
+                let both = operations.iter().zip(&outcomes);
+                leaves.extend(both.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
+                next += outcomes.len() as u64;
+            }
+            Some(Entry::Block(block)) => {
+                if let Some(index) = number
+                    .checked_sub(block.first)
+                    .filter(|index| *index < block.count)
+                {
+                    proof = Proof::new(&block, &leaves, index);
+                    let what = "its block is not over the operations before it".to_owned();
+                    wrong = proof.is_none().then_some(OpenError::Replay {
+                        lsn: record.lsn,
+                        what,
+                    });
+                }
+                leaves.clear();
+            }
+            Some(_) => {}
+            None => {
+                let what = format!("no entry of kind {}", record.kind);
+                wrong = Some(OpenError::Replay {
+                    lsn: record.lsn,
+                    what,
+                });
+            }
+        }
+    })?;
+    match wrong {
+        Some(wrong) => Err(wrong),
+        None => Ok(proof),
+    }
 }

@@ -1,0 +1,53 @@
+//! `lineside transfer …`
+
+mod ask;
+mod batch;
+mod prove;
+mod serve;
+
+use clap::Subcommand;
+
+/// What can be done with the service.
+#[derive(Subcommand)]
+pub enum Verb {
+    Serve(serve::Serve),
+    /// Make an account.
+    Create(ask::Create),
+    /// Bring money in.
+    Issue(ask::Issue),
+    /// Move money.
+    Transfer(ask::Transfer),
+    /// Ask what accounts hold.
+    Refer(ask::Refer),
+    /// Open, close or ask for a session, kept in a file.
+    Session {
+        #[command(subcommand)]
+        verb: ask::SessionVerb,
+    },
+    Batch(batch::Batch),
+    Prove(prove::Prove),
+    VerifyProof(prove::VerifyProof),
+    Audit(prove::Audit),
+    /// Ask a server's console how it does.
+    Top(crate::status::Status),
+}
+
+/// Does one verb.
+///
+/// # Errors
+/// What stands in its way.
+pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
+    match verb {
+        Verb::Serve(arguments) => serve::run(arguments, as_json),
+        Verb::Create(arguments) => arguments.run(as_json),
+        Verb::Issue(arguments) => arguments.run(as_json),
+        Verb::Transfer(arguments) => arguments.run(as_json),
+        Verb::Refer(arguments) => arguments.run(as_json),
+        Verb::Session { verb } => verb.run(as_json),
+        Verb::Batch(arguments) => arguments.run(as_json),
+        Verb::Prove(arguments) => arguments.run(as_json),
+        Verb::VerifyProof(arguments) => arguments.run(as_json),
+        Verb::Audit(arguments) => arguments.run(as_json),
+        Verb::Top(arguments) => crate::status::run(&arguments, as_json),
+    }
+}

@@ -1,0 +1,192 @@
+//! `lineside transfer batch`: operations as lines of text.
+
+use super::ask::{Kept, Server, operation};
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_transfer::AccountId;
+use lineside_transfer::client::DATAGRAM_OPERATIONS;
+use lineside_wire::{
+    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
+    TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST,
+    TRANSFER_CONTRACT_VOID, TRANSFER_FLAG_LINKED, TransferCode as Code,
+};
+use serde_json::json;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Execute up to 16 operations in one packet, one line each:
+/// `create ACCOUNT [AMOUNT]`, `issue ACCOUNT AMOUNT`, `transfer FROM TO AMOUNT`, `freeze ACCOUNT`, `unfreeze ACCOUNT`,
+/// `pending NAME FROM TO AMOUNT [SECONDS]`, `post NAME FROM TO [AMOUNT]`, `void NAME FROM TO`; `linked` in front: this and
+/// the next line are done both or not at all.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Batch {
+    #[command(flatten)]
+    server: Server,
+    /// The session to use; without one, a session is opened for this alone.
+    #[arg(long)]
+    session: Option<PathBuf>,
+    /// The lines; `-`: the standard input.
+    file: PathBuf,
+}
+
+impl Batch {
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let text = match self.file.to_str() {
+            Some("-") => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text)?;
+                text
+            }
+            _ => std::fs::read_to_string(&self.file).with_context(|| self.file.display().to_string())?,
+        };
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .collect();
+        let operations = lines
+            .iter()
+            .map(|line| parse(line).with_context(|| format!("`{line}`")))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        if !(1..=DATAGRAM_OPERATIONS).contains(&operations.len()) {
+            bail!(
+                "{} operations: 1 to {DATAGRAM_OPERATIONS} are possible",
+                operations.len()
+            );
+        }
+        let mut client = self.server.client()?;
+        let executed = match &self.session {
+            Some(file) => {
+                let words = operations.iter().map(super::ask::words).collect();
+                Kept::read(file)?.execute(file, &mut client, words, &operations)?
+            }
+            None => {
+                let mut session = client.open()?;
+                let executed = client.execute(&mut session, &operations)?;
+                client.close(&session)?;
+                executed
+            }
+        };
+        for (line, outcome) in lines.iter().zip(&executed.outcomes) {
+            let code = outcome.code;
+            match (as_json, code) {
+                (true, _) => println!(
+                    "{}",
+                    json!({"operation": line, "code": code as u16, "meaning": code.meaning(),
+                        "balance": outcome.amount, "number": outcome.number, "durable": executed.is_durable})
+                ),
+                (false, Code::Done) => println!(
+                    "{line}: done, balance {}, operation {}",
+                    outcome.amount, outcome.number
+                ),
+                (false, code) => println!("{line}: refused ({}): {}", code as u16, code.meaning()),
+            }
+        }
+        let refused = executed
+            .outcomes
+            .iter()
+            .filter(|outcome| outcome.code != Code::Done)
+            .count();
+        match refused {
+            0 => Ok(()),
+            _ => bail!("{refused} of {} refused", operations.len()),
+        }
+    }
+}
+
+/// One line.
+fn parse(line: &str) -> anyhow::Result<Operation> {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let linked = words.first() == Some(&"linked");
+    if linked {
+        words.remove(0);
+    }
+    let (verb, rest) = words.split_first().context("what?")?;
+    let account = |at: usize| -> anyhow::Result<AccountId> {
+        let word = rest.get(at).context("an account is missing")?;
+        word.parse().map_err(anyhow::Error::msg)
+    };
+    let amount = |at: usize| -> anyhow::Result<u64> {
+        let word = rest.get(at).context("an amount is missing")?;
+        word.parse().with_context(|| format!("{word}: no amount"))
+    };
+    let or_zero = |at: usize| if rest.len() > at { amount(at) } else { Ok(0) };
+    let nobody = AccountId::default();
+    let (mut operation, most) = match *verb {
+        "create" => (
+            operation(TRANSFER_COMMAND_CREATE, account(0)?, nobody, or_zero(1)?),
+            2,
+        ),
+        "issue" => (
+            operation(TRANSFER_COMMAND_ISSUE, account(0)?, nobody, amount(1)?),
+            2,
+        ),
+        "transfer" => (
+            operation(TRANSFER_COMMAND_TRANSFER, account(0)?, account(1)?, amount(2)?),
+            3,
+        ),
+        "freeze" => (operation(TRANSFER_COMMAND_FREEZE, account(0)?, nobody, 0), 1),
+        "unfreeze" => (operation(TRANSFER_COMMAND_UNFREEZE, account(0)?, nobody, 0), 1),
+        "pending" | "post" | "void" => {
+            let (contract, amount, most) = match *verb {
+                "pending" => (TRANSFER_CONTRACT_PENDING, amount(3)?, 5),
+                "post" => (TRANSFER_CONTRACT_POST, or_zero(3)?, 4),
+                _ => (TRANSFER_CONTRACT_VOID, 0, 3),
+            };
+            let mut pending = operation(TRANSFER_COMMAND_TRANSFER, account(1)?, account(2)?, amount);
+            let name = rest[0].as_bytes();
+            if name.len() > pending.uuid.len() {
+                bail!("{}: a name has at most 16 bytes", rest[0]);
+            }
+            pending.uuid[..name.len()].copy_from_slice(name);
+            pending.contract = contract.into();
+            if *verb == "pending" {
+                pending.timeout_s = u32::try_from(or_zero(4)?)
+                    .context("at most 4294967295 seconds")?
+                    .into();
+            }
+            (pending, most)
+        }
+        _ => bail!("{verb}: no such operation"),
+    };
+    if rest.len() > most {
+        bail!("{}: too much", rest[most]);
+    }
+    if linked {
+        operation.flags = TRANSFER_FLAG_LINKED;
+    }
+    Ok(operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_operations() {
+        let pending = parse("linked pending rent 1 2 30 60").unwrap();
+        assert_eq!(
+            (pending.flags, pending.contract.get(), pending.timeout_s.get()),
+            (1, 1, 60)
+        );
+        assert_eq!(&pending.uuid[..5], b"rent\0");
+        assert_eq!(parse("create 7").unwrap().amount.get(), 0);
+        let wrong = [
+            "",
+            "linked",
+            "pay 1 2 3",
+            "transfer 1 2",
+            "transfer 1 2 x",
+            "transfer 1 2 3 4",
+            "create",
+            "freeze 1 2",
+            "post averyverylongname 1 2",
+            "issue 1 -1",
+            "void a 1",
+        ];
+        for line in wrong {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

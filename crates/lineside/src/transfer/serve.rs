@@ -1,0 +1,237 @@
+//! `lineside transfer serve`: journal, ledger, near and its planes, until a signal ends it.
+
+use crate::config::Config;
+use crate::run::{Overrides, Service, until_signal};
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_console::{ServiceStatus, Snapshot};
+use lineside_near::{Readers, lease};
+use lineside_plane::socket::{SocketOptions, SocketPlane};
+use lineside_transfer::host::{Opened, SessionPolicy};
+use lineside_transfer::near::TransferNear;
+use lineside_transfer::server::{Report, Server, lock};
+use lineside_transfer::store::Store;
+use lineside_wire::{TransferCounter, metric};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The lease is renewed this many times within its length.
+const RENEWALS: u32 = 6;
+
+/// Serve a ledger on UDP and TCP until a signal ends it.
+#[derive(Args)]
+pub struct Serve {
+    /// The configuration file; what is given here goes before it.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// The ledger's directory, made where it is not there.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Address and port, of UDP and TCP.
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// log2 of the number of accounts.
+    #[arg(long)]
+    account_bits: Option<u32>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// What stands in the way of serving.
+pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
+    let mut config = arguments.overrides.over(arguments.config)?;
+    if let Some(data) = arguments.data {
+        config.transfer.data = data;
+    }
+    if let Some(listen) = arguments.listen {
+        config.transfer.listen = listen;
+    }
+    if let Some(account_bits) = arguments.account_bits {
+        config.transfer.account_bits = account_bits;
+    }
+    let config = config.checked("the command line")?;
+    if config.transfer.data.as_os_str().is_empty() {
+        bail!("--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept");
+    }
+    until_signal(&config, Daemon::start, |_| Ok(None), false, as_json)
+}
+
+/// A running `transfer`.
+pub struct Daemon {
+    inner: Arc<Inner>,
+    renewal: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+struct Inner {
+    started: Instant,
+    store: Arc<Store>,
+    near: Arc<TransferNear>,
+    report: Arc<Mutex<Report>>,
+    socket: SocketPlane,
+    warnings: Vec<String>,
+}
+
+impl Daemon {
+    /// Opens the ledger, gives up the privileges that are not needed any more, and serves.
+    ///
+    /// # Errors
+    /// What stands in the way, and what to do about it.
+    pub fn start(config: &Config) -> anyhow::Result<Self> {
+        let transfer = &config.transfer;
+        let mut warnings = config.warnings();
+        warnings.push("without signatures, whoever reaches the port can move money".into());
+        let geometry = transfer.geometry();
+        let store = Arc::new(Store::anonymous(&geometry)?);
+        let sessions = SessionPolicy {
+            per_source: transfer.sessions_per_source,
+        };
+        let (server, opened) = Server::open(
+            &transfer.data,
+            transfer.limits(),
+            transfer.seal(),
+            sessions,
+            Arc::clone(&store),
+        )
+        .with_context(|| format!("opening {}", transfer.data.display()))?;
+        warnings.extend(said(&opened));
+        crate::privileges::drop_all_but_bpf()?;
+        let report = server.report();
+        let near = Arc::new(TransferNear::new(Arc::clone(&store)));
+        let options = SocketOptions {
+            listen: transfer.listen,
+            threads: config.plane.threads(),
+            queue: config.plane.queue,
+        };
+        let socket = SocketPlane::start_in_groups(
+            options,
+            Arc::clone(&near) as _,
+            Box::new(server),
+            &Readers::default(),
+        )
+        .with_context(|| {
+            let listen = transfer.listen;
+            format!("transfer cannot listen on {listen} (--listen gives another address)")
+        })?;
+        let length = transfer.lease();
+        lease::renew(&store.control().lease_until_ns, length.as_nanos() as u64);
+        let inner = Arc::new(Inner {
+            started: Instant::now(),
+            store,
+            near,
+            report,
+            socket,
+            warnings,
+        });
+        let (stop, stopped) = channel();
+        let renewed = Arc::clone(&inner);
+        let renew = move || {
+            while stopped.recv_timeout(length / RENEWALS) == Err(RecvTimeoutError::Timeout) {
+                lease::renew(&renewed.store.control().lease_until_ns, length.as_nanos() as u64);
+            }
+        };
+        let thread = std::thread::Builder::new().name("lease".into()).spawn(renew)?;
+        Ok(Self {
+            inner,
+            renewal: Some((stop, thread)),
+        })
+    }
+}
+
+/// What opening the ledger found that its operator should know.
+fn said(opened: &Opened) -> Vec<String> {
+    let recovery = &opened.recovery;
+    let cut = (recovery.cut_bytes > 0).then(|| {
+        let behind = recovery.last_lsn;
+        format!(
+            "{} bytes of an unfinished group behind record {behind} were cut",
+            recovery.cut_bytes
+        )
+    });
+    let removed = (!recovery.removed.is_empty()).then(|| format!("removed: {}", recovery.removed.join(", ")));
+    cut.into_iter().chain(removed).collect()
+}
+
+impl Service for Daemon {
+    fn name(&self) -> &'static str {
+        "transfer"
+    }
+
+    fn listen(&self) -> SocketAddr {
+        self.inner.socket.local_addr()
+    }
+
+    fn plane(&self) -> String {
+        "socket plane".into()
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.inner.warnings
+    }
+
+    fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
+        let inner = Arc::clone(&self.inner);
+        Arc::new(move || inner.snapshot())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.renewal.take() {
+            drop(stop);
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+        lease::end(&self.inner.store.control().lease_until_ns);
+    }
+}
+
+impl Inner {
+    fn snapshot(&self) -> Snapshot {
+        let lease_until_ns = self.store.control().lease_until_ns.load(Relaxed);
+        let mut status = ServiceStatus {
+            name: "transfer".into(),
+            plane: "socket".into(),
+            listen: self.socket.local_addr().to_string(),
+            lease_left_ms: Some(lease_until_ns.saturating_sub(lease::now_ns()) / 1_000_000),
+            ..ServiceStatus::default()
+        };
+        let counts = self.socket.counts();
+        let names = TransferCounter::ALL.map(TransferCounter::name);
+        status.set_counters("socket", names.into_iter().zip(self.near.counters()));
+        status.set_near_replies("socket", counts.near_replies.load(Relaxed));
+        status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
+        let report = lock(&self.report).clone();
+        for (metric, value) in [
+            (metric::HOST_REPLIES, counts.host_replies.load(Relaxed)),
+            (metric::QUEUE_FULL, counts.queue_full.load(Relaxed)),
+            (metric::OVERSIZE, counts.oversize.load(Relaxed)),
+            (metric::AMPLIFICATION, counts.amplification.load(Relaxed)),
+            (metric::TRANSFER_ACCOUNTS, report.accounts),
+            (metric::TRANSFER_SESSIONS, report.sessions),
+            (metric::TRANSFER_OPERATIONS, report.operations),
+            (metric::TRANSFER_REFUSED, report.counts.refused),
+            (metric::TRANSFER_UNJOURNALED_OPS, 0),
+            (metric::TRANSFER_GROUPS, report.counts.groups),
+            (metric::TRANSFER_JOURNAL, report.journal_bytes),
+            (metric::TRANSFER_BLOCKS, report.blocks),
+            (metric::TRANSFER_WRITES_REFUSED, report.counts.writes_refused),
+        ] {
+            status.set_host(metric, value);
+        }
+        Snapshot {
+            version: env!("CARGO_PKG_VERSION").into(),
+            uptime_s: self.started.elapsed().as_secs(),
+            services: vec![status],
+            problems: report.failed.into_iter().collect(),
+            warnings: self.warnings.clone(),
+        }
+    }
+}
