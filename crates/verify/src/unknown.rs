@@ -237,6 +237,16 @@ fn generator_points<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usi
     l.load_lines(&lines[..L::LANES], negate)
 }
 
+/// Says that these will be wanted soon: a large table lies in memory, and an addition is too long for the processor to
+/// see the next one's loads.
+#[inline(always)]
+fn prefetch_generator<L: Lanes>(l: L, digits: &OddLanes, generator: &Table, i: usize) {
+    let (indexes, _) = l.digits(digits, i, generator.width());
+    for index in &indexes[..L::LANES] {
+        l.prefetch(generator.line(i, *index as usize));
+    }
+}
+
 #[inline(always)]
 fn add<L: Lanes, const COMPLETE: bool>(l: L, a: &Jacobian<L::Fe>, b: &Affine<L::Fe>) -> Jacobian<L::Fe> {
     if COMPLETE {
@@ -268,6 +278,11 @@ fn decide<L: Lanes, const COMPLETE: bool>(
         sums[v] = jacobian::from_affine(l, &key_points(l, &digits[v].key[0], multiples[v], top, false));
     }
     for i in (0..=top).rev() {
+        if i < generator.windows() {
+            for digits in &digits[..used] {
+                prefetch_generator(l, &digits.generator, generator, i);
+            }
+        }
         if i < top {
             for _ in 0..WIDTH {
                 for sum in &mut sums[..used] {

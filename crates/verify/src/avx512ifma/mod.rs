@@ -53,7 +53,8 @@ pub(crate) trait Reduction: Params {
     const INVERSE_BY: [u64; 5];
     /// What takes a plain element into the domain.
     const ENTER_BY: [u64; 5];
-    fn reduce(columns: Wide) -> Limbs;
+    fn reduce_product(columns: Wide) -> Limbs;
+    fn reduce_square(columns: Wide) -> Limbs;
     fn normal(raw: &Limbs) -> Limbs;
 }
 
@@ -63,8 +64,13 @@ impl Reduction for P256 {
     const ENTER_BY: [u64; 5] = limbs52(&power_of_two(2 * 260, &P256::P));
 
     #[inline(always)]
-    fn reduce(columns: Wide) -> Limbs {
-        p256::reduce(columns)
+    fn reduce_product(columns: Wide) -> Limbs {
+        p256::reduce_product(columns)
+    }
+
+    #[inline(always)]
+    fn reduce_square(columns: Wide) -> Limbs {
+        p256::reduce_square(columns)
     }
 
     #[inline(always)]
@@ -79,7 +85,12 @@ impl Reduction for Secp256k1 {
     const ENTER_BY: [u64; 5] = [1, 0, 0, 0, 0];
 
     #[inline(always)]
-    fn reduce(columns: Wide) -> Limbs {
+    fn reduce_product(columns: Wide) -> Limbs {
+        secp256k1::reduce(columns)
+    }
+
+    #[inline(always)]
+    fn reduce_square(columns: Wide) -> Limbs {
         secp256k1::reduce(columns)
     }
 
@@ -149,7 +160,7 @@ impl<C: Reduction> Ifma<C> {
             _ => sub(set(TIMES * Self::P[i - 5]), minus[i]),
         });
         add_product(&mut columns, a, b);
-        C::normal(&C::reduce(columns))
+        C::normal(&C::reduce_product(columns))
     }
 }
 
@@ -239,13 +250,13 @@ impl<C: Reduction> Lanes for Ifma<C> {
         assert_factor(b, Self::FACTOR_BITS);
         let mut columns = [zero(); 10];
         add_product(&mut columns, a, b);
-        C::reduce(columns)
+        C::reduce_product(columns)
     }
 
     #[inline(always)]
     fn sqr_raw(self, a: &Limbs) -> Limbs {
         assert_factor(a, Self::FACTOR_BITS);
-        C::reduce(square(a))
+        C::reduce_square(square(a))
     }
 
     /// One reduction for both products. p·2^260 is above any product that is subtracted: the sum stays positive.

@@ -27,20 +27,63 @@ const P: [u64; 5] = limbs52(&P256::P);
 /// p is -1 modulo 2^52, so the quotient digit that clears column i is the column itself, u: adding u·p turns it into
 /// u·2^52, the carry included. The rest of p is 2^44 in limb 1, nothing in limb 2, 2^36 in limb 3 and 2^48 - 2^16 in
 /// limb 4: six multiplications, of which four shift.
+///
+/// Bit i of `SHIFT_44` and of `SHIFT_36` says that for digit i the two by that power are five or six other instructions.
+/// The processor that this was measured on starts one multiplication a cycle, and shifts in other pipes: where
+/// multiplications are all that is waited for, the others take no time. Which digits pay was searched for.
 #[inline(always)]
-pub(super) fn reduce(mut columns: Wide) -> Limbs {
-    let (p1, p3, p4) = (set(P[1] + 1), set(P[3]), set(P[4]));
-    for i in 0..5 {
-        let u = columns[i];
-        columns[i + 1] = add(columns[i + 1], sar::<52>(u));
-        columns[i + 1] = lo(columns[i + 1], u, p1);
-        columns[i + 2] = hi(columns[i + 2], u, p1);
-        columns[i + 3] = lo(columns[i + 3], u, p3);
-        columns[i + 4] = hi(columns[i + 4], u, p3);
-        columns[i + 4] = lo(columns[i + 4], u, p4);
-        columns[i + 5] = hi(columns[i + 5], u, p4);
-    }
+fn reduce<const SHIFT_44: u8, const SHIFT_36: u8>(mut columns: Wide) -> Limbs {
+    clear::<0, SHIFT_44, SHIFT_36>(&mut columns);
+    clear::<1, SHIFT_44, SHIFT_36>(&mut columns);
+    clear::<2, SHIFT_44, SHIFT_36>(&mut columns);
+    clear::<3, SHIFT_44, SHIFT_36>(&mut columns);
+    clear::<4, SHIFT_44, SHIFT_36>(&mut columns);
     [columns[5], columns[6], columns[7], columns[8], columns[9]]
+}
+
+/// Clears column `I`. A function for each, because a loop is unrolled too late to be ordered well: a doubling then takes
+/// 606 cycles instead of 570.
+#[inline(always)]
+fn clear<const I: usize, const SHIFT_44: u8, const SHIFT_36: u8>(columns: &mut Wide) {
+    let (p1, p3, p4) = (set(P[1] + 1), set(P[3]), set(P[4]));
+    let u = columns[I];
+    let carry = sar::<52>(u);
+    // Without the bits that are carried.
+    let high = shl::<12>(u);
+    if SHIFT_44 >> I & 1 == 1 {
+        columns[I + 1] = add(columns[I + 1], add(carry, low_limb(shl::<44>(u))));
+        columns[I + 2] = add(columns[I + 2], shr::<20>(high));
+    } else {
+        columns[I + 1] = lo(add(columns[I + 1], carry), u, p1);
+        columns[I + 2] = hi(columns[I + 2], u, p1);
+    }
+    if SHIFT_36 >> I & 1 == 1 {
+        columns[I + 3] = add(columns[I + 3], low_limb(shl::<36>(u)));
+        columns[I + 4] = add(columns[I + 4], shr::<28>(high));
+    } else {
+        columns[I + 3] = lo(columns[I + 3], u, p3);
+        columns[I + 4] = hi(columns[I + 4], u, p3);
+    }
+    columns[I + 4] = lo(columns[I + 4], u, p4);
+    columns[I + 5] = hi(columns[I + 5], u, p4);
+}
+
+#[inline(always)]
+fn low_limb(a: Z) -> Z {
+    and(a, set(MASK52))
+}
+
+/// For a product: 68 multiplications instead of 80, and 73 cycles instead of 82.
+#[inline(always)]
+pub(super) fn reduce_product(columns: Wide) -> Limbs {
+    reduce::<0b11111, 0b00001>(columns)
+}
+
+/// For a square: 56 multiplications instead of 60. It has more other instructions than a product to begin with: alone it
+/// takes 61 cycles either way, but a doubling and an addition are 1 % shorter.
+#[inline(always)]
+pub(super) fn reduce_square(columns: Wide) -> Limbs {
+    reduce::<0b10001, 0>(columns)
 }
 
 /// Any raw sum to a normal element: the multiple of p is subtracted that leaves a value from p - 2^230 up to 2^256

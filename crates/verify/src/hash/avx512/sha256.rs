@@ -79,13 +79,50 @@ fn absorb(state: &mut State, lanes: &mut [Lane<'_>; LANES], fresh: __mmask16, co
     for (words, initial) in state.iter_mut().zip(INITIAL) {
         *words = _mm512_mask_set1_epi32(*words, fresh, initial as i32);
     }
-    for _ in 0..count {
-        let mut blocks = [_mm512_setzero_si512(); LANES];
-        for_0_to_15!(I => {
-            blocks[I] = next_block(&mut lanes[I]);
-        });
-        compress(state, transpose::words32(blocks));
+    let whole = lanes
+        .iter()
+        .fold(count, |whole, lane| whole.min(lane.rest.len() / BLOCK_BYTES));
+    // The blocks that are whole in every lane are read where they stand.
+    let mut starts = lanes.each_ref().map(|lane| lane.rest.as_ptr());
+    let mut offset = 0;
+    for lane in lanes.iter_mut() {
+        lane.rest = &lane.rest[whole * BLOCK_BYTES..];
     }
+    let mut blocks;
+    if whole == 0 {
+        blocks = next_blocks(lanes);
+        starts = blocks.each_ref().map(|block| std::ptr::from_ref(block).cast());
+    }
+    let mut rows = [_mm512_setzero_si512(); LANES];
+    for_0_to_15!(I => {
+        // SAFETY: every lane starts with a block, either its own or one of `blocks`.
+        rows[I] = unsafe { _mm512_loadu_si512(starts[I].cast()) };
+    });
+    let mut words = transpose::words32(rows);
+    let mut hash = *state;
+    for next in 1..=count {
+        if next < whole {
+            offset = next * BLOCK_BYTES;
+        } else if next < count {
+            blocks = next_blocks(lanes);
+            starts = blocks.each_ref().map(|block| std::ptr::from_ref(block).cast());
+            offset = 0;
+        }
+        // SAFETY: at `offset` stands the next whole block, or one of `blocks`; after the last, which is read again.
+        words = unsafe { compress(&mut hash, words, &starts, offset) };
+    }
+    *state = hash;
+}
+
+/// Takes a block off every lane's message.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn next_blocks(lanes: &mut [Lane<'_>; LANES]) -> [__m512i; LANES] {
+    let mut blocks = [_mm512_setzero_si512(); LANES];
+    for_0_to_15!(I => {
+        blocks[I] = next_block(&mut lanes[I]);
+    });
+    blocks
 }
 
 /// Takes a block off the lane's message.
@@ -115,10 +152,20 @@ fn pad(block: __m512i, tail: usize, bytes: usize) -> __m512i {
     _mm512_mask_set1_epi64(block, length, (8 * bytes as u64).swap_bytes() as i64)
 }
 
-/// One block of each lane: `words[i]` holds their words `i` as they stand in memory.
+/// One block of each lane: `words[i]` holds their words `i` as they stand in memory. Returns those of the next block, at
+/// `offset` from `starts`: in the last 16 rounds, which wait for each other (12 cycles a round, for 17 instructions),
+/// there is time to read and transpose it, which takes 80 cycles alone.
+///
+/// # Safety
+/// There is a block at `offset` from each of `starts`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn compress(hash: &mut State, mut words: [__m512i; 16]) {
+unsafe fn compress(
+    hash: &mut State,
+    mut words: [__m512i; 16],
+    starts: &[*const u8; LANES],
+    offset: usize,
+) -> [__m512i; 16] {
     let mut v = *hash;
     for_0_to_15!(I => {
         words[I] = swap_bytes(words[I]);
@@ -131,12 +178,34 @@ fn compress(hash: &mut State, mut words: [__m512i; 16]) {
             words[I] = schedule(words[I], recent);
         });
     }
+    let mut fours = [[_mm512_setzero_si512(); 4]; 4];
     for_0_to_15!(I => {
         v = round(v, words[I], ROUND[3][I]);
+        if I % 4 == 3 {
+            let mut rows = [_mm512_setzero_si512(); 4];
+            for (row, start) in rows.iter_mut().zip(&starts[I - 3..]) {
+                // SAFETY: the caller's.
+                *row = unsafe { _mm512_loadu_si512(start.add(offset).cast()) };
+            }
+            fours[I / 4] = transpose::words32_within_quarters(rows).map(|words| here(words));
+        }
     });
     for (hash, v) in hash.iter_mut().zip(v) {
         *hash = _mm512_add_epi32(*hash, v);
     }
+    transpose::words32_quarters(fours)
+}
+
+/// The same, made just here: the compiler neither moves it to elsewhere nor adds up a sum in another order. It would add
+/// the round's constant, which is ready, behind what is waited for.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn here(mut words: __m512i) -> __m512i {
+    // SAFETY: no instruction at all.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(zmm_reg) words, options(nomem, nostack, preserves_flags));
+    }
+    words
 }
 
 /// The next word of the message schedule (6.2.2, 1) from those 16, 15, 7 and 2 words before.
@@ -164,14 +233,17 @@ fn round([a, b, c, d, e, f, g, h]: State, word: __m512i, constant: u32) -> State
     /// Truth tables of the choice `(e & f) | (!e & g)` and of the majority.
     const CHOICE: i32 = 0xca;
     const MAJORITY: i32 = 0xe8;
-    let input = _mm512_add_epi32(_mm512_add_epi32(h, word), _mm512_set1_epi32(constant as i32));
+    let input = here(_mm512_add_epi32(
+        _mm512_add_epi32(h, word),
+        _mm512_set1_epi32(constant as i32),
+    ));
     let big_1 = xor3(
         _mm512_ror_epi32::<6>(e),
         _mm512_ror_epi32::<11>(e),
         _mm512_ror_epi32::<25>(e),
     );
     let choice = _mm512_ternarylogic_epi32::<CHOICE>(e, f, g);
-    let t1 = _mm512_add_epi32(_mm512_add_epi32(input, choice), big_1);
+    let t1 = _mm512_add_epi32(here(_mm512_add_epi32(input, choice)), big_1);
     let big_0 = xor3(
         _mm512_ror_epi32::<2>(a),
         _mm512_ror_epi32::<13>(a),

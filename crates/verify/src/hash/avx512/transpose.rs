@@ -10,7 +10,14 @@ pub fn words32(rows: [__m512i; 16]) -> [__m512i; 16] {
     for (four, rows) in fours.iter_mut().zip(rows.as_chunks::<4>().0) {
         *four = words32_within_quarters(*rows);
     }
-    let mut columns = rows;
+    words32_quarters(fours)
+}
+
+/// The second half of [`words32`], from what [`words32_within_quarters`] makes of four rows each.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub fn words32_quarters(fours: [[__m512i; 4]; 4]) -> [__m512i; 16] {
+    let mut columns = [fours[0][0]; 16];
     for j in 0..4 {
         let quarters = quarters([fours[0][j], fours[1][j], fours[2][j], fours[3][j]]);
         for q in 0..4 {
@@ -84,7 +91,7 @@ pub fn words64_of_4(rows: [__m512i; 4]) -> [__m256i; 8] {
 /// Transposes the 4 × 4 words in each quarter (128 bits) of four registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn words32_within_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+pub fn words32_within_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
     [
