@@ -46,7 +46,7 @@ pub(crate) struct Tally {
     pub(crate) known: usize,
     /// Without.
     pub(crate) unknown: usize,
-    /// Exceptional cases: those that tables left undecided, and those that needed the complete formulas.
+    /// Exceptional cases: those that tables left undecided, and of the others those that needed the complete formulas.
     pub(crate) exceptional: usize,
 }
 
@@ -121,6 +121,7 @@ pub(crate) fn verify<L: Lanes>(
             l,
             generator,
             jobs: &unknown,
+            counted: tally.unknown,
             scratch: &mut scratch.unknown,
             valid: &mut valid,
         });

@@ -60,11 +60,13 @@ impl<L: Lanes> Default for Scratch<L> {
     }
 }
 
-/// Decides `jobs`. Returns how many needed the complete formulas.
+/// Decides `jobs`. Returns how many of the first `counted` needed the complete formulas.
 pub(crate) struct Verify<'a, L: Lanes> {
     pub(crate) l: L,
     pub(crate) generator: &'a Table,
     pub(crate) jobs: &'a [Job],
+    /// Those after the first so many are counted as exceptional already.
+    pub(crate) counted: usize,
     pub(crate) scratch: &'a mut Scratch<L>,
     /// One for each job.
     pub(crate) valid: &'a mut [bool],
@@ -79,6 +81,7 @@ impl<L: Lanes> Stage for Verify<'_, L> {
             l,
             generator,
             jobs,
+            mut counted,
             scratch,
             valid,
         } = self;
@@ -90,9 +93,11 @@ impl<L: Lanes> Stage for Verify<'_, L> {
                 let multiples = &scratch.lines[g * BESIDE * MULTIPLES * L::LANES..];
                 let undecided = decide::<L, false>(l, generator, jobs, multiples, valid);
                 if undecided != 0 {
-                    exceptional += undecided.count_ones() as usize;
+                    let first = (1u32 << counted.min(jobs.len())) - 1;
+                    exceptional += (u32::from(undecided) & first).count_ones() as usize;
                     decide::<L, true>(l, generator, jobs, multiples, valid);
                 }
+                counted = counted.saturating_sub(jobs.len());
             }
         }
         exceptional

@@ -218,7 +218,7 @@ pub(super) struct Entry {
     pub(super) signature: Signature,
     pub(super) table: Option<Arc<Table>>,
     pub(super) verdict: Verdict,
-    /// How often it must be counted as exceptional.
+    /// How often it must be counted as exceptional: once at most.
     pub(super) exceptional: usize,
 }
 
@@ -239,7 +239,7 @@ impl Entry {
     }
 }
 
-/// Once where the tables leave it undecided, once more where the fast formulas fail.
+/// Once where the tables leave it undecided or the fast formulas fail; no more where both are so.
 fn exceptional<C: Params>(
     signature: &Signature,
     verdict: &Verdict,
@@ -259,8 +259,8 @@ fn exceptional<C: Params>(
         let may_be_above = big(&signature.r) + &n < p && *x != Some(signature.r);
         may_be_above || met(&tree_meetings::<C>(u1, u2, [generator, table.width()]))
     });
-    let by_loop = (table.is_none() || undecided) && met(&loop_meetings::<C>(u1, u2, generator));
-    usize::from(undecided) + usize::from(by_loop)
+    let by_loop = || table.is_none() && met(&loop_meetings::<C>(u1, u2, generator));
+    usize::from(undecided || by_loop())
 }
 
 /// Verifies a batch, and holds every verdict and the tally against what they must be.
