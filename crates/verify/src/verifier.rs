@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 /// Who builds tables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Builds {
     /// The thread that verifies, before it does.
     #[default]
@@ -53,6 +54,7 @@ impl Default for Options {
 
 /// Counts since a verifier was made, and what its cache holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Signatures: the sum of the four that follow.
     pub signatures: u64,
@@ -64,8 +66,8 @@ pub struct Stats {
     pub by_generic: u64,
     /// Verified by a library.
     pub by_library: u64,
-    /// Exceptional cases met: signatures that tables left undecided, and signatures that needed the complete formulas.
-    /// One may be both. Nobody meets them by chance, but anybody can send them.
+    /// Signatures that met exceptional cases: that tables left undecided, or that needed the complete formulas, each
+    /// counted once. Nobody meets them by chance, but anybody can send them.
     pub exceptional: u64,
     /// Signatures whose key had a table when they came.
     pub table_hits: u64,
