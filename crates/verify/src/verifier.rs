@@ -31,7 +31,7 @@ pub struct Options {
     ///
     /// Tables that go while a batch uses them live on until it is done, and do not count.
     pub table_bytes: usize,
-    /// Percent of the keys' bytes for those that are used much: 75. Only the rest is there for keys that are not: with
+    /// Percent of the keys' bytes for those that are used much, by valid signatures: 75. Only the rest is there for keys that are not: with
     /// 0, no key gets more than the smallest table; with 100 or more, none gets one before it is used much.
     pub protected_percent: u8,
     /// Whether an s above n/2 is refused, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do: no.
@@ -134,7 +134,12 @@ impl Verifier {
             builds: options.builds,
             hasher: Hasher::new(),
             curves,
-            cache: Mutex::new(Cache::new(keys_bytes, options.protected_percent, Table::bytes)),
+            cache: Mutex::new(Cache::new(
+                keys_bytes,
+                options.protected_percent,
+                backend.first_uses(),
+                Table::bytes,
+            )),
             counters: Counters::default(),
         };
         Ok(Self {
@@ -204,7 +209,7 @@ impl Verifier {
     }
 
     /// Builds up to `limit` tables that are wanted, on this thread, and says how many it built. Others verify
-    /// meanwhile; only who first uses a curve waits while a generator's table is built.
+    /// meanwhile; who first uses a curve waits only while its generator's small table is built.
     pub fn build_pending(&self, limit: usize) -> usize {
         let Some(curves) = &self.inner.curves else {
             return 0;
@@ -215,9 +220,57 @@ impl Verifier {
                 built += usize::from(over.generator.grow(&*over.machine));
             }
         }
-        while built < limit && self.inner.build_next() {
-            built += 1;
+        built + self.inner.build(limit - built)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Signature;
+    use crate::item::SignatureBytes;
+    use crate::key::PublicKey;
+
+    /// Points with a little x.
+    fn keys(count: usize) -> Vec<PublicKey> {
+        let key = |x: u8| {
+            let mut compressed = [0; 33];
+            (compressed[0], compressed[32]) = (2, x);
+            PublicKey::from_sec1(Curve::P256, &compressed).ok()
+        };
+        (0..=255).filter_map(key).take(count).collect()
+    }
+
+    #[test]
+    fn a_batch_builds_as_many_tables_as_it_waits_for() {
+        let keys = keys(30);
+        let verifier = Verifier::new(Options {
+            backend: Some(Backend::Portable),
+            ..Options::default()
+        })
+        .unwrap();
+        let inner = &verifier.inner;
+        // Others' wishes, in the queue before this one's.
+        for key in &keys[..20] {
+            lock(&inner.cache).look_up(key, inner.hasher.hash(key), 100);
         }
-        built
+        assert_eq!(verifier.stats().pending_builds, 20);
+        let mut one = [0; 32];
+        one[31] = 1;
+        let items: Vec<Item<'_>> = keys[20..]
+            .iter()
+            .flat_map(|key| [key; 4])
+            .map(|key| Item {
+                key,
+                digest: one,
+                signature: SignatureBytes::Parsed(Signature { r: one, s: one }),
+            })
+            .collect();
+        for (items, built, waiting) in [(&items[..8], 2, 20), (&items[8..], 10, 20), (&items[..0], 10, 20)] {
+            verifier.verify_batch(items);
+            let stats = verifier.stats();
+            assert_eq!((stats.builds, stats.pending_builds), (built, waiting));
+        }
+        assert_eq!(verifier.build_pending(100), 20);
     }
 }
