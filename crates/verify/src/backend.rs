@@ -4,11 +4,12 @@
 use crate::avx512ifma::{self, Ifma};
 use crate::curve::{Curve, P256, Params, Secp256k1};
 use crate::engine::{self, Job, Scratch, Tally};
+use crate::generator;
 use crate::lanes::Lanes;
 use crate::portable::{Portable, Reduction};
 use crate::table::Table;
 use crate::uint::U256;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use thiserror::Error;
 
 /// What does the arithmetic.
@@ -123,6 +124,8 @@ struct On<L: Lanes> {
     l: L,
     /// As many as there ever were threads in `verify` at a time.
     scratch: Mutex<Vec<Scratch<L>>>,
+    /// For a signature that is alone without a table; the process has one for each curve.
+    portable_generator: OnceLock<Arc<Table>>,
 }
 
 impl<L: Lanes> On<L>
@@ -134,9 +137,18 @@ where
         Box::new(Self {
             l,
             scratch: Mutex::default(),
+            portable_generator: OnceLock::new(),
         })
     }
 
+    fn portable_generator(&self) -> Arc<Table> {
+        let build = || {
+            shared(Backend::Portable, L::Curve::CURVE, generator::SMALL, || {
+                Table::build_all(Portable::<L::Curve>::new(), &[L::Curve::G], generator::SMALL)
+            })
+        };
+        Arc::clone(self.portable_generator.get_or_init(build))
+    }
 }
 
 impl<L: Lanes> Machine for On<L>
@@ -146,7 +158,14 @@ where
 {
     fn verify(&self, generator: &Table, jobs: &mut [Job<'_>], decided: &mut dyn FnMut(usize, bool)) -> Tally {
         let mut scratch = lock(&self.scratch).pop().unwrap_or_default();
-        let tally = engine::verify(self.l, generator, jobs, &mut scratch, decided);
+        let tally = engine::verify(
+            self.l,
+            generator,
+            jobs,
+            &mut scratch,
+            || Some(self.portable_generator()),
+            decided,
+        );
         lock(&self.scratch).push(scratch);
         tally
     }

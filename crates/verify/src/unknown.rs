@@ -2,8 +2,7 @@
 //!
 //! u₂·Q by doublings and additions in Jacobian coordinates, from the 16 odd multiples of Q below 32, which are made in
 //! affine coordinates for all keys of the batch together; then u₁·G is added from the generator's table. On secp256k1
-//! u₂ is split into halves, and half the doublings do. Two vectors run side by side, because one alone would wait for
-//! its own multiplications.
+//! u₂ is split into halves, and half the doublings do.
 //!
 //! The fast formulas are wrong where a sum meets the same or the opposite point; Z is zero from there on. Lanes that
 //! end so are done again with formulas that are right always.
@@ -158,7 +157,10 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
         }
     }
     debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
-    scratch.lines.resize(MULTIPLES * TOGETHER, Line([0; 8]));
+    let lines = vectors * MULTIPLES * L::LANES;
+    if scratch.lines.len() < lines {
+        scratch.lines.resize(lines, Line([0; 8]));
+    }
     for (multiple, lines) in scratch
         .multiples
         .iter()
