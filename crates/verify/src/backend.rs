@@ -62,8 +62,8 @@ impl Backend {
 
     /// Uses from which on a key gets the smallest table: about when it would have saved by then what it costs to build.
     ///
-    /// With AVX-512 a table takes 95 µs to build, each of eight together 47, and a use in a batch of 256 saves 6.6; in a
-    /// batch of one, 59. Portably it takes 215 µs, and saves 50.
+    /// With AVX-512 a table takes 95 µs to build, each of eight together 47, and a use in a batch of 256 saves 6.6; in
+    /// a batch of one, 59. Portably it takes 215 µs, and saves 50.
     pub(crate) fn first_uses(self) -> u64 {
         match self {
             Backend::Avx512Ifma => 8,

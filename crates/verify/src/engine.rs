@@ -150,7 +150,8 @@ where
     tally
 }
 
-/// `unknown` in one lane; once for each curve, not in every back end's copy of `verify`, because it takes long to compile.
+/// `unknown` in one lane; once for each curve, not in every back end's copy of `verify`, because that takes the
+/// compiler long.
 #[inline(never)]
 fn portably<C: Reduction>(
     generator: &Table,

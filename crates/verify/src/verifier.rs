@@ -29,10 +29,12 @@ pub struct Options {
     pub backend: Option<Backend>,
     /// Bytes of all tables, at most: 256 MiB. The generators' take up to a quarter of them, and 104 KiB at least.
     ///
-    /// Tables that go while a batch uses them live on until it is done, and do not count.
+    /// Tables that go while a batch uses them live on until it is done, and do not count. Nor do 256 KiB for each curve
+    /// that the process has, with AVX-512, for signatures that come alone and by keys without a table.
     pub table_bytes: usize,
-    /// Percent of the keys' bytes for those that are used much, by valid signatures: 75. Only the rest is there for keys that are not: with
-    /// 0, no key gets more than the smallest table; with 100 or more, none gets one before it is used much.
+    /// Percent of the keys' bytes for those that are used much, by valid signatures: 75. Only the rest is
+    /// there for keys that are not: with 0, no key gets more than the smallest table; with 100 or more, none gets one
+    /// before it is used much.
     pub protected_percent: u8,
     /// Whether an s above n/2 is refused, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do: no.
     pub low_s: bool,

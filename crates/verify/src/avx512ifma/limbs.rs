@@ -5,9 +5,9 @@
 //! that are multiplied must have their carries taken out.
 //!
 //! The functions here are safe to call by their signature only: on a CPU without AVX-512 they would be undefined
-//! behaviour. What makes them sound is privacy. Nothing outside `avx512ifma` can name them, and all that it lets out goes
-//! through a token `Ifma`, which `Ifma::new` gives only where the CPU has what they need. Who makes one of them more
-//! visible, or calls one without a token at hand, has to make it `unsafe`.
+//! behaviour. What makes them sound is privacy. Nothing outside `avx512ifma` can name them, and all that it lets out
+//! goes through a token `Ifma`, which `Ifma::new` gives only where the CPU has what they need. Who makes one of them
+//! more visible, or calls one without a token at hand, has to make it `unsafe`.
 
 use std::arch::x86_64::*;
 
