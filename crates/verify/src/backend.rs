@@ -163,7 +163,7 @@ where
             generator,
             jobs,
             &mut scratch,
-            || Some(self.portable_generator()),
+            &mut || Some(self.portable_generator()),
             decided,
         );
         lock(&self.scratch).push(scratch);

@@ -66,14 +66,15 @@ pub(crate) fn in_range<C: Params>(r: &U256, s: &U256) -> bool {
 
 /// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with index and verdict of
 /// each. Where there are so few without a table that one lane is faster, `portable_generator` is asked for the
-/// generator's table for that; without one they go the back end's way.
+/// generator's table for that; without one they go the back end's way. (Not generic over both: each copy of this holds
+/// all stages, and takes the compiler a minute.)
 pub(crate) fn verify<L: Lanes>(
     l: L,
     generator: &Table,
     jobs: &mut [Job<'_>],
     scratch: &mut Scratch<L>,
-    portable_generator: impl FnOnce() -> Option<Arc<Table>>,
-    mut decided: impl FnMut(usize, bool),
+    portable_generator: &mut dyn FnMut() -> Option<Arc<Table>>,
+    decided: &mut dyn FnMut(usize, bool),
 ) -> Tally
 where
     L::Curve: Reduction,

@@ -363,13 +363,15 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
         let with_table = setting.honest.iter().filter(|other| other.table.is_some());
         let mut batch: Vec<Entry> = with_table.cycle().take(k % 3 * 50).cloned().collect();
         batch.insert(batch.len() / 2, entry.clone());
-        check_with(l, &setting.generator, &batch, || {
+        check_with(l, &setting.generator, &batch, &mut || {
             asked += 1;
             Some(Arc::clone(&portable))
         });
         // Two are not so few.
         let twice = [entry.clone(), entry.clone()];
-        check_with(l, &setting.generator, &twice, || unreachable!("there are two"));
+        check_with(l, &setting.generator, &twice, &mut || {
+            unreachable!("there are two")
+        });
     }
     assert_eq!(asked > 100, L::LANES > 1, "{asked}");
 }

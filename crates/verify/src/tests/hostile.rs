@@ -297,7 +297,7 @@ pub(super) fn check<L: Lanes<Curve: Reference + Reduction>>(
     generator: &Table,
     batch: &[Entry],
 ) -> Tally {
-    check_with(l, generator, batch, || None)
+    check_with(l, generator, batch, &mut || None)
 }
 
 /// The same; one signature alone without a table may go the portable way.
@@ -305,7 +305,7 @@ pub(super) fn check_with<L: Lanes<Curve: Reference + Reduction>>(
     l: L,
     generator: &Table,
     batch: &[Entry],
-    portable_generator: impl FnOnce() -> Option<Arc<Table>>,
+    portable_generator: &mut dyn FnMut() -> Option<Arc<Table>>,
 ) -> Tally {
     let mut jobs: Vec<Job> = batch
         .iter()
@@ -326,7 +326,7 @@ pub(super) fn check_with<L: Lanes<Curve: Reference + Reduction>>(
         &mut jobs,
         &mut Scratch::default(),
         portable_generator,
-        |index, valid| {
+        &mut |index, valid| {
             assert_eq!(verdicts[index].replace(valid), None, "decided twice");
         },
     );
