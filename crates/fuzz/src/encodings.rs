@@ -1,8 +1,8 @@
 //! What signatures, keys and messages look like as bytes: the parsers against RustCrypto's, hashes in lanes against
 //! one at a time.
 
-use crate::forge::{order, random};
 use crate::input::Input;
+use crate::signatures::forge::{order, random};
 use lineside_verify::encoding::{PointError, Signature, SignatureError, compact, der};
 use lineside_verify::hash::{Backend, Hasher, keccak256, sha256};
 use lineside_verify::{Curve, KeyError, PublicKey};

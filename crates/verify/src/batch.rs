@@ -1,12 +1,13 @@
 //! From items to verdicts: takes a batch apart by curve and chunk, finds the keys' tables, and lets the engine decide.
 
 use crate::backend::{Backend, Machine, lock};
-use crate::cache::Cache;
+use crate::cache::{Build, Cache, Place};
 use crate::curve::{Curve, P256, Params, Secp256k1};
 use crate::engine::{self, CHUNK, Job, Tally};
 use crate::generator::Generator;
 use crate::item::{Item, Verdict};
 use crate::key::PublicKey;
+use crate::lanes::MAX_LANES;
 use crate::sightings::Hasher;
 use crate::table::Table;
 use crate::uint::{U256, at_least, from_be_bytes, sub};
@@ -40,6 +41,9 @@ pub(crate) struct OverCurve {
     pub(crate) machine: Box<dyn Machine>,
     pub(crate) generator: Generator,
 }
+
+/// Tables that are built together, so that their doublings share the lanes of a vector: as many as it has.
+const TOGETHER: usize = MAX_LANES;
 
 /// The items of one chunk that are left to the engine, and their keys.
 struct Chunk<'a> {
@@ -159,7 +163,7 @@ impl Inner {
         let generator = over
             .generator
             .table(&*over.machine, chunk.parsed.len() as u64, self.builds);
-        let tables = self.tables(&chunk.keys.keys);
+        let (tables, places) = self.tables(&chunk.keys.keys);
         let mut hits = 0;
         let mut jobs = Vec::with_capacity(chunk.parsed.len());
         jobs.extend(chunk.parsed.iter().map(|parsed| {
@@ -179,6 +183,19 @@ impl Inner {
             verdicts[index] = if valid { Verdict::Valid } else { Verdict::Invalid };
         });
         self.count(hits, &tally);
+        self.settle(chunk, &places, verdicts);
+    }
+
+    /// Tells the cache how many signatures of each key were valid.
+    fn settle(&self, chunk: &Chunk<'_>, places: &[Place], verdicts: &[Verdict]) {
+        let mut valid = vec![0; places.len()];
+        for parsed in &chunk.parsed {
+            valid[usize::from(parsed.key)] += u64::from(verdicts[parsed.index].is_valid());
+        }
+        let mut cache = lock(&self.cache);
+        for (((key, hash, count), place), valid) in chunk.keys.keys.iter().zip(places).zip(valid) {
+            cache.settle(key, *hash, *place, *count, valid);
+        }
     }
 
     fn count(&self, hits: u64, tally: &Tally) {
@@ -195,40 +212,68 @@ impl Inner {
         table_hits.fetch_add(hits, Relaxed);
     }
 
-    /// The tables of keys; where builds are inline, wanted ones are built first.
-    fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> Vec<Option<Arc<Table>>> {
+    /// The tables of keys; where builds are inline, wanted ones are built first. And where the cache has the keys.
+    fn tables(&self, keys: &[(&PublicKey, u64, u64)]) -> (Vec<Option<Arc<Table>>>, Vec<Place>) {
         let mut tables = Vec::with_capacity(keys.len());
+        let mut places = Vec::with_capacity(keys.len());
         let mut pending = Vec::new();
         let mut cache = lock(&self.cache);
         for (at, (key, hash, uses)) in keys.iter().enumerate() {
             let found = cache.look_up(key, *hash, *uses);
             tables.push(found.value);
+            places.push(found.place);
             if found.pending {
                 pending.push(at);
             }
         }
         drop(cache);
         if self.builds == Builds::Inline && !pending.is_empty() {
-            while self.build_next() {}
+            // As many as this batch waits for, whoever wanted those that come first: what others left in the queue does
+            // not delay this one.
+            self.build(pending.len());
             let cache = lock(&self.cache);
             for at in pending {
                 let (key, hash, _) = keys[at];
                 tables[at] = cache.get(key, hash).or(tables[at].take());
             }
         }
-        tables
+        (tables, places)
     }
 
-    /// Builds the next wanted table, if there is one.
-    pub(crate) fn build_next(&self) -> bool {
-        let Some(curves) = &self.curves else { return false };
-        let Some(build) = lock(&self.cache).next_build() else {
-            return false;
+    /// Builds up to `limit` wanted tables, the next first, and says how many.
+    pub(crate) fn build(&self, limit: usize) -> usize {
+        let mut built = 0;
+        while built < limit {
+            let mut cache = lock(&self.cache);
+            let next = std::iter::from_fn(|| cache.next_build());
+            let mut builds: Vec<Build> = next.take(TOGETHER.min(limit - built)).collect();
+            drop(cache);
+            if builds.is_empty() {
+                break;
+            }
+            built += builds.len();
+            builds.sort_by_key(Build::kind);
+            while let Some(last) = builds.last() {
+                let kind = last.kind();
+                let same = builds.partition_point(|build| build.kind() < kind);
+                self.build_together(builds.split_off(same));
+            }
+        }
+        built
+    }
+
+    /// Builds tables of one width over one curve.
+    fn build_together(&self, builds: Vec<Build>) {
+        let (Some(curves), Some(first)) = (&self.curves, builds.first()) else {
+            return;
         };
-        let machine = &curves[build.key.curve() as usize].machine;
-        let table = Arc::new(machine.build(&build.key.point(), build.width));
-        lock(&self.cache).finish_build(build, table);
-        true
+        let machine = &curves[first.key.curve() as usize].machine;
+        let points: Vec<_> = builds.iter().map(|build| build.key.point()).collect();
+        let tables = machine.build(&points, first.width);
+        let mut cache = lock(&self.cache);
+        for (build, table) in builds.into_iter().zip(tables) {
+            cache.finish_build(build, Arc::new(table));
+        }
     }
 
     #[cfg(feature = "library")]

@@ -3,12 +3,19 @@
 use crate::curve::Params;
 use crate::known;
 use crate::lanes::{Lanes, MAX_LANES, Stage};
+use crate::portable::{Portable, Reduction};
 use crate::table::Table;
 use crate::uint::{ONE, U256, ZERO, at_least, is_zero};
 use crate::unknown;
+use std::sync::Arc;
 
 /// Signatures that go through the stages together: memory against inversions shared.
 pub(crate) const CHUNK: usize = 512;
+
+/// Signatures without a table up to which one lane is faster than a back end of many. A vector of them takes 78 µs in
+/// AVX-512, however many of its lanes are used; portably, one takes 66 µs (70 as measured here, with the generator's
+/// smaller table) and two take 119.
+const ALONE: usize = 1;
 
 /// One signature.
 pub(crate) struct Job<'t> {
@@ -46,7 +53,7 @@ pub(crate) struct Tally {
     pub(crate) known: usize,
     /// Without.
     pub(crate) unknown: usize,
-    /// Exceptional cases: those that tables left undecided, and those that needed the complete formulas.
+    /// Exceptional cases: those that tables left undecided, and of the others those that needed the complete formulas.
     pub(crate) exceptional: usize,
 }
 
@@ -58,14 +65,20 @@ pub(crate) fn in_range<C: Params>(r: &U256, s: &U256) -> bool {
 }
 
 /// Decides up to `CHUNK` jobs, whose r and s are in range, in any order. Calls `decided` with index and verdict of
-/// each.
+/// each. Where there are so few without a table that one lane is faster, `portable_generator` is asked for the
+/// generator's table for that; without one they go the back end's way. (Not generic over both: each copy of this holds
+/// all stages, and takes the compiler a minute.)
 pub(crate) fn verify<L: Lanes>(
     l: L,
     generator: &Table,
     jobs: &mut [Job<'_>],
     scratch: &mut Scratch<L>,
-    mut decided: impl FnMut(usize, bool),
-) -> Tally {
+    portable_generator: &mut dyn FnMut() -> Option<Arc<Table>>,
+    decided: &mut dyn FnMut(usize, bool),
+) -> Tally
+where
+    L::Curve: Reduction,
+{
     // By width, those without a table last.
     jobs.sort_by_key(|job| job.table.map_or(u32::MAX, |table| table.width()));
     let scalars = l.run(Scalars { l, jobs });
@@ -117,18 +130,45 @@ pub(crate) fn verify<L: Lanes>(
             })
             .collect();
         let mut valid = vec![false; unknown.len()];
-        tally.exceptional += l.run(unknown::Verify {
-            l,
-            generator,
-            jobs: &unknown,
-            scratch: &mut scratch.unknown,
-            valid: &mut valid,
-        });
+        let alone = (L::LANES > 1 && unknown.len() <= ALONE)
+            .then(portable_generator)
+            .flatten();
+        tally.exceptional += match alone {
+            Some(generator) => portably::<L::Curve>(&generator, &unknown, tally.unknown, &mut valid),
+            None => l.run(unknown::Verify {
+                l,
+                generator,
+                jobs: &unknown,
+                counted: tally.unknown,
+                scratch: &mut scratch.unknown,
+                valid: &mut valid,
+            }),
+        };
         for (i, valid) in left.into_iter().zip(valid) {
             decided(jobs[i].index, valid);
         }
     }
     tally
+}
+
+/// `unknown` in one lane; once for each curve, not in every back end's copy of `verify`, because that takes the
+/// compiler long.
+#[inline(never)]
+fn portably<C: Reduction>(
+    generator: &Table,
+    jobs: &[unknown::Job],
+    counted: usize,
+    valid: &mut [bool],
+) -> usize {
+    unknown::Verify {
+        l: Portable::<C>::new(),
+        generator,
+        jobs,
+        counted,
+        scratch: &mut unknown::Scratch::default(),
+        valid,
+    }
+    .run()
 }
 
 /// u₁ = z/s and u₂ = r/s modulo n, with one inversion for all.

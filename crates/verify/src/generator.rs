@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 const WIDTHS: [u32; 5] = [16, 13, 10, 8, 5];
 
 /// The width at first: 4,096 points.
-const SMALL: u32 = 8;
+pub(crate) const SMALL: u32 = 8;
 
 /// Signatures after which the large table is built: as with keys (`cache::LADDER`), when the additions saved by it so
 /// far would have paid for it. At width 16 it has 524,288 points and saves 16 additions of 32.

@@ -5,6 +5,7 @@ use crate::key::PublicKey;
 
 /// A signature, in one of the forms in which they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SignatureBytes<'a> {
     /// `r || s`, 64 bytes: [`compact::parse`].
     Compact(&'a [u8]),
@@ -41,6 +42,7 @@ pub struct Item<'a> {
 
 /// What there is to say about one signature.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Verdict {
     /// The key's owner signed the digest.
     Valid,

@@ -20,6 +20,7 @@ pub struct PublicKey {
 
 /// Why bytes are no public key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// Not the form of a point.
     #[error("the public key is malformed: {0}")]

@@ -6,10 +6,13 @@
 //! lines of the next part are on their way. The last addition needs no inversion: x(P₁ + P₂) = r is
 //! (r + x₁ + x₂)(x₂ - x₁)² = (y₂ - y₁)².
 //!
+//! Where there are few signatures, their points are added up one after the other (`few`).
+//!
 //! Whatever meets an exceptional case on its way is left undecided, for `unknown` to decide.
 
 use crate::affine::{Beside, Pair, Step, add_pairs};
 use crate::curve::Params;
+use crate::few;
 use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
 use crate::recode::{Odd, OddLanes};
 use crate::table::Table;
@@ -96,6 +99,17 @@ impl<L: Lanes> Stage for Verify<'_, '_, L> {
         let selection = Selection::new(l, generator, jobs, &vectors, stride);
         let zero = l.splat(&ZERO);
         let blank = Affine { x: zero, y: zero };
+        if vectors.len() <= few::VECTORS {
+            scratch.leaves.resize(stride, blank);
+            for (v, vector) in vectors.iter().enumerate() {
+                let points = &mut scratch.leaves[..vector.points];
+                selection.load(l, v, points);
+                let jobs = &jobs[vector.first..][..vector.jobs];
+                let (equal, undecided) = few::compare(l, points, &r_of(jobs));
+                decide::<L>(jobs, equal, undecided, &mut outcomes[vector.first..]);
+            }
+            return;
+        }
         let part_vectors = PART / L::LANES;
         scratch.leaves.resize(part_vectors * stride, blank);
         let kept = (0..PART_LEVELS).fold(stride, |points, _| points_after(points));
@@ -285,18 +299,23 @@ fn make_pairs(vectors: &mut [Vector], stride: usize, pairs: &mut Vec<Pair>) {
 /// The last addition, and whether its x is r.
 #[inline(always)]
 fn finish<L: Lanes>(l: L, jobs: &[Job<'_>], last: &[Affine<L::Fe>], marked: u8, outcomes: &mut [Outcome]) {
-    let mut r = [[0; 4]; MAX_LANES];
-    for (lane, r) in r.iter_mut().enumerate() {
-        *r = jobs[if lane < jobs.len() { lane } else { 0 }].r;
-    }
-    let r = l.load(&r[..L::LANES]);
+    let r = l.load(&r_of(jobs)[..L::LANES]);
     let [a, b] = last else { return };
     let dx = l.normal(&l.raw_sub(&l.raw(&b.x), &l.raw(&a.x)));
     let dy = l.normal(&l.raw_sub(&l.raw(&b.y), &l.raw(&a.y)));
     let sum = l.normal(&l.raw_add(&l.raw_add(&l.raw(&a.x), &l.raw(&b.x)), &l.raw(&r)));
     let left = l.mul_raw(&sum, &l.sqr(&dx));
     let equal = l.zeros(&l.normal(&l.raw_sub(&left, &l.sqr_raw(&dy))));
-    let undecided = marked | l.zeros(&dx);
+    decide::<L>(jobs, equal, marked | l.zeros(&dx), outcomes);
+}
+
+/// r in each lane; lanes without a job have the first one's.
+fn r_of(jobs: &[Job<'_>]) -> [U256; MAX_LANES] {
+    std::array::from_fn(|lane| jobs[if lane < jobs.len() { lane } else { 0 }].r)
+}
+
+/// What masks of lanes say of jobs.
+fn decide<L: Lanes>(jobs: &[Job<'_>], equal: u8, undecided: u8, outcomes: &mut [Outcome]) {
     for (lane, (job, outcome)) in jobs.iter().zip(outcomes).enumerate() {
         *outcome = if undecided >> lane & 1 == 1 {
             Outcome::Undecided

@@ -67,6 +67,7 @@ mod curve;
 pub mod encoding;
 mod endomorphism;
 mod engine;
+mod few;
 mod generator;
 pub mod hash;
 mod inverse;

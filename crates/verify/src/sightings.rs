@@ -1,4 +1,4 @@
-//! How often a key without a table was seen: a fixed amount of memory, however many keys there are.
+//! How many valid signatures a key without a table has had: a fixed amount of memory, however many keys there are.
 
 use crate::key::PublicKey;
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +8,7 @@ const SETS: usize = 4096;
 /// Keys of a set. The one seen longest ago makes room for the next.
 const WAYS: usize = 4;
 /// The bits of an entry that count; those above tell keys apart.
-const COUNT_BITS: u32 = 16;
+const COUNTS: u64 = (1 << 16) - 1;
 
 /// Names keys by 64 bits that nobody can foretell who does not know the secret.
 pub(crate) struct Hasher {
@@ -53,18 +53,24 @@ impl Sightings {
         }
     }
 
-    /// Adds `count` sightings, at least one, and gives how many there are now; 65,535 stands for that many and more.
-    pub(crate) fn add(&mut self, hash: u64, count: u64) -> u64 {
-        const COUNTS: u64 = (1 << COUNT_BITS) - 1;
-        let set = &mut self.sets[hash as usize % SETS];
-        let name = hash & !COUNTS;
-        let found = set
-            .iter()
-            .position(|entry| entry & COUNTS != 0 && entry & !COUNTS == name);
-        let before = found.map_or(0, |at| set[at] & COUNTS);
-        let now = before.saturating_add(count).min(COUNTS);
-        set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
-        set[0] = name | now;
-        now
+    /// How many there were of this key; 65,535 stands for that many and more.
+    pub(crate) fn count(&self, hash: u64) -> u64 {
+        let set = &self.sets[hash as usize % SETS];
+        position(set, hash).map_or(0, |at| set[at] & COUNTS)
     }
+
+    /// Adds `count` of them, at least one.
+    pub(crate) fn add(&mut self, hash: u64, count: u64) {
+        let set = &mut self.sets[hash as usize % SETS];
+        let found = position(set, hash);
+        let before = found.map_or(0, |at| set[at] & COUNTS);
+        set[..=found.unwrap_or(WAYS - 1)].rotate_right(1);
+        set[0] = hash & !COUNTS | before.saturating_add(count).min(COUNTS);
+    }
+}
+
+/// Where in its set a key is.
+fn position(set: &[u64; WAYS], hash: u64) -> Option<usize> {
+    set.iter()
+        .position(|entry| entry & COUNTS != 0 && entry & !COUNTS == hash & !COUNTS)
 }

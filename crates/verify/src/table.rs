@@ -4,10 +4,9 @@
 //! Those two are never the same or opposite: 2j + 1 is odd, 2^(t+1) is even, and their sum is below the order.
 
 use crate::affine::{Pair, Step, add_pairs};
-use crate::jacobian::{Jacobian, double, from_affine};
+use crate::jacobian::{Jacobian, double, from_affine, select};
 use crate::lanes::{Affine, Lanes, Line, MAX_LANES, Stage};
 use crate::memory::Lines;
-use crate::portable::{self, Portable};
 use crate::recode;
 use crate::uint::{ONE, U256};
 
@@ -52,111 +51,154 @@ impl Table {
     }
 
     /// The table of a point given as plain integers; `width` is at least 2.
-    pub(crate) fn build<L: Lanes>(l: L, point: &(U256, U256), width: u32) -> Self
-    where
-        L::Curve: portable::Reduction,
-    {
+    #[cfg(test)]
+    pub(crate) fn build<L: Lanes>(l: L, point: &(U256, U256), width: u32) -> Self {
+        Self::build_all(l, &[*point], width).remove(0)
+    }
+
+    /// The tables of points given as plain integers; `width` is at least 2. Their doublings, which wait for each other
+    /// and are most of the work for a small table, are done for as many points at once as there are lanes.
+    pub(crate) fn build_all<L: Lanes>(l: L, points: &[(U256, U256)], width: u32) -> Vec<Self> {
         let windows = recode::windows(SCALAR_BITS, width);
-        let mut table = Self {
+        let blank = |_: &_| Self {
             width,
             windows,
             lines: Lines::new(windows << (width - 1)),
         };
-        let doubles = doubles::<L::Curve>(point, windows * width as usize);
-        l.run(Fill {
-            l,
-            table: &mut table,
-            doubles: &doubles,
-        });
-        table
+        let mut tables: Vec<Self> = points.iter().map(blank).collect();
+        for (points, tables) in points.chunks(L::LANES).zip(tables.chunks_mut(L::LANES)) {
+            l.run(Fill { l, points, tables });
+        }
+        tables
     }
 }
 
+/// Fills tables of one width, no more than there are lanes.
 struct Fill<'a, L> {
     l: L,
-    table: &'a mut Table,
-    doubles: &'a [(U256, U256)],
+    points: &'a [(U256, U256)],
+    tables: &'a mut [Table],
 }
 
 impl<L: Lanes> Stage for Fill<'_, L> {
     type Out = ();
 
-    /// A window in each lane, so many groups of them as it takes; those past the last window do it once more.
     #[inline(always)]
     fn run(self) {
-        let Self { l, table, doubles } = self;
-        let half = table.width - 1;
-        let groups = table.windows.div_ceil(L::LANES);
-        let windows = |group: usize| -> [usize; MAX_LANES] {
-            std::array::from_fn(|lane| (group * L::LANES + lane % L::LANES).min(table.windows - 1))
-        };
-        let windows: Vec<[usize; MAX_LANES]> = (0..groups).map(windows).collect();
-        for windows in &windows {
-            let first = multiples(l, doubles, windows, table.width, 0);
-            put(l, &mut table.lines, windows, half, 0, &first);
-        }
-        let mut batch = Batch::new();
-        for t in 0..half {
-            let have = 1 << t;
-            for windows in &windows {
-                let by = multiples(l, doubles, windows, table.width, t + 1);
-                for index in 0..have {
-                    let point = get(l, &table.lines, windows, half, index);
-                    batch.add(point, by, windows, have + index);
-                    if batch.is_full() {
-                        batch.finish(l, &mut table.lines, half);
-                    }
-                }
-            }
-            batch.finish(l, &mut table.lines, half);
-        }
+        let Self { l, points, tables } = self;
+        let count = tables[0].windows * tables[0].width as usize;
+        let doubles = doubles(l, points, count);
+        let doubles: Vec<&[(U256, U256)]> = doubles.chunks_exact(count).collect();
+        fill(l, tables, &doubles);
     }
 }
 
-/// `2^i·Q` for `i` below `count`, as plain integers.
-fn doubles<C: portable::Reduction>(point: &(U256, U256), count: usize) -> Vec<(U256, U256)> {
-    let l = Portable::<C>::new();
+/// A window in each lane, so many groups of them as it takes; those past the last window do it once more. What all
+/// tables have to add at a time shares inversions.
+#[inline(always)]
+fn fill<L: Lanes>(l: L, tables: &mut [Table], doubles: &[&[(U256, U256)]]) {
+    let (width, count) = (tables[0].width, tables[0].windows);
+    let half = width - 1;
+    let mut windows = vec![[0; MAX_LANES]; count.div_ceil(L::LANES)];
+    for (group, windows) in windows.iter_mut().enumerate() {
+        for (lane, window) in windows.iter_mut().enumerate() {
+            *window = (group * L::LANES + lane % L::LANES).min(count - 1);
+        }
+    }
+    for (table, doubles) in tables.iter_mut().zip(doubles) {
+        for windows in &windows {
+            let first = multiples(l, doubles, windows, width, 0);
+            put(l, &mut table.lines, windows, half, 0, &first);
+        }
+    }
+    let mut batch = Batch::new();
+    for t in 0..half {
+        let have = 1 << t;
+        for (which, doubles) in doubles.iter().enumerate() {
+            for windows in &windows {
+                let by = multiples(l, doubles, windows, width, t + 1);
+                for index in 0..have {
+                    let point = get(l, &tables[which].lines, windows, half, index);
+                    batch.add(point, by, (which, windows, have + index));
+                    if batch.is_full() {
+                        batch.finish(l, tables, half);
+                    }
+                }
+            }
+        }
+        batch.finish(l, tables, half);
+    }
+}
+
+/// `2^i·Q` for `i` below `count`, as plain integers, one point's after the other's; of no more points than there are
+/// lanes.
+///
+/// The doublings of a point wait for each other, so lanes that have no other point do the same again. To divide by Z
+/// needs no waiting: there each lane takes another doubling.
+#[inline(always)]
+fn doubles<L: Lanes>(l: L, points: &[(U256, U256)], count: usize) -> Vec<(U256, U256)> {
+    let keys = points.len().next_power_of_two().min(L::LANES);
+    // Doublings of each key that the lanes hold.
+    let each = L::LANES / keys;
+    let mut plain = [[[0; 4]; MAX_LANES]; 2];
+    for lane in 0..L::LANES {
+        let (x, y) = points[(lane % keys).min(points.len() - 1)];
+        (plain[0][lane], plain[1][lane]) = (x, y);
+    }
     let q = Affine {
-        x: l.splat(&point.0),
-        y: l.splat(&point.1),
+        x: l.load(&plain[0][..L::LANES]),
+        y: l.load(&plain[1][..L::LANES]),
     };
-    let mut doubles: Vec<Jacobian<U256>> = Vec::with_capacity(count);
+    let mut packed: Vec<Jacobian<L::Fe>> = Vec::with_capacity(count.div_ceil(each));
     let mut next = from_affine(l, &q);
-    for _ in 0..count {
-        doubles.push(next);
+    let mut taken = next;
+    for i in 0..count {
+        let lanes = ((1u32 << keys) - 1) << (i % each * keys);
+        taken = if i % each == 0 {
+            next
+        } else {
+            select(l, lanes as u8, &next, &taken)
+        };
+        if i % each == each - 1 || i == count - 1 {
+            packed.push(taken);
+        }
         next = double(l, &next);
     }
     // One inversion for all Z.
-    let mut products = Vec::with_capacity(count);
+    let mut products = Vec::with_capacity(packed.len());
     let mut running = l.splat(&ONE);
-    for point in &doubles {
+    for point in &packed {
         products.push(running);
         running = l.mul(&running, &point.z);
     }
     let mut inverse = l
         .invert(&running)
         .expect("a point of odd order never doubles to infinity");
-    let mut plain = vec![([0; 4], [0; 4]); count];
-    for i in (0..count).rev() {
-        let over_z = l.mul(&inverse, &products[i]);
-        inverse = l.mul(&inverse, &doubles[i].z);
+    let mut out = vec![([0; 4], [0; 4]); points.len() * count];
+    for (group, (point, product)) in packed.iter().zip(&products).enumerate().rev() {
+        let over_z = l.mul(&inverse, product);
+        inverse = l.mul(&inverse, &point.z);
         let over_z2 = l.sqr(&over_z);
-        let x = l.mul(&doubles[i].x, &over_z2);
-        let y = l.mul(&doubles[i].y, &l.mul(&over_z2, &over_z));
-        let mut out = [[0; 4]; 2];
-        l.store(&x, &mut out[..1]);
-        l.store(&y, &mut out[1..]);
-        plain[i] = (out[0], out[1]);
+        let x = l.mul(&point.x, &over_z2);
+        let y = l.mul(&point.y, &l.mul(&over_z2, &over_z));
+        l.store(&x, &mut plain[0][..L::LANES]);
+        l.store(&y, &mut plain[1][..L::LANES]);
+        for lane in 0..L::LANES {
+            let (key, i) = (lane % keys, group * each + lane / keys);
+            if key < points.len() && i < count {
+                out[key * count + i] = (plain[0][lane], plain[1][lane]);
+            }
+        }
     }
-    plain
+    out
 }
 
-/// Additions that wait for each other, and where their sums go.
+/// Additions that wait for each other, and where their sums go: table, windows, index.
 struct Batch<'w, Fe> {
     points: Vec<Affine<Fe>>,
     pairs: Vec<Pair>,
     steps: Vec<Step<Fe>>,
-    places: Vec<(&'w [usize; MAX_LANES], usize)>,
+    places: Vec<(usize, &'w [usize; MAX_LANES], usize)>,
 }
 
 impl<'w, Fe: Copy> Batch<'w, Fe> {
@@ -173,9 +215,9 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
         self.pairs.len() == PAIRS
     }
 
-    /// `a + b`, for `index` of `windows`.
+    /// `a + b`.
     #[inline(always)]
-    fn add(&mut self, a: Affine<Fe>, b: Affine<Fe>, windows: &'w [usize; MAX_LANES], index: usize) {
+    fn add(&mut self, a: Affine<Fe>, b: Affine<Fe>, place: (usize, &'w [usize; MAX_LANES], usize)) {
         let to = self.points.len() as u32;
         self.points.push(a);
         self.points.push(b);
@@ -184,11 +226,11 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
             from: to + 1,
             group: 0,
         });
-        self.places.push((windows, index));
+        self.places.push(place);
     }
 
     #[inline(always)]
-    fn finish<L: Lanes<Fe = Fe>>(&mut self, l: L, lines: &mut Lines, half: u32) {
+    fn finish<L: Lanes<Fe = Fe>>(&mut self, l: L, tables: &mut [Table], half: u32) {
         let mut marked = [0];
         add_pairs(
             l,
@@ -199,7 +241,8 @@ impl<'w, Fe: Copy> Batch<'w, Fe> {
             &mut (),
         );
         debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
-        for (pair, (windows, index)) in self.pairs.iter().zip(&self.places) {
+        for (pair, (table, windows, index)) in self.pairs.iter().zip(&self.places) {
+            let lines = &mut tables[*table].lines;
             put(l, lines, windows, half, *index, &self.points[pair.to as usize]);
         }
         self.points.clear();

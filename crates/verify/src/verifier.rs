@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 /// Who builds tables.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Builds {
     /// The thread that verifies, before it does.
     #[default]
@@ -28,10 +29,12 @@ pub struct Options {
     pub backend: Option<Backend>,
     /// Bytes of all tables, at most: 256 MiB. The generators' take up to a quarter of them, and 104 KiB at least.
     ///
-    /// Tables that go while a batch uses them live on until it is done, and do not count.
+    /// Tables that go while a batch uses them live on until it is done, and do not count. Nor do 256 KiB for each curve
+    /// that the process has, with AVX-512, for signatures that come alone and by keys without a table.
     pub table_bytes: usize,
-    /// Percent of the keys' bytes for those that are used much: 75. Only the rest is there for keys that are not: with
-    /// 0, no key gets more than the smallest table; with 100 or more, none gets one before it is used much.
+    /// Percent of the keys' bytes for those that are used much, by valid signatures: 75. Only the rest is
+    /// there for keys that are not: with 0, no key gets more than the smallest table; with 100 or more, none gets one
+    /// before it is used much.
     pub protected_percent: u8,
     /// Whether an s above n/2 is refused, as Bitcoin's policy, Ethereum (EIP-2) and Fabric do: no.
     pub low_s: bool,
@@ -53,6 +56,7 @@ impl Default for Options {
 
 /// Counts since a verifier was made, and what its cache holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Signatures: the sum of the four that follow.
     pub signatures: u64,
@@ -64,8 +68,8 @@ pub struct Stats {
     pub by_generic: u64,
     /// Verified by a library.
     pub by_library: u64,
-    /// Exceptional cases met: signatures that tables left undecided, and signatures that needed the complete formulas.
-    /// One may be both. Nobody meets them by chance, but anybody can send them.
+    /// Signatures that met exceptional cases: that tables left undecided, or that needed the complete formulas, each
+    /// counted once. Nobody meets them by chance, but anybody can send them.
     pub exceptional: u64,
     /// Signatures whose key had a table when they came.
     pub table_hits: u64,
@@ -132,7 +136,12 @@ impl Verifier {
             builds: options.builds,
             hasher: Hasher::new(),
             curves,
-            cache: Mutex::new(Cache::new(keys_bytes, options.protected_percent, Table::bytes)),
+            cache: Mutex::new(Cache::new(
+                keys_bytes,
+                options.protected_percent,
+                backend.first_uses(),
+                Table::bytes,
+            )),
             counters: Counters::default(),
         };
         Ok(Self {
@@ -202,7 +211,7 @@ impl Verifier {
     }
 
     /// Builds up to `limit` tables that are wanted, on this thread, and says how many it built. Others verify
-    /// meanwhile; only who first uses a curve waits while a generator's table is built.
+    /// meanwhile; who first uses a curve waits only while its generator's small table is built.
     pub fn build_pending(&self, limit: usize) -> usize {
         let Some(curves) = &self.inner.curves else {
             return 0;
@@ -213,9 +222,57 @@ impl Verifier {
                 built += usize::from(over.generator.grow(&*over.machine));
             }
         }
-        while built < limit && self.inner.build_next() {
-            built += 1;
+        built + self.inner.build(limit - built)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Signature;
+    use crate::item::SignatureBytes;
+    use crate::key::PublicKey;
+
+    /// Points with a little x.
+    fn keys(count: usize) -> Vec<PublicKey> {
+        let key = |x: u8| {
+            let mut compressed = [0; 33];
+            (compressed[0], compressed[32]) = (2, x);
+            PublicKey::from_sec1(Curve::P256, &compressed).ok()
+        };
+        (0..=255).filter_map(key).take(count).collect()
+    }
+
+    #[test]
+    fn a_batch_builds_as_many_tables_as_it_waits_for() {
+        let keys = keys(30);
+        let verifier = Verifier::new(Options {
+            backend: Some(Backend::Portable),
+            ..Options::default()
+        })
+        .unwrap();
+        let inner = &verifier.inner;
+        // Others' wishes, in the queue before this one's.
+        for key in &keys[..20] {
+            lock(&inner.cache).look_up(key, inner.hasher.hash(key), 100);
         }
-        built
+        assert_eq!(verifier.stats().pending_builds, 20);
+        let mut one = [0; 32];
+        one[31] = 1;
+        let items: Vec<Item<'_>> = keys[20..]
+            .iter()
+            .flat_map(|key| [key; 4])
+            .map(|key| Item {
+                key,
+                digest: one,
+                signature: SignatureBytes::Parsed(Signature { r: one, s: one }),
+            })
+            .collect();
+        for (items, built, waiting) in [(&items[..8], 2, 20), (&items[8..], 10, 20), (&items[..0], 10, 20)] {
+            verifier.verify_batch(items);
+            let stats = verifier.stats();
+            assert_eq!((stats.builds, stats.pending_builds), (built, waiting));
+        }
+        assert_eq!(verifier.build_pending(100), 20);
     }
 }

@@ -21,6 +21,14 @@ fn verifiers(options: Options) -> Vec<Verifier> {
         .collect()
 }
 
+/// Uses of a key from which on it has a table.
+fn first_uses(verifier: &Verifier) -> u64 {
+    match verifier.backend() {
+        Backend::Avx512Ifma => 8,
+        _ => 4,
+    }
+}
+
 fn all_valid(verifier: &Verifier, signed: &[Signed]) {
     let items: Vec<Item> = signed.iter().map(Signed::item).collect();
     assert!(verifier.verify_batch(&items).into_iter().all(Verdict::is_valid));
@@ -47,7 +55,10 @@ fn all_valid_one_by_one(verifier: &Verifier, signed: &[Signed]) {
 fn a_key_is_generic_until_it_returns() {
     let signed = signed(Curve::P256, 1, 1);
     for verifier in verifiers(Options::default()) {
-        for (by_generic, by_table, builds) in [(1, 0, 0), (2, 0, 0), (2, 1, 1), (2, 2, 1)] {
+        let first = first_uses(&verifier);
+        for use_number in 1..=first + 2 {
+            let by_table = (use_number + 1).saturating_sub(first);
+            let (by_generic, builds) = (use_number - by_table, by_table.min(1));
             all_valid(&verifier, &signed);
             let stats = verifier.stats();
             assert_eq!(
@@ -64,8 +75,38 @@ fn a_key_is_generic_until_it_returns() {
 #[test]
 fn a_batch_with_enough_of_one_key_builds_its_table_first() {
     for verifier in verifiers(Options::default()) {
-        all_valid(&verifier, &signed(Curve::Secp256k1, 1, 3));
-        assert_eq!((verifier.stats().builds, verifier.stats().by_table), (1, 3));
+        all_valid(&verifier, &signed(Curve::Secp256k1, 1, 8));
+        assert_eq!((verifier.stats().builds, verifier.stats().by_table), (1, 8));
+    }
+}
+
+#[test]
+fn only_valid_signatures_make_a_key_protected() {
+    let signed = &signed(Curve::P256, 1, 1)[0];
+    for verifier in verifiers(Options::default()) {
+        let wrong = Item {
+            digest: [7; 32],
+            ..signed.item()
+        };
+        for _ in 0..20 {
+            assert!(!verifier.verify(&wrong).is_valid());
+        }
+        assert_eq!(verifier.stats().builds, 0, "none was worth a table");
+        for _ in 0..4 {
+            verifier.verify_batch(&[wrong; 100]);
+        }
+        let stats = verifier.stats();
+        assert_eq!((stats.tables, stats.protected_keys), (1, 0));
+        for uses in 1..=64 {
+            assert!(verifier.verify_batch(&[wrong, signed.item()])[1].is_valid());
+            assert_eq!(verifier.stats().protected_keys, uses / 64);
+        }
+        for _ in 65..=256 {
+            assert!(verifier.verify(&signed.item()).is_valid());
+        }
+        assert_eq!(verifier.stats().builds, 1);
+        assert!(verifier.verify(&signed.item()).is_valid());
+        assert_eq!(verifier.stats().builds, 2, "a larger one with the 257th");
     }
 }
 

@@ -1,18 +1,10 @@
 //! A bounded run of the fuzz target `ecdsa`: batches of every size and kind against RustCrypto, and, with the feature
 //! `library`, against aws-lc-rs and libsecp256k1.
 
-// The target's own code: this crate stands below `lineside-fuzz`, so it cannot depend on it.
-#[path = "../../fuzz/src/forge.rs"]
-mod forge;
-#[path = "../../fuzz/src/input.rs"]
-#[allow(dead_code)] // Of what the targets share, this one uses a part.
-mod input;
-#[path = "../../fuzz/src/signatures.rs"]
-#[allow(dead_code)]
-mod signatures;
+mod driver;
 
+use driver::{BUDGETS, Report, SIZES, check, ecdsa_seeds};
 use lineside_verify::{Backend, Stats};
-use signatures::{BUDGETS, Report, SIZES, check};
 
 /// Adds a step to a program: as many items as `SIZES` says, then the end of the batch.
 fn batch(program: &mut Vec<u8>, size: usize, builds: u8) {
@@ -93,7 +85,7 @@ fn every_way_was_gone(reports: &[Report], backend: Backend) {
 
 #[test]
 fn the_seeds_of_the_fuzz_target() {
-    for seed in signatures::ecdsa_seeds() {
+    for seed in ecdsa_seeds() {
         let report = check(&seed);
         assert!(report.items > 0);
     }

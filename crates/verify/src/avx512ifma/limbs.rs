@@ -3,6 +3,11 @@
 //! The one instruction behind all of it, `vpmadd52{lo,hi}uq`, multiplies the low 52 bits of two words and adds the low
 //! or high 52 bits of the product to a third. It ignores bits 52 and up of its factors: they need no mask, but limbs
 //! that are multiplied must have their carries taken out.
+//!
+//! The functions here are safe to call by their signature only: on a CPU without AVX-512 they would be undefined
+//! behaviour. What makes them sound is privacy. Nothing outside `avx512ifma` can name them, and all that it lets out
+//! goes through a token `Ifma`, which `Ifma::new` gives only where the CPU has what they need. Who makes one of them
+//! more visible, or calls one without a token at hand, has to make it `unsafe`.
 
 use std::arch::x86_64::*;
 

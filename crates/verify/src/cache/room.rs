@@ -1,10 +1,18 @@
 //! Who makes room for whom: the two segments' lists, and what leaves them.
 
 use super::Segment::{Probation, Protected};
-use super::{Cache, HOT, IDLE, LADDER, List, NONE, Segment};
+use super::{Cache, HOT, IDLE, LADDER, List, MUCH, NONE, Segment};
 
-/// How many of the least recently used are searched for one above its share.
+/// How many of the least recently used are searched for one that makes room.
 const SEARCH: usize = 64;
+
+/// Who makes room among the protected.
+enum Victim {
+    /// Leaves, to probation.
+    Leaves(u32),
+    /// Has more than its share. It stays, and gets a table of its share when it is used next.
+    Greedy(u32),
+}
 
 impl<V: Clone> Cache<V> {
     /// Makes an entry the most recently used of its segment, or of the protected one when it becomes hot.
@@ -47,7 +55,8 @@ impl<V: Clone> Cache<V> {
             }
             let victim = &self.entries[oldest as usize];
             let idle = victim.last_use + IDLE < self.clock;
-            if !idle && victim.uses >= self.entries[slot as usize].uses {
+            let newcomer = &self.entries[slot as usize];
+            if !idle && victim.uses + victim.hoped >= newcomer.uses + newcomer.hoped {
                 self.refusals += 1;
                 return false;
             }
@@ -60,42 +69,73 @@ impl<V: Clone> Cache<V> {
         if bytes > self.protected.limit {
             return false;
         }
-        let newcomer = self.entries[slot as usize].segment != Some(Protected);
-        let bare = self.entries[slot as usize].table.is_none();
-        // Those who have the smallest do not take it from each other.
-        let share = self
-            .share(self.protected.entries + usize::from(newcomer))
-            .max((self.bytes_of)(LADDER[0].width));
         while self.protected.bytes + bytes > self.protected.limit {
-            if let Some(greedy) = self.oldest_above(share, slot) {
-                // It stays hot, and gets a table of its share when it is used next.
-                self.take_table(greedy);
-                self.evictions += 1;
-                continue;
+            match self.victim(slot) {
+                Some(Victim::Leaves(victim)) => self.demote(victim),
+                Some(Victim::Greedy(victim)) => {
+                    self.take_table(victim);
+                    self.evictions += 1;
+                }
+                None => {
+                    self.refusals += 1;
+                    return false;
+                }
             }
-            let oldest = self.protected.oldest;
-            if oldest == NONE || oldest == slot {
-                return false;
-            }
-            let less_used = self.entries[oldest as usize].uses < self.entries[slot as usize].uses;
-            if !(newcomer || bare && less_used) {
-                return false;
-            }
-            self.demote(oldest);
         }
         true
     }
 
-    fn oldest_above(&self, share: usize, except: u32) -> Option<u32> {
+    /// Among the least recently used of the protected, the first that makes room for an entry; if there is none, among
+    /// some others, so that with some more calls all are asked.
+    fn victim(&mut self, slot: u32) -> Option<Victim> {
+        let own = &self.entries[slot as usize];
+        let newcomer = own.segment != Some(Protected);
+        let bare = own.table.is_none();
+        let (mut greedy, mut equal) = (None, None);
         let mut at = self.protected.oldest;
         for _ in 0..SEARCH {
             if at == NONE {
-                return None;
+                break;
             }
-            if at != except && self.bytes(at) > share {
-                return Some(at);
+            match self.makes_room(at, slot) {
+                Some(Victim::Greedy(at)) => greedy = greedy.or(Some(Victim::Greedy(at))),
+                None => {}
+                leaves => return leaves,
             }
-            at = self.entries[at as usize].newer;
+            let entry = &self.entries[at as usize];
+            let gives_way = newcomer || bare && entry.uses < own.uses;
+            if equal.is_none() && at != slot && gives_way && entry.level() <= own.level() + MUCH {
+                equal = Some(Victim::Leaves(at));
+            }
+            at = entry.newer;
+        }
+        greedy.or(equal).or_else(|| self.sweep(slot))
+    }
+
+    /// Whether a protected entry is much colder than another, or has more than its share.
+    fn makes_room(&self, at: u32, slot: u32) -> Option<Victim> {
+        let entry = &self.entries[at as usize];
+        if at == slot {
+            return None;
+        }
+        if entry.level() + MUCH < self.entries[slot as usize].level() {
+            return Some(Victim::Leaves(at));
+        }
+        // Those who have the smallest do not take it from each other.
+        let bytes = self.bytes(at);
+        let smallest = (self.bytes_of)(LADDER[0].width);
+        (bytes > smallest && bytes > self.share(at)).then_some(Victim::Greedy(at))
+    }
+
+    fn sweep(&mut self, slot: u32) -> Option<Victim> {
+        for _ in 0..SEARCH {
+            self.hand = (self.hand + 1) % self.entries.len();
+            let at = self.hand as u32;
+            if self.entries[self.hand].segment == Some(Protected)
+                && let Some(victim) = self.makes_room(at, slot)
+            {
+                return Some(victim);
+            }
         }
         None
     }
@@ -158,6 +198,9 @@ impl<V: Clone> Cache<V> {
 
     /// Makes an entry the most recently used of a segment.
     pub(super) fn link(&mut self, slot: u32, segment: Segment) {
+        if segment == Protected {
+            self.hot[self.entries[slot as usize].level()] += 1;
+        }
         let list = self.list(segment);
         let second = std::mem::replace(&mut list.newest, slot);
         list.entries += 1;
@@ -175,6 +218,9 @@ impl<V: Clone> Cache<V> {
         let entry = &self.entries[slot as usize];
         let (newer, older) = (entry.newer, entry.older);
         let Some(segment) = entry.segment else { return };
+        if segment == Protected {
+            self.hot[entry.level()] -= 1;
+        }
         let list = self.list(segment);
         list.entries -= 1;
         if newer == NONE {

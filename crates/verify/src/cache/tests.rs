@@ -18,19 +18,23 @@ fn hash(n: u64) -> u64 {
         .wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
+const FIRST_USES: u64 = 3;
+
 /// A cache whose values are the key's number and the width.
 struct Model {
     cache: Cache<(u64, u32)>,
     limit: usize,
     numbers: HashMap<PublicKey, u64>,
+    builds_of_largest: usize,
 }
 
 impl Model {
     fn new(limit: usize, protected_percent: u8) -> Self {
         Self {
-            cache: Cache::new(limit, protected_percent, Table::bytes),
+            cache: Cache::new(limit, protected_percent, FIRST_USES, Table::bytes),
             limit,
             numbers: HashMap::new(),
+            builds_of_largest: 0,
         }
     }
 
@@ -47,18 +51,30 @@ impl Model {
         };
         self.check();
         let value = (self.numbers[&build.key], build.width);
+        self.builds_of_largest += usize::from(build.width == 13);
         self.cache.finish_build(build, value);
         self.check();
         true
     }
 
-    /// A sighting as with inline builds: the width used.
+    fn settle(&mut self, n: u64, place: Place, uses: u64, valid: u64) {
+        self.cache.settle(&key(n), hash(n), place, uses, valid);
+        self.check();
+    }
+
+    /// Valid signatures with inline builds: the width used.
     fn use_inline(&mut self, n: u64, uses: u64) -> Option<u32> {
+        self.verify_inline(n, uses, uses)
+    }
+
+    /// Signatures, of which some are valid.
+    fn verify_inline(&mut self, n: u64, uses: u64, valid: u64) -> Option<u32> {
         let found = self.see(n, uses);
         if found.pending {
             while self.build() {}
         }
         let value = self.cache.get(&key(n), hash(n)).or(found.value);
+        self.settle(n, found.place, uses, valid);
         value.map(|(of, width)| {
             assert_eq!(of, n);
             width
@@ -95,6 +111,11 @@ impl Model {
             }
             assert_eq!(walked, list.entries);
         }
+        let mut hot = [0; 64];
+        for slot in of(Protected) {
+            hot[cache.entries[slot as usize].uses.max(1).ilog2() as usize] += 1;
+        }
+        assert_eq!(hot, cache.hot);
         let tables = cache.entries.iter().filter(|entry| entry.table.is_some()).count();
         assert_eq!(tables, cache.tables);
         assert_eq!(cache.index.len() + cache.free.len(), cache.entries.len());
@@ -113,10 +134,13 @@ fn a_key_climbs_the_ladder() {
     assert_eq!(model.use_inline(1, 1), Some(5));
     for (uses, width) in [
         (252, 5),
+        (1, 5),
         (1, 8),
-        (1_791, 8),
+        (1_790, 8),
+        (1, 8),
         (1, 10),
-        (14_335, 10),
+        (14_334, 10),
+        (1, 10),
         (1, 13),
         (1 << 30, 13),
     ] {
@@ -129,11 +153,19 @@ fn a_key_climbs_the_ladder() {
 }
 
 #[test]
-fn many_uses_at_once_go_straight_to_their_rung() {
+fn many_uses_at_once_are_believed_when_they_were_valid() {
     let mut model = Model::new(256 << 20, 75);
     assert_eq!(model.use_inline(1, 3), Some(5));
-    assert_eq!(model.use_inline(2, 512), Some(8));
-    assert_eq!(model.use_inline(3, 20_000), Some(13));
+    assert_eq!(model.use_inline(2, 512), Some(5));
+    assert_eq!(model.use_inline(2, 1), Some(8));
+    assert_eq!(model.use_inline(3, 20_000), Some(5));
+    assert_eq!(model.use_inline(3, 1), Some(13));
+    // Seen, not built: straight to its rung.
+    assert_eq!(model.use_inline(4, 2), None);
+    let place = model.see(5, 1).place;
+    model.settle(5, place, 1, 20_000);
+    assert_eq!(model.use_inline(5, 1), Some(13));
+    assert_eq!(model.cache.counts().builds, 6);
 }
 
 #[test]
@@ -216,7 +248,8 @@ fn a_circle_of_keys_too_large_does_not_push_itself_out() {
 fn what_is_no_longer_used_ages_out() {
     let mut model = Model::new(8 << 20, 75);
     assert_eq!(model.use_inline(0, 100), Some(5));
-    assert_eq!(model.use_inline(0, 300), Some(8));
+    assert_eq!(model.use_inline(0, 300), Some(5));
+    assert_eq!(model.use_inline(0, 1), Some(8));
     for _ in 0..=IDLE / 1_000 {
         model.use_inline(1, 1_000);
     }
@@ -264,14 +297,129 @@ fn without_room_there_are_no_tables() {
     }
     let mut all_protected = Model::new(1 << 20, 100);
     assert_eq!(all_protected.use_inline(1, 3), None);
-    assert_eq!(all_protected.use_inline(1, 100), Some(5));
+    assert_eq!(all_protected.use_inline(1, 100), None);
+    assert_eq!(all_protected.use_inline(1, 1), Some(5));
     let mut none_protected = Model::new(1 << 20, 0);
     assert_eq!(none_protected.use_inline(1, 100_000), Some(5));
 }
 
+/// Who knows no private key has no valid signature: as often as he sends them, they count for nothing.
+#[test]
+fn invalid_signatures_earn_nothing() {
+    let mut model = Model::new(192 << 20, 75);
+    assert_eq!(model.verify_inline(0, 2, 0), None);
+    assert_eq!(model.verify_inline(0, 2, 0), None, "those before do not count");
+    for _ in 0..100 {
+        // So many at once could be valid, and have a table first.
+        assert_eq!(model.verify_inline(1, 100_000, 0), Some(5));
+    }
+    assert_eq!(model.cache.counts().protected, 0);
+    // What holds a place on probation by them goes when somebody comes with a valid one.
+    let fit = (192 << 20) / 4 / Table::bytes(5) as u64;
+    for n in 2..2 + fit {
+        assert_eq!(model.verify_inline(n, 1_000, 0), Some(5));
+    }
+    for n in 0..fit {
+        model.use_inline(1 << 20 | n, 1);
+        model.use_inline(1 << 20 | n, 1);
+        assert_eq!(model.use_inline(1 << 20 | n, 1), Some(5));
+    }
+    assert_eq!(model.cache.counts().refusals, 0);
+    model.check_all();
+}
+
+/// Endless keys, each as often as an attacker likes and never again; honest keys among them, an earlier and a later.
+#[test]
+fn endless_keys_take_no_share() {
+    for times in [3, 64, 100, 300] {
+        for valid in [times, times / 2, 0] {
+            let mut model = Model::new(192 << 20, 75);
+            model.use_inline(0, 20_000);
+            assert_eq!(model.use_inline(0, 1), Some(13));
+            for n in 0..20_000 {
+                // In batches of a few, as they may come.
+                let mut left = [times, valid];
+                while left[0] > 0 {
+                    let now = left.map(|left| left.min(32));
+                    model.verify_inline(1 << 32 | n, now[0], now[1]);
+                    left = [left[0] - now[0], left[1] - now[1]];
+                }
+                assert_eq!(
+                    model.use_inline(0, 4),
+                    Some(13),
+                    "{times} times, {valid} valid, {n}"
+                );
+                if n >= 10_000 {
+                    model.use_inline(1, 4);
+                }
+            }
+            assert_eq!(model.use_inline(1, 4), Some(13), "{times} times, {valid} valid");
+            model.check_all();
+        }
+    }
+}
+
+/// As many keys as there is room for, each kept protected by some uses again and again; honest keys that come later.
+#[test]
+fn many_keys_used_a_little_take_no_share() {
+    for (keys, times) in [(2_700, 64), (5_000, 64), (2_700, 100), (1_000, 100)] {
+        let mut model = Model::new(192 << 20, 75);
+        let attack = |model: &mut Model| {
+            for n in 0..keys {
+                model.use_inline(1 << 32 | n, times);
+            }
+        };
+        for _ in 0..10 {
+            attack(&mut model);
+        }
+        for round in 0..40 {
+            for n in 0..16 {
+                // A quarter of the attacker's traffic, all together.
+                model.use_inline(n, keys.max(2_000) * times / 64);
+            }
+            attack(&mut model);
+            if round == 20 {
+                model.builds_of_largest = 0;
+            }
+        }
+        for n in 0..16 {
+            assert_eq!(model.use_inline(n, 1), Some(13), "{keys} keys, {times} times");
+        }
+        assert_eq!(model.builds_of_largest, 0, "{keys} keys, {times} times: settled");
+        model.check_all();
+    }
+}
+
+/// Keys that are as hot share alike whenever they come, and one that cools down makes room.
+#[test]
+fn shares_follow_use() {
+    let mut model = Model::new(64 << 20, 75);
+    // Room for nine of the largest.
+    for _ in 0..40 {
+        for n in 0..9 {
+            model.use_inline(n, 1_000);
+        }
+    }
+    assert!((0..9).all(|n| model.use_inline(n, 1) == Some(13)));
+    // Nine others take over. The first are used a little still, and not idle.
+    for _ in 0..4_000 {
+        for n in 0..9 {
+            model.use_inline(n, 1);
+        }
+        for n in 9..18 {
+            model.use_inline(n, 1_000);
+        }
+    }
+    let widths: Vec<_> = (0..18).map(|n| model.use_inline(n, 1)).collect();
+    assert!(widths[9..].iter().all(|width| *width == Some(13)), "{widths:?}");
+    assert!(widths[..9].iter().all(|width| *width >= Some(5)), "{widths:?}");
+    model.check_all();
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    See(u64, u64),
+    /// Key, signatures, and percent that are valid; above 100: still under way.
+    See(u64, u64, u64),
     Start,
     Finish,
 }
@@ -280,7 +428,7 @@ fn step() -> impl Strategy<Value = Step> {
     let keys = prop_oneof![0..8u64, 0..64u64, 0..4_096u64];
     let uses = prop_oneof![Just(1u64), 1..8u64, 1..2_000u64, 1..400_000u64];
     prop_oneof![
-        6 => (keys, uses).prop_map(|(n, uses)| Step::See(n, uses)),
+        6 => (keys, uses, 0..130u64).prop_map(|(n, uses, percent)| Step::See(n, uses, percent)),
         2 => Just(Step::Start),
         1 => Just(Step::Finish),
     ]
@@ -297,16 +445,25 @@ proptest! {
         steps in prop::collection::vec(step(), 1..600),
     ) {
         let mut model = Model::new(limit, percent);
-        let mut under_way = Vec::new();
+        let (mut under_way, mut verified) = (Vec::new(), Vec::new());
         for step in steps {
             match step {
-                Step::See(n, uses) => {
-                    if let Some((of, _)) = model.see(n, uses).value {
+                Step::See(n, uses, percent) => {
+                    let found = model.see(n, uses);
+                    if let Some((of, _)) = found.value {
                         prop_assert_eq!(of, n);
+                    }
+                    if percent <= 100 {
+                        model.settle(n, found.place, uses, uses * percent / 100);
+                    } else {
+                        verified.push((n, found.place, uses));
                     }
                 }
                 Step::Start => under_way.extend(model.cache.next_build()),
                 Step::Finish => {
+                    if let Some((n, place, uses)) = verified.pop() {
+                        model.settle(n, place, uses, uses);
+                    }
                     if let Some(build) = under_way.pop() {
                         let value = (model.numbers[&build.key], build.width);
                         model.cache.finish_build(build, value);

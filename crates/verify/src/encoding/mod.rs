@@ -53,6 +53,7 @@ impl std::fmt::Display for Part {
 /// The order is that of the bytes, except that a number's value ([`Negative`](Self::IntegerNegative),
 /// [`TooLarge`](Self::IntegerTooLarge)) is looked at after both numbers' forms, and trailing bytes last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
+#[non_exhaustive]
 pub enum SignatureError {
     /// No bytes at all.
     #[error("no bytes")]
@@ -108,6 +109,7 @@ pub enum SignatureError {
 
 /// Why bytes are no point.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
+#[non_exhaustive]
 pub enum PointError {
     /// No bytes at all.
     #[error("no bytes")]

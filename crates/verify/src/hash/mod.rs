@@ -53,6 +53,7 @@ pub fn keccak256_batch(messages: &[&[u8]], digests: &mut [[u8; 32]]) {
 /// A way to compute batches. Every back end has its name on every machine, so that an option can ask for it;
 /// [`Backend::is_available`] says whether it runs here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Backend {
     /// 16 lanes of SHA-256, 8 of Keccak-256; x86-64 with AVX-512 F and BW, and the crate's feature `simd`.
     Avx512,

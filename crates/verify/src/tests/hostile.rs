@@ -10,7 +10,9 @@ use super::{big, words};
 use crate::curve::Params;
 use crate::endomorphism::{HALF_BITS, split};
 use crate::engine::{Job, Scratch, Tally, verify};
+use crate::few;
 use crate::lanes::Lanes;
+use crate::portable::Reduction;
 use crate::recode::{Odd, windows};
 use crate::table::Table;
 use crate::uint::{U256, is_zero};
@@ -86,8 +88,8 @@ fn of_q(b: BigUint) -> Sum {
     Sum { a: BigUint::ZERO, b }
 }
 
-/// What meets where both have tables: a tree whose upper half is added to the lower one, level by level.
-pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
+/// The points that are added where both have tables: the generator's, then the key's.
+fn table_points<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Sum> {
     let n = &big(&C::N);
     let all_digits = |scalar: &U256, width: u32| {
         let windows = windows(256, width);
@@ -101,6 +103,25 @@ pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -
     };
     let mut points: Vec<Sum> = all_digits(u1, widths[0]).into_iter().map(of_g).collect();
     points.extend(all_digits(u2, widths[1]).into_iter().map(of_q));
+    points
+}
+
+/// What meets where few have tables: one point after the other is added.
+pub(super) fn chain_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
+    let n = &big(&C::N);
+    let points = table_points::<C>(u1, u2, widths);
+    let (mut meetings, mut sum) = (Vec::new(), points[0].clone());
+    for point in &points[1..] {
+        meetings.push((sum.clone(), point.clone()));
+        sum = sum.plus(point, n);
+    }
+    meetings
+}
+
+/// What meets where both have tables: a tree whose upper half is added to the lower one, level by level.
+pub(super) fn tree_meetings<C: Params>(u1: &U256, u2: &U256, widths: [u32; 2]) -> Vec<Meeting> {
+    let n = &big(&C::N);
+    let mut points = table_points::<C>(u1, u2, widths);
     let mut meetings = Vec::new();
     while points.len() > 1 {
         let half = points.len() / 2;
@@ -218,8 +239,10 @@ pub(super) struct Entry {
     pub(super) signature: Signature,
     pub(super) table: Option<Arc<Table>>,
     pub(super) verdict: Verdict,
-    /// How often it must be counted as exceptional.
+    /// How often it must be counted as exceptional: once at most.
     pub(super) exceptional: usize,
+    /// The same where there are few.
+    pub(super) exceptional_among_few: usize,
 }
 
 impl Entry {
@@ -229,22 +252,27 @@ impl Entry {
         generator: &Table,
     ) -> Self {
         let verdict = signature.verdict::<L::Curve>();
-        let exceptional = exceptional::<L::Curve>(&signature, &verdict, table.as_deref(), generator.width());
+        let [exceptional, exceptional_among_few] = [tree_meetings::<L::Curve>, chain_meetings::<L::Curve>]
+            .map(|meet| {
+                exceptional::<L::Curve>(&signature, &verdict, table.as_deref(), generator.width(), meet)
+            });
         Self {
             signature,
             table,
             verdict,
             exceptional,
+            exceptional_among_few,
         }
     }
 }
 
-/// Once where the tables leave it undecided, once more where the fast formulas fail.
+/// Once where the tables leave it undecided or the fast formulas fail; no more where both are so.
 fn exceptional<C: Params>(
     signature: &Signature,
     verdict: &Verdict,
     table: Option<&Table>,
     generator: u32,
+    meet: fn(&U256, &U256, [u32; 2]) -> Vec<Meeting>,
 ) -> usize {
     let (n, p) = (big(&C::N), big(&C::P));
     let Verdict { u1, u2, x, .. } = verdict;
@@ -257,14 +285,28 @@ fn exceptional<C: Params>(
     let table = table.filter(|_| !is_zero(u1));
     let undecided = table.is_some_and(|table| {
         let may_be_above = big(&signature.r) + &n < p && *x != Some(signature.r);
-        may_be_above || met(&tree_meetings::<C>(u1, u2, [generator, table.width()]))
+        may_be_above || met(&meet(u1, u2, [generator, table.width()]))
     });
-    let by_loop = (table.is_none() || undecided) && met(&loop_meetings::<C>(u1, u2, generator));
-    usize::from(undecided) + usize::from(by_loop)
+    let by_loop = || table.is_none() && met(&loop_meetings::<C>(u1, u2, generator));
+    usize::from(undecided || by_loop())
 }
 
 /// Verifies a batch, and holds every verdict and the tally against what they must be.
-pub(super) fn check<L: Lanes<Curve: Reference>>(l: L, generator: &Table, batch: &[Entry]) -> Tally {
+pub(super) fn check<L: Lanes<Curve: Reference + Reduction>>(
+    l: L,
+    generator: &Table,
+    batch: &[Entry],
+) -> Tally {
+    check_with(l, generator, batch, &mut || None)
+}
+
+/// The same; one signature alone without a table may go the portable way.
+pub(super) fn check_with<L: Lanes<Curve: Reference + Reduction>>(
+    l: L,
+    generator: &Table,
+    batch: &[Entry],
+    portable_generator: &mut dyn FnMut() -> Option<Arc<Table>>,
+) -> Tally {
     let mut jobs: Vec<Job> = batch
         .iter()
         .enumerate()
@@ -283,7 +325,8 @@ pub(super) fn check<L: Lanes<Curve: Reference>>(l: L, generator: &Table, batch: 
         generator,
         &mut jobs,
         &mut Scratch::default(),
-        |index, valid| {
+        portable_generator,
+        &mut |index, valid| {
             assert_eq!(verdicts[index].replace(valid), None, "decided twice");
         },
     );
@@ -296,7 +339,18 @@ pub(super) fn check<L: Lanes<Curve: Reference>>(l: L, generator: &Table, batch: 
             entry.signature
         );
     }
-    let expected: usize = batch.iter().map(|entry| entry.exceptional).sum();
+    let mut by_width = std::collections::HashMap::new();
+    for entry in batch.iter().filter(|entry| !is_zero(&entry.verdict.u1)) {
+        if let Some(table) = &entry.table {
+            *by_width.entry(table.width()).or_insert(0usize) += 1;
+        }
+    }
+    let vectors: usize = by_width.values().map(|count| count.div_ceil(L::LANES)).sum();
+    let of = |entry: &Entry| match vectors <= few::VECTORS {
+        true => entry.exceptional_among_few,
+        false => entry.exceptional,
+    };
+    let expected: usize = batch.iter().map(of).sum();
     assert_eq!(tally.exceptional, expected, "exceptional cases");
     assert_eq!(tally.known + tally.unknown, batch.len());
     tally

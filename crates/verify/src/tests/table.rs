@@ -12,6 +12,7 @@ use num_bigint::BigUint;
 every_back_end! {
     every_line_of_small_tables,
     lines_of_larger_tables,
+    several_tables_at_once,
 }
 
 /// The point of a line, read in every lane.
@@ -27,7 +28,16 @@ fn point_of<L: Lanes>(l: L, line: &Line) -> (U256, U256) {
 }
 
 fn check<L: Lanes<Curve: Reference + Reduction>>(l: L, key: &(U256, U256), width: u32, sample: usize) {
-    let table = Table::build(l, key, width);
+    check_lines(l, &Table::build(l, key, width), key, width, sample);
+}
+
+fn check_lines<L: Lanes<Curve: Reference>>(
+    l: L,
+    table: &Table,
+    key: &(U256, U256),
+    width: u32,
+    sample: usize,
+) {
     assert_eq!(
         (table.width(), table.windows()),
         (width, 256usize.div_ceil(width as usize))
@@ -44,6 +54,21 @@ fn check<L: Lanes<Curve: Reference + Reduction>>(l: L, key: &(U256, U256), width
             expected,
             "window {window}, index {index}"
         );
+    }
+}
+
+/// Keys share the lanes when their doublings are made: every number of them, and more than there are lanes.
+fn several_tables_at_once<L: Lanes<Curve: Reference + Reduction>>(l: L) {
+    let mut random = Random(43);
+    let keys: Vec<_> = (0..9)
+        .map(|_| L::Curve::multiply(&random.number(&L::Curve::N), &L::Curve::G).expect("not zero"))
+        .collect();
+    for count in 0..=9 {
+        let tables = Table::build_all(l, &keys[..count], 5);
+        assert_eq!(tables.len(), count);
+        for (table, key) in tables.iter().zip(&keys) {
+            check_lines(l, table, key, 5, 103);
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! Batches of signatures, on every back end, against what RustCrypto says of each.
 //!
+//! This is the driver of the test `differential` and, by its path, of the fuzz target `ecdsa`, whose crate stands above
+//! this one.
+//!
 //! With lineside-verify's feature `library`, aws-lc-rs and libsecp256k1 are a back end like the others, and have to
 //! agree, too.
 
-use crate::forge::{Sample, Spec, random, sample};
-use crate::input::Input;
+pub mod forge;
+
+use forge::{Sample, Spec, random, sample};
 use lineside_verify::encoding::{Signature, SignatureError, compact, der};
 use lineside_verify::{Backend, Builds, Item, Options, SignatureBytes, Stats, Verdict, Verifier};
 use std::sync::{Arc, LazyLock};
@@ -22,6 +26,23 @@ const LEAST_TABLES: usize = 104 << 10;
 
 /// Items of one input, at most.
 const ITEMS_MAX: usize = 4096;
+
+/// The bytes not yet taken. What runs out becomes zeros, so that every input means something.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        let (taken, rest) = self.0.split_at(N.min(self.0.len()));
+        let mut bytes = [0; N];
+        bytes[..taken.len()].copy_from_slice(taken);
+        self.0 = rest;
+        bytes
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.array::<1>()[0]
+    }
+}
 
 /// What became of an input's items, the same on every back end; and each one's counts.
 #[derive(Debug, Default)]
@@ -121,7 +142,7 @@ fn batches(bytes: &[u8]) -> (Options, Vec<Batch>) {
         },
     };
     let (mut batches, mut items, mut count) = (Vec::new(), Vec::new(), 0);
-    while !input.is_empty() && count < ITEMS_MAX {
+    while !input.0.is_empty() && count < ITEMS_MAX {
         let step = input.byte();
         match step & 7 {
             0..6 => {
@@ -199,7 +220,7 @@ pub fn check(bytes: &[u8]) -> Report {
             Verdict::Valid => &mut report.valid,
             Verdict::Invalid => &mut report.invalid,
             Verdict::HighS => &mut report.high_s,
-            Verdict::Malformed(_) => &mut report.malformed,
+            _ => &mut report.malformed,
         } += 1;
     }
     for verifier in verifiers(&options) {
@@ -234,11 +255,6 @@ fn run(verifier: &Verifier, batch: &Batch, options: &Options, verdicts: &mut Vec
         stats.table_bytes <= options.table_bytes.max(LEAST_TABLES),
         "{stats:?}"
     );
-}
-
-/// The fuzz target.
-pub fn ecdsa(bytes: &[u8]) {
-    check(bytes);
 }
 
 /// Programs of a few items each; mutations make the rest.
