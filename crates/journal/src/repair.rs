@@ -227,16 +227,20 @@ impl Surveyed {
     fn usable(&self, first: bool) -> Option<&Content> {
         let content = self.content.as_ref()?;
         let wrong_file = self.finding.as_ref().is_some_and(|finding| finding.offset == 0);
-        (!wrong_file || (first && self.gap)).then_some(content)
+        (!wrong_file && (self.link.is_none() || (first && self.gap))).then_some(content)
     }
 
     fn ends_badly(&self) -> bool {
         self.finding.as_ref().is_some_and(|finding| finding.offset > 0)
     }
 
+    /// Whether there is, or was, a record behind `lsn` in it. What cannot be read counts as if there were.
     fn reaches_beyond(&self, lsn: Lsn) -> bool {
-        let named = lsn_of(&self.name, ".log").is_some_and(|first| first > lsn.saturating_add(1));
-        let content = self.content.as_ref();
-        named || content.is_some_and(|c| c.next_lsn > lsn + 1 || (c.tail.durable_behind.is_some()))
+        match &self.content {
+            Some(content) => {
+                content.next_lsn > lsn.saturating_add(1) || content.tail.durable_behind.is_some()
+            }
+            None => lsn_of(&self.name, ".log").is_some_and(|first| first > lsn),
+        }
     }
 }

@@ -60,7 +60,9 @@ impl Segment {
                 return Err(Error::Version { file, found });
             }
         };
-        if header.segment_bytes < SEGMENT_HEADER_BYTES || header.segment_bytes > 1 << 32 || header.lsn == 0 {
+        let bytes = header.segment_bytes;
+        let sizes = (SEGMENT_HEADER_BYTES..=1 << 32).contains(&bytes) && bytes.is_multiple_of(8);
+        if !sizes || header.lsn == 0 {
             return Err(damaged("the header has sizes that no writer sets"));
         }
         let length = file.len().map_err(Error::io("read the length of", name))?;
@@ -275,7 +277,7 @@ impl<F: DiskFile> Scan<F> {
         while offset < self.end {
             let bytes = self.window.get(offset, 16)?;
             let Some(first) = bytes.first_chunk::<8>() else {
-                tail.used_bytes = tail.used_bytes.max(offset + bytes.len() as u64 - self.offset);
+                // The file is too short, which is found elsewhere.
                 break;
             };
             if *first != [0; 8] {

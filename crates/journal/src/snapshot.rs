@@ -32,7 +32,7 @@ impl<D: Disk> Snapshots<D> {
         Snapshots { disk, journal_id }
     }
 
-    /// Writes the snapshot of the state after record `lsn`: what `fill` writes, or nothing. The two newest are kept.
+    /// Writes the snapshot of the state after record `lsn`: all that `fill` writes, or nothing. Keeps the two newest.
     ///
     /// `lsn` must be durable already: a snapshot ahead of the journal's end reads as lost records.
     ///

@@ -313,3 +313,19 @@ fn create_and_open_refuse_each_other_s_directories() {
     let (_, recovery) = Journal::open_or_create(disk.clone(), 10, Options::small()).unwrap();
     assert_eq!((recovery.created, recovery.journal_id), (false, 9));
 }
+
+#[test]
+fn files_without_a_name_yet_are_removed_and_said() {
+    let disk = SimDisk::new(1);
+    let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
+    fill(&mut journal, 3, 3);
+    journal.prepare().unwrap();
+    let unfinished = "00000000000000000009.snap.tmp";
+    disk.put(unfinished, Some(vec![1; 100]));
+    disk.put("notes.txt", Some(vec![1; 100]));
+    drop(journal);
+    let (journal, recovery) = Journal::open(disk.clone(), Options::small()).unwrap();
+    assert_eq!(recovery.removed, [unfinished, "next.tmp"]);
+    assert_eq!(disk.list().unwrap(), ["00000000000000000001.log", "notes.txt"]);
+    check(&journal, 1);
+}

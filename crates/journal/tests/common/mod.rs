@@ -6,7 +6,11 @@ use std::io::{Read, Write};
 
 /// What a record of this number holds: its lengths go from nothing to the longest.
 pub fn payload(lsn: Lsn) -> Vec<u8> {
-    let length = if lsn % 13 == 0 { 1024 } else { lsn * 37 % 300 };
+    let length = if lsn.is_multiple_of(13) {
+        1024
+    } else {
+        lsn * 37 % 300
+    };
     (0..length).map(|i| (i * 7 + lsn * 3) as u8 | 1).collect()
 }
 
