@@ -6,6 +6,7 @@ use crate::format::{SEGMENT_HEADER_BYTES, seed};
 use crate::group::Group;
 use crate::journal::Journal;
 use crate::segment::{SPARE, Scan, Segment, Step, load, lsn_of};
+use crate::snapshot::Snapshots;
 use crate::{Lsn, Options};
 
 /// What opening found, and what it did.
@@ -78,6 +79,7 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
         removed,
     };
     let journal = Journal {
+        snapshots: Snapshots::new(disk.clone(), journal_id),
         disk,
         journal_id,
         seed: seed(journal_id),
