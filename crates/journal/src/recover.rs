@@ -114,7 +114,8 @@ pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
         }
     };
     let tail = scan.tail().map_err(read_error())?;
-    if tail.durable_behind.is_some() {
+    let hollow = last.is_rolled() && scan.next_lsn == last.header.lsn;
+    if hollow || tail.durable_behind.is_some() {
         return Err(Error::Damaged {
             file: last.name.clone(),
             offset: scan.offset,

@@ -227,7 +227,8 @@ impl Surveyed {
     fn usable(&self, first: bool) -> Option<&Content> {
         let content = self.content.as_ref()?;
         let wrong_file = self.finding.as_ref().is_some_and(|finding| finding.offset == 0);
-        (!wrong_file && (self.link.is_none() || (first && self.gap))).then_some(content)
+        let begins = self.link.is_none() || (first && self.gap);
+        (begins && !wrong_file && !content.is_hollow()).then_some(content)
     }
 
     fn ends_badly(&self) -> bool {
@@ -238,7 +239,8 @@ impl Surveyed {
     fn reaches_beyond(&self, lsn: Lsn) -> bool {
         match &self.content {
             Some(content) => {
-                content.next_lsn > lsn.saturating_add(1) || content.tail.durable_behind.is_some()
+                let hollow = content.is_hollow() && content.segment.header.lsn > lsn;
+                hollow || content.next_lsn > lsn.saturating_add(1) || content.tail.durable_behind.is_some()
             }
             None => lsn_of(&self.name, ".log").is_some_and(|first| first > lsn),
         }

@@ -124,6 +124,11 @@ impl Content {
         is_short.then(|| self.damaged(self.file_bytes, "the file is shorter than its header says"))
     }
 
+    /// Whether not even the record is there that the segment was begun for.
+    pub(crate) fn is_hollow(&self) -> bool {
+        self.segment.is_rolled() && self.records == 0
+    }
+
     fn stopped(&self) -> Finding {
         self.damaged(self.end, self.stop.unwrap_or("there is nothing"))
     }
@@ -140,13 +145,13 @@ fn connect(all: &mut [Surveyed]) {
             continue;
         };
         let Some(next) = next else {
-            if content.tail.durable_behind.is_some() {
+            if content.is_hollow() || content.tail.durable_behind.is_some() {
                 this.finding.get_or_insert_with(|| content.stopped());
             }
             continue;
         };
         let Some(next_first) = next.content.as_ref().map(|content| content.segment.header.lsn) else {
-            if content.tail.durable_behind.is_some() {
+            if content.is_hollow() || content.tail.durable_behind.is_some() {
                 this.finding.get_or_insert_with(|| content.stopped());
             }
             continue;

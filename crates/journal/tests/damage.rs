@@ -303,3 +303,41 @@ fn verify_and_dump_change_nothing() {
     assert!(matches!(verify(&SimDisk::new(1)), Err(Error::NoJournal)));
     assert!(matches!(dump(&SimDisk::new(1), 1, |_| ()), Err(Error::NoJournal)));
 }
+
+/// A segment gets its name after the records that it was begun with are durable: damage there is no unfinished group.
+#[test]
+fn the_records_that_a_segment_was_begun_with_are_missed() {
+    let disk = SimDisk::new(5);
+    let mut told = Told::default();
+    let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
+    while logs(&disk).len() < 3 {
+        group(&mut journal, &mut told, 5).unwrap();
+    }
+    drop(journal);
+    let last = logs(&disk).pop().unwrap();
+    let first: Lsn = last[..20].parse().unwrap();
+    assert!(told.durable >= first, "nothing follows the group that began it");
+    let mut places = Vec::new();
+    dump(&disk, first, |record| places.push((record.lsn, record.offset))).unwrap();
+    for (lsn, offset) in &places {
+        let rotten = disk.fork(1);
+        rotten.rot(&last, offset + 9, 1);
+        match opens(&rotten) {
+            Err(Error::Damaged { lsn: named, .. }) => assert_eq!(named, *lsn),
+            // Behind the last one that is whole nothing shows that there was more.
+            Ok((_, recovery)) => {
+                assert!(*lsn == told.durable && *lsn > first && recovery.cut_lsn == Some(*lsn));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        repairs(&rotten, &told, &format!("record {lsn}"));
+    }
+    let empty = disk.fork(1);
+    let mut content = disk.content(&last).unwrap();
+    content[64..].fill(0);
+    empty.put(&last, Some(content));
+    assert!(matches!(opens(&empty), Err(Error::Damaged { offset: 64, .. })));
+    let report = repair(&empty, Options::small()).unwrap();
+    assert_eq!((report.last_lsn, report.dropped_from), (first - 1, Some(first)));
+    assert_eq!(opens(&empty).unwrap().1.last_lsn, first - 1);
+}
