@@ -6,6 +6,7 @@ mod blocks;
 mod encodings;
 mod frames;
 mod input;
+mod journal;
 mod mutate;
 mod packets;
 // The driver of lineside-verify's own differential test: that crate stands below this one, so what both use is there.
@@ -72,6 +73,8 @@ pub const TARGETS: &[Target] = &[
     target("der", encodings::der, encodings::der_seeds, 30_000),
     target("sec1", encodings::sec1, encodings::sec1_seeds, 600),
     target("hash", encodings::hash, encodings::hash_seeds, 2_000),
+    target("journal", journal::journal, journal::journal_seeds, 500),
+    target("merkle", journal::merkle, journal::merkle_seeds, 500),
 ];
 
 /// The target of this name.

@@ -11,6 +11,8 @@ pub const RECORD_HEADER_BYTES: u64 = 24;
 /// A longer payload is no record: bounds what a damaged length makes us read.
 pub(crate) const LARGEST_PAYLOAD_BYTES: u32 = 16 << 20;
 
+const LARGEST_LSN: Lsn = 1 << 62;
+
 const HEADER: usize = SEGMENT_HEADER_BYTES as usize;
 const RECORD: usize = RECORD_HEADER_BYTES as usize;
 pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"LSJOURNL";
@@ -91,12 +93,17 @@ impl Header {
         if bytes[48..].iter().any(|byte| *byte != 0) {
             return Err(BadHeader::Damaged("the header has bytes that no writer sets"));
         }
-        Ok(Header {
+        let header = Header {
             journal_id: long(bytes, 16),
             lsn: long(bytes, 24),
             previous: long(bytes, 32),
             segment_bytes: long(bytes, 40),
-        })
+        };
+        // Counting up from so small a number never overflows.
+        if header.lsn > LARGEST_LSN || (header.previous != 0 && header.previous >= header.lsn) {
+            return Err(BadHeader::Damaged("the header has numbers that no writer sets"));
+        }
+        Ok(header)
     }
 
     fn crc(bytes: &[u8; HEADER]) -> u32 {

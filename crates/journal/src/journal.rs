@@ -27,6 +27,7 @@ pub struct Journal<D: Disk> {
     /// The next segment: its space is taken; it has no header and no name yet.
     pub(crate) spare: Option<D::File>,
     pub(crate) group: Group,
+    pub(crate) snapshots: Snapshots<D>,
     pub(crate) durable_lsn: Lsn,
     pub(crate) poison: Option<Arc<str>>,
 }
@@ -57,6 +58,7 @@ impl<D: Disk> Journal<D> {
         };
         name_segment(&disk, &file, &header, &[])?;
         Ok(Journal {
+            snapshots: Snapshots::new(disk.clone(), journal_id),
             disk,
             journal_id,
             seed: seed(journal_id),
@@ -268,7 +270,7 @@ impl<D: Disk> Journal<D> {
         if lsn > durable {
             return Err(Error::NotThere { lsn, durable });
         }
-        self.snapshots().write(lsn, fill)
+        self.snapshots.write(lsn, fill)
     }
 
     /// The newest whole snapshot; see [`Snapshots::latest`].
@@ -276,12 +278,12 @@ impl<D: Disk> Journal<D> {
     /// # Errors
     /// Those of [`Snapshots::latest`].
     pub fn latest_snapshot(&self) -> Result<LatestSnapshot<D>> {
-        self.snapshots().latest()
+        self.snapshots.latest()
     }
 
     /// Snapshots of this journal, for another thread: they need the disk only.
     pub fn snapshots(&self) -> Snapshots<D> {
-        Snapshots::new(self.disk.clone(), self.journal_id)
+        self.snapshots.clone()
     }
 
     /// Removes the segments that hold nothing but records up to `lsn`, and says how many. Needs a whole snapshot at
@@ -291,8 +293,7 @@ impl<D: Disk> Journal<D> {
     /// [`Error::NoSnapshot`]; [`Error::Poisoned`]; [`Error::Io`] poisons.
     pub fn prune(&mut self, lsn: Lsn) -> Result<usize> {
         self.alive()?;
-        let newest = self.latest_snapshot()?.snapshot.map(|snapshot| snapshot.lsn);
-        if newest.is_none_or(|newest| newest < lsn) {
+        if !self.snapshots.cover(lsn)? {
             return Err(Error::NoSnapshot { lsn });
         }
         let pruned = self.remove_up_to(lsn);

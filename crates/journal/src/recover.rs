@@ -6,6 +6,7 @@ use crate::format::{SEGMENT_HEADER_BYTES, seed};
 use crate::group::Group;
 use crate::journal::Journal;
 use crate::segment::{SPARE, Scan, Segment, Step, load, lsn_of};
+use crate::snapshot::Snapshots;
 use crate::{Lsn, Options};
 
 /// What opening found, and what it did.
@@ -78,6 +79,7 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
         removed,
     };
     let journal = Journal {
+        snapshots: Snapshots::new(disk.clone(), journal_id),
         disk,
         journal_id,
         seed: seed(journal_id),
@@ -112,7 +114,8 @@ pub(crate) fn find_end<D: Disk>(disk: &D, last: &Segment) -> Result<End> {
         }
     };
     let tail = scan.tail().map_err(read_error())?;
-    if tail.durable_behind.is_some() {
+    let hollow = last.is_rolled() && scan.next_lsn == last.header.lsn;
+    if hollow || tail.durable_behind.is_some() {
         return Err(Error::Damaged {
             file: last.name.clone(),
             offset: scan.offset,

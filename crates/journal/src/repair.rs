@@ -227,16 +227,22 @@ impl Surveyed {
     fn usable(&self, first: bool) -> Option<&Content> {
         let content = self.content.as_ref()?;
         let wrong_file = self.finding.as_ref().is_some_and(|finding| finding.offset == 0);
-        (!wrong_file || (first && self.gap)).then_some(content)
+        let begins = self.link.is_none() || (first && self.gap);
+        (begins && !wrong_file && !content.is_hollow()).then_some(content)
     }
 
     fn ends_badly(&self) -> bool {
         self.finding.as_ref().is_some_and(|finding| finding.offset > 0)
     }
 
+    /// Whether there is, or was, a record behind `lsn` in it. What cannot be read counts as if there were.
     fn reaches_beyond(&self, lsn: Lsn) -> bool {
-        let named = lsn_of(&self.name, ".log").is_some_and(|first| first > lsn.saturating_add(1));
-        let content = self.content.as_ref();
-        named || content.is_some_and(|c| c.next_lsn > lsn + 1 || (c.tail.durable_behind.is_some()))
+        match &self.content {
+            Some(content) => {
+                let hollow = content.is_hollow() && content.segment.header.lsn > lsn;
+                hollow || content.next_lsn > lsn.saturating_add(1) || content.tail.durable_behind.is_some()
+            }
+            None => lsn_of(&self.name, ".log").is_some_and(|first| first > lsn),
+        }
     }
 }

@@ -60,12 +60,19 @@ impl Segment {
                 return Err(Error::Version { file, found });
             }
         };
-        if header.segment_bytes < SEGMENT_HEADER_BYTES || header.segment_bytes > 1 << 32 || header.lsn == 0 {
+        let bytes = header.segment_bytes;
+        let sizes = (SEGMENT_HEADER_BYTES..=1 << 32).contains(&bytes) && bytes.is_multiple_of(8);
+        if !sizes || header.lsn == 0 {
             return Err(damaged("the header has sizes that no writer sets"));
         }
         let length = file.len().map_err(Error::io("read the length of", name))?;
         let name = name.into();
         Ok((Segment { name, header }, file, length))
+    }
+
+    /// Whether it was begun by a full segment before it: then its first group was durable before it had its name.
+    pub(crate) fn is_rolled(&self) -> bool {
+        self.header.previous != 0
     }
 
     fn damaged(&self, offset: u64, what: &'static str) -> Error {
@@ -218,6 +225,8 @@ pub(crate) struct Scan<F> {
     pub(crate) offset: u64,
     pub(crate) next_lsn: Lsn,
     end: u64,
+    /// Groups that begin no later than this were durable when the segment got its name; 0: none.
+    named_with: Lsn,
 }
 
 impl<F: DiskFile> Scan<F> {
@@ -229,6 +238,11 @@ impl<F: DiskFile> Scan<F> {
             offset: SEGMENT_HEADER_BYTES,
             next_lsn: segment.header.lsn,
             end,
+            named_with: if segment.is_rolled() {
+                segment.header.lsn
+            } else {
+                0
+            },
         }
     }
 
@@ -275,7 +289,7 @@ impl<F: DiskFile> Scan<F> {
         while offset < self.end {
             let bytes = self.window.get(offset, 16)?;
             let Some(first) = bytes.first_chunk::<8>() else {
-                tail.used_bytes = tail.used_bytes.max(offset + bytes.len() as u64 - self.offset);
+                // The file is too short, which is found elsewhere.
                 break;
             };
             if *first != [0; 8] {
@@ -292,7 +306,9 @@ impl<F: DiskFile> Scan<F> {
             } {
                 Parsed::Record(head) => {
                     tail.records += 1;
-                    let later = head.group_lsn() > self.next_lsn || head.lsn == self.next_lsn;
+                    let group = head.group_lsn();
+                    let later =
+                        group > self.next_lsn || group <= self.named_with || head.lsn == self.next_lsn;
                     if later && tail.durable_behind.is_none() {
                         tail.durable_behind = Some(head.lsn);
                     }
@@ -313,6 +329,7 @@ pub(crate) struct Tail {
     pub(crate) used_bytes: u64,
     /// Whole records among them.
     pub(crate) records: u64,
-    /// A record of a later group than the missing one: it was written after the missing one was durable.
+    /// A record of a later group than the missing one, or of the one that the segment got its name with: the missing
+    /// one was durable then.
     pub(crate) durable_behind: Option<Lsn>,
 }

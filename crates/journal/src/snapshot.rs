@@ -6,6 +6,8 @@ use crate::error::{Error, Result};
 use crate::format::{BadHeader, Header, SEGMENT_HEADER_BYTES, SNAPSHOT_MAGIC, long, word};
 use crate::segment::lsn_of;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes before a chunk's data.
 const CHUNK_HEADER: usize = 16;
@@ -25,14 +27,33 @@ pub(crate) fn snapshot_name(lsn: Lsn) -> String {
 pub struct Snapshots<D: Disk> {
     disk: D,
     journal_id: u64,
+    /// The newest one that this process wrote or read to its end; 0: none. Clones share it.
+    whole_lsn: Arc<AtomicU64>,
 }
 
 impl<D: Disk> Snapshots<D> {
     pub(crate) fn new(disk: D, journal_id: u64) -> Snapshots<D> {
-        Snapshots { disk, journal_id }
+        Snapshots {
+            disk,
+            journal_id,
+            whole_lsn: Arc::default(),
+        }
     }
 
-    /// Writes the snapshot of the state after record `lsn`: what `fill` writes, or nothing. The two newest are kept.
+    /// Whether there is a whole snapshot at `lsn` or later. Reads one to its end only where none is known to be whole.
+    pub(crate) fn cover(&self, lsn: Lsn) -> Result<bool> {
+        let known = self.whole_lsn.load(Ordering::Acquire);
+        let is_there = || Ok(self.names()?.iter().any(|(there, _)| *there == known));
+        if known >= lsn && is_there()? {
+            return Ok(true);
+        }
+        Ok(self
+            .latest()?
+            .snapshot
+            .is_some_and(|snapshot| snapshot.lsn >= lsn))
+    }
+
+    /// Writes the snapshot of the state after record `lsn`: all that `fill` writes, or nothing. Keeps the two newest.
     ///
     /// `lsn` must be durable already: a snapshot ahead of the journal's end reads as lost records.
     ///
@@ -62,6 +83,7 @@ impl<D: Disk> Snapshots<D> {
             .rename(&temporary, &name)
             .map_err(Error::io("name", &name))?;
         self.disk.sync_dir().map_err(Error::io("sync", "."))?;
+        self.whole_lsn.fetch_max(lsn, Ordering::AcqRel);
         // Should these come back after a power cut, the next snapshot removes them again.
         let names = self.names()?;
         for (_, old) in names.iter().rev().skip(KEPT) {
@@ -116,6 +138,7 @@ impl<D: Disk> Snapshots<D> {
         for (lsn, name) in self.names()?.into_iter().rev() {
             match self.check(lsn, &name)? {
                 Ok(snapshot) => {
+                    self.whole_lsn.fetch_max(lsn, Ordering::AcqRel);
                     let snapshot = Some(snapshot);
                     return Ok(LatestSnapshot { snapshot, damaged });
                 }

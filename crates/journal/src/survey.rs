@@ -12,9 +12,11 @@ pub(crate) struct Surveyed {
     pub(crate) name: String,
     /// What stands in it, where its header is right.
     pub(crate) content: Option<Content>,
-    /// The first thing wrong with it or with how it follows the one before.
+    /// The first thing wrong in it.
     pub(crate) finding: Option<Finding>,
-    /// That thing is a gap before it: no fault of what stands in it.
+    /// What is wrong with how it follows the one before.
+    pub(crate) link: Option<Finding>,
+    /// That is a gap: no fault of what stands in it.
     pub(crate) gap: bool,
 }
 
@@ -72,6 +74,7 @@ pub(crate) fn survey<D: Disk>(disk: &D, names: &[String], journal_id: u64) -> Re
             name: name.clone(),
             content,
             finding,
+            link: None,
             gap: false,
         });
     }
@@ -121,6 +124,11 @@ impl Content {
         is_short.then(|| self.damaged(self.file_bytes, "the file is shorter than its header says"))
     }
 
+    /// Whether not even the record is there that the segment was begun for.
+    pub(crate) fn is_hollow(&self) -> bool {
+        self.segment.is_rolled() && self.records == 0
+    }
+
     fn stopped(&self) -> Finding {
         self.damaged(self.end, self.stop.unwrap_or("there is nothing"))
     }
@@ -137,13 +145,13 @@ fn connect(all: &mut [Surveyed]) {
             continue;
         };
         let Some(next) = next else {
-            if content.tail.durable_behind.is_some() {
+            if content.is_hollow() || content.tail.durable_behind.is_some() {
                 this.finding.get_or_insert_with(|| content.stopped());
             }
             continue;
         };
         let Some(next_first) = next.content.as_ref().map(|content| content.segment.header.lsn) else {
-            if content.tail.durable_behind.is_some() {
+            if content.is_hollow() || content.tail.durable_behind.is_some() {
                 this.finding.get_or_insert_with(|| content.stopped());
             }
             continue;
@@ -153,8 +161,8 @@ fn connect(all: &mut [Surveyed]) {
             .as_ref()
             .map_or(Ok(()), |next| follows(&next.segment, &content.segment));
         if let Err(error) = linked {
-            next.gap = next.finding.is_none() && matches!(error, Error::Missing { .. });
-            next.finding.get_or_insert_with(|| Finding::of(error));
+            next.gap = matches!(error, Error::Missing { .. });
+            next.link = Some(Finding::of(error));
         } else if content.next_lsn < next_first {
             this.finding.get_or_insert_with(|| content.stopped());
         } else if content.next_lsn > next_first {

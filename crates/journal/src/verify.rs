@@ -139,6 +139,7 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
             used_bytes: content.map_or(0, |content| content.end),
             file_bytes: content.map_or(0, |content| content.file_bytes),
         });
+        report.findings.extend(surveyed.link.clone());
         if let Some(content) = content {
             first.get_or_insert(content.segment.header.lsn);
             report.records += content.records;

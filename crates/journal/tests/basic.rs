@@ -284,7 +284,13 @@ fn pruning_needs_a_snapshot_and_keeps_what_is_behind_it() {
     assert!(matches!(journal.prune(100), Err(Error::NoSnapshot { lsn: 100 })));
     journal.write_snapshot(200, |w| w.write_all(b"state")).unwrap();
     assert!(matches!(journal.prune(201), Err(Error::NoSnapshot { .. })));
+    let reads = disk.counts().reads;
     assert!(journal.prune(200).unwrap() > 5);
+    assert_eq!(
+        disk.counts().reads,
+        reads,
+        "what was just written is not read to be believed"
+    );
     let first = journal.first_lsn();
     assert!(first > 100 && first <= 201);
     assert!(matches!(journal.records(first - 1), Err(Error::Pruned { .. })));
@@ -312,4 +318,36 @@ fn create_and_open_refuse_each_other_s_directories() {
     ));
     let (_, recovery) = Journal::open_or_create(disk.clone(), 10, Options::small()).unwrap();
     assert_eq!((recovery.created, recovery.journal_id), (false, 9));
+}
+
+#[test]
+fn files_without_a_name_yet_are_removed_and_said() {
+    let disk = SimDisk::new(1);
+    let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
+    fill(&mut journal, 3, 3);
+    journal.prepare().unwrap();
+    let unfinished = "00000000000000000009.snap.tmp";
+    disk.put(unfinished, Some(vec![1; 100]));
+    disk.put("notes.txt", Some(vec![1; 100]));
+    drop(journal);
+    let (journal, recovery) = Journal::open(disk.clone(), Options::small()).unwrap();
+    assert_eq!(recovery.removed, [unfinished, "next.tmp"]);
+    assert_eq!(disk.list().unwrap(), ["00000000000000000001.log", "notes.txt"]);
+    check(&journal, 1);
+}
+
+#[test]
+fn pruning_believes_no_snapshot_of_another_process_unread() {
+    let disk = SimDisk::new(1);
+    let mut journal = Journal::create(disk.clone(), 9, Options::small()).unwrap();
+    fill(&mut journal, 60, 5);
+    journal.write_snapshot(200, |w| w.write_all(b"state")).unwrap();
+    drop(journal);
+    assert!(disk.rot("00000000000000000200.snap", 82, 1));
+    let (mut journal, _) = Journal::open(disk.clone(), Options::small()).unwrap();
+    assert!(matches!(journal.prune(200), Err(Error::NoSnapshot { lsn: 200 })));
+    journal.write_snapshot(200, |w| w.write_all(b"state")).unwrap();
+    disk.put("00000000000000000200.snap", None);
+    assert!(matches!(journal.prune(200), Err(Error::NoSnapshot { lsn: 200 })));
+    assert_eq!(journal.first_lsn(), 1);
 }

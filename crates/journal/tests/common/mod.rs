@@ -1,0 +1,120 @@
+//! What a caller was told, and whether it is still true after a power cut.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use lineside_journal::{Journal, Lsn, Options, Recovery, SimDisk};
+use std::io::{Read, Write};
+
+/// What a record of this number holds: its lengths go from nothing to the longest.
+pub fn payload(lsn: Lsn) -> Vec<u8> {
+    let length = if lsn.is_multiple_of(13) {
+        1024
+    } else {
+        lsn * 37 % 300
+    };
+    (0..length).map(|i| (i * 7 + lsn * 3) as u8 | 1).collect()
+}
+
+/// What a snapshot after this record holds.
+pub fn state(lsn: Lsn) -> Vec<u8> {
+    (0..lsn * 20).map(|i| (i * 5 + lsn) as u8).collect()
+}
+
+/// What a caller was told.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Durable up to here.
+    pub durable: Lsn,
+    /// Handed in up to here: nothing beyond may appear.
+    pub appended: Lsn,
+    /// The newest snapshot that was written.
+    pub snapshot: Lsn,
+}
+
+pub type Outcome<T = ()> = Result<T, String>;
+
+pub fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Appends a group of `records` and commits it.
+pub fn group(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> Outcome {
+    for _ in 0..records {
+        let lsn = journal.next_lsn();
+        journal.append(lsn as u8, &payload(lsn)).map_err(text)?;
+        told.appended = told.appended.max(lsn);
+    }
+    told.durable = journal.commit().map_err(text)?;
+    Ok(())
+}
+
+pub fn snapshot(journal: &mut Journal<SimDisk>, told: &mut Told) -> Outcome {
+    let lsn = journal.durable_lsn();
+    journal
+        .write_snapshot(lsn, |w| w.write_all(&state(lsn)))
+        .map_err(text)?;
+    told.snapshot = lsn;
+    Ok(())
+}
+
+/// Opens, and holds what is found against what was told.
+pub fn reopen(disk: &SimDisk, told: &mut Told) -> Outcome<(Journal<SimDisk>, Recovery)> {
+    let opened = Journal::open_or_create(disk.clone(), 77, Options::small()).map_err(text)?;
+    let (journal, recovery) = &opened;
+    let last = recovery.last_lsn;
+    if last < told.durable || last > told.appended {
+        return Err(format!("records up to {last} are there, of {told:?}"));
+    }
+    told.durable = last;
+    told.appended = last;
+    check(journal, told)?;
+    Ok(opened)
+}
+
+/// The newest snapshot and the records behind it give the state; all records that are there are right.
+pub fn check(journal: &Journal<SimDisk>, told: &Told) -> Outcome {
+    let latest = journal.latest_snapshot().map_err(text)?;
+    if let Some(damaged) = latest.damaged.first() {
+        return Err(format!("{damaged:?}"));
+    }
+    let mut base = 0;
+    if let Some(mut snapshot) = latest.snapshot {
+        let mut read = Vec::new();
+        snapshot.read_to_end(&mut read).map_err(text)?;
+        if read != state(snapshot.lsn) {
+            return Err(format!("snapshot {} is another", snapshot.lsn));
+        }
+        base = snapshot.lsn;
+    }
+    if base < told.snapshot || journal.first_lsn() > base + 1 {
+        let first = journal.first_lsn();
+        return Err(format!("snapshot {base}, records from {first}, of {told:?}"));
+    }
+    let mut next = journal.first_lsn();
+    let mut records = journal.records(next).map_err(text)?;
+    while let Some(record) = records.next().map_err(text)? {
+        if record.lsn != next || record.kind != next as u8 || record.payload != payload(next) {
+            return Err(format!("record {next} is another: {record:?}"));
+        }
+        next += 1;
+    }
+    if next != journal.durable_lsn() + 1 {
+        return Err(format!("replay ends before {next}, of {told:?}"));
+    }
+    Ok(())
+}
+
+/// The journal goes on: more groups, over a segment's end, and another power cut.
+pub fn goes_on(disk: &SimDisk, told: &mut Told) -> Outcome {
+    let (mut journal, _) = reopen(disk, told)?;
+    for records in [1, 4, 9, 4] {
+        group(&mut journal, told, records)?;
+    }
+    snapshot(&mut journal, told)?;
+    drop(journal);
+    disk.power_cut();
+    let (_, recovery) = reopen(disk, told)?;
+    if recovery.cut_bytes > 0 {
+        return Err(format!("cut where nothing was unfinished: {recovery:?}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Power cuts at every operation of a run, and with every sync left out once.
+
+mod common;
+
+use common::{Outcome, Told, goes_on, group, reopen, snapshot, text};
+use lineside_journal::{Op, SimDisk};
+
+/// Segments fill and change, snapshots, pruning, closed and opened again, processes killed after a failed sync.
+fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
+    let (mut journal, _) = reopen(disk, told)?;
+    for records in [1, 3, 7, 1, 9, 8, 2] {
+        group(&mut journal, told, records)?;
+    }
+    snapshot(&mut journal, told)?;
+    for records in [9, 9, 1] {
+        group(&mut journal, told, records)?;
+    }
+    journal.prune(told.snapshot).map_err(text)?;
+    snapshot(&mut journal, told)?;
+    group(&mut journal, told, 5)?;
+    snapshot(&mut journal, told)?;
+    journal.prune(told.snapshot).map_err(text)?;
+
+    // A failed sync of records, the process killed: what the next one finds may not be durable yet.
+    disk.fail_nth(Op::SyncData, 1);
+    expect_error(group(&mut journal, told, 3), disk)?;
+    drop(journal);
+    disk.kill();
+    let (mut journal, _) = reopen(disk, told)?;
+    group(&mut journal, told, 3)?;
+
+    // A segment's name that is not durable yet.
+    disk.fail_nth(Op::SyncDir, 1);
+    let failed = (0..20).try_for_each(|_| group(&mut journal, told, 4));
+    expect_error(failed, disk)?;
+    drop(journal);
+    disk.kill();
+    let (mut journal, _) = reopen(disk, told)?;
+    for _ in 0..4 {
+        group(&mut journal, told, 4)?;
+    }
+
+    // A snapshot's name that is not durable yet, and pruning by it.
+    disk.fail_nth(Op::SyncDir, 1);
+    let before = told.snapshot;
+    expect_error(snapshot(&mut journal, told), disk)?;
+    told.snapshot = before;
+    journal.prune(told.durable).map_err(text)?;
+    group(&mut journal, told, 2)
+}
+
+/// An error that was asked for is one to go on after.
+fn expect_error(outcome: Outcome, disk: &SimDisk) -> Outcome {
+    match outcome {
+        Err(error) if disk.is_dead() => Err(error),
+        Err(_) => Ok(()),
+        Ok(()) => Err("no error".into()),
+    }
+}
+
+/// Runs the script to its end or to the cut; then all that was told must be true.
+fn run(seed: u64, cut_at: Option<u64>, skip: Option<(Op, u64)>) -> Outcome {
+    let disk = SimDisk::new(seed);
+    if let Some(n) = cut_at {
+        disk.cut_at(n);
+    }
+    if let Some((op, n)) = skip {
+        disk.skip_nth(op, n);
+    }
+    let mut told = Told::default();
+    match script(&disk, &mut told) {
+        Err(error) if !disk.is_dead() => return Err(format!("the script: {error}")),
+        _ => disk.clear_faults(),
+    }
+    disk.power_cut();
+    goes_on(&disk, &mut told)
+}
+
+fn changes() -> lineside_journal::Counts {
+    let disk = SimDisk::new(0);
+    script(&disk, &mut Told::default()).unwrap();
+    disk.counts()
+}
+
+#[test]
+fn whatever_was_told_is_true_after_a_cut_at_any_operation() {
+    let total = changes().changes();
+    assert!(total > 100, "{total}");
+    for cut_at in 1..=total + 1 {
+        for seed in 0..16 {
+            run(seed * 1000 + cut_at, Some(cut_at), None)
+                .unwrap_or_else(|error| panic!("cut at {cut_at} of {total}, seed {seed}: {error}"));
+        }
+    }
+}
+
+/// Syncs of the script without which nothing is lost, and why.
+const NEEDLESS: &[(Op, u64, &str)] = &[
+    (
+        Op::SyncData,
+        19,
+        "the script makes it fail: what it was for was not acknowledged",
+    ),
+    (
+        Op::SyncDir,
+        5,
+        "before pruning; the snapshot's own has made its name durable (18 is needed: that one failed)",
+    ),
+    (
+        Op::SyncDir,
+        6,
+        "after the only segment pruned: should it come back, nothing is lost",
+    ),
+    (Op::SyncDir, 10, "before pruning, as 5"),
+    (
+        Op::SyncDir,
+        12,
+        "after the last segment pruned, as 6 (11, after the one before it, is needed)",
+    ),
+    (
+        Op::SyncDir,
+        13,
+        "at an opening with all names durable (15 is needed: there a segment's is not)",
+    ),
+    (Op::SyncDir, 14, "the script makes it fail"),
+    (Op::SyncDir, 17, "the script makes it fail"),
+    (Op::SyncDir, 20, "after the last segment pruned, as 6"),
+];
+
+/// Without any other sync something is lost at some cut: none is there for nothing, and the tests would notice.
+#[test]
+fn no_sync_can_be_left_out() {
+    let counts = changes();
+    let mut needless = Vec::new();
+    for (op, count) in [(Op::SyncData, counts.sync_datas), (Op::SyncDir, counts.sync_dirs)] {
+        for n in 1..=count {
+            let mut cuts = (0..24).flat_map(|seed| (0..=counts.changes()).map(move |cut| (seed, cut)));
+            let lost = |(seed, cut): (u64, u64)| {
+                run(seed * 1000 + cut, (cut > 0).then_some(cut), Some((op, n))).is_err()
+            };
+            if !cuts.any(lost) {
+                needless.push((op, n));
+            }
+        }
+    }
+    let expected: Vec<_> = NEEDLESS.iter().map(|(op, n, _)| (*op, *n)).collect();
+    assert_eq!(needless, expected, "of {counts:?}");
+}

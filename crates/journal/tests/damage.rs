@@ -1,0 +1,343 @@
+//! Bit rot in every byte, files gone, doubled, cut short, foreign; `verify` and `repair`.
+
+mod common;
+
+use common::{Told, check, goes_on, group, payload, snapshot, state};
+use lineside_journal::{Disk, Error, Finding, Journal, Lsn, Options, SimDisk, dump, repair, verify};
+use std::io::Read;
+
+/// Four segments, two snapshots, an ordinary end.
+fn small() -> (SimDisk, Told) {
+    let disk = SimDisk::new(5);
+    let mut told = Told::default();
+    let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
+    for (round, records) in [3, 9, 9, 9, 4, 9, 9, 3].into_iter().enumerate() {
+        group(&mut journal, &mut told, records).unwrap();
+        if round == 2 || round == 4 {
+            snapshot(&mut journal, &mut told).unwrap();
+        }
+    }
+    (disk, told)
+}
+
+/// A journal whose next groups are still to come.
+fn logs(disk: &SimDisk) -> Vec<String> {
+    let names = disk.list().unwrap();
+    names.into_iter().filter(|name| name.ends_with(".log")).collect()
+}
+
+/// Reads all records that can be read; each must be what was written.
+fn replay(journal: &Journal<SimDisk>) -> (Lsn, Option<Error>) {
+    let mut next = journal.first_lsn();
+    let mut records = journal.records(next).unwrap();
+    loop {
+        match records.next() {
+            Ok(Some(record)) => {
+                assert_eq!((record.lsn, record.kind), (next, next as u8));
+                assert_eq!(record.payload, payload(next));
+                next += 1;
+            }
+            Ok(None) => return (next - 1, None),
+            Err(error) => return (next - 1, Some(error)),
+        }
+    }
+}
+
+fn opens(disk: &SimDisk) -> Result<(Journal<SimDisk>, lineside_journal::Recovery), Error> {
+    Journal::open(disk.fork(1), Options::small())
+}
+
+#[test]
+fn bit_rot_in_any_byte_is_found_or_harmless() {
+    let (disk, told) = small();
+    let last = logs(&disk).pop().unwrap();
+    let (mut refused, mut cut, mut harmless) = (0, 0, 0);
+    for name in disk.list().unwrap() {
+        for offset in 0..disk.content(&name).unwrap().len() as u64 {
+            let rotten = disk.fork(offset);
+            assert!(rotten.rot(&name, offset, 1 << (offset % 8)));
+            let found = verify(&rotten).unwrap();
+            let at = format!("{name} at {offset}: {found:?}");
+            if name.ends_with(".snap") {
+                assert!(!found.is_sound(), "{at}");
+                snapshot_is_passed_over(&rotten, &name);
+                refused += 1;
+            } else {
+                match opens(&rotten) {
+                    Err(error) => {
+                        let typed = matches!(&error, Error::Damaged { file, .. } if *file == name);
+                        assert!(typed && !found.is_sound(), "{at}: {error}");
+                        refused += 1;
+                    }
+                    Ok((journal, recovery)) => match replay(&journal) {
+                        (_, Some(Error::Damaged { file, .. })) => {
+                            assert!(file == name && !found.is_sound(), "{at}");
+                            refused += 1;
+                        }
+                        (end, None) if end == told.durable => {
+                            // In space that no record uses.
+                            assert!(found.is_sound(), "{at}");
+                            harmless += 1;
+                        }
+                        (end, None) => {
+                            // In the last group, which then looks like one that was never finished, and says so.
+                            assert!(name == last && recovery.cut_bytes > 0, "{at}: {recovery:?}");
+                            assert_eq!((recovery.cut_lsn, found.last_lsn), (Some(end + 1), end), "{at}");
+                            assert!(found.unfinished_bytes > 0 && end >= told.durable - 3, "{at}");
+                            cut += 1;
+                        }
+                        (_, Some(error)) => panic!("{at}: {error}"),
+                    },
+                }
+            }
+            repairs(&rotten, &told, &at);
+        }
+    }
+    assert!(
+        refused > 5000 && cut > 100 && harmless > 100,
+        "{refused} {cut} {harmless}"
+    );
+}
+
+fn snapshot_is_passed_over(disk: &SimDisk, name: &str) {
+    let (journal, _) = opens(disk).unwrap();
+    let latest = journal.latest_snapshot().unwrap();
+    let mut snapshot = latest.snapshot.unwrap();
+    let newer = name > format!("{:020}.snap", snapshot.lsn).as_str();
+    assert_eq!(latest.damaged.iter().any(|damaged| damaged.file == name), newer);
+    let mut read = Vec::new();
+    snapshot.read_to_end(&mut read).unwrap();
+    assert_eq!(read, state(snapshot.lsn));
+}
+
+/// After a repair all is right, nothing is invented, at most what stood behind the damage is gone, and it goes on.
+fn repairs(disk: &SimDisk, told: &Told, at: &str) {
+    let files_before = disk.list().unwrap().len();
+    let before = verify(disk).unwrap();
+    let report = repair(disk, Options::small()).unwrap();
+    let after = verify(disk).unwrap();
+    assert!(after.is_sound(), "{at}: {report:?} {after:?}");
+    assert!(disk.list().unwrap().len() >= files_before, "{at}: a file is gone");
+    if before.is_sound() {
+        assert!(
+            report.moved.is_empty() && report.dropped_from.is_none(),
+            "{at}: {report:?}"
+        );
+    } else {
+        assert!(!report.moved.is_empty(), "{at}: {report:?}");
+        assert!(
+            report.last_lsn == told.durable || report.dropped_from == Some(report.last_lsn + 1),
+            "{at}: {report:?}"
+        );
+    }
+    let newest = after
+        .snapshots
+        .iter()
+        .map(|snapshot| snapshot.lsn)
+        .max()
+        .unwrap_or(0);
+    assert!(
+        report.last_lsn >= newest && report.last_lsn <= told.durable,
+        "{at}: {report:?}"
+    );
+    let mut now = Told {
+        durable: report.last_lsn.min(after.last_lsn),
+        appended: told.appended,
+        snapshot: newest,
+    };
+    goes_on(disk, &mut now).unwrap_or_else(|error| panic!("{at}: {error}; {report:?}"));
+}
+
+#[test]
+fn a_file_that_is_gone_is_missed() {
+    let (disk, told) = small();
+    let names = logs(&disk);
+    assert!(names.len() >= 4, "{names:?}");
+    for (number, name) in names.iter().enumerate() {
+        let gone = disk.fork(1);
+        gone.put(name, None);
+        match opens(&gone) {
+            // Pruned journals begin later, too; that no snapshot reaches so far back shows by `verify`.
+            Ok((journal, _)) if number == 0 => assert!(journal.first_lsn() > 1),
+            Err(Error::Missing { file, .. }) if number > 0 => assert_eq!(Some(&file), names.get(number + 1)),
+            // The last one's records are missed where a snapshot shows that they were there.
+            Ok((_, recovery)) if number == names.len() - 1 => assert!(recovery.last_lsn >= told.snapshot),
+            other => panic!("{name}: {:?}", other.map(|(_, recovery)| recovery)),
+        }
+        if number > 0 && number < names.len() - 1 {
+            assert!(!verify(&gone).unwrap().is_sound());
+            repairs(&gone, &told, name);
+        }
+    }
+    let headless = disk.fork(1);
+    names.iter().for_each(|name| headless.put(name, None));
+    assert!(matches!(opens(&headless), Err(Error::Missing { .. })));
+    assert!(!verify(&headless).unwrap().is_sound());
+    let report = repair(&headless, Options::small()).unwrap();
+    assert_eq!(report.last_lsn, told.snapshot);
+    let (journal, recovery) = opens(&headless).unwrap();
+    assert_eq!((recovery.last_lsn, recovery.journal_id), (told.snapshot, 77));
+    assert_eq!(
+        journal.latest_snapshot().unwrap().snapshot.unwrap().lsn,
+        told.snapshot
+    );
+}
+
+#[test]
+fn a_doubled_a_foreign_and_another_version_s_file_are_named() {
+    let (disk, told) = small();
+    let names = logs(&disk);
+    let first = disk.content(&names[0]).unwrap();
+
+    let doubled = disk.fork(1);
+    let copy = "00000000000000000005.log";
+    doubled.put(copy, Some(first.clone()));
+    assert!(
+        matches!(opens(&doubled), Err(Error::Duplicate { file, other }) if file == copy && other == names[0])
+    );
+    repairs(&doubled, &told, "doubled");
+
+    let other = SimDisk::new(1);
+    let mut journal = Journal::create(other.clone(), 78, Options::small()).unwrap();
+    group(&mut journal, &mut Told::default(), 3).unwrap();
+    let foreign = disk.fork(1);
+    foreign.put(&names[1], other.content(&names[0]));
+    assert!(
+        matches!(opens(&foreign), Err(Error::Foreign { file, found: 78, expected: 77 }) if file == names[1])
+    );
+    repairs(&foreign, &told, "foreign");
+
+    // A foreign journal's records in place of our own never pass: the id is in each CRC.
+    let (_, theirs) = (&first, other.content(&names[0]).unwrap());
+    let mut mixed = first.clone();
+    mixed[64..].copy_from_slice(&theirs[64..]);
+    let smuggled = disk.fork(1);
+    smuggled.put(&names[0], Some(mixed));
+    assert!(matches!(
+        replay(&opens(&smuggled).unwrap().0),
+        (0, Some(Error::Damaged { lsn: 1, .. }))
+    ));
+
+    let newer = disk.fork(1);
+    let mut header = first.clone();
+    header[8] = 2;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..64]);
+    header[12..16].copy_from_slice(&crc.to_le_bytes());
+    newer.put(&names[0], Some(header));
+    assert!(matches!(opens(&newer), Err(Error::Version { file, found: 2 }) if file == names[0]));
+
+    let short = disk.fork(1);
+    let last = names.last().unwrap();
+    let mut content = disk.content(last).unwrap();
+    content.pop();
+    short.put(last, Some(content));
+    assert!(matches!(opens(&short), Err(Error::Damaged { file, offset: 4095, .. }) if file == *last));
+    let report = repair(&short, Options::small()).unwrap();
+    assert_eq!(
+        (report.last_lsn, report.dropped_from),
+        (told.durable, None),
+        "{report:?}"
+    );
+    check(&opens(&short).unwrap().0, &told).unwrap();
+}
+
+#[test]
+fn damage_in_the_middle_is_named_and_repair_keeps_what_stands_before_it() {
+    let (disk, told) = small();
+    let names = logs(&disk);
+    let mut places = Vec::new();
+    dump(&disk, 0, |record| {
+        places.push((record.lsn, record.segment, record.offset))
+    })
+    .unwrap();
+    assert_eq!(places.len() as u64, told.durable);
+    let last: Lsn = names.last().unwrap()[..20].parse().unwrap();
+    // The first record of the last segment: groups that were durable stand behind it.
+    let (lsn, segment, offset) = *places.iter().find(|(_, segment, _)| *segment == last).unwrap();
+    disk.rot(&format!("{segment:020}.log"), offset + 2, 4);
+    let Err(error @ Error::Damaged { .. }) = opens(&disk).map(drop) else {
+        panic!("opened");
+    };
+    let said = error.to_string();
+    for part in [
+        names.last().unwrap(),
+        &format!("byte {offset}"),
+        &format!("lsn {lsn}"),
+        "repair",
+    ] {
+        assert!(said.contains(part), "{said}: {part}");
+    }
+    let mut shown = 0;
+    assert!(matches!(
+        dump(&disk, 0, |_| shown += 1),
+        Err(Error::Damaged { .. })
+    ));
+    assert_eq!(shown, lsn - 1);
+    let report = verify(&disk).unwrap();
+    let expected = Finding {
+        file: names.last().unwrap().clone(),
+        offset,
+        lsn,
+        what: "the CRC is wrong".into(),
+    };
+    assert_eq!(report.findings, [expected]);
+    let repaired = repair(&disk, Options::small()).unwrap();
+    assert_eq!((repaired.last_lsn, repaired.dropped_from), (lsn - 1, Some(lsn)));
+    assert_eq!(repaired.dropped_whole_records, told.durable - lsn);
+    let (journal, recovery) = opens(&disk).unwrap();
+    assert_eq!((recovery.last_lsn, recovery.cut_bytes), (lsn - 1, 0));
+    assert_eq!(replay(&journal).0, lsn - 1);
+}
+
+#[test]
+fn verify_and_dump_change_nothing() {
+    let (disk, told) = small();
+    let before = disk.counts();
+    let report = verify(&disk).unwrap();
+    assert_eq!(
+        (report.records, report.last_lsn, report.snapshots.len()),
+        (told.durable, told.durable, 2)
+    );
+    dump(&disk, 7, |record| assert!(record.lsn >= 7)).unwrap();
+    assert_eq!(disk.counts().changes(), before.changes());
+    assert!(matches!(verify(&SimDisk::new(1)), Err(Error::NoJournal)));
+    assert!(matches!(dump(&SimDisk::new(1), 1, |_| ()), Err(Error::NoJournal)));
+}
+
+/// A segment gets its name after the records that it was begun with are durable: damage there is no unfinished group.
+#[test]
+fn the_records_that_a_segment_was_begun_with_are_missed() {
+    let disk = SimDisk::new(5);
+    let mut told = Told::default();
+    let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
+    while logs(&disk).len() < 3 {
+        group(&mut journal, &mut told, 5).unwrap();
+    }
+    drop(journal);
+    let last = logs(&disk).pop().unwrap();
+    let first: Lsn = last[..20].parse().unwrap();
+    assert!(told.durable >= first, "nothing follows the group that began it");
+    let mut places = Vec::new();
+    dump(&disk, first, |record| places.push((record.lsn, record.offset))).unwrap();
+    for (lsn, offset) in &places {
+        let rotten = disk.fork(1);
+        rotten.rot(&last, offset + 9, 1);
+        match opens(&rotten) {
+            Err(Error::Damaged { lsn: named, .. }) => assert_eq!(named, *lsn),
+            // Behind the last one that is whole nothing shows that there was more.
+            Ok((_, recovery)) => {
+                assert!(*lsn == told.durable && *lsn > first && recovery.cut_lsn == Some(*lsn));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        repairs(&rotten, &told, &format!("record {lsn}"));
+    }
+    let empty = disk.fork(1);
+    let mut content = disk.content(&last).unwrap();
+    content[64..].fill(0);
+    empty.put(&last, Some(content));
+    assert!(matches!(opens(&empty), Err(Error::Damaged { offset: 64, .. })));
+    let report = repair(&empty, Options::small()).unwrap();
+    assert_eq!((report.last_lsn, report.dropped_from), (first - 1, Some(first)));
+    assert_eq!(opens(&empty).unwrap().1.last_lsn, first - 1);
+}

@@ -1,0 +1,212 @@
+//! Real files: the lock, opening again, segments, snapshots, a disk that is really full.
+
+use lineside_journal::{Error, FsDisk, GroupCommit, Journal, Options, repair, verify};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Command;
+
+fn options() -> Options {
+    Options {
+        segment_bytes: 64 << 10,
+        record_bytes_max: 4096,
+        group_bytes_max: 32 << 10,
+    }
+}
+
+#[test]
+fn a_directory_has_one_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b");
+    let disk = FsDisk::open(&path).unwrap();
+    assert!(matches!(FsDisk::open(&path), Err(Error::Locked { .. })));
+    let (journal, recovery) = Journal::open_or_create(disk.clone(), 1, options()).unwrap();
+    assert!(recovery.created);
+    drop(disk);
+    assert!(
+        matches!(FsDisk::open(&path), Err(Error::Locked { .. })),
+        "the journal owns it, too"
+    );
+    drop(journal);
+    let (_, recovery) = Journal::open_or_create(FsDisk::open(&path).unwrap(), 1, options()).unwrap();
+    assert!(!recovery.created);
+}
+
+#[test]
+fn records_and_snapshots_in_real_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for round in 0..3u64 {
+        let disk = FsDisk::open(folder.path()).unwrap();
+        let (journal, recovery) = Journal::open_or_create(disk, 1, options()).unwrap();
+        assert_eq!((recovery.last_lsn, recovery.cut_bytes), (last, 0));
+        let shared = GroupCommit::start(journal).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let shared = &shared;
+                scope.spawn(move || {
+                    for _ in 0..100 {
+                        let lsn = shared.append(&[(thread, &[thread; 100]), (thread, &[])]).unwrap();
+                        shared.wait(lsn).unwrap();
+                    }
+                });
+            }
+        });
+        let mut journal = shared.stop().unwrap();
+        last = journal.durable_lsn();
+        assert_eq!(last, 800 * (round + 1));
+        journal
+            .write_snapshot(last, |w| w.write_all(&[round as u8; 100_000]))
+            .unwrap();
+        if round == 1 {
+            assert!(journal.prune(last).unwrap() > 0);
+        }
+    }
+    let disk = FsDisk::open(folder.path()).unwrap();
+    assert!(verify(&disk).unwrap().is_sound());
+    let (journal, _) = Journal::open(disk, options()).unwrap();
+    let mut read = Vec::new();
+    journal
+        .latest_snapshot()
+        .unwrap()
+        .snapshot
+        .unwrap()
+        .read_to_end(&mut read)
+        .unwrap();
+    assert_eq!(read, [2; 100_000]);
+    let mut records = journal.records(journal.first_lsn()).unwrap();
+    let mut next = journal.first_lsn();
+    while let Some(record) = records.next().unwrap() {
+        assert_eq!(
+            (record.lsn, record.payload),
+            (next, &[record.kind; 100][..record.payload.len()])
+        );
+        next += 1;
+    }
+    assert_eq!(next, last + 1);
+}
+
+/// A process that is gone without a word: its descriptors are closed, nothing is flushed or tidied.
+#[test]
+fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut journal, _) =
+        Journal::open_or_create(FsDisk::open(folder.path()).unwrap(), 1, options()).unwrap();
+    for _ in 0..20 {
+        journal.reserve(32 << 10).unwrap();
+        (0..7).for_each(|_| assert!(journal.append(1, &[1; 4096]).is_ok()));
+        journal.commit().unwrap();
+    }
+    journal.append(1, b"never committed").unwrap();
+    drop(journal);
+    let (_, recovery) = Journal::open(FsDisk::open(folder.path()).unwrap(), options()).unwrap();
+    assert_eq!((recovery.last_lsn, recovery.cut_bytes), (140, 0));
+}
+
+#[test]
+fn damage_in_a_real_file_is_refused_and_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut journal, _) =
+        Journal::open_or_create(FsDisk::open(folder.path()).unwrap(), 1, options()).unwrap();
+    for _ in 0..3 {
+        journal.append(1, &[1; 100]).unwrap();
+        journal.commit().unwrap();
+    }
+    drop(journal);
+    let path = folder.path().join("00000000000000000001.log");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[64 + 128 + 30] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let disk = FsDisk::open(folder.path()).unwrap();
+    assert!(matches!(
+        Journal::open(disk.clone(), options()),
+        Err(Error::Damaged {
+            offset: 192,
+            lsn: 2,
+            ..
+        })
+    ));
+    let report = repair(&disk, options()).unwrap();
+    assert_eq!(
+        (report.last_lsn, report.dropped_from, report.dropped_whole_records),
+        (1, Some(2), 1)
+    );
+    assert_eq!(
+        std::fs::read(folder.path().join(&report.moved[0].1)).unwrap(),
+        bytes
+    );
+    let (_, recovery) = Journal::open(disk, options()).unwrap();
+    assert_eq!((recovery.last_lsn, recovery.cut_bytes), (1, 0));
+}
+
+/// A tmpfs of one MiB: root only.
+struct SmallDisk {
+    folder: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    fn mount() -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().ok()?;
+        let mount = ["-t", "tmpfs", "-o", "size=1m", "lineside-journal-test"];
+        let output = Command::new("mount")
+            .args(mount)
+            .arg(folder.path())
+            .output()
+            .ok()?;
+        output.status.success().then_some(SmallDisk { folder })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.folder.path()).output();
+    }
+}
+
+#[test]
+fn a_disk_that_is_really_full() {
+    let Some(small) = SmallDisk::mount() else {
+        println!("skipped: a full disk needs a small tmpfs, and mounting one needs root");
+        return;
+    };
+    let disk = FsDisk::open(small.path()).unwrap();
+    let (mut journal, _) = Journal::open_or_create(disk.clone(), 1, options()).unwrap();
+    let filler = small.path().join("filler");
+    std::fs::write(&filler, vec![0; 600 << 10]).unwrap();
+    let mut last = 0;
+    let refused = loop {
+        match journal.append(1, &[7; 1000]) {
+            Ok(lsn) => last = lsn,
+            Err(error) => break error,
+        }
+        journal.commit().unwrap();
+    };
+    assert!(
+        matches!(
+            refused,
+            Error::Full {
+                needed_bytes: 65536,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    assert!(last > 100, "{last}");
+    assert!(!small.path().join("next.tmp").exists());
+    assert!(matches!(journal.reserve(32 << 10), Err(Error::Full { .. })));
+    let state = vec![1; 300 << 10];
+    assert!(matches!(
+        journal.write_snapshot(last, |w| w.write_all(&state)),
+        Err(Error::Full { .. })
+    ));
+    std::fs::remove_file(&filler).unwrap();
+    assert_eq!(journal.append(1, &[7; 1000]).unwrap(), last + 1);
+    assert_eq!(journal.commit().unwrap(), last + 1);
+    journal.write_snapshot(last, |w| w.write_all(&state)).unwrap();
+    drop(journal);
+    let (_, recovery) = Journal::open(disk, options()).unwrap();
+    assert_eq!(recovery.last_lsn, last + 1);
+}
