@@ -12,6 +12,8 @@ mod oracle;
 mod requests;
 #[path = "simulator/rng.rs"]
 mod rng;
+#[path = "simulator/syncs.rs"]
+mod syncs;
 #[path = "simulator/world.rs"]
 mod world;
 
