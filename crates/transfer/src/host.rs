@@ -161,18 +161,17 @@ impl<D: Disk> Host<D> {
     }
 
     fn one(&mut self, now_s: u64, asked: &Asked<'_>) -> Result<Said, NoRoom> {
+        let paper = PaperRequest::parse(asked.payload);
+        // First of all: what is no request gets no answer, not even that there is no room.
+        if let Some(reason) = self.drop_reason(asked.payload, paper.as_ref()) {
+            return Ok(Said::drop(reason));
+        }
         if self.failed.is_some() {
             // Not even what is asked for can be told: what is in memory is not what is on the disk. Near goes on.
             return Err(NoRoom);
         }
-        if let Some(request) = PaperRequest::parse(asked.payload) {
+        if let Some(request) = paper {
             return self.paper(asked, &request);
-        }
-        if !wire::is_native(asked.payload) {
-            return Ok(Said::drop(DropReason::NotARequest));
-        }
-        if asked.payload[3] & NATIVE_REPLY_BIT != 0 {
-            return Ok(Said::drop(DropReason::ReplyBit));
         }
         let request = match Request::parse(asked.payload) {
             Ok(request) => request,
@@ -188,17 +187,21 @@ impl<D: Disk> Host<D> {
         Ok(Said::reply(reply))
     }
 
+    /// Why a packet is no request to us, if it is none.
+    fn drop_reason(&self, payload: &[u8], paper: Option<&PaperRequest>) -> Option<DropReason> {
+        match paper {
+            Some(request) if request.is_refusal() => Some(DropReason::ReplyBit),
+            Some(_) if !self.store.paper_format() => Some(DropReason::PaperRefused),
+            Some(_) => None,
+            None if !wire::is_native(payload) => Some(DropReason::NotARequest),
+            None if payload[3] & NATIVE_REPLY_BIT != 0 => Some(DropReason::ReplyBit),
+            None => None,
+        }
+    }
+
     // ---- the paper's format ----
 
     fn paper(&mut self, asked: &Asked<'_>, request: &PaperRequest) -> Result<Said, NoRoom> {
-        if request.is_refusal() || !self.store.paper_format() {
-            let reason = if request.is_refusal() {
-                DropReason::ReplyBit
-            } else {
-                DropReason::PaperRefused
-            };
-            return Ok(Said::drop(reason));
-        }
         let answer = self.paper_answer(asked.from, request)?;
         self.counts.refused += u64::from(answer.code != Code::Done);
         Ok(paper_reply(asked, request, answer))

@@ -239,8 +239,13 @@ impl<D: Disk> Host<D> {
     /// Writes a snapshot of what is on the disk, so that the next start replays only what follows.
     ///
     /// # Errors
-    /// What the disk says. The journal goes on all the same.
+    /// What the disk says; the journal goes on all the same. `Poisoned` once writing has ended: what is in memory is
+    /// then ahead of the record that the snapshot would stand for.
     pub fn snapshot(&mut self) -> Result<(), JournalError> {
+        if let Some(cause) = &self.failed {
+            let cause = cause.as_str().into();
+            return Err(JournalError::Poisoned { cause });
+        }
         let lsn = self.journal.durable_lsn();
         let (last, waiting) = self.chain.to_parts();
         let ledger = self.ledger.to_bytes();

@@ -1,0 +1,93 @@
+//! Whether a ledger is what the oracle says.
+
+use super::{Account, Oracle};
+use lineside_transfer::AccountId;
+use lineside_transfer::ledger::{Account as TheirAccount, Ledger};
+use lineside_transfer::paper::PaperAnswer;
+use lineside_wire::TransferCode as Code;
+
+impl Oracle {
+    /// What is different, if anything. Tokens that nobody has seen are learnt from the ledger.
+    pub fn differs(&mut self, ledger: &Ledger) -> Option<String> {
+        for (id, account) in &self.accounts {
+            let theirs = ledger.account(&AccountId(*id));
+            if !theirs.is_some_and(|theirs| is_same(account, theirs)) {
+                return Some(format!(
+                    "account {}: {account:?}, and theirs {theirs:?}",
+                    AccountId(*id)
+                ));
+            }
+        }
+        for (slot, session) in &mut self.sessions {
+            let Some(theirs) = ledger.session(*slot) else {
+                return Some(format!("session {slot} is not open"));
+            };
+            let outcomes: Vec<_> = theirs
+                .outcomes
+                .iter()
+                .map(|outcome| (outcome.code as u16, outcome.amount, outcome.number))
+                .collect();
+            let token = *session.token.get_or_insert(theirs.token);
+            let is_same = token == theirs.token
+                && session.opener == theirs.opener
+                && session.sequence == theirs.sequence
+                && session.outcomes == outcomes;
+            if !is_same {
+                return Some(format!("session {slot}: {session:?}, and theirs {theirs:?}"));
+            }
+        }
+        for ((source, uuid), pending) in &self.pendings {
+            let theirs = ledger.pending(&(AccountId(*source), *uuid));
+            let is_same = theirs.is_some_and(|theirs| {
+                theirs.destination.0 == pending.to
+                    && (theirs.amount, theirs.expires_s) == (pending.amount, pending.expires_s)
+            });
+            if !is_same {
+                return Some(format!("pending {uuid:02x?}: {pending:?}, and theirs {theirs:?}"));
+            }
+        }
+        let pending: u128 = self
+            .pendings
+            .values()
+            .map(|pending| u128::from(pending.amount))
+            .sum();
+        let sums = [
+            (
+                "accounts",
+                self.accounts.len() as u128,
+                ledger.account_count() as u128,
+            ),
+            (
+                "sessions",
+                self.sessions.len() as u128,
+                ledger.session_count().into(),
+            ),
+            ("operations", self.number.into(), ledger.number().into()),
+            ("issued", self.issued, ledger.issued()),
+            ("held", self.held(), ledger.held()),
+            ("pending", pending, ledger.pending_sum()),
+        ];
+        let wrong = sums.into_iter().find(|(_, ours, theirs)| ours != theirs);
+        wrong.map(|(what, ours, theirs)| format!("{what}: {ours}, and theirs {theirs}"))
+    }
+}
+
+fn is_same(ours: &Account, theirs: &TheirAccount) -> bool {
+    let last = theirs.last.map(|last| {
+        let word = |answer: &PaperAnswer| match answer.code {
+            Code::Done => (0, answer.amount),
+            code => (0x80, code as u32),
+        };
+        let request: [u8; 20] = last.request.to_bytes()[..20].try_into().unwrap();
+        let mut reply = request;
+        let (refused, amount) = word(&last.answer);
+        reply[0] |= refused;
+        reply[16..].copy_from_slice(&amount.to_be_bytes());
+        (request, reply)
+    });
+    let holding = theirs.holding;
+    (holding.balance, holding.held_out, holding.held_in, holding.frozen)
+        == (ours.balance, ours.out, ours.incoming, ours.frozen)
+        && (theirs.version, theirs.owner) == (ours.version, ours.owner)
+        && last == ours.last
+}

@@ -1,0 +1,337 @@
+//! The oracle: what the issue says a ledger does, once more and as simply as it can be said. It reads requests as
+//! bytes and shares no code with the crate that it judges; only the numbers of `spec/` are the same.
+#![allow(dead_code, reason = "each test uses what it needs")]
+
+mod compare;
+mod rules;
+mod sessions;
+
+use lineside_near::Source;
+use lineside_wire::{
+    NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, Status, TRANSFER_COMMAND_CREATE as CREATE,
+    TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+    TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, TransferCode as Code,
+};
+use std::collections::BTreeMap;
+
+pub type Id = [u8; 16];
+/// Source and uuid.
+pub type PendingName = (Id, Id);
+
+pub const HEAD: usize = 16;
+pub const EXECUTE_HEAD: usize = 24;
+pub const OPERATION: usize = 88;
+const ITEM: usize = 48;
+const OPERATIONS_MAX: usize = 744;
+const ITEMS_MAX: usize = 29;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    pub balance: u64,
+    /// Set aside out of it, and for it.
+    pub out: u64,
+    pub incoming: u64,
+    pub frozen: bool,
+    pub version: u64,
+    pub owner: Id,
+    /// The last numbered request of the paper's format, and its reply, without filler.
+    pub last: Option<([u8; 20], [u8; 20])>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// `None`: it was granted in a reply that nobody has seen.
+    pub token: Option<u64>,
+    pub opener: Id,
+    pub sequence: u64,
+    /// Operations of its last packet, as they came, and what became of them: code, amount, number.
+    pub body: Vec<u8>,
+    pub outcomes: Vec<(u16, u64, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    pub to: Id,
+    pub amount: u64,
+    /// 0: never.
+    pub expires_s: u64,
+}
+
+/// What must be said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing: it is no request.
+    Nothing,
+    /// These bytes.
+    Reply(Vec<u8>),
+    /// A challenge, which cannot be foretold.
+    Challenge,
+    /// A session, whose token cannot be foretold where it is new.
+    Granted { slot: u32 },
+}
+
+/// A request that counts once: the paper's by source and transaction id, a session's by token and sequence. (A session
+/// whose token nobody knows has no packets.)
+type Key = (Id, u64);
+
+/// Everything that a ledger remembers, and how often each request was executed.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    pub accounts: BTreeMap<Id, Account>,
+    pub sessions: BTreeMap<u32, Session>,
+    pub pendings: BTreeMap<PendingName, Pending>,
+    pub accounts_max: usize,
+    pub sessions_max: u32,
+    pub sessions_per_source: usize,
+    pub number: u64,
+    pub issued: u128,
+    /// Near in `express` numbers nothing and says 2 where the host says 1.
+    pub is_express: bool,
+    executed: BTreeMap<Key, u32>,
+    /// Lost at a restart: challenges given (to whom, in which period), and the slots granted for them.
+    challenges: BTreeMap<Id, (Source2, u64)>,
+    granted: BTreeMap<Id, (u64, u32)>,
+}
+
+/// An address as an IPv6 one, and a port.
+type Source2 = (Id, u16);
+
+pub fn address_of(from: Source) -> Id {
+    match from.address {
+        std::net::IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        std::net::IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(bytes[at..at + 2].try_into().unwrap())
+}
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
+}
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+pub fn id_at(bytes: &[u8], at: usize) -> Id {
+    bytes[at..at + 16].try_into().unwrap()
+}
+
+/// A paper id as an account.
+pub fn paper_id(id: u32) -> Id {
+    u128::from(id).to_be_bytes()
+}
+
+/// Whether this says only that nothing can be written now, and did nothing.
+pub fn is_no_room(request: &[u8], reply: &[u8]) -> bool {
+    if (20..=22).contains(&request.len()) {
+        reply.len() == request.len()
+            && u32_at(reply, 0) & 0x8000_0000 != 0
+            && u32_at(reply, 16) == Code::Busy as u32
+    } else {
+        reply.len() == HEAD && u16_at(reply, 4) == Status::NoRoom as u16
+    }
+}
+
+impl Oracle {
+    pub fn new(accounts_max: usize, sessions_max: u32, sessions_per_source: usize) -> Self {
+        Self {
+            accounts_max,
+            sessions_max,
+            sessions_per_source,
+            ..Self::default()
+        }
+    }
+
+    /// The host has started again: what was never written down is forgotten.
+    pub fn restarted(&mut self) {
+        self.challenges.clear();
+        self.granted.clear();
+    }
+
+    /// How often the request of this key was executed.
+    pub fn executed(&self, key: &Key) -> u32 {
+        self.executed.get(key).copied().unwrap_or(0)
+    }
+
+    fn execute_once(&mut self, key: Key) {
+        let times = self.executed.entry(key).or_default();
+        *times += 1;
+        assert_eq!(*times, 1, "the oracle itself has executed {key:?} more than once");
+    }
+
+    fn may(&self, from: Source, command: u8) -> bool {
+        command == TRANSFER || from.address.is_loopback()
+    }
+
+    /// Takes a request and says what it is to be answered.
+    pub fn ask(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+        if (20..=22).contains(&payload.len()) {
+            return self.paper(from, payload);
+        }
+        if payload.len() < HEAD
+            || payload[..2] != NATIVE_MAGIC.to_be_bytes()
+            || payload[3] & NATIVE_REPLY_BIT != 0
+        {
+            return Said::Nothing;
+        }
+        if payload[2] != NATIVE_VERSION {
+            return refused(payload, Status::UnsupportedVersion);
+        }
+        if usize::from(u16_at(payload, 6)) != payload.len() - HEAD || u16_at(payload, 4) != 0 {
+            return refused(payload, Status::BadRequest);
+        }
+        match payload[3] {
+            TRANSFER_OP_EXECUTE => self.packet(now_s, from, payload),
+            TRANSFER_OP_REFER => self.refer(payload),
+            _ => self.session(now_s, from, payload),
+        }
+    }
+
+    // ---- the paper's format ----
+
+    fn paper(&mut self, from: Source, payload: &[u8]) -> Said {
+        let (command, id, amount) = (u32_at(payload, 0), u32_at(payload, 4), u32_at(payload, 16));
+        if command & 0x8000_0000 != 0 {
+            return Said::Nothing;
+        }
+        let say = |result: Result<u64, Code>| {
+            let mut reply = payload.to_vec();
+            reply[20..].fill(0);
+            let (refused, word) = match result.map(u32::try_from) {
+                Ok(Ok(balance)) => (0, balance),
+                Ok(Err(_)) => (0x80, Code::Overflow as u32),
+                Err(code) => (0x80, code as u32),
+            };
+            reply[0] |= refused;
+            reply[16..20].copy_from_slice(&word.to_be_bytes());
+            reply
+        };
+        let known = (1..=4).contains(&command) && payload[20..].iter().all(|byte| *byte == 0);
+        if !known {
+            return Said::Reply(say(Err(Code::BadCommand)));
+        }
+        let (source, destination) = (paper_id(u32_at(payload, 8)), paper_id(u32_at(payload, 12)));
+        let command = command as u8;
+        if command == REFER {
+            let account = self.accounts.get(&source).ok_or(Code::UnknownAccount);
+            return Said::Reply(say(account.map(|account| account.balance)));
+        }
+        if !self.may(from, command) {
+            return Said::Reply(say(Err(Code::Unauthorised)));
+        }
+        let request: [u8; 20] = payload[..20].try_into().unwrap();
+        if id != 0
+            && let Some((last, reply)) = self.accounts.get(&source).and_then(|account| account.last)
+        {
+            let last_id = u32_at(&last, 4);
+            if id < last_id {
+                return Said::Reply(say(Err(Code::StaleId)));
+            }
+            if id == last_id && last != request {
+                return Said::Reply(say(Err(Code::IdReused)));
+            }
+            if id == last_id {
+                let mut again = payload.to_vec();
+                again[..20].copy_from_slice(&reply);
+                return Said::Reply(again);
+            }
+        }
+        let amount = u64::from(amount);
+        let result = match command {
+            CREATE => self.create(source, amount, [0; 16], u32::MAX.into()),
+            ISSUE => self.issue(source, amount, u32::MAX.into()),
+            _ => self.transfer(source, destination, amount, u32::MAX.into()),
+        };
+        let reply = say(result);
+        let mut is_kept = result.is_ok();
+        if id != 0
+            && let Some(account) = self.accounts.get_mut(&source)
+        {
+            account.last = Some((request, reply[..20].try_into().unwrap()));
+            account.version += u64::from(result.is_err());
+            is_kept = true;
+            self.execute_once((source, id.into()));
+        }
+        self.number += u64::from(is_kept);
+        Said::Reply(reply)
+    }
+
+    // ---- REFER ----
+
+    fn refer(&self, payload: &[u8]) -> Said {
+        let body = &payload[HEAD..];
+        let items = body.len().saturating_sub(8) / ITEM;
+        let is_whole = body.len() >= 8 && (body.len() - 8).is_multiple_of(ITEM);
+        if !is_whole
+            || u32_at(body, 0) as usize != items
+            || !(1..=ITEMS_MAX).contains(&items)
+            || body[4..8] != [0; 4]
+            || body[8..]
+                .chunks(ITEM)
+                .any(|item| item[16..].iter().any(|byte| *byte != 0))
+        {
+            return refused(payload, Status::BadRequest);
+        }
+        let mut reply = payload.to_vec();
+        reply[3] |= NATIVE_REPLY_BIT;
+        reply[HEAD + 4..HEAD + 6].copy_from_slice(&self.durability());
+        for item in reply[HEAD + 8..].chunks_mut(ITEM) {
+            match self.accounts.get(&id_at(item, 0)) {
+                None => item[40..42].copy_from_slice(&(Code::UnknownAccount as u16).to_be_bytes()),
+                Some(account) => {
+                    item[16..24].copy_from_slice(&account.balance.to_be_bytes());
+                    item[24..32].copy_from_slice(&account.out.to_be_bytes());
+                    item[32..40].copy_from_slice(&account.version.to_be_bytes());
+                    item[43] = account.frozen.into();
+                }
+            }
+        }
+        Said::Reply(reply)
+    }
+
+    fn durability(&self) -> [u8; 2] {
+        [0, if self.is_express { 2 } else { 1 }]
+    }
+
+    // ---- money ----
+
+    pub fn held(&self) -> u128 {
+        self.accounts
+            .values()
+            .map(|account| u128::from(account.balance))
+            .sum()
+    }
+
+    /// What is wrong with the books themselves, if anything.
+    pub fn fault(&self) -> Option<String> {
+        if self.held() != self.issued {
+            return Some(format!("{} is held, {} was brought in", self.held(), self.issued));
+        }
+        let (mut out, mut incoming): (BTreeMap<Id, u128>, BTreeMap<Id, u128>) = Default::default();
+        for ((source, _), pending) in &self.pendings {
+            *out.entry(*source).or_default() += u128::from(pending.amount);
+            *incoming.entry(pending.to).or_default() += u128::from(pending.amount);
+        }
+        for (id, account) in &self.accounts {
+            let aside = |map: &BTreeMap<Id, u128>| map.get(id).copied().unwrap_or(0);
+            if aside(&out) != account.out.into() || aside(&incoming) != account.incoming.into() {
+                return Some(format!("{id:02x?}: what is set aside is not what is pending"));
+            }
+            let is_within = account.out <= account.balance && account.balance <= u64::MAX - account.incoming;
+            if !is_within {
+                return Some(format!("{id:02x?}: {account:?} is out of bounds"));
+            }
+        }
+        None
+    }
+}
+
+/// The refusal of a whole native packet: its header, with a status.
+fn refused(payload: &[u8], status: Status) -> Said {
+    let mut reply = payload[..HEAD].to_vec();
+    reply[3] |= NATIVE_REPLY_BIT;
+    reply[2] = NATIVE_VERSION;
+    reply[4..6].copy_from_slice(&(status as u16).to_be_bytes());
+    reply[6..8].fill(0);
+    Said::Reply(reply)
+}

@@ -1,0 +1,223 @@
+//! Sessions: their packets, and how they are opened and closed.
+
+use super::{
+    Code, EXECUTE_HEAD, HEAD, Id, OPERATION, OPERATIONS_MAX, Oracle, Said, Session, address_of, id_at,
+    refused, u16_at, u32_at, u64_at,
+};
+use lineside_near::Source;
+use lineside_wire::{
+    NATIVE_REPLY_BIT, Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_OPEN as OPEN,
+    TRANSFER_OP_SESSION as SESSION,
+};
+
+const BODY: usize = 40;
+const CHALLENGE_S: u64 = 30;
+
+impl Oracle {
+    pub(super) fn packet(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+        let body = &payload[HEAD..];
+        let operations = body.get(EXECUTE_HEAD..).unwrap_or_default();
+        let count = operations.len() / OPERATION;
+        if body.len() < EXECUTE_HEAD
+            || !operations.len().is_multiple_of(OPERATION)
+            || usize::from(u16_at(body, 20)) != count
+            || !(1..=OPERATIONS_MAX).contains(&count)
+            || u16_at(body, 22) != 0
+        {
+            return refused(payload, Status::BadRequest);
+        }
+        let (token, sequence, slot) = (u64_at(body, 0), u64_at(body, 8), u32_at(body, 16));
+        let refused = |status: Status, expected: u64| {
+            let mut reply = payload.to_vec();
+            reply[3] |= NATIVE_REPLY_BIT;
+            reply[4..6].copy_from_slice(&(status as u16).to_be_bytes());
+            reply[HEAD + 8..HEAD + 16].copy_from_slice(&expected.to_be_bytes());
+            Said::Reply(reply)
+        };
+        let session = self.sessions.get(&slot);
+        let Some(session) = session.filter(|session| session.token == Some(token)) else {
+            return refused(Status::NoSession, 0);
+        };
+        let next = session.sequence + 1;
+        if sequence == session.sequence && sequence != 0 {
+            if session.body != operations {
+                return refused(Status::Reused, next);
+            }
+        } else if sequence != next {
+            return refused(Status::Sequence, next);
+        } else {
+            let mut key = [0; 16];
+            key[..8].copy_from_slice(&token.to_be_bytes());
+            key[8] = 0xff; // no paper account has such a source
+            self.execute_once((key, sequence));
+            let outcomes = self.execute(now_s, from, operations);
+            let session = self.sessions.get_mut(&slot).unwrap();
+            session.sequence = sequence;
+            session.body = operations.to_vec();
+            session.outcomes = outcomes;
+        }
+        let mut reply = payload.to_vec();
+        reply[3] |= NATIVE_REPLY_BIT;
+        reply[HEAD + 22..HEAD + 24].copy_from_slice(&self.durability());
+        let outcomes = &self.sessions[&slot].outcomes;
+        for (operation, outcome) in reply[HEAD + EXECUTE_HEAD..].chunks_mut(OPERATION).zip(outcomes) {
+            operation[2..4].copy_from_slice(&outcome.0.to_be_bytes());
+            operation[40..48].copy_from_slice(&outcome.1.to_be_bytes());
+            operation[48..56].copy_from_slice(&outcome.2.to_be_bytes());
+        }
+        Said::Reply(reply)
+    }
+
+    /// All operations of a packet, chain by chain.
+    fn execute(&mut self, now_s: u64, from: Source, operations: &[u8]) -> Vec<(u16, u64, u64)> {
+        let all: Vec<&[u8]> = operations.chunks(OPERATION).collect();
+        let mut outcomes = Vec::new();
+        let mut at = 0;
+        while at < all.len() {
+            let end = all[at..]
+                .iter()
+                .position(|operation| operation[1] & 1 == 0)
+                .map_or(all.len(), |length| at + length + 1);
+            let is_open = all[end - 1][1] & 1 != 0;
+            let chain = &all[at..end];
+            let before = self.clone();
+            let mut results: Vec<Result<u64, Code>> = Vec::new();
+            for (index, operation) in chain.iter().enumerate() {
+                let failed = results.iter().any(Result::is_err);
+                results.push(if failed {
+                    Err(Code::LinkedFailed)
+                } else if is_open && index + 1 == chain.len() {
+                    Err(Code::BadCommand)
+                } else {
+                    self.one(now_s, operation, self.may(from, operation[0]))
+                });
+            }
+            if let Some(failed) = results.iter().position(Result::is_err) {
+                *self = before;
+                results[..failed].fill(Err(Code::LinkedFailed));
+            }
+            for result in results {
+                self.number += 1;
+                let number = if self.is_express { 0 } else { self.number };
+                outcomes.push(match result {
+                    Ok(amount) => (Code::Done as u16, amount, number),
+                    Err(code) => (code as u16, 0, number),
+                });
+            }
+            at = end;
+        }
+        outcomes
+    }
+
+    // ---- opened and closed ----
+
+    pub(super) fn session(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+        let body = &payload[HEAD..];
+        let op = payload[3];
+        let is_whole = body.len() == BODY && u64_at(body, 24) == 0 && u32_at(body, 36) == 0;
+        if !is_whole || ![OPEN, CLOSE, SESSION].contains(&op) {
+            return refused(payload, Status::BadRequest);
+        }
+        let (token, slot) = (u64_at(body, 16), u32_at(body, 32));
+        if op == OPEN {
+            return self.open(now_s, from, payload);
+        }
+        let session = self.sessions.get(&slot);
+        let Some(session) = session.filter(|session| session.token == Some(token)) else {
+            return refused(payload, Status::NoSession);
+        };
+        let mut reply = payload.to_vec();
+        reply[3] |= NATIVE_REPLY_BIT;
+        if op == SESSION {
+            reply[HEAD + 24..HEAD + 32].copy_from_slice(&(session.sequence + 1).to_be_bytes());
+        } else {
+            reply[HEAD..].fill(0);
+            self.sessions.remove(&slot);
+            self.granted.retain(|_, (_, granted)| *granted != slot);
+        }
+        Said::Reply(reply)
+    }
+
+    fn open(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+        let body = &payload[HEAD..];
+        if body[16..].iter().any(|byte| *byte != 0) {
+            return refused(payload, Status::BadRequest);
+        }
+        let challenge = id_at(body, 0);
+        if challenge == [0; 16] {
+            return Said::Challenge;
+        }
+        let period = now_s / CHALLENGE_S;
+        let opener = address_of(from);
+        let is_theirs = self.challenges.get(&challenge).is_some_and(|(to, given)| {
+            *to == (opener, from.port) && (*given == period || *given + 1 == period)
+        });
+        if !is_theirs {
+            return refused(payload, Status::Unauthorised);
+        }
+        self.granted
+            .retain(|_, (granted, _)| period.saturating_sub(*granted) <= 2);
+        if let Some((_, slot)) = self.granted.get(&challenge)
+            && self.sessions.contains_key(slot)
+        {
+            return Said::Granted { slot: *slot };
+        }
+        let slot = (0..self.sessions_max).find(|slot| !self.sessions.contains_key(slot));
+        let open = self
+            .sessions
+            .values()
+            .filter(|session| session.opener == opener)
+            .count();
+        let Some(slot) = slot.filter(|_| open < self.sessions_per_source) else {
+            return refused(payload, Status::Busy);
+        };
+        let session = Session {
+            opener,
+            ..Session::default()
+        };
+        self.sessions.insert(slot, session);
+        self.granted.insert(challenge, (period, slot));
+        Said::Granted { slot }
+    }
+
+    /// Whether `reply` is what was to be said; what could not be foretold is learnt from it.
+    pub fn check(&mut self, now_s: u64, from: Source, payload: &[u8], said: &Said, reply: &[u8]) -> bool {
+        match said {
+            Said::Nothing => false,
+            Said::Reply(expected) => expected == reply,
+            Said::Challenge | Said::Granted { .. } if !is_session_reply(payload, reply) => false,
+            Said::Challenge => {
+                let body = &reply[HEAD..];
+                let (challenge, to): (Id, _) = (id_at(body, 0), (address_of(from), from.port));
+                let given = self.challenges.insert(challenge, (to, now_s / CHALLENGE_S));
+                challenge != [0; 16]
+                    && body[16..36].iter().all(|byte| *byte == 0)
+                    && u32_at(body, 36) == CHALLENGE_S as u32
+                    && given.is_none_or(|given| given.0 == to)
+            }
+            Said::Granted { slot } => {
+                let body = &reply[HEAD..];
+                let token = u64_at(body, 16);
+                let is_new = self.sessions.values().all(|session| session.token != Some(token));
+                let session = self.sessions.get_mut(slot).unwrap();
+                let is_right = match session.token {
+                    Some(known) => known == token,
+                    None => is_new && token != 0,
+                };
+                session.token = Some(token);
+                is_right
+                    && id_at(body, 0) == id_at(payload, HEAD)
+                    && u64_at(body, 24) == session.sequence + 1
+                    && u32_at(body, 32) == *slot
+                    && u32_at(body, 36) == 0
+            }
+        }
+    }
+}
+
+/// The header of the reply to a session's request that was granted.
+fn is_session_reply(payload: &[u8], reply: &[u8]) -> bool {
+    let mut head = payload[..HEAD].to_vec();
+    head[3] |= NATIVE_REPLY_BIT;
+    reply.len() == payload.len() && reply[..HEAD] == head
+}

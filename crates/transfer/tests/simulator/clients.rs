@@ -1,0 +1,246 @@
+//! Clients that send until they are answered, and one that lies.
+
+use super::network::Datagram;
+use super::requests::{self, Session};
+use super::rng::Rng;
+use crate::oracle::{HEAD, is_no_room, u16_at, u32_at, u64_at};
+use lineside_near::Source;
+use lineside_wire::{
+    Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_EXECUTE as EXECUTE, TransferCode as Code,
+};
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+struct Flight {
+    payload: Vec<u8>,
+    sent_again_at: u64,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Paper ids that nobody else sends from; its last transaction id.
+    Paper { sources: Vec<u32>, last_id: u32 },
+    Native {
+        session: Option<Session>,
+        sequence: u64,
+        challenge: [u8; 16],
+    },
+    /// Sends what others were answered, changed.
+    Thief,
+}
+
+/// One client: at most one request of its waits.
+#[derive(Debug)]
+pub struct Client {
+    pub from: Source,
+    kind: Kind,
+    flight: Option<Flight>,
+    requests: u64,
+    /// Pending transfers that it made: what names them.
+    pendings: Vec<requests::Named>,
+    /// The last request that counts once, and its first reply.
+    pub last: Option<(Vec<u8>, Vec<u8>)>,
+    pub answered: u64,
+}
+
+impl Client {
+    fn new(from: Source, kind: Kind) -> Self {
+        Self {
+            from,
+            kind,
+            flight: None,
+            requests: u64::from(from.port) << 32,
+            pendings: Vec::new(),
+            last: None,
+            answered: 0,
+        }
+    }
+
+    pub fn paper(from: Source, sources: Vec<u32>) -> Self {
+        Self::new(from, Kind::Paper { sources, last_id: 0 })
+    }
+
+    pub fn native(from: Source) -> Self {
+        let kind = Kind::Native {
+            session: None,
+            sequence: 0,
+            challenge: [0; 16],
+        };
+        Self::new(from, kind)
+    }
+
+    pub fn thief(from: Source) -> Self {
+        Self::new(from, Kind::Thief)
+    }
+
+    /// What it sends now.
+    pub fn send(&mut self, rng: &mut Rng, now: u64, seen: &[Datagram]) -> Option<Vec<u8>> {
+        if let Some(flight) = &mut self.flight {
+            if now < flight.sent_again_at {
+                return None;
+            }
+            flight.sent_again_at = now + 3 + rng.below(12);
+            return Some(flight.payload.clone());
+        }
+        if rng.chance(50) {
+            return None;
+        }
+        // A late copy of what was answered already.
+        if rng.chance(5)
+            && let Some((request, _)) = &self.last
+        {
+            return Some(request.clone());
+        }
+        let (payload, waits) = self.next_request(rng, seen)?;
+        if waits {
+            self.flight = Some(Flight {
+                payload: payload.clone(),
+                sent_again_at: now + 3 + rng.below(12),
+            });
+        }
+        Some(payload)
+    }
+
+    fn next_request(&mut self, rng: &mut Rng, seen: &[Datagram]) -> Option<(Vec<u8>, bool)> {
+        self.requests += 1;
+        let request_id = self.requests;
+        match &mut self.kind {
+            Kind::Thief => {
+                let theirs = (!seen.is_empty()).then(|| rng.pick(seen))?;
+                Some((requests::stolen(rng, &theirs.payload), false))
+            }
+            Kind::Paper { sources, last_id } => {
+                let is_numbered = rng.chance(80);
+                let id = if is_numbered {
+                    *last_id + 1 + rng.below(3) as u32
+                } else {
+                    0
+                };
+                *last_id = (*last_id).max(id);
+                let (payload, is_refer) = requests::paper(rng, id, sources);
+                Some((payload, is_numbered && !is_refer))
+            }
+            Kind::Native {
+                session: None,
+                challenge,
+                ..
+            } => Some((requests::open(request_id, *challenge), true)),
+            Kind::Native {
+                session: Some(session),
+                sequence,
+                ..
+            } => {
+                if rng.chance(15) {
+                    return Some((requests::refer(rng, request_id), true));
+                }
+                if rng.chance(3) {
+                    return Some((requests::close(request_id, *session), true));
+                }
+                *sequence += 1;
+                let payload = requests::execute(rng, request_id, *session, *sequence, &mut self.pendings);
+                Some((payload, true))
+            }
+        }
+    }
+
+    /// Takes a reply. What an honest client must never see is an error.
+    pub fn take(&mut self, reply: &[u8]) -> Result<(), String> {
+        let Some(flight) = &self.flight else {
+            return Ok(());
+        };
+        let is_paper = flight.payload.len() <= 22;
+        let is_ours = if is_paper {
+            reply.len() == flight.payload.len()
+                && reply[4..16] == flight.payload[4..16]
+                && u32_at(reply, 0) & 0x7fff_ffff == u32_at(&flight.payload, 0)
+        } else {
+            reply.len() >= HEAD && u64_at(reply, 8) == u64_at(&flight.payload, 8)
+        };
+        if !is_ours || is_no_room(&flight.payload, reply) {
+            return Ok(());
+        }
+        let request = flight.payload.clone();
+        self.flight = None;
+        self.answered += 1;
+        if is_paper {
+            self.take_paper(request, reply)
+        } else {
+            self.take_native(request, reply)
+        }
+    }
+
+    fn take_paper(&mut self, request: Vec<u8>, reply: &[u8]) -> Result<(), String> {
+        let is_refused = u32_at(reply, 0) & 0x8000_0000 != 0;
+        let code = if is_refused { u32_at(reply, 16) } else { 0 };
+        if [
+            Code::StaleId as u32,
+            Code::IdReused as u32,
+            Code::BadCommand as u32,
+        ]
+        .contains(&code)
+        {
+            return Err(format!(
+                "a client's only request {request:02x?} was answered {reply:02x?}"
+            ));
+        }
+        let Kind::Paper { sources, .. } = &self.kind else {
+            return Ok(());
+        };
+        // One source for all ids, so the last one of it is the last of all only if there is but one source.
+        let forgets = [
+            Code::UnknownAccount as u32,
+            Code::StoreFull as u32,
+            Code::Unauthorised as u32,
+        ];
+        self.last = (sources.len() == 1 && !forgets.contains(&code)).then(|| (request, reply.to_vec()));
+        Ok(())
+    }
+
+    fn take_native(&mut self, request: Vec<u8>, reply: &[u8]) -> Result<(), String> {
+        let status = u16_at(reply, 4);
+        let Kind::Native {
+            session,
+            sequence,
+            challenge,
+        } = &mut self.kind
+        else {
+            return Ok(());
+        };
+        if let Some(open) = session {
+            if request[3] == CLOSE {
+                // Refused: it was closed before, and that reply was lost.
+                if status != Status::Ok as u16 && status != Status::NoSession as u16 {
+                    return Err(format!("closing {open:?} was answered {reply:02x?}"));
+                }
+                (*session, *sequence, *challenge, self.last) = (None, 0, [0; 16], None);
+                return Ok(());
+            }
+            if status != Status::Ok as u16 {
+                return Err(format!(
+                    "of {open:?}, {sequence}: {request:02x?} was answered {reply:02x?}"
+                ));
+            }
+            if request[3] == EXECUTE {
+                self.last = Some((request, reply.to_vec()));
+            }
+            return Ok(());
+        }
+        match Status::from_code(status) {
+            Some(Status::Ok) if *challenge == [0; 16] => challenge.copy_from_slice(&reply[HEAD..HEAD + 16]),
+            Some(Status::Ok) => {
+                *session = Some(Session {
+                    token: u64_at(reply, HEAD + 16),
+                    slot: u32_at(reply, HEAD + 32),
+                });
+                *sequence = 0;
+                if u64_at(reply, HEAD + 24) != 1 {
+                    return Err(format!("a new session begins with {reply:02x?}"));
+                }
+            }
+            // The challenge is too old, or of the host before it started again; or there are too many sessions.
+            Some(Status::Unauthorised | Status::Busy) => *challenge = [0; 16],
+            _ => return Err(format!("opening was answered {reply:02x?}")),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! A network that loses, doubles, delays and so reorders.
+
+use super::rng::Rng;
+use lineside_near::Source;
+
+/// A datagram on its way. Requests are `from` a client, replies are for it.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    pub client: Source,
+    pub payload: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub struct Network {
+    /// When it arrives, in steps.
+    on_the_way: Vec<(u64, Datagram)>,
+    loss_percent: u64,
+    double_percent: u64,
+    delay_max: u64,
+}
+
+impl Network {
+    pub fn new(rng: &mut Rng) -> Self {
+        Self {
+            on_the_way: Vec::new(),
+            loss_percent: *rng.pick(&[0, 30, 30, 30]),
+            double_percent: *rng.pick(&[0, 10, 30]),
+            delay_max: *rng.pick(&[1, 4, 12]),
+        }
+    }
+
+    pub fn send(&mut self, rng: &mut Rng, now: u64, datagram: &Datagram) {
+        if rng.chance(self.loss_percent) {
+            return;
+        }
+        let copies = if rng.chance(self.double_percent) { 2 } else { 1 };
+        for _ in 0..copies {
+            // One in twenty is very late: its sender has long gone on.
+            let late = if rng.chance(5) { 10 * self.delay_max } else { 0 };
+            let at = now + 1 + rng.below(self.delay_max) + late;
+            self.on_the_way.push((at, datagram.clone()));
+        }
+    }
+
+    /// What has arrived, in any order; at most `most`.
+    pub fn receive(&mut self, rng: &mut Rng, now: u64, most: usize) -> Vec<Datagram> {
+        let mut arrived = Vec::new();
+        while arrived.len() < most {
+            let there: Vec<usize> = (0..self.on_the_way.len())
+                .filter(|index| self.on_the_way[*index].0 <= now)
+                .collect();
+            if there.is_empty() {
+                break;
+            }
+            let index = *rng.pick(&there);
+            arrived.push(self.on_the_way.swap_remove(index).1);
+        }
+        arrived
+    }
+}
