@@ -14,7 +14,7 @@ struct transfer_wait {
 	__u32 is_taken;
 };
 
-static long transfer_try_lock(__u32 try, void *context)
+static long transfer_try_lock(__u32 try __attribute__((unused)), void *context)
 {
 	struct transfer_wait *wait = context;
 
@@ -95,7 +95,7 @@ static __always_inline int transfer_read_once(struct ls_transfer_cell *cell, str
 	return !LS_READ_ONCE(cell->lock) && LS_READ_ONCE(cell->version) == version;
 }
 
-static long transfer_try_read(__u32 try, void *context)
+static long transfer_try_read(__u32 try __attribute__((unused)), void *context)
 {
 	struct transfer_reading *reading = context;
 

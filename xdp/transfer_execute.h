@@ -12,6 +12,14 @@ struct transfer_task {
 	struct ls_transfer_record record;
 	__u64 limit;                   /* the largest balance that its format can say */
 	struct ls_transfer_paper last; /* a numbered request of the paper's, as an account keeps it; else last_id is 0 */
+	/*
+	 * Cells, and why not if that is known before they are locked. Here and not in registers, so that the verifier
+	 * forgets by which of many ways they were found, and walks what follows once.
+	 */
+	__u32 source;
+	__u32 destination;
+	__u32 refused;
+	__u32 reserved;
 	__u64 amount;                  /* out: what the source holds then; of a refusal 0 */
 	__u32 code;                    /* out */
 };
@@ -113,12 +121,13 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 }
 
 /* Takes the locks of one cell or two, that of the lower index first, and does it. */
-__noinline int transfer_settle(struct transfer_task *task, __u32 source, __u32 destination, __u32 refused)
+static __always_inline enum transfer_ran transfer_settle(struct transfer_task *task)
 {
+	__u32 source = LS_READ_ONCE(task->source), destination = LS_READ_ONCE(task->destination);
 	struct ls_transfer_cell *from = transfer_cell(source), *to = NULL, *first, *second;
 	enum transfer_ran ran = TRANSFER_BUSY;
 
-	if (!task || !from)
+	if (!from)
 		return TRANSFER_BUSY;
 	if (destination != TRANSFER_NOWHERE) {
 		to = transfer_cell(destination);
@@ -130,12 +139,22 @@ __noinline int transfer_settle(struct transfer_task *task, __u32 source, __u32 d
 	if (!transfer_lock(&first->lock))
 		return TRANSFER_BUSY;
 	if (!second || transfer_lock(&second->lock)) {
-		ran = transfer_change(task, from, to, transfer_last(task, source), refused);
+		ran = transfer_change(task, from, to, transfer_last(task, source),
+				      LS_READ_ONCE(task->refused));
 		if (second)
 			transfer_unlock(&second->lock);
 	}
 	transfer_unlock(&first->lock);
 	return ran;
+}
+
+static __always_inline enum transfer_ran transfer_settle_at(struct transfer_task *task, __u32 source,
+							    __u32 destination, __u32 refused)
+{
+	LS_WRITE_ONCE(task->source, source);
+	LS_WRITE_ONCE(task->destination, destination);
+	LS_WRITE_ONCE(task->refused, refused);
+	return transfer_settle(task);
 }
 
 /* How many cells of the bucket are taken; *vacant is the first that is not. */
@@ -214,7 +233,7 @@ __noinline int transfer_create(struct transfer_task *task)
 		if (found == TRANSFER_NOWHERE)
 			ran = transfer_open(task, buckets, first, second);
 		else
-			ran = transfer_settle(task, found, TRANSFER_NOWHERE, 0);
+			ran = transfer_settle_at(task, found, TRANSFER_NOWHERE, 0);
 		transfer_unlock(&high->cell[0].bucket_lock);
 	}
 	transfer_unlock(&low->cell[0].bucket_lock);
@@ -242,5 +261,5 @@ static __always_inline enum transfer_ran transfer_run(const struct ls_transfer_c
 				refused = LS_TRANSFER_CODE_UNKNOWN_ACCOUNT;
 		}
 	}
-	return transfer_settle(task, source, destination, refused);
+	return transfer_settle_at(task, source, destination, refused);
 }

@@ -5,13 +5,6 @@
 #pragma once
 #include "transfer_work.h"
 
-/* What near says of a packet, before it is counted: a code, or one of these. */
-#define TRANSFER_SAYS_REPEATED 0x100
-#define TRANSFER_SAYS_BUSY 0x101
-#define TRANSFER_SAYS_RING_FULL 0x102
-#define TRANSFER_SAYS_NOT_LEASED 0x103
-#define TRANSFER_SAYS_HOSTS 0x104
-
 #define TRANSFER_EXECUTE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_execute_head))
 #define TRANSFER_REFER_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_refer_head))
 /* Whatever tells one packet's operations from another's (native.rs, sum). */
@@ -74,7 +67,7 @@ __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 	if (session)
 		(void)LS_READ_ONCE(session->token);
 	head = (void *)packet;
-	for (int i = 0; i < TRANSFER_EXECUTE_BYTES / 4; i++)
+	for (__u32 i = 0; i < TRANSFER_EXECUTE_BYTES / 4; i++)
 		sum += head[i];
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < LS_TRANSFER_LINE_OPERATIONS_MAX; i++) {
@@ -90,7 +83,7 @@ __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 		if (operation->command == LS_TRANSFER_COMMAND_TRANSFER)
 			transfer_touch(control, &words[3]);
 		special |= operation->flags | operation->contract;
-		for (int j = 0; j < sizeof(*operation) / 8; j++) {
+		for (__u32 j = 0; j < sizeof(*operation) / 8; j++) {
 			__u64 word = words[j];
 
 			sum += (__u32)word;
@@ -167,20 +160,12 @@ __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 }
 
 /* Makes the packet the reply that its session's slot holds. */
-__noinline int transfer_put(struct xdp_md *ctx, __u32 slot)
+static __always_inline void transfer_put(void *data, void *end, const struct ls_datagram *found,
+					 const struct ls_transfer_session *session, struct transfer_work *work)
 {
-	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct transfer_work *work = transfer_working();
-	struct ls_datagram *found = transfer_found();
-	struct ls_transfer_session *session = bpf_map_lookup_elem(&transfer_slots, &slot);
-	__u64 sum, codes;
-	__u32 count;
+	__u64 sum = work->sum, codes = session->codes;
+	__u32 count = work->count;
 
-	if (!work || !found || !session)
-		return -1;
-	count = work->count;
-	sum = work->sum;
-	codes = session->codes;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < LS_TRANSFER_LINE_OPERATIONS_MAX; i++, codes >>= 16) {
 		struct ls_operation *operation;
@@ -191,7 +176,7 @@ __noinline int transfer_put(struct xdp_md *ctx, __u32 slot)
 			break;
 		operation = transfer_operation_at(data, end, found, i);
 		if (!operation)
-			return -1;
+			return;
 		first = (void *)operation;
 		old = *first;
 		amount = bpf_cpu_to_be64(session->amounts[i]);
@@ -203,7 +188,6 @@ __noinline int transfer_put(struct xdp_md *ctx, __u32 slot)
 		operation->number = 0;
 	}
 	work->sum = sum;
-	return 0;
 }
 
 /* The packet's header and head become those of a reply; what `sum` becomes by that. */
@@ -224,88 +208,71 @@ static __always_inline __u64 transfer_head(struct transfer_execute *packet, __u6
 	return transfer_resum(sum, old, *last);
 }
 
-/* Refuses the whole packet: a status, and the sequence that is expected; what near says. */
-struct transfer_refusal {
-	enum ls_status status;
-	__u32 says;
-	__u64 expected;
-};
-
-static __always_inline int transfer_refuse(struct transfer_refusal *refusal, enum ls_status status, __u64 expected,
-					   __u32 says)
+/* Refuses the whole packet, with a status and the sequence that is expected of the session. */
+static __always_inline int transfer_refuse(struct transfer_execute *packet, struct transfer_work *work,
+					   enum ls_status status, __u64 expected, __u32 says)
 {
-	refusal->status = status;
-	refusal->expected = expected;
-	refusal->says = says;
-	return -1;
+	return transfer_say(work, says, transfer_head(packet, work->sum, status, bpf_cpu_to_be64(expected), 0));
 }
 
-/* Executes the packet in its session, which is locked, or finds that it was. 0, or -1 and why not. */
-static __always_inline int transfer_in_session(struct xdp_md *ctx, struct ls_transfer_session *session,
-					       const struct ls_execute_head *head, struct transfer_work *work,
-					       __u32 *says, struct transfer_refusal *refusal)
+/* Executes the packet in its session, which is locked, or finds that it was. */
+static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, void *end,
+					       const struct ls_datagram *found, struct transfer_execute *packet,
+					       struct ls_transfer_session *session, struct transfer_work *work)
 {
-	__u64 last = session->sequence, sequence = bpf_be64_to_cpu(head->sequence);
-	__u32 count = work->count;
+	__u64 last = session->sequence, sequence = bpf_be64_to_cpu(packet->head.sequence);
+	__u32 count = work->count, says = TRANSFER_SAYS_REPEATED;
 
-	if (LS_READ_ONCE(session->token) != bpf_be64_to_cpu(head->token))
-		return transfer_refuse(refusal, LS_STATUS_NO_SESSION, 0, LS_TRANSFER_CODE_UNAUTHORISED);
+	if (LS_READ_ONCE(session->token) != bpf_be64_to_cpu(packet->head.token))
+		return transfer_refuse(packet, work, LS_STATUS_NO_SESSION, 0, LS_TRANSFER_CODE_UNAUTHORISED);
 	if (last && sequence == last) {
 		if (session->sum != work->operations_sum || session->count != count)
-			return transfer_refuse(refusal, LS_STATUS_REUSED, last + 1, LS_TRANSFER_CODE_ID_REUSED);
-		*says = TRANSFER_SAYS_REPEATED;
-		return 0;
-	}
-	if (sequence != last + 1)
-		return transfer_refuse(refusal, LS_STATUS_SEQUENCE, last + 1, LS_TRANSFER_CODE_STALE_ID);
-	if (!transfer_has_room(count))
-		return transfer_refuse(refusal, LS_STATUS_BUSY, last + 1, TRANSFER_SAYS_RING_FULL);
+			return transfer_refuse(packet, work, LS_STATUS_REUSED, last + 1,
+					       LS_TRANSFER_CODE_ID_REUSED);
+	} else {
+		if (sequence != last + 1)
+			return transfer_refuse(packet, work, LS_STATUS_SEQUENCE, last + 1,
+					       LS_TRANSFER_CODE_STALE_ID);
+		if (!transfer_has_room(count))
+			return transfer_refuse(packet, work, LS_STATUS_BUSY, last + 1, TRANSFER_SAYS_RING_FULL);
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < LS_TRANSFER_LINE_OPERATIONS_MAX; i++) {
-		if (i >= count)
-			break;
-		transfer_operate(ctx, i);
+		for (__u32 i = 0; i < LS_TRANSFER_LINE_OPERATIONS_MAX; i++) {
+			if (i >= count)
+				break;
+			transfer_operate(ctx, i);
+		}
+		session->count = count;
+		session->sum = work->operations_sum;
+		session->sequence = sequence;
+		says = session->codes & 0xffff;
 	}
-	session->count = count;
-	session->sum = work->operations_sum;
-	session->sequence = sequence;
-	*says = session->codes & 0xffff;
-	return 0;
+	transfer_put(data, end, found, session, work);
+	return transfer_say(work, says,
+			    transfer_head(packet, work->sum, LS_STATUS_OK, packet->head.sequence,
+					  LS_TRANSFER_EXPRESS));
 }
 
+/* 0: the packet is its reply; -1: it is the host's. */
 static __always_inline int transfer_native_execute(struct xdp_md *ctx, void *data, void *end,
 						   const struct ls_datagram *found,
 						   const struct ls_transfer_control *control, struct transfer_work *work)
 {
 	struct transfer_execute *packet = transfer_payload(data, found);
-	struct transfer_refusal refusal = { .status = LS_STATUS_NO_SESSION, .says = LS_TRANSFER_CODE_UNAUTHORISED };
 	struct ls_transfer_session *session;
-	int failed = -1;
-	__u32 slot, says;
-	__u64 sum;
+	__u32 slot;
 
 	if ((void *)(packet + 1) > end || !work->count || LS_READ_ONCE(control->require_signature) ||
 	    bpf_ntohs(packet->head.count) != work->count || packet->head.durability)
-		return TRANSFER_SAYS_HOSTS;
+		return -1;
 	slot = bpf_ntohl(packet->head.slot);
 	session = bpf_map_lookup_elem(&transfer_slots, &slot);
-	if (session && packet->head.token && LS_READ_ONCE(session->token) == bpf_be64_to_cpu(packet->head.token)) {
-		if (transfer_lock(&session->lock)) {
-			failed = transfer_in_session(ctx, session, &packet->head, work, &says, &refusal);
-			if (!failed)
-				transfer_put(ctx, slot);
-			transfer_unlock(&session->lock);
-		} else {
-			transfer_refuse(&refusal, LS_STATUS_BUSY, 0, TRANSFER_SAYS_BUSY);
-		}
-	}
-	if (failed) {
-		says = refusal.says;
-		sum = transfer_head(packet, work->sum, refusal.status, bpf_cpu_to_be64(refusal.expected), 0);
-	} else {
-		sum = transfer_head(packet, work->sum, LS_STATUS_OK, packet->head.sequence, LS_TRANSFER_EXPRESS);
-	}
-	return ls_reply(data, end, found, sum) ? TRANSFER_SAYS_HOSTS : says;
+	if (!session || !packet->head.token || LS_READ_ONCE(session->token) != bpf_be64_to_cpu(packet->head.token))
+		return transfer_refuse(packet, work, LS_STATUS_NO_SESSION, 0, LS_TRANSFER_CODE_UNAUTHORISED);
+	if (!transfer_lock(&session->lock))
+		return transfer_refuse(packet, work, LS_STATUS_BUSY, 0, TRANSFER_SAYS_BUSY);
+	transfer_in_session(ctx, data, end, found, packet, session, work);
+	transfer_unlock(&session->lock);
+	return 0;
 }
 
 /* What accounts hold, being looked up or written. */
@@ -398,42 +365,49 @@ static long transfer_write_item(__u32 index, void *context)
 	return 0;
 }
 
+/* 0: the packet is its reply; -1: it is the host's. */
 static __always_inline int transfer_native_refer(struct xdp_md *ctx, void *data, void *end,
-						 const struct ls_datagram *found)
+						 const struct ls_datagram *found, struct transfer_work *work)
 {
 	struct ls_native_header *header = transfer_payload(data, found);
 	struct ls_refer_head *head = (void *)(header + 1);
 	struct transfer_referral referral = { .ctx = ctx };
 	__u32 count;
-	__u64 sum;
 
 	if ((void *)(head + 1) > end)
-		return TRANSFER_SAYS_HOSTS;
+		return -1;
 	count = bpf_ntohl(head->count);
 	if (!count || count > LS_TRANSFER_REFER_MAX || head->durability | head->reserved ||
 	    found->payload_bytes != TRANSFER_REFER_BYTES + count * sizeof(struct ls_balance_item))
-		return TRANSFER_SAYS_HOSTS;
+		return -1;
 	bpf_loop(count, transfer_look_up, &referral, 0);
 	if (!referral.is_whole)
-		return TRANSFER_SAYS_HOSTS;
+		return -1;
 	bpf_loop(count, transfer_write_item, &referral, 0);
 	header->op |= LS_NATIVE_REPLY_BIT;
 	head->durability = bpf_htons(transfer_geometry.mode);
-	sum = referral.sum + transfer_sum_words(header, TRANSFER_REFER_BYTES);
-	return ls_reply(data, end, found, sum) ? TRANSFER_SAYS_HOSTS : LS_TRANSFER_CODE_DONE;
+	return transfer_say(work, LS_TRANSFER_CODE_DONE,
+			    referral.sum + transfer_sum_words(header, TRANSFER_REFER_BYTES));
 }
 
-static __always_inline int transfer_native(struct xdp_md *ctx, void *data, void *end, const struct ls_datagram *found,
-					   const struct ls_transfer_control *control, struct transfer_work *work)
+/* 0: the packet is its reply; -1: it is the host's. */
+__noinline int transfer_native(struct xdp_md *ctx)
 {
-	struct ls_native_header *header = transfer_payload(data, found);
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ls_transfer_control *control = transfer_controlled();
+	struct transfer_work *work = transfer_working();
+	struct ls_datagram *found = transfer_found();
+	struct ls_native_header *header;
 
+	if (!control || !work || !found)
+		return -1;
+	header = transfer_payload(data, found);
 	if ((void *)(header + 1) > end || header->version != LS_NATIVE_VERSION || header->status ||
 	    bpf_ntohs(header->length) != found->payload_bytes - sizeof(*header))
-		return TRANSFER_SAYS_HOSTS;
+		return -1;
 	if (header->op == LS_TRANSFER_OP_REFER)
-		return transfer_native_refer(ctx, data, end, found);
+		return transfer_native_refer(ctx, data, end, found, work);
 	if (header->op == LS_TRANSFER_OP_EXECUTE && transfer_is_express())
 		return transfer_native_execute(ctx, data, end, found, control, work);
-	return TRANSFER_SAYS_HOSTS;
+	return -1;
 }

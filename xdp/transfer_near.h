@@ -16,57 +16,51 @@ struct {
 	__type(value, struct transfer_counted);
 } transfer_counts SEC(".maps");
 
-static __always_inline int transfer_finish(__u32 says)
+static __always_inline int transfer_count(enum ls_transfer_counter counter, int verdict)
 {
 	__u32 zero = 0;
 	struct transfer_counted *counts = bpf_map_lookup_elem(&transfer_counts, &zero);
 
-	if (!counts)
-		return XDP_PASS;
-	switch (says) {
-	case TRANSFER_SAYS_HOSTS:
-		counts->count[LS_TRANSFER_COUNTER_FORWARDED]++;
-		return XDP_PASS;
-	case TRANSFER_SAYS_NOT_LEASED:
-		counts->count[LS_TRANSFER_COUNTER_NOT_LEASED]++;
-		return XDP_PASS;
-	case LS_TRANSFER_CODE_DONE:
-		break;
-	case TRANSFER_SAYS_REPEATED:
-		counts->count[LS_TRANSFER_COUNTER_REPEATS]++;
-		break;
-	case TRANSFER_SAYS_RING_FULL:
-		counts->count[LS_TRANSFER_COUNTER_RING_FULL]++;
-		counts->count[LS_TRANSFER_COUNTER_BUSY]++;
-		break;
-	case TRANSFER_SAYS_BUSY:
-		counts->count[LS_TRANSFER_COUNTER_BUSY]++;
-		break;
-	default:
-		counts->count[LS_TRANSFER_COUNTER_REFUSALS]++;
-	}
-	counts->count[LS_TRANSFER_COUNTER_REPLIES]++;
-	return XDP_TX;
+	if (counts)
+		counts->count[counter]++;
+	return verdict;
 }
 
-/* What fills the paper's packet up to the frame, as one word. 0 as it must be; and made so in replies. */
-static __always_inline __u32 transfer_filler(const struct ls_paper_transfer *packet, void *end, __u32 payload_bytes,
-					     int clear)
+/* Counts an answer by what near says. */
+static __always_inline int transfer_count_answer(__u32 says)
 {
-	__u8 *filler = (void *)(packet + 1);
-	__u32 found = 0;
+	if (says == TRANSFER_SAYS_REPEATED) {
+		transfer_count(LS_TRANSFER_COUNTER_REPEATS, 0);
+	} else if (says > TRANSFER_SAYS_REPEATED) {
+		transfer_count(LS_TRANSFER_COUNTER_BUSY, 0);
+		if (says == TRANSFER_SAYS_RING_FULL)
+			transfer_count(LS_TRANSFER_COUNTER_RING_FULL, 0);
+	} else if (says) {
+		transfer_count(LS_TRANSFER_COUNTER_REFUSALS, 0);
+	}
+	return transfer_count(LS_TRANSFER_COUNTER_REPLIES, XDP_TX);
+}
 
-	if (payload_bytes > LS_TRANSFER_PAPER_BYTES_MIN && (void *)filler + 1 <= end) {
-		found = filler[0];
-		if (clear)
-			filler[0] = 0;
-	}
-	if (payload_bytes > LS_TRANSFER_PAPER_BYTES_MIN + 1 && (void *)filler + 2 <= end) {
-		found |= (__u32)filler[1] << 8;
-		if (clear)
-			filler[1] = 0;
-	}
-	return found;
+/*
+ * What fills the paper's packet up to the frame, as one word: 0, as it must be; and made so in replies. By a pointer of
+ * its own, so that the verifier learns nothing of the packet's from what is checked here.
+ */
+static __always_inline __u32 transfer_filler(void *data, void *end, const struct ls_datagram *found, int clear)
+{
+	__u8 *filler = data + (LS_READ_ONCE(found->udp) & 63) + sizeof(struct udphdr) + LS_TRANSFER_PAPER_BYTES_MIN;
+	__u32 bytes = found->payload_bytes - LS_TRANSFER_PAPER_BYTES_MIN, word = 0;
+
+	if (!bytes || (void *)filler + 1 > end)
+		return 0;
+	word = filler[0];
+	if (clear)
+		filler[0] = 0;
+	if (bytes < 2 || (void *)filler + 2 > end)
+		return word;
+	word |= (__u32)filler[1] << 8;
+	if (clear)
+		filler[1] = 0;
+	return word;
 }
 
 /* Fills the task of a request in the paper's format, and executes it. */
@@ -106,17 +100,24 @@ static __always_inline enum transfer_ran transfer_run_paper(const struct ls_pape
 	return transfer_run(control, task);
 }
 
-static __always_inline int transfer_paper(struct xdp_md *ctx, void *data, void *end, const struct ls_datagram *found,
-					  const struct ls_transfer_control *control, struct transfer_work *work)
+/* 0: the packet is its reply; -1: it is the host's. */
+__noinline int transfer_paper(struct xdp_md *ctx)
 {
-	struct ls_paper_transfer *packet = transfer_payload(data, found);
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ls_transfer_control *control = transfer_controlled();
+	struct transfer_work *work = transfer_working();
+	struct ls_datagram *found = transfer_found();
+	struct ls_paper_transfer *packet;
 	__u32 command, code = LS_TRANSFER_CODE_DONE, says = LS_TRANSFER_CODE_DONE;
 	__u64 amount = 0;
 
+	if (!control || !work || !found)
+		return -1;
+	packet = transfer_payload(data, found);
 	if ((void *)(packet + 1) > end)
-		return TRANSFER_SAYS_HOSTS;
+		return -1;
 	command = bpf_ntohl(packet->command);
-	if (transfer_filler(packet, end, found->payload_bytes, 1) || command < LS_TRANSFER_COMMAND_CREATE ||
+	if (transfer_filler(data, end, found, 1) || command < LS_TRANSFER_COMMAND_CREATE ||
 	    command > LS_TRANSFER_COMMAND_REFER) {
 		code = LS_TRANSFER_CODE_BAD_COMMAND;
 	} else if (command == LS_TRANSFER_COMMAND_REFER) {
@@ -124,10 +125,10 @@ static __always_inline int transfer_paper(struct xdp_md *ctx, void *data, void *
 		struct transfer_holding holding = {};
 
 		if (transfer_balance(control, id, &holding, &code))
-			return TRANSFER_SAYS_HOSTS;
+			return -1;
 		amount = holding.balance;
 	} else if (!transfer_is_express()) {
-		return TRANSFER_SAYS_HOSTS;
+		return -1;
 	} else if (LS_READ_ONCE(control->require_signature) ||
 		   (command != LS_TRANSFER_COMMAND_TRANSFER && !transfer_may_issue(ctx))) {
 		code = LS_TRANSFER_CODE_UNAUTHORISED;
@@ -148,9 +149,7 @@ static __always_inline int transfer_paper(struct xdp_md *ctx, void *data, void *
 	if (code)
 		packet->command |= bpf_htonl(LS_TRANSFER_PAPER_REFUSED);
 	packet->amount = bpf_htonl(code ? code : (__u32)amount);
-	if (ls_reply(data, end, found, transfer_sum_words(packet, sizeof(*packet))))
-		return TRANSFER_SAYS_HOSTS;
-	return says ? says : code;
+	return transfer_say(work, says ? says : code, transfer_sum_words(packet, sizeof(*packet)));
 }
 
 /*
@@ -172,7 +171,7 @@ static __always_inline int transfer_is_intact(struct xdp_md *ctx, void *data, vo
 		if (packet->command == bpf_htonl(LS_TRANSFER_COMMAND_REFER))
 			return 0;
 		sum = transfer_sum_words(packet, sizeof(*packet));
-		sum += transfer_filler(packet, end, found->payload_bytes, 0);
+		sum += transfer_filler(data, end, found, 0);
 	} else {
 		count = transfer_operations(found->payload_bytes);
 		if (!count || (void *)(header + 1) > end || header->magic != bpf_htons(LS_NATIVE_MAGIC) ||
@@ -215,7 +214,10 @@ static __always_inline int transfer_answer(struct xdp_md *ctx, const struct ls_d
 			return ls_drop(LS_DROP_REPLY_BIT);
 	}
 	if (now_ns >= LS_READ_ONCE(control->lease_until_ns))
-		return transfer_finish(TRANSFER_SAYS_NOT_LEASED);
-	return transfer_finish(is_paper ? transfer_paper(ctx, data, end, found, control, work) :
-					  transfer_native(ctx, data, end, found, control, work));
+		return transfer_count(LS_TRANSFER_COUNTER_NOT_LEASED, XDP_PASS);
+	if (is_paper ? transfer_paper(ctx) : transfer_native(ctx))
+		return transfer_count(LS_TRANSFER_COUNTER_FORWARDED, XDP_PASS);
+	/* The frame is what was parsed, so this does not fail. */
+	ls_reply(data, end, found, work->sum);
+	return transfer_count_answer(work->says);
 }

@@ -118,7 +118,11 @@ static __always_inline struct ls_transfer_cell *transfer_cell(__u32 index)
 {
 	struct transfer_bucket *bucket = transfer_bucket(index / LS_TRANSFER_BUCKET_CELLS);
 
-	return bucket ? &bucket->cell[index % LS_TRANSFER_BUCKET_CELLS] : NULL;
+	if (!bucket)
+		return NULL;
+	/* The verifier must see this check before a cell is chosen. */
+	asm volatile("" : "+r"(bucket));
+	return &bucket->cell[index % LS_TRANSFER_BUCKET_CELLS];
 }
 
 /* 1 when the cell is not the account's. */

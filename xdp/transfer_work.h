@@ -13,13 +13,18 @@ struct transfer_balance {
 	__be32 reserved;
 };
 
+/* What near says of a packet that it answers, before it is counted: a code, or one of these. */
+#define TRANSFER_SAYS_REPEATED 0x100
+#define TRANSFER_SAYS_BUSY 0x101
+#define TRANSFER_SAYS_RING_FULL 0x102
+
 struct transfer_work {
 	struct transfer_task task;
 	__u64 now_ns;
 	__u64 sum;            /* of the payload's 32-bit words, as it will leave */
 	__u64 operations_sum; /* what tells the packet's operations from another's (native.rs, sum) */
 	__u32 count;          /* operations of a packet that near executes; 0: it is not such a packet */
-	__u32 reserved;
+	__u32 says;           /* what near says of the packet: a code, or one of the words below */
 	struct transfer_balance balance[LS_TRANSFER_REFER_MAX];
 };
 
@@ -35,6 +40,17 @@ static __always_inline struct transfer_work *transfer_working(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&transfer_works, &zero);
+}
+
+/*
+ * The payload has become its reply, whose words add up to `sum`. In a map, not in registers: so the verifier forgets by
+ * which of many ways it came, and walks what follows once.
+ */
+static __always_inline int transfer_say(struct transfer_work *work, __u32 says, __u64 sum)
+{
+	work->says = says;
+	work->sum = sum;
+	return 0;
 }
 
 /* Where root found the packet. */
@@ -82,7 +98,7 @@ __noinline int transfer_may_issue(struct xdp_md *ctx)
 		own[0] = 0;
 		own[1] = (__u64)v4->saddr << 32 | 0xffff0000;
 	}
-	for (int i = 0; i < LS_TRANSFER_ISSUERS_MAX; i++) {
+	for (__u32 i = 0; i < LS_TRANSFER_ISSUERS_MAX; i++) {
 		__u64 *range = &control->issuer[2 * i], *mask = &control->issuer_mask[2 * i];
 
 		if (i >= LS_READ_ONCE(control->issuers))

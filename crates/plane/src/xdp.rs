@@ -26,7 +26,7 @@ use std::path::Path;
 static ROOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/root.bpf.o"));
 
 /// Slots of the program array, `LS_SLOTS` in `xdp/root.h`.
-const SLOTS: usize = 8;
+pub(crate) const SLOTS: usize = 8;
 /// Maps that root and services share, in `xdp/maps.h`.
 const SHARED_MAPS: [&str; 2] = ["ls_scratches", "ls_drop_counts"];
 const XDP_DROP: u32 = 1;
@@ -236,16 +236,22 @@ impl XdpPlane {
     /// # Errors
     /// [`XdpError::Map`] when it is not there or does not hold `N` counters.
     pub fn counts<const N: usize>(&mut self, name: &str) -> Result<[u64; N], XdpError> {
+        let sums = self.count_all(name)?;
+        sums.try_into().map_err(|_| XdpError::Map(name.into()))
+    }
+
+    /// [`XdpPlane::counts`], of as many as there are.
+    ///
+    /// # Errors
+    /// [`XdpError::Map`] when the map is not there.
+    pub fn count_all(&mut self, name: &str) -> Result<Vec<u64>, XdpError> {
         let map = self.map(name)?;
         let per_cpu = map
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(kernel("reading counters"))?
             .ok_or_else(|| XdpError::Map(name.into()))?;
-        let mut sums = [0u64; N];
+        let mut sums = vec![0u64; map.value_size() as usize / 8];
         for values in &per_cpu {
-            if values.len() != 8 * N {
-                return Err(XdpError::Map(name.into()));
-            }
             for (sum, bytes) in sums.iter_mut().zip(values.chunks_exact(8)) {
                 *sum += bytes.try_into().map_or(0, u64::from_ne_bytes);
             }
