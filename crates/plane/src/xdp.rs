@@ -4,11 +4,13 @@ mod error;
 mod interface;
 mod link;
 mod pins;
+mod runner;
 
 pub use error::XdpError;
 pub use interface::{Interface, harmful_offloads, native_needs};
 pub use link::{AttachedMode, Link, XdpMode, attached, program_info};
 pub use pins::Pins;
+pub use runner::Runner;
 
 use error::kernel;
 use libbpf_rs::{
@@ -297,18 +299,33 @@ impl XdpPlane {
         let output = program(&mut self.root, "ls_root")?
             .test_run(input)
             .map_err(kernel("test run"))?;
-        let verdict = match output.return_value {
-            XDP_TX => FrameVerdict::Transmit,
-            XDP_PASS => FrameVerdict::Pass,
-            XDP_DROP => FrameVerdict::Drop(DropReason::SourcePort),
-            other => {
-                let source = std::io::Error::other(format!("verdict {other}")).into();
-                return Err(kernel("test run")(source));
-            }
-        };
+        let verdict = verdict(output.return_value)?;
         let bytes = output.data.map_or(0, |data| data.len());
         out.truncate(bytes);
         Ok((verdict, out))
+    }
+
+    /// Root, for test runs by several threads at a time.
+    ///
+    /// # Errors
+    /// What the system says of another descriptor.
+    pub fn runner(&mut self) -> Result<Runner, XdpError> {
+        let root = program(&mut self.root, "ls_root")?;
+        let fd = root.as_fd().try_clone_to_owned();
+        fd.map(Runner).map_err(error::system("a descriptor"))
+    }
+}
+
+/// A drop stands for all its reasons.
+fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
+    match value {
+        XDP_TX => Ok(FrameVerdict::Transmit),
+        XDP_PASS => Ok(FrameVerdict::Pass),
+        XDP_DROP => Ok(FrameVerdict::Drop(DropReason::SourcePort)),
+        other => {
+            let source = std::io::Error::other(format!("verdict {other}")).into();
+            Err(kernel("test run")(source))
+        }
     }
 }
 
