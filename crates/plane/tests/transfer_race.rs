@@ -61,7 +61,9 @@ fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>)) {
         skipped("one CPU only: its two threads take turns");
     }
     let runner = plane.runner().expect("a runner");
-    test(&store, &|thread, request| through(&runner, &cpus, thread, request));
+    test(&store, &|thread, request| {
+        through(&runner, &cpus, thread, request)
+    });
 }
 
 #[test]

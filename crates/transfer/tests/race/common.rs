@@ -7,7 +7,7 @@ use lineside_transfer::store::{Geometry, Mode, Range, Store};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, TRANSFER_COMMAND_CREATE,
     TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_OP_EXECUTE,
-    TRANSFER_OP_REFER, TRANSFER_PAPER_REFUSED, TransferCode as Code, native,
+    TRANSFER_OP_REFER, TRANSFER_PAPER_REFUSED, TRANSFER_REFER_MAX, TransferCode as Code, native,
 };
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -129,15 +129,30 @@ fn insist(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, packet: &[u8]) ->
     loop {
         let reply = ask(thread, packet).expect("near executes it");
         let busy = match native::is_native(packet) {
-            true => NativeHeader::ref_from_prefix(&reply).expect("a header").0.status.get() != 0,
+            true => {
+                NativeHeader::ref_from_prefix(&reply)
+                    .expect("a header")
+                    .0
+                    .status
+                    .get()
+                    != 0
+            }
             false => paper_code(&reply) == Code::Busy,
         };
         if !busy {
             return reply;
         }
         if native::is_native(packet) {
-            let status = NativeHeader::ref_from_prefix(&reply).expect("a header").0.status.get();
-            assert_eq!(status, lineside_wire::Status::Busy as u16, "the only refusal that may be");
+            let status = NativeHeader::ref_from_prefix(&reply)
+                .expect("a header")
+                .0
+                .status
+                .get();
+            assert_eq!(
+                status,
+                lineside_wire::Status::Busy as u16,
+                "the only refusal that may be"
+            );
         }
         journal.drain();
     }
@@ -218,7 +233,10 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
             let id = 100 + random.below(40);
             let request = PaperRequest::new(TRANSFER_COMMAND_CREATE, 0, id, 0, 0).to_bytes();
             let code = paper_code(&insist(journal, ask, thread, &request));
-            assert!(matches!(code, Code::Done | Code::AccountExists | Code::StoreFull), "{code:?}");
+            assert!(
+                matches!(code, Code::Done | Code::AccountExists | Code::StoreFull),
+                "{code:?}"
+            );
         }
         _ => {
             *sequence += 1;
@@ -229,15 +247,32 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
                     transfer(from, to, amount)
                 })
                 .collect();
-            insist(journal, ask, thread, &execute(thread as u32, *sequence, &operations));
+            insist(
+                journal,
+                ask,
+                thread,
+                &execute(thread as u32, *sequence, &operations),
+            );
         }
     }
 }
 
 /// What both do: the same packet of a session, and the same numbered request; in either order. Both replies.
-fn together(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, shared: &mut Random, round: u64) -> [Vec<u8>; 2] {
+fn together(
+    journal: &Journal<'_>,
+    ask: &Ask<'_>,
+    thread: usize,
+    shared: &mut Random,
+    round: u64,
+) -> [Vec<u8>; 2] {
     let operations: Vec<_> = (0..1 + shared.below(4))
-        .map(|_| transfer(1 + shared.below(ACCOUNTS), 1 + shared.below(ACCOUNTS), shared.below(1000)))
+        .map(|_| {
+            transfer(
+                1 + shared.below(ACCOUNTS),
+                1 + shared.below(ACCOUNTS),
+                shared.below(1000),
+            )
+        })
         .collect();
     let packet = execute(SHARED_SLOT, round, &operations);
     let (command, to) = match shared.below(3) {
@@ -249,7 +284,11 @@ fn together(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, shared: &mut Ra
     let second = if thread == 0 { &request[..] } else { &packet[..] };
     let said = [first, second].map(|packet| insist(journal, ask, thread, packet));
     let [first, second] = said;
-    if thread == 0 { [first, second] } else { [second, first] }
+    if thread == 0 {
+        [first, second]
+    } else {
+        [second, first]
+    }
 }
 
 /// Versions without gaps, every shared packet once, and the records in order give what the cells hold.
@@ -265,7 +304,12 @@ fn check(journal: &Journal<'_>, rounds: u64) {
             *numbered.entry(record.sequence).or_default() += 1;
         }
     }
-    assert!(sessions.values().chain(numbered.values()).all(|times| *times == 1));
+    assert!(
+        sessions
+            .values()
+            .chain(numbered.values())
+            .all(|times| *times == 1)
+    );
     assert_eq!(numbered.len() as u64, rounds);
     assert!((1..=rounds).all(|round| sessions.contains_key(&(round, 0)) && numbered.contains_key(&round)));
 
@@ -294,8 +338,16 @@ fn check(journal: &Journal<'_>, rounds: u64) {
             continue;
         }
         let id = AccountId::from_words(cell.id.each_ref().map(|word| word.load(Relaxed)));
-        assert_eq!(cell.lock.load(Relaxed) | cell.bucket_lock.load(Relaxed), 0, "a lock was left behind");
-        assert_eq!(held.get(&id), Some(&(cell.balance.load(Relaxed), version)), "account {id}");
+        assert_eq!(
+            cell.lock.load(Relaxed) | cell.bucket_lock.load(Relaxed),
+            0,
+            "a lock was left behind"
+        );
+        assert_eq!(
+            held.get(&id),
+            Some(&(cell.balance.load(Relaxed), version)),
+            "account {id}"
+        );
         total += cell.balance.load(Relaxed);
     }
     assert_eq!(total, issued, "money was made or lost");
@@ -379,10 +431,14 @@ pub fn refer_while_moving(store: &Store, ask: &Ask<'_>, transfers: u32) {
                     continue;
                 };
                 assert!(before + of_b >= total && of_b + after <= total, "{papers:?}");
-                let Some([before, of_b, after]) = together_in_one(ask, [a, b, a]) else {
+                let Some(balances) = alternating(ask, a, b) else {
                     continue;
                 };
-                assert!(before + of_b >= total && of_b + after <= total, "in one packet");
+                for (at, pair) in balances.windows(2).enumerate() {
+                    let sum = pair[0] + pair[1];
+                    let right = if at % 2 == 0 { sum >= total } else { sum <= total };
+                    assert!(right, "{sum} of {total} at {at} in one packet: {balances:?}");
+                }
                 read.fetch_add(1, SeqCst);
             }
         });
@@ -390,15 +446,16 @@ pub fn refer_while_moving(store: &Store, ask: &Ask<'_>, transfers: u32) {
     assert!(read.into_inner() >= 100);
 }
 
-/// The balances of one native `refer`.
-fn together_in_one(ask: &Ask<'_>, accounts: [u32; 3]) -> Option<[u64; 3]> {
+/// The balances of one native `refer` of A, B, A, B and so on: as many looks as fit a packet.
+fn alternating(ask: &Ask<'_>, a: u32, b: u32) -> Option<Vec<u64>> {
     let head = ReferHead {
-        count: 3.into(),
+        count: (TRANSFER_REFER_MAX as u32).into(),
         durability: 0.into(),
         reserved: 0.into(),
     };
     let mut body = head.as_bytes().to_vec();
-    for account in accounts {
+    for at in 0..TRANSFER_REFER_MAX {
+        let account = if at % 2 == 0 { a } else { b };
         body.extend_from_slice(&AccountId::from_paper(account).0);
         body.extend_from_slice(&[0; size_of::<BalanceItem>() - 16]);
     }
@@ -408,5 +465,5 @@ fn together_in_one(ask: &Ask<'_>, accounts: [u32; 3]) -> Option<[u64; 3]> {
     packet.extend_from_slice(&body);
     let reply = ask(1, &packet)?;
     let items = <[BalanceItem]>::ref_from_bytes(&reply[24..]).expect("items");
-    Some(std::array::from_fn(|index| items[index].balance.get()))
+    Some(items.iter().map(|item| item.balance.get()).collect())
 }

@@ -9,8 +9,8 @@ use lineside_transfer::store::{Mode, Range, Store};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, Operation, PaperTransfer, ReferHead, SessionBody,
-    TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN,
-    TRANSFER_OP_REFER, TRANSFER_PORT, csum, frame, native,
+    TRANSFER_BUCKET_CELLS, TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,
+    TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_PORT, csum, frame, native,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -365,7 +365,13 @@ impl Traffic {
             return;
         }
         let (what, value) = (self.below(8), self.frames.next());
-        let cell = self.below(self.store.cells.as_slice().len());
+        // Most often one that is asked for.
+        let account = self.account();
+        let cell = match self.store.find(&account) {
+            Some(index) if what != 5 => index,
+            Some(index) => index & !(TRANSFER_BUCKET_CELLS - 1),
+            None => self.below(self.store.cells.as_slice().len()),
+        };
         let slot = self.below(self.sessions as usize);
         let sometimes = u32::from(value.is_multiple_of(4));
         for store in stores {
