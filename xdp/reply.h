@@ -16,6 +16,41 @@ static __always_inline __u16 ls_fold(__u64 sum)
 	return sum;
 }
 
+/*
+ * Whether the UDP checksum is right, or is the sum of the pseudo-header that a local sender leaves for its interface to
+ * complete; 0, "none", is not. The C twin of Datagram::is_intact; `payload_sum` as below, an odd last byte the low one.
+ */
+static __always_inline int ls_is_intact(void *data, void *end, const struct ls_datagram *found, __u64 payload_sum)
+{
+	struct udphdr *udp;
+	__u32 *ports, *address;
+	__u64 pseudo, whole;
+
+	asm volatile("" : "+r"(data), "+r"(end));
+	udp = data + (found->udp & 63);
+	if ((void *)(udp + 1) > end)
+		return 0;
+	pseudo = bpf_htons(IPPROTO_UDP) + (__u32)udp->len;
+	if (found->is_v6) {
+		struct ipv6hdr *v6 = data + (found->ip & 31);
+
+		if ((void *)(v6 + 1) > end)
+			return 0;
+		address = (void *)&v6->saddr;
+		for (int i = 0; i < 8; i++)
+			pseudo += address[i];
+	} else {
+		struct iphdr *v4 = data + (found->ip & 31);
+
+		if ((void *)(v4 + 1) > end)
+			return 0;
+		pseudo += (__u64)v4->saddr + v4->daddr;
+	}
+	ports = (void *)udp;
+	whole = pseudo + payload_sum + ports[0] + ports[1];
+	return udp->check && (ls_fold(whole) == 0xffff || udp->check == ls_fold(pseudo));
+}
+
 /* The frame's Ethernet addresses change places. */
 static __always_inline void ls_swap_macs(void *eth)
 {

@@ -3,7 +3,9 @@
  * writes it (crates/spv/src/writer.rs). Layouts in spec/spv.toml.
  */
 #pragma once
+#include "hash.h"
 #include "maps.h"
+#include "order.h"
 
 #define SPV_SET_LINES 4
 
@@ -68,27 +70,6 @@ const
 	.block_mask = (1 << 18) - 1,
 };
 
-/* x86 keeps loads in order, so only the compiler must be held; elsewhere this program is not built. */
-#if !defined(__TARGET_ARCH_x86)
-#error "the sequence protocol of spv_store.h needs a load barrier on this architecture"
-#endif
-#define ls_read_barrier() asm volatile("" ::: "memory")
-#define LS_READ_ONCE(x) (*(volatile typeof(x) *)&(x))
-
-/* Keyed hash: NH over the first four 32-bit words, then one odd multiplication (store.rs, index_hash). */
-static __always_inline __u64 spv_hash(const __u64 txid[4], const __u64 key[3])
-{
-	__u64 sum = 0;
-
-	for (int i = 0; i < 2; i++) {
-		__u32 low = (__u32)txid[i] + (__u32)key[i];
-		__u32 high = (__u32)(txid[i] >> 32) + (__u32)(key[i] >> 32);
-
-		sum += (__u64)low * high;
-	}
-	return sum * key[2];
-}
-
 static __always_inline __u32 spv_first_line(const struct ls_spv_control *control, const __u64 txid[4])
 {
 	__u32 set_bits = spv_geometry.set_bits & 31;
@@ -97,21 +78,8 @@ static __always_inline __u32 spv_first_line(const struct ls_spv_control *control
 	if (spv_geometry.paper_index)
 		set = (__u32)txid[0] & ((1u << set_bits) - 1);
 	else
-		set = spv_hash(txid, control->key) >> ((64 - set_bits) & 63);
+		set = ls_hash(txid, control->key) >> ((64 - set_bits) & 63);
 	return set * spv_geometry.ways;
-}
-
-/*
- * 1 when `a` and `b` differ, else 0. The compiler must not know that it is one of these, else it makes a branch of what
- * follows; and which way matches is not to be predicted.
- */
-static __always_inline __u64 spv_differs(__u64 a, __u64 b)
-{
-	__u64 bits = a ^ b;
-
-	bits = (bits | -bits) >> 63;
-	asm volatile("" : "+r"(bits));
-	return bits;
 }
 
 /* A transaction's block, as its line says. */
@@ -140,13 +108,13 @@ static __always_inline int spv_find(const struct ls_spv_control *control, const 
 
 		/* The last line is only touched, so that it too is on its way. */
 		(void)LS_READ_ONCE(cell->line[3].seq);
-		not_0 = spv_differs(first_0, txid[0]);
-		nor_1 = not_0 & spv_differs(first_1, txid[0]);
-		at = not_0 + nor_1 + (nor_1 & spv_differs(first_2, txid[0]));
+		not_0 = ls_any(first_0 ^ txid[0]);
+		nor_1 = not_0 & ls_any(first_1 ^ txid[0]);
+		at = not_0 + nor_1 + (nor_1 & ls_any(first_2 ^ txid[0]));
 	} else if (ways == 2) {
 		__u64 first_0 = LS_READ_ONCE(cell->line[at & 2].txid[0]);
 
-		at += spv_differs(first_0, txid[0]);
+		at += ls_any(first_0 ^ txid[0]);
 	}
 	line = &cell->line[at & (SPV_SET_LINES - 1)];
 	seq = LS_READ_ONCE(line->seq);

@@ -6,45 +6,73 @@
 #define _license ls_license_spv
 #include "../spv.bpf.c"
 #undef _license
+#define _license ls_license_transfer
+#include "../transfer.bpf.c"
+#undef _license
 #include <string.h>
 #include <time.h>
 
 struct ls_native_map {
 	const char *name;
 	const void *map;
+	__u32 value_bytes;
 	__u8 *values;
-	__u32 value_bytes, entries;
+	__u64 entries;
 };
 
-#define LS_MAP(NAME) { .name = #NAME, .map = &NAME }
+#define LS_MAP(NAME) { .name = #NAME, .map = &NAME, .value_bytes = sizeof(*NAME.value) }
 static struct ls_native_map ls_native_maps[] = {
-	LS_MAP(ls_endpoints), LS_MAP(ls_scratches), LS_MAP(ls_drop_counts), LS_MAP(spv_lines),
-	LS_MAP(spv_blocks),   LS_MAP(spv_control), LS_MAP(spv_counts),	   LS_MAP(spv_drafts),
+	LS_MAP(ls_endpoints),	 LS_MAP(ls_scratches),	   LS_MAP(ls_drop_counts),   LS_MAP(spv_lines),
+	LS_MAP(spv_blocks),	 LS_MAP(spv_control),	   LS_MAP(spv_counts),	     LS_MAP(spv_drafts),
+	LS_MAP(transfer_cells),	 LS_MAP(transfer_papers),  LS_MAP(transfer_slots),   LS_MAP(transfer_rings),
+	LS_MAP(transfer_records), LS_MAP(transfer_control), LS_MAP(transfer_counts), LS_MAP(transfer_works),
 };
 #define LS_MAPS (sizeof(ls_native_maps) / sizeof(*ls_native_maps))
 
-/* Binds the map `name` to memory that outlives its use; 0, or -1: there is no such map. */
-int ls_native_bind(const char *name, void *values, __u32 value_bytes, __u32 entries)
+static struct ls_native_map *ls_native_find(const char *name)
 {
-	for (size_t i = 0; i < LS_MAPS; i++) {
-		struct ls_native_map *map = &ls_native_maps[i];
-
-		if (strcmp(map->name, name))
-			continue;
-		map->values = values;
-		map->value_bytes = value_bytes;
-		map->entries = entries;
-		return 0;
-	}
-	return -1;
+	for (size_t i = 0; i < LS_MAPS; i++)
+		if (!strcmp(ls_native_maps[i].name, name))
+			return &ls_native_maps[i];
+	return NULL;
 }
 
-void ls_native_set_geometry(__u32 set_bits, __u32 ways, __u32 paper_index, __u32 block_mask)
+/* Bytes of one value of the map `name`; 0: there is no such map. */
+__u32 ls_native_value_bytes(const char *name)
 {
-	spv_geometry.set_bits = set_bits;
-	spv_geometry.ways = ways;
-	spv_geometry.paper_index = paper_index;
-	spv_geometry.block_mask = block_mask;
+	struct ls_native_map *map = ls_native_find(name);
+
+	return map ? map->value_bytes : 0;
+}
+
+/* Binds the map `name` to memory that outlives its use; 0, or -1: no such map, or not a number of its values. */
+int ls_native_bind(const char *name, void *values, __u64 bytes)
+{
+	struct ls_native_map *map = ls_native_find(name);
+
+	if (!map || bytes % map->value_bytes)
+		return -1;
+	map->values = values;
+	map->entries = bytes / map->value_bytes;
+	return 0;
+}
+
+void ls_native_unbind(void)
+{
+	for (size_t i = 0; i < LS_MAPS; i++)
+		ls_native_maps[i].entries = 0;
+}
+
+/* Sets the constants that a program has in `section`; 0, or -1: it has none of that size. */
+int ls_native_set(const char *section, const void *bytes, __u32 count)
+{
+	if (!strcmp(section, ".rodata.spv") && count == sizeof(spv_geometry))
+		memcpy((void *)&spv_geometry, bytes, count);
+	else if (!strcmp(section, ".rodata.transfer") && count == sizeof(transfer_geometry))
+		memcpy((void *)&transfer_geometry, bytes, count);
+	else
+		return -1;
+	return 0;
 }
 
 void *ls_native_lookup(const void *map, const void *key)
@@ -54,14 +82,21 @@ void *ls_native_lookup(const void *map, const void *key)
 	for (size_t i = 0; i < LS_MAPS; i++)
 		if (ls_native_maps[i].map == map)
 			return index < ls_native_maps[i].entries ?
-				       ls_native_maps[i].values + (size_t)index * ls_native_maps[i].value_bytes :
+				       ls_native_maps[i].values + (__u64)index * ls_native_maps[i].value_bytes :
 				       NULL;
 	return NULL;
 }
 
 int ls_native_call(void *ctx, __u32 slot)
 {
-	return slot == LS_SPV_SLOT ? ls_spv(ctx) : -1;
+	switch (slot) {
+	case LS_SPV_SLOT:
+		return ls_spv(ctx);
+	case LS_TRANSFER_SLOT:
+		return ls_transfer(ctx);
+	default:
+		return -1;
+	}
 }
 
 __u64 ls_native_now_ns(void)

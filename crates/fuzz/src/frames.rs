@@ -3,7 +3,9 @@
 use crate::input::Input;
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use lineside_near::{DropReason, FrameVerdict, Line, lease};
+use lineside_plane::frames::native;
 use lineside_plane::native::NativePlane;
+use lineside_plane::spv::Spv;
 use lineside_spv::chain::Tip;
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Store};
@@ -234,7 +236,7 @@ impl Rig {
                 .for_each(|txid| _ = writer.fill(&txid.0, ticket));
         }
         let endpoint = endpoint(kind);
-        let plane = NativePlane::load(Arc::clone(&store), &GEOMETRY, &endpoint, SPV_PORT).expect("memory");
+        let plane = native::<Spv>(&store, &GEOMETRY, &endpoint, SPV_PORT).expect("memory");
         Self {
             kind,
             endpoint,
@@ -304,7 +306,11 @@ pub fn xdp(data: &[u8]) {
 
 fn agree(rig: &mut Rig, state: u8, frame: &[u8]) {
     rig.set(state);
-    let before = (rig.plane.drops(), rig.plane.counters(), rig.near.counters());
+    let before = (
+        rig.plane.drops(),
+        rig.plane.counts("spv_counts"),
+        rig.near.counters(),
+    );
     let mut model = frame.to_vec();
     let line = Line {
         endpoint: &rig.endpoint,
@@ -313,7 +319,11 @@ fn agree(rig: &mut Rig, state: u8, frame: &[u8]) {
     };
     let said = line.answer(lease::now_ns(), &mut model);
     let (verdict, left) = rig.plane.run(frame);
-    let (drops, counters, by_model) = (rig.plane.drops(), rig.plane.counters(), rig.near.counters());
+    let (drops, counters, by_model) = (
+        rig.plane.drops(),
+        rig.plane.counts("spv_counts"),
+        rig.near.counters(),
+    );
     let mut expected = before.0;
     match said {
         FrameVerdict::Drop(reason) => {

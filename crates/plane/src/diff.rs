@@ -1,9 +1,12 @@
 //! Holds planes against the model: the same frames through both, and verdict, every byte and the counters must agree.
 
 pub mod spv;
+pub mod transfer;
 
-use crate::native::NativePlane;
-use crate::xdp::{XdpError, XdpPlane};
+use crate::xdp::XdpError;
+
+pub use crate::frames::Plane;
+
 use lineside_near::{DropReason, FrameVerdict, Line, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
@@ -95,6 +98,12 @@ impl Frames {
 
     /// The next frame.
     pub fn next_frame(&mut self) -> Vec<u8> {
+        let payload = self.payload();
+        self.frame_of(&payload)
+    }
+
+    /// A frame with this payload, unless it is mutated.
+    fn frame_of(&mut self, payload: &[u8]) -> Vec<u8> {
         let v6 = self.one_in(3);
         let owned: Vec<IpAddr> = match v6 {
             true => self.endpoint.v6().map(IpAddr::from).collect(),
@@ -127,9 +136,8 @@ impl Frames {
             },
             destination_port: if self.one_in(16) { 53 } else { self.port },
         };
-        let payload = self.payload();
         let mut frame = vec![0; 1514];
-        let used = frame::build(&mut frame, &addressing, &payload).unwrap_or(0);
+        let used = frame::build(&mut frame, &addressing, payload).unwrap_or(0);
         let padding = if self.one_in(4) { self.below(19) } else { 0 };
         frame.truncate((used + padding).max(60));
         if self.one_in(3) {
@@ -200,42 +208,6 @@ pub enum DiffError {
     /// Memory for the comparison was not to be had.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-}
-
-/// A plane that takes whole frames.
-pub trait Plane {
-    /// Runs its root program on `frame`: the verdict, and the frame as it was left. The reason of a drop shows in the
-    /// counters only.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError>;
-
-    /// Drops so far, by [`DropReason`].
-    ///
-    /// # Errors
-    /// What the kernel says.
-    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError>;
-}
-
-impl Plane for XdpPlane {
-    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
-        self.test_run(frame)
-    }
-
-    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError> {
-        self.counts("ls_drop_counts")
-    }
-}
-
-impl Plane for NativePlane {
-    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
-        Ok(NativePlane::run(self, frame))
-    }
-
-    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError> {
-        Ok(NativePlane::drops(self))
-    }
 }
 
 /// Sends `count` frames through the model behind `line` and through `plane`, which share their memory.

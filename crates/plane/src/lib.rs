@@ -1,10 +1,13 @@
 //! The planes: they run a near and connect it to its host.
 
+pub mod cpu;
 pub mod diff;
+pub mod frames;
 pub mod native;
 pub mod pcap;
 pub mod replay;
 pub mod soak;
 pub mod socket;
 pub mod spv;
+pub mod transfer;
 pub mod xdp;

@@ -3,18 +3,21 @@
 //! The C keeps its maps in statics, so one [`NativePlane`] lives at a time. A frame is laid so that it ends where a
 //! page that nobody may touch begins: a read past it ends the process instead of going unseen.
 
-use crate::xdp::endpoint_bytes;
+use crate::xdp::{Image, SLOTS, endpoint_bytes};
 use lineside_near::FrameVerdict;
-use lineside_spv::store::{Geometry, Store};
+use lineside_near::memory::{Shared, Table};
+use lineside_wire::DropReason;
 use lineside_wire::endpoint::Endpoint;
-use lineside_wire::{DropReason, SPV_ROOTS_MAX, SPV_SLOT, SpvCounter};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::any::Any;
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 unsafe extern "C" {
-    fn ls_native_bind(name: *const c_char, values: *mut c_void, value_bytes: u32, entries: u32) -> c_int;
-    fn ls_native_set_geometry(set_bits: u32, ways: u32, paper_index: u32, block_mask: u32);
+    fn ls_native_bind(name: *const c_char, values: *mut c_void, bytes: u64) -> c_int;
+    fn ls_native_unbind();
+    fn ls_native_value_bytes(name: *const c_char) -> u32;
+    fn ls_native_set(section: *const c_char, bytes: *const c_void, count: u32) -> c_int;
     fn ls_native_run(data: u32, data_end: u32) -> c_int;
 }
 
@@ -61,86 +64,121 @@ impl Drop for FramePage {
     }
 }
 
-/// Root and `spv`, natively, over a store.
+/// One map of the programs, and the memory behind it.
+pub struct NativeMap {
+    name: &'static str,
+    values: *mut u64,
+    bytes: usize,
+    /// Whom the memory belongs to.
+    _held: Box<dyn Any>,
+}
+
+impl NativeMap {
+    /// A map that is a table of a store, several entries to a value.
+    pub fn table<S: Send + Sync + 'static, T: Shared>(
+        name: &'static str,
+        store: &Arc<S>,
+        table: impl FnOnce(&S) -> &Table<T>,
+    ) -> Self {
+        let entries = table(store).as_slice();
+        Self {
+            name,
+            // Shared memory, of atomics: the C may write it.
+            values: entries.as_ptr().cast::<u64>().cast_mut(),
+            bytes: size_of_val(entries),
+            _held: Box::new(Arc::clone(store)),
+        }
+    }
+
+    /// A map of one value of its own, zeros, as large as the C says.
+    pub fn value(name: &'static str) -> Self {
+        // SAFETY: the C only reads the name.
+        let bytes = unsafe { ls_native_value_bytes(c_name(name).as_ptr()) } as usize;
+        Self::of(name, vec![0; bytes.div_ceil(8)], bytes)
+    }
+
+    fn of(name: &'static str, mut words: Vec<u64>, bytes: usize) -> Self {
+        Self {
+            name,
+            values: words.as_mut_ptr(),
+            bytes,
+            _held: Box::new(words),
+        }
+    }
+
+    fn words(&self) -> Vec<u64> {
+        // SAFETY: so many words of memory that `_held` keeps; the C runs on this thread only, and not now.
+        (0..self.bytes / 8)
+            .map(|index| unsafe { self.values.add(index).read() })
+            .collect()
+    }
+}
+
+/// A C string of a map's or section's name.
+fn c_name(name: &str) -> CString {
+    CString::new(name).unwrap_or_default()
+}
+
+/// Root and services, natively, over their stores.
 pub struct NativePlane {
     frame: FramePage,
-    endpoint: Vec<u8>,
-    drops: Box<[u64; DropReason::ALL.len()]>,
-    counts: Box<[u64; SpvCounter::ALL.len()]>,
-    /// Behind the C's maps as long as this lives.
-    _held: (Arc<Store>, Box<[u64; 4]>, Vec<u64>),
+    maps: Vec<NativeMap>,
     _one: MutexGuard<'static, ()>,
 }
 
 impl NativePlane {
-    /// The programs over `store`, which has this geometry. Waits for another native plane to end.
+    /// Root and these services with their maps. Waits for another native plane to end.
     ///
     /// # Errors
     /// What the system says of the memory for frames.
-    pub fn load(store: Arc<Store>, geometry: &Geometry, endpoint: &Endpoint, port: u16) -> io::Result<Self> {
+    ///
+    /// # Panics
+    /// When `xdp/native/native.c` does not know a map or constant, or knows another size of it.
+    pub fn load(services: Vec<(Image, Vec<NativeMap>)>, endpoint: &Endpoint) -> io::Result<Self> {
         let one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut ports = [0; 8];
-        ports[SPV_SLOT as usize] = port;
-        let mut plane = Self {
-            frame: FramePage::new()?,
-            endpoint: endpoint_bytes(endpoint, &ports),
-            drops: Box::default(),
-            counts: Box::default(),
-            _held: (store, Box::default(), vec![0; 9 * SPV_ROOTS_MAX]),
-            _one: one,
-        };
-        let (store, scratch, draft) = &mut plane._held;
-        // SAFETY: the store's memory is shared memory made for this, and lives as long as the plane.
-        unsafe {
-            let lines = store.lines.as_slice();
-            bind(
-                c"spv_lines",
-                lines.as_ptr().cast_mut().cast(),
-                256,
-                geometry.lines() / 4,
-            );
-            let blocks = store.blocks.as_slice();
-            bind(
-                c"spv_blocks",
-                blocks.as_ptr().cast_mut().cast(),
-                128,
-                blocks.len(),
-            );
-            let control = store.control();
-            bind(
-                c"spv_control",
-                std::ptr::from_ref(control).cast_mut().cast(),
-                size_of_val(control),
-                1,
-            );
-            bind(c"ls_scratches", scratch.as_mut_ptr().cast(), 32, 1);
-            bind(c"spv_drafts", draft.as_mut_ptr().cast(), 72 * SPV_ROOTS_MAX, 1);
-            bind(
-                c"ls_endpoints",
-                plane.endpoint.as_mut_ptr().cast(),
-                plane.endpoint.len(),
-                1,
-            );
-            bind(
-                c"ls_drop_counts",
-                plane.drops.as_mut_ptr().cast(),
-                size_of_val(&*plane.drops),
-                1,
-            );
-            bind(
-                c"spv_counts",
-                plane.counts.as_mut_ptr().cast(),
-                size_of_val(&*plane.counts),
-                1,
-            );
-            ls_native_set_geometry(
-                geometry.set_bits(),
-                geometry.ways,
-                geometry.paper_index.into(),
-                geometry.blocks() as u32 - 1,
+        let mut ports = [0; SLOTS];
+        let mut maps = vec![
+            NativeMap::value("ls_scratches"),
+            NativeMap::value("ls_drop_counts"),
+        ];
+        for (image, own) in services {
+            ports[image.slot as usize % SLOTS] = image.port;
+            maps.extend(own);
+            for (section, bytes) in image.constants {
+                // SAFETY: the C copies the bytes into its constant.
+                let result = unsafe {
+                    ls_native_set(
+                        c_name(section).as_ptr(),
+                        bytes.as_ptr().cast(),
+                        bytes.len() as u32,
+                    )
+                };
+                assert_eq!(result, 0, "xdp/native/native.c knows no {section} of this size");
+            }
+        }
+        let mut endpoint = endpoint_bytes(endpoint, &ports);
+        let bytes = endpoint.len();
+        endpoint.resize(bytes.next_multiple_of(8), 0);
+        let words = endpoint
+            .chunks_exact(8)
+            .map(|word| word.try_into().map_or(0, u64::from_ne_bytes))
+            .collect();
+        maps.push(NativeMap::of("ls_endpoints", words, bytes));
+        for map in &maps {
+            let values: *mut c_void = map.values.cast();
+            // SAFETY: so many bytes of shared memory, which live as long as the plane.
+            let result = unsafe { ls_native_bind(c_name(map.name).as_ptr(), values, map.bytes as u64) };
+            assert_eq!(
+                result, 0,
+                "xdp/native/native.c knows no {} of this size",
+                map.name
             );
         }
-        Ok(plane)
+        Ok(Self {
+            frame: FramePage::new()?,
+            maps,
+            _one: one,
+        })
     }
 
     /// Runs root on `frame`: the verdict, and the frame as it was left. A drop's reason is in the counters only.
@@ -163,19 +201,20 @@ impl NativePlane {
 
     /// Drops so far, by [`DropReason`].
     pub fn drops(&self) -> [u64; DropReason::ALL.len()] {
-        *self.drops
+        let counts = self.counts("ls_drop_counts");
+        std::array::from_fn(|index| counts.get(index).copied().unwrap_or(0))
     }
 
-    /// Counters of `spv` so far.
-    pub fn counters(&self) -> [u64; SpvCounter::ALL.len()] {
-        *self.counts
+    /// The counters in the map `name`; none where there is no such map.
+    pub fn counts(&self, name: &str) -> Vec<u64> {
+        let map = self.maps.iter().find(|map| map.name == name);
+        map.map_or_else(Vec::new, NativeMap::words)
     }
 }
 
-/// # Safety
-/// `values` must hold `entries` values and outlive every run.
-unsafe fn bind(name: &CStr, values: *mut c_void, value_bytes: usize, entries: usize) {
-    // SAFETY: the caller's promise; the C only stores the pointer.
-    let result = unsafe { ls_native_bind(name.as_ptr(), values, value_bytes as u32, entries as u32) };
-    assert_eq!(result, 0, "xdp/native/native.c does not know {name:?}");
+impl Drop for NativePlane {
+    fn drop(&mut self) {
+        // SAFETY: nothing runs; the C forgets the memory that is about to go.
+        unsafe { ls_native_unbind() };
+    }
 }

@@ -9,7 +9,7 @@ pub use check::Fault;
 pub use sabotage::Sabotage;
 
 use crate::diff::Plane;
-use crate::native::NativePlane;
+use crate::frames;
 use crate::spv::{self, PlaneKind};
 use crate::xdp::{XdpError, XdpPlane};
 use check::{Ask, Checked, Checker, Window};
@@ -385,7 +385,7 @@ fn ask_all(
     let asked = match (kind, xdp) {
         (PlaneKind::Xdp, Some(plane)) => Asked::Frames(plane),
         (PlaneKind::Native, _) => {
-            match NativePlane::load(Arc::clone(&scene.store), &GEOMETRY, &endpoint(), SPV_PORT) {
+            match frames::native::<spv::Spv>(&scene.store, &GEOMETRY, &endpoint(), SPV_PORT) {
                 Ok(plane) => native = plane,
                 Err(source) => {
                     let what = "memory for frames".into();

@@ -1,14 +1,15 @@
-//! The store of `spv` in BPF maps, and every plane of `spv` that takes whole frames.
+//! The store of `spv` in BPF maps, and what `spv` brings to every plane that takes whole frames.
 
-use crate::diff::Plane;
-use crate::native::NativePlane;
+use crate::frames::{self, FrameService};
+use crate::native::NativeMap;
 use crate::xdp::{Image, XdpError, XdpPlane};
-use lineside_near::{DropReason, FrameVerdict, Line, lease};
 use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Store};
-use lineside_wire::endpoint::Endpoint;
-use lineside_wire::{SPV_SLOT, SpvCounter};
+use lineside_wire::SPV_SLOT;
+use std::io;
 use std::sync::Arc;
+
+pub use crate::frames::PlaneKind;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spv.bpf.o"));
 
@@ -52,140 +53,49 @@ pub fn store(plane: &mut XdpPlane, geometry: &Geometry) -> Result<Store, XdpErro
     })
 }
 
-/// The model's own plane: the near of `socket` behind the frame code of `wire`.
-pub struct ModelPlane {
-    near: SpvNear,
-    endpoint: Endpoint,
-    port: u16,
-    drops: [u64; DropReason::ALL.len()],
-}
-
-impl ModelPlane {
-    /// Near over `store`, at this interface.
-    pub fn new(store: Arc<Store>, endpoint: &Endpoint, port: u16) -> Self {
-        Self {
-            near: SpvNear::new(store),
-            endpoint: endpoint.clone(),
-            port,
-            drops: [0; DropReason::ALL.len()],
-        }
-    }
-}
-
-impl Plane for ModelPlane {
-    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
-        let line = Line {
-            endpoint: &self.endpoint,
-            port: self.port,
-            near: &self.near,
-        };
-        let mut frame = frame.to_vec();
-        let verdict = line.answer(lease::now_ns(), &mut frame);
-        if let FrameVerdict::Drop(reason) = verdict {
-            self.drops[reason as usize] += 1;
-        }
-        Ok((verdict, frame))
-    }
-
-    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError> {
-        Ok(self.drops)
-    }
-}
-
-/// A plane of `spv`, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlaneKind {
-    /// The Rust near.
-    Socket,
-    /// The program in the kernel.
-    Xdp,
-    /// The same C compiled natively.
-    Native,
-}
-
-impl PlaneKind {
-    /// The name on the command line and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Socket => "socket",
-            Self::Xdp => "xdp",
-            Self::Native => "native",
-        }
-    }
-}
+/// The service.
+pub struct Spv;
 
 /// One plane of `spv` that takes whole frames.
-pub enum FramePlane {
-    /// [`PlaneKind::Socket`]
-    Socket(Box<ModelPlane>),
-    /// [`PlaneKind::Xdp`]
-    Xdp(Box<XdpPlane>),
-    /// [`PlaneKind::Native`]
-    Native(NativePlane),
-}
+pub type FramePlane = frames::FramePlane<Spv>;
 
-impl FramePlane {
-    /// The plane, attached to nothing, and its store: formatted, empty and without a lease.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn open(
-        kind: PlaneKind,
-        geometry: &Geometry,
-        endpoint: &Endpoint,
-        port: u16,
-    ) -> Result<(Self, Arc<Store>), XdpError> {
-        let no_memory = |source| XdpError::System {
-            what: "memory for the store".into(),
-            source,
-        };
-        if kind == PlaneKind::Xdp {
-            let mut plane = XdpPlane::load(vec![image(geometry, port)], None)?;
-            plane.start(endpoint)?;
-            let store = Arc::new(store(&mut plane, geometry)?);
-            store.format(geometry).map_err(no_memory)?;
-            return Ok((Self::Xdp(Box::new(plane)), store));
-        }
-        let store = Arc::new(Store::anonymous(geometry).map_err(no_memory)?);
-        let shared = Arc::clone(&store);
-        let plane = match kind {
-            PlaneKind::Native => {
-                Self::Native(NativePlane::load(shared, geometry, endpoint, port).map_err(no_memory)?)
-            }
-            PlaneKind::Socket | PlaneKind::Xdp => {
-                Self::Socket(Box::new(ModelPlane::new(shared, endpoint, port)))
-            }
-        };
-        Ok((plane, store))
+impl FrameService for Spv {
+    type Geometry = Geometry;
+    type Store = Store;
+    type Near = SpvNear;
+    const COUNTS: &str = "spv_counts";
+
+    fn image(geometry: &Geometry, port: u16) -> Image {
+        image(geometry, port)
     }
 
-    /// What near counted.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn counters(&mut self) -> Result<[u64; SpvCounter::ALL.len()], XdpError> {
-        match self {
-            Self::Socket(plane) => Ok(plane.near.counters()),
-            Self::Xdp(plane) => plane.counts("spv_counts"),
-            Self::Native(plane) => Ok(plane.counters()),
-        }
+    fn store(plane: &mut XdpPlane, geometry: &Geometry) -> Result<Store, XdpError> {
+        store(plane, geometry)
     }
 
-    fn as_plane(&mut self) -> &mut dyn Plane {
-        match self {
-            Self::Socket(plane) => plane.as_mut(),
-            Self::Xdp(plane) => plane.as_mut(),
-            Self::Native(plane) => plane,
-        }
-    }
-}
-
-impl Plane for FramePlane {
-    fn run(&mut self, frame: &[u8]) -> Result<(FrameVerdict, Vec<u8>), XdpError> {
-        self.as_plane().run(frame)
+    fn anonymous(geometry: &Geometry) -> io::Result<Store> {
+        Store::anonymous(geometry)
     }
 
-    fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError> {
-        self.as_plane().drops()
+    fn format(store: &Store, geometry: &Geometry) -> io::Result<()> {
+        store.format(geometry)
+    }
+
+    fn near(store: Arc<Store>) -> SpvNear {
+        SpvNear::new(store)
+    }
+
+    fn counters(near: &SpvNear) -> Vec<u64> {
+        near.counters().to_vec()
+    }
+
+    fn native_maps(store: &Arc<Store>) -> Vec<NativeMap> {
+        vec![
+            NativeMap::table("spv_lines", store, |store| &store.lines),
+            NativeMap::table("spv_blocks", store, |store| &store.blocks),
+            NativeMap::table("spv_control", store, |store| &store.control),
+            NativeMap::value("spv_drafts"),
+            NativeMap::value("spv_counts"),
+        ]
     }
 }

@@ -4,11 +4,13 @@ mod error;
 mod interface;
 mod link;
 mod pins;
+mod runner;
 
 pub use error::XdpError;
 pub use interface::{Interface, harmful_offloads, native_needs};
 pub use link::{AttachedMode, Link, XdpMode, attached, program_info};
 pub use pins::Pins;
+pub use runner::Runner;
 
 use error::kernel;
 use libbpf_rs::{
@@ -26,7 +28,7 @@ use std::path::Path;
 static ROOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/root.bpf.o"));
 
 /// Slots of the program array, `LS_SLOTS` in `xdp/root.h`.
-const SLOTS: usize = 8;
+pub(crate) const SLOTS: usize = 8;
 /// Maps that root and services share, in `xdp/maps.h`.
 const SHARED_MAPS: [&str; 2] = ["ls_scratches", "ls_drop_counts"];
 const XDP_DROP: u32 = 1;
@@ -236,16 +238,22 @@ impl XdpPlane {
     /// # Errors
     /// [`XdpError::Map`] when it is not there or does not hold `N` counters.
     pub fn counts<const N: usize>(&mut self, name: &str) -> Result<[u64; N], XdpError> {
+        let sums = self.count_all(name)?;
+        sums.try_into().map_err(|_| XdpError::Map(name.into()))
+    }
+
+    /// [`XdpPlane::counts`], of as many as there are.
+    ///
+    /// # Errors
+    /// [`XdpError::Map`] when the map is not there.
+    pub fn count_all(&mut self, name: &str) -> Result<Vec<u64>, XdpError> {
         let map = self.map(name)?;
         let per_cpu = map
             .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(kernel("reading counters"))?
             .ok_or_else(|| XdpError::Map(name.into()))?;
-        let mut sums = [0u64; N];
+        let mut sums = vec![0u64; map.value_size() as usize / 8];
         for values in &per_cpu {
-            if values.len() != 8 * N {
-                return Err(XdpError::Map(name.into()));
-            }
             for (sum, bytes) in sums.iter_mut().zip(values.chunks_exact(8)) {
                 *sum += bytes.try_into().map_or(0, u64::from_ne_bytes);
             }
@@ -291,18 +299,33 @@ impl XdpPlane {
         let output = program(&mut self.root, "ls_root")?
             .test_run(input)
             .map_err(kernel("test run"))?;
-        let verdict = match output.return_value {
-            XDP_TX => FrameVerdict::Transmit,
-            XDP_PASS => FrameVerdict::Pass,
-            XDP_DROP => FrameVerdict::Drop(DropReason::SourcePort),
-            other => {
-                let source = std::io::Error::other(format!("verdict {other}")).into();
-                return Err(kernel("test run")(source));
-            }
-        };
+        let verdict = verdict(output.return_value)?;
         let bytes = output.data.map_or(0, |data| data.len());
         out.truncate(bytes);
         Ok((verdict, out))
+    }
+
+    /// Root, for test runs by several threads at a time.
+    ///
+    /// # Errors
+    /// What the system says of another descriptor.
+    pub fn runner(&mut self) -> Result<Runner, XdpError> {
+        let root = program(&mut self.root, "ls_root")?;
+        let fd = root.as_fd().try_clone_to_owned();
+        fd.map(Runner).map_err(error::system("a descriptor"))
+    }
+}
+
+/// A drop stands for all its reasons.
+fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
+    match value {
+        XDP_TX => Ok(FrameVerdict::Transmit),
+        XDP_PASS => Ok(FrameVerdict::Pass),
+        XDP_DROP => Ok(FrameVerdict::Drop(DropReason::SourcePort)),
+        other => {
+            let source = std::io::Error::other(format!("verdict {other}")).into();
+            Err(kernel("test run")(source))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod table;
 
 use lineside_near::{DropReason, FrameVerdict, Host, Line, Readers, Reply, Source, Verdict, lease};
 use lineside_plane::diff::Plane;
+use lineside_plane::frames::native as native_plane;
 use lineside_plane::native::NativePlane;
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
@@ -129,7 +130,7 @@ impl Frames for NativePlane {
     }
 
     fn counters(&mut self) -> Result<[u64; COUNTERS], XdpError> {
-        Ok(NativePlane::counters(self))
+        Ok(self.counts("spv_counts").try_into().expect("the counters of spv"))
     }
 }
 
@@ -249,7 +250,8 @@ fn the_xdp_programs_natively() {
     all("the XDP programs natively", |file| {
         let store = Arc::new(Store::anonymous(&geometry(file)).expect("memory"));
         let _writer = fill(file, &store);
-        let mut plane = NativePlane::load(store, &geometry(file), &endpoint(file), SPV_PORT).expect("memory");
+        let mut plane =
+            native_plane::<spv::Spv>(&store, &geometry(file), &endpoint(file), SPV_PORT).expect("memory");
         hold(file, &mut plane)
     });
 }

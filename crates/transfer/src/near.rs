@@ -15,7 +15,7 @@ use lineside_near::{Counters, DropReason, Near, Reply, Source, Verdict, lease};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, TRANSFER_COMMAND_REFER,
     TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PLAIN, TRANSFER_DURABLE, TRANSFER_EXPRESS,
-    TRANSFER_LINE_OPERATIONS_MAX, TransferCode as Code, TransferCounter, native as wire,
+    TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_EXECUTE, TransferCode as Code, TransferCounter, native as wire,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -240,8 +240,12 @@ impl Near for TransferNear {
             && match PaperRequest::parse(request) {
                 Some(paper) => paper.command != u32::from(TRANSFER_COMMAND_REFER),
                 None => {
-                    request.len()
-                        >= size_of::<NativeHeader>() + size_of::<ExecuteHead>() + size_of::<Operation>()
+                    let head = size_of::<NativeHeader>() + size_of::<ExecuteHead>();
+                    let operations = request.len().saturating_sub(head) / size_of::<Operation>();
+                    wire::is_native(request)
+                        && request[3] == TRANSFER_OP_EXECUTE
+                        && (1..=TRANSFER_LINE_OPERATIONS_MAX).contains(&operations)
+                        && request.len() == head + operations * size_of::<Operation>()
                 }
             }
     }

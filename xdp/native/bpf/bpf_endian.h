@@ -5,3 +5,4 @@
 #define bpf_htonl(X) __builtin_bswap32(X)
 #define bpf_ntohl(X) __builtin_bswap32(X)
 #define bpf_cpu_to_be64(X) __builtin_bswap64(X)
+#define bpf_be64_to_cpu(X) __builtin_bswap64(X)

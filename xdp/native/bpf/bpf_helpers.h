@@ -17,10 +17,22 @@ void *ls_native_lookup(const void *map, const void *key);
 int ls_native_call(void *ctx, __u32 slot);
 __u64 ls_native_now_ns(void);
 
+/* Frames are given to it one at a time, as if by one CPU. */
+#define bpf_get_smp_processor_id() 0
 #define bpf_map_lookup_elem(MAP, KEY) ls_native_lookup(MAP, KEY)
 #define bpf_ktime_get_coarse_ns() ls_native_now_ns()
 /* A tick of the coarse clock at 250 Hz. */
 #define bpf_jiffies64() (ls_native_now_ns() / 4000000)
+
+static inline long bpf_loop(__u32 count, long (*callback)(__u32 index, void *context), void *context, __u64 flags)
+{
+	__u32 done = 0;
+
+	(void)flags;
+	while (done < count && !callback(done++, context))
+		;
+	return done;
+}
 
 /* A tail call does not come back, unless the slot is empty. */
 #define bpf_tail_call_static(CTX, MAP, SLOT) \

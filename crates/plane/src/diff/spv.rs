@@ -1,7 +1,7 @@
 //! The comparison for `spv`: every geometry and state of the store that changes what near says.
 
 use super::{DiffError, Frames, Plane, Seen, compare};
-use crate::native::NativePlane;
+use crate::frames::native as native_plane;
 use crate::spv;
 use crate::xdp::XdpPlane;
 use lineside_near::{Line, lease};
@@ -114,14 +114,14 @@ pub fn run(
             plane.start(&endpoint)?;
             let store = Arc::new(spv::store(&mut plane, &case.geometry)?);
             hold(case, &store, &endpoint, &mut plane, count, seed, |plane| {
-                Ok(plane.counts("spv_counts")?)
+                Ok(plane.count_all("spv_counts")?)
             })
         }
         Against::Native => {
             let store = Arc::new(Store::anonymous(&case.geometry)?);
-            let mut plane = NativePlane::load(Arc::clone(&store), &case.geometry, &endpoint, SPV_PORT)?;
+            let mut plane = native_plane::<spv::Spv>(&store, &case.geometry, &endpoint, SPV_PORT)?;
             hold(case, &store, &endpoint, &mut plane, count, seed, |plane| {
-                Ok(plane.counters())
+                Ok(plane.counts("spv_counts"))
             })
         }
     }
@@ -134,7 +134,7 @@ fn hold<P: Plane>(
     plane: &mut P,
     count: u64,
     seed: u64,
-    counters: impl Fn(&mut P) -> Result<[u64; SpvCounter::ALL.len()], DiffError>,
+    counters: impl Fn(&mut P) -> Result<Vec<u64>, DiffError>,
 ) -> Result<(Seen, [u64; SpvCounter::ALL.len()]), DiffError> {
     store.format(&case.geometry)?;
     // Which TXIDs meet in a set is the seed's too, so that a run can be repeated.
@@ -157,7 +157,7 @@ fn hold<P: Plane>(
     let seen = compare(&mut frames, count, &line, plane)?;
     let (model, plane) = (near.counters(), counters(plane)?);
     let fault = match () {
-        _ if model != plane => Some(format!("counters: the model has {model:?}, the plane {plane:?}")),
+        _ if plane != model => Some(format!("counters: the model has {model:?}, the plane {plane:?}")),
         _ if words(store) != before => Some("the store was changed by a reader".into()),
         _ => None,
     };

@@ -1,0 +1,39 @@
+//! On which CPU a thread runs: what an XDP program knows of itself.
+
+use std::io;
+
+/// The CPUs that the calling thread may run on.
+///
+/// # Errors
+/// What the kernel says.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    // SAFETY: a set of zeros is an empty set; the kernel fills it.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        set
+    };
+    // SAFETY: below the number of bits of a set.
+    Ok((0..libc::CPU_SETSIZE as usize)
+        .filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) })
+        .collect())
+}
+
+/// The calling thread runs on `cpu` alone from now on.
+///
+/// # Errors
+/// What the kernel says.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    // SAFETY: a set of zeros is an empty set, and CPU_SET checks its bounds.
+    let pinned = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    match pinned {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

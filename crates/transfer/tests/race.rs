@@ -1,0 +1,38 @@
+//! Two threads at once over the near model; `crates/plane/tests/transfer_race.rs` does the same to the XDP program.
+
+#[path = "race/common.rs"]
+mod common;
+
+use lineside_near::{Near, Reply, Source, Verdict, lease};
+use lineside_transfer::near::TransferNear;
+use lineside_transfer::store::Store;
+use std::sync::Arc;
+
+/// The model behind [`common::Ask`].
+fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>)) {
+    let store = Arc::new(Store::anonymous(&common::geometry(4)).expect("memory"));
+    lease::renew(&store.control().lease_until_ns, 1 << 50);
+    let near = TransferNear::new(Arc::clone(&store));
+    let from = Source {
+        address: common::CLIENT.into(),
+        port: 40_000,
+    };
+    test(&store, &|_, request| {
+        let mut reply = Reply::default();
+        match near.answer(from, lease::now_ns(), request, &mut reply) {
+            Verdict::Reply => Some(reply.as_bytes().to_vec()),
+            Verdict::Forward => None,
+            Verdict::Drop(reason) => panic!("dropped: {reason:?}"),
+        }
+    });
+}
+
+#[test]
+fn money_is_conserved_and_duplicates_are_done_once() {
+    with_model(|store, ask| common::conserve(store, ask, 20_000));
+}
+
+#[test]
+fn refer_never_sees_money_in_flight() {
+    with_model(|store, ask| common::refer_while_moving(store, ask, 100_000));
+}

@@ -1,0 +1,11 @@
+/* Memory that others write at the same time: whole words, read and written in the order of the source. */
+#pragma once
+
+/* x86 keeps loads in order, and stores too, so only the compiler must be held; elsewhere this is not built. */
+#if !defined(__TARGET_ARCH_x86)
+#error "the sequence protocols of near's stores need barriers on this architecture"
+#endif
+#define ls_read_barrier() asm volatile("" ::: "memory")
+#define ls_write_barrier() asm volatile("" ::: "memory")
+#define LS_READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+#define LS_WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))

@@ -1,0 +1,13 @@
+/* The near of `transfer`, in its slot behind root.bpf.c. */
+#include "transfer_near.h"
+
+char _license[] SEC("license") = "GPL";
+
+SEC("xdp")
+int ls_transfer(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct ls_scratch *scratch = bpf_map_lookup_elem(&ls_scratches, &zero);
+
+	return scratch ? transfer_answer(ctx, &scratch->found, ls_now_ns(scratch)) : XDP_PASS;
+}

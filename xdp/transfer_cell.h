@@ -1,0 +1,124 @@
+/*
+ * Locks of cells, and what cells hold: the C twin of crates/transfer/src/cell.rs. A lock is a word taken by
+ * compare-and-exchange and given back by a store; who needs two takes that of the lower index first; nobody waits for
+ * long. Why not the kernel's own locks: docs/decisions/transfer-locks.md.
+ */
+#pragma once
+#include "transfer_store.h"
+
+/* Tries until a lock counts as busy: some microseconds, where a change takes a tenth of one. */
+#define TRANSFER_SPINS 1024
+
+struct transfer_wait {
+	__u32 *lock;
+	__u32 is_taken;
+};
+
+static long transfer_try_lock(__u32 try __attribute__((unused)), void *context)
+{
+	struct transfer_wait *wait = context;
+
+	/* Read first: asking for the line to write it would only hinder who holds the lock. */
+	if (LS_READ_ONCE(*wait->lock) || __sync_val_compare_and_swap(wait->lock, 0, 1))
+		return 0;
+	wait->is_taken = 1;
+	return 1;
+}
+
+/* Global, so that the verifier walks it once. */
+__noinline int transfer_wait_lock(__u32 *lock)
+{
+	struct transfer_wait wait = { .lock = lock };
+
+	if (!lock)
+		return 0;
+	bpf_loop(TRANSFER_SPINS, transfer_try_lock, &wait, 0);
+	return wait.is_taken;
+}
+
+/* 1: taken; 0: somebody else held it all the time. The exchange is a whole barrier. */
+static __always_inline int transfer_lock(__u32 *lock)
+{
+	return !__sync_val_compare_and_swap(lock, 0, 1) || transfer_wait_lock(lock);
+}
+
+static __always_inline void transfer_unlock(__u32 *lock)
+{
+	ls_write_barrier();
+	LS_WRITE_ONCE(*lock, 0);
+}
+
+/* What one account holds. */
+struct transfer_holding {
+	__u64 balance;
+	__u64 held_out;
+	__u64 held_in;
+	__u64 version;
+	__u32 flags;
+};
+
+static __always_inline void transfer_load(struct ls_transfer_cell *cell, struct transfer_holding *holding)
+{
+	holding->balance = LS_READ_ONCE(cell->balance);
+	holding->held_out = LS_READ_ONCE(cell->held_out);
+	holding->held_in = LS_READ_ONCE(cell->held_in);
+	holding->version = LS_READ_ONCE(cell->version);
+	holding->flags = LS_READ_ONCE(cell->flags);
+}
+
+/* Under the cell's lock. What is pending never changes here. The new version. */
+static __always_inline __u64 transfer_save(struct ls_transfer_cell *cell, const struct transfer_holding *holding)
+{
+	LS_WRITE_ONCE(cell->balance, holding->balance);
+	LS_WRITE_ONCE(cell->flags, holding->flags);
+	LS_WRITE_ONCE(cell->version, holding->version + 1);
+	return holding->version + 1;
+}
+
+/* A cell to be read without its lock, and what it holds. */
+struct transfer_reading {
+	struct ls_transfer_cell *cell;
+	struct transfer_holding holding;
+	__u32 is_whole;
+};
+
+/* 1: read, and not in the middle of a change. */
+static __always_inline int transfer_read_once(struct ls_transfer_cell *cell, struct transfer_holding *holding)
+{
+	__u64 version = LS_READ_ONCE(cell->version);
+
+	ls_read_barrier();
+	if (LS_READ_ONCE(cell->lock))
+		return 0;
+	transfer_load(cell, holding);
+	ls_read_barrier();
+	return !LS_READ_ONCE(cell->lock) && LS_READ_ONCE(cell->version) == version;
+}
+
+static long transfer_try_read(__u32 try __attribute__((unused)), void *context)
+{
+	struct transfer_reading *reading = context;
+
+	reading->is_whole = transfer_read_once(reading->cell, &reading->holding);
+	return reading->is_whole;
+}
+
+/* 1: *holding is what cell `index` holds; 0: it was being changed all the time. */
+__noinline int transfer_wait_read(struct transfer_holding *holding, __u32 index)
+{
+	struct transfer_reading reading = { .cell = transfer_cell(index) };
+
+	if (!holding || !reading.cell)
+		return 0;
+	bpf_loop(TRANSFER_SPINS, transfer_try_read, &reading, 0);
+	*holding = reading.holding;
+	return reading.is_whole;
+}
+
+/* As transfer_wait_read; at once where nobody changes it. */
+static __always_inline int transfer_read(__u32 index, struct transfer_holding *holding)
+{
+	struct ls_transfer_cell *cell = transfer_cell(index);
+
+	return cell && (transfer_read_once(cell, holding) || transfer_wait_read(holding, index));
+}

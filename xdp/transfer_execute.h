@@ -1,0 +1,265 @@
+/*
+ * What near executes in `express`: one operation at a time, under the locks of its accounts, with a record in the ring.
+ * The C twin of crates/transfer/src/near/execute.rs. The caller has seen that the ring has room.
+ */
+#pragma once
+#include "transfer_ring.h"
+#include "transfer_rules.h"
+
+/* One operation, and what became of it. */
+struct transfer_task {
+	/* As it goes into the ring, but for code, versions and balance. */
+	struct ls_transfer_record record;
+	__u64 limit;                   /* the largest balance that its format can say */
+	struct ls_transfer_paper last; /* a numbered request of the paper's, as an account keeps it; else last_id is 0 */
+	/*
+	 * Cells, and why not if that is known before they are locked. Here and not in registers, so that the verifier
+	 * forgets by which of many ways they were found, and walks what follows once.
+	 */
+	__u32 source;
+	__u32 destination;
+	__u32 refused;
+	__u32 reserved;
+	__u64 amount;                  /* out: what the source holds then; of a refusal 0 */
+	__u32 code;                    /* out */
+};
+
+enum transfer_ran {
+	TRANSFER_DONE,
+	TRANSFER_REPEATED, /* it was answered so before, and nothing was done */
+	TRANSFER_BUSY,     /* a lock was held all the time, and nothing was done */
+};
+
+static __always_inline enum transfer_ran transfer_said(struct transfer_task *task, __u32 code, __u64 amount)
+{
+	task->code = code;
+	task->amount = amount;
+	return TRANSFER_DONE;
+}
+
+/* Writes down what was done. */
+static __always_inline void transfer_record(struct transfer_task *task)
+{
+	task->record.source_balance = task->amount;
+	task->record.command |= task->code << 16;
+	transfer_push(&task->record);
+}
+
+/* A refusal that no account can remember. Only a session does. */
+static __always_inline enum transfer_ran transfer_nowhere(struct transfer_task *task, __u32 code)
+{
+	transfer_said(task, code, 0);
+	if (task->record.slot != TRANSFER_NO_SESSION)
+		transfer_record(task);
+	return TRANSFER_DONE;
+}
+
+/* 1, and the answer, when the account's last transaction id decides it. */
+static __always_inline int transfer_is_answered(const struct ls_transfer_paper *last, struct transfer_task *task)
+{
+	const struct ls_transfer_paper *asked = &task->last;
+
+	if (!last->last_id || asked->last_id > last->last_id)
+		return 0;
+	if (asked->last_id < last->last_id)
+		transfer_said(task, LS_TRANSFER_CODE_STALE_ID, 0);
+	else if ((asked->destination ^ last->destination) | (asked->amount ^ last->amount) |
+		 ((asked->command ^ last->command) & 0xff))
+		transfer_said(task, LS_TRANSFER_CODE_ID_REUSED, 0);
+	else
+		transfer_said(task, last->command >> 16, last->reply_amount);
+	return 1;
+}
+
+/* Keeps a numbered request with its answer. */
+static __always_inline void transfer_remember(struct ls_transfer_paper *last, const struct transfer_task *task)
+{
+	if (!last)
+		return;
+	last->destination = task->last.destination;
+	last->amount = task->last.amount;
+	last->command = task->last.command | task->code << 16;
+	last->reply_amount = task->amount;
+	last->last_id = task->last.last_id;
+}
+
+/* What the paper's format keeps of the account in cell `index`, if the request is numbered; else NULL. */
+static __always_inline struct ls_transfer_paper *transfer_last(const struct transfer_task *task, __u32 index)
+{
+	return task->last.last_id ? bpf_map_lookup_elem(&transfer_papers, &index) : NULL;
+}
+
+/* Does it to accounts whose cells are locked. */
+static __always_inline enum transfer_ran transfer_change(struct transfer_task *task, struct ls_transfer_cell *source,
+							 struct ls_transfer_cell *destination,
+							 struct ls_transfer_paper *last, __u32 refused)
+{
+	struct ls_transfer_record *record = &task->record;
+	struct transfer_holding from, to;
+	__u32 code = refused;
+
+	if (last && transfer_is_answered(last, task))
+		return TRANSFER_REPEATED;
+	transfer_load(source, &from);
+	if (!code && destination) {
+		transfer_load(destination, &to);
+		code = transfer_move(&from, &to, record->amount, task->limit);
+		if (!code)
+			record->destination_version = transfer_save(destination, &to);
+	} else if (!code) {
+		code = transfer_alone(record->command & 0xff, &from, record->amount, task->limit);
+	}
+	transfer_said(task, code, code ? 0 : from.balance);
+	/* A refusal is written down where its id or sequence is used, so that a retry finds it. */
+	if (code && !last && record->slot == TRANSFER_NO_SESSION)
+		return TRANSFER_DONE;
+	if (!code || last)
+		record->source_version = transfer_save(source, &from);
+	transfer_remember(last, task);
+	transfer_record(task);
+	return TRANSFER_DONE;
+}
+
+/* Takes the locks of one cell or two, that of the lower index first, and does it. */
+static __always_inline enum transfer_ran transfer_settle(struct transfer_task *task)
+{
+	__u32 source = LS_READ_ONCE(task->source), destination = LS_READ_ONCE(task->destination);
+	struct ls_transfer_cell *from = transfer_cell(source), *to = NULL, *first, *second;
+	enum transfer_ran ran = TRANSFER_BUSY;
+
+	if (!from)
+		return TRANSFER_BUSY;
+	if (destination != TRANSFER_NOWHERE) {
+		to = transfer_cell(destination);
+		if (!to)
+			return TRANSFER_BUSY;
+	}
+	first = to && destination < source ? to : from;
+	second = first == from ? to : from;
+	if (!transfer_lock(&first->lock))
+		return TRANSFER_BUSY;
+	if (!second || transfer_lock(&second->lock)) {
+		ran = transfer_change(task, from, to, transfer_last(task, source),
+				      LS_READ_ONCE(task->refused));
+		if (second)
+			transfer_unlock(&second->lock);
+	}
+	transfer_unlock(&first->lock);
+	return ran;
+}
+
+static __always_inline enum transfer_ran transfer_settle_at(struct transfer_task *task, __u32 source,
+							    __u32 destination, __u32 refused)
+{
+	LS_WRITE_ONCE(task->source, source);
+	LS_WRITE_ONCE(task->destination, destination);
+	LS_WRITE_ONCE(task->refused, refused);
+	return transfer_settle(task);
+}
+
+/* How many cells of the bucket are taken; *vacant is the first that is not. */
+static __always_inline __u32 transfer_taken(struct transfer_bucket *bucket, __u32 *vacant)
+{
+	__u64 taken = 0, at = 0, all = 1;
+
+	for (int i = 0; i < LS_TRANSFER_BUCKET_CELLS; i++) {
+		__u64 one = ls_any(LS_READ_ONCE(bucket->cell[i].flags) & LS_TRANSFER_CELL_VALID);
+
+		taken += one;
+		all &= one;
+		at += all;
+	}
+	*vacant = at;
+	return taken;
+}
+
+/* Cells that one bucket has taken before the other one is looked at too (store.rs). */
+#define TRANSFER_CROWDED 2
+
+/* A new account in one of these buckets, both locked. */
+static __always_inline enum transfer_ran transfer_open(struct transfer_task *task, const __u32 buckets[2],
+						       struct transfer_bucket *first, struct transfer_bucket *second)
+{
+	__u32 vacant[2], taken[2] = { transfer_taken(first, &vacant[0]), transfer_taken(second, &vacant[1]) };
+	struct transfer_holding holding = { .flags = LS_TRANSFER_CELL_VALID };
+	__u32 other, index;
+	struct ls_transfer_cell *cell;
+
+	if (transfer_add(&holding, task->record.amount, task->limit))
+		return transfer_nowhere(task, LS_TRANSFER_CODE_OVERFLOW);
+	other = taken[0] >= TRANSFER_CROWDED && taken[0] > taken[1];
+	if ((other ? vacant[1] : vacant[0]) >= LS_TRANSFER_BUCKET_CELLS)
+		return transfer_nowhere(task, LS_TRANSFER_CODE_STORE_FULL);
+	index = (other ? buckets[1] : buckets[0]) * LS_TRANSFER_BUCKET_CELLS + (other ? vacant[1] : vacant[0]);
+	cell = transfer_cell(index);
+	if (!cell)
+		return TRANSFER_BUSY;
+	/* Nobody looks at a cell that is not valid; saving makes it so, last. */
+	cell->id[0] = task->record.source[0];
+	cell->id[1] = task->record.source[1];
+	if (!transfer_lock(&cell->lock))
+		return TRANSFER_BUSY;
+	transfer_said(task, LS_TRANSFER_CODE_DONE, holding.balance);
+	transfer_remember(transfer_last(task, index), task);
+	LS_WRITE_ONCE(cell->held_out, 0);
+	LS_WRITE_ONCE(cell->held_in, 0);
+	task->record.source_version = transfer_save(cell, &holding);
+	transfer_record(task);
+	transfer_unlock(&cell->lock);
+	return TRANSFER_DONE;
+}
+
+/* CREATE, under the locks of the two buckets that the account may lie in. */
+__noinline int transfer_create(struct transfer_task *task)
+{
+	struct ls_transfer_control *control = transfer_controlled();
+	struct transfer_bucket *first, *second, *low, *high;
+	enum transfer_ran ran = TRANSFER_BUSY;
+	__u32 buckets[2], found;
+
+	if (!task || !control)
+		return TRANSFER_BUSY;
+	transfer_buckets(control, task->record.source, buckets);
+	first = transfer_bucket(buckets[0]);
+	second = transfer_bucket(buckets[1]);
+	if (!first || !second)
+		return TRANSFER_BUSY;
+	low = buckets[0] < buckets[1] ? first : second;
+	high = buckets[0] < buckets[1] ? second : first;
+	if (!transfer_lock(&low->cell[0].bucket_lock))
+		return TRANSFER_BUSY;
+	if (transfer_lock(&high->cell[0].bucket_lock)) {
+		found = transfer_find(control, task->record.source);
+		if (found == TRANSFER_NOWHERE)
+			ran = transfer_open(task, buckets, first, second);
+		else
+			ran = transfer_settle_at(task, found, TRANSFER_NOWHERE, 0);
+		transfer_unlock(&high->cell[0].bucket_lock);
+	}
+	transfer_unlock(&low->cell[0].bucket_lock);
+	return ran;
+}
+
+/* Executes what `task` says. */
+static __always_inline enum transfer_ran transfer_run(const struct ls_transfer_control *control,
+						      struct transfer_task *task)
+{
+	__u32 command = task->record.command & 0xff, source, destination = TRANSFER_NOWHERE, refused = 0;
+	const __u64 *from = task->record.source, *to = task->record.destination;
+
+	if (command == LS_TRANSFER_COMMAND_CREATE)
+		return transfer_create(task);
+	source = transfer_find(control, from);
+	if (source == TRANSFER_NOWHERE)
+		return transfer_nowhere(task, LS_TRANSFER_CODE_UNKNOWN_ACCOUNT);
+	if (command == LS_TRANSFER_COMMAND_TRANSFER) {
+		if (!((from[0] ^ to[0]) | (from[1] ^ to[1]))) {
+			refused = LS_TRANSFER_CODE_SAME_ACCOUNT;
+		} else {
+			destination = transfer_find(control, to);
+			if (destination == TRANSFER_NOWHERE)
+				refused = LS_TRANSFER_CODE_UNKNOWN_ACCOUNT;
+		}
+	}
+	return transfer_settle_at(task, source, destination, refused);
+}

@@ -1,0 +1,53 @@
+/*
+ * What near has done, on its way to the journal: the C twin of crates/transfer/src/ring.rs. One ring for each CPU, which
+ * alone writes to it: XDP programs and their test runs cannot be interrupted by one another.
+ */
+#pragma once
+#include "transfer_store.h"
+
+/* The slot of a record in the paper's format. */
+#define TRANSFER_NO_SESSION 0xffffffff
+
+/* This CPU's ring; NULL: it has none. */
+static __always_inline struct ls_transfer_ring *transfer_ring(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&transfer_rings, &cpu);
+}
+
+/* Whether `count` records find room in this CPU's ring. */
+static __always_inline int transfer_has_room(__u32 count)
+{
+	struct ls_transfer_ring *ring = transfer_ring();
+	__u64 records = 1u << (transfer_geometry.ring_bits & 31);
+
+	return ring && LS_READ_ONCE(ring->head) - LS_READ_ONCE(ring->tail) + count <= records;
+}
+
+/*
+ * Writes a record, all but its seal. There is room. A reader that finds the old seal does not find new words behind it,
+ * and the record is whole before the locks of what it tells are given back.
+ */
+static __always_inline void transfer_push(const struct ls_transfer_record *record)
+{
+	__u32 bits = transfer_geometry.ring_bits & 31;
+	struct ls_transfer_ring *ring = transfer_ring();
+	struct ls_transfer_record *place;
+	__u32 index;
+	__u64 head;
+
+	if (!ring)
+		return;
+	head = LS_READ_ONCE(ring->head);
+	index = (__u32)bpf_get_smp_processor_id() << bits | ((__u32)head & ((1u << bits) - 1));
+	place = bpf_map_lookup_elem(&transfer_records, &index);
+	if (!place)
+		return;
+	LS_WRITE_ONCE(place->seal, 0);
+	ls_write_barrier();
+	__builtin_memcpy(&place->source, &record->source, sizeof(*record) - sizeof(record->seal));
+	ls_write_barrier();
+	LS_WRITE_ONCE(place->seal, head + 1);
+	LS_WRITE_ONCE(ring->head, head + 1);
+}

@@ -1,0 +1,112 @@
+/* What one packet is worked on with: of this CPU alone. And who may issue. */
+#pragma once
+#include "reply.h"
+#include "transfer_execute.h"
+
+/* A `balance_item` of a reply, less the account. */
+struct transfer_balance {
+	__be64 balance;
+	__be64 held;
+	__be64 version;
+	__be16 code;
+	__be16 frozen;
+	__be32 reserved;
+};
+
+/* What near says of a packet that it answers, before it is counted: a code, or one of these. */
+#define TRANSFER_SAYS_REPEATED 0x100
+#define TRANSFER_SAYS_BUSY 0x101
+#define TRANSFER_SAYS_RING_FULL 0x102
+
+struct transfer_work {
+	struct transfer_task task;
+	__u64 now_ns;
+	__u64 sum;            /* of the payload's 32-bit words, as it will leave */
+	__u64 operations_sum; /* what tells the packet's operations from another's (native.rs, sum) */
+	__u32 count;          /* operations of a packet that near executes; 0: it is not such a packet */
+	__u32 says;           /* what near says of the packet: a code, or one of the words below */
+	struct transfer_balance balance[LS_TRANSFER_REFER_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct transfer_work);
+} transfer_works SEC(".maps");
+
+static __always_inline struct transfer_work *transfer_working(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&transfer_works, &zero);
+}
+
+/*
+ * The payload has become its reply, whose words add up to `sum`. In a map, not in registers: so the verifier forgets by
+ * which of many ways it came, and walks what follows once.
+ */
+static __always_inline int transfer_say(struct transfer_work *work, __u32 says, __u64 sum)
+{
+	work->says = says;
+	work->sum = sum;
+	return 0;
+}
+
+/* Where root found the packet. */
+static __always_inline struct ls_datagram *transfer_found(void)
+{
+	__u32 zero = 0;
+	struct ls_scratch *scratch = bpf_map_lookup_elem(&ls_scratches, &zero);
+
+	return scratch ? &scratch->found : NULL;
+}
+
+/* The sum after a 32-bit word of the payload was `old` and is `new`. */
+static __always_inline __u64 transfer_resum(__u64 sum, __u32 old, __u32 new)
+{
+	return sum + new + (__u32)~old;
+}
+
+static __always_inline __u64 transfer_resum_64(__u64 sum, __u64 old, __u64 new)
+{
+	return transfer_resum(transfer_resum(sum, old, new), old >> 32, new >> 32);
+}
+
+/* Whether the sender may CREATE, ISSUE, FREEZE and UNFREEZE. */
+__noinline int transfer_may_issue(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ls_transfer_control *control = transfer_controlled();
+	struct ls_datagram *found = transfer_found();
+	__u64 own[2];
+
+	if (!control || !found)
+		return 0;
+	if (found->is_v6) {
+		struct ipv6hdr *v6 = data + (found->ip & 31);
+
+		if ((void *)(v6 + 1) > end)
+			return 0;
+		__builtin_memcpy(own, &v6->saddr, sizeof(own));
+	} else {
+		struct iphdr *v4 = data + (found->ip & 31);
+
+		if ((void *)(v4 + 1) > end)
+			return 0;
+		/* Mapped into IPv6: ::ffff:a.b.c.d */
+		own[0] = 0;
+		own[1] = (__u64)v4->saddr << 32 | 0xffff0000;
+	}
+	for (__u32 i = 0; i < LS_TRANSFER_ISSUERS_MAX; i++) {
+		__u64 *range = &control->issuer[2 * i], *mask = &control->issuer_mask[2 * i];
+
+		if (i >= LS_READ_ONCE(control->issuers))
+			return 0;
+		ls_read_barrier();
+		if (!(((own[0] & LS_READ_ONCE(mask[0])) ^ LS_READ_ONCE(range[0])) |
+		      ((own[1] & LS_READ_ONCE(mask[1])) ^ LS_READ_ONCE(range[1]))))
+			return 1;
+	}
+	return 0;
+}
