@@ -2,8 +2,9 @@
 
 mod skip;
 
-use lineside_plane::diff::spv::{Against, Case, State, cases, run};
+use lineside_plane::diff::spv::{Case, State, cases, run};
 use lineside_plane::diff::{DiffError, Seen};
+use lineside_plane::spv::PlaneKind;
 use lineside_plane::xdp::XdpError;
 use lineside_wire::{DropReason, SpvCounter};
 use skip::skipped;
@@ -35,7 +36,7 @@ fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
 #[test]
 fn in_the_kernel() {
     for (seed, case) in cases().iter().enumerate() {
-        match run(case, Against::Xdp, COUNT, seed as u64) {
+        match run(case, PlaneKind::Xdp, COUNT, seed as u64) {
             Ok((seen, counts)) => check_reach(case, &seen, &counts),
             Err(DiffError::Xdp(XdpError::NotAllowed(why))) => {
                 skipped(format_args!("BPF is not allowed here ({why})"));
@@ -49,7 +50,7 @@ fn in_the_kernel() {
 #[test]
 fn natively() {
     for (seed, case) in cases().iter().enumerate() {
-        let (seen, counts) = run(case, Against::Native, COUNT, 100 + seed as u64)
+        let (seen, counts) = run(case, PlaneKind::Native, COUNT, 100 + seed as u64)
             .unwrap_or_else(|difference| panic!("{case:?} seed {seed}: {difference}"));
         check_reach(case, &seen, &counts);
     }

@@ -1,9 +1,7 @@
 //! The comparison for `spv`: every geometry and state of the store that changes what near says.
 
-use super::{DiffError, Frames, Plane, Seen, compare};
-use crate::frames::native as native_plane;
-use crate::spv;
-use crate::xdp::XdpPlane;
+use super::{DiffError, Frames, Seen, compare};
+use crate::spv::{FramePlane, PlaneKind};
 use lineside_near::{Line, lease};
 use lineside_spv::chain::Tip;
 use lineside_spv::near::SpvNear;
@@ -46,15 +44,6 @@ pub struct Case {
     pub one_address: bool,
     /// The store's state.
     pub state: State,
-}
-
-/// The plane to hold against the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Against {
-    /// The program in the kernel.
-    Xdp,
-    /// The same C compiled natively.
-    Native,
 }
 
 /// Every case: the numbers of ways and both indexes, each state, the paper's format refused, `lo`.
@@ -103,39 +92,12 @@ pub fn cases() -> Vec<Case> {
 /// The first difference, in verdict, byte, counter or in the store; or what the system says.
 pub fn run(
     case: &Case,
-    against: Against,
+    against: PlaneKind,
     count: u64,
     seed: u64,
 ) -> Result<(Seen, [u64; SpvCounter::ALL.len()]), DiffError> {
     let endpoint = endpoint(case.loopback, case.one_address);
-    match against {
-        Against::Xdp => {
-            let mut plane = XdpPlane::load(vec![spv::image(&case.geometry, SPV_PORT)], None)?;
-            plane.start(&endpoint)?;
-            let store = Arc::new(spv::store(&mut plane, &case.geometry)?);
-            hold(case, &store, &endpoint, &mut plane, count, seed, |plane| {
-                Ok(plane.count_all("spv_counts")?)
-            })
-        }
-        Against::Native => {
-            let store = Arc::new(Store::anonymous(&case.geometry)?);
-            let mut plane = native_plane::<spv::Spv>(&store, &case.geometry, &endpoint, SPV_PORT)?;
-            hold(case, &store, &endpoint, &mut plane, count, seed, |plane| {
-                Ok(plane.counts("spv_counts"))
-            })
-        }
-    }
-}
-
-fn hold<P: Plane>(
-    case: &Case,
-    store: &Arc<Store>,
-    endpoint: &Endpoint,
-    plane: &mut P,
-    count: u64,
-    seed: u64,
-    counters: impl Fn(&mut P) -> Result<Vec<u64>, DiffError>,
-) -> Result<(Seen, [u64; SpvCounter::ALL.len()]), DiffError> {
+    let (mut plane, store) = FramePlane::open(against, &case.geometry, &endpoint, SPV_PORT)?;
     store.format(&case.geometry)?;
     // Which TXIDs meet in a set is the seed's too, so that a run can be repeated.
     for (place, word) in store.control().key.iter().enumerate() {
@@ -145,20 +107,20 @@ fn hold<P: Plane>(
         );
     }
     lease::renew(&store.control().lease_until_ns, 1 << 40);
-    let _writer = fill(store, case.state);
-    let before = words(store);
-    let near = SpvNear::new(Arc::clone(store));
+    let _writer = fill(&store, case.state);
+    let before = words(&store);
+    let near = SpvNear::new(Arc::clone(&store));
     let line = Line {
-        endpoint,
+        endpoint: &endpoint,
         port: SPV_PORT,
         near: &near,
     };
-    let mut frames = Frames::new(seed, endpoint, SPV_PORT, payloads());
-    let seen = compare(&mut frames, count, &line, plane)?;
-    let (model, plane) = (near.counters(), counters(plane)?);
+    let mut frames = Frames::new(seed, &endpoint, SPV_PORT, payloads());
+    let seen = compare(&mut frames, count, &line, &mut plane)?;
+    let (model, plane) = (near.counters(), plane.counters()?);
     let fault = match () {
         _ if plane != model => Some(format!("counters: the model has {model:?}, the plane {plane:?}")),
-        _ if words(store) != before => Some("the store was changed by a reader".into()),
+        _ if words(&store) != before => Some("the store was changed by a reader".into()),
         _ => None,
     };
     match fault {
