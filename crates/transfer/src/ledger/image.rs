@@ -7,6 +7,7 @@ use crate::native::Outcome;
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
 use crate::rules::Holding;
 use lineside_wire::TransferCode as Code;
+use std::collections::HashMap;
 
 const VERSION: u32 = 1;
 
@@ -42,7 +43,7 @@ impl Ledger {
         out.into_bytes()
     }
 
-    /// The state that [`Ledger::to_bytes`] gave; `None`: these are not its bytes.
+    /// The state that [`Ledger::to_bytes`] gave; `None`: these are not its bytes, or what they say does not add up.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
         if input.u32()? != VERSION {
@@ -73,7 +74,27 @@ impl Ledger {
             };
             ledger.set_pending(id, Some(pending));
         }
-        input.is_empty().then_some(ledger)
+        (input.is_empty() && ledger.adds_up()).then_some(ledger)
+    }
+
+    /// Whether everything issued is held, and everything set aside is pending, account by account.
+    fn adds_up(&self) -> bool {
+        let mut aside: HashMap<AccountId, (u128, u128)> = HashMap::new();
+        for ((source, _), pending) in &self.pendings {
+            let amount = u128::from(pending.amount);
+            aside.entry(*source).or_default().0 += amount;
+            aside.entry(pending.destination).or_default().1 += amount;
+        }
+        let is_sound = |(id, account): (&AccountId, &Account)| {
+            let holding = account.holding;
+            let aside = aside.get(id).copied().unwrap_or_default();
+            aside == (holding.held_out.into(), holding.held_in.into())
+                && holding.held_out <= holding.balance
+                && holding.balance.checked_add(holding.held_in).is_some()
+        };
+        self.accounts.iter().all(is_sound)
+            && aside.keys().all(|id| self.accounts.contains_key(id))
+            && self.held() == self.issued
     }
 }
 

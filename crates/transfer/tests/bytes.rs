@@ -1,0 +1,313 @@
+//! Whatever is written is read again, and nothing else is: entries, blocks, ledgers, proofs.
+
+use k256::ecdsa::SigningKey;
+use lineside_transfer::AccountId;
+use lineside_transfer::entry::Entry;
+use lineside_transfer::ledger::{Ledger, Limits};
+use lineside_transfer::native::Outcome;
+use lineside_transfer::paper::{PaperAnswer, PaperRequest};
+use lineside_transfer::settlement::{self, Block, LEAF_BYTES, Proof, Sealer};
+use lineside_transfer::store::Mode;
+use lineside_wire::{Operation, TRANSFER_OPERATIONS_MAX, TransferCode as Code};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use zerocopy::{FromBytes, FromZeros};
+
+fn key() -> SigningKey {
+    SigningKey::from_slice(&[7; 32]).unwrap()
+}
+
+fn code() -> impl Strategy<Value = Code> {
+    (0..16u16).prop_map(|code| Code::from_code(code).unwrap())
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    vec(any::<u8>(), size_of::<Operation>()).prop_map(|bytes| Operation::read_from_bytes(&bytes).unwrap())
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    (code(), any::<u64>(), any::<u64>()).prop_map(|(code, amount, number)| Outcome { code, amount, number })
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    let numbers = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u128>(),
+        any::<u64>(),
+        any::<u64>(),
+    );
+    let hashes = (any::<[u8; 32]>(), any::<[u8; 32]>(), any::<[[u8; 32]; 2]>());
+    (numbers, hashes).prop_map(|((number, first, count, issued, accounts, sealed_s), hashes)| {
+        let mut signature = [0; 64];
+        signature[..32].copy_from_slice(&hashes.2[0]);
+        signature[32..].copy_from_slice(&hashes.2[1]);
+        Block {
+            number,
+            previous: hashes.0,
+            root: hashes.1,
+            first,
+            count,
+            issued,
+            accounts,
+            sealed_s,
+            signature,
+        }
+    })
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let mode = prop_oneof![Just(Mode::Durable), Just(Mode::Express)];
+    let paper = (any::<[u32; 4]>(), any::<u8>(), code(), any::<u32>());
+    let packet = vec((operation(), outcome()), 1..6);
+    prop_oneof![
+        (any::<u64>(), any::<u32>(), mode).prop_map(|(accounts, sessions, mode)| Entry::Limits {
+            limits: Limits { accounts, sessions },
+            mode,
+        }),
+        paper.prop_map(|([id, source, to, amount], command, code, answer)| Entry::Paper {
+            request: PaperRequest::new(command, id, source, to, amount),
+            answer: PaperAnswer { code, amount: answer },
+        }),
+        (any::<u32>(), any::<u64>(), any::<u64>(), packet).prop_map(|(slot, sequence, now_s, packet)| {
+            let (operations, outcomes) = packet.into_iter().unzip();
+            Entry::Execute {
+                slot,
+                sequence,
+                now_s,
+                operations,
+                outcomes,
+            }
+        }),
+        (any::<u32>(), any::<u64>(), any::<[u8; 16]>()).prop_map(|(slot, token, opener)| Entry::Open {
+            slot,
+            token,
+            opener
+        }),
+        any::<u32>().prop_map(|slot| Entry::Close { slot }),
+        any::<[[u8; 16]; 2]>().prop_map(|[source, uuid]| Entry::Expire((AccountId(source), uuid))),
+        block().prop_map(Entry::Block),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written(entry in entry(), flip in 1..=255u8) {
+        let (kind, bytes) = (entry.kind(), entry.to_bytes());
+        prop_assert_eq!(Entry::from_record(kind, &bytes), Some(entry.clone()));
+        for length in 0..bytes.len() {
+            prop_assert_eq!(Entry::from_record(kind, &bytes[..length]), None);
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        prop_assert_eq!(Entry::from_record(kind, &longer), None);
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= flip;
+            // Another entry, or none; never the same one, and never one that is written otherwise.
+            if let Some(other) = Entry::from_record(kind, &flipped) {
+                prop_assert_ne!(&other, &entry);
+                prop_assert_eq!((other.kind(), other.to_bytes()), (kind, flipped));
+            }
+        }
+        for kind in (0..=255).filter(|own| *own != kind) {
+            if let Some(other) = Entry::from_record(kind, &bytes) {
+                prop_assert_eq!((other.kind(), other.to_bytes()), (kind, bytes.clone()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_is_read_as_it_was_written(block in block()) {
+        prop_assert_eq!(Block::from_bytes(&block.to_bytes()), Some(block));
+    }
+}
+
+#[test]
+fn an_entry_has_as_many_operations_as_a_packet() {
+    let of = |count: usize| Entry::Execute {
+        slot: 1,
+        sequence: 2,
+        now_s: 3,
+        operations: vec![Operation::new_zeroed(); count],
+        outcomes: vec![Outcome::refused(Code::Busy); count],
+    };
+    for count in [0, 1, TRANSFER_OPERATIONS_MAX, TRANSFER_OPERATIONS_MAX + 1] {
+        let entry = of(count);
+        let is_one = (1..=TRANSFER_OPERATIONS_MAX).contains(&count);
+        let read = Entry::from_record(entry.kind(), &entry.to_bytes());
+        assert_eq!(read, is_one.then_some(entry), "{count}");
+    }
+}
+
+// ---- ledgers ----
+
+/// A ledger after some requests: accounts with and without transaction ids, a session, pending transfers.
+fn ledger(amounts: &[u32]) -> Ledger {
+    let limits = Limits {
+        accounts: 100,
+        sessions: 3,
+    };
+    let mut ledger = Ledger::new(limits);
+    for (at, amount) in amounts.iter().enumerate() {
+        let id = at as u32 % 5 + 1;
+        let numbered = (amount % 2) * (at as u32 + 1);
+        let command = (amount % 3) as u8 + 1;
+        let request = PaperRequest::new(command, numbered, id, id % 5 + 1, *amount % 1000);
+        if ledger.paper_answer(&request).is_none() {
+            ledger.paper(&request);
+        }
+    }
+    ledger.open(1, 99, [3; 16]);
+    let operations: Vec<Operation> = amounts
+        .iter()
+        .enumerate()
+        .map(|(at, amount)| pending(at, *amount))
+        .collect();
+    for (sequence, operations) in (1..).zip(operations.chunks(3)) {
+        ledger.execute(1, sequence, operations, |_| Ok(()), 1_000);
+    }
+    ledger
+}
+
+fn pending(at: usize, amount: u32) -> Operation {
+    let mut operation = Operation::new_zeroed();
+    operation.command = 3;
+    operation.contract = 1.into();
+    operation.source = AccountId::from_paper(amount % 5 + 1).0;
+    operation.destination = AccountId::from_paper(amount % 4 + 1).0;
+    operation.amount = u64::from(amount % 50).into();
+    operation.uuid = [at as u8; 16];
+    operation.timeout_s = (amount % 3).into();
+    operation
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) })]
+
+    #[test]
+    fn a_ledger_is_read_as_it_was_written(amounts in vec(any::<u32>(), 0..30), flip in 1..=255u8) {
+        let bytes = ledger(&amounts).to_bytes();
+        let again = Ledger::from_bytes(&bytes).unwrap();
+        prop_assert_eq!(again.to_bytes(), bytes.clone());
+        prop_assert_eq!(again.expired(u64::MAX), ledger(&amounts).expired(u64::MAX));
+        for length in 0..bytes.len() {
+            prop_assert!(Ledger::from_bytes(&bytes[..length]).is_none());
+        }
+        prop_assert!(Ledger::from_bytes(&[&bytes[..], &[0]].concat()).is_none());
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= flip;
+            // Names, versions and ids may be others; money may not.
+            if let Some(mut other) = Ledger::from_bytes(&flipped) {
+                prop_assert_eq!(other.held(), other.issued());
+                for id in other.expired(u64::MAX) {
+                    prop_assert!(other.expire(&id));
+                }
+                prop_assert_eq!(other.held(), other.issued());
+            }
+        }
+    }
+}
+
+// ---- proofs ----
+
+fn leaves(count: u64) -> Vec<[u8; LEAF_BYTES]> {
+    let leaf = |number: u64| {
+        let operation = pending(number as usize, number as u32 * 7);
+        let outcome = Outcome {
+            code: Code::Done,
+            amount: number * 3,
+            number,
+        };
+        settlement::leaf(&operation, &outcome)
+    };
+    (1..=count).map(leaf).collect()
+}
+
+/// The second block of two, over `count` operations, and these.
+fn sealed(count: u64) -> (Block, Vec<[u8; LEAF_BYTES]>) {
+    let all = leaves(3 + count);
+    let mut sealer = Sealer::new(key());
+    all[..3].iter().for_each(|leaf| sealer.push(leaf));
+    sealer.passed(&sealer.seal(10, 2, 1_000));
+    all[3..].iter().for_each(|leaf| sealer.push(leaf));
+    let block = sealer.seal(20, 4, 2_000);
+    assert_eq!(sealer.fault(&block, 20, 4), None);
+    (block, all[3..].to_vec())
+}
+
+/// Whether somebody who has nothing but the server's key takes it.
+fn is_taken(proof: &Proof) -> bool {
+    proof.fault().is_none() && proof.block.is_signed_by(key().verifying_key())
+}
+
+#[test]
+fn a_proof_holds_and_nothing_else_does() {
+    for count in [1, 2, 3, 5, 8, 13] {
+        let (block, leaves) = sealed(count);
+        for index in 0..count {
+            let proof = Proof::new(&block, &leaves, index).unwrap();
+            assert!(is_taken(&proof));
+            refuses_changes(&proof);
+        }
+        assert_eq!(Proof::new(&block, &leaves, count), None);
+        assert_eq!(Proof::new(&block, &leaves[1..], 0), None, "not its operations");
+    }
+}
+
+fn refuses_changes(proof: &Proof) {
+    let refused = |what: &str, change: &dyn Fn(&mut Proof)| {
+        let mut other = proof.clone();
+        change(&mut other);
+        assert!(!is_taken(&other), "{what} of {proof:?}");
+    };
+    for at in 0..LEAF_BYTES {
+        refused("a byte of the operation", &|proof| proof.leaf[at] ^= 1);
+    }
+    for (step, byte) in (0..proof.path.len()).flat_map(|step| (0..32).map(move |byte| (step, byte))) {
+        refused("a byte of the path", &|proof| proof.path[step][byte] ^= 0x80);
+    }
+    let block = proof.block.to_bytes();
+    // Of a signature, some bytes: each costs a check of the whole.
+    for at in (0..block.len() - 64).chain([block.len() - 64, block.len() - 32, block.len() - 1]) {
+        let mut bytes = block;
+        bytes[at] ^= 1;
+        refused("a byte of the block", &|proof| {
+            proof.block = Block::from_bytes(&bytes).unwrap()
+        });
+    }
+    for index in (0..proof.block.count + 2).filter(|index| *index != proof.index) {
+        refused("the index", &|proof| proof.index = index);
+    }
+    for count in (0..proof.block.count + 3).filter(|count| *count != proof.block.count) {
+        refused("the size", &|proof| proof.block.count = count);
+    }
+    refused("a longer path", &|proof| proof.path.push([0; 32]));
+    if !proof.path.is_empty() {
+        refused("a shorter path", &|proof| _ = proof.path.pop());
+    }
+}
+
+#[test]
+fn another_key_or_another_chain_is_refused() {
+    let (block, leaves) = sealed(4);
+    let proof = Proof::new(&block, &leaves, 2).unwrap();
+    let other = SigningKey::from_slice(&[9; 32]).unwrap();
+    assert!(!proof.block.is_signed_by(other.verifying_key()));
+    // Everything of the block is right but that another one stands before it.
+    let mut sealer = Sealer::new(key());
+    leaves.iter().for_each(|leaf| sealer.push(leaf));
+    assert!(sealer.fault(&block, 20, 4).is_some());
+    for (issued, accounts) in [(21, 4), (20, 5)] {
+        let (block, _) = sealed(4);
+        let mut sealer = Sealer::new(key());
+        self::leaves(3).iter().for_each(|leaf| sealer.push(leaf));
+        sealer.passed(&sealer.seal(10, 2, 1_000));
+        leaves.iter().for_each(|leaf| sealer.push(leaf));
+        assert!(sealer.fault(&block, issued, accounts).is_some());
+        assert_eq!(sealer.fault(&block, 20, 4), None);
+    }
+}
