@@ -1,6 +1,6 @@
 /*
- * The near of `transfer`: the C twin of crates/transfer/src/near.rs and paper.rs. Which requests it answers, those in
- * the paper's format, and what it counts.
+ * The near of `transfer`: the C twin of crates/transfer/src/near.rs and paper.rs. Which requests it answers, those
+ * in the paper's format, and what it counts.
  */
 #pragma once
 #include "transfer_native.h"

@@ -1,6 +1,6 @@
 /*
- * What near has done, on its way to the journal: the C twin of crates/transfer/src/ring.rs. One ring for each CPU,
- * which alone writes to it: XDP programs and their test runs cannot be interrupted by one another.
+ * What near has done, on its way to the journal: the C twin of crates/transfer/src/ring.rs. One ring for each
+ * CPU, which alone writes to it: XDP programs and their test runs cannot be interrupted by one another.
  */
 #pragma once
 #include "transfer_store.h"

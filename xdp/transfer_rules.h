@@ -1,5 +1,6 @@
 /*
- * What an operation does to what accounts hold: the C twin of crates/transfer/src/rules.rs. A refusal changes nothing.
+ * What an operation does to what accounts hold: the C twin of crates/transfer/src/rules.rs. A refusal
+ * changes nothing.
  */
 #pragma once
 #include "transfer_cell.h"

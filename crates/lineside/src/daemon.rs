@@ -1,16 +1,15 @@
 //! `spv` put together: chain, host, near, its plane, and the lease that it lives by.
 
-use crate::config::{Config, PlaneName, Prefill};
+use crate::config::{Config, Prefill};
 use crate::hex::to_display;
+use crate::line;
 use crate::run::Service;
 use anyhow::{Context, bail};
 use lineside_console::{ServiceStatus, Snapshot, Tip};
 use lineside_near::{DropReason, Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
-use lineside_plane::xdp::{
-    AttachedMode, Interface, Pins, XdpError, XdpPlane, harmful_offloads, native_needs,
-};
+use lineside_plane::xdp::{AttachedMode, XdpPlane};
 use lineside_spv::chain::{ChainStore, DemoChain, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
@@ -63,17 +62,9 @@ impl Daemon {
         let chain = open_chain(config, &mut warnings)?;
         crate::privileges::drop_all_but_bpf()?;
         let geometry = config.spv.geometry();
-        let loaded = match config.plane.plane {
-            PlaneName::Socket => None,
-            PlaneName::Xdp => Some(load_xdp(config, &mut warnings)?),
-            PlaneName::Auto => match load_xdp(config, &mut warnings) {
-                Ok(loaded) => Some(loaded),
-                Err(error) => {
-                    warnings.push(format!("on the socket plane: {}", crate::words(&error)));
-                    None
-                }
-            },
-        };
+        let listen = config.spv.listen;
+        let image = || Ok(spv::image(&geometry, listen.port()));
+        let loaded = line::load(&config.plane, listen, image, &mut warnings)?;
         let (mut xdp, interface) = loaded.unzip();
         let store = Arc::new(match &mut xdp {
             Some(plane) => spv::store(plane, &geometry)?,
@@ -113,7 +104,9 @@ impl Daemon {
             config.spv.lease().as_nanos() as u64,
         );
         let (xdp, mode) = match (xdp, &interface) {
-            (Some(plane), Some(interface)) => attach(config, plane, interface, &mut warnings)?,
+            (Some(plane), Some(interface)) => {
+                line::attach(&config.plane, plane, interface, &mut warnings)?.unzip()
+            }
             _ => (None, None),
         };
         let inner = Arc::new(Inner {
@@ -286,55 +279,4 @@ pub fn open_chain(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result
     }
     chain.catch_up()?;
     Ok(chain)
-}
-
-fn load_xdp(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<(XdpPlane, Interface)> {
-    let (plane, listen) = (&config.plane, config.spv.listen);
-    if listen.port() == 0 {
-        bail!("XDP needs a port to be given, not 0");
-    }
-    let mut interface = Interface::find(&plane.interface)?;
-    if !listen.ip().is_unspecified() && !interface.endpoint.keep_only(listen.ip()) {
-        bail!(
-            "{} is not an address of {}: give the interface that has it",
-            listen.ip(),
-            plane.interface
-        );
-    }
-    let pins = match Pins::own(&plane.pin_dir, &plane.interface) {
-        Ok(pins) => Some(pins),
-        Err(error @ XdpError::NoBpffs(_)) => {
-            warnings.push(format!("near ends with this process: {error}"));
-            None
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let images = vec![spv::image(&config.spv.geometry(), listen.port())];
-    Ok((XdpPlane::load(images, pins)?, interface))
-}
-
-/// Attaches; on the plane `auto` a refusal is told, and near stays in user space.
-fn attach(
-    config: &Config,
-    mut plane: XdpPlane,
-    interface: &Interface,
-    warnings: &mut Vec<String>,
-) -> anyhow::Result<(Option<XdpPlane>, Option<AttachedMode>)> {
-    match plane.attach(interface, config.plane.xdp_mode.into()) {
-        Ok(mode) => {
-            warnings.extend(harmful_offloads(&interface.name));
-            if mode == AttachedMode::Native {
-                warnings.extend(native_needs(&interface.name));
-            }
-            Ok((Some(plane), Some(mode)))
-        }
-        Err(error) => {
-            plane.detach()?;
-            if config.plane.plane == PlaneName::Xdp {
-                return Err(error.into());
-            }
-            warnings.push(format!("on the socket plane: {error}"));
-            Ok((None, None))
-        }
-    }
 }

@@ -112,7 +112,8 @@ fn each<C: Debug>(
         );
     } else {
         println!(
-            "{service}, socket against {plane}: {} frames in {} cases equal ({} answered, {} passed, {dropped} dropped)",
+            "{service}, socket against {plane}: {} frames in {} cases equal \
+             ({} answered, {} passed, {dropped} dropped)",
             all.frames,
             cases.len(),
             all.transmitted,

@@ -5,6 +5,7 @@ mod check_config;
 mod daemon;
 mod demo;
 mod diff;
+mod line;
 mod notify;
 mod privileges;
 mod progress;

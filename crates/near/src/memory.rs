@@ -1,6 +1,7 @@
 //! The memory that a near's store lies in: anonymous, or a BPF map that the kernel reads as well.
 
 use memmap2::{MmapMut, MmapRaw};
+use std::sync::atomic::AtomicU64;
 use std::{io, marker::PhantomData};
 
 /// A type that may lie in shared memory.
@@ -54,6 +55,13 @@ impl<T: Shared> Table<T> {
             len,
             kind: PhantomData,
         })
+    }
+
+    /// The same memory as words. Every entry is made of atomics of at most eight bytes.
+    pub fn as_words(&self) -> &[AtomicU64] {
+        let words = self.len * size_of::<T>() / size_of::<AtomicU64>();
+        // SAFETY: the mapping is page-aligned and that long; it holds atomics only (Shared), and any bytes are one.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), words) }
     }
 
     /// The entries.

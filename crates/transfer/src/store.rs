@@ -207,6 +207,20 @@ impl Store {
         Ok(())
     }
 
+    /// Zeroes everything. Nobody may be reading: the lease has ended, and all answers under way have left.
+    pub fn clear(&self) {
+        for table in [
+            self.cells.as_words(),
+            self.paper.as_words(),
+            self.sessions.as_words(),
+            self.rings.as_words(),
+            self.records.as_words(),
+            self.control.as_words(),
+        ] {
+            table.iter().for_each(|word| word.store(0, Relaxed));
+        }
+    }
+
     /// Writes what may change between two daemons over the same memory. The mode may not: a data directory has one.
     pub fn set_policies(&self, geometry: &Geometry) {
         let control = self.control();

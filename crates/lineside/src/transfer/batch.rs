@@ -16,8 +16,8 @@ use std::path::PathBuf;
 
 /// Execute up to 16 operations in one packet, one line each:
 /// `create ACCOUNT [AMOUNT]`, `issue ACCOUNT AMOUNT`, `transfer FROM TO AMOUNT`, `freeze ACCOUNT`, `unfreeze ACCOUNT`,
-/// `pending NAME FROM TO AMOUNT [SECONDS]`, `post NAME FROM TO [AMOUNT]`, `void NAME FROM TO`; `linked` in front: this and
-/// the next line are done both or not at all.
+/// `pending NAME FROM TO AMOUNT [SECONDS]`, `post NAME FROM TO [AMOUNT]`, `void NAME FROM TO`; `linked` in front: this
+/// and the next line are done both or not at all.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Batch {

@@ -1,4 +1,4 @@
-//! `lineside transfer prove`, `verify-proof` and `audit`: what can be shown of a ledger to who does not trust its server.
+//! `lineside transfer prove`, `verify-proof` and `audit`: what can be shown to who does not trust the server.
 
 use anyhow::{Context, bail};
 use clap::Args;

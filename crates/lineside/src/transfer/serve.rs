@@ -1,22 +1,25 @@
 //! `lineside transfer serve`: journal, ledger, near and its planes, until a signal ends it.
 
 use crate::config::Config;
+use crate::line;
 use crate::run::{Overrides, Service, until_signal};
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_console::{ServiceStatus, Snapshot};
-use lineside_near::{Readers, lease};
+use lineside_near::{DropReason, Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
+use lineside_plane::transfer as plane;
+use lineside_plane::xdp::{AttachedMode, XdpPlane};
 use lineside_transfer::host::{Opened, SessionPolicy};
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::server::{Report, Server, lock};
-use lineside_transfer::store::Store;
+use lineside_transfer::store::{Geometry, Store};
 use lineside_wire::{TransferCounter, metric};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -76,7 +79,19 @@ struct Inner {
     near: Arc<TransferNear>,
     report: Arc<Mutex<Report>>,
     socket: SocketPlane,
+    xdp: Mutex<Option<XdpPlane>>,
+    interface: String,
+    mode: Option<AttachedMode>,
     warnings: Vec<String>,
+}
+
+/// Near as new: what an earlier daemon left in the maps is in the ledger too, and comes back from there.
+fn emptied(store: Store, geometry: &Geometry) -> std::io::Result<Store> {
+    lease::end(&store.control().lease_until_ns);
+    Readers::new(true).wait();
+    store.clear();
+    store.format(geometry)?;
+    Ok(store)
 }
 
 impl Daemon {
@@ -89,7 +104,16 @@ impl Daemon {
         let mut warnings = config.warnings();
         warnings.push("without signatures, whoever reaches the port can move money".into());
         let geometry = transfer.geometry();
-        let store = Arc::new(Store::anonymous(&geometry)?);
+        // The directory is made before: what root may do to files is given up with the rest.
+        std::fs::create_dir_all(&transfer.data).with_context(|| transfer.data.display().to_string())?;
+        crate::privileges::drop_all_but_bpf()?;
+        let listen = transfer.listen;
+        let image = || Ok(plane::image(&geometry, listen.port()));
+        let (mut xdp, interface) = line::load(&config.plane, listen, image, &mut warnings)?.unzip();
+        let store = Arc::new(match &mut xdp {
+            Some(xdp) => emptied(plane::store(xdp, &geometry)?, &geometry)?,
+            None => Store::anonymous(&geometry)?,
+        });
         let sessions = SessionPolicy {
             per_source: transfer.sessions_per_source,
         };
@@ -102,7 +126,6 @@ impl Daemon {
         )
         .with_context(|| format!("opening {}", transfer.data.display()))?;
         warnings.extend(said(&opened));
-        crate::privileges::drop_all_but_bpf()?;
         let report = server.report();
         let near = Arc::new(TransferNear::new(Arc::clone(&store)));
         let options = SocketOptions {
@@ -122,12 +145,21 @@ impl Daemon {
         })?;
         let length = transfer.lease();
         lease::renew(&store.control().lease_until_ns, length.as_nanos() as u64);
+        let (xdp, mode) = match (xdp, &interface) {
+            (Some(xdp), Some(interface)) => {
+                line::attach(&config.plane, xdp, interface, &mut warnings)?.unzip()
+            }
+            _ => (None, None),
+        };
         let inner = Arc::new(Inner {
             started: Instant::now(),
             store,
             near,
             report,
             socket,
+            xdp: Mutex::new(xdp),
+            interface: config.plane.interface.clone(),
+            mode,
             warnings,
         });
         let (stop, stopped) = channel();
@@ -169,7 +201,10 @@ impl Service for Daemon {
     }
 
     fn plane(&self) -> String {
-        "socket plane".into()
+        match self.inner.mode {
+            Some(mode) => format!("xdp plane, {} on {}", mode.name(), self.inner.interface),
+            None => "socket plane".into(),
+        }
     }
 
     fn warnings(&self) -> &[String] {
@@ -190,16 +225,27 @@ impl Drop for Daemon {
             let _ = thread.join();
         }
         lease::end(&self.inner.store.control().lease_until_ns);
+        if let Some(mut xdp) = self.inner.xdp().take()
+            && let Err(error) = xdp.detach()
+        {
+            eprintln!("lineside: {error}; `lineside xdp detach` tries again");
+        }
     }
 }
 
 impl Inner {
+    fn xdp(&self) -> MutexGuard<'_, Option<XdpPlane>> {
+        self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn snapshot(&self) -> Snapshot {
         let lease_until_ns = self.store.control().lease_until_ns.load(Relaxed);
         let mut status = ServiceStatus {
             name: "transfer".into(),
-            plane: "socket".into(),
+            plane: if self.mode.is_some() { "xdp" } else { "socket" }.into(),
             listen: self.socket.local_addr().to_string(),
+            interface: self.mode.map(|_| self.interface.clone()),
+            mode: self.mode.map(|mode| mode.name().into()),
             lease_left_ms: Some(lease_until_ns.saturating_sub(lease::now_ns()) / 1_000_000),
             ..ServiceStatus::default()
         };
@@ -209,6 +255,19 @@ impl Inner {
         status.set_near_replies("socket", counts.near_replies.load(Relaxed));
         status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
         let report = lock(&self.report).clone();
+        let mut problems: Vec<String> = report.failed.into_iter().collect();
+        if let Some(xdp) = self.xdp().as_mut() {
+            let near = xdp.counts::<{ TransferCounter::ALL.len() }>("transfer_counts");
+            let drops = xdp.counts::<{ DropReason::ALL.len() }>("ls_drop_counts");
+            match (near, drops) {
+                (Ok(near), Ok(drops)) => {
+                    status.set_near_replies("xdp", near[TransferCounter::Replies as usize]);
+                    status.set_counters("xdp", names.into_iter().zip(near));
+                    status.set_drops("xdp", drops);
+                }
+                (Err(error), _) | (_, Err(error)) => problems.push(error.to_string()),
+            }
+        }
         for (metric, value) in [
             (metric::HOST_REPLIES, counts.host_replies.load(Relaxed)),
             (metric::QUEUE_FULL, counts.queue_full.load(Relaxed)),
@@ -230,7 +289,7 @@ impl Inner {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_s: self.started.elapsed().as_secs(),
             services: vec![status],
-            problems: report.failed.into_iter().collect(),
+            problems,
             warnings: self.warnings.clone(),
         }
     }

@@ -1,7 +1,7 @@
 //! Native packets over TCP: each connection has a thread that reads requests and one that writes replies.
 //!
-//! Replies come in the order in which they are ready, near's before the host's: clients tell them apart by their request
-//! id. What is not a native packet ends the connection.
+//! Replies come in the order in which they are ready, near's before the host's: clients tell them apart by their
+//! request id. What is not a native packet ends the connection.
 
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};

@@ -6,7 +6,7 @@ use super::requests::{self, PAPER_ACCOUNTS};
 use super::rng::Rng;
 use crate::oracle::{Oracle, Said, is_no_room};
 use k256::ecdsa::SigningKey;
-use lineside_journal::{Journal, Op, Options, SimDisk};
+use lineside_journal::{Op, Options, SimDisk};
 use lineside_near::{Asked, Near, Reply, Source, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit};
@@ -604,8 +604,8 @@ impl<'a> World<'a> {
         self.tally.operations = self.durable.number;
         self.server = None;
         self.disk.kill();
-        let (journal, _) = Journal::open(self.disk.clone(), options()).map_err(|error| error.to_string())?;
-        let found = audit(&journal, key()).map_err(|error| format!("the audit: {error}"))?;
+        let found =
+            audit(&self.disk, *key().verifying_key()).map_err(|error| format!("the audit: {error}"))?;
         self.tally.blocks = found.blocks;
         let oracle = &self.durable;
         let is_right = found.issued == oracle.issued

@@ -28,7 +28,7 @@ const P: [u64; 5] = limbs52(&P256::P);
 /// u·2^52, the carry included. The rest of p is 2^44 in limb 1, nothing in limb 2, 2^36 in limb 3 and 2^48 - 2^16 in
 /// limb 4: six multiplications, of which four shift.
 ///
-/// Bit i of `SHIFT_44` and of `SHIFT_36` says that for digit i the two by that power are five or six other instructions.
+/// Bit i of `SHIFT_44` and of `SHIFT_36` says that for digit i the two by that power are 5 or 6 other instructions.
 /// The processor that this was measured on starts one multiplication a cycle, and shifts in other pipes: where
 /// multiplications are all that is waited for, the others take no time. Which digits pay was searched for.
 #[inline(always)]
@@ -41,8 +41,8 @@ fn reduce<const SHIFT_44: u8, const SHIFT_36: u8>(mut columns: Wide) -> Limbs {
     [columns[5], columns[6], columns[7], columns[8], columns[9]]
 }
 
-/// Clears column `I`. A function for each, because a loop is unrolled too late to be ordered well: a doubling then takes
-/// 606 cycles instead of 570.
+/// Clears column `I`. A function for each, because a loop is unrolled too late to be ordered well: a doubling then
+/// takes 606 cycles instead of 570.
 #[inline(always)]
 fn clear<const I: usize, const SHIFT_44: u8, const SHIFT_36: u8>(columns: &mut Wide) {
     let (p1, p3, p4) = (set(P[1] + 1), set(P[3]), set(P[4]));
@@ -79,8 +79,8 @@ pub(super) fn reduce_product(columns: Wide) -> Limbs {
     reduce::<0b11111, 0b00001>(columns)
 }
 
-/// For a square: 56 multiplications instead of 60. It has more other instructions than a product to begin with: alone it
-/// takes 61 cycles either way, but a doubling and an addition are 1 % shorter.
+/// For a square: 56 multiplications instead of 60. It has more other instructions than a product to begin with: alone
+/// it takes 61 cycles either way, but a doubling and an addition are 1 % shorter.
 #[inline(always)]
 pub(super) fn reduce_square(columns: Wide) -> Limbs {
     reduce::<0b10001, 0>(columns)

@@ -152,8 +152,8 @@ fn pad(block: __m512i, tail: usize, bytes: usize) -> __m512i {
     _mm512_mask_set1_epi64(block, length, (8 * bytes as u64).swap_bytes() as i64)
 }
 
-/// One block of each lane: `words[i]` holds their words `i` as they stand in memory. Returns those of the next block, at
-/// `offset` from `starts`: in the last 16 rounds, which wait for each other (12 cycles a round, for 17 instructions),
+/// One block of each lane: `words[i]` holds their words `i` as they stand in memory. Returns those of the next block,
+/// at `offset` from `starts`: in the last 16 rounds, which wait for each other (12 cycles a round, for 17 instructions),
 /// there is time to read and transpose it, which takes 80 cycles alone.
 ///
 /// # Safety
@@ -196,8 +196,8 @@ unsafe fn compress(
     transpose::words32_quarters(fours)
 }
 
-/// The same, made just here: the compiler neither moves it to elsewhere nor adds up a sum in another order. It would add
-/// the round's constant, which is ready, behind what is waited for.
+/// The same, made just here: the compiler neither moves it to elsewhere nor adds up a sum in another order. It would
+/// add the round's constant, which is ready, behind what is waited for.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn here(mut words: __m512i) -> __m512i {
