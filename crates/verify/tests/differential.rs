@@ -73,7 +73,7 @@ fn every_way_was_gone(reports: &[Report], backend: Backend) {
     let ways = [
         ("by table", of(|stats| stats.by_table), 5_000),
         ("without", of(|stats| stats.by_generic), 5_000),
-        ("exceptional", of(|stats| stats.exceptional), 1_000),
+        ("exceptional", of(|stats| stats.exceptional), 500),
         ("builds", of(|stats| stats.builds), 100),
         ("evictions", of(|stats| stats.evictions), 20),
         ("refusals", of(|stats| stats.refusals), 100),
