@@ -169,7 +169,7 @@ static __always_inline void transfer_put(void *data, void *end, const struct ls_
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < LS_TRANSFER_LINE_OPERATIONS_MAX; i++, codes >>= 16) {
 		struct ls_operation *operation;
-		__u32 *first, old;
+		__u32 *first, old, new;
 		__be64 amount;
 
 		if (i >= count)
@@ -178,10 +178,12 @@ static __always_inline void transfer_put(void *data, void *end, const struct ls_
 		if (!operation)
 			return;
 		first = (void *)operation;
-		old = *first;
 		amount = bpf_cpu_to_be64(session->amounts[i]);
-		operation->code = bpf_htons((__u16)codes);
-		sum = transfer_resum(sum, old, *first);
+		/* Command and flags, then the code. */
+		old = *first;
+		new = (old & 0xffff) | (__u32)bpf_htons((__u16)codes) << 16;
+		*first = new;
+		sum = transfer_resum(sum, old, new);
 		sum = transfer_resum_64(sum, operation->amount, amount);
 		sum = transfer_resum_64(sum, operation->number, 0);
 		operation->amount = amount;
@@ -190,22 +192,29 @@ static __always_inline void transfer_put(void *data, void *end, const struct ls_
 	work->sum = sum;
 }
 
-/* The packet's header and head become those of a reply; what `sum` becomes by that. */
+/*
+ * The packet's header and head become those of a reply; what `sum` becomes by that. By whole words: a load of one that
+ * was just written in pieces waits until all have left the store buffer.
+ */
 static __always_inline __u64 transfer_head(struct transfer_execute *packet, __u64 sum, enum ls_status status,
 					   __be64 sequence, __u16 durability)
 {
-	__u32 *header = (void *)&packet->header, *last = (void *)&packet->head.count, old = header[0];
+	__u32 *header = (void *)&packet->header, *last = (void *)&packet->head.count;
+	__u32 old[3] = { header[0], header[1], *last };
+	__u32 new[3] = {
+		old[0] | (__u32)LS_NATIVE_REPLY_BIT << 24,           /* magic, version, op */
+		(old[1] & 0xffff0000) | bpf_htons(status),           /* status, length */
+		(old[2] & 0xffff) | (__u32)bpf_htons(durability) << 16, /* count, durability */
+	};
 
-	packet->header.op |= LS_NATIVE_REPLY_BIT;
-	sum = transfer_resum(sum, old, header[0]);
-	old = header[1];
-	packet->header.status = bpf_htons(status);
-	sum = transfer_resum(sum, old, header[1]);
 	sum = transfer_resum_64(sum, packet->head.sequence, sequence);
 	packet->head.sequence = sequence;
-	old = *last;
-	packet->head.durability = bpf_htons(durability);
-	return transfer_resum(sum, old, *last);
+	header[0] = new[0];
+	header[1] = new[1];
+	*last = new[2];
+	for (int i = 0; i < 3; i++)
+		sum = transfer_resum(sum, old[i], new[i]);
+	return sum;
 }
 
 /* Refuses the whole packet, with a status and the sequence that is expected of the session. */
@@ -253,14 +262,19 @@ static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, v
 }
 
 /* 0: the packet is its reply; -1: it is the host's. */
-static __always_inline int transfer_native_execute(struct xdp_md *ctx, void *data, void *end,
-						   const struct ls_datagram *found,
-						   const struct ls_transfer_control *control, struct transfer_work *work)
+__noinline int transfer_native_execute(struct xdp_md *ctx)
 {
-	struct transfer_execute *packet = transfer_payload(data, found);
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct ls_transfer_control *control = transfer_controlled();
+	struct transfer_work *work = transfer_working();
+	struct ls_datagram *found = transfer_found();
 	struct ls_transfer_session *session;
+	struct transfer_execute *packet;
 	__u32 slot;
 
+	if (!control || !work || !found)
+		return -1;
+	packet = transfer_payload(data, found);
 	if ((void *)(packet + 1) > end || !work->count || LS_READ_ONCE(control->require_signature) ||
 	    bpf_ntohs(packet->head.count) != work->count || packet->head.durability)
 		return -1;
@@ -312,6 +326,11 @@ static __always_inline __u64 transfer_sum_words(const void *words, __u32 bytes)
 	return sum;
 }
 
+static __always_inline __u64 transfer_sum_wide(__u64 word)
+{
+	return (word & 0xffffffff) + (word >> 32);
+}
+
 /* Looks one item up, aside: the packet is changed when all are known. 1 ends it: the packet is the host's. */
 static long transfer_look_up(__u32 index, void *context)
 {
@@ -340,10 +359,11 @@ static long transfer_look_up(__u32 index, void *context)
 	balance->held = bpf_cpu_to_be64(holding.held_out);
 	balance->version = bpf_cpu_to_be64(holding.version);
 	balance->code = bpf_htons((__u16)code);
-	balance->frozen = holding.flags & LS_TRANSFER_CELL_FROZEN ? bpf_htons(1) : 0;
-	balance->reserved = 0;
+	if (holding.flags & LS_TRANSFER_CELL_FROZEN)
+		balance->code |= (__u64)bpf_htons(1) << 16;
 	referral->sum += transfer_sum_words(item, sizeof(item->account));
-	referral->sum += transfer_sum_words(balance, sizeof(*balance));
+	referral->sum += transfer_sum_wide(balance->balance) + transfer_sum_wide(balance->held) +
+			 transfer_sum_wide(balance->version) + transfer_sum_wide(balance->code);
 	referral->is_whole = 1;
 	return 0;
 }
@@ -366,14 +386,20 @@ static long transfer_write_item(__u32 index, void *context)
 }
 
 /* 0: the packet is its reply; -1: it is the host's. */
-static __always_inline int transfer_native_refer(struct xdp_md *ctx, void *data, void *end,
-						 const struct ls_datagram *found, struct transfer_work *work)
+__noinline int transfer_native_refer(struct xdp_md *ctx)
 {
-	struct ls_native_header *header = transfer_payload(data, found);
-	struct ls_refer_head *head = (void *)(header + 1);
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct transfer_referral referral = { .ctx = ctx };
+	struct transfer_work *work = transfer_working();
+	struct ls_datagram *found = transfer_found();
+	struct ls_native_header *header;
+	struct ls_refer_head *head;
 	__u32 count;
 
+	if (!work || !found)
+		return -1;
+	header = transfer_payload(data, found);
+	head = (void *)(header + 1);
 	if ((void *)(head + 1) > end)
 		return -1;
 	count = bpf_ntohl(head->count);
@@ -384,30 +410,24 @@ static __always_inline int transfer_native_refer(struct xdp_md *ctx, void *data,
 	if (!referral.is_whole)
 		return -1;
 	bpf_loop(count, transfer_write_item, &referral, 0);
+	referral.sum += transfer_sum_words(header, TRANSFER_REFER_BYTES);
+	/* Both were 0 in the request; each is half a word of the sum. */
+	referral.sum += ((__u32)LS_NATIVE_REPLY_BIT << 24) + bpf_htons(transfer_geometry.mode);
 	header->op |= LS_NATIVE_REPLY_BIT;
 	head->durability = bpf_htons(transfer_geometry.mode);
-	return transfer_say(work, LS_TRANSFER_CODE_DONE,
-			    referral.sum + transfer_sum_words(header, TRANSFER_REFER_BYTES));
+	return transfer_say(work, LS_TRANSFER_CODE_DONE, referral.sum);
 }
 
 /* 0: the packet is its reply; -1: it is the host's. */
-__noinline int transfer_native(struct xdp_md *ctx)
+static __always_inline int transfer_native(struct xdp_md *ctx, const struct ls_native_header *header,
+					   __u32 payload_bytes)
 {
-	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	struct ls_transfer_control *control = transfer_controlled();
-	struct transfer_work *work = transfer_working();
-	struct ls_datagram *found = transfer_found();
-	struct ls_native_header *header;
-
-	if (!control || !work || !found)
-		return -1;
-	header = transfer_payload(data, found);
-	if ((void *)(header + 1) > end || header->version != LS_NATIVE_VERSION || header->status ||
-	    bpf_ntohs(header->length) != found->payload_bytes - sizeof(*header))
+	if (header->version != LS_NATIVE_VERSION || header->status ||
+	    bpf_ntohs(header->length) != payload_bytes - sizeof(*header))
 		return -1;
 	if (header->op == LS_TRANSFER_OP_REFER)
-		return transfer_native_refer(ctx, data, end, found, work);
+		return transfer_native_refer(ctx);
 	if (header->op == LS_TRANSFER_OP_EXECUTE && transfer_is_express())
-		return transfer_native_execute(ctx, data, end, found, control, work);
+		return transfer_native_execute(ctx);
 	return -1;
 }

@@ -215,7 +215,7 @@ static __always_inline int transfer_answer(struct xdp_md *ctx, const struct ls_d
 	}
 	if (now_ns >= LS_READ_ONCE(control->lease_until_ns))
 		return transfer_count(LS_TRANSFER_COUNTER_NOT_LEASED, XDP_PASS);
-	if (is_paper ? transfer_paper(ctx) : transfer_native(ctx))
+	if (is_paper ? transfer_paper(ctx) : transfer_native(ctx, header, found->payload_bytes))
 		return transfer_count(LS_TRANSFER_COUNTER_FORWARDED, XDP_PASS);
 	/* The frame is what was parsed, so this does not fail. */
 	ls_reply(data, end, found, work->sum);

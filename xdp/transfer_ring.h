@@ -46,7 +46,16 @@ static __always_inline void transfer_push(const struct ls_transfer_record *recor
 		return;
 	LS_WRITE_ONCE(place->seal, 0);
 	ls_write_barrier();
-	__builtin_memcpy(&place->source, &record->source, sizeof(*record) - sizeof(record->seal));
+	/* Half words by themselves: a load of two that were just written waits for the store buffer. */
+	__builtin_memcpy(place->source, record->source, 8 * sizeof(__u64));
+	place->slot = record->slot;
+	place->command = record->command;
+	place->contract = record->contract;
+	place->place = record->place;
+	__builtin_memcpy(&place->sequence, &record->sequence, 5 * sizeof(__u64));
+	place->nonce = record->nonce;
+	place->timeout_s = record->timeout_s;
+	place->time_ns = record->time_ns;
 	ls_write_barrier();
 	LS_WRITE_ONCE(place->seal, head + 1);
 	LS_WRITE_ONCE(ring->head, head + 1);

@@ -8,9 +8,7 @@ struct transfer_balance {
 	__be64 balance;
 	__be64 held;
 	__be64 version;
-	__be16 code;
-	__be16 frozen;
-	__be32 reserved;
+	__u64 code; /* code, frozen, reserved: one word */
 };
 
 /* What near says of a packet that it answers, before it is counted: a code, or one of these. */
