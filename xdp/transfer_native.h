@@ -306,14 +306,20 @@ static __always_inline struct ls_balance_item *transfer_item(void *data, void *e
 	return (void *)(item + 1) > end ? NULL : item;
 }
 
-/* What an account holds: 0, or -1: it was being changed all the time. */
+/*
+ * What an account holds: 0, or -1: the host must say. That is where it was being changed all the time, and in `durable`
+ * where it is not here, for it may have found no room.
+ */
 static __always_inline int transfer_balance(const struct ls_transfer_control *control, const __u64 id[2],
 					    struct transfer_holding *holding, __u32 *code)
 {
 	__u32 index = transfer_find(control, id);
 
-	*code = index == TRANSFER_NOWHERE ? LS_TRANSFER_CODE_UNKNOWN_ACCOUNT : LS_TRANSFER_CODE_DONE;
-	return index == TRANSFER_NOWHERE || transfer_read(index, holding) ? 0 : -1;
+	*code = LS_TRANSFER_CODE_DONE;
+	if (index != TRANSFER_NOWHERE)
+		return transfer_read(index, holding) ? 0 : -1;
+	*code = LS_TRANSFER_CODE_UNKNOWN_ACCOUNT;
+	return transfer_is_express() ? 0 : -1;
 }
 
 static __always_inline __u64 transfer_sum_words(const void *words, __u32 bytes)

@@ -5,8 +5,8 @@ mod traffic;
 
 use super::{DiffError, Plane, Seen};
 use crate::cpu;
-use crate::frames::{FramePlane as Frames, PlaneKind};
-use crate::transfer::{self, FramePlane, Transfer};
+use crate::frames::PlaneKind;
+use crate::transfer::{self, FramePlane};
 use crate::xdp::XdpError;
 use lineside_near::{FrameVerdict, lease};
 use lineside_transfer::ring::Ring;
@@ -158,8 +158,8 @@ fn pinned(
         seen: Seen::default(),
     };
     let mut traffic = Traffic::new(seed, case, &endpoint, Arc::clone(&pair.model.store));
-    for store in pair.stores() {
-        traffic.open_sessions(store);
+    for side in [&pair.model, &pair.other] {
+        traffic.prepare(&side.store);
     }
     for number in 0..count {
         let frame = traffic.next_frame();
@@ -175,7 +175,7 @@ fn pinned(
 
 /// One of the two, with its store and the ring that it writes.
 struct Side {
-    plane: Frames<Transfer>,
+    plane: FramePlane,
     store: Arc<Store>,
     ring: usize,
 }

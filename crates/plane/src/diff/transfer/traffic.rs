@@ -4,8 +4,11 @@
 use super::{Case, range};
 use crate::diff::Frames;
 use lineside_transfer::AccountId;
+use lineside_transfer::ledger::Change;
 use lineside_transfer::ring::Ring;
+use lineside_transfer::rules::Holding;
 use lineside_transfer::store::{Mode, Range, Store};
+use lineside_transfer::writer::{StoreWriter, TransferFill as _};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, Operation, PaperTransfer, ReferHead, SessionBody,
@@ -69,8 +72,24 @@ impl Traffic {
         }
     }
 
-    /// All sessions but the last are open.
-    pub(super) fn open_sessions(&self, store: &Store) {
+    /// All sessions but the last are open; where near does not execute, the host has filled in some accounts.
+    pub(super) fn prepare(&self, store: &Arc<Store>) {
+        if !self.executes {
+            let changes: Vec<_> = (1..=self.accounts)
+                .step_by(2)
+                .enumerate()
+                .map(|(at, id)| Change {
+                    account: AccountId::from_paper(id),
+                    holding: Holding {
+                        balance: EDGES[at % EDGES.len()],
+                        ..Holding::default()
+                    },
+                    version: 1 + at as u64,
+                    step: at as u64,
+                })
+                .collect();
+            StoreWriter::new(Arc::clone(store)).apply(&changes);
+        }
         for (index, session) in store.sessions.as_slice().iter().enumerate() {
             let open = index + 1 < self.sessions as usize;
             session
