@@ -17,8 +17,8 @@ static __always_inline __u64 ls_hash(const __u64 words[2], const __u64 key[3])
 }
 
 /*
- * 1 when `bits` is not 0, else 0, without a branch: which way of a set matches is not to be predicted. The
- * compiler must know neither what is computed nor that the result is one of these, else it makes a branch of it or of what
+ * 1 when `bits` is not 0, else 0, without a branch: which way of a set matches is not to be predicted. The compiler
+ * must know neither what is computed nor that the result is one of these, else it makes a branch of it or of what
  * follows.
  */
 static __always_inline __u64 ls_any(__u64 bits)
