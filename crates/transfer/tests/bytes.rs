@@ -6,7 +6,7 @@ use lineside_transfer::entry::Entry;
 use lineside_transfer::ledger::{Ledger, Limits};
 use lineside_transfer::native::Outcome;
 use lineside_transfer::paper::{PaperAnswer, PaperRequest};
-use lineside_transfer::settlement::{self, Block, LEAF_BYTES, Proof, Sealer};
+use lineside_transfer::settlement::{self, Block, Chain, LEAF_BYTES, Proof};
 use lineside_transfer::store::Mode;
 use lineside_wire::{Operation, TRANSFER_OPERATIONS_MAX, TransferCode as Code};
 use proptest::collection::vec;
@@ -230,12 +230,12 @@ fn leaves(count: u64) -> Vec<[u8; LEAF_BYTES]> {
 /// The second block of two, over `count` operations, and these.
 fn sealed(count: u64) -> (Block, Vec<[u8; LEAF_BYTES]>) {
     let all = leaves(3 + count);
-    let mut sealer = Sealer::new(key());
-    all[..3].iter().for_each(|leaf| sealer.push(leaf));
-    sealer.passed(&sealer.seal(10, 2, 1_000));
-    all[3..].iter().for_each(|leaf| sealer.push(leaf));
-    let block = sealer.seal(20, 4, 2_000);
-    assert_eq!(sealer.fault(&block, 20, 4), None);
+    let mut chain = Chain::new(*key().verifying_key());
+    all[..3].iter().for_each(|leaf| chain.push(leaf));
+    chain.passed(&chain.seal(&key(), 10, 2, 1_000));
+    all[3..].iter().for_each(|leaf| chain.push(leaf));
+    let block = chain.seal(&key(), 20, 4, 2_000);
+    assert_eq!(chain.fault(&block, 20, 4), None);
     (block, all[3..].to_vec())
 }
 
@@ -298,16 +298,16 @@ fn another_key_or_another_chain_is_refused() {
     let other = SigningKey::from_slice(&[9; 32]).unwrap();
     assert!(!proof.block.is_signed_by(other.verifying_key()));
     // Everything of the block is right but that another one stands before it.
-    let mut sealer = Sealer::new(key());
-    leaves.iter().for_each(|leaf| sealer.push(leaf));
-    assert!(sealer.fault(&block, 20, 4).is_some());
+    let mut chain = Chain::new(*key().verifying_key());
+    leaves.iter().for_each(|leaf| chain.push(leaf));
+    assert!(chain.fault(&block, 20, 4).is_some());
     for (issued, accounts) in [(21, 4), (20, 5)] {
         let (block, _) = sealed(4);
-        let mut sealer = Sealer::new(key());
-        self::leaves(3).iter().for_each(|leaf| sealer.push(leaf));
-        sealer.passed(&sealer.seal(10, 2, 1_000));
-        leaves.iter().for_each(|leaf| sealer.push(leaf));
-        assert!(sealer.fault(&block, issued, accounts).is_some());
-        assert_eq!(sealer.fault(&block, 20, 4), None);
+        let mut chain = Chain::new(*key().verifying_key());
+        self::leaves(3).iter().for_each(|leaf| chain.push(leaf));
+        chain.passed(&chain.seal(&key(), 10, 2, 1_000));
+        leaves.iter().for_each(|leaf| chain.push(leaf));
+        assert!(chain.fault(&block, issued, accounts).is_some());
+        assert_eq!(chain.fault(&block, 20, 4), None);
     }
 }

@@ -6,10 +6,10 @@ use super::requests::{self, PAPER_ACCOUNTS};
 use super::rng::Rng;
 use crate::oracle::{Oracle, Said, is_no_room};
 use k256::ecdsa::SigningKey;
-use lineside_journal::{Journal, Op, Options, SimDisk};
+use lineside_journal::{Op, Options, SimDisk};
 use lineside_near::{Asked, Near, Reply, Source, Verdict};
 use lineside_transfer::AccountId;
-use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit};
+use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit, prove};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::store::{Geometry, Store};
@@ -158,10 +158,11 @@ impl<'a> World<'a> {
         };
         let far = Ipv4Addr::new(192, 0, 2, 7);
         let mut clients = Vec::new();
+        let close_percent = *rng.pick(&[3, 3, 40]);
         for port in 1..=3 {
-            clients.push(Client::native(from(Ipv4Addr::LOCALHOST, port)));
+            clients.push(Client::native(from(Ipv4Addr::LOCALHOST, port), close_percent));
         }
-        clients.push(Client::native(from(far, 4)));
+        clients.push(Client::native(from(far, 4), close_percent));
         clients.push(Client::thief(from(far, 5)));
         for source in 1..=4 {
             clients.push(Client::paper(
@@ -567,6 +568,26 @@ impl<'a> World<'a> {
 
     // ---- the end ----
 
+    /// Some operations can be proved; those that no block has cannot.
+    fn check_proofs(&mut self) -> Checked {
+        let operations = self.durable.number;
+        let wrong = |number: u64, what: &str| Err(format!("the proof of operation {number} {what}"));
+        for number in [0, 1, 1 + self.rng.below(operations), operations, operations + 1] {
+            let proof = prove(&self.disk, number).map_err(|error| format!("proving {number}: {error}"))?;
+            let is_one = (1..=operations).contains(&number);
+            let Some(proof) = proof else {
+                if number == 1 && self.tally.blocks > 0 {
+                    return wrong(number, "is missing");
+                }
+                continue;
+            };
+            if !is_one || proof.fault().is_some() || !proof.block.is_signed_by(key().verifying_key()) {
+                return wrong(number, "does not hold");
+            }
+        }
+        Ok(())
+    }
+
     fn end(&mut self) -> Checked {
         self.disk.clear_faults();
         self.disk.set_capacity_bytes(None);
@@ -604,9 +625,10 @@ impl<'a> World<'a> {
         self.tally.operations = self.durable.number;
         self.server = None;
         self.disk.kill();
-        let (journal, _) = Journal::open(self.disk.clone(), options()).map_err(|error| error.to_string())?;
-        let found = audit(&journal, key()).map_err(|error| format!("the audit: {error}"))?;
+        let found =
+            audit(&self.disk, *key().verifying_key()).map_err(|error| format!("the audit: {error}"))?;
         self.tally.blocks = found.blocks;
+        self.check_proofs()?;
         let oracle = &self.durable;
         let is_right = found.issued == oracle.issued
             && found.held == oracle.held()
