@@ -94,9 +94,15 @@ pub struct Server {
     pub near: TransferNear,
 }
 
-pub fn start(disk: &SimDisk, rng: &mut Rng, seal: SealPolicy) -> Result<Server, OpenError> {
+/// Near has four cells for each of 2^`account_bits` accounts.
+pub fn start(
+    disk: &SimDisk,
+    rng: &mut Rng,
+    seal: SealPolicy,
+    account_bits: u32,
+) -> Result<Server, OpenError> {
     let geometry = Geometry {
-        account_bits: 6,
+        account_bits,
         sessions: 64,
         rings: 1,
         ring_bits: 3,
@@ -132,6 +138,8 @@ pub struct World<'a> {
     disk: SimDisk,
     server: Option<Server>,
     seal: SealPolicy,
+    /// Of near: 6, or 1, which is not enough for all.
+    account_bits: u32,
     /// What every reply that left stands on, and so what is on the disk.
     durable: Oracle,
     /// What a group that was not answered may have left, each step of it; empty: there was none.
@@ -180,6 +188,7 @@ impl<'a> World<'a> {
             operations: *rng.pick(&[40, 150]),
             seconds: 1_000,
         };
+        let account_bits = *rng.pick(&[6, 6, 1]);
         let trouble = *rng.pick(&[0, 20, 60, 120]);
         Self {
             rng,
@@ -187,6 +196,7 @@ impl<'a> World<'a> {
             disk,
             server: None,
             seal,
+            account_bits,
             durable: new_oracle(),
             maybe: Vec::new(),
             clients,
@@ -407,7 +417,7 @@ impl<'a> World<'a> {
         self.durable.fault().map_or(Ok(()), Err)
     }
 
-    /// Near says of every account what is on the disk, and of one that is not there nothing.
+    /// Near says of every account what is on the disk, and of one that is not there, or found no room, nothing.
     fn check_near(&mut self) -> Checked {
         let server = self.server.as_ref().expect("it is checked while it runs");
         let from = self.clients[0].from;
@@ -419,7 +429,7 @@ impl<'a> World<'a> {
             let expected = self.durable.ask(self.now_s, from, &payload);
             let is_right = match verdict {
                 Verdict::Reply => is_there && expected == Said::Reply(reply.as_bytes().to_vec()),
-                Verdict::Forward => !is_there,
+                Verdict::Forward => !is_there || self.account_bits == 1,
                 Verdict::Drop(_) => false,
             };
             if !is_right {
@@ -478,7 +488,7 @@ impl<'a> World<'a> {
                 self.crash();
             }
             8 => {
-                server.host.tick(self.now_s);
+                self.now_s += self.rng.below(100);
                 return self.group(&[]);
             }
             _ => {
@@ -513,7 +523,7 @@ impl<'a> World<'a> {
             let n = 1 + self.rng.below(10);
             self.disk.cut_at(n);
         }
-        let server = match start(&self.disk, &mut self.rng, self.seal) {
+        let server = match start(&self.disk, &mut self.rng, self.seal, self.account_bits) {
             Ok(server) => server,
             Err(error) if is_cut && self.disk.is_dead() => {
                 self.note(format!("the power is cut while it opens: {error}"));
