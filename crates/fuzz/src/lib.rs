@@ -14,6 +14,7 @@ mod packets;
 mod signatures;
 mod stores;
 mod texts;
+mod transfers;
 
 pub use mutate::Mutator;
 use std::path::PathBuf;
@@ -75,6 +76,24 @@ pub const TARGETS: &[Target] = &[
     target("hash", encodings::hash, encodings::hash_seeds, 2_000),
     target("journal", journal::journal, journal::journal_seeds, 500),
     target("merkle", journal::merkle, journal::merkle_seeds, 500),
+    target(
+        "transfer_request",
+        transfers::request,
+        transfers::request_seeds,
+        300,
+    ),
+    target(
+        "transfer_entry",
+        transfers::entry,
+        transfers::entry_seeds,
+        100_000,
+    ),
+    target(
+        "transfer_ledger",
+        transfers::ledger,
+        transfers::ledger_seeds,
+        30_000,
+    ),
 ];
 
 /// The target of this name.

@@ -50,5 +50,5 @@ macro_rules! targets {
 
 targets! {
     frame xdp request reply block block_file store_files txid_index adopt config hex console_answer console_request
-    ecdsa der sec1 hash journal merkle
+    ecdsa der sec1 hash journal merkle transfer_request transfer_entry transfer_ledger
 }

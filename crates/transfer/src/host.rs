@@ -73,6 +73,8 @@ pub struct Host<D: Disk> {
     /// The host's clock when the open block got its first operation.
     filling_since_s: u64,
     sessions: Sessions,
+    /// No longer entry finds room in the journal.
+    record_bytes_max: usize,
     /// Appended since the last commit.
     is_dirty: bool,
     /// Writing has ended: what is in memory is not what is on the disk.
@@ -323,7 +325,7 @@ impl<D: Disk> Host<D> {
 
     /// Makes sure of room for an entry of at most so many bytes, and for the block that it may complete.
     fn reserve(&mut self, bytes: usize) -> Result<(), NoRoom> {
-        if self.failed.is_some() {
+        if self.failed.is_some() || bytes > self.record_bytes_max {
             return Err(NoRoom);
         }
         match self
@@ -353,6 +355,10 @@ impl<D: Disk> Host<D> {
     /// Gives back what expired pending transfers had set aside.
     fn expire(&mut self, now_s: u64) {
         for id in self.ledger.expired(now_s) {
+            if self.reserve(64).is_err() && self.is_dirty {
+                // More than a group holds: those so far are made durable, then there is room again.
+                self.finish(&mut [], 0);
+            }
             if self.reserve(64).is_err() {
                 return;
             }

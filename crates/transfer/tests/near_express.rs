@@ -45,14 +45,17 @@ struct Told {
     last: Option<(u32, u16)>,
 }
 
+/// Sequence, sum, and codes with amounts.
+type ToldPacket = (u64, u64, Vec<(u16, u64)>);
+
 /// Near, its oracle, and the state that its records replay to.
 struct Line {
     store: Arc<Store>,
     near: TransferNear,
     oracle: Oracle,
     told: BTreeMap<Id, Told>,
-    /// By slot: sequence, sum, codes and amounts of the last packet.
-    told_sessions: BTreeMap<u32, (u64, u64, Vec<(u16, u64)>)>,
+    /// By slot: the last packet.
+    told_sessions: BTreeMap<u32, ToldPacket>,
     read: u64,
     codes: BTreeSet<u16>,
     statuses: BTreeSet<u16>,

@@ -225,6 +225,7 @@ impl<D: Disk> Host<D> {
             seal,
             filling_since_s: 0,
             sessions: Sessions::new(sessions, random),
+            record_bytes_max: options.record_bytes_max as usize,
             is_dirty: false,
             failed: None,
             written_bytes: 0,

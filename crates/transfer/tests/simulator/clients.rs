@@ -21,6 +21,7 @@ enum Kind {
     /// Paper ids that nobody else sends from; its last transaction id.
     Paper { sources: Vec<u32>, last_id: u32 },
     Native {
+        close_percent: u64,
         session: Option<Session>,
         sequence: u64,
         challenge: [u8; 16],
@@ -60,8 +61,10 @@ impl Client {
         Self::new(from, Kind::Paper { sources, last_id: 0 })
     }
 
-    pub fn native(from: Source) -> Self {
+    /// One that closes its session so many times of 100 instead of using it.
+    pub fn native(from: Source, close_percent: u64) -> Self {
         let kind = Kind::Native {
+            close_percent,
             session: None,
             sequence: 0,
             challenge: [0; 16],
@@ -126,6 +129,7 @@ impl Client {
                 ..
             } => Some((requests::open(request_id, *challenge), true)),
             Kind::Native {
+                close_percent,
                 session: Some(session),
                 sequence,
                 ..
@@ -133,7 +137,7 @@ impl Client {
                 if rng.chance(15) {
                     return Some((requests::refer(rng, request_id), true));
                 }
-                if rng.chance(3) {
+                if rng.chance(*close_percent) {
                     return Some((requests::close(request_id, *session), true));
                 }
                 *sequence += 1;
@@ -202,6 +206,7 @@ impl Client {
             session,
             sequence,
             challenge,
+            ..
         } = &mut self.kind
         else {
             return Ok(());

@@ -9,7 +9,7 @@ use k256::ecdsa::SigningKey;
 use lineside_journal::{Op, Options, SimDisk};
 use lineside_near::{Asked, Near, Reply, Source, Verdict};
 use lineside_transfer::AccountId;
-use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit};
+use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit, prove};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::store::{Geometry, Store};
@@ -94,9 +94,15 @@ pub struct Server {
     pub near: TransferNear,
 }
 
-pub fn start(disk: &SimDisk, rng: &mut Rng, seal: SealPolicy) -> Result<Server, OpenError> {
+/// Near has four cells for each of 2^`account_bits` accounts.
+pub fn start(
+    disk: &SimDisk,
+    rng: &mut Rng,
+    seal: SealPolicy,
+    account_bits: u32,
+) -> Result<Server, OpenError> {
     let geometry = Geometry {
-        account_bits: 6,
+        account_bits,
         sessions: 64,
         rings: 1,
         ring_bits: 3,
@@ -132,6 +138,8 @@ pub struct World<'a> {
     disk: SimDisk,
     server: Option<Server>,
     seal: SealPolicy,
+    /// Of near: 6, or 1, which is not enough for all.
+    account_bits: u32,
     /// What every reply that left stands on, and so what is on the disk.
     durable: Oracle,
     /// What a group that was not answered may have left, each step of it; empty: there was none.
@@ -158,10 +166,11 @@ impl<'a> World<'a> {
         };
         let far = Ipv4Addr::new(192, 0, 2, 7);
         let mut clients = Vec::new();
+        let close_percent = *rng.pick(&[3, 3, 40]);
         for port in 1..=3 {
-            clients.push(Client::native(from(Ipv4Addr::LOCALHOST, port)));
+            clients.push(Client::native(from(Ipv4Addr::LOCALHOST, port), close_percent));
         }
-        clients.push(Client::native(from(far, 4)));
+        clients.push(Client::native(from(far, 4), close_percent));
         clients.push(Client::thief(from(far, 5)));
         for source in 1..=4 {
             clients.push(Client::paper(
@@ -179,6 +188,7 @@ impl<'a> World<'a> {
             operations: *rng.pick(&[40, 150]),
             seconds: 1_000,
         };
+        let account_bits = *rng.pick(&[6, 6, 1]);
         let trouble = *rng.pick(&[0, 20, 60, 120]);
         Self {
             rng,
@@ -186,6 +196,7 @@ impl<'a> World<'a> {
             disk,
             server: None,
             seal,
+            account_bits,
             durable: new_oracle(),
             maybe: Vec::new(),
             clients,
@@ -406,7 +417,7 @@ impl<'a> World<'a> {
         self.durable.fault().map_or(Ok(()), Err)
     }
 
-    /// Near says of every account what is on the disk, and of one that is not there nothing.
+    /// Near says of every account what is on the disk, and of one that is not there, or found no room, nothing.
     fn check_near(&mut self) -> Checked {
         let server = self.server.as_ref().expect("it is checked while it runs");
         let from = self.clients[0].from;
@@ -418,7 +429,7 @@ impl<'a> World<'a> {
             let expected = self.durable.ask(self.now_s, from, &payload);
             let is_right = match verdict {
                 Verdict::Reply => is_there && expected == Said::Reply(reply.as_bytes().to_vec()),
-                Verdict::Forward => !is_there,
+                Verdict::Forward => !is_there || self.account_bits == 1,
                 Verdict::Drop(_) => false,
             };
             if !is_right {
@@ -477,7 +488,7 @@ impl<'a> World<'a> {
                 self.crash();
             }
             8 => {
-                server.host.tick(self.now_s);
+                self.now_s += self.rng.below(100);
                 return self.group(&[]);
             }
             _ => {
@@ -512,7 +523,7 @@ impl<'a> World<'a> {
             let n = 1 + self.rng.below(10);
             self.disk.cut_at(n);
         }
-        let server = match start(&self.disk, &mut self.rng, self.seal) {
+        let server = match start(&self.disk, &mut self.rng, self.seal, self.account_bits) {
             Ok(server) => server,
             Err(error) if is_cut && self.disk.is_dead() => {
                 self.note(format!("the power is cut while it opens: {error}"));
@@ -567,6 +578,26 @@ impl<'a> World<'a> {
 
     // ---- the end ----
 
+    /// Some operations can be proved; those that no block has cannot.
+    fn check_proofs(&mut self) -> Checked {
+        let operations = self.durable.number;
+        let wrong = |number: u64, what: &str| Err(format!("the proof of operation {number} {what}"));
+        for number in [0, 1, 1 + self.rng.below(operations), operations, operations + 1] {
+            let proof = prove(&self.disk, number).map_err(|error| format!("proving {number}: {error}"))?;
+            let is_one = (1..=operations).contains(&number);
+            let Some(proof) = proof else {
+                if number == 1 && self.tally.blocks > 0 {
+                    return wrong(number, "is missing");
+                }
+                continue;
+            };
+            if !is_one || proof.fault().is_some() || !proof.block.is_signed_by(key().verifying_key()) {
+                return wrong(number, "does not hold");
+            }
+        }
+        Ok(())
+    }
+
     fn end(&mut self) -> Checked {
         self.disk.clear_faults();
         self.disk.set_capacity_bytes(None);
@@ -607,6 +638,7 @@ impl<'a> World<'a> {
         let found =
             audit(&self.disk, *key().verifying_key()).map_err(|error| format!("the audit: {error}"))?;
         self.tally.blocks = found.blocks;
+        self.check_proofs()?;
         let oracle = &self.durable;
         let is_right = found.issued == oracle.issued
             && found.held == oracle.held()

@@ -1,0 +1,4 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(init: lineside_fuzz::plant("transfer_request"), |data: &[u8]| {
+    (lineside_fuzz::find("transfer_request").run)(data);
+});
