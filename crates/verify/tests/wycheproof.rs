@@ -221,7 +221,8 @@ fn run(expected: &Expected) {
         let (found, exceptional) = one_by_one(&cases, form, 1, fresh, |stats| stats.by_generic);
         assert_eq!(found, counts, "{name} without tables");
         assert_eq!(exceptional, expected.exceptional[0], "{name} without tables");
-        let (found, exceptional) = one_by_one(&cases, form, RETURNS, || shared.clone(), |stats| stats.by_table);
+        let (found, exceptional) =
+            one_by_one(&cases, form, RETURNS, || shared.clone(), |stats| stats.by_table);
         assert_eq!(found, counts, "{name} with tables");
         assert_eq!(exceptional, expected.exceptional[1], "{name} with tables");
         // With tables, and with none ever.

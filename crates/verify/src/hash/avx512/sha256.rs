@@ -153,7 +153,7 @@ fn pad(block: __m512i, tail: usize, bytes: usize) -> __m512i {
 }
 
 /// One block of each lane: `words[i]` holds their words `i` as they stand in memory. Returns those of the next block,
-/// at `offset` from `starts`: in the last 16 rounds, which wait for each other (12 cycles a round, for 17 instructions),
+/// at `offset` from `starts`: in the last 16 rounds, which wait for each other (12 cycles each, for 17 instructions),
 /// there is time to read and transpose it, which takes 80 cycles alone.
 ///
 /// # Safety

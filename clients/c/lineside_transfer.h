@@ -1,0 +1,97 @@
+/*
+ * The paper's packets of Lineside's service `transfer`, for devices: one header, no memory of its own, no I/O. The
+ * caller sends and receives the 22 bytes over UDP, port 7702.
+ *
+ *	struct lineside_transfer request = { LINESIDE_TRANSFER, 17, 1, 2, 500 };
+ *	uint8_t bytes[LINESIDE_TRANSFER_BYTES];
+ *	lineside_transfer_encode(&request, bytes);       // send; on silence send the same again
+ *	...
+ *	switch (lineside_transfer_answer(&request, reply, reply_bytes, &value)) ...
+ *
+ * A transaction id above the account's last one is executed once, however often it is sent; 0 is sent once only.
+ */
+#ifndef LINESIDE_TRANSFER_H
+#define LINESIDE_TRANSFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes to send: five fields, and the zeros that fill a frame of 64 bytes. 20 to 22 are understood. */
+#define LINESIDE_TRANSFER_BYTES 22
+#define LINESIDE_TRANSFER_BYTES_MIN 20
+#define LINESIDE_TRANSFER_PORT 7702
+
+/* Commands. */
+#define LINESIDE_CREATE 1   /* a new account `source`; `amount` is what it opens with */
+#define LINESIDE_ISSUE 2    /* `amount` is added to `source` */
+#define LINESIDE_TRANSFER 3 /* `amount` goes from `source` to `destination` */
+#define LINESIDE_REFER 4    /* what `source` holds */
+
+/* Answers other than a code of the server's, which are 1 to 12 (docs/wire-formats.md). */
+#define LINESIDE_DONE 0        /* *value is what `source` holds now */
+#define LINESIDE_NOT_OURS (-1) /* not the answer to this request: wait on */
+
+struct lineside_transfer {
+	uint32_t command;
+	uint32_t transaction_id; /* 0: sent once, never repeated */
+	uint32_t source;
+	uint32_t destination; /* of LINESIDE_TRANSFER; else 0 */
+	uint32_t amount;
+};
+
+static inline void lineside_put_be32(uint8_t *at, uint32_t value)
+{
+	at[0] = (uint8_t)(value >> 24);
+	at[1] = (uint8_t)(value >> 16);
+	at[2] = (uint8_t)(value >> 8);
+	at[3] = (uint8_t)value;
+}
+
+static inline uint32_t lineside_get_be32(const uint8_t *at)
+{
+	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* The packet of a request. */
+static inline void lineside_transfer_encode(const struct lineside_transfer *request,
+					    uint8_t packet[LINESIDE_TRANSFER_BYTES])
+{
+	lineside_put_be32(packet, request->command);
+	lineside_put_be32(packet + 4, request->transaction_id);
+	lineside_put_be32(packet + 8, request->source);
+	lineside_put_be32(packet + 12, request->destination);
+	lineside_put_be32(packet + 16, request->amount);
+	packet[20] = 0;
+	packet[21] = 0;
+}
+
+/* What the server says to `request`: LINESIDE_DONE, its code (8, busy: send the same again), or LINESIDE_NOT_OURS. */
+static inline int lineside_transfer_answer(const struct lineside_transfer *request, const uint8_t *packet,
+					   size_t packet_bytes, uint32_t *value)
+{
+	uint32_t command, amount;
+
+	if (packet_bytes < LINESIDE_TRANSFER_BYTES_MIN || packet_bytes > LINESIDE_TRANSFER_BYTES)
+		return LINESIDE_NOT_OURS;
+	command = lineside_get_be32(packet);
+	amount = lineside_get_be32(packet + 16);
+	if ((command & 0x7fffffff) != request->command ||
+	    lineside_get_be32(packet + 4) != request->transaction_id ||
+	    lineside_get_be32(packet + 8) != request->source ||
+	    lineside_get_be32(packet + 12) != request->destination)
+		return LINESIDE_NOT_OURS;
+	if (command & 0x80000000)
+		return amount >= 1 && amount <= 12 ? (int)amount : LINESIDE_NOT_OURS;
+	*value = amount;
+	return LINESIDE_DONE;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

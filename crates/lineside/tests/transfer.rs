@@ -1,0 +1,440 @@
+//! `lineside transfer serve` as its users have it: killed again and again, asked over UDP and TCP and by the C header,
+//! proved and audited.
+
+use lineside_transfer::AccountId;
+use lineside_transfer::client::Client;
+use lineside_transfer::paper::PaperRequest;
+use lineside_wire::{
+    ExecuteHead, Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+    TRANSFER_OP_EXECUTE, TransferCode as Code, native,
+};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use tempfile::TempDir;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server; killed when dropped.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(data: &Path, listen: &str) -> Result<Self, String> {
+        let mut command = lineside();
+        command.args([
+            "transfer",
+            "serve",
+            "--plane",
+            "socket",
+            "--console",
+            "127.0.0.1:0",
+        ]);
+        command
+            .args(["--account-bits", "10", "--listen", listen, "--data"])
+            .arg(data);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut address = None;
+        for line in lines {
+            let line = line.unwrap();
+            if let Some(rest) = line.strip_prefix("transfer on ") {
+                address = rest.split(' ').next().unwrap().parse().ok();
+            }
+            if line == "Ctrl-C ends it" {
+                let address = address.expect("it says where it listens");
+                return Ok(Self { child, address });
+            }
+        }
+        let mut why = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+        child.wait().unwrap();
+        Err(why)
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.address, PATIENCE).unwrap()
+    }
+
+    fn ask(&self, words: &[&str]) -> Output {
+        let (verb, rest) = words.split_first().unwrap();
+        lineside()
+            .args(["transfer", verb, "--server", &self.address.to_string()])
+            .args(rest)
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that has ended already is as good.
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+}
+
+fn lineside() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn operation(command: u8, source: u32, destination: u32, amount: u64) -> Operation {
+    let mut operation = Operation::new_zeroed();
+    operation.command = command;
+    operation.source = AccountId::from_paper(source).0;
+    operation.destination = AccountId::from_paper(destination).0;
+    operation.amount = amount.into();
+    operation
+}
+
+#[test]
+fn killed_again_and_again_nothing_is_lost_or_done_twice() {
+    const ROUNDS: u64 = 8;
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let address = server.address;
+    let mut first = server.client();
+    for account in 1..=4 {
+        let done = first
+            .paper(&PaperRequest::new(CREATE, 1, account, 0, 1_000_000))
+            .unwrap();
+        assert_eq!(done.code, Code::Done);
+    }
+    let (stop, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let client = || Client::connect(address, PATIENCE).unwrap();
+    let (by_paper, by_session) = std::thread::scope(|scope| {
+        let by_paper = scope.spawn(|| {
+            let (mut client, mut done) = (client(), 0);
+            while !stop.load(SeqCst) {
+                let request = PaperRequest::new(TRANSFER, done + 2, 1, 2, 1);
+                let answer = client.paper(&request).unwrap();
+                done += 1;
+                assert_eq!((answer.code, answer.amount), (Code::Done, 1_000_000 - done));
+                answered.fetch_add(1, SeqCst);
+            }
+            u64::from(done)
+        });
+        let by_session = scope.spawn(|| {
+            let mut client = client();
+            let (mut session, mut done) = (client.open().unwrap(), 0);
+            while !stop.load(SeqCst) {
+                let packet = [operation(TRANSFER, 3, 4, 1), operation(TRANSFER, 3, 4, 2)];
+                let executed = client.execute(&mut session, &packet).unwrap();
+                assert!(executed.is_durable);
+                let amounts: Vec<u64> = executed.outcomes.iter().map(|outcome| outcome.amount).collect();
+                done += 3;
+                assert_eq!(amounts, [1_000_000 - done + 2, 1_000_000 - done]);
+                answered.fetch_add(1, SeqCst);
+            }
+            done
+        });
+        let mut server = server;
+        for round in 1..=ROUNDS {
+            // Killed in the middle of work, never before something was done.
+            while answered.load(SeqCst) < 40 * round {
+                std::thread::yield_now();
+            }
+            drop(server);
+            server = Server::start(data.path(), &address.to_string()).unwrap();
+        }
+        stop.store(true, SeqCst);
+        let done = (by_paper.join().unwrap(), by_session.join().unwrap());
+        let balances = server
+            .client()
+            .refer(&[1, 2, 3, 4].map(AccountId::from_paper))
+            .unwrap();
+        let balances: Vec<u64> = balances
+            .into_iter()
+            .map(|balance| balance.unwrap().balance)
+            .collect();
+        let million = 1_000_000;
+        assert_eq!(
+            balances,
+            [
+                million - done.0,
+                million + done.0,
+                million - done.1,
+                million + done.1
+            ]
+        );
+        done
+    });
+    assert!(by_paper > 0 && by_session > 0);
+    let audit = lineside()
+        .args(["transfer", "audit", "--json", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    assert!(audit.status.success(), "{}", text(&audit));
+    assert!(text(&audit).contains(r#""held":"4000000""#), "{}", text(&audit));
+}
+
+#[test]
+fn a_directory_has_one_server_and_a_key_of_its_own() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
+    assert!(why.contains("is in use"), "{why}");
+    drop(server);
+    std::fs::write(data.path().join("settlement.key"), "not a key").unwrap();
+    let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
+    assert!(why.contains("holds no key"), "{why}");
+}
+
+#[test]
+fn the_verbs_and_what_they_say() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let says = |words: &[&str], expected: &str| {
+        let output = server.ask(words);
+        assert!(text(&output).contains(expected), "{words:?}: {}", text(&output));
+        output.status.success()
+    };
+    assert!(says(
+        &["create", "1", "100"],
+        "done: balance 100, operation 1, durable"
+    ));
+    assert!(says(
+        &["create", "00000000000000000000000000000002"],
+        "done: balance 0"
+    ));
+    assert!(says(
+        &["transfer", "1", "2", "30"],
+        "done: balance 70, operation 3"
+    ));
+    assert!(!says(&["transfer", "1", "2", "71"], "refused (3)"));
+    assert!(says(&["issue", "--paper", "1", "5"], "done: balance 75"));
+    assert!(says(
+        &["transfer", "--paper", "--id", "9", "1", "2", "5"],
+        "done: balance 70"
+    ));
+    assert!(says(
+        &["transfer", "--paper", "--id", "9", "1", "2", "5"],
+        "done: balance 70"
+    ));
+    assert!(!says(
+        &["transfer", "--paper", "--id", "9", "1", "2", "6"],
+        "refused (11)"
+    ));
+    assert!(says(&["refer", "1", "2", "--json"], r#""balance":70"#));
+    assert!(!says(&["refer", "1", "77"], "77: no such account"));
+
+    let file = data.path().join("session");
+    let session = |verb| {
+        let address = server.address.to_string();
+        let output = lineside()
+            .args(["transfer", "session", verb, "--server", &address])
+            .arg(&file)
+            .output()
+            .unwrap();
+        (output.status.success(), text(&output))
+    };
+    assert_eq!(session("open"), (true, "session 0, next sequence 1\n".into()));
+    assert!(!session("open").0, "there is one in the file");
+    let kept = file.to_str().unwrap();
+    assert!(says(
+        &["transfer", "--session", kept, "1", "2", "1"],
+        "done: balance 69"
+    ));
+    let batch = data.path().join("batch");
+    let lines =
+        "linked transfer 1 2 1\ntransfer 1 2 1000\n# a remark\npending rent 1 2 10 60\npost rent 1 2\n";
+    std::fs::write(&batch, lines).unwrap();
+    assert!(!says(
+        &["batch", "--session", kept, batch.to_str().unwrap()],
+        "post rent 1 2: done, balance 59"
+    ));
+    assert_eq!(session("show"), (true, "session 0, next sequence 3\n".into()));
+    assert!(session("close").0 && !file.exists());
+}
+
+#[test]
+fn a_proof_convinces_and_a_changed_one_does_not() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let mut client = server.client();
+    let mut session = client.open().unwrap();
+    let mut create: Vec<Operation> = (1..=16)
+        .map(|account| operation(CREATE, account, 0, 10))
+        .collect();
+    for operation in &mut create {
+        operation.destination = [0; 16];
+    }
+    client.execute(&mut session, &create).unwrap();
+    drop(server);
+    // The block is sealed when it has waited for so long, or when the server that finds it waiting is idle for so long.
+    let config = data.path().join("config.toml");
+    std::fs::write(&config, "[transfer]\nblock_operations = 1\n").unwrap();
+    let sealing = lineside()
+        .args([
+            "transfer",
+            "serve",
+            "--plane",
+            "socket",
+            "--console",
+            "127.0.0.1:0",
+        ])
+        .args(["--account-bits", "10", "--listen", "127.0.0.1:0", "--config"])
+        .arg(&config)
+        .arg("--data")
+        .arg(data.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let sealing = Server {
+        child: sealing,
+        address: SocketAddr::from(([127, 0, 0, 1], 1)),
+    };
+    let prove = || {
+        lineside()
+            .args(["transfer", "prove", "7", "--data"])
+            .arg(data.path())
+            .output()
+            .unwrap()
+    };
+    let proof = loop {
+        let proof = prove();
+        if proof.status.success() {
+            break proof.stdout;
+        }
+        assert!(text(&proof).contains("in no sealed block"), "{}", text(&proof));
+    };
+    drop(sealing);
+    let file = data.path().join("proof.json");
+    let key = std::fs::read_to_string(data.path().join("settlement.pub")).unwrap();
+    let verify = |proof: &[u8], more: &[&str]| {
+        std::fs::write(&file, proof).unwrap();
+        let output = lineside()
+            .args(["transfer", "verify-proof"])
+            .arg(&file)
+            .args(more)
+            .output()
+            .unwrap();
+        (output.status.success(), text(&output))
+    };
+    let (is_right, said) = verify(&proof, &["--key", &key]);
+    assert!(
+        is_right && said.contains("operation 7 of block 1: command 1 of 10 from 7"),
+        "{said}"
+    );
+    let (is_right, said) = verify(&proof, &[]);
+    assert!(!is_right && said.contains("--block-hash"), "{said}");
+    let (is_right, _) = verify(&proof, &["--block-hash", &"00".repeat(32)]);
+    assert!(!is_right);
+    let shown = String::from_utf8(proof).unwrap();
+    let digit = shown.find("\"operation\": \"01").unwrap() + 40;
+    let changed = format!(
+        "{}{}{}",
+        &shown[..digit],
+        if &shown[digit..=digit] == "0" { "1" } else { "0" },
+        &shown[digit + 1..]
+    );
+    let (is_right, said) = verify(changed.as_bytes(), &["--key", &key]);
+    assert!(!is_right, "{said}");
+}
+
+#[test]
+fn batches_larger_than_a_datagram_go_over_tcp() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let mut client = server.client();
+    let session = client.open().unwrap();
+    let mut operations = vec![operation(CREATE, 1, 0, 1_000), operation(CREATE, 2, 0, 0)];
+    for operation in &mut operations {
+        operation.destination = [0; 16];
+    }
+    operations.resize(744, operation(TRANSFER, 1, 2, 1));
+    let head = ExecuteHead {
+        token: session.token.into(),
+        sequence: session.next.into(),
+        slot: session.slot.into(),
+        count: 744.into(),
+        durability: 0.into(),
+    };
+    let bytes = size_of::<ExecuteHead>() + 744 * size_of::<Operation>();
+    let header = native::request_header(TRANSFER_OP_EXECUTE, 5, bytes as u16);
+    let packet = [header.as_bytes(), head.as_bytes(), operations.as_bytes()].concat();
+    let mut replies = Vec::new();
+    // The same packet over two connections: executed once, answered twice, the same.
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // In two parts, as streams may bring it.
+        stream.write_all(&packet[..20]).unwrap();
+        stream.write_all(&packet[20..]).unwrap();
+        let mut reply = vec![0; packet.len()];
+        stream.read_exact(&mut reply).unwrap();
+        replies.push(reply);
+    }
+    assert_eq!(replies[0], replies[1]);
+    let outcomes = <[Operation]>::ref_from_bytes(&replies[0][40..]).unwrap();
+    assert!(outcomes.iter().all(|outcome| outcome.code.get() == 0));
+    assert_eq!(outcomes[743].amount.get(), 1_000 - 742);
+    let mut junk = TcpStream::connect(server.address).unwrap();
+    junk.set_read_timeout(Some(PATIENCE)).unwrap();
+    junk.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let ended = junk.read(&mut [0; 16]);
+    assert!(
+        matches!(ended, Ok(0))
+            || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
+    );
+    let balance = client.refer(&[AccountId::from_paper(2)]).unwrap()[0]
+        .unwrap()
+        .balance;
+    assert_eq!(balance, 742);
+}
+
+#[test]
+fn devices_ask_with_the_c_header() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/c/test");
+    let ask = data.path().join("ask");
+    let built = Command::new("cc")
+        .args([
+            "-std=c99",
+            "-D_DEFAULT_SOURCE",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-o",
+        ])
+        .arg(&ask)
+        .arg(folder.join("ask.c"))
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", text(&built));
+    let port = server.address.port().to_string();
+    let says = |words: [&str; 5]| {
+        let output = Command::new(&ask)
+            .args(["127.0.0.1", &port])
+            .args(words)
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(says(["1", "1", "1", "0", "100"]), "0 100\n");
+    assert_eq!(says(["1", "1", "2", "0", "0"]), "0 0\n");
+    for _ in 0..2 {
+        assert_eq!(says(["3", "2", "1", "2", "40"]), "0 60\n");
+    }
+    assert_eq!(says(["3", "2", "1", "2", "41"]), "11 0\n");
+    assert_eq!(says(["3", "3", "1", "2", "61"]), "3 0\n");
+    assert_eq!(says(["4", "0", "2", "0", "0"]), "0 40\n");
+    assert_eq!(says(["4", "0", "3", "0", "0"]), "1 0\n");
+}
