@@ -201,9 +201,9 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     packets.map(|packets| framed(&packets)).to_vec()
 }
 
-/// Whatever comes: no reply is longer than its request; near and host drop the same packets, and near refers to what the
-/// host would; two servers that are made to answer each other stop; money is neither made nor lost, at the host nor at a
-/// near that executes; and after a power cut everything is as it was.
+/// Whatever comes: no reply is longer than its request; near and host drop the same packets, and near refers to what
+/// the host would; two servers that are made to answer each other stop; money is neither made nor lost, at the host nor
+/// at a near that executes; and after a power cut everything is as it was.
 pub fn request(data: &[u8]) {
     let mut rig = open(SimDisk::new(1));
     let mut input = Input(data);
