@@ -332,7 +332,7 @@ fn near_is_what_the_oracle_says_and_its_records_tell_it_all() {
     let (mut codes, mut statuses, mut busy) = (BTreeSet::new(), BTreeSet::new(), 0);
     for seed in 0..40 {
         let mut rng = Rng(seed);
-        let mut line = Line::new(6);
+        let mut line = Line::new(12);
         let sessions: Vec<Session> = (0..3).map(|slot| line.open(slot, rng.next() | 1)).collect();
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let mut last_id = 0;
@@ -429,7 +429,7 @@ fn a_full_bucket_refuses_and_merges_nothing() {
 
 #[test]
 fn without_a_lease_or_a_signature_near_does_nothing() {
-    let mut line = Line::new(6);
+    let mut line = Line::new(12);
     line.ask(LOOPBACK, &paper(CREATE, 1, 1, 0, 50));
     let write = paper(ISSUE, 2, 1, 0, 1);
     let verdict = line.near.answer(LOOPBACK, 1_000, &write, &mut Reply::default());

@@ -98,7 +98,7 @@ impl Script {
         let disk = self.disk.fork(1000 + seed);
         disk.clear_faults();
         disk.power_cut();
-        let Ok(server) = start(&disk, &mut Rng(seed), SEAL, 6) else {
+        let Ok(server) = start(&disk, &mut Rng(seed), SEAL, 12) else {
             return true;
         };
         let is = |oracle: &Oracle| oracle.clone().differs(server.host.ledger()).is_none();
@@ -107,7 +107,7 @@ impl Script {
 
     fn open(&mut self) {
         self.server = None;
-        let Ok(server) = start(&self.disk, &mut self.rng, SEAL, 6) else {
+        let Ok(server) = start(&self.disk, &mut self.rng, SEAL, 12) else {
             assert!(self.skip.is_some(), "it does not open");
             self.is_found = true;
             return;
