@@ -143,6 +143,11 @@ pub trait GroupHost: Send {
     /// Says what becomes of each request, in their order. A reply to a datagram is never longer than its request.
     fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said>;
 
-    /// There is nothing to do at the moment; called at least once in 50 ms then.
+    /// There is nothing to do at the moment; called after each [`GroupHost::patience`] then.
     fn idle(&mut self);
+
+    /// How long it may go without being called.
+    fn patience(&self) -> std::time::Duration {
+        std::time::Duration::from_millis(50)
+    }
 }

@@ -152,7 +152,7 @@ impl SocketPlane {
                 thread.spawn(move || host::one_by_one(&host_socket, &shared, &*host, &receiver, &reader))?
             }
             Answerer::Groups(host) => {
-                let accept = stream::listen(local, Arc::clone(&shared), sender)?;
+                let accept = stream::listen(local, Arc::clone(&shared), sender, readers)?;
                 plane.threads.push(accept);
                 thread.spawn(move || host::in_groups(&host_socket, &shared, host, &receiver))?
             }

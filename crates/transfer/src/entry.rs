@@ -7,6 +7,7 @@ use crate::ledger::image::{outcome, put_outcome};
 use crate::ledger::{Limits, PendingId};
 use crate::native::Outcome;
 use crate::paper::{PaperAnswer, PaperRequest};
+use crate::ring::Record;
 use crate::settlement::Block;
 use crate::store::Mode;
 use lineside_wire::{Operation, TRANSFER_OPERATIONS_MAX, TransferCode as Code};
@@ -60,6 +61,8 @@ pub enum Entry {
     Expire(PendingId),
     /// Operations up to here are sealed.
     Block(Block),
+    /// What near executed.
+    Line(Record),
 }
 
 impl Entry {
@@ -73,6 +76,7 @@ impl Entry {
             Self::Close { .. } => 5,
             Self::Expire(_) => 6,
             Self::Block(_) => 7,
+            Self::Line(_) => 8,
         }
     }
 
@@ -115,6 +119,7 @@ impl Entry {
                 out.bytes(uuid);
             }
             Self::Block(block) => out.bytes(&block.to_bytes()),
+            Self::Line(record) => put_record(&mut out, record),
         }
         out.into_bytes()
     }
@@ -145,6 +150,7 @@ impl Entry {
             },
             5 => Self::Close { slot: input.u32()? },
             6 => Self::Expire((AccountId(input.array()?), input.array()?)),
+            8 => Self::Line(record(&mut input)?),
             7 => Self::Block(Block::from_bytes(&input.array()?)?),
             _ => return None,
         };
@@ -165,5 +171,76 @@ fn execute(input: &mut Reader<'_>) -> Option<Entry> {
         now_s,
         operations: <[Operation]>::ref_from_bytes(bytes).ok()?.to_vec(),
         outcomes: (0..count).map(|_| outcome(input)).collect::<Option<_>>()?,
+    })
+}
+
+fn put_record(out: &mut Writer, record: &Record) {
+    let Record {
+        source,
+        destination,
+        amount,
+        source_version,
+        destination_version,
+        source_balance,
+        slot,
+        command,
+        flags,
+        code,
+        contract,
+        index,
+        count,
+        sequence,
+        sum,
+        timestamp,
+        uuid,
+        nonce,
+        time_ns,
+    } = record;
+    out.bytes(&source.0);
+    out.bytes(&destination.0);
+    for word in [
+        amount,
+        source_version,
+        destination_version,
+        source_balance,
+        sequence,
+        sum,
+        timestamp,
+        time_ns,
+    ] {
+        out.u64(*word);
+    }
+    out.bytes(&uuid.0);
+    out.u32(*slot);
+    out.u32(*contract);
+    out.u32(*nonce);
+    out.u16(*code);
+    out.u16(*index);
+    out.u16(*count);
+    out.u8(*command);
+    out.u8(*flags);
+}
+
+fn record(input: &mut Reader<'_>) -> Option<Record> {
+    Some(Record {
+        source: AccountId(input.array()?),
+        destination: AccountId(input.array()?),
+        amount: input.u64()?,
+        source_version: input.u64()?,
+        destination_version: input.u64()?,
+        source_balance: input.u64()?,
+        sequence: input.u64()?,
+        sum: input.u64()?,
+        timestamp: input.u64()?,
+        time_ns: input.u64()?,
+        uuid: AccountId(input.array()?),
+        slot: input.u32()?,
+        contract: input.u32()?,
+        nonce: input.u32()?,
+        code: input.u16()?,
+        index: input.u16()?,
+        count: input.u16()?,
+        command: input.u8()?,
+        flags: input.u8()?,
     })
 }

@@ -1,8 +1,9 @@
-//! The host in `durable`: executes requests in groups, makes each group durable with one fdatasync, shows near what
-//! changed, and only then answers.
+//! The host: executes requests in groups, makes each group durable with one fdatasync, shows near what changed, and only
+//! then answers. In `express` near executes, and the host follows ([`Host::drain`]).
 //!
 //! One thread owns it. It has no clock and no chance of its own: both are given, so that a simulator can repeat a run.
 
+mod express;
 mod open;
 mod sessions;
 
@@ -17,6 +18,7 @@ use crate::paper::{PaperAnswer, PaperRequest};
 use crate::settlement::{self, BLOCK_BYTES, Chain};
 use crate::store::Store;
 use crate::writer::TransferFill;
+use express::Express;
 use k256::ecdsa::SigningKey;
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
 use lineside_near::{Asked, DropReason, Said, Source};
@@ -73,6 +75,8 @@ pub struct Host<D: Disk> {
     /// The host's clock when the open block got its first operation.
     filling_since_s: u64,
     sessions: Sessions,
+    /// `None`: `durable`.
+    express: Option<Express>,
     /// No longer entry finds room in the journal.
     record_bytes_max: usize,
     /// Appended since the last commit.
@@ -117,6 +121,7 @@ impl<D: Disk> Host<D> {
         let mut said = Vec::with_capacity(requests.len());
         // Replies of a group that could not be made durable may not leave: from here on.
         let mut durable = 0;
+        self.rest_for(requests);
         self.expire(now_s);
         for request in requests {
             let mut answer = self.one(now_s, request);
@@ -129,6 +134,7 @@ impl<D: Disk> Host<D> {
         }
         self.seal_when_due(now_s);
         self.finish(&mut said, durable);
+        self.go_on();
         self.counts.replies += said.iter().filter(|said| said.reply.is_some()).count() as u64;
         said
     }
@@ -157,8 +163,7 @@ impl<D: Disk> Host<D> {
         if self.failed.is_some() {
             return said.len();
         }
-        let changes = self.ledger.take_changes();
-        self.counts.homeless += self.fill.apply(&changes) as u64;
+        self.show();
         said.len()
     }
 
@@ -251,6 +256,9 @@ impl<D: Disk> Host<D> {
     }
 
     fn balance(&self, account: &AccountId) -> native::Balance {
+        if let Some(found) = self.near_balance(account) {
+            return found;
+        }
         let account = self.ledger.account(account).ok_or(Code::UnknownAccount)?;
         Ok((account.holding, account.version))
     }
@@ -276,7 +284,8 @@ impl<D: Disk> Host<D> {
             Some(SessionAnswer::Repeated(outcomes)) => outcomes,
             None => self.execute_next(now_s, asked.from, slot, sequence, operations)?,
         };
-        let _fits = native::put_executed(&mut reply, header, head, operations, &outcomes, TRANSFER_DURABLE);
+        let (outcomes, durability) = self.as_near_says(operations, outcomes);
+        let _fits = native::put_executed(&mut reply, header, head, operations, &outcomes, durability);
         Ok(reply)
     }
 
@@ -300,6 +309,7 @@ impl<D: Disk> Host<D> {
                 Err(Code::Unauthorised)
             }
         };
+        self.touch(slot);
         let outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
         for (operation, outcome) in operations.iter().zip(&outcomes) {
             self.chain.push(&settlement::leaf(operation, outcome));

@@ -4,6 +4,9 @@
 //! Who may do what was decided before: an operation that its sender may not do comes with its refusal.
 
 pub(crate) mod image;
+mod line;
+
+pub use line::Taken;
 
 use crate::AccountId;
 use crate::native::{self, Outcome};

@@ -170,12 +170,7 @@ impl TransferNear {
 
     /// Whether these operations are near's to execute: few, plain, not linked, not signed.
     fn executes(&self, operations: &[Operation]) -> bool {
-        self.store.is_express()
-            && !self.store.requires_signature()
-            && operations.len() <= TRANSFER_LINE_OPERATIONS_MAX
-            && operations
-                .iter()
-                .all(|operation| operation.flags == 0 && operation.contract.get() == TRANSFER_CONTRACT_PLAIN)
+        self.store.is_express() && !self.store.requires_signature() && is_plain(operations)
     }
 
     /// Whether `from` may do this without a signature.
@@ -201,6 +196,13 @@ impl TransferNear {
         }
         add(TransferCounter::Replies);
     }
+}
+
+/// Whether operations are few and plain: neither linked nor under a contract.
+pub(crate) fn is_plain(operations: &[Operation]) -> bool {
+    let plain =
+        |operation: &Operation| operation.flags == 0 && operation.contract.get() == TRANSFER_CONTRACT_PLAIN;
+    operations.len() <= TRANSFER_LINE_OPERATIONS_MAX && operations.iter().all(plain)
 }
 
 impl Near for TransferNear {

@@ -95,6 +95,11 @@ impl<'a> Ring<'a> {
         self.ring.head.store(head + 1, Release);
     }
 
+    /// Records written so far.
+    pub fn head(&self) -> u64 {
+        self.ring.head.load(Acquire)
+    }
+
     /// Where the reader stands: all records before this are in the journal.
     pub fn tail(&self) -> u64 {
         self.ring.tail.load(Acquire)

@@ -6,13 +6,13 @@ use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
 use lineside_journal::{FsDisk, Options};
-use lineside_near::{Asked, GroupHost, Said};
+use lineside_near::{Asked, GroupHost, Readers, Said};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the file with the key that signs blocks: 64 hex digits.
 pub const KEY_FILE: &str = "settlement.key";
@@ -37,6 +37,8 @@ pub struct Report {
     pub blocks: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
+    /// Operations that near has executed and the journal has not yet.
+    pub unjournaled: u64,
     /// Why nothing is written any more, if that is so.
     pub failed: Option<String>,
 }
@@ -46,6 +48,7 @@ pub struct Server {
     host: Host<FsDisk>,
     report: Arc<Mutex<Report>>,
     snapshot_at: u64,
+    is_express: bool,
 }
 
 impl Server {
@@ -60,26 +63,50 @@ impl Server {
         sessions: SessionPolicy,
         store: Arc<Store>,
     ) -> Result<(Self, Opened), OpenError> {
+        Self::open_with(data, limits, seal, sessions, store, None)
+    }
+
+    /// The same in `express`, as [`Host::open_express`].
+    ///
+    /// # Errors
+    /// Why it cannot be served.
+    pub fn open_express(
+        data: &Path,
+        limits: Limits,
+        seal: SealPolicy,
+        sessions: SessionPolicy,
+        store: Arc<Store>,
+        near: (Readers, u64),
+    ) -> Result<(Self, Opened), OpenError> {
+        Self::open_with(data, limits, seal, sessions, store, Some(near))
+    }
+
+    fn open_with(
+        data: &Path,
+        limits: Limits,
+        seal: SealPolicy,
+        sessions: SessionPolicy,
+        store: Arc<Store>,
+        near: Option<(Readers, u64)>,
+    ) -> Result<(Self, Opened), OpenError> {
         let disk = FsDisk::open(data)?;
         let key = load_or_make_key(&data.join(KEY_FILE))?;
         let public = hex(key.verifying_key().to_encoded_point(true).as_bytes());
         fs::write(data.join(PUBLIC_KEY_FILE), public)?;
         let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
         let random = Box::new(random);
-        let (host, opened) = Host::open(
-            disk,
-            random,
-            Options::default(),
-            limits,
-            key,
-            seal,
-            sessions,
-            store,
-            fill,
-        )?;
+        let options = Options::default();
+        let is_express = near.is_some();
+        let (host, opened) = match near {
+            None => Host::open(disk, random, options, limits, key, seal, sessions, store, fill)?,
+            Some(near) => Host::open_express(
+                disk, random, options, limits, key, seal, sessions, store, fill, near,
+            )?,
+        };
         let server = Self {
             snapshot_at: host.ledger().number() + SNAPSHOT_OPERATIONS,
             host,
+            is_express,
             report: Arc::default(),
         };
         server.tell();
@@ -100,6 +127,7 @@ impl Server {
             operations: ledger.number(),
             blocks: self.host.blocks(),
             journal_bytes: self.host.journal_bytes(),
+            unjournaled: self.host.unjournaled(),
             failed: self.host.failed().map(str::to_owned),
         };
     }
@@ -126,6 +154,11 @@ impl GroupHost for Server {
             self.snapshot_at = number + SNAPSHOT_OPERATIONS;
         }
         self.tell();
+    }
+
+    fn patience(&self) -> Duration {
+        // A ring that is not emptied fills.
+        Duration::from_millis(if self.is_express { 1 } else { 50 })
     }
 }
 

@@ -6,10 +6,11 @@
 use crate::bytes::{Reader, Writer};
 use crate::native::Outcome;
 use crate::paper::{PaperAnswer, PaperRequest};
+use crate::ring::{NO_SESSION, Record};
 use k256::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
 use k256::ecdsa::{Signature, SigningKey, VerifyingKey};
 use lineside_journal::merkle::{self, Hash, Sha256};
-use lineside_wire::Operation;
+use lineside_wire::{Operation, TransferCode as Code};
 use sha2::Digest;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -130,6 +131,30 @@ pub fn paper_leaf(request: &PaperRequest, answer: &PaperAnswer, number: u64) -> 
     let outcome = Outcome {
         code: answer.code,
         amount: answer.amount.into(),
+        number,
+    };
+    leaf(&operation, &outcome)
+}
+
+/// The same of what near executed.
+pub fn line_leaf(record: &Record, number: u64) -> [u8; LEAF_BYTES] {
+    let mut operation = Operation::new_zeroed();
+    operation.command = record.command;
+    operation.flags = record.flags;
+    operation.contract = record.contract.into();
+    operation.source = record.source.0;
+    operation.destination = record.destination.0;
+    operation.amount = record.amount.into();
+    operation.timestamp = record.timestamp.into();
+    operation.uuid = record.uuid.0;
+    // As of a request in the paper's format, whose transaction id stands there.
+    operation.nonce = match record.slot {
+        NO_SESSION => (record.sequence as u32).into(),
+        _ => record.nonce.into(),
+    };
+    let outcome = Outcome {
+        code: Code::from_code(record.code).unwrap_or(Code::Busy),
+        amount: record.source_balance,
         number,
     };
     leaf(&operation, &outcome)

@@ -107,7 +107,7 @@ impl Default for Geometry {
             paper_format: true,
             require_signature: false,
             issuers: vec![
-                loopback(std::net::Ipv4Addr::LOCALHOST.into(), 8),
+                loopback(std::net::Ipv4Addr::new(127, 0, 0, 0).into(), 8),
                 loopback(std::net::Ipv6Addr::LOCALHOST.into(), 128),
             ],
         }

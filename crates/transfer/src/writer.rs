@@ -2,10 +2,11 @@
 
 use crate::AccountId;
 use crate::cell::{self, Held};
-use crate::ledger::Change;
+use crate::ledger::{Change, Session};
+use crate::paper::PaperLast;
 use crate::store::Store;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// Takes what changed, when it is on the disk.
 pub trait TransferFill: Send {
@@ -85,4 +86,31 @@ impl TransferFill for StoreWriter {
         }
         homeless
     }
+}
+
+/// Writes down an account's last numbered request. Near rests, and the account is in it if it found room.
+pub(crate) fn show_last(store: &Store, account: &AccountId, last: Option<&PaperLast>) {
+    if let (Some(index), Some(last)) = (store.find(account), last) {
+        cell::save_last(&store.paper.as_slice()[index], last);
+    }
+}
+
+/// Writes down a session, or that there is none. Near rests, or does not know the session yet.
+pub(crate) fn show_session(store: &Store, slot: u32, session: Option<&Session>) {
+    let Some(place) = store.sessions.as_slice().get(slot as usize) else {
+        return;
+    };
+    // Without a token nobody uses it.
+    place.token.store(0, Release);
+    let Some(session) = session else { return };
+    let mut codes = 0;
+    for (index, outcome) in session.outcomes.iter().take(place.amounts.len()).enumerate() {
+        codes |= u64::from(outcome.code as u16) << (16 * index);
+        place.amounts[index].store(outcome.amount, Relaxed);
+    }
+    place.codes.store(codes, Relaxed);
+    place.count.store(session.outcomes.len() as u32, Relaxed);
+    place.sum.store(session.sum, Relaxed);
+    place.sequence.store(session.sequence, Relaxed);
+    place.token.store(session.token, Release);
 }

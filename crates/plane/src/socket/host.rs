@@ -42,8 +42,9 @@ pub(super) fn in_groups(
     forwarded: &Receiver<Forwarded>,
 ) {
     let mut group = Vec::with_capacity(GROUP);
+    let patience = host.patience().min(PATIENCE);
     while !shared.stop.load(Relaxed) {
-        match forwarded.recv_timeout(PATIENCE) {
+        match forwarded.recv_timeout(patience) {
             Ok(first) => group.push(first),
             Err(RecvTimeoutError::Timeout) => {
                 host.idle();

@@ -5,7 +5,7 @@
 
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender};
-use lineside_near::{PAYLOAD_BYTES_MAX, Reply, Source, Verdict, lease};
+use lineside_near::{PAYLOAD_BYTES_MAX, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::{NATIVE_MAGIC, NativeHeader};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -27,7 +27,9 @@ pub(super) fn listen(
     listen: SocketAddr,
     shared: Arc<Shared>,
     host: Sender<Forwarded>,
+    readers: &Readers,
 ) -> io::Result<JoinHandle<()>> {
+    let readers = readers.clone();
     let listener = TcpListener::bind(listen)?;
     // Looked at once in PATIENCE: an accept that waits could not be told to stop.
     listener.set_nonblocking(true)?;
@@ -38,7 +40,7 @@ pub(super) fn listen(
                 Ok((stream, peer)) => {
                     if open.load(Relaxed) < CONNECTIONS {
                         // What cannot be set up is closed: the client sees it.
-                        let _ = start(stream, peer, &shared, &host, &open);
+                        let _ = start(stream, peer, &shared, &host, &open, readers.join());
                     }
                 }
                 Err(_) => wait_readable(&listener),
@@ -74,6 +76,7 @@ fn start(
     shared: &Arc<Shared>,
     host: &Sender<Forwarded>,
     open: &Arc<AtomicUsize>,
+    reader: Reader,
 ) -> io::Result<()> {
     open.fetch_add(1, Relaxed);
     let count = Open(Arc::clone(open));
@@ -90,7 +93,7 @@ fn start(
     let run = move || {
         let _count = count;
         // Why a connection ended is the client's to see.
-        let _ = read(&stream, peer, &shared, &host, &replies);
+        let _ = read(&stream, peer, &shared, &host, &replies, &reader);
         let _ = stream.shutdown(std::net::Shutdown::Read);
     };
     std::thread::Builder::new().name("stream-in".into()).spawn(run)?;
@@ -127,6 +130,7 @@ fn read(
     shared: &Shared,
     host: &Sender<Forwarded>,
     replies: &Sender<Vec<u8>>,
+    reader: &Reader,
 ) -> io::Result<()> {
     let from = Source::from(peer);
     let mut input = BufReader::with_capacity(64 << 10, stream);
@@ -142,7 +146,10 @@ fn read(
         let body = request.len() + usize::from(header.length.get());
         request.resize(body, 0);
         read_exact(&mut input, &mut request[size_of::<NativeHeader>()..], shared)?;
-        if let Some(reply) = near(from, &request, shared) {
+        reader.enter();
+        let answered = near(from, &request, shared);
+        reader.leave();
+        if let Some(reply) = answered {
             replies
                 .try_send(reply)
                 .map_err(|_| io::Error::from(ErrorKind::WouldBlock))?;

@@ -1,14 +1,16 @@
 //! Coming back: the newest snapshot, then the journal behind it, each entry executed again and compared with what it
 //! was answered.
 
+use super::express::Express;
 use super::{Counts, Host, SealPolicy, SessionPolicy, Sessions};
 use crate::entry::Entry;
-use crate::ledger::{Ledger, Limits, SessionAnswer};
+use crate::ledger::{Ledger, Limits, SessionAnswer, Taken};
 use crate::settlement::{self, BLOCK_BYTES, Block, Chain, Proof};
 use crate::store::{Mode, Store};
-use crate::writer::TransferFill;
+use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Record, Recovery, dump};
+use lineside_near::{Readers, lease};
 use lineside_wire::TransferCode as Code;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -31,6 +33,9 @@ pub enum OpenError {
     /// The data directory is of the other mode.
     #[error("this data directory is `{}`; the mode of one is never changed", name(*.0))]
     OtherMode(Mode),
+    /// A near that was ahead of its host does not fit the journal.
+    #[error("what near has executed cannot be taken: {0}")]
+    Ahead(String),
     /// What the system says of a snapshot.
     #[error("reading a snapshot: {0}")]
     Snapshot(#[from] std::io::Error),
@@ -137,6 +142,13 @@ impl Replay {
                     return Err("there is no such pending transfer".into());
                 }
             }
+            Entry::Line(record) => {
+                if self.ledger.line(record)? != Taken::Done {
+                    return Err("it is not its turn".into());
+                }
+                self.chain
+                    .push(&settlement::line_leaf(record, self.ledger.number()));
+            }
             Entry::Block(block) => {
                 let accounts = self.ledger.account_count() as u64;
                 if let Some(fault) = self.chain.fault(block, self.ledger.issued(), accounts) {
@@ -183,6 +195,55 @@ impl<D: Disk> Host<D> {
     #[expect(clippy::too_many_arguments, reason = "everything a host stands on, once")]
     pub fn open(
         disk: D,
+        random: Box<dyn FnMut() -> u64 + Send>,
+        options: Options,
+        limits: Limits,
+        key: SigningKey,
+        seal: SealPolicy,
+        sessions: SessionPolicy,
+        store: Arc<Store>,
+        fill: Box<dyn TransferFill>,
+    ) -> Result<(Self, Opened), OpenError> {
+        Self::open_with(
+            disk, random, options, limits, key, seal, sessions, store, fill, None,
+        )
+    }
+
+    /// The same in `express`: near, whose threads join `readers`, executes while the host renews its lease for
+    /// `lease_ns` each time; nobody else does. What the rings of `store` hold is taken first.
+    ///
+    /// # Errors
+    /// As [`Host::open`].
+    #[expect(clippy::too_many_arguments, reason = "everything a host stands on, once")]
+    pub fn open_express(
+        disk: D,
+        random: Box<dyn FnMut() -> u64 + Send>,
+        options: Options,
+        limits: Limits,
+        key: SigningKey,
+        seal: SealPolicy,
+        sessions: SessionPolicy,
+        store: Arc<Store>,
+        fill: Box<dyn TransferFill>,
+        near: (Readers, u64),
+    ) -> Result<(Self, Opened), OpenError> {
+        Self::open_with(
+            disk,
+            random,
+            options,
+            limits,
+            key,
+            seal,
+            sessions,
+            store,
+            fill,
+            Some(near),
+        )
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "everything a host stands on, once")]
+    fn open_with(
+        disk: D,
         mut random: Box<dyn FnMut() -> u64 + Send>,
         options: Options,
         limits: Limits,
@@ -190,14 +251,19 @@ impl<D: Disk> Host<D> {
         seal: SealPolicy,
         sessions: SessionPolicy,
         store: Arc<Store>,
-        mut fill: Box<dyn TransferFill>,
+        fill: Box<dyn TransferFill>,
+        near: Option<(Readers, u64)>,
     ) -> Result<(Self, Opened), OpenError> {
         let (mut journal, recovery) = Journal::open_or_create(disk, random(), options)?;
         let mut replay = Replay::new(*key.verifying_key());
         let snapshot = restore(&journal, &mut replay)?;
         let before = replay.ledger.number();
         let replayed = replay.run(&journal, snapshot + 1)?;
-        let mode = Mode::Durable;
+        let mode = if near.is_some() {
+            Mode::Express
+        } else {
+            Mode::Durable
+        };
         match replay.mode {
             Some(own) if own != mode => return Err(OpenError::OtherMode(own)),
             Some(_) if replay.ledger.limits() == limits => {}
@@ -208,14 +274,19 @@ impl<D: Disk> Host<D> {
                 replay.ledger.set_limits(limits);
             }
         }
-        let homeless = fill.apply(&replay.ledger.all_as_changes()) as u64;
+        // A near that was ahead when its host was killed may still be answering.
+        if let Some((readers, _)) = &near {
+            lease::end(&store.control().lease_until_ns);
+            readers.wait();
+        }
+        let express = near.map(|(readers, lease_ns)| Express::new(&store, readers, lease_ns));
         let opened = Opened {
             recovery,
             snapshot,
             replayed,
             operations: replay.ledger.number() - before,
         };
-        let host = Self {
+        let mut host = Self {
             journal,
             ledger: replay.ledger,
             store,
@@ -225,16 +296,33 @@ impl<D: Disk> Host<D> {
             seal,
             filling_since_s: 0,
             sessions: Sessions::new(sessions, random),
+            express,
             record_bytes_max: options.record_bytes_max as usize,
             is_dirty: false,
             failed: None,
             written_bytes: 0,
-            counts: Counts {
-                homeless,
-                ..Counts::default()
-            },
+            counts: Counts::default(),
         };
+        host.drain();
+        if let Some(what) = &host.failed {
+            return Err(OpenError::Ahead(what.clone()));
+        }
+        host.show_all(limits);
         Ok((host, opened))
+    }
+
+    /// Shows near everything. Near does not execute meanwhile.
+    fn show_all(&mut self, limits: Limits) {
+        self.counts.homeless += self.fill.apply(&self.ledger.all_as_changes()) as u64;
+        if self.express.is_none() {
+            return;
+        }
+        for (id, account) in self.ledger.accounts() {
+            show_last(&self.store, id, account.last.as_ref());
+        }
+        for slot in 0..limits.sessions {
+            show_session(&self.store, slot, self.ledger.session(slot));
+        }
     }
 
     /// Writes a snapshot of what is on the disk, so that the next start replays only what follows.
@@ -250,7 +338,13 @@ impl<D: Disk> Host<D> {
         let lsn = self.journal.durable_lsn();
         let (last, waiting) = self.chain.to_parts();
         let ledger = self.ledger.to_bytes();
+        let mode = if self.express.is_some() {
+            Mode::Express
+        } else {
+            Mode::Durable
+        };
         self.journal.write_snapshot(lsn, |out| {
+            out.write_all(&mode.durability().to_le_bytes())?;
             out.write_all(&last.map_or([0; BLOCK_BYTES], |block| block.to_bytes()))?;
             out.write_all(&(waiting.len() as u64).to_le_bytes())?;
             for hash in waiting {
@@ -271,6 +365,9 @@ fn restore<D: Disk>(journal: &Journal<D>, replay: &mut Replay) -> Result<Lsn, Op
         lsn,
         what: format!("the snapshot behind it {what}"),
     };
+    let mut mode = [0; 2];
+    snapshot.read_exact(&mut mode)?;
+    let mode = Mode::from_durability(u16::from_le_bytes(mode)).ok_or_else(|| wrong("has no mode"))?;
     let mut block = [0; BLOCK_BYTES];
     snapshot.read_exact(&mut block)?;
     let block = Block::from_bytes(&block).filter(|block| block.number != 0);
@@ -286,7 +383,7 @@ fn restore<D: Disk>(journal: &Journal<D>, replay: &mut Replay) -> Result<Lsn, Op
     snapshot.read_to_end(&mut bytes)?;
     replay.ledger = Ledger::from_bytes(&bytes).ok_or_else(|| wrong("holds no ledger"))?;
     replay.chain.restore(block, waiting);
-    replay.mode = Some(Mode::Durable);
+    replay.mode = Some(mode);
     Ok(lsn)
 }
 
@@ -386,6 +483,10 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
                 let both = operations.iter().zip(&outcomes);
                 leaves.extend(both.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
                 next += outcomes.len() as u64;
+            }
+            Some(Entry::Line(record)) => {
+                leaves.push(settlement::line_leaf(&record, next));
+                next += 1;
             }
             Some(Entry::Block(block)) => {
                 if let Some(index) = number

@@ -99,7 +99,7 @@ impl<D: Disk> Host<D> {
             TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => {
                 let (slot, token) = (body.slot.get(), body.token.get());
                 let session = self.ledger.session(slot).filter(|session| session.token == token);
-                match session.map(|session| session.sequence + 1) {
+                match session.map(|session| self.near_sequence(slot).unwrap_or(session.sequence) + 1) {
                     None => Err(Status::NoSession),
                     Some(sequence) if header.op == TRANSFER_OP_SESSION => Ok(SessionBody {
                         sequence: sequence.into(),
@@ -108,6 +108,7 @@ impl<D: Disk> Host<D> {
                     Some(_) => {
                         self.reserve(64)?;
                         self.ledger.close(slot);
+                        self.touch(slot);
                         self.sessions.granted.retain(|_, (_, granted)| *granted != slot);
                         self.append(&Entry::Close { slot });
                         Ok(SessionBody::new_zeroed())
@@ -168,6 +169,7 @@ impl<D: Disk> Host<D> {
         self.reserve(64)?;
         let token = self.sessions.token();
         self.ledger.open(slot, token, opener);
+        self.touch(slot);
         self.append(&Entry::Open { slot, token, opener });
         self.sessions.granted.insert(body.challenge, (period, slot));
         Ok(Ok(granted(body, slot, token, 1)))

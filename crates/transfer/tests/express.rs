@@ -1,0 +1,435 @@
+//! `express`: near executes, the host follows; together they lose and double nothing, and come back from the journal.
+
+mod common;
+
+use common::{ELSEWHERE, LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
+use lineside_journal::SimDisk;
+use lineside_near::{Asked, Near, Readers, Reply, Source, Verdict, lease};
+use lineside_transfer::AccountId;
+use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit, prove};
+use lineside_transfer::near::TransferNear;
+use lineside_transfer::paper::PaperRequest;
+use lineside_transfer::ring::Ring;
+use lineside_transfer::store::{Geometry, Mode, Store};
+use lineside_transfer::writer::StoreWriter;
+use lineside_wire::{
+    SessionBody, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_ISSUE as ISSUE,
+    TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER, TRANSFER_FLAG_LINKED as LINKED,
+    TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TransferCode as Code,
+};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use zerocopy::{FromBytes, FromZeros};
+
+const ACCOUNTS: u32 = 6;
+const LEASE_NS: u64 = 1 << 40;
+
+/// Ends the threads of a test that has failed, too.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+struct Line {
+    store: Arc<Store>,
+    near: TransferNear,
+    host: Host<SimDisk>,
+    readers: Readers,
+}
+
+fn geometry() -> Geometry {
+    Geometry {
+        mode: Mode::Express,
+        rings: 4,
+        ring_bits: 6,
+        ..common::geometry()
+    }
+}
+
+fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
+    let readers = Readers::default();
+    let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
+    let seal = SealPolicy {
+        operations: 16,
+        seconds: 10,
+    };
+    let (host, _) = Host::open_express(
+        disk.clone(),
+        random(1),
+        common::options(),
+        common::limits(),
+        key(),
+        seal,
+        SessionPolicy::default(),
+        Arc::clone(&store),
+        fill,
+        (readers.clone(), LEASE_NS),
+    )?;
+    let near = TransferNear::new(Arc::clone(&store));
+    let mut line = Line {
+        store,
+        near,
+        host,
+        readers,
+    };
+    line.host.tick(NOW_S);
+    Ok(line)
+}
+
+fn start(disk: &SimDisk) -> Line {
+    start_on(disk, Arc::new(Store::anonymous(&geometry()).unwrap())).unwrap()
+}
+
+impl Line {
+    /// As a client sees it; and whether it was near that answered.
+    fn ask_from(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
+        let mut reply = Reply::default();
+        match self.near.answer(from, lease::now_ns(), payload, &mut reply) {
+            Verdict::Reply => (reply.as_bytes().to_vec(), true),
+            Verdict::Forward => {
+                let said = self.host.group(NOW_S, &[Asked { from, payload }]);
+                (said.into_iter().next().unwrap().reply.unwrap(), false)
+            }
+            Verdict::Drop(reason) => panic!("{reason:?}"),
+        }
+    }
+
+    fn ask(&mut self, payload: &[u8]) -> (Vec<u8>, bool) {
+        self.ask_from(LOOPBACK, payload)
+    }
+
+    fn paper(&mut self, command: u8, id: u32, source: u32, destination: u32, amount: u32) -> (u32, u32) {
+        let (reply, by_near) =
+            self.ask(&PaperRequest::new(command, id, source, destination, amount).to_bytes());
+        assert!(by_near);
+        let word = |at: usize| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
+        (word(0), word(16))
+    }
+
+    /// One for each port: a challenge is granted one.
+    fn open(&mut self, port: u16) -> (u32, u64) {
+        let from = Source { port, ..LOOPBACK };
+        let body = SessionBody::new_zeroed();
+        let (first, _) = self.ask_from(from, &session_packet(TRANSFER_OP_OPEN, &body));
+        let challenge = SessionBody::ref_from_bytes(&first[16..]).unwrap().challenge;
+        let (second, _) = self.ask_from(
+            from,
+            &session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..body }),
+        );
+        let body = SessionBody::ref_from_bytes(&second[16..]).unwrap();
+        (body.slot.get(), body.token.get())
+    }
+
+    /// Near and ledger are the same, and nothing waits.
+    fn check(&mut self) {
+        self.host.drain();
+        assert_eq!(self.host.failed(), None);
+        assert_eq!(self.host.unjournaled(), 0);
+        let ledger = self.host.ledger();
+        assert_eq!(ledger.held(), ledger.issued());
+        for (id, account) in ledger.accounts() {
+            let cell = &self.store.cells.as_slice()[self.store.find(id).unwrap()];
+            let near = (
+                cell.balance.load(SeqCst),
+                cell.version.load(SeqCst),
+                cell.held_out.load(SeqCst),
+            );
+            assert_eq!(
+                near,
+                (account.holding.balance, account.version, account.holding.held_out),
+                "{id}"
+            );
+        }
+        for slot in 0..common::limits().sessions {
+            let place = &self.store.sessions.as_slice()[slot as usize];
+            let (token, sequence) = ledger
+                .session(slot)
+                .map_or((0, 0), |session| (session.token, session.sequence));
+            assert_eq!(place.token.load(SeqCst), token);
+            if token != 0 {
+                assert_eq!(place.sequence.load(SeqCst), sequence);
+            }
+        }
+    }
+
+    fn balances(&self) -> Vec<u64> {
+        let balance = |id| {
+            self.host
+                .ledger()
+                .account(&AccountId::from_paper(id))
+                .map_or(0, |account| account.holding.balance)
+        };
+        (1..=ACCOUNTS).map(balance).collect()
+    }
+}
+
+fn linked(mut operation: lineside_wire::Operation) -> lineside_wire::Operation {
+    operation.flags = LINKED;
+    operation
+}
+
+#[test]
+fn near_and_host_take_turns_and_come_back() {
+    let disk = SimDisk::new(1);
+    let mut line = start(&disk);
+    for account in 1..=ACCOUNTS {
+        assert_eq!(line.paper(CREATE, 1, account, 0, 1_000), (1, 1_000));
+    }
+    let session = line.open(1);
+    let plain = execute_packet(
+        session,
+        1,
+        &[operation(TRANSFER, 1, 2, 10), operation(TRANSFER, 1, 2, 9_999)],
+    );
+    let (first, by_near) = line.ask(&plain);
+    assert!(by_near);
+    assert_eq!(
+        outcomes(&first),
+        [(Code::Done, 990), (Code::InsufficientBalance, 0)]
+    );
+    let chain = execute_packet(
+        session,
+        2,
+        &[
+            linked(operation(TRANSFER, 2, 3, 5)),
+            operation(TRANSFER, 3, 4, 1_005),
+        ],
+    );
+    let (second, by_near) = line.ask(&chain);
+    assert!(!by_near);
+    assert_eq!(outcomes(&second), [(Code::Done, 1_005), (Code::Done, 0)]);
+    assert_eq!(line.ask(&chain).0, second);
+    let third = execute_packet(session, 3, &[operation(ISSUE, 3, 0, 7)]);
+    let (third_reply, by_near) = line.ask(&third);
+    assert!(by_near, "near goes on where the host stopped");
+    assert_eq!(line.paper(TRANSFER, 2, 4, 5, 5), (3, 2_000));
+    line.check();
+    let before = line.balances();
+    assert_eq!(before, [990, 1_005, 7, 2_000, 1_005, 1_000]);
+
+    // The power is gone, and near with it.
+    drop(line);
+    disk.power_cut();
+    let mut line = start(&disk);
+    line.check();
+    assert_eq!(line.balances(), before);
+    assert_eq!(line.ask(&third).0, third_reply, "executed once");
+    assert_eq!(line.paper(TRANSFER, 2, 4, 5, 5), (3, 2_000));
+    let body = SessionBody {
+        token: session.1.into(),
+        slot: session.0.into(),
+        ..SessionBody::new_zeroed()
+    };
+    line.ask(&session_packet(TRANSFER_OP_CLOSE, &body));
+    let late = execute_packet(session, 4, &[operation(TRANSFER, 1, 2, 1)]);
+    assert_eq!(line.ask(&late).0[5], 5, "no session");
+    line.check();
+    line.host.tick(NOW_S + 20);
+    let report = audit(&disk, *key().verifying_key()).unwrap();
+    assert_eq!(report.held, 6_007);
+    for number in 1..=report.operations {
+        assert!(
+            prove(&disk, number).unwrap().unwrap().fault().is_none(),
+            "{number}"
+        );
+    }
+    assert!(line.host.snapshot().is_ok());
+    drop(line);
+    start(&disk).check();
+    let durable = common::start(&disk, 1, SealPolicy::default()).err().unwrap();
+    assert!(durable.to_string().contains("express"), "{durable}");
+}
+
+#[test]
+fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
+    let disk = SimDisk::new(2);
+    let mut line = start(&disk);
+    for account in 1..=2 {
+        line.paper(CREATE, 0, account, 0, 100);
+    }
+    line.host.drain();
+    // The host's process is killed; near goes on in memory that outlives it.
+    let Line {
+        store,
+        near,
+        host,
+        readers,
+    } = line;
+    drop((host, readers));
+    disk.kill();
+    let transfer = PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes();
+    for _ in 0..30 {
+        let mut reply = Reply::default();
+        assert_eq!(
+            near.answer(LOOPBACK, lease::now_ns(), &transfer, &mut reply),
+            Verdict::Reply
+        );
+    }
+    // One record was made durable before its ring was told.
+    let ring = (0..4)
+        .map(|index| Ring::of(&store, index))
+        .find(|ring| ring.waiting() > 0)
+        .unwrap();
+    assert_eq!(ring.waiting(), 30);
+    let line = start_on(&disk, store);
+    let mut line = line.unwrap();
+    line.check();
+    assert_eq!(line.balances()[..2], [70, 130]);
+}
+
+#[test]
+fn without_space_near_says_busy_and_with_it_goes_on() {
+    let disk = SimDisk::new(3);
+    let mut line = start(&disk);
+    for account in 1..=2 {
+        line.paper(CREATE, 0, account, 0, 1_000_000);
+    }
+    line.host.tick(NOW_S);
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    let mut done = 0;
+    let busy = loop {
+        let (command, amount) = line.paper(TRANSFER, 0, 1, 2, 1);
+        if command != 3 {
+            break amount;
+        }
+        done += 1;
+        if done % 32 == 0 {
+            line.host.tick(NOW_S);
+        }
+    };
+    assert_eq!(busy, Code::Busy as u32);
+    assert_eq!(
+        line.paper(REFER, 0, 2, 0, 0),
+        (4, 1_000_000 + done),
+        "reads go on"
+    );
+    disk.set_capacity_bytes(None);
+    line.host.tick(NOW_S);
+    assert_eq!(line.paper(TRANSFER, 0, 1, 2, 1).0, 3);
+    line.check();
+    disk.fail_nth(lineside_journal::Op::SyncData, 1);
+    line.paper(TRANSFER, 0, 1, 2, 1);
+    line.host.tick(NOW_S);
+    assert!(line.host.failed().is_some());
+    let transfer = PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes();
+    let (reply, by_near) = line.ask(&transfer);
+    assert!(
+        !by_near && reply[19] == Code::Busy as u8,
+        "near does not go on without a journal"
+    );
+}
+
+#[test]
+fn who_may_not_is_refused_by_both() {
+    let disk = SimDisk::new(4);
+    let mut line = start(&disk);
+    let create = PaperRequest::new(CREATE, 0, 1, 0, 100).to_bytes();
+    let (refused, by_near) = line.ask_from(ELSEWHERE, &create);
+    assert!(by_near && refused[19] == Code::Unauthorised as u8);
+    lease::end(&line.store.control().lease_until_ns);
+    let (again, by_near) = line.ask_from(ELSEWHERE, &create);
+    assert!(!by_near);
+    assert_eq!(refused, again);
+}
+
+#[test]
+fn threads_of_near_and_a_host_that_interrupts_them() {
+    let disk = SimDisk::new(5);
+    let mut line = start(&disk);
+    for account in 1..=ACCOUNTS {
+        line.paper(CREATE, 1, account, 0, 1_000_000);
+    }
+    let chains = line.open(9);
+    let sessions: Vec<(u32, u64)> = (0..3).map(|port| line.open(port)).collect();
+    let Line {
+        store,
+        near,
+        host,
+        readers,
+    } = line;
+    let (near, host) = (Arc::new(near), Mutex::new(host));
+    let (stop, by_near, by_host) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for (thread, session) in sessions.iter().enumerate() {
+            let (near, host, readers) = (Arc::clone(&near), &host, readers.clone());
+            let (stop, by_near, by_host) = (&stop, &by_near, &by_host);
+            scope.spawn(move || {
+                let _stop = Stop(stop);
+                let reader = readers.join();
+                let mut random = random(thread as u64);
+                let mut sequence = 1;
+                while !stop.load(SeqCst) {
+                    let account = |word: u64| (word % u64::from(ACCOUNTS)) as u32 + 1;
+                    let operations: Vec<_> = (0..random() % 4 + 1)
+                        .map(|_| operation(TRANSFER, account(random()), account(random()), random() % 50))
+                        .collect();
+                    let packet = execute_packet(*session, sequence, &operations);
+                    // Each packet twice: the second time it must be answered, not executed.
+                    let mut replies = Vec::new();
+                    while replies.len() < 2 {
+                        let mut reply = Reply::default();
+                        reader.enter();
+                        let verdict = near.answer(LOOPBACK, lease::now_ns(), &packet, &mut reply);
+                        reader.leave();
+                        let reply = if verdict == Verdict::Reply {
+                            by_near.fetch_add(1, SeqCst);
+                            reply.as_bytes().to_vec()
+                        } else {
+                            by_host.fetch_add(1, SeqCst);
+                            let asked = [Asked {
+                                from: LOOPBACK,
+                                payload: &packet,
+                            }];
+                            let said = host.lock().unwrap().group(NOW_S, &asked);
+                            said.into_iter().next().unwrap().reply.unwrap()
+                        };
+                        if reply[5] == 3 {
+                            // Busy: nothing was done. The host empties the rings.
+                            host.lock().unwrap().drain();
+                            continue;
+                        }
+                        assert_eq!(reply[5], 0, "{reply:02x?}");
+                        replies.push(reply);
+                    }
+                    assert_eq!(replies[0], replies[1]);
+                    sequence += 1;
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        let mut host_asks = 0;
+        while !stop.load(SeqCst) && (by_near.load(SeqCst) < 20_000 || host_asks < 50) {
+            host_asks += 1;
+            let chain = [linked(operation(TRANSFER, 1, 2, 3)), operation(TRANSFER, 2, 3, 3)];
+            let packet = execute_packet(chains, host_asks, &chain);
+            let said = host.lock().unwrap().group(
+                NOW_S,
+                &[Asked {
+                    from: LOOPBACK,
+                    payload: &packet,
+                }],
+            );
+            assert_eq!(said[0].reply.as_ref().unwrap()[5], 0);
+        }
+    });
+    let near = Arc::into_inner(near).unwrap();
+    let mut line = Line {
+        store,
+        near,
+        host: host.into_inner().unwrap(),
+        readers,
+    };
+    line.check();
+    assert_eq!(line.host.ledger().held(), 6_000_000);
+    let balances = line.balances();
+    drop(line);
+    disk.power_cut();
+    let mut line = start(&disk);
+    line.check();
+    assert_eq!(line.balances(), balances);
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().held, 6_000_000);
+    assert!(by_host.load(SeqCst) > 0, "the host never interrupted");
+}
