@@ -67,6 +67,7 @@ pub struct Spv {
 pub struct Transfer {
     pub listen: SocketAddr,
     pub data: PathBuf,
+    pub mode: TransferMode,
     pub account_bits: u32,
     pub sessions: u32,
     pub sessions_per_source: usize,
@@ -75,6 +76,13 @@ pub struct Transfer {
     pub lease_s: u64,
     pub block_operations: usize,
     pub block_s: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferMode {
+    Durable,
+    Express,
 }
 
 /// `address/bits`, or an address.
@@ -198,6 +206,7 @@ impl Default for Transfer {
         Self {
             listen: loopback(TRANSFER_PORT),
             data: PathBuf::new(),
+            mode: TransferMode::Durable,
             account_bits: geometry.account_bits,
             sessions: geometry.sessions,
             sessions_per_source: SessionPolicy::default().per_source,
@@ -214,6 +223,10 @@ impl Transfer {
     /// How near is laid out.
     pub fn geometry(&self) -> transfer::store::Geometry {
         transfer::store::Geometry {
+            mode: match self.mode {
+                TransferMode::Durable => transfer::store::Mode::Durable,
+                TransferMode::Express => transfer::store::Mode::Express,
+            },
             account_bits: self.account_bits,
             sessions: self.sessions,
             paper_format: self.paper_format,

@@ -1,6 +1,9 @@
 //! `lineside transfer serve` as its users have it: killed again and again, asked over UDP and TCP and by the C header,
 //! proved and audited.
 
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
 use lineside_transfer::AccountId;
 use lineside_transfer::client::Client;
 use lineside_transfer::paper::PaperRequest;
@@ -27,15 +30,14 @@ struct Server {
 
 impl Server {
     fn start(data: &Path, listen: &str) -> Result<Self, String> {
+        Self::start_with(data, listen, &["--plane", "socket"])
+    }
+
+    fn start_with(data: &Path, listen: &str, more: &[&str]) -> Result<Self, String> {
         let mut command = lineside();
-        command.args([
-            "transfer",
-            "serve",
-            "--plane",
-            "socket",
-            "--console",
-            "127.0.0.1:0",
-        ]);
+        command
+            .args(["transfer", "serve", "--console", "127.0.0.1:0"])
+            .args(more);
         command
             .args(["--account-bits", "10", "--listen", listen, "--data"])
             .arg(data);
@@ -437,4 +439,155 @@ fn devices_ask_with_the_c_header() {
     assert_eq!(says(["3", "3", "1", "2", "61"]), "3 0\n");
     assert_eq!(says(["4", "0", "2", "0", "0"]), "0 40\n");
     assert_eq!(says(["4", "0", "3", "0", "0"]), "1 0\n");
+}
+
+/// Moves 1 from account 1 to 2 `count` times, ids from `first` on; every answer must be the next balance.
+fn move_ones(client: &mut Client, first: u32, count: u32, balance: u32) {
+    for done in 0..count {
+        let answer = client
+            .paper(&PaperRequest::new(TRANSFER, first + done, 1, 2, 1))
+            .unwrap();
+        assert_eq!((answer.code, answer.amount), (Code::Done, balance - done - 1));
+    }
+}
+
+#[test]
+fn express_is_killed_and_adds_up() {
+    const MILLION: u64 = 1_000_000;
+    let data = TempDir::new().unwrap();
+    let express = ["--plane", "socket", "--mode", "express"];
+    let mut server = Server::start_with(data.path(), "127.0.0.1:0", &express).unwrap();
+    let address = server.address;
+    let mut client = server.client();
+    for account in 1..=2 {
+        let done = client
+            .paper(&PaperRequest::new(CREATE, 1, account, 0, MILLION as u32))
+            .unwrap();
+        assert_eq!(done.code, Code::Done);
+    }
+    let audit = || {
+        let mut audit = lineside();
+        audit
+            .args(["transfer", "audit", "--json", "--data"])
+            .arg(data.path());
+        audit.output().unwrap()
+    };
+    // What is killed before it is in the journal is gone: here that may be transfers, not the accounts.
+    while !text(&audit()).contains(r#""accounts":2"#) {
+        assert!(server.child.try_wait().unwrap().is_none(), "it ended");
+    }
+    let mut answered = 0;
+    for round in 1..=3u32 {
+        for id in 1..=200 {
+            let request = PaperRequest::new(TRANSFER, 1_000 * round + id, 1, 2, 1);
+            answered += u64::from(client.paper(&request).unwrap().code == Code::Done);
+        }
+        drop(server);
+        server = Server::start_with(data.path(), &address.to_string(), &express).unwrap();
+    }
+    let balances = client.refer(&[1, 2].map(AccountId::from_paper)).unwrap();
+    let balances: Vec<u64> = balances
+        .into_iter()
+        .map(|balance| balance.unwrap().balance)
+        .collect();
+    // What was answered last may be gone with the process; nothing was done twice.
+    assert_eq!(balances.iter().sum::<u64>(), 2 * MILLION);
+    assert!(
+        balances[1] <= MILLION + answered && balances[1] >= MILLION,
+        "{balances:?}, {answered} answered"
+    );
+    let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
+    assert!(why.contains("is in use"), "{why}");
+    drop(server);
+    let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
+    assert!(why.contains("`express`"), "{why}");
+    let audit = audit();
+    assert!(audit.status.success(), "{}", text(&audit));
+}
+
+#[test]
+fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
+    let name = std::thread::current()
+        .name()
+        .map(String::from)
+        .unwrap_or_default();
+    let thread = std::thread::Builder::new().name(name).spawn(|| {
+        // SAFETY: takes no memory; the namespace is this thread's alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            skip::skipped("no right to make network namespaces here (root is needed)");
+            return;
+        }
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip (iproute2)").success());
+        at_the_line();
+    });
+    if let Err(panic) = thread.expect("a thread").join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn at_the_line() {
+    let data = TempDir::new().unwrap();
+    let pins = format!("/sys/fs/bpf/lineside-transfer-{}", std::process::id());
+    let express = [
+        "--plane",
+        "xdp",
+        "--interface",
+        "lo",
+        "--mode",
+        "express",
+        "--pin-dir",
+        &pins,
+    ];
+    let server = match Server::start_with(data.path(), "127.0.0.1:7702", &express) {
+        Ok(server) => server,
+        Err(why) if why.contains("BPF is not allowed") => {
+            skip::skipped("BPF is not allowed here");
+            return;
+        }
+        Err(why) => panic!("{why}"),
+    };
+    let mut client = server.client();
+    for account in 1..=2 {
+        let done = client
+            .paper(&PaperRequest::new(CREATE, 1, account, 0, 10_000))
+            .unwrap();
+        assert_eq!(done.code, Code::Done);
+    }
+    let mut session = client.open().unwrap();
+    move_ones(&mut client, 2, 100, 10_000);
+    let executed = client
+        .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
+        .unwrap();
+    assert!(!executed.is_durable && executed.outcomes[0].amount == 9_800);
+    drop(server);
+
+    // Nobody listens: it is the line that answers.
+    move_ones(&mut client, 200, 100, 9_800);
+    let executed = client
+        .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
+        .unwrap();
+    assert_eq!(executed.outcomes[0].amount, 9_600);
+    let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
+    let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
+    assert_eq!(repeated.amount, 9_700, "as the first time");
+    // What the line does not do: the host, on the same accounts.
+    let mut chain = [operation(TRANSFER, 1, 2, 50), operation(TRANSFER, 2, 1, 20)];
+    chain[0].flags = 1;
+    let executed = client.execute(&mut session, &chain).unwrap();
+    let amounts: Vec<u64> = executed.outcomes.iter().map(|outcome| outcome.amount).collect();
+    assert_eq!(amounts, [9_550, 10_430]);
+    move_ones(&mut client, 400, 100, 9_570);
+    // SAFETY: a process that we started and have not waited for.
+    assert_eq!(unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) }, 0);
+    server.child.wait().unwrap();
+    let audit = lineside()
+        .args(["transfer", "audit", "--json", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    assert!(text(&audit).contains(r#""operations":306"#), "{}", text(&audit));
+    assert!(!Path::new(&pins).join("lo").exists(), "it left its pins");
+    // The folder itself stays.
+    let _ = std::fs::remove_dir(&pins);
 }

@@ -25,6 +25,8 @@ pub struct TransferNear {
     counters: Counters<{ TransferCounter::ALL.len() }>,
     /// Who writes to each ring; the kernel has a CPU for that.
     writers: Vec<Mutex<()>>,
+    /// It may execute; else it only refers, in `express` too.
+    executes: bool,
 }
 
 /// What near says, before it is counted.
@@ -54,6 +56,16 @@ impl TransferNear {
             store,
             counters: Counters::default(),
             writers,
+            executes: true,
+        }
+    }
+
+    /// A near over a store in which XDP programs execute: it only refers. A thread of user space that held a lock could
+    /// be stopped there, and two cannot write to one ring.
+    pub fn beside_xdp(store: Arc<Store>) -> Self {
+        Self {
+            executes: false,
+            ..Self::new(store)
         }
     }
 
@@ -94,7 +106,7 @@ impl TransferNear {
                 None => Answer::Hosts,
             };
         }
-        if !self.store.is_express() {
+        if !self.executes || !self.store.is_express() {
             return Answer::Hosts;
         }
         if !self.may(from, command) {
@@ -170,7 +182,7 @@ impl TransferNear {
 
     /// Whether these operations are near's to execute: few, plain, not linked, not signed.
     fn executes(&self, operations: &[Operation]) -> bool {
-        self.store.is_express() && !self.store.requires_signature() && is_plain(operations)
+        self.executes && self.store.is_express() && !self.store.requires_signature() && is_plain(operations)
     }
 
     /// Whether `from` may do this without a signature.

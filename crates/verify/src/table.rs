@@ -183,10 +183,11 @@ fn doubles<L: Lanes>(l: L, points: &[(U256, U256)], count: usize) -> Vec<(U256, 
         let y = l.mul(&point.y, &l.mul(&over_z2, &over_z));
         l.store(&x, &mut plain[0][..L::LANES]);
         l.store(&y, &mut plain[1][..L::LANES]);
-        for lane in 0..L::LANES {
+        let [xs, ys] = &plain;
+        for (lane, (x, y)) in xs.iter().zip(ys).take(L::LANES).enumerate() {
             let (key, i) = (lane % keys, group * each + lane / keys);
             if key < points.len() && i < count {
-                out[key * count + i] = (plain[0][lane], plain[1][lane]);
+                out[key * count + i] = (*x, *y);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `lineside transfer serve`: journal, ledger, near and its planes, until a signal ends it.
 
-use crate::config::Config;
+use crate::config::{Config, PlaneName, Transfer, TransferMode};
 use crate::line;
 use crate::run::{Overrides, Service, until_signal};
 use anyhow::{Context, bail};
@@ -13,7 +13,7 @@ use lineside_plane::xdp::{AttachedMode, XdpPlane};
 use lineside_transfer::host::{Opened, SessionPolicy};
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::server::{Report, Server, lock};
-use lineside_transfer::store::{Geometry, Store};
+use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_wire::{TransferCounter, metric};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,6 +38,9 @@ pub struct Serve {
     /// Address and port, of UDP and TCP.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// Who executes: the host, durably, or near, at once.
+    #[arg(long, value_enum)]
+    mode: Option<TransferMode>,
     /// log2 of the number of accounts.
     #[arg(long)]
     account_bits: Option<u32>,
@@ -56,6 +59,9 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     }
     if let Some(listen) = arguments.listen {
         config.transfer.listen = listen;
+    }
+    if let Some(mode) = arguments.mode {
+        config.transfer.mode = mode;
     }
     if let Some(account_bits) = arguments.account_bits {
         config.transfer.account_bits = account_bits;
@@ -85,10 +91,31 @@ struct Inner {
     warnings: Vec<String>,
 }
 
-/// Near as new: what an earlier daemon left in the maps is in the ledger too, and comes back from there.
-fn emptied(store: Store, geometry: &Geometry) -> std::io::Result<Store> {
+/// Opens the ledger's directory and fills near from it.
+fn open(transfer: &Transfer, store: &Arc<Store>, readers: &Readers) -> anyhow::Result<(Server, Opened)> {
+    let sessions = SessionPolicy {
+        per_source: transfer.sessions_per_source,
+    };
+    let (limits, seal, store) = (transfer.limits(), transfer.seal(), Arc::clone(store));
+    let opened = match transfer.mode {
+        TransferMode::Durable => Server::open(&transfer.data, limits, seal, sessions, store),
+        TransferMode::Express => {
+            let near = (readers.clone(), transfer.lease().as_nanos() as u64);
+            Server::open_express(&transfer.data, limits, seal, sessions, store, near)
+        }
+    };
+    opened.with_context(|| format!("opening {}", transfer.data.display()))
+}
+
+/// Near as an earlier daemon left it, where it executes and may be ahead of the journal; else as new: what is in it is
+/// in the ledger too, and comes back from there.
+fn adopted(store: Store, geometry: &Geometry) -> std::io::Result<Store> {
     lease::end(&store.control().lease_until_ns);
     Readers::new(true).wait();
+    if geometry.mode == Mode::Express && store.has_geometry(geometry) {
+        store.set_policies(geometry);
+        return Ok(store);
+    }
     store.clear();
     store.format(geometry)?;
     Ok(store)
@@ -103,7 +130,15 @@ impl Daemon {
         let transfer = &config.transfer;
         let mut warnings = config.warnings();
         warnings.push("without signatures, whoever reaches the port can move money".into());
-        let geometry = transfer.geometry();
+        let is_express = transfer.mode == TransferMode::Express;
+        let mut geometry = transfer.geometry();
+        if is_express {
+            warnings.push("express: what is answered is on the disk only milliseconds later".into());
+            geometry.rings = match config.plane.plane {
+                PlaneName::Socket => config.plane.threads() as u32,
+                PlaneName::Auto | PlaneName::Xdp => plane::rings()?,
+            };
+        }
         // The directory is made before: what root may do to files is given up with the rest.
         std::fs::create_dir_all(&transfer.data).with_context(|| transfer.data.display().to_string())?;
         crate::privileges::drop_all_but_bpf()?;
@@ -111,40 +146,31 @@ impl Daemon {
         let image = || Ok(plane::image(&geometry, listen.port()));
         let (mut xdp, interface) = line::load(&config.plane, listen, image, &mut warnings)?.unzip();
         let store = Arc::new(match &mut xdp {
-            Some(xdp) => emptied(plane::store(xdp, &geometry)?, &geometry)?,
+            Some(xdp) => adopted(plane::store(xdp, &geometry)?, &geometry)?,
             None => Store::anonymous(&geometry)?,
         });
-        let sessions = SessionPolicy {
-            per_source: transfer.sessions_per_source,
-        };
-        let (server, opened) = Server::open(
-            &transfer.data,
-            transfer.limits(),
-            transfer.seal(),
-            sessions,
-            Arc::clone(&store),
-        )
-        .with_context(|| format!("opening {}", transfer.data.display()))?;
+        let readers = Readers::new(xdp.is_some());
+        let (server, opened) = open(transfer, &store, &readers)?;
         warnings.extend(said(&opened));
         let report = server.report();
-        let near = Arc::new(TransferNear::new(Arc::clone(&store)));
+        let near = Arc::new(match xdp {
+            Some(_) => TransferNear::beside_xdp(Arc::clone(&store)),
+            None => TransferNear::new(Arc::clone(&store)),
+        });
         let options = SocketOptions {
-            listen: transfer.listen,
+            listen,
             threads: config.plane.threads(),
             queue: config.plane.queue,
         };
-        let socket = SocketPlane::start_in_groups(
-            options,
-            Arc::clone(&near) as _,
-            Box::new(server),
-            &Readers::default(),
-        )
-        .with_context(|| {
-            let listen = transfer.listen;
-            format!("transfer cannot listen on {listen} (--listen gives another address)")
-        })?;
+        let socket =
+            SocketPlane::start_in_groups(options, Arc::clone(&near) as _, Box::new(server), &readers)
+                .with_context(|| {
+                    format!("transfer cannot listen on {listen} (--listen gives another address)")
+                })?;
         let length = transfer.lease();
-        lease::renew(&store.control().lease_until_ns, length.as_nanos() as u64);
+        if !is_express {
+            lease::renew(&store.control().lease_until_ns, length.as_nanos() as u64);
+        }
         let (xdp, mode) = match (xdp, &interface) {
             (Some(xdp), Some(interface)) => {
                 line::attach(&config.plane, xdp, interface, &mut warnings)?.unzip()
@@ -162,6 +188,10 @@ impl Daemon {
             mode,
             warnings,
         });
+        if is_express {
+            // There the host renews it, each time that it has emptied the rings.
+            return Ok(Self { inner, renewal: None });
+        }
         let (stop, stopped) = channel();
         let renewed = Arc::clone(&inner);
         let renew = move || {
@@ -277,7 +307,7 @@ impl Inner {
             (metric::TRANSFER_SESSIONS, report.sessions),
             (metric::TRANSFER_OPERATIONS, report.operations),
             (metric::TRANSFER_REFUSED, report.counts.refused),
-            (metric::TRANSFER_UNJOURNALED_OPS, 0),
+            (metric::TRANSFER_UNJOURNALED_OPS, report.unjournaled),
             (metric::TRANSFER_GROUPS, report.counts.groups),
             (metric::TRANSFER_JOURNAL, report.journal_bytes),
             (metric::TRANSFER_BLOCKS, report.blocks),
