@@ -358,7 +358,9 @@ int tb_check(struct xdp_md *ctx)
 		seen->other++;
 		return XDP_PASS;
 	}
-	if (data + HEAD_BYTES + PAPER_BYTES != end)
+	if (data + HEAD_BYTES + PAPER_BYTES > end)
+		seen->wrong++;
+	else if (data + HEAD_BYTES + PAPER_BYTES != end)
 		seen->wrong++;
 	else
 		check(seen, send, data + HEAD_BYTES, bpf_ntohs(*(__be16 *)(data + 36)));
