@@ -164,7 +164,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         progress(Progress { doing, done, of });
         done += 1;
     };
-    let folder = Removed::make(&options.folder.join(format!("lineside-bench-{}", std::process::id())))?;
+    let folder = Removed::make(
+        &options
+            .folder
+            .join(format!("lineside-bench-{}", std::process::id())),
+    )?;
     let mut bench = Bench {
         checks: Checks::new(notes(&machine)),
         ratios: BTreeMap::new(),
@@ -187,7 +191,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut field = Field::new(folder.0.clone())?;
     if let Some(number) = options.figure {
         if !figure::is_one(number) {
-            return Err(BenchError::NotMeasured(format!("there is no figure {number}: 7 to 11")));
+            return Err(BenchError::NotMeasured(format!(
+                "there is no figure {number}: 7 to 11"
+            )));
         }
         tell("the paper's figure");
         let checks = &mut bench.checks;
@@ -200,9 +206,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     }
     tell("a packet's cost");
     let pair = std::sync::Arc::clone(&field.pair);
-    let costs = pair
-        .client
-        .run(CLIENT_CORE, || per_packet::measure(&field.generator, options.packet_rounds))?;
+    let costs = pair.client.run(CLIENT_CORE, || {
+        per_packet::measure(&field.generator, options.packet_rounds)
+    })?;
     bench.per_packet(costs);
     let mut samples = Samples::new();
     for round in 0..rounds {
@@ -256,11 +262,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn per_packet(
-        &mut self,
-        costs: BTreeMap<&'static str, std::result::Result<crate::per_packet::PerPacket, String>>,
-    ) {
-        for (name, gate) in [(per_packet::SESSION_TRANSFER, SESSION_RING), (per_packet::REFER, REFER_NS)] {
+    fn per_packet(&mut self, costs: per_packet::Costs) {
+        for (name, gate) in [
+            (per_packet::SESSION_TRANSFER, SESSION_RING),
+            (per_packet::REFER, REFER_NS),
+        ] {
             if let Some(Ok(cost)) = costs.get(name) {
                 self.judged.insert(gate, cost.median_ns);
             }
@@ -268,14 +274,18 @@ impl Bench {
         let xdp = self.contestants.entry("xdp").or_default();
         xdp.per_packet = costs;
         let none = "the program has no ring to leave out";
-        xdp.per_packet
-            .insert("session transfer, without ring", Err(none.into()));
+        xdp.per_packet.insert(
+            "packet of a session's transfer, without ring".into(),
+            Err(none.into()),
+        );
     }
 
     fn express(&mut self, samples: &Samples, field: &Field) {
         self.checks.add(field.faults);
         for (case, rounds) in samples {
-            let Some(figures) = Figures::of(rounds) else { continue };
+            let Some(figures) = Figures::of(rounds) else {
+                continue;
+            };
             let name = contestant_of(case);
             let contestant = self.contestants.entry(name).or_default();
             let is_gate_case = case.command == Transfer
@@ -289,12 +299,20 @@ impl Bench {
                 continue;
             }
             let unnumbered = if case.numbered { "" } else { " without ids" };
-            let by = if name.starts_with("xdp_max") { "" } else { case.by.name() };
+            let by = if name.starts_with("xdp_max") {
+                ""
+            } else {
+                case.by.name()
+            };
             let how = format!("{}{unnumbered}{by}", case.command.name());
             contestant.by.insert(how, figures);
         }
         for (name, drained) in &field.drained {
-            let name = if *name == "xdp, not journalled" { "xdp_max, not journalled" } else { name };
+            let name = if *name == "xdp, not journalled" {
+                "xdp_max, not journalled"
+            } else {
+                name
+            };
             self.contestants.entry(name).or_default().drained = Some(*drained);
             self.checks.lost += drained.torn;
         }
@@ -327,8 +345,16 @@ impl Bench {
             ..live(who)
         };
         let pairs = [
-            ("without ids xdp_max/sw", unnumbered(Who::Xdp), unnumbered(Who::Sw)),
-            ("not journalled xdp_max/sw", live(Who::XdpUnjournalled), live(Who::Sw)),
+            (
+                "without ids xdp_max/sw",
+                unnumbered(Who::Xdp),
+                unnumbered(Who::Sw),
+            ),
+            (
+                "not journalled xdp_max/sw",
+                live(Who::XdpUnjournalled),
+                live(Who::Sw),
+            ),
         ];
         for (key, a, b) in pairs {
             found.push((key.into(), ratio(a, b, Tally::rps)));
@@ -345,7 +371,9 @@ impl Bench {
         let seen = found.into_iter().filter_map(|(key, ratio)| Some((key, ratio?)));
         self.ratios.extend(seen);
         let lone = Case::of(Who::Xdp, By::Window1, Transfer);
-        let lone = samples.get(&lone).and_then(|rounds| median(rounds.iter().map(p50_us)));
+        let lone = samples
+            .get(&lone)
+            .and_then(|rounds| median(rounds.iter().map(p50_us)));
         self.judged.extend(lone.map(|p50_us| (XDP_P50, p50_us)));
     }
 
@@ -353,7 +381,9 @@ impl Bench {
         self.checks.add(found.faults);
         for ((name, kind), rounds) in &found.samples {
             let contestant = self.contestants.entry(name).or_default();
-            let Some(figures) = Figures::of(rounds) else { continue };
+            let Some(figures) = Figures::of(rounds) else {
+                continue;
+            };
             if *kind == durable::SINGLE {
                 contestant.gate_case = Some(figures);
             } else {

@@ -68,11 +68,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| spv::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
-        Scenario::Transfer {
-            common,
-            data,
-            figure,
-        } => {
+        Scenario::Transfer { common, data, figure } => {
             let options = if common.quick {
                 transfer::Options::quick()
             } else {

@@ -114,7 +114,12 @@ pub fn measure(
             peers: (0..STREAMS)
                 .map(|at| {
                     let base = STREAMS_FROM + (at << STREAM_BITS);
-                    ours.tcp(Requests::new(base, STREAM_BITS, PACKETS, TRANSFER_OPERATIONS_MAX as u64))
+                    ours.tcp(Requests::new(
+                        base,
+                        STREAM_BITS,
+                        PACKETS,
+                        TRANSFER_OPERATIONS_MAX as u64,
+                    ))
                 })
                 .collect::<Result<_>>()?,
         },
@@ -124,7 +129,11 @@ pub fn measure(
             peers: vec![ours.udp(Requests::new(LONE_FROM, BITS, 1, 1))?],
         },
     ];
-    let redis = present("redis", Redis::start(&folder.join("redis"), CONNECTIONS << BITS), &mut absent)?;
+    let redis = present(
+        "redis",
+        Redis::start(&folder.join("redis"), CONNECTIONS << BITS),
+        &mut absent,
+    )?;
     if let Some(redis) = &redis {
         lines.push(line("redis", SINGLE, |at| redis.client(requests(at)))?);
     }
@@ -156,7 +165,10 @@ pub fn measure(
     let whole = |accounts: u32| u64::from(accounts) * u64::from(BALANCE);
     held(&mut faults, ours.held(), whole(ACCOUNTS));
     for (name, held_now) in [
-        ("redis", redis.as_ref().map(|redis| redis.held(CONNECTIONS << BITS))),
+        (
+            "redis",
+            redis.as_ref().map(|redis| redis.held(CONNECTIONS << BITS)),
+        ),
         ("postgres", postgres.as_ref().map(Postgres::held)),
     ] {
         let Some(held_now) = held_now else { continue };

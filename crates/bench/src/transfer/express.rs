@@ -257,8 +257,16 @@ impl Field {
                 client::run(Loop {
                     plan,
                     window: if one_by_one { 1 } else { 64 },
-                    warm_up: if limit.is_some() { Duration::ZERO } else { duration / 8 },
-                    duration: if requests.is_some() { Duration::from_secs(5) } else { duration },
+                    warm_up: if limit.is_some() {
+                        Duration::ZERO
+                    } else {
+                        duration / 8
+                    },
+                    duration: if requests.is_some() {
+                        Duration::from_secs(5)
+                    } else {
+                        duration
+                    },
                     limit: limit.unwrap_or(u64::MAX),
                 })
             }

@@ -174,8 +174,16 @@ impl Display for Figure {
         head.iter().try_for_each(|column| write!(out, "{column:>14}"))?;
         writeln!(out)?;
         for row in rows {
-            write!(out, "{:<12}{:>14.2}{:>14.2}{:>14.2}", row.what, row.sw, row.xdp, row.gain)?;
-            write!(out, "{:>14.2}{:>14.2}{:>14.2}", row.live_sw, row.live_xdp, row.live_gain)?;
+            write!(
+                out,
+                "{:<12}{:>14.2}{:>14.2}{:>14.2}",
+                row.what, row.sw, row.xdp, row.gain
+            )?;
+            write!(
+                out,
+                "{:>14.2}{:>14.2}{:>14.2}",
+                row.live_sw, row.live_xdp, row.live_gain
+            )?;
             let paper = row.paper.or(*paper);
             writeln!(out, "{:>14}", paper.map_or("-".into(), |gain| gain.to_string()))?;
         }

@@ -52,7 +52,11 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
             plan: drive.plan,
             first,
             limit,
-            sample: if drive.one_by_one || drive.limit.is_some() { 1 } else { SAMPLE },
+            sample: if drive.one_by_one || drive.limit.is_some() {
+                1
+            } else {
+                SAMPLE
+            },
             last: 0,
             slack,
             native: None,
@@ -60,8 +64,13 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
         generator.begin(&orders)?;
         let from_ns = sys::now_ns();
         let calls = calls.clamp(1, REQUESTS_MAX as u64) as u32;
-        sys::test_run(send.as_fd(), &template(&orders), calls, Run::Live { interface, batch })
-            .map_err(io("running the live-frames generator"))?;
+        sys::test_run(
+            send.as_fd(),
+            &template(&orders),
+            calls,
+            Run::Live { interface, batch },
+        )
+        .map_err(io("running the live-frames generator"))?;
         let took_ns = sys::now_ns() - from_ns;
         std::thread::sleep(PATIENCE);
         let (sent, seen) = (generator.sent()?, generator.seen()?);
@@ -86,7 +95,11 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     };
     if let Some(limit) = drive.limit {
         // One at a time most calls only look whether the reply has come: more than enough of them.
-        let calls = if drive.one_by_one { limit.saturating_mul(400) } else { limit };
+        let calls = if drive.one_by_one {
+            limit.saturating_mul(400)
+        } else {
+            limit
+        };
         return Ok(call(0, limit, calls)?.0);
     }
     let (warm, warm_ns) = call(0, u64::MAX >> 1, WARM_UP_REQUESTS)?;

@@ -89,8 +89,13 @@ pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
         let said = server.group(&asked);
         // A reply to CREATE is its request.
         let made = said.iter().zip(&requests);
-        if !made.into_iter().all(|(said, request)| said.reply.as_deref() == Some(request)) {
-            return Err(BenchError::Void(format!("accounts from {first} on were not made")));
+        if !made
+            .into_iter()
+            .all(|(said, request)| said.reply.as_deref() == Some(request))
+        {
+            return Err(BenchError::Void(format!(
+                "accounts from {first} on were not made"
+            )));
         }
     }
     Ok(())
@@ -136,7 +141,9 @@ impl Ours {
     /// How often accounts have changed since they were made: twice for each transfer.
     pub fn changes(&self) -> u64 {
         let cells = self.store.cells.as_slice().iter();
-        cells.map(|cell| cell.version.load(Relaxed).saturating_sub(1)).sum()
+        cells
+            .map(|cell| cell.version.load(Relaxed).saturating_sub(1))
+            .sum()
     }
 
     /// A client that sends the paper's packets.
@@ -196,7 +203,13 @@ impl Paper {
     fn request(&self, number: u64) -> PaperRequest {
         let Self { requests, .. } = self;
         let (from, to) = (requests.source(number), requests.destination(number));
-        PaperRequest::new(TRANSFER_COMMAND_TRANSFER, requests.transaction(number), from, to, 1)
+        PaperRequest::new(
+            TRANSFER_COMMAND_TRANSFER,
+            requests.transaction(number),
+            from,
+            to,
+            1,
+        )
     }
 }
 
@@ -221,7 +234,10 @@ impl Peer for Paper {
             self.requests.answered(is_right.into());
         }
         let mut count = 0;
-        while asks && count < BATCH && let Some(number) = self.requests.ask() {
+        while asks
+            && count < BATCH
+            && let Some(number) = self.requests.ask()
+        {
             let request = self.request(number).to_bytes();
             self.out.put(count, &request);
             count += 1;

@@ -109,9 +109,7 @@ impl Requests {
         self.tally.right += right;
         self.tally.right_all += right;
         self.tally.wrong += self.each - right;
-        self.tally
-            .latency
-            .saturating_record(sys::now_ns() - sent_ns);
+        self.tally.latency.saturating_record(sys::now_ns() - sent_ns);
     }
 
     /// A reply that is none.

@@ -1,5 +1,5 @@
 //! What a packet costs in the program alone: `ls_root` behind a program that writes the whole frame anew, less the same
-//! with a trivial program behind it. Accounts lie anywhere among 2^22.
+//! with a trivial program behind it. Accounts lie anywhere in the store.
 
 use super::bpf::{Generator, NativeSession, Orders, template};
 use super::plan::{Command, Plan};
@@ -8,84 +8,79 @@ use crate::error::{BenchError, Result, io};
 use crate::gate::median;
 use crate::per_packet::PerPacket;
 use crate::sys::{self, Run};
-use lineside_wire::{TRANSFER_COMMAND_TRANSFER, TransferCounter};
+use lineside_wire::TransferCounter;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 const XDP_TX: u32 = 3;
-/// log2 of the accounts.
-const BITS: u32 = 22;
-/// What the machine must have free: cells and what the paper's format keeps, four places for each account.
-const MEMORY_BYTES: u64 = (64 + 32) << (BITS + 2);
+/// log2 of the accounts: those that are judged, and as many as have 2^22 cells.
+const BITS: [u32; 2] = [22, 20];
 /// Calls of a round: as many as records find room.
 const CALLS: u32 = 1 << RING_BITS;
 const SLOT: u32 = 0;
 const TOKEN: u64 = 0x1234_5678_9abc_def1;
 
-/// One figure.
+/// The figures by name, or why there is none.
+pub type Costs = BTreeMap<String, std::result::Result<PerPacket, String>>;
+
+/// What is measured.
+#[derive(Clone, Copy)]
 struct What {
     name: &'static str,
     command: Command,
     numbered: bool,
     native: bool,
+    bits: u32,
 }
 
 /// The name of native TRANSFER in a session, with its ring.
-pub const SESSION_TRANSFER: &str = "session transfer, with ring";
+pub const SESSION_TRANSFER: &str = "packet of a session's transfer, 2^22 accounts";
 /// The name of the paper's REFER.
-pub const REFER: &str = "refer";
+pub const REFER: &str = "packet of refer, 2^22 accounts";
+
+const fn what(name: &'static str, command: Command, numbered: bool, native: bool) -> What {
+    What {
+        name,
+        command,
+        numbered,
+        native,
+        bits: 0,
+    }
+}
 
 const WHATS: [What; 4] = [
-    What {
-        name: SESSION_TRANSFER,
-        command: Command::Transfer,
-        numbered: false,
-        native: true,
-    },
-    What {
-        name: REFER,
-        command: Command::Refer,
-        numbered: false,
-        native: false,
-    },
-    What {
-        name: "transfer, with ring",
-        command: Command::Transfer,
-        numbered: false,
-        native: false,
-    },
-    What {
-        name: "transfer with id, with ring",
-        command: Command::Transfer,
-        numbered: true,
-        native: false,
-    },
+    what("a session's transfer", Command::Transfer, false, true),
+    what("refer", Command::Refer, false, false),
+    what("transfer", Command::Transfer, false, false),
+    what("transfer with an id", Command::Transfer, true, false),
 ];
 
-/// The figures by name, or why there is none. Runs in the client's namespace, on a core of its own.
-pub fn measure(
-    generator: &Generator,
-    rounds: usize,
-) -> Result<BTreeMap<&'static str, std::result::Result<PerPacket, String>>> {
-    let mut found = BTreeMap::new();
-    let free = free_bytes();
-    if free < MEMORY_BYTES + MEMORY_BYTES / 4 {
-        let why = format!("{} MiB are free, {} needed", free >> 20, MEMORY_BYTES >> 20);
-        found.extend(WHATS.iter().map(|what| (what.name, Err(why.clone()))));
-        return Ok(found);
-    }
-    let mut ledger = XdpLedger::load(BITS)?;
-    store::fill(&ledger.store, BITS)?;
-    let session = &ledger.store.sessions.as_slice()[SLOT as usize];
-    session.token.store(TOKEN, Relaxed);
-    let mut next = 0;
-    for what in &WHATS {
-        let figure = match one(generator, &mut ledger, what, rounds, &mut next) {
-            Err(BenchError::Void(why)) => Err(format!("void: {why}")),
-            other => Ok(other?),
-        };
-        found.insert(what.name, figure);
+/// Measures them. Runs in the client's namespace, on a core of its own.
+pub fn measure(generator: &Generator, rounds: usize) -> Result<Costs> {
+    let mut found = Costs::new();
+    for bits in BITS {
+        let name = |what: &What| format!("packet of {}, 2^{bits} accounts", what.name);
+        // Cells and what the paper's format keeps: four places for each account.
+        let (free, needed) = (free_bytes(), (64 + 32) << (bits + 2));
+        if free < needed + needed / 4 {
+            let why = format!("{} MiB are free, {} needed", free >> 20, needed >> 20);
+            found.extend(WHATS.iter().map(|what| (name(what), Err(why.clone()))));
+            continue;
+        }
+        let mut ledger = XdpLedger::load(bits)?;
+        store::fill(&ledger.store, bits)?;
+        let session = &ledger.store.sessions.as_slice()[SLOT as usize];
+        session.token.store(TOKEN, Relaxed);
+        let mut next = 0;
+        for what in WHATS {
+            let what = What { bits, ..what };
+            let figure = match one(generator, &mut ledger, &what, rounds, &mut next) {
+                Err(BenchError::Void(why)) => Err(format!("void: {why}")),
+                other => Ok(other?),
+            };
+            found.insert(name(&what), figure);
+        }
     }
     Ok(found)
 }
@@ -108,7 +103,11 @@ fn one(
         let after = ledger.counts()?;
         let rose = |counter: TransferCounter| after[counter as usize] - before[counter as usize];
         let replies = rose(TransferCounter::Replies);
-        let refused = [TransferCounter::Refusals, TransferCounter::Busy, TransferCounter::Repeats];
+        let refused = [
+            TransferCounter::Refusals,
+            TransferCounter::Busy,
+            TransferCounter::Repeats,
+        ];
         let not_done: u64 = refused.into_iter().map(rose).sum();
         if replies != u64::from(CALLS) || not_done > 0 {
             return Err(BenchError::Void(format!(
@@ -140,10 +139,9 @@ fn call(
     let last = *next - 1;
     let plan = Plan {
         command: what.command,
-        bits: BITS,
+        bits: what.bits,
         numbered: what.numbered,
     };
-    debug_assert_eq!(plan.command(0) == TRANSFER_COMMAND_TRANSFER, what.command == Command::Transfer);
     let orders = Orders {
         plan,
         first,
@@ -158,7 +156,11 @@ fn call(
             sequence: (session.sequence.load(Relaxed) + 1).wrapping_sub(first),
         }),
     };
-    let rewrite = if what.native { "tb_rewrite_native" } else { "tb_rewrite" };
+    let rewrite = if what.native {
+        "tb_rewrite_native"
+    } else {
+        "tb_rewrite"
+    };
     generator.set_next(program)?;
     generator.begin(&orders)?;
     let rewrite = generator.program(rewrite)?;

@@ -87,7 +87,13 @@ impl Postgres {
         let data = Removed::make(folder)?;
         chown(folder, Some(uid), Some(gid)).map_err(io("giving postgres its folder"))?;
         let made = Command::new(bin.join("initdb"))
-            .args(["--auth=trust", "--username=postgres", "--no-sync", "--no-locale", "-D"])
+            .args([
+                "--auth=trust",
+                "--username=postgres",
+                "--no-sync",
+                "--no-locale",
+                "-D",
+            ])
             .arg(folder)
             .current_dir(folder)
             .uid(uid)
@@ -105,7 +111,14 @@ impl Postgres {
             .arg(folder)
             .arg("-k")
             .arg(folder)
-            .args(["-c", "listen_addresses=", "-c", "fsync=on", "-c", "synchronous_commit=on"])
+            .args([
+                "-c",
+                "listen_addresses=",
+                "-c",
+                "fsync=on",
+                "-c",
+                "synchronous_commit=on",
+            ])
             .args(["-c", "logging_collector=off", "-p", &PORT.to_string()])
             .current_dir(folder)
             .uid(uid)
@@ -202,7 +215,10 @@ impl Peer for Client {
             match kind {
                 b'D' => self.row = row(body),
                 b'Z' => {
-                    let due = self.requests.due().map(|number| self.requests.balance_after(number));
+                    let due = self
+                        .requests
+                        .due()
+                        .map(|number| self.requests.balance_after(number));
                     let is_right = due.is_some_and(|due| self.row == Some(due as i64));
                     self.requests.answered(is_right.into());
                     self.row = None;
@@ -320,7 +336,8 @@ mod tests {
     fn what_is_said_and_heard_is_what_was_recorded() {
         let mut out = Vec::new();
         put_transfer(&mut out, 7, 258);
-        let recorded = b"B\0\0\0\x20\0t\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\x01\x02\0\x01\0\x01\
+        let recorded =
+            b"B\0\0\0\x20\0t\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\x01\x02\0\x01\0\x01\
             E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
         assert_eq!(out, recorded);
         assert_eq!(&start_up()[..12], b"\0\0\0\x29\0\x03\0\0user");

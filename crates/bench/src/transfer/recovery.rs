@@ -9,10 +9,9 @@ use lineside_journal::{FsDisk, Journal, Options};
 use lineside_near::{Asked, GroupHost};
 use lineside_transfer::client::Session;
 use lineside_transfer::entry::Entry;
+use lineside_transfer::ledger::{Ledger, Limits};
 use lineside_transfer::server::Server;
-use lineside_wire::{
-    NativeHeader, SessionBody, TRANSFER_OP_OPEN, TRANSFER_OPERATIONS_MAX, native,
-};
+use lineside_wire::{NativeHeader, SessionBody, TRANSFER_OP_OPEN, TRANSFER_OPERATIONS_MAX, native};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -41,8 +40,10 @@ pub struct Recovery {
     pub reading_s: f64,
     /// Making entries of them.
     pub decoding_s: f64,
-    /// What is left: executing each operation again, comparing, hashing for blocks, filling near.
+    /// Executing each operation again, in the ledger alone.
     pub executing_s: f64,
+    /// What is left: comparing answers, hashing and checking blocks, filling near.
+    pub rest_s: f64,
     /// The folder's file system.
     pub file_system: String,
 }
@@ -58,13 +59,14 @@ impl Display for Recovery {
             reading_s,
             decoding_s,
             executing_s,
+            rest_s,
             file_system,
         } = self;
         write!(
             out,
             "recovered {operations} operations, {} MB of journal on {file_system}, in {whole_s:.2} s: \
              {operations_per_s:.0} a second; opening {opening_s:.2} s, reading {reading_s:.2}, decoding {decoding_s:.2}, \
-             executing and the rest {executing_s:.2}",
+             executing {executing_s:.2}, blocks and near {rest_s:.2}",
             bytes / 1_000_000
         )
     }
@@ -89,7 +91,7 @@ pub fn measure(folder: &Path, operations: u64) -> Result<Recovery> {
     let whole = start.elapsed();
     let replayed = lineside_transfer::server::lock(&server.report()).operations;
     drop(server);
-    let [opening, reading, decoding] = parts(&data)?;
+    let [opening, reading, decoded, executed] = parts(&data)?;
     let seconds = |time: Duration| time.as_secs_f64();
     Ok(Recovery {
         operations: replayed,
@@ -98,8 +100,9 @@ pub fn measure(folder: &Path, operations: u64) -> Result<Recovery> {
         whole_s: seconds(whole),
         opening_s: seconds(opening),
         reading_s: seconds(reading),
-        decoding_s: seconds(decoding.saturating_sub(reading)),
-        executing_s: seconds(whole.saturating_sub(opening).saturating_sub(decoding)),
+        decoding_s: seconds(decoded.saturating_sub(reading)),
+        executing_s: seconds(executed.saturating_sub(decoded)),
+        rest_s: seconds(whole.saturating_sub(opening).saturating_sub(executed)),
         file_system: disk.file_system,
     })
 }
@@ -113,8 +116,14 @@ fn open_session(server: &mut Server) -> Result<Session> {
             from: here(),
             payload: &request,
         }]);
-        let reply = said.into_iter().next().and_then(|said| said.reply).unwrap_or_default();
-        let parsed = reply.get(size_of::<NativeHeader>()..).map(SessionBody::read_from_bytes);
+        let reply = said
+            .into_iter()
+            .next()
+            .and_then(|said| said.reply)
+            .unwrap_or_default();
+        let parsed = reply
+            .get(size_of::<NativeHeader>()..)
+            .map(SessionBody::read_from_bytes);
         let Some(Ok(found)) = parsed else {
             return Err(BenchError::Void("no session was opened".into()));
         };
@@ -162,23 +171,58 @@ fn write(server: &mut Server, mut session: Session, operations: u64) -> Result<u
     Ok(lineside_transfer::server::lock(&server.report()).journal_bytes)
 }
 
-/// Opening the journal; reading its records; reading and decoding them.
-fn parts(data: &Path) -> Result<[Duration; 3]> {
+/// What is done with each record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Step {
+    Read,
+    Decode,
+    Execute,
+}
+
+/// Opening the journal; reading its records; reading and decoding them; executing them in a ledger besides.
+fn parts(data: &Path) -> Result<[Duration; 4]> {
     let failed = |error: lineside_journal::Error| BenchError::Void(format!("reading the journal: {error}"));
     let disk = FsDisk::open(data).map_err(failed)?;
     let start = Instant::now();
     let (journal, _) = Journal::open(disk, Options::default()).map_err(failed)?;
-    let opening = start.elapsed();
-    let mut took = [opening; 3];
-    for (place, decodes) in [(1, false), (2, true)] {
+    let mut took = [start.elapsed(); 4];
+    for (place, step) in [(1, Step::Read), (2, Step::Decode), (3, Step::Execute)] {
+        let mut ledger = Ledger::new(Limits {
+            accounts: 0,
+            sessions: 0,
+        });
         let start = Instant::now();
         let mut records = journal.records(journal.first_lsn()).map_err(failed)?;
         while let Some(record) = records.next().map_err(failed)? {
-            if decodes {
-                std::hint::black_box(Entry::from_record(record.kind, record.payload));
+            if step == Step::Read {
+                continue;
             }
+            let entry = Entry::from_record(record.kind, record.payload);
+            if step == Step::Execute
+                && let Some(entry) = &entry
+            {
+                execute(&mut ledger, entry);
+            }
+            std::hint::black_box(entry);
         }
         took[place] = start.elapsed();
     }
     Ok(took)
+}
+
+fn execute(ledger: &mut Ledger, entry: &Entry) {
+    match entry {
+        Entry::Limits { limits, .. } => ledger.set_limits(*limits),
+        Entry::Paper { request, .. } => _ = std::hint::black_box(ledger.paper(request)),
+        Entry::Open { slot, token, opener } => ledger.open(*slot, *token, *opener),
+        Entry::Execute {
+            slot,
+            sequence,
+            now_s,
+            operations,
+            ..
+        } => _ = std::hint::black_box(ledger.execute(*slot, *sequence, operations, |_| Ok(()), *now_s)),
+        _ => {}
+    }
+    ledger.take_changes();
 }

@@ -73,7 +73,9 @@ impl Redis {
             _data: data,
         };
         retry("redis-server does not answer", START_MAX, || redis.ask(&["PING"]))?;
-        let asked = redis.fill(accounts).and_then(|()| redis.ask(&["SCRIPT", "LOAD", SCRIPT]));
+        let asked = redis
+            .fill(accounts)
+            .and_then(|()| redis.ask(&["SCRIPT", "LOAD", SCRIPT]));
         redis.script = asked.map_err(io("filling redis"))?;
         Ok(redis)
     }
@@ -107,7 +109,9 @@ impl Redis {
     fn fill(&self, accounts: u32) -> std::io::Result<()> {
         let balance = BALANCE.to_string();
         for first in (0..accounts).step_by(4096) {
-            let keys: Vec<String> = (first..accounts.min(first + 4096)).map(|at| format!("a{at}")).collect();
+            let keys: Vec<String> = (first..accounts.min(first + 4096))
+                .map(|at| format!("a{at}"))
+                .collect();
             let words = keys.iter().flat_map(|key| [key.as_str(), balance.as_str()]);
             let words: Vec<&str> = ["MSET"].into_iter().chain(words).collect();
             self.ask(&words)?;
@@ -163,12 +167,18 @@ impl Peer for Client {
         while asks && let Some(number) = self.requests.ask() {
             let from = format!("a{}", self.requests.source(number));
             let to = format!("a{}", self.requests.destination(number));
-            put_command(self.stream.out(), &["EVALSHA", &self.script, "2", &from, &to, "1"]);
+            put_command(
+                self.stream.out(),
+                &["EVALSHA", &self.script, "2", &from, &to, "1"],
+            );
         }
         let sent = self.stream.flush()?;
         let got = self.stream.fill()?;
         while let Some((reply, bytes)) = parse(self.stream.input()) {
-            let due = self.requests.due().map(|number| self.requests.balance_after(number));
+            let due = self
+                .requests
+                .due()
+                .map(|number| self.requests.balance_after(number));
             let is_right = due.is_some_and(|due| reply == Ok(due as i64));
             self.requests.answered(is_right.into());
             self.stream.take(bytes);

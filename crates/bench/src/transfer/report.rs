@@ -3,11 +3,11 @@
 use super::drain::Drained;
 use super::durable::Durable;
 use super::figure::Figure;
+use super::per_packet::Costs;
 use super::recovery::Recovery;
 use super::tally::{Faults, Tally};
 use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
-use crate::per_packet::PerPacket;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -50,7 +50,7 @@ pub struct Contestant {
     pub by: BTreeMap<String, Figures>,
     /// ns per packet in the program alone, or why there is none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub per_packet: BTreeMap<&'static str, Result<PerPacket, String>>,
+    pub per_packet: Costs,
     /// What its drain did in all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drained: Option<Drained>,
@@ -242,8 +242,17 @@ fn write_contestants(
     if contestants.is_empty() {
         return Ok(());
     }
-    let head = ["replies/s", "p50 us", "p99 us", "p99.9 us", "sent", "lost", "busy", "wrong"];
-    write!(out, "\n{:<45}", "contestant")?;
+    let head = [
+        "replies/s",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "sent",
+        "lost",
+        "busy",
+        "wrong",
+    ];
+    write!(out, "\n{:<50}", "contestant")?;
     head.iter().try_for_each(|column| write!(out, "{column:>12}"))?;
     writeln!(out)?;
     for (name, contestant) in contestants {
@@ -254,7 +263,7 @@ fn write_contestants(
 
 fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant) -> fmt::Result {
     if let Some(why) = &contestant.not_measured {
-        writeln!(out, "{name:<45}not measured: {why}")?;
+        writeln!(out, "{name:<50}not measured: {why}")?;
     }
     if let Some(figures) = &contestant.gate_case {
         write_figures(out, &format!("{name}, transfer"), figures)?;
@@ -267,16 +276,16 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         match cost {
             Ok(cost) => writeln!(
                 out,
-                "{row:<45}{:.1} ns least, {:.1} ns median ({:.1} subtracted)",
+                "{row:<50}{:.1} ns least, {:.1} ns median ({:.1} subtracted)",
                 cost.min_ns, cost.median_ns, cost.rewriting_ns
             )?,
-            Err(why) => writeln!(out, "{row:<45}not measured: {why}")?,
+            Err(why) => writeln!(out, "{row:<50}not measured: {why}")?,
         }
     }
     if let Some(drained) = &contestant.drained {
         writeln!(
             out,
-            "{:<45}{} records, {} fdatasyncs, {} waiting at most",
+            "{:<50}{} records, {} fdatasyncs, {} waiting at most",
             format!("{name}, drained"),
             drained.records,
             drained.groups,
@@ -299,6 +308,9 @@ fn write_figures(out: &mut Formatter<'_>, row: &str, figures: &Figures) -> fmt::
         wrong,
     } = figures;
     let wrong = wrong + refused;
-    write!(out, "{row:<45}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}")?;
+    write!(
+        out,
+        "{row:<50}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
+    )?;
     writeln!(out, "{sent:>12}{lost:>12}{busy:>12}{wrong:>12}")
 }

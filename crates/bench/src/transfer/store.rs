@@ -69,7 +69,9 @@ pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
         reply.clear();
         let verdict = near.answer(from, lease::now_ns(), &request, &mut reply);
         if verdict != Verdict::Reply || reply.as_bytes() != request {
-            return Err(BenchError::Void(format!("account {account} was not made: {verdict:?}")));
+            return Err(BenchError::Void(format!(
+                "account {account} was not made: {verdict:?}"
+            )));
         }
         if account % 4096 == 0 {
             forget_records(store);

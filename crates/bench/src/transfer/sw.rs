@@ -106,7 +106,10 @@ impl Table {
             return Ok(self.slots[from].balance);
         }
         if command == TRANSFER_COMMAND_ISSUE {
-            let balance = self.slots[from].balance.checked_add(amount).ok_or(Code::Overflow)?;
+            let balance = self.slots[from]
+                .balance
+                .checked_add(amount)
+                .ok_or(Code::Overflow)?;
             self.slots[from].balance = balance;
             self.effects += 1;
             self.issued += u64::from(amount);
