@@ -3,8 +3,8 @@
  * per-packet figure needs. Twin of src/transfer/bpf.rs, which writes `tb_send` and reads both structs back, and of
  * src/transfer/plan.rs, which says what request number i is and what it must be answered.
  *
- * Request i is about account k = i mod 2^bits, whose id is (k + 1) * TB_ODD: an id tells its k, and a reply its request.
- * In each pass over the accounts each of them gives 1 and gets 1, so that what it holds is known without a model.
+ * Request i is about account k = i mod 2^bits, whose id is (k + 1) * TB_ODD: an id tells its k, a reply its request. In
+ * each pass over the accounts each of them gives 1 and gets 1, so that what it holds is known without a model.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -316,6 +316,7 @@ static __always_inline void check(struct tb_seen *seen, const struct tb_send *se
 {
 	__u32 mask = mask_of(send), account = bpf_ntohl(reply->source) * TB_INVERSE - 1;
 	__u32 command, amount = bpf_ntohl(reply->amount), due, said = bpf_ntohl(reply->command);
+	__u32 slack = seen->slack;
 	__u64 number;
 
 	if (account > mask || ((account ^ port) & (PORTS - 1) & mask)) {
@@ -325,6 +326,9 @@ static __always_inline void check(struct tb_seen *seen, const struct tb_send *se
 	/* The newest request about this account: there are fewer in flight than accounts. */
 	number = (send->next - 1 - account) & ~(__u64)mask;
 	number |= account;
+	/* What was answered `busy` was not done, and from then on balances are known only within the passes. */
+	if (seen->busy)
+		slack = (__u32)(number >> (send->bits & 31)) + 1;
 	command = command_of(send, account);
 	due = command == TRANSFER ? id_of(partner_of(send, account)) : 0;
 	if ((said & ~REFUSED) != command || bpf_ntohl(reply->destination) != due || reply->filler ||
@@ -335,7 +339,7 @@ static __always_inline void check(struct tb_seen *seen, const struct tb_send *se
 			seen->busy++;
 		else
 			seen->refused++;
-	} else if (amount - balance_after(send, command, number) + seen->slack > 2 * seen->slack) {
+	} else if (amount - balance_after(send, command, number) + slack > 2 * slack) {
 		seen->wrong++;
 	} else {
 		seen->right++;

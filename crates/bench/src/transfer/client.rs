@@ -115,7 +115,8 @@ impl Flight {
             self.tally.wrong += u64::from(self.tally.lost == 0);
             return;
         };
-        let judged = self.order.plan.judge(number, payload);
+        let is_known = self.tally.busy + self.tally.refused + self.tally.lost == 0;
+        let judged = self.order.plan.judge(number, payload, is_known);
         let tally = &mut self.tally;
         match judged {
             Judged::Right => {

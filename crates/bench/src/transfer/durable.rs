@@ -1,5 +1,5 @@
 //! The durable contestants: ours, Redis with every write synced, PostgreSQL with every commit synced. All on one disk
-//! and the loopback address, nobody pinned: servers have threads of their own, and the clients' one thread mostly waits.
+//! and the loopback address, nobody pinned: servers have threads of their own, the clients' one thread mostly waits.
 
 use super::disk::Disk;
 use super::drain::Removed;
@@ -238,7 +238,7 @@ fn once(faults: &mut Faults, ours: &Ours, lines: &mut [Line]) {
     for line in lines.iter_mut().filter(|line| line.name == "durable") {
         for peer in &mut line.peers {
             asked += peer.requests().asked();
-            answered += peer.requests().right();
+            answered += peer.requests().right_in_all();
         }
     }
     faults.doubled += done.saturating_sub(asked);

@@ -140,8 +140,8 @@ impl Field {
         })
     }
 
-    /// Starts a contestant on a fresh ledger, drives it, stops it, and looks whether everything adds up. `requests`: at
-    /// most so many, all of them timed.
+    /// Starts a contestant on a fresh ledger, drives it, stops it, and looks whether everything adds up. `requests`: so
+    /// many, if they are few enough for the time.
     pub fn run(&mut self, case: Case, duration: Duration, requests: Option<u64>) -> Result<Tally> {
         let plan = case.plan();
         let (tally, audit) = match case.who {

@@ -18,6 +18,8 @@ const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
 /// One request in so many is timed, where there are many.
 const SAMPLE: u32 = 16;
+/// Of so few each one is.
+const TIMED_EACH: u64 = 1_000;
 
 /// How to drive.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,7 @@ pub struct Drive {
     pub loses: bool,
     /// For about so long.
     pub duration: Duration,
-    /// Requests at most; where there is such a limit nothing warms up, and every request is timed.
+    /// Requests at most; where there is such a limit nothing warms up.
     pub limit: Option<u64>,
 }
 
@@ -41,9 +43,9 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
     let batch = if drive.one_by_one { 1 } else { BATCH };
     let (send, check) = (generator.program(send)?, generator.program("tb_check")?);
     let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
-    let call = |first: u64, limit: u64, calls: u64| {
-        let slack = if drive.loses {
-            // Whoever loses all of an account's requests of a kind, and none of the other.
+    let call = |first: u64, limit: u64, calls: u64, knows: bool| {
+        let slack = if !knows {
+            // All of an account's requests of one kind may not have been done, and all of the other.
             ((first + calls) >> drive.plan.bits) as u32 + 1
         } else {
             0
@@ -52,7 +54,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
             plan: drive.plan,
             first,
             limit,
-            sample: if drive.one_by_one || drive.limit.is_some() {
+            sample: if drive.one_by_one || limit <= TIMED_EACH {
                 1
             } else {
                 SAMPLE
@@ -93,6 +95,7 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
             took_ns,
         ))
     };
+    let knows = !drive.loses;
     if let Some(limit) = drive.limit {
         // One at a time most calls only look whether the reply has come: more than enough of them.
         let calls = if drive.one_by_one {
@@ -100,11 +103,13 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
         } else {
             limit
         };
-        return Ok(call(0, limit, calls)?.0);
+        return Ok(call(0, limit, calls, knows)?.0);
     }
-    let (warm, warm_ns) = call(0, u64::MAX >> 1, WARM_UP_REQUESTS)?;
+    let (warm, warm_ns) = call(0, u64::MAX >> 1, WARM_UP_REQUESTS, knows)?;
     let calls = WARM_UP_REQUESTS as f64 * drive.duration.as_nanos() as f64 / warm_ns.max(1) as f64;
-    let (mut tally, _) = call(warm.sent, u64::MAX >> 2, calls.clamp(1e5, REQUESTS_MAX) as u64)?;
+    let knows = knows && warm.busy + warm.refused + warm.lost == 0;
+    let calls = calls.clamp(1e5, REQUESTS_MAX) as u64;
+    let (mut tally, _) = call(warm.sent, u64::MAX >> 2, calls, knows)?;
     tally.sent_all += warm.sent_all;
     tally.right_all += warm.right_all;
     tally.busy += warm.busy;

@@ -28,8 +28,8 @@ pub trait Peer {
     fn requests(&mut self) -> &mut Requests;
 }
 
-/// The transfers of one connection: 1 from each of its own accounts to another of its own, so that what an account holds
-/// is known without a model (see `plan`).
+/// The transfers of one connection: 1 from each of its own accounts to another of its own, so that what an account
+/// holds is known without a model (see `plan`).
 pub struct Requests {
     base: u32,
     bits: u32,
@@ -123,7 +123,7 @@ impl Requests {
     }
 
     /// Right replies since the beginning.
-    pub fn right(&self) -> u64 {
+    pub fn right_in_all(&self) -> u64 {
         self.tally.right_all
     }
 }

@@ -65,8 +65,8 @@ impl Display for Recovery {
         write!(
             out,
             "recovered {operations} operations, {} MB of journal on {file_system}, in {whole_s:.2} s: \
-             {operations_per_s:.0} a second; opening {opening_s:.2} s, reading {reading_s:.2}, decoding {decoding_s:.2}, \
-             executing {executing_s:.2}, blocks and near {rest_s:.2}",
+             {operations_per_s:.0} a second; opening {opening_s:.2} s, reading {reading_s:.2}, \
+             decoding {decoding_s:.2}, executing {executing_s:.2}, blocks and near {rest_s:.2}",
             bytes / 1_000_000
         )
     }
