@@ -76,6 +76,8 @@ pub struct Options {
     pub durable_duration: Duration,
     /// Rounds of a packet's cost.
     pub packet_rounds: usize,
+    /// Stores that a packet's cost is measured in: 1 or 2.
+    pub packet_sizes: usize,
     /// Operations that are recovered.
     pub recovered: u64,
     /// Where journals and the peers' data lie meanwhile.
@@ -93,6 +95,7 @@ impl Default for Options {
             durable_rounds: 5,
             durable_duration: Duration::from_secs(2),
             packet_rounds: 11,
+            packet_sizes: 2,
             recovered: 4_000_000,
             folder: std::env::temp_dir(),
             figure: None,
@@ -109,6 +112,7 @@ impl Options {
             durable_rounds: 1,
             durable_duration: Duration::from_millis(600),
             packet_rounds: 3,
+            packet_sizes: 1,
             recovered: 400_000,
             ..Self::default()
         }
@@ -207,7 +211,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     tell("a packet's cost");
     let pair = std::sync::Arc::clone(&field.pair);
     let costs = pair.client.run(CLIENT_CORE, || {
-        per_packet::measure(&field.generator, options.packet_rounds)
+        per_packet::measure(&field.generator, options.packet_rounds, options.packet_sizes)
     })?;
     bench.per_packet(costs);
     let mut samples = Samples::new();

@@ -18,6 +18,7 @@ fn short(figure: Option<u8>) -> Option<Report> {
         durable_rounds: 1,
         durable_duration: Duration::from_millis(100),
         packet_rounds: 1,
+        packet_sizes: 1,
         recovered: 20_000,
         figure,
         ..Options::default()

@@ -57,9 +57,10 @@ const WHATS: [What; 4] = [
 ];
 
 /// Measures them. Runs in the client's namespace, on a core of its own.
-pub fn measure(generator: &Generator, rounds: usize) -> Result<Costs> {
+/// `sizes`: how many stores.
+pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Costs> {
     let mut found = Costs::new();
-    for bits in BITS {
+    for bits in BITS.into_iter().take(sizes) {
         let name = |what: &What| format!("packet of {}, 2^{bits} accounts", what.name);
         // Cells and what the paper's format keeps: four places for each account.
         let (free, needed) = (free_bytes(), (64 + 32) << (bits + 2));

@@ -333,13 +333,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_and_heard_is_what_was_recorded() {
+    fn what_is_said_and_heard_is_as_the_protocol_has_it() {
         let mut out = Vec::new();
         put_transfer(&mut out, 7, 258);
         let recorded =
-            b"B\0\0\0\x20\0t\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\x01\x02\0\x01\0\x01\
+            b"B\0\0\0\x21\0t\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\x01\x02\0\x01\0\x01\
             E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
-        assert_eq!(out, recorded);
+        assert_eq!(out, due);
         assert_eq!(&start_up()[..12], b"\0\0\0\x29\0\x03\0\0user");
         let replies = b"2\0\0\0\x04D\0\0\0\x12\0\x01\0\0\0\x08\0\0\0\0\0\x0f\x42\x3fC\0\0\0\x0dSELECT 1\0\
             Z\0\0\0\x05ID\0\0\0\x0c\0\x01\0\0\0\x0242Z\0\0";

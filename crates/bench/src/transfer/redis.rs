@@ -212,11 +212,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_and_heard_is_what_was_recorded() {
+    fn what_is_said_and_heard_is_as_the_protocol_has_it() {
         let mut out = Vec::new();
         put_command(&mut out, &["EVALSHA", "abc", "2", "a1", "a22", "1"]);
-        let recorded = "*6\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n2\r\n$2\r\na1\r\n$3\r\na22\r\n$1\r\n1\r\n";
-        assert_eq!(out, recorded.as_bytes());
+        let due = "*6\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n2\r\n$2\r\na1\r\n$3\r\na22\r\n$1\r\n1\r\n";
+        assert_eq!(out, due.as_bytes());
         let replies = b":999999\r\n:-1\r\n-NOSCRIPT No matching script. Please use EVAL.\r\n:12";
         let (mut at, mut found) = (0, Vec::new());
         while let Some((reply, bytes)) = parse(&replies[at..]) {
