@@ -336,8 +336,7 @@ mod tests {
     fn what_is_said_and_heard_is_as_the_protocol_has_it() {
         let mut out = Vec::new();
         put_transfer(&mut out, 7, 258);
-        let recorded =
-            b"B\0\0\0\x21\0t\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\x01\x02\0\x01\0\x01\
+        let due = b"B\0\0\0\x21\0t\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\0\0\0\x04\0\0\x01\x02\0\x01\0\x01\
             E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
         assert_eq!(out, due);
         assert_eq!(&start_up()[..12], b"\0\0\0\x29\0\x03\0\0user");
