@@ -31,6 +31,7 @@ test-kernels: setup
 # The figures, on this machine: two quiet cores, and root for the first.
 bench: build
 	cargo run --release --locked --quiet -p lineside -- bench spv
+	cargo run --release --locked --quiet -p lineside -- bench transfer
 	cargo run --release --locked --quiet -p lineside -- bench verify
 
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.

@@ -213,7 +213,7 @@ pub fn memcached_key(txid: &Hash) -> Hash {
 }
 
 /// The middle of a bucket of `struct bench_seen`.
-fn bucket_ns(bucket: usize) -> u64 {
+pub fn bucket_ns(bucket: usize) -> u64 {
     let (octave, part) = (bucket as u64 / 16, bucket as u64 % 16);
     match octave {
         0 => part,

@@ -128,7 +128,7 @@ fn locate_us(store: &ChainStore) -> std::result::Result<f64, lineside_spv::chain
     Ok(start.elapsed().as_secs_f64() * 1e6 / txids.len() as f64)
 }
 
-fn fdatasync_us(folder: &Path) -> std::io::Result<f64> {
+pub fn fdatasync_us(folder: &Path) -> std::io::Result<f64> {
     let mut file = File::create(folder.join("sync"))?;
     let mut took = Vec::with_capacity(SYNCS);
     for _ in 0..SYNCS {
@@ -142,7 +142,7 @@ fn fdatasync_us(folder: &Path) -> std::io::Result<f64> {
 }
 
 /// Type of the file system that `folder` lies on: that of the longest mount point above it.
-fn file_system(folder: &Path) -> Result<String> {
+pub fn file_system(folder: &Path) -> Result<String> {
     let folder = folder
         .canonicalize()
         .map_err(io("opening the folder for blocks"))?;

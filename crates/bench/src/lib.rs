@@ -21,6 +21,7 @@ pub mod report;
 mod servers;
 pub mod spv;
 mod sys;
+pub mod transfer;
 pub mod verify;
 mod workload;
 

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::{self, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -268,4 +268,38 @@ pub fn test_run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32, run: Run) ->
     } else {
         Ok(options.retval)
     }
+}
+
+/// What [`wait_ready`] waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Of a socket that is to be read.
+    pub fd: RawFd,
+    /// And written to.
+    pub to_write: bool,
+}
+
+/// Waits until one of them is ready, for at most `patience`.
+pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration) -> io::Result<()> {
+    let mut polled: Vec<libc::pollfd> = sockets
+        .iter()
+        .map(|ready| libc::pollfd {
+            fd: ready.fd,
+            events: libc::POLLIN | if ready.to_write { libc::POLLOUT } else { 0 },
+            revents: 0,
+        })
+        .collect();
+    let milliseconds = patience.as_millis() as libc::c_int;
+    // SAFETY: `polled` is as long as is said, and outlives the call.
+    let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+    match check(result) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Asks a child of this process to end (SIGINT).
+pub fn interrupt(child: u32) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::kill(child as libc::pid_t, libc::SIGINT) }).map(drop)
 }

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use lineside_bench::{Progress, spv, verify};
+use lineside_bench::{Progress, spv, transfer, verify};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -19,6 +19,18 @@ pub enum Scenario {
         /// Folder on a disk, for the blocks that are imported and their store; both are removed.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
+    },
+    /// Transfers of digital assets: the paper's packets against the paper's software, and durable ones beside Redis and
+    /// PostgreSQL. Makes network namespaces and removes them; needs root, BPF and two quiet cores.
+    Transfer {
+        #[command(flatten)]
+        common: Common,
+        /// Folder on a disk, for journals and the peers' data; all of it is removed.
+        #[arg(long, default_value_os_t = std::env::temp_dir())]
+        data: PathBuf,
+        /// One of the paper's figures, 7 to 11, instead of everything.
+        #[arg(long, value_parser = clap::value_parser!(u8).range(7..=11))]
+        figure: Option<u8>,
     },
     /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
     /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
@@ -54,6 +66,21 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
                 ..options
             };
             let report = with_bar(|progress| spv::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+        Scenario::Transfer { common, data, figure } => {
+            let options = if common.quick {
+                transfer::Options::quick()
+            } else {
+                transfer::Options::default()
+            };
+            let options = transfer::Options {
+                seed: common.seed,
+                folder: data.clone(),
+                figure: *figure,
+                ..options
+            };
+            let report = with_bar(|progress| transfer::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
         Scenario::Verify(common) => {

@@ -1,0 +1,207 @@
+//! The socket client: a closed loop over one socket, or one request at a time.
+
+use super::plan::{Judged, Plan};
+use super::tally::Tally;
+use crate::error::{Result, io};
+use crate::netns::SERVER_ADDRESS;
+use crate::sys::{self, BATCH, Batch};
+use lineside_transfer::paper::PaperRequest;
+use lineside_wire::{TRANSFER_PAPER_BYTES_MAX, TRANSFER_PORT};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// A request without a reply for so long is lost; the other work of a shared machine may well hold a server for 20 ms.
+const LOST_AFTER_NS: u64 = 200_000_000;
+/// Places for requests in flight: more than any window.
+const PLACES: usize = 256;
+
+/// A closed loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Loop {
+    /// What is asked.
+    pub plan: Plan,
+    /// Requests in flight at most.
+    pub window: usize,
+    /// Time to run before counting begins.
+    pub warm_up: Duration,
+    /// Time to count.
+    pub duration: Duration,
+    /// Requests at most, warming up included.
+    pub limit: u64,
+}
+
+struct Flight {
+    order: Loop,
+    asked: [Option<(u64, u64)>; PLACES],
+    in_flight: usize,
+    next: u64,
+    first_ns: u64,
+    last_ns: u64,
+    counts_from_ns: u64,
+    ends_ns: u64,
+    is_warm: bool,
+    tally: Tally,
+}
+
+impl Flight {
+    fn new(order: Loop) -> Self {
+        let now_ns = sys::now_ns();
+        let counts_from_ns = now_ns + order.warm_up.as_nanos() as u64;
+        Self {
+            order,
+            asked: [None; PLACES],
+            in_flight: 0,
+            next: 0,
+            first_ns: now_ns,
+            last_ns: now_ns,
+            counts_from_ns,
+            ends_ns: counts_from_ns + order.duration.as_nanos() as u64,
+            is_warm: order.warm_up.is_zero(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// How many requests may leave now; `None`: the run is over.
+    fn room(&mut self, now_ns: u64) -> Option<usize> {
+        if !self.is_warm && now_ns >= self.counts_from_ns {
+            self.is_warm = true;
+            self.first_ns = now_ns;
+            // Losses and wrong replies count whenever they happen.
+            (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
+            self.tally.latency.reset();
+        }
+        if self.in_flight > 0 && now_ns.saturating_sub(self.last_ns) > LOST_AFTER_NS {
+            self.tally.lost += self.in_flight as u64;
+            self.asked = [None; PLACES];
+            self.in_flight = 0;
+            self.last_ns = now_ns;
+        }
+        let left = self.order.limit - self.next;
+        if left > 0 && (now_ns < self.ends_ns || !self.is_warm) {
+            return Some((self.order.window - self.in_flight).min(left as usize));
+        }
+        // At the end the last replies are waited for: every request is right, refused, wrong or lost.
+        (self.in_flight > 0).then_some(0)
+    }
+
+    fn ask(&mut self, now_ns: u64) -> Option<[u8; TRANSFER_PAPER_BYTES_MAX]> {
+        let place = &mut self.asked[self.next as usize % PLACES];
+        if place.is_some() {
+            return None;
+        }
+        *place = Some((self.next, now_ns));
+        let request = self.order.plan.request(self.next).to_bytes();
+        self.next += 1;
+        self.in_flight += 1;
+        self.tally.sent += 1;
+        Some(request)
+    }
+
+    fn take_back(&mut self, count: usize) {
+        for _ in 0..count {
+            self.next -= 1;
+            self.asked[self.next as usize % PLACES] = None;
+            self.in_flight -= 1;
+            self.tally.sent -= 1;
+        }
+    }
+
+    fn reply(&mut self, now_ns: u64, payload: &[u8]) {
+        self.last_ns = now_ns;
+        let account = PaperRequest::parse(payload).map_or(0, |reply| Plan::account_of(reply.source));
+        let place = &mut self.asked[account as usize % PLACES];
+        let Some((number, sent_ns)) = *place else {
+            // Given up already: late, and counted as lost.
+            self.tally.wrong += u64::from(self.tally.lost == 0);
+            return;
+        };
+        let is_known = self.tally.busy + self.tally.refused + self.tally.lost == 0;
+        let judged = self.order.plan.judge(number, payload, is_known);
+        let tally = &mut self.tally;
+        match judged {
+            Judged::Right => {
+                tally.right += 1;
+                tally.right_all += 1;
+                tally.latency.saturating_record(now_ns - sent_ns);
+            }
+            Judged::Busy => tally.busy += 1,
+            Judged::Refused => tally.refused += 1,
+            Judged::Wrong => {
+                tally.wrong += 1;
+                return;
+            }
+        }
+        *place = None;
+        self.in_flight -= 1;
+    }
+
+    fn end(mut self) -> Tally {
+        self.tally.took_ns = self.last_ns - self.first_ns;
+        self.tally.sent_all = self.next;
+        self.tally
+    }
+}
+
+/// Asks from one socket, never waiting: what may leave leaves by one call (UDP_SEGMENT, which costs the client less
+/// than sendmmsg and sends the same datagrams), what has come is taken by recvmmsg. The calling thread stands in the
+/// client's namespace.
+pub fn run(order: Loop) -> Result<Tally> {
+    let socket = UdpSocket::bind("0.0.0.0:0").map_err(io("binding the client's socket"))?;
+    socket
+        .connect((SERVER_ADDRESS, TRANSFER_PORT))
+        .map_err(io("connecting the client's socket"))?;
+    if order.window == 1 {
+        return one_by_one(&socket, Flight::new(order));
+    }
+    sys::set_segment(&socket, TRANSFER_PAPER_BYTES_MAX as u16)
+        .map_err(io("setting up the client's socket"))?;
+    let (mut requests, mut replies) = (Batch::default(), Batch::default());
+    let mut flight = Flight::new(order);
+    loop {
+        let now_ns = sys::now_ns();
+        let Some(room) = flight.room(now_ns) else {
+            return Ok(flight.end());
+        };
+        let mut count = 0;
+        while count < room.min(BATCH)
+            && let Some(request) = flight.ask(now_ns)
+        {
+            requests.put(count, &request);
+            count += 1;
+        }
+        if count > 0 {
+            let sent = requests.send_segmented(&socket, count);
+            flight.take_back(count - sent);
+        }
+        let got = replies.receive(&socket);
+        if got > 0 {
+            let now_ns = sys::now_ns();
+            for index in 0..got {
+                flight.reply(now_ns, replies.get(index));
+            }
+        }
+    }
+}
+
+/// The same with one request in flight: send and recv.
+fn one_by_one(socket: &UdpSocket, mut flight: Flight) -> Result<Tally> {
+    socket
+        .set_nonblocking(true)
+        .map_err(io("setting up the client's socket"))?;
+    let mut bytes = [0; 64];
+    loop {
+        let now_ns = sys::now_ns();
+        let Some(room) = flight.room(now_ns) else {
+            return Ok(flight.end());
+        };
+        if room > 0
+            && let Some(request) = flight.ask(now_ns)
+            && socket.send(&request).is_err()
+        {
+            flight.take_back(1);
+        }
+        if let Ok(count) = socket.recv(&mut bytes) {
+            flight.reply(sys::now_ns(), &bytes[..count]);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The disk that durable figures are of.
+
+use crate::error::{BenchError, Result, io};
+use crate::import::{fdatasync_us, file_system};
+use crate::transfer::drain::Removed;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// Syncs whose median is reported.
+const SYNCS: usize = 101;
+/// What a lone transfer's group takes on the disk, rounded up to a sector.
+const IN_PLACE_BYTES: usize = 512;
+
+/// What a figure depends on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Disk {
+    /// The folder's file system.
+    pub file_system: String,
+    /// Median time of an fdatasync after 4 KiB were appended to a file, in µs.
+    pub fdatasync_us: f64,
+    /// The same after 512 bytes were written to a place that the file had already.
+    pub in_place_us: f64,
+}
+
+impl Disk {
+    /// Looks at the disk below `folder`.
+    ///
+    /// # Errors
+    /// [`BenchError::NotMeasured`] on a file system in memory; what the system says.
+    pub fn look(folder: &Path) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(io("making a folder"))?;
+        let file_system = file_system(folder)?;
+        if file_system == "tmpfs" {
+            let folder = folder.display();
+            return Err(BenchError::NotMeasured(format!(
+                "{folder} lies in memory (tmpfs); name a folder on a disk by --data"
+            )));
+        }
+        let scratch = Removed::make(&folder.join("disk"))?;
+        Ok(Self {
+            file_system,
+            fdatasync_us: fdatasync_us(&scratch.0).map_err(io("measuring fdatasync"))?,
+            in_place_us: in_place_us(&scratch.0).map_err(io("measuring fdatasync"))?,
+        })
+    }
+}
+
+fn in_place_us(folder: &Path) -> std::io::Result<f64> {
+    let mut file = File::create(folder.join("in-place"))?;
+    file.write_all(&vec![0; SYNCS * IN_PLACE_BYTES])?;
+    file.sync_all()?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut took = Vec::with_capacity(SYNCS);
+    for _ in 0..SYNCS {
+        file.write_all(&[0x5a; IN_PLACE_BYTES])?;
+        let start = Instant::now();
+        file.sync_data()?;
+        took.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    took.sort_by(f64::total_cmp);
+    Ok(took[SYNCS / 2])
+}

@@ -1,0 +1,246 @@
+//! The durable contestants: ours, Redis with every write synced, PostgreSQL with every commit synced. All on one disk
+//! and the loopback address, nobody pinned: servers have threads of their own, the clients' one thread mostly waits.
+
+use super::disk::Disk;
+use super::drain::Removed;
+use super::ours::Ours;
+use super::peer::{Peer, Requests, drive};
+use super::plan::BALANCE;
+use super::postgres::Postgres;
+use super::redis::Redis;
+use super::tally::{Faults, Tally};
+use crate::error::{BenchError, Result};
+use crate::gate::median;
+use lineside_wire::TRANSFER_OPERATIONS_MAX;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+use std::time::Duration;
+
+/// Connections, with this many requests in flight each.
+const CONNECTIONS: u32 = 50;
+const WINDOW: usize = 16;
+/// log2 of the accounts of each connection.
+const BITS: u32 = 10;
+/// Connections that send batches, with this many packets in flight each.
+const STREAMS: u32 = 8;
+const PACKETS: usize = 2;
+/// log2 of the accounts of each of them.
+const STREAM_BITS: u32 = 13;
+const STREAMS_FROM: u32 = 1 << 16;
+/// The first account of the client that sends one transfer at a time.
+const LONE_FROM: u32 = STREAMS_FROM + (STREAMS << STREAM_BITS);
+/// Of everybody.
+const ACCOUNTS: u32 = LONE_FROM + (1 << BITS);
+
+/// What is asked of a contestant.
+pub const SINGLE: &str = "transfer";
+/// The same by native batches.
+pub const BATCHES: &str = "transfer, native batches";
+/// The same one at a time.
+pub const LONE: &str = "transfer, window 1";
+
+/// What was seen.
+#[derive(Clone, Debug, Serialize)]
+pub struct Durable {
+    /// The disk.
+    #[serde(flatten)]
+    pub disk: Disk,
+    /// Connections of everybody.
+    pub connections: u32,
+    /// Requests in flight on each.
+    pub window: usize,
+    /// Transfers of a native batch.
+    pub batch: usize,
+}
+
+impl Display for Durable {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Disk {
+            file_system,
+            fdatasync_us,
+            in_place_us,
+        } = &self.disk;
+        write!(
+            out,
+            "durable on {file_system}: fdatasync {fdatasync_us:.0} us after an append of 4 KiB, {in_place_us:.0} us in \
+             place; {} connections x {} in flight, batches of {}",
+            self.connections, self.window, self.batch
+        )
+    }
+}
+
+/// What was measured: by contestant and what it was asked.
+pub struct Found {
+    /// The disk and the load.
+    pub durable: Durable,
+    /// By contestant and kind of load.
+    pub samples: BTreeMap<(&'static str, &'static str), Vec<Tally>>,
+    /// Why a contestant is not there.
+    pub absent: BTreeMap<&'static str, String>,
+    /// Medians over the rounds of a lone transfer's p50 by an fdatasync: after an append, and in place.
+    pub lone_by_fdatasync: Option<(f64, f64)>,
+    /// What did not add up.
+    pub faults: Faults,
+}
+
+struct Line {
+    name: &'static str,
+    kind: &'static str,
+    peers: Vec<Box<dyn Peer>>,
+}
+
+/// Measures them in rounds; everything lies below `folder`.
+///
+/// # Errors
+/// [`BenchError::NotMeasured`] on a file system in memory; what stands in the way.
+pub fn measure(
+    folder: &Path,
+    rounds: usize,
+    duration: Duration,
+    tell: &mut dyn FnMut(&'static str),
+) -> Result<Found> {
+    tell("durable: starting servers");
+    let _removed = Removed::make(folder)?;
+    let mut disks = vec![Disk::look(folder)?];
+    let ours = Ours::start(&folder.join("durable"), ACCOUNTS)?;
+    let mut absent = BTreeMap::new();
+    let mut lines = vec![
+        line("durable", SINGLE, |at| ours.udp(requests(at)))?,
+        Line {
+            name: "durable",
+            kind: BATCHES,
+            peers: (0..STREAMS)
+                .map(|at| {
+                    let base = STREAMS_FROM + (at << STREAM_BITS);
+                    ours.tcp(Requests::new(
+                        base,
+                        STREAM_BITS,
+                        PACKETS,
+                        TRANSFER_OPERATIONS_MAX as u64,
+                    ))
+                })
+                .collect::<Result<_>>()?,
+        },
+        Line {
+            name: "durable",
+            kind: LONE,
+            peers: vec![ours.udp(Requests::new(LONE_FROM, BITS, 1, 1))?],
+        },
+    ];
+    let redis = present(
+        "redis",
+        Redis::start(&folder.join("redis"), CONNECTIONS << BITS),
+        &mut absent,
+    )?;
+    if let Some(redis) = &redis {
+        lines.push(line("redis", SINGLE, |at| redis.client(requests(at)))?);
+    }
+    let postgres = Postgres::start(&folder.join("postgres"), CONNECTIONS << BITS);
+    let postgres = present("postgres", postgres, &mut absent)?;
+    if let Some(postgres) = &postgres {
+        lines.push(line("postgres", SINGLE, |at| postgres.client(requests(at)))?);
+    }
+    let mut samples: BTreeMap<_, Vec<Tally>> = BTreeMap::new();
+    let mut lone = Vec::new();
+    for round in 0..rounds {
+        for place in 0..lines.len() {
+            let at = (place + round) % lines.len();
+            let Line { name, kind, peers } = &mut lines[at];
+            tell("durable contestants");
+            if *kind == LONE {
+                disks.push(Disk::look(folder)?);
+            }
+            let tally = drive(peers, duration / 8, duration)?;
+            if let (true, Some(disk)) = (*kind == LONE, disks.last()) {
+                let p50_us = tally.latency_us(0.5);
+                lone.push((p50_us / disk.fdatasync_us, p50_us / disk.in_place_us));
+            }
+            samples.entry((*name, *kind)).or_default().push(tally);
+        }
+    }
+    tell("durable: auditing");
+    let mut faults = Faults::default();
+    let whole = |accounts: u32| u64::from(accounts) * u64::from(BALANCE);
+    held(&mut faults, ours.held(), whole(ACCOUNTS));
+    for (name, held_now) in [
+        (
+            "redis",
+            redis.as_ref().map(|redis| redis.held(CONNECTIONS << BITS)),
+        ),
+        ("postgres", postgres.as_ref().map(Postgres::held)),
+    ] {
+        let Some(held_now) = held_now else { continue };
+        // A peer's fault is no fault of ours: its figures are void.
+        if held_now? != whole(CONNECTIONS << BITS) {
+            absent.insert(name, "void: its accounts do not hold what they should".into());
+        }
+    }
+    once(&mut faults, &ours, &mut lines);
+    let of = |of: fn(&Disk) -> f64| median(disks.iter().map(of)).unwrap_or_default();
+    let ratio = |of: fn(&(f64, f64)) -> f64| median(lone.iter().map(of));
+    Ok(Found {
+        durable: Durable {
+            disk: Disk {
+                file_system: disks[0].file_system.clone(),
+                fdatasync_us: of(|disk| disk.fdatasync_us),
+                in_place_us: of(|disk| disk.in_place_us),
+            },
+            connections: CONNECTIONS,
+            window: WINDOW,
+            batch: TRANSFER_OPERATIONS_MAX,
+        },
+        samples,
+        absent,
+        lone_by_fdatasync: ratio(|pair| pair.0).zip(ratio(|pair| pair.1)),
+        faults,
+    })
+}
+
+fn requests(connection: u32) -> Requests {
+    Requests::new(connection << BITS, BITS, WINDOW, 1)
+}
+
+fn line(
+    name: &'static str,
+    kind: &'static str,
+    client: impl Fn(u32) -> Result<Box<dyn Peer>>,
+) -> Result<Line> {
+    let peers = (0..CONNECTIONS).map(client).collect::<Result<_>>()?;
+    Ok(Line { name, kind, peers })
+}
+
+/// `None`, and why, where it is not installed or does not start.
+fn present<T>(
+    name: &'static str,
+    started: Result<T>,
+    absent: &mut BTreeMap<&'static str, String>,
+) -> Result<Option<T>> {
+    match started {
+        Err(BenchError::NotMeasured(why)) => {
+            absent.insert(name, why);
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+fn held(faults: &mut Faults, held: u64, due: u64) {
+    faults.created += held.saturating_sub(due);
+    faults.lost += due.saturating_sub(held);
+}
+
+/// Whether our server has done each transfer once: not more of them than were asked, not fewer than were answered.
+fn once(faults: &mut Faults, ours: &Ours, lines: &mut [Line]) {
+    let done = ours.changes() / 2;
+    let (mut asked, mut answered) = (0, 0);
+    for line in lines.iter_mut().filter(|line| line.name == "durable") {
+        for peer in &mut line.peers {
+            asked += peer.requests().asked();
+            answered += peer.requests().right_in_all();
+        }
+    }
+    faults.doubled += done.saturating_sub(asked);
+    faults.lost += answered.saturating_sub(done);
+}

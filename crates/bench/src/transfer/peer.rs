@@ -1,0 +1,298 @@
+//! Clients of the durable contestants: many connections, each with requests in flight, driven by one thread that never
+//! waits for one of them alone.
+
+use super::plan::BALANCE;
+use super::tally::Tally;
+use crate::error::{BenchError, Result, io};
+use crate::sys::{self, Ready};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// How long it waits when nothing has come.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How long replies may come after the last request.
+const LOST_AFTER_NS: u64 = 3_000_000_000;
+
+/// One connection.
+pub trait Peer {
+    /// What to wait for.
+    fn ready(&self) -> Ready;
+    /// Sends what may leave, if `asks`, and takes what has come; whether anything was.
+    ///
+    /// # Errors
+    /// What ends the connection.
+    fn pump(&mut self, asks: bool) -> std::io::Result<bool>;
+    /// What it asks and has asked.
+    fn requests(&mut self) -> &mut Requests;
+}
+
+/// The transfers of one connection: 1 from each of its own accounts to another of its own, so that what an account
+/// holds is known without a model (see `plan`).
+pub struct Requests {
+    base: u32,
+    bits: u32,
+    window: usize,
+    /// Transfers of one request.
+    each: u64,
+    next: u64,
+    waiting: VecDeque<(u64, u64)>,
+    tally: Tally,
+}
+
+impl Requests {
+    /// `window` requests of `each` transfers in flight, over 2^bits accounts from `base` on.
+    pub fn new(base: u32, bits: u32, window: usize, each: u64) -> Self {
+        Self {
+            base,
+            bits,
+            window,
+            each,
+            next: 0,
+            waiting: VecDeque::with_capacity(window),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Number of the next request's first transfer, if one may leave now.
+    pub fn ask(&mut self) -> Option<u64> {
+        (self.waiting.len() < self.window).then(|| {
+            let number = self.next;
+            self.next += self.each;
+            self.waiting.push_back((number, sys::now_ns()));
+            number
+        })
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Number of the first transfer of the request that is answered next.
+    pub fn due(&self) -> Option<u64> {
+        self.waiting.front().map(|(number, _)| *number)
+    }
+
+    const fn mask(&self) -> u32 {
+        (1 << self.bits) - 1
+    }
+
+    /// Who gives.
+    pub const fn source(&self, number: u64) -> u32 {
+        self.base + (number as u32 & self.mask())
+    }
+
+    /// Who gets.
+    pub const fn destination(&self, number: u64) -> u32 {
+        self.base + ((number as u32).wrapping_add(self.mask() / 2 + 1) & self.mask())
+    }
+
+    /// Above every number that the source's transfers had before.
+    pub const fn transaction(&self, number: u64) -> u32 {
+        (number >> self.bits) as u32 + 1
+    }
+
+    /// What the source holds after it.
+    pub const fn balance_after(&self, number: u64) -> u64 {
+        let gives_first = number as u32 & self.mask() <= self.mask() / 2;
+        BALANCE as u64 - gives_first as u64
+    }
+
+    /// The oldest request in flight is answered; `right`: so many of its transfers as they are due.
+    pub fn answered(&mut self, right: u64) {
+        let Some((_, sent_ns)) = self.waiting.pop_front() else {
+            self.tally.wrong += 1;
+            return;
+        };
+        self.tally.right += right;
+        self.tally.right_all += right;
+        self.tally.wrong += self.each - right;
+        self.tally.latency.saturating_record(sys::now_ns() - sent_ns);
+    }
+
+    /// A reply that is none.
+    pub fn stray(&mut self) {
+        self.tally.wrong += 1;
+    }
+
+    /// Transfers asked for since the beginning.
+    pub fn asked(&self) -> u64 {
+        self.next
+    }
+
+    /// Right replies since the beginning.
+    pub fn right_in_all(&self) -> u64 {
+        self.tally.right_all
+    }
+}
+
+/// Drives all of them for `duration` after a `warm_up`, then waits for what is in flight.
+pub fn drive(peers: &mut [Box<dyn Peer>], warm_up: Duration, duration: Duration) -> Result<Tally> {
+    let began_ns = sys::now_ns();
+    let from_ns = began_ns + warm_up.as_nanos() as u64;
+    let to_ns = from_ns + duration.as_nanos() as u64;
+    for peer in peers.iter_mut() {
+        peer.requests().tally.wrong = 0;
+    }
+    pump_until(peers, from_ns, true)?;
+    for peer in peers.iter_mut() {
+        let tally = &mut peer.requests().tally;
+        tally.right = 0;
+        tally.latency.reset();
+    }
+    let (from_ns, asked): (u64, u64) = (sys::now_ns(), asked(peers));
+    pump_until(peers, to_ns, true)?;
+    let took_ns = sys::now_ns() - from_ns;
+    let mut sum = Tally {
+        took_ns,
+        sent: self::asked(peers) - asked,
+        ..Tally::default()
+    };
+    for peer in peers.iter_mut() {
+        let tally = &peer.requests().tally;
+        sum.right += tally.right;
+        // The bounds of all histograms are the same.
+        let _ = sum.latency.add(&tally.latency);
+    }
+    pump_until(peers, sys::now_ns() + LOST_AFTER_NS, false)?;
+    for peer in peers.iter_mut() {
+        let requests = peer.requests();
+        sum.lost += requests.waiting.len() as u64 * requests.each;
+        sum.wrong += requests.tally.wrong;
+        requests.waiting.clear();
+    }
+    Ok(sum)
+}
+
+fn asked(peers: &mut [Box<dyn Peer>]) -> u64 {
+    peers.iter_mut().map(|peer| peer.requests().next).sum()
+}
+
+/// Until the time has come, or, where nobody asks any more, until everything is answered.
+fn pump_until(peers: &mut [Box<dyn Peer>], until_ns: u64, asks: bool) -> Result<()> {
+    loop {
+        let mut moved = false;
+        for peer in peers.iter_mut() {
+            moved |= peer.pump(asks).map_err(io("driving a durable contestant"))?;
+        }
+        let done = !asks && peers.iter_mut().all(|peer| peer.requests().in_flight() == 0);
+        if done || sys::now_ns() >= until_ns {
+            return Ok(());
+        }
+        if !moved {
+            let ready: Vec<Ready> = peers.iter().map(|peer| peer.ready()).collect();
+            sys::wait_ready(&ready, PATIENCE).map_err(io("waiting for a durable contestant"))?;
+        }
+    }
+}
+
+/// A stream whose bytes are taken and given without waiting.
+pub struct Stream<S> {
+    socket: S,
+    fd: RawFd,
+    out: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    taken: usize,
+}
+
+impl<S: Read + Write> Stream<S> {
+    /// Over a socket that does not block.
+    pub fn new(socket: S, fd: RawFd) -> Self {
+        Self {
+            socket,
+            fd,
+            out: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// What to wait for.
+    pub fn ready(&self) -> Ready {
+        Ready {
+            fd: self.fd,
+            to_write: self.sent < self.out.len(),
+        }
+    }
+
+    /// Where what shall be sent is put.
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Sends what it takes; whether anything left.
+    pub fn flush(&mut self) -> std::io::Result<bool> {
+        let before = self.sent;
+        while self.sent < self.out.len() {
+            match self.socket.write(&self.out[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let moved = self.sent > before;
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        Ok(moved)
+    }
+
+    /// Takes what has come; whether anything has.
+    pub fn fill(&mut self) -> std::io::Result<bool> {
+        if self.taken > 0 {
+            self.input.drain(..self.taken);
+            self.taken = 0;
+        }
+        let before = self.input.len();
+        let mut piece = [0; 64 << 10];
+        loop {
+            match self.socket.read(&mut piece) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.input.extend_from_slice(&piece[..count]);
+                    if count < piece.len() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.input.len() > before)
+    }
+
+    /// What has come and was not taken yet.
+    pub fn input(&self) -> &[u8] {
+        &self.input[self.taken..]
+    }
+
+    /// Takes `count` bytes of it.
+    pub fn take(&mut self, count: usize) {
+        self.taken += count;
+    }
+}
+
+/// Calls `ask` until it gives an answer, for at most `patience`.
+pub fn retry<T>(
+    what: &'static str,
+    patience: Duration,
+    mut ask: impl FnMut() -> std::io::Result<T>,
+) -> Result<T> {
+    let began = std::time::Instant::now();
+    loop {
+        match ask() {
+            Ok(found) => return Ok(found),
+            Err(error) if began.elapsed() > patience => {
+                return Err(BenchError::NotMeasured(format!("{what}: {error}")));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}

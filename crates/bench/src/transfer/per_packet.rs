@@ -1,0 +1,184 @@
+//! What a packet costs in the program alone: `ls_root` behind a program that writes the whole frame anew, less the same
+//! with a trivial program behind it. Accounts lie anywhere in the store.
+
+use super::bpf::{Generator, NativeSession, Orders, template};
+use super::plan::{Command, Plan};
+use super::store::{self, RING_BITS, XdpLedger};
+use crate::error::{BenchError, Result, io};
+use crate::gate::median;
+use crate::per_packet::PerPacket;
+use crate::sys::{self, Run};
+use lineside_wire::TransferCounter;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::Relaxed;
+
+const XDP_TX: u32 = 3;
+/// log2 of the accounts: those that are judged, and as many as have 2^22 cells.
+const BITS: [u32; 2] = [22, 20];
+/// Calls of a round: as many as records find room.
+const CALLS: u32 = 1 << RING_BITS;
+const SLOT: u32 = 0;
+const TOKEN: u64 = 0x1234_5678_9abc_def1;
+
+/// The figures by name, or why there is none.
+pub type Costs = BTreeMap<String, std::result::Result<PerPacket, String>>;
+
+/// What is measured.
+#[derive(Clone, Copy)]
+struct What {
+    name: &'static str,
+    command: Command,
+    numbered: bool,
+    native: bool,
+    bits: u32,
+}
+
+/// The name of native TRANSFER in a session, with its ring.
+pub const SESSION_TRANSFER: &str = "packet of a session's transfer, 2^22 accounts";
+/// The name of the paper's REFER.
+pub const REFER: &str = "packet of refer, 2^22 accounts";
+
+const fn what(name: &'static str, command: Command, numbered: bool, native: bool) -> What {
+    What {
+        name,
+        command,
+        numbered,
+        native,
+        bits: 0,
+    }
+}
+
+const WHATS: [What; 4] = [
+    what("a session's transfer", Command::Transfer, false, true),
+    what("refer", Command::Refer, false, false),
+    what("transfer", Command::Transfer, false, false),
+    what("transfer with an id", Command::Transfer, true, false),
+];
+
+/// Measures them. Runs in the client's namespace, on a core of its own.
+/// `sizes`: how many stores.
+pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Costs> {
+    let mut found = Costs::new();
+    for bits in BITS.into_iter().take(sizes) {
+        let name = |what: &What| format!("packet of {}, 2^{bits} accounts", what.name);
+        // Cells and what the paper's format keeps: four places for each account.
+        let (free, needed) = (free_bytes(), (64 + 32) << (bits + 2));
+        if free < needed + needed / 4 {
+            let why = format!("{} MiB are free, {} needed", free >> 20, needed >> 20);
+            found.extend(WHATS.iter().map(|what| (name(what), Err(why.clone()))));
+            continue;
+        }
+        let mut ledger = XdpLedger::load(bits)?;
+        store::fill(&ledger.store, bits)?;
+        let session = &ledger.store.sessions.as_slice()[SLOT as usize];
+        session.token.store(TOKEN, Relaxed);
+        let mut next = 0;
+        for what in WHATS {
+            let what = What { bits, ..what };
+            let figure = match one(generator, &mut ledger, &what, rounds, &mut next) {
+                Err(BenchError::Void(why)) => Err(format!("void: {why}")),
+                other => Ok(other?),
+            };
+            found.insert(name(&what), figure);
+        }
+    }
+    Ok(found)
+}
+
+fn one(
+    generator: &Generator,
+    ledger: &mut XdpLedger,
+    what: &What,
+    rounds: usize,
+    next: &mut u64,
+) -> Result<PerPacket> {
+    let trivial = generator.program("tb_tx")?;
+    let root = ledger.root().try_clone().map_err(io("opening ls_root"))?;
+    let (mut costs, mut rewritings) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let rewriting = call(generator, trivial.as_fd(), ledger, what, next)?;
+        let before = ledger.counts()?;
+        let whole = call(generator, root.as_fd(), ledger, what, next)?;
+        store::forget_records(&ledger.store);
+        let after = ledger.counts()?;
+        let rose = |counter: TransferCounter| after[counter as usize] - before[counter as usize];
+        let replies = rose(TransferCounter::Replies);
+        let refused = [
+            TransferCounter::Refusals,
+            TransferCounter::Busy,
+            TransferCounter::Repeats,
+        ];
+        let not_done: u64 = refused.into_iter().map(rose).sum();
+        if replies != u64::from(CALLS) || not_done > 0 {
+            return Err(BenchError::Void(format!(
+                "{CALLS} calls, but {replies} replies counted, {not_done} of them not done"
+            )));
+        }
+        costs.push(whole - rewriting);
+        rewritings.push(rewriting);
+    }
+    Ok(PerPacket {
+        min_ns: costs.iter().copied().fold(f64::MAX, f64::min),
+        median_ns: median(costs.into_iter()).unwrap_or_default(),
+        rewriting_ns: median(rewritings.into_iter()).unwrap_or_default(),
+        calls: CALLS,
+    })
+}
+
+/// ns a call of `tb_rewrite` with `program` behind it, by the kernel's clock within the program.
+fn call(
+    generator: &Generator,
+    program: BorrowedFd<'_>,
+    ledger: &XdpLedger,
+    what: &What,
+    next: &mut u64,
+) -> Result<f64> {
+    let session = &ledger.store.sessions.as_slice()[SLOT as usize];
+    let first = *next;
+    *next += u64::from(CALLS);
+    let last = *next - 1;
+    let plan = Plan {
+        command: what.command,
+        bits: what.bits,
+        numbered: what.numbered,
+    };
+    let orders = Orders {
+        plan,
+        first,
+        limit: u64::from(CALLS),
+        sample: 1,
+        last,
+        slack: 0,
+        native: what.native.then(|| NativeSession {
+            slot: SLOT,
+            token: TOKEN,
+            // The program adds the request's number.
+            sequence: (session.sequence.load(Relaxed) + 1).wrapping_sub(first),
+        }),
+    };
+    let rewrite = if what.native {
+        "tb_rewrite_native"
+    } else {
+        "tb_rewrite"
+    };
+    generator.set_next(program)?;
+    generator.begin(&orders)?;
+    let rewrite = generator.program(rewrite)?;
+    let verdict = sys::test_run(rewrite.as_fd(), &template(&orders), CALLS, Run::Repeat)
+        .map_err(io("measuring a program"))?;
+    let sent = generator.sent()?;
+    if verdict != XDP_TX || sent.next != *next {
+        let calls = sent.next - first;
+        return Err(BenchError::Void(format!("verdict {verdict} after {calls} calls")));
+    }
+    Ok((sent.last_ns - sent.first_ns) as f64 / f64::from(CALLS - 1))
+}
+
+/// Memory that can be had without swapping.
+fn free_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}

@@ -1,0 +1,233 @@
+//! What is asked, and what each request must be answered: the twin of `bpf/transfer.bpf.c`.
+//!
+//! Request `i` is about account `i mod 2^bits`. In each pass over the accounts each of them gives 1 and gets 1, so that
+//! what it holds at any moment is known without a model of it.
+
+use lineside_transfer::paper::PaperRequest;
+use lineside_wire::{
+    TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER,
+    TRANSFER_PAPER_BYTES_MAX, TransferCode as Code,
+};
+
+const ODD: u32 = 0x9e37_79b1;
+const INVERSE: u32 = 0x0e8b_2f51;
+/// What each account holds at first.
+pub const BALANCE: u32 = 1_000_000;
+/// log2 of the accounts of the express contestants: 2^16, as in the paper.
+pub const ACCOUNT_BITS: u32 = 16;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Command {
+    /// Each account once.
+    Create,
+    /// 1 for each account in turn.
+    Issue,
+    /// 1 from each account in turn.
+    Transfer,
+    /// Each account in turn.
+    Refer,
+    /// Half TRANSFER, a quarter ISSUE, a quarter REFER.
+    Mix,
+}
+
+impl Command {
+    /// The paper's four.
+    pub const PAPERS: [Self; 4] = [Self::Create, Self::Issue, Self::Transfer, Self::Refer];
+
+    /// As reports say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Issue => "issue",
+            Self::Transfer => "transfer",
+            Self::Refer => "refer",
+            Self::Mix => "mix",
+        }
+    }
+}
+
+/// A stream of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What is asked for.
+    pub command: Command,
+    /// log2 of the accounts.
+    pub bits: u32,
+    /// With transaction ids: each is executed once, however often it comes.
+    pub numbered: bool,
+}
+
+/// What a reply was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// What is due.
+    Right,
+    /// Not executed: ask again.
+    Busy,
+    /// Refused, though it should not be.
+    Refused,
+    /// Not a reply to that request, or another balance.
+    Wrong,
+}
+
+impl Plan {
+    /// Accounts.
+    pub const fn accounts(&self) -> u64 {
+        1 << self.bits
+    }
+
+    /// The account that request `number` is about.
+    pub const fn account(&self, number: u64) -> u32 {
+        number as u32 & self.mask()
+    }
+
+    const fn mask(&self) -> u32 {
+        ((1u64 << self.bits) - 1) as u32
+    }
+
+    /// The paper's id of an account.
+    pub const fn id(account: u32) -> u32 {
+        account.wrapping_add(1).wrapping_mul(ODD)
+    }
+
+    /// The account with this id; may be none of the plan's.
+    pub const fn account_of(id: u32) -> u32 {
+        id.wrapping_mul(INVERSE).wrapping_sub(1)
+    }
+
+    /// Who gets what `account` gives.
+    pub const fn partner(&self, account: u32) -> u32 {
+        account.wrapping_add(self.mask() / 2 + 1) & self.mask()
+    }
+
+    /// What requests about `account` ask for.
+    pub const fn command(&self, account: u32) -> u8 {
+        match self.command {
+            Command::Create => TRANSFER_COMMAND_CREATE,
+            Command::Issue => TRANSFER_COMMAND_ISSUE,
+            Command::Transfer => TRANSFER_COMMAND_TRANSFER,
+            Command::Refer => TRANSFER_COMMAND_REFER,
+            // The lower half's partners in the upper one have the same last bits.
+            Command::Mix => match account & 3 {
+                0 | 1 => TRANSFER_COMMAND_TRANSFER,
+                2 => TRANSFER_COMMAND_REFER,
+                _ => TRANSFER_COMMAND_ISSUE,
+            },
+        }
+    }
+
+    /// Request `number`.
+    pub const fn request(&self, number: u64) -> PaperRequest {
+        let account = self.account(number);
+        let command = self.command(account);
+        let transaction = match self.numbered && command != TRANSFER_COMMAND_REFER {
+            true => (number >> self.bits) as u32 + 1,
+            false => 0,
+        };
+        let destination = match command {
+            TRANSFER_COMMAND_TRANSFER => Self::id(self.partner(account)),
+            _ => 0,
+        };
+        let amount = match command {
+            TRANSFER_COMMAND_CREATE => BALANCE,
+            TRANSFER_COMMAND_REFER => 0,
+            _ => 1,
+        };
+        PaperRequest::new(command, transaction, Self::id(account), destination, amount)
+    }
+
+    /// What the source holds after request `number`.
+    pub const fn balance_after(&self, number: u64) -> u32 {
+        let account = self.account(number);
+        match self.command(account) {
+            TRANSFER_COMMAND_ISSUE => BALANCE + (number >> self.bits) as u32 + 1,
+            // The lower half gives before it gets.
+            TRANSFER_COMMAND_TRANSFER => BALANCE - (account <= self.mask() / 2) as u32,
+            _ => BALANCE,
+        }
+    }
+
+    /// Whether `payload` is what request `number` is due. `is_known`: every request before it was done, so that the
+    /// balance is known; else only within the passes.
+    pub fn judge(&self, number: u64, payload: &[u8], is_known: bool) -> Judged {
+        let mut due = self.request(number);
+        let Some(mut reply) =
+            PaperRequest::parse(payload).filter(|_| payload.len() == TRANSFER_PAPER_BYTES_MAX)
+        else {
+            return Judged::Wrong;
+        };
+        let (refused, said) = (reply.is_refusal(), reply.amount);
+        reply.command &= 0x7fff_ffff;
+        due.amount = said;
+        let slack = if is_known {
+            0
+        } else {
+            (number >> self.bits) as u32 + 1
+        };
+        match () {
+            () if reply != due => Judged::Wrong,
+            () if refused && said == Code::Busy as u32 => Judged::Busy,
+            () if refused => Judged::Refused,
+            () if said.abs_diff(self.balance_after(number)) <= slack => Judged::Right,
+            () => Judged::Wrong,
+        }
+    }
+
+    /// How many of the first `sent` requests change something.
+    pub fn writes(&self, sent: u64) -> u64 {
+        match self.command {
+            Command::Refer => 0,
+            Command::Mix => {
+                let rest = sent % 4;
+                // Of each four accounts the third only refers.
+                sent / 4 * 3 + rest - u64::from(rest == 3)
+            }
+            _ => sent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn balances_are_what_a_model_says() {
+        for command in [Command::Issue, Command::Transfer, Command::Refer, Command::Mix] {
+            let plan = Plan {
+                command,
+                bits: 6,
+                numbered: true,
+            };
+            let mut model: HashMap<u32, u32> = (0..64).map(|account| (Plan::id(account), BALANCE)).collect();
+            let mut writes = 0;
+            for number in 0..1000 {
+                assert_eq!(plan.writes(number), writes, "{command:?} {number}");
+                let request = plan.request(number);
+                assert_eq!(Plan::account_of(request.source), number as u32 % 64);
+                if request.command == u32::from(TRANSFER_COMMAND_TRANSFER) {
+                    *model.get_mut(&request.destination).unwrap() += request.amount;
+                    *model.get_mut(&request.source).unwrap() -= request.amount;
+                } else if request.command == u32::from(TRANSFER_COMMAND_ISSUE) {
+                    *model.get_mut(&request.source).unwrap() += request.amount;
+                }
+                writes += u64::from(request.command != u32::from(TRANSFER_COMMAND_REFER));
+                let balance = model[&request.source];
+                assert_eq!(plan.balance_after(number), balance, "{command:?} {number}");
+                let mut reply = request;
+                reply.amount = balance;
+                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Right);
+                assert_eq!(plan.judge(number + 1, &reply.to_bytes(), true), Judged::Wrong);
+                reply.amount += 1;
+                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Wrong);
+                assert_eq!(plan.judge(number, &reply.to_bytes(), false), Judged::Right);
+                (reply.command, reply.amount) = (reply.command | 1 << 31, Code::Busy as u32);
+                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Busy);
+                reply.amount = Code::InsufficientBalance as u32;
+                assert_eq!(plan.judge(number, &reply.to_bytes(), true), Judged::Refused);
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! How fast a ledger comes back: a journal of native batches, replayed by opening its directory.
+
+use super::disk::Disk;
+use super::drain::Removed;
+use super::ours::{batch, empty_store, here, make_accounts, open};
+use super::peer::Requests;
+use crate::error::{BenchError, Result};
+use lineside_journal::{FsDisk, Journal, Options};
+use lineside_near::{Asked, GroupHost};
+use lineside_transfer::client::Session;
+use lineside_transfer::entry::Entry;
+use lineside_transfer::ledger::{Ledger, Limits};
+use lineside_transfer::server::Server;
+use lineside_wire::{NativeHeader, SessionBody, TRANSFER_OP_OPEN, TRANSFER_OPERATIONS_MAX, native};
+use serde::Serialize;
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// log2 of the accounts.
+const BITS: u32 = 16;
+/// Packets of a group, as one fdatasync takes them.
+const GROUP: usize = 8;
+
+/// What was seen, and where the time went.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recovery {
+    /// Operations replayed.
+    pub operations: u64,
+    /// Bytes of the journal.
+    pub bytes: u64,
+    /// Operations a second, from opening the directory to a server that can answer.
+    pub operations_per_s: f64,
+    /// Seconds of that.
+    pub whole_s: f64,
+    /// Of them, finding the journal's end, every checksum looked at.
+    pub opening_s: f64,
+    /// Reading all records once more, as replaying does.
+    pub reading_s: f64,
+    /// Making entries of them.
+    pub decoding_s: f64,
+    /// Executing each operation again, in the ledger alone.
+    pub executing_s: f64,
+    /// What is left: comparing answers, hashing and checking blocks, filling near.
+    pub rest_s: f64,
+    /// The folder's file system.
+    pub file_system: String,
+}
+
+impl Display for Recovery {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            operations,
+            bytes,
+            operations_per_s,
+            whole_s,
+            opening_s,
+            reading_s,
+            decoding_s,
+            executing_s,
+            rest_s,
+            file_system,
+        } = self;
+        write!(
+            out,
+            "recovered {operations} operations, {} MB of journal on {file_system}, in {whole_s:.2} s: \
+             {operations_per_s:.0} a second; opening {opening_s:.2} s, reading {reading_s:.2}, \
+             decoding {decoding_s:.2}, executing {executing_s:.2}, blocks and near {rest_s:.2}",
+            bytes / 1_000_000
+        )
+    }
+}
+
+/// Writes `operations` and replays them, in a folder of its own below `folder`.
+///
+/// # Errors
+/// [`BenchError::NotMeasured`] on a file system in memory; what stands in the way.
+pub fn measure(folder: &Path, operations: u64) -> Result<Recovery> {
+    let removed = Removed::make(&folder.join("recovery"))?;
+    let disk = Disk::look(&removed.0)?;
+    let data = removed.0.join("data");
+    let mut server = open(&data, &empty_store()?)?;
+    make_accounts(&mut server, 1 << BITS)?;
+    let session = open_session(&mut server)?;
+    let bytes = write(&mut server, session, operations)?;
+    drop(server);
+    let store = empty_store()?;
+    let start = Instant::now();
+    let server = open(&data, &store)?;
+    let whole = start.elapsed();
+    let replayed = lineside_transfer::server::lock(&server.report()).operations;
+    drop(server);
+    let [opening, reading, decoded, executed] = parts(&data)?;
+    let seconds = |time: Duration| time.as_secs_f64();
+    Ok(Recovery {
+        operations: replayed,
+        bytes,
+        operations_per_s: replayed as f64 / seconds(whole),
+        whole_s: seconds(whole),
+        opening_s: seconds(opening),
+        reading_s: seconds(reading),
+        decoding_s: seconds(decoded.saturating_sub(reading)),
+        executing_s: seconds(executed.saturating_sub(decoded)),
+        rest_s: seconds(whole.saturating_sub(opening).saturating_sub(executed)),
+        file_system: disk.file_system,
+    })
+}
+
+fn open_session(server: &mut Server) -> Result<Session> {
+    let mut body = SessionBody::new_zeroed();
+    for _ in 0..2 {
+        let header = native::request_header(TRANSFER_OP_OPEN, 1, size_of::<SessionBody>() as u16);
+        let request = [header.as_bytes(), body.as_bytes()].concat();
+        let said = server.group(&[Asked {
+            from: here(),
+            payload: &request,
+        }]);
+        let reply = said
+            .into_iter()
+            .next()
+            .and_then(|said| said.reply)
+            .unwrap_or_default();
+        let parsed = reply
+            .get(size_of::<NativeHeader>()..)
+            .map(SessionBody::read_from_bytes);
+        let Some(Ok(found)) = parsed else {
+            return Err(BenchError::Void("no session was opened".into()));
+        };
+        if found.token.get() != 0 {
+            return Ok(Session {
+                slot: found.slot.get(),
+                token: found.token.get(),
+                next: found.sequence.get(),
+            });
+        }
+        body.challenge = found.challenge;
+    }
+    Err(BenchError::Void("no session was granted".into()))
+}
+
+/// Executes transfers until there are `operations`; bytes of the journal.
+fn write(server: &mut Server, mut session: Session, operations: u64) -> Result<u64> {
+    let each = TRANSFER_OPERATIONS_MAX as u64;
+    let requests = Requests::new(0, BITS, 1, each);
+    let mut number = 0;
+    while number < operations {
+        let mut packets = Vec::with_capacity(GROUP);
+        for _ in 0..GROUP {
+            let mut packet = Vec::new();
+            batch(&mut packet, &session, &requests, number);
+            packets.push(packet);
+            session.next += 1;
+            number += each;
+        }
+        let asked: Vec<Asked<'_>> = packets
+            .iter()
+            .map(|packet| Asked {
+                from: here(),
+                payload: packet,
+            })
+            .collect();
+        let said = server.group(&asked);
+        let ok = |reply: &Vec<u8>| {
+            NativeHeader::ref_from_prefix(reply).is_ok_and(|(header, _)| header.status.get() == 0)
+        };
+        if !said.iter().all(|said| said.reply.as_ref().is_some_and(ok)) {
+            return Err(BenchError::Void("a batch was not executed".into()));
+        }
+    }
+    Ok(lineside_transfer::server::lock(&server.report()).journal_bytes)
+}
+
+/// What is done with each record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Step {
+    Read,
+    Decode,
+    Execute,
+}
+
+/// Opening the journal; reading its records; reading and decoding them; executing them in a ledger besides.
+fn parts(data: &Path) -> Result<[Duration; 4]> {
+    let failed = |error: lineside_journal::Error| BenchError::Void(format!("reading the journal: {error}"));
+    let disk = FsDisk::open(data).map_err(failed)?;
+    let start = Instant::now();
+    let (journal, _) = Journal::open(disk, Options::default()).map_err(failed)?;
+    let mut took = [start.elapsed(); 4];
+    for (place, step) in [(1, Step::Read), (2, Step::Decode), (3, Step::Execute)] {
+        let mut ledger = Ledger::new(Limits {
+            accounts: 0,
+            sessions: 0,
+        });
+        let start = Instant::now();
+        let mut records = journal.records(journal.first_lsn()).map_err(failed)?;
+        while let Some(record) = records.next().map_err(failed)? {
+            if step == Step::Read {
+                continue;
+            }
+            let entry = Entry::from_record(record.kind, record.payload);
+            if step == Step::Execute
+                && let Some(entry) = &entry
+            {
+                execute(&mut ledger, entry);
+            }
+            std::hint::black_box(entry);
+        }
+        took[place] = start.elapsed();
+    }
+    Ok(took)
+}
+
+fn execute(ledger: &mut Ledger, entry: &Entry) {
+    match entry {
+        Entry::Limits { limits, .. } => ledger.set_limits(*limits),
+        Entry::Paper { request, .. } => _ = std::hint::black_box(ledger.paper(request)),
+        Entry::Open { slot, token, opener } => ledger.open(*slot, *token, *opener),
+        Entry::Execute {
+            slot,
+            sequence,
+            now_s,
+            operations,
+            ..
+        } => _ = std::hint::black_box(ledger.execute(*slot, *sequence, operations, |_| Ok(()), *now_s)),
+        _ => {}
+    }
+    ledger.take_changes();
+}

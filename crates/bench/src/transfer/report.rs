@@ -1,0 +1,316 @@
+//! What the scenario `transfer` found, as one JSON object or as a table.
+
+use super::drain::Drained;
+use super::durable::Durable;
+use super::figure::Figure;
+use super::per_packet::Costs;
+use super::recovery::Recovery;
+use super::tally::{Faults, Tally};
+use crate::gate::{Gate, median, write_gates};
+use crate::machine::Machine;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// The scenario's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `transfer`.
+    pub scenario: &'static str,
+    /// Seed of the workload.
+    pub seed: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// By name.
+    pub contestants: BTreeMap<&'static str, Contestant>,
+    /// By key `a/b`, what varies in front.
+    pub ratios: BTreeMap<String, f64>,
+    /// One of the paper's figures, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
+    /// The disk that durable figures are of, or why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durable: Option<Result<Durable, String>>,
+    /// Coming back from a journal, or why it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Result<Recovery, String>>,
+    /// Whether the figures may be believed, and whether they are good enough.
+    pub checks: Checks,
+}
+
+/// One contestant's figures; those at the top are of its gate case.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Contestant {
+    /// TRANSFER: by the socket client with 64 requests in flight, for `xdp_max` by live frames, for those that are
+    /// durable 50 connections with 16 requests in flight each.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub gate_case: Option<Figures>,
+    /// Everything else that it was driven by, by command and way.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by: BTreeMap<String, Figures>,
+    /// ns per packet in the program alone, or why there is none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub per_packet: Costs,
+    /// What its drain did in all runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drained: Option<Drained>,
+    /// Why there are no figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+}
+
+/// Medians over the rounds; sums where said.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Checked, right replies a second.
+    pub rps: f64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Requests sent, in all rounds.
+    pub sent: u64,
+    /// Requests without a reply, in all rounds. An open loop loses what the server cannot take.
+    pub lost: u64,
+    /// Answered `busy`, not executed, in all rounds.
+    pub busy: u64,
+    /// Refused otherwise, in all rounds.
+    pub refused: u64,
+    /// Wrong replies, in all rounds.
+    pub wrong: u64,
+}
+
+impl Figures {
+    /// The figures of several rounds; `None` when there were none.
+    pub fn of(rounds: &[Tally]) -> Option<Self> {
+        let quantile = |at| median(rounds.iter().map(|tally| tally.latency_us(at)));
+        let sum = |of: fn(&Tally) -> u64| rounds.iter().map(of).sum();
+        Some(Self {
+            rps: median(rounds.iter().map(Tally::rps))?,
+            p50_us: quantile(0.5)?,
+            p99_us: quantile(0.99)?,
+            p999_us: quantile(0.999)?,
+            sent: sum(|tally| tally.sent),
+            lost: sum(|tally| tally.lost),
+            busy: sum(|tally| tally.busy),
+            refused: sum(|tally| tally.refused),
+            wrong: sum(|tally| tally.wrong),
+        })
+    }
+}
+
+/// What must be true of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checks {
+    /// Requests lost in closed loops and by `xdp_max`, units of money that are gone, and replies to what was not done.
+    pub lost: u64,
+    /// Requests done more than once.
+    pub doubled: u64,
+    /// Units of money from nowhere.
+    pub created: u64,
+    /// Wrong replies of anybody.
+    pub wrong: u64,
+    /// Refusals of anybody; nothing that is asked should be refused.
+    pub refused: u64,
+    /// By what is judged: a ratio's key, or a figure and its unit.
+    pub gates: BTreeMap<&'static str, Gate>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Checks {
+    /// Nothing yet.
+    pub fn new(notes: Vec<String>) -> Self {
+        Self {
+            lost: 0,
+            doubled: 0,
+            created: 0,
+            wrong: 0,
+            refused: 0,
+            gates: BTreeMap::new(),
+            notes,
+        }
+    }
+
+    /// Adds what did not add up.
+    pub fn add(&mut self, faults: Faults) {
+        self.lost += faults.lost;
+        self.doubled += faults.doubled;
+        self.created += faults.created;
+    }
+
+    /// Adds a run's.
+    pub fn add_run(&mut self, tally: &Tally, is_lossless: bool) {
+        self.lost += if is_lossless { tally.lost } else { 0 };
+        self.wrong += tally.wrong;
+        self.refused += tally.refused;
+    }
+}
+
+impl Report {
+    /// What is wrong with the system itself, not with its speed.
+    pub fn failures(&self) -> Vec<String> {
+        let Checks {
+            lost,
+            doubled,
+            created,
+            wrong,
+            refused,
+            ..
+        } = self.checks;
+        let what = [
+            (lost, "lost"),
+            (doubled, "done more than once"),
+            (created, "units of money from nowhere"),
+            (wrong, "wrong replies"),
+            (refused, "refused"),
+        ];
+        let found = what.into_iter().filter(|(count, _)| *count > 0);
+        found.map(|(count, what)| format!("{count} {what}")).collect()
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Machine {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            random_load_ns,
+            ..
+        } = &self.machine;
+        let (scenario, seed) = (self.scenario, self.seed);
+        writeln!(
+            out,
+            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before, \
+             {random_load_ns:.0} ns a random load"
+        )?;
+        if let Some(figure) = &self.figure {
+            write!(out, "\n{figure}")?;
+        }
+        write_contestants(out, &self.contestants)?;
+        if !self.ratios.is_empty() {
+            writeln!(out, "\n{:<44}{:>9}", "ratio", "")?;
+        }
+        for (key, ratio) in &self.ratios {
+            writeln!(out, "{key:<44}{ratio:>9.2}")?;
+        }
+        if !self.checks.gates.is_empty() {
+            write_gates(out, &self.checks.gates)?;
+        }
+        writeln!(out)?;
+        match &self.durable {
+            Some(Ok(durable)) => writeln!(out, "{durable}")?,
+            Some(Err(why)) => writeln!(out, "durable: not measured: {why}")?,
+            None => {}
+        }
+        match &self.recovery {
+            Some(Ok(recovery)) => writeln!(out, "{recovery}")?,
+            Some(Err(why)) => writeln!(out, "recovery: not measured: {why}")?,
+            None => {}
+        }
+        let Checks {
+            lost,
+            doubled,
+            created,
+            wrong,
+            refused,
+            notes,
+            ..
+        } = &self.checks;
+        writeln!(
+            out,
+            "lost {lost} (in closed loops and by XDP), doubled {doubled}, created {created}, wrong {wrong}, \
+             refused {refused}"
+        )?;
+        notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+    }
+}
+
+fn write_contestants(
+    out: &mut Formatter<'_>,
+    contestants: &BTreeMap<&'static str, Contestant>,
+) -> fmt::Result {
+    if contestants.is_empty() {
+        return Ok(());
+    }
+    let head = [
+        "replies/s",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "sent",
+        "lost",
+        "busy",
+        "wrong",
+    ];
+    write!(out, "\n{:<52}", "contestant")?;
+    head.iter().try_for_each(|column| write!(out, "{column:>12}"))?;
+    writeln!(out)?;
+    for (name, contestant) in contestants {
+        write_contestant(out, name, contestant)?;
+    }
+    Ok(())
+}
+
+fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant) -> fmt::Result {
+    if let Some(why) = &contestant.not_measured {
+        writeln!(out, "{name:<52}not measured: {why}")?;
+    }
+    if let Some(figures) = &contestant.gate_case {
+        write_figures(out, &format!("{name}, transfer"), figures)?;
+    }
+    for (how, figures) in &contestant.by {
+        write_figures(out, &format!("{name}, {how}"), figures)?;
+    }
+    for (what, cost) in &contestant.per_packet {
+        let row = format!("{name}, {what}");
+        match cost {
+            Ok(cost) => writeln!(
+                out,
+                "{row:<52}{:.1} ns least, {:.1} ns median ({:.1} subtracted)",
+                cost.min_ns, cost.median_ns, cost.rewriting_ns
+            )?,
+            Err(why) => writeln!(out, "{row:<52}not measured: {why}")?,
+        }
+    }
+    if let Some(drained) = &contestant.drained {
+        writeln!(
+            out,
+            "{:<52}{} records, {} fdatasyncs, {} waiting at most",
+            format!("{name}, drained"),
+            drained.records,
+            drained.groups,
+            drained.waiting_max
+        )?;
+    }
+    Ok(())
+}
+
+fn write_figures(out: &mut Formatter<'_>, row: &str, figures: &Figures) -> fmt::Result {
+    let Figures {
+        rps,
+        p50_us,
+        p99_us,
+        p999_us,
+        sent,
+        lost,
+        busy,
+        refused,
+        wrong,
+    } = figures;
+    let wrong = wrong + refused;
+    write!(
+        out,
+        "{row:<52}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
+    )?;
+    writeln!(out, "{sent:>12}{lost:>12}{busy:>12}{wrong:>12}")
+}
