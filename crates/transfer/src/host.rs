@@ -1,5 +1,5 @@
-//! The host: executes requests in groups, makes each group durable with one fdatasync, shows near what changed, and only
-//! then answers. In `express` near executes, and the host follows ([`Host::drain`]).
+//! The host: executes requests in groups, makes each group durable with one fdatasync, shows near what changed, and
+//! only then answers. In `express` near executes, and the host follows ([`Host::drain`]).
 //!
 //! One thread owns it. It has no clock and no chance of its own: both are given, so that a simulator can repeat a run.
 
