@@ -31,7 +31,7 @@ fn the_shown_file_has_every_key_with_its_default() {
         let before = SHOWN.lines().nth(line - 2).unwrap();
         assert!(before.starts_with("# "), "[{section}] {key} is not explained");
     }
-    assert_eq!(keys().len(), 19);
+    assert_eq!(keys().len(), 30);
     assert!(Config::default().warnings().is_empty());
 }
 
