@@ -12,12 +12,13 @@ use crate::AccountId;
 use crate::native::{self, Outcome};
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
 use crate::rules::{self, Holding, PAPER_LIMIT};
+use hashbrown::HashMap;
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
     TRANSFER_FLAG_LINKED, TransferCode as Code,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 /// One account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,6 +206,11 @@ impl Ledger {
     /// What changed since this was last asked, in the order of steps.
     pub fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
+    }
+
+    /// Nobody will ask what changed until now.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changes.clear();
     }
 
     /// Every account as if it had just changed, each in a step of its own.

@@ -170,7 +170,7 @@ impl Replay {
             .ok_or_else(|| wrong(format!("no entry of kind {}", record.kind)))?;
         self.entry(&entry).map_err(wrong)?;
         // Near is filled from the whole ledger, not from what led to it.
-        self.ledger.take_changes();
+        self.ledger.forget_changes();
         Ok(())
     }
 
