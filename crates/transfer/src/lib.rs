@@ -11,6 +11,7 @@ mod cell;
 pub mod client;
 pub mod entry;
 pub mod host;
+mod lanes;
 pub mod ledger;
 pub mod native;
 pub mod near;

@@ -4,12 +4,13 @@
 //! Where blocks go besides the journal is a [`Settlement`]'s matter.
 
 use crate::bytes::{Reader, Writer};
+use crate::lanes::Lanes;
 use crate::native::Outcome;
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::ring::{NO_SESSION, Record};
 use k256::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
 use k256::ecdsa::{Signature, SigningKey, VerifyingKey};
-use lineside_journal::merkle::{self, Hash, Sha256};
+use lineside_journal::merkle::{self, Hash, Hasher, Sha256};
 use lineside_wire::{Operation, TransferCode as Code};
 use sha2::Digest;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -19,6 +20,8 @@ pub const BLOCK_BYTES: usize = HEAD_BYTES + 64;
 const HEAD_BYTES: usize = 8 + 32 + 32 + 8 + 8 + 16 + 8 + 8;
 /// Bytes of an operation as it is sealed.
 pub const LEAF_BYTES: usize = size_of::<Operation>() + 8;
+/// Leaves that are hashed together.
+const FRESH: usize = 256;
 /// What block hashes begin with, so that no other hash is one of them.
 const DOMAIN: &[u8] = b"lineside transfer block 1\0";
 
@@ -165,6 +168,8 @@ pub struct Chain {
     /// Who signs.
     key: VerifyingKey,
     leaves: Vec<Hash>,
+    /// What comes behind those, not hashed yet: many at once take a quarter of the time.
+    fresh: Vec<[u8; LEAF_BYTES]>,
     first: u64,
     last: Option<Block>,
 }
@@ -175,13 +180,15 @@ impl Chain {
         Self {
             key,
             leaves: Vec::new(),
+            fresh: Vec::new(),
             first: 1,
             last: None,
         }
     }
 
     /// The last block, and the hashes of what waits: what a snapshot has of it.
-    pub fn to_parts(&self) -> (Option<Block>, &[Hash]) {
+    pub fn to_parts(&mut self) -> (Option<Block>, &[Hash]) {
+        self.hash_fresh();
         (self.last, &self.leaves)
     }
 
@@ -190,16 +197,26 @@ impl Chain {
         self.first = last.map_or(1, |block| block.first + block.count);
         self.last = last;
         self.leaves = waiting;
+        self.fresh.clear();
     }
 
     /// One more operation. Operations come in the order of their numbers.
     pub fn push(&mut self, leaf: &[u8; LEAF_BYTES]) {
-        self.leaves.push(merkle::leaf_hash(leaf));
+        self.fresh.push(*leaf);
+        if self.fresh.len() == FRESH {
+            self.hash_fresh();
+        }
+    }
+
+    fn hash_fresh(&mut self) {
+        let fresh: Vec<&[u8]> = self.fresh.iter().map(<[u8; LEAF_BYTES]>::as_slice).collect();
+        Lanes.leaves(&fresh, &mut self.leaves);
+        self.fresh.clear();
     }
 
     /// Operations that wait to be sealed.
     pub fn waiting(&self) -> usize {
-        self.leaves.len()
+        self.leaves.len() + self.fresh.len()
     }
 
     /// Blocks so far.
@@ -208,7 +225,7 @@ impl Chain {
     }
 
     /// Seals what waits with the key whose other half this chain knows. Nothing is changed until [`Chain::passed`].
-    pub fn seal(&self, key: &SigningKey, issued: u128, accounts: u64, sealed_s: u64) -> Block {
+    pub fn seal(&mut self, key: &SigningKey, issued: u128, accounts: u64, sealed_s: u64) -> Block {
         let mut block = self.unsigned(issued, accounts, sealed_s);
         // Refused only for digests shorter than half a scalar; this one is a whole one.
         let signed: Result<Signature, _> = key.sign_prehash(&block.hash());
@@ -218,14 +235,15 @@ impl Chain {
         block
     }
 
-    fn unsigned(&self, issued: u128, accounts: u64, sealed_s: u64) -> Block {
+    fn unsigned(&mut self, issued: u128, accounts: u64, sealed_s: u64) -> Block {
+        self.hash_fresh();
         let (number, previous) = self
             .last
             .map_or((0, [0; 32]), |block| (block.number, block.hash()));
         Block {
             number: number + 1,
             previous,
-            root: merkle::root_of_hashes(&Sha256, &self.leaves),
+            root: merkle::root_of_hashes(&Lanes, &self.leaves),
             first: self.first,
             count: self.leaves.len() as u64,
             issued,
@@ -236,7 +254,7 @@ impl Chain {
     }
 
     /// What is wrong with a block that replay meets here, if anything.
-    pub fn fault(&self, block: &Block, issued: u128, accounts: u64) -> Option<&'static str> {
+    pub fn fault(&mut self, block: &Block, issued: u128, accounts: u64) -> Option<&'static str> {
         let ours = self.unsigned(issued, accounts, block.sealed_s);
         let signed = Block {
             signature: block.signature,
@@ -256,6 +274,7 @@ impl Chain {
         self.first = block.first + block.count;
         self.last = Some(*block);
         self.leaves.clear();
+        self.fresh.clear();
     }
 }
 

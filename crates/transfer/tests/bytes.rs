@@ -232,7 +232,8 @@ fn sealed(count: u64) -> (Block, Vec<[u8; LEAF_BYTES]>) {
     let all = leaves(3 + count);
     let mut chain = Chain::new(*key().verifying_key());
     all[..3].iter().for_each(|leaf| chain.push(leaf));
-    chain.passed(&chain.seal(&key(), 10, 2, 1_000));
+    let sealed = chain.seal(&key(), 10, 2, 1_000);
+    chain.passed(&sealed);
     all[3..].iter().for_each(|leaf| chain.push(leaf));
     let block = chain.seal(&key(), 20, 4, 2_000);
     assert_eq!(chain.fault(&block, 20, 4), None);
@@ -305,7 +306,8 @@ fn another_key_or_another_chain_is_refused() {
         let (block, _) = sealed(4);
         let mut chain = Chain::new(*key().verifying_key());
         self::leaves(3).iter().for_each(|leaf| chain.push(leaf));
-        chain.passed(&chain.seal(&key(), 10, 2, 1_000));
+        let sealed = chain.seal(&key(), 10, 2, 1_000);
+        chain.passed(&sealed);
         leaves.iter().for_each(|leaf| chain.push(leaf));
         assert!(chain.fault(&block, issued, accounts).is_some());
         assert_eq!(chain.fault(&block, 20, 4), None);
