@@ -30,7 +30,6 @@ enum ls_status {
 	LS_STATUS_REUSED = 7,
 	LS_STATUS_UNAUTHORISED = 8,
 	LS_STATUS_NO_ROOM = 9,
-	LS_STATUS_OUTCOME_UNKNOWN = 10,
 };
 
 enum ls_drop {

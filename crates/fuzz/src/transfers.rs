@@ -6,7 +6,7 @@ use lineside_journal::{Options, SimDisk};
 use lineside_near::{Asked, DropReason, Near, Reply, Said, Source, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::entry::Entry;
-use lineside_transfer::host::{Host, SealPolicy, SessionPolicy};
+use lineside_transfer::host::{Host, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::{Ledger, Limits};
 use lineside_transfer::native::Outcome;
 use lineside_transfer::near::TransferNear;
@@ -73,25 +73,28 @@ fn open(disk: SimDisk) -> Rig {
     let mut random = 1;
     let (host, _) = Host::open(
         disk.clone(),
-        Box::new(move || {
-            random += 1;
-            random
-        }),
         Options {
             segment_bytes: 256 << 10,
             record_bytes_max: 96 << 10,
             group_bytes_max: 128 << 10,
         },
-        Limits {
-            accounts: 16,
-            sessions: 4,
+        Setup {
+            limits: Limits {
+                accounts: 16,
+                sessions: 4,
+            },
+            seal: SealPolicy {
+                operations: 8,
+                seconds: 10,
+            },
+            sessions: SessionPolicy { per_source: 2 },
+            express: None,
         },
         key(),
-        SealPolicy {
-            operations: 8,
-            seconds: 10,
-        },
-        SessionPolicy { per_source: 2 },
+        Box::new(move || {
+            random += 1;
+            random
+        }),
         Arc::clone(&durable),
         Box::new(StoreWriter::new(Arc::clone(&durable))),
     )

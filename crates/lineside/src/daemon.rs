@@ -2,14 +2,13 @@
 
 use crate::config::{Config, Prefill};
 use crate::hex::to_display;
-use crate::line;
+use crate::line::{self, Counted, Front, Renewal};
 use crate::run::Service;
 use anyhow::{Context, bail};
-use lineside_console::{ServiceStatus, Snapshot, Tip};
-use lineside_near::{DropReason, Readers, lease};
+use lineside_console::{Snapshot, Tip};
+use lineside_near::{Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
-use lineside_plane::xdp::{AttachedMode, XdpPlane};
 use lineside_spv::chain::{ChainStore, DemoChain, Network};
 use lineside_spv::host::SpvHost;
 use lineside_spv::near::SpvNear;
@@ -17,11 +16,8 @@ use lineside_spv::store::Store;
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{SpvCounter, metric};
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 /// The demonstration chain: 64 blocks of 2,048 transactions.
 pub const DEMO_SEED: u64 = 1;
@@ -29,13 +25,10 @@ pub const DEMO_SEED: u64 = 1;
 pub const DEMO_BLOCKS: usize = 64;
 /// Transactions in each.
 pub const DEMO_TRANSACTIONS: u32 = 2048;
-/// The lease is renewed this many times within its length.
-const RENEWALS: u32 = 6;
-
 /// A running `spv`.
 pub struct Daemon {
     inner: Arc<Inner>,
-    renewal: Option<(Sender<()>, JoinHandle<()>)>,
+    renewal: Option<Renewal>,
     keep_near: bool,
 }
 
@@ -44,10 +37,7 @@ struct Inner {
     store: Arc<Store>,
     near: Arc<SpvNear>,
     host: Arc<SpvHost>,
-    socket: SocketPlane,
-    xdp: Mutex<Option<XdpPlane>>,
-    interface: String,
-    mode: Option<AttachedMode>,
+    front: Front,
     kept: bool,
     warnings: Vec<String>,
 }
@@ -103,28 +93,28 @@ impl Daemon {
             &store.control().lease_until_ns,
             config.spv.lease().as_nanos() as u64,
         );
-        let (xdp, mode) = match (xdp, &interface) {
-            (Some(plane), Some(interface)) => {
-                line::attach(&config.plane, plane, interface, &mut warnings)?.unzip()
-            }
-            _ => (None, None),
+        let attached = match (xdp, &interface) {
+            (Some(plane), Some(interface)) => line::attach(&config.plane, plane, interface, &mut warnings)?,
+            _ => None,
         };
         let inner = Arc::new(Inner {
             started: Instant::now(),
             store,
             near,
             host,
-            socket,
-            xdp: Mutex::new(xdp),
-            interface: config.plane.interface.clone(),
-            mode,
+            front: Front::new(socket, attached, &config.plane.interface),
             kept,
             warnings,
         });
-        let renewal = Some(renew_lease(Arc::clone(&inner), config.spv.lease())?);
+        let (length, renewed) = (config.spv.lease(), Arc::clone(&inner));
+        let renewal = Renewal::start(length, move || {
+            // The host is asked first: one that is stuck lets the lease end.
+            renewed.host.tip();
+            lease::renew(&renewed.store.control().lease_until_ns, length.as_nanos() as u64);
+        })?;
         Ok(Self {
             inner,
-            renewal,
+            renewal: Some(renewal),
             keep_near: config.plane.keep_near,
         })
     }
@@ -136,7 +126,7 @@ impl Service for Daemon {
     }
 
     fn listen(&self) -> SocketAddr {
-        self.inner.socket.local_addr()
+        self.inner.front.socket.local_addr()
     }
 
     fn warnings(&self) -> &[String] {
@@ -144,12 +134,12 @@ impl Service for Daemon {
     }
 
     fn plane(&self) -> String {
-        let inner = &self.inner;
-        let kept = if inner.kept { ", near kept from before" } else { "" };
-        match inner.mode {
-            Some(mode) => format!("xdp plane, {} on {}{kept}", mode.name(), inner.interface),
-            None => "socket plane".into(),
-        }
+        let kept = if self.inner.kept {
+            ", near kept from before"
+        } else {
+            ""
+        };
+        format!("{}{kept}", self.inner.front.words())
     }
 
     fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
@@ -160,69 +150,33 @@ impl Service for Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Some((stop, thread)) = self.renewal.take() {
-            drop(stop);
-            // A thread that panicked has said so already.
-            let _ = thread.join();
-        }
-        let Some(mut plane) = self.inner.xdp().take() else {
-            return;
-        };
-        if self.keep_near {
+        drop(self.renewal.take());
+        if self.keep_near && self.inner.front.keep() {
             return;
         }
         lease::end(&self.inner.store.control().lease_until_ns);
-        if let Err(error) = plane.detach() {
-            eprintln!("lineside: {error}; `lineside xdp detach` tries again");
-        }
+        self.inner.front.detach();
     }
 }
 
 impl Inner {
-    fn xdp(&self) -> MutexGuard<'_, Option<XdpPlane>> {
-        self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn snapshot(&self) -> Snapshot {
-        let lease_until_ns = self.store.control().lease_until_ns.load(Relaxed);
-        let mut status = ServiceStatus {
-            name: "spv".into(),
-            plane: if self.mode.is_some() { "xdp" } else { "socket" }.into(),
-            listen: self.socket.local_addr().to_string(),
-            interface: self.mode.map(|_| self.interface.clone()),
-            mode: self.mode.map(|mode| mode.name().into()),
-            lease_left_ms: Some(lease_until_ns.saturating_sub(lease::now_ns()) / 1_000_000),
-            tip: self.host.tip().map(|tip| Tip {
-                hash: to_display(&tip.hash),
-                height: tip.height,
-            }),
-            ..ServiceStatus::default()
+        let counted = Counted {
+            names: SpvCounter::ALL.map(SpvCounter::name),
+            socket: self.near.counters(),
+            map: "spv_counts",
+            replies: SpvCounter::Hits as usize,
         };
-        let counts = self.socket.counts();
-        let names = || SpvCounter::ALL.map(SpvCounter::name).into_iter();
-        status.set_counters("socket", names().zip(self.near.counters()));
-        status.set_near_replies("socket", counts.near_replies.load(Relaxed));
-        status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
         let mut problems = Vec::new();
-        if let Some(plane) = self.xdp().as_mut() {
-            let near = plane.counts::<{ SpvCounter::ALL.len() }>("spv_counts");
-            let drops = plane.counts::<{ DropReason::ALL.len() }>("ls_drop_counts");
-            match (near, drops) {
-                (Ok(near), Ok(drops)) => {
-                    status.set_near_replies("xdp", near[SpvCounter::Hits as usize]);
-                    status.set_counters("xdp", names().zip(near));
-                    status.set_drops("xdp", drops);
-                }
-                (Err(error), _) | (_, Err(error)) => problems.push(error.to_string()),
-            }
-        }
+        let lease_until_ns = &self.store.control().lease_until_ns;
+        let mut status = self.front.status("spv", lease_until_ns, &counted, &mut problems);
+        status.tip = self.host.tip().map(|tip| Tip {
+            hash: to_display(&tip.hash),
+            height: tip.height,
+        });
         let written = self.host.writer_counts();
         let (blocks, transactions) = self.host.size();
         for (metric, value) in [
-            (metric::HOST_REPLIES, counts.host_replies.load(Relaxed)),
-            (metric::QUEUE_FULL, counts.queue_full.load(Relaxed)),
-            (metric::OVERSIZE, counts.oversize.load(Relaxed)),
-            (metric::AMPLIFICATION, counts.amplification.load(Relaxed)),
             (metric::SPV_FILLS, written.fills),
             (metric::SPV_CONFLICTS, written.conflicts),
             (metric::SPV_INVALIDATIONS, written.invalidations),
@@ -240,19 +194,6 @@ impl Inner {
             warnings: self.warnings.clone(),
         }
     }
-}
-
-/// Renews the lease until it is told to stop. The host is asked first: one that is stuck lets the lease end.
-fn renew_lease(inner: Arc<Inner>, length: Duration) -> std::io::Result<(Sender<()>, JoinHandle<()>)> {
-    let (stop, stopped) = channel();
-    let renew = move || {
-        while stopped.recv_timeout(length / RENEWALS) == Err(RecvTimeoutError::Timeout) {
-            inner.host.tip();
-            lease::renew(&inner.store.control().lease_until_ns, length.as_nanos() as u64);
-        }
-    };
-    let thread = std::thread::Builder::new().name("lease".into()).spawn(renew)?;
-    Ok((stop, thread))
 }
 
 /// The chain store of the configuration, or the demonstration chain.

@@ -1,4 +1,4 @@
-//! Hashes as explorers print them: last byte first.
+//! Hashes as explorers print them, last byte first; and bytes as they are.
 
 /// The hash that `text`, 64 hex digits, shows.
 pub fn from_display(text: &str) -> Option<[u8; 32]> {
@@ -16,6 +16,18 @@ pub fn from_display(text: &str) -> Option<[u8; 32]> {
 /// 64 hex digits.
 pub fn to_display(hash: &[u8; 32]) -> String {
     hash.iter().rev().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes in their order, two digits each.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of `text`, which is whole pairs of hex digits.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let whole = text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    whole.then(|| (0..text.len()).step_by(2).map(pair).collect())?
 }
 
 #[cfg(test)]
@@ -36,6 +48,15 @@ mod tests {
             "",
         ] {
             assert_eq!(from_display(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bytes_come_back_from_their_digits() {
+        assert_eq!(to_hex(&[0, 0xab, 9]), "00ab09");
+        assert_eq!(from_hex("00AB09"), Some(vec![0, 0xab, 9]));
+        for wrong in ["0", "0g", "+1", "ä1"] {
+            assert_eq!(from_hex(wrong), None, "{wrong}");
         }
     }
 }

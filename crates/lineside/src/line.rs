@@ -1,11 +1,20 @@
-//! Near at the line, whatever the service: the XDP plane loaded, attached, and the word on why not.
+//! A service's planes, whatever the service: XDP loaded and attached, or the word on why not; how they do; their end.
 
 use crate::config::{Plane, PlaneName};
 use anyhow::bail;
+use lineside_console::ServiceStatus;
+use lineside_near::{DropReason, lease};
+use lineside_plane::socket::SocketPlane;
 use lineside_plane::xdp::{
     AttachedMode, Image, Interface, Pins, XdpError, XdpPlane, harmful_offloads, native_needs,
 };
+use lineside_wire::metric;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Loads the programs for a service at `listen`, as the configuration wants it; `None`: near stays in user space, and
 /// `warnings` say why where that was not asked for.
@@ -85,5 +94,142 @@ pub fn attach(
             warnings.push(format!("on the socket plane: {error}"));
             Ok(None)
         }
+    }
+}
+
+/// The lease is renewed this many times within its length.
+const RENEWALS: u32 = 6;
+
+/// Does something again and again until it is dropped.
+pub struct Renewal(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Renewal {
+    /// Has `renew` called some times within each `length`, on a thread of its own.
+    ///
+    /// # Errors
+    /// What the system says of the thread.
+    pub fn start(length: Duration, renew: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let run = move || {
+            while stopped.recv_timeout(length / RENEWALS) == Err(RecvTimeoutError::Timeout) {
+                renew();
+            }
+        };
+        let thread = std::thread::Builder::new().name("lease".into()).spawn(run)?;
+        Ok(Self(Some((stop, thread))))
+    }
+}
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.0.take() {
+            drop(stop);
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a near in user space counted, and where a program's counters of the same names are.
+pub struct Counted<const N: usize> {
+    /// In the order of the counters.
+    pub names: [&'static str; N],
+    /// Of the near in user space.
+    pub socket: [u64; N],
+    /// The program's map.
+    pub map: &'static str,
+    /// Which of them counts replies.
+    pub replies: usize,
+}
+
+/// A service's planes while it runs.
+pub struct Front {
+    /// User space.
+    pub socket: SocketPlane,
+    xdp: Mutex<Option<XdpPlane>>,
+    interface: String,
+    mode: Option<AttachedMode>,
+}
+
+impl Front {
+    /// The socket plane, and the XDP plane where it is attached to `interface`.
+    pub fn new(socket: SocketPlane, attached: Option<(XdpPlane, AttachedMode)>, interface: &str) -> Self {
+        let (xdp, mode) = attached.unzip();
+        Self {
+            socket,
+            xdp: Mutex::new(xdp),
+            interface: interface.into(),
+            mode,
+        }
+    }
+
+    fn xdp(&self) -> MutexGuard<'_, Option<XdpPlane>> {
+        self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where near stands, in words.
+    pub fn words(&self) -> String {
+        match self.mode {
+            Some(mode) => format!("xdp plane, {} on {}", mode.name(), self.interface),
+            None => "socket plane".into(),
+        }
+    }
+
+    /// Forgets the XDP plane, which stays attached.
+    pub fn keep(&self) -> bool {
+        self.xdp().take().is_some()
+    }
+
+    /// Takes the XDP plane off the interface. What goes wrong is said.
+    pub fn detach(&self) {
+        if let Some(mut xdp) = self.xdp().take()
+            && let Err(error) = xdp.detach()
+        {
+            eprintln!("lineside: {error}; `lineside xdp detach` tries again");
+        }
+    }
+
+    /// How it does, but for what only the service knows. What cannot be told is put among the `problems`.
+    pub fn status<const N: usize>(
+        &self,
+        service: &str,
+        lease_until_ns: &AtomicU64,
+        counted: &Counted<N>,
+        problems: &mut Vec<String>,
+    ) -> ServiceStatus {
+        let mut status = ServiceStatus {
+            name: service.into(),
+            plane: if self.mode.is_some() { "xdp" } else { "socket" }.into(),
+            listen: self.socket.local_addr().to_string(),
+            interface: self.mode.map(|_| self.interface.clone()),
+            mode: self.mode.map(|mode| mode.name().into()),
+            lease_left_ms: Some(lease_until_ns.load(Relaxed).saturating_sub(lease::now_ns()) / 1_000_000),
+            ..ServiceStatus::default()
+        };
+        let counts = self.socket.counts();
+        status.set_counters("socket", counted.names.into_iter().zip(counted.socket));
+        status.set_near_replies("socket", counts.near_replies.load(Relaxed));
+        status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
+        for (metric, count) in [
+            (metric::HOST_REPLIES, &counts.host_replies),
+            (metric::QUEUE_FULL, &counts.queue_full),
+            (metric::OVERSIZE, &counts.oversize),
+            (metric::AMPLIFICATION, &counts.amplification),
+        ] {
+            status.set_host(metric, count.load(Relaxed));
+        }
+        if let Some(xdp) = self.xdp().as_mut() {
+            let near = xdp.counts::<N>(counted.map);
+            let drops = xdp.counts::<{ DropReason::ALL.len() }>("ls_drop_counts");
+            match (near, drops) {
+                (Ok(near), Ok(drops)) => {
+                    status.set_near_replies("xdp", near[counted.replies]);
+                    status.set_counters("xdp", counted.names.into_iter().zip(near));
+                    status.set_drops("xdp", drops);
+                }
+                (Err(error), _) | (_, Err(error)) => problems.push(error.to_string()),
+            }
+        }
+        status
     }
 }

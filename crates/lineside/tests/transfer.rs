@@ -195,6 +195,11 @@ fn a_directory_has_one_server_and_a_key_of_its_own() {
     std::fs::write(data.path().join("settlement.key"), "not a key").unwrap();
     let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
     assert!(why.contains("holds no key"), "{why}");
+    let keep = ["--plane", "socket", "--keep-near"];
+    let why = Server::start_with(data.path(), "127.0.0.1:0", &keep)
+        .err()
+        .unwrap();
+    assert!(why.contains("keep_near"), "{why}");
 }
 
 #[test]

@@ -146,6 +146,9 @@ pub trait GroupHost: Send {
     /// There is nothing to do at the moment; called after each [`GroupHost::patience`] then.
     fn idle(&mut self);
 
+    /// Nothing will be asked any more, and no near of this process answers any more.
+    fn end(&mut self) {}
+
     /// How long it may go without being called.
     fn patience(&self) -> std::time::Duration {
         std::time::Duration::from_millis(50)

@@ -13,8 +13,8 @@ use lineside_wire::{NativeHeader, Status, native};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use zerocopy::{FromBytes, IntoBytes};
@@ -88,7 +88,7 @@ struct Shared {
 /// A near and its host behind one UDP port, until it is dropped.
 pub struct SocketPlane {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl SocketPlane {
@@ -134,16 +134,16 @@ impl SocketPlane {
             local,
         });
         let (sender, receiver) = crossbeam_channel::bounded(options.queue);
-        let mut plane = Self {
+        let plane = Self {
             shared: Arc::clone(&shared),
-            threads: Vec::new(),
+            threads: Mutex::default(),
         };
         let host_socket = sockets[0].try_clone()?;
         for (index, socket) in sockets.into_iter().enumerate() {
             let (shared, sender, reader) = (Arc::clone(&shared), sender.clone(), readers.join());
             let thread = std::thread::Builder::new().name(format!("near-{index}"));
             let run = move || near_loop(&socket, &shared, &sender, &reader);
-            plane.threads.push(thread.spawn(run)?);
+            plane.threads().push(thread.spawn(run)?);
         }
         let thread = std::thread::Builder::new().name("host".into());
         let host = match answerer {
@@ -153,12 +153,25 @@ impl SocketPlane {
             }
             Answerer::Groups(host) => {
                 let accept = stream::listen(local, Arc::clone(&shared), sender, readers)?;
-                plane.threads.push(accept);
+                plane.threads().push(accept);
                 thread.spawn(move || host::in_groups(&host_socket, &shared, host, &receiver))?
             }
         };
-        plane.threads.push(host);
+        plane.threads().push(host);
         Ok(plane)
+    }
+
+    /// Ends its threads, a host that answers in groups last. Again is the same as once.
+    pub fn stop(&self) {
+        self.shared.stop.store(true, Relaxed);
+        for thread in std::mem::take(&mut *self.threads()) {
+            // A thread that panicked has said so already; there is nothing to add here.
+            let _ = thread.join();
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where it listens.
@@ -174,11 +187,7 @@ impl SocketPlane {
 
 impl Drop for SocketPlane {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Relaxed);
-        for thread in self.threads.drain(..) {
-            // A thread that panicked has said so already; there is nothing to add here.
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 

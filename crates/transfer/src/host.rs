@@ -7,7 +7,7 @@ mod express;
 mod open;
 mod sessions;
 
-pub use open::{Audit, OpenError, Opened, audit, prove};
+pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, prove};
 pub use sessions::SessionPolicy;
 
 use crate::AccountId;
@@ -121,9 +121,15 @@ impl<D: Disk> Host<D> {
         let mut said = Vec::with_capacity(requests.len());
         // Replies of a group that could not be made durable may not leave: from here on.
         let mut durable = 0;
-        self.rest_for(requests);
-        self.expire(now_s);
+        let is_level = self.rest_for(now_s, requests);
+        if is_level {
+            self.expire(now_s);
+        }
         for request in requests {
+            if !is_level && express::may_change(request.payload) {
+                said.push(self.no_room(request));
+                continue;
+            }
             let mut answer = self.one(now_s, request);
             if answer.is_err() && self.is_dirty {
                 // The group may have been too large: what it holds is made durable, then there is room again.
@@ -335,13 +341,18 @@ impl<D: Disk> Host<D> {
 
     /// Makes sure of room for an entry of at most so many bytes, and for the block that it may complete.
     fn reserve(&mut self, bytes: usize) -> Result<(), NoRoom> {
-        if self.failed.is_some() || bytes > self.record_bytes_max {
+        if bytes > self.record_bytes_max {
             return Err(NoRoom);
         }
-        match self
-            .journal
-            .reserve(record_bytes(bytes) + record_bytes(BLOCK_BYTES))
-        {
+        self.reserve_all(record_bytes(bytes) + record_bytes(BLOCK_BYTES))
+    }
+
+    /// Makes sure of room for records of so many bytes together.
+    fn reserve_all(&mut self, bytes: u64) -> Result<(), NoRoom> {
+        if self.failed.is_some() {
+            return Err(NoRoom);
+        }
+        match self.journal.reserve(bytes) {
             Ok(()) => Ok(()),
             Err(JournalError::Full { .. } | JournalError::GroupFull { .. }) => Err(NoRoom),
             Err(error) => {

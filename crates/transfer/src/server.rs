@@ -1,12 +1,11 @@
 //! A host with a clock and a directory: what `lineside transfer serve` puts behind its sockets.
 
-use crate::host::{Counts, Host, OpenError, Opened, SealPolicy, SessionPolicy};
-use crate::ledger::Limits;
+use crate::host::{Counts, Host, OpenError, Opened, Setup};
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
 use lineside_journal::{FsDisk, Options};
-use lineside_near::{Asked, GroupHost, Readers, Said};
+use lineside_near::{Asked, GroupHost, Said};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -48,7 +47,6 @@ pub struct Server {
     host: Host<FsDisk>,
     report: Arc<Mutex<Report>>,
     snapshot_at: u64,
-    is_express: bool,
 }
 
 impl Server {
@@ -56,57 +54,24 @@ impl Server {
     ///
     /// # Errors
     /// Why it cannot be served.
-    pub fn open(
-        data: &Path,
-        limits: Limits,
-        seal: SealPolicy,
-        sessions: SessionPolicy,
-        store: Arc<Store>,
-    ) -> Result<(Self, Opened), OpenError> {
-        Self::open_with(data, limits, seal, sessions, store, None)
-    }
-
-    /// The same in `express`, as [`Host::open_express`].
-    ///
-    /// # Errors
-    /// Why it cannot be served.
-    pub fn open_express(
-        data: &Path,
-        limits: Limits,
-        seal: SealPolicy,
-        sessions: SessionPolicy,
-        store: Arc<Store>,
-        near: (Readers, u64),
-    ) -> Result<(Self, Opened), OpenError> {
-        Self::open_with(data, limits, seal, sessions, store, Some(near))
-    }
-
-    fn open_with(
-        data: &Path,
-        limits: Limits,
-        seal: SealPolicy,
-        sessions: SessionPolicy,
-        store: Arc<Store>,
-        near: Option<(Readers, u64)>,
-    ) -> Result<(Self, Opened), OpenError> {
+    pub fn open(data: &Path, setup: Setup, store: Arc<Store>) -> Result<(Self, Opened), OpenError> {
         let disk = FsDisk::open(data)?;
         let key = load_or_make_key(&data.join(KEY_FILE))?;
         let public = hex(key.verifying_key().to_encoded_point(true).as_bytes());
         fs::write(data.join(PUBLIC_KEY_FILE), public)?;
         let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
-        let random = Box::new(random);
-        let options = Options::default();
-        let is_express = near.is_some();
-        let (host, opened) = match near {
-            None => Host::open(disk, random, options, limits, key, seal, sessions, store, fill)?,
-            Some(near) => Host::open_express(
-                disk, random, options, limits, key, seal, sessions, store, fill, near,
-            )?,
-        };
+        let (host, opened) = Host::open(
+            disk,
+            Options::default(),
+            setup,
+            key,
+            Box::new(random),
+            store,
+            fill,
+        )?;
         let server = Self {
             snapshot_at: host.ledger().number() + SNAPSHOT_OPERATIONS,
             host,
-            is_express,
             report: Arc::default(),
         };
         server.tell();
@@ -156,9 +121,14 @@ impl GroupHost for Server {
         self.tell();
     }
 
+    fn end(&mut self) {
+        self.host.end();
+        self.tell();
+    }
+
     fn patience(&self) -> Duration {
         // A ring that is not emptied fills.
-        Duration::from_millis(if self.is_express { 1 } else { 50 })
+        Duration::from_millis(if self.host.is_express() { 1 } else { 50 })
     }
 }
 

@@ -1,7 +1,5 @@
 //! Settlement: operations are sealed into blocks, each a Merkle root over its operations and the hash of the block
 //! before. A block's head is signed by the server, so that one operation can be proved to who has nothing but the key.
-//!
-//! Where blocks go besides the journal is a [`Settlement`]'s matter.
 
 use crate::bytes::{Reader, Writer};
 use crate::lanes::Lanes;
@@ -95,19 +93,6 @@ impl Block {
             signature: input.array()?,
         })
     }
-}
-
-/// Takes blocks as they are sealed: a file, Kafka, another ledger.
-pub trait Settlement: Send {
-    /// Called once for each block, in order, after the block is on the disk; again after a restart for those that
-    /// `settled` does not cover.
-    ///
-    /// # Errors
-    /// Why it cannot be taken now; it is offered again.
-    fn settle(&mut self, block: &Block) -> std::io::Result<()>;
-
-    /// The number of the last block that was taken; 0: none.
-    fn settled(&self) -> u64;
 }
 
 /// An operation as it is sealed: the request with its code and number, then what its source held after it.

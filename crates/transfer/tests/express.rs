@@ -6,7 +6,7 @@ use common::{ELSEWHERE, LOOPBACK, NOW_S, execute_packet, key, operation, outcome
 use lineside_journal::SimDisk;
 use lineside_near::{Asked, Near, Readers, Reply, Source, Verdict, lease};
 use lineside_transfer::AccountId;
-use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit, prove};
+use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPolicy, Setup, audit, prove};
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::Ring;
@@ -56,17 +56,24 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
         operations: 16,
         seconds: 10,
     };
-    let (host, _) = Host::open_express(
-        disk.clone(),
-        random(1),
-        common::options(),
-        common::limits(),
-        key(),
+    let setup = Setup {
+        limits: common::limits(),
         seal,
-        SessionPolicy::default(),
-        Arc::clone(&store),
+        sessions: SessionPolicy::default(),
+        express: Some(Executing {
+            readers: readers.clone(),
+            lease_ns: LEASE_NS,
+        }),
+    };
+    let store_too = Arc::clone(&store);
+    let (host, _) = Host::open(
+        disk.clone(),
+        common::options(),
+        setup,
+        key(),
+        random(1),
+        store_too,
         fill,
-        (readers.clone(), LEASE_NS),
     )?;
     let near = TransferNear::new(Arc::clone(&store));
     let mut line = Line {
@@ -432,4 +439,54 @@ fn threads_of_near_and_a_host_that_interrupts_them() {
     assert_eq!(line.balances(), balances);
     assert_eq!(audit(&disk, *key().verifying_key()).unwrap().held, 6_000_000);
     assert!(by_host.load(SeqCst) > 0, "the host never interrupted");
+}
+
+#[test]
+fn at_its_end_the_host_takes_what_the_rings_hold_and_near_stays_stopped() {
+    let disk = SimDisk::new(6);
+    let mut line = start(&disk);
+    for account in 1..=2 {
+        line.paper(CREATE, 0, account, 0, 1_000);
+    }
+    for _ in 0..20 {
+        line.paper(TRANSFER, 0, 1, 2, 1);
+    }
+    assert_eq!(line.host.unjournaled(), 22);
+    line.host.end();
+    assert_eq!(line.host.unjournaled(), 0);
+    let mut reply = Reply::default();
+    let transfer = PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes();
+    let verdict = line.near.answer(LOOPBACK, lease::now_ns(), &transfer, &mut reply);
+    assert_eq!(verdict, Verdict::Forward);
+    drop(line);
+    disk.power_cut();
+    assert_eq!(start(&disk).balances()[..2], [980, 1_020]);
+}
+
+#[test]
+fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_near() {
+    let disk = SimDisk::new(7);
+    let mut line = start(&disk);
+    for account in 1..=2 {
+        line.paper(CREATE, 0, account, 0, 1_000);
+    }
+    let session = line.open(1);
+    line.host.tick(NOW_S);
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    // Until near is ahead of a journal that takes no more.
+    while line.host.unjournaled() == 0 {
+        for _ in 0..8 {
+            line.paper(TRANSFER, 0, 1, 2, 0);
+        }
+        line.host.tick(NOW_S);
+    }
+    let chain = [linked(operation(TRANSFER, 1, 2, 5)), operation(TRANSFER, 2, 1, 3)];
+    let packet = execute_packet(session, 1, &chain);
+    let (refused, by_near) = line.ask(&packet);
+    assert!(!by_near && refused[5] == 9, "no room: {}", refused[5]);
+    assert_eq!(line.paper(REFER, 0, 1, 0, 0), (4, 1_000), "near goes on");
+    disk.set_capacity_bytes(None);
+    let (done, _) = line.ask(&packet);
+    assert_eq!(outcomes(&done), [(Code::Done, 995), (Code::Done, 1_002)]);
+    line.check();
 }

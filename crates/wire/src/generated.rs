@@ -93,8 +93,6 @@ pub enum Status {
     Unauthorised = 8,
     /// nothing can be written now: the disk is full, or writing has ended after an error
     NoRoom = 9,
-    /// it cannot be said whether this was executed before; it was not executed again
-    OutcomeUnknown = 10,
 }
 
 impl Status {
@@ -111,7 +109,6 @@ impl Status {
             7 => Some(Self::Reused),
             8 => Some(Self::Unauthorised),
             9 => Some(Self::NoRoom),
-            10 => Some(Self::OutcomeUnknown),
             _ => None,
         }
     }
@@ -129,7 +126,6 @@ impl Status {
             Self::Reused => "the session's last sequence with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::NoRoom => "nothing can be written now: the disk is full, or writing has ended after an error",
-            Self::OutcomeUnknown => "it cannot be said whether this was executed before; it was not executed again",
         }
     }
 }

@@ -10,7 +10,7 @@ use lineside_near::{Asked, GroupHost, Readers, Source, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_transfer::AccountId;
 use lineside_transfer::client::{Client, Session};
-use lineside_transfer::host::{SealPolicy, SessionPolicy};
+use lineside_transfer::host::{SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
@@ -61,14 +61,18 @@ pub fn empty_store() -> Result<Arc<Store>> {
 
 /// A server over the data in `folder`.
 pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
-    let limits = Limits {
-        accounts: 1 << ACCOUNT_BITS,
-        sessions: SESSIONS,
+    let setup = Setup {
+        limits: Limits {
+            accounts: 1 << ACCOUNT_BITS,
+            sessions: SESSIONS,
+        },
+        seal: SealPolicy::default(),
+        sessions: SessionPolicy {
+            per_source: SESSIONS as usize,
+        },
+        express: None,
     };
-    let sessions = SessionPolicy {
-        per_source: SESSIONS as usize,
-    };
-    let opened = Server::open(folder, limits, SealPolicy::default(), sessions, Arc::clone(store));
+    let opened = Server::open(folder, setup, Arc::clone(store));
     let failed = |error| BenchError::Void(format!("opening a ledger: {error}"));
     Ok(opened.map_err(failed)?.0)
 }

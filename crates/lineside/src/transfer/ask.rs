@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Who is asked, and how.
 #[derive(Args)]
@@ -382,12 +382,7 @@ impl How {
 
 /// What is kept of an operation to know it again.
 pub fn words(operation: &Operation) -> String {
-    use zerocopy::IntoBytes;
-    operation
-        .as_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    crate::hex::to_hex(operation.as_bytes())
 }
 
 fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! `lineside transfer prove`, `verify-proof` and `audit`: what can be shown to who does not trust the server.
 
+use crate::hex::{from_hex, to_hex};
 use anyhow::{Context, bail};
 use clap::Args;
 use k256::ecdsa::VerifyingKey;
@@ -70,11 +71,11 @@ impl Prove {
             bail!("operation {} is in no sealed block, or not yet", self.operation);
         };
         let printed = Printed {
-            operation: hex(&proof.leaf),
+            operation: to_hex(&proof.leaf),
             index: proof.index,
-            path: proof.path.iter().map(|hash| hex(hash)).collect(),
-            block: hex(&proof.block.to_bytes()),
-            block_hash: hex(&proof.block.hash()),
+            path: proof.path.iter().map(|hash| to_hex(hash)).collect(),
+            block: to_hex(&proof.block.to_bytes()),
+            block_hash: to_hex(&proof.block.hash()),
         };
         println!("{}", serde_json::to_string_pretty(&printed)?);
         Ok(())
@@ -92,7 +93,7 @@ impl VerifyProof {
         if let Some(fault) = proof.fault() {
             bail!("the proof is wrong: {fault}");
         }
-        let hash = hex(&proof.block.hash());
+        let hash = to_hex(&proof.block.hash());
         if let Some(known) = &self.block_hash
             && !known.eq_ignore_ascii_case(&hash)
         {
@@ -158,9 +159,9 @@ impl Audit {
 
 impl Printed {
     fn parse(&self) -> Option<Proof> {
-        let leaf: [u8; LEAF_BYTES] = unhex(&self.operation)?.try_into().ok()?;
-        let block: [u8; BLOCK_BYTES] = unhex(&self.block)?.try_into().ok()?;
-        let hash = |text: &String| unhex(text)?.try_into().ok();
+        let leaf: [u8; LEAF_BYTES] = from_hex(&self.operation)?.try_into().ok()?;
+        let block: [u8; BLOCK_BYTES] = from_hex(&self.block)?.try_into().ok()?;
+        let hash = |text: &String| from_hex(text)?.try_into().ok();
         Some(Proof {
             leaf,
             index: self.index,
@@ -177,16 +178,6 @@ fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
 }
 
 fn parse_key(text: &str) -> anyhow::Result<VerifyingKey> {
-    let bytes = unhex(text).context("a key is 66 hex digits")?;
+    let bytes = from_hex(text).context("a key is 66 hex digits")?;
     VerifyingKey::from_sec1_bytes(&bytes).context("this is no point of secp256k1")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let whole = text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let pair = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    whole.then(|| (0..text.len()).step_by(2).map(pair).collect())?
 }

@@ -1,30 +1,23 @@
 //! `lineside transfer serve`: journal, ledger, near and its planes, until a signal ends it.
 
 use crate::config::{Config, PlaneName, Transfer, TransferMode};
-use crate::line;
+use crate::line::{self, Counted, Front, Renewal};
 use crate::run::{Overrides, Service, until_signal};
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside_console::{ServiceStatus, Snapshot};
-use lineside_near::{DropReason, Readers, lease};
+use lineside_console::Snapshot;
+use lineside_near::{Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::transfer as plane;
-use lineside_plane::xdp::{AttachedMode, XdpPlane};
-use lineside_transfer::host::{Opened, SessionPolicy};
+use lineside_transfer::host::{Executing, Opened, SessionPolicy, Setup};
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::server::{Report, Server, lock};
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_wire::{TransferCounter, metric};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
-
-/// The lease is renewed this many times within its length.
-const RENEWALS: u32 = 6;
 
 /// Serve a ledger on UDP and TCP until a signal ends it.
 #[derive(Args)]
@@ -70,13 +63,19 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     if config.transfer.data.as_os_str().is_empty() {
         bail!("--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept");
     }
+    if config.plane.keep_near {
+        bail!(
+            "keep_near: near of transfer always goes with its server; take it out of [plane], or --keep-near away"
+        );
+    }
     until_signal(&config, Daemon::start, |_| Ok(None), false, as_json)
 }
 
 /// A running `transfer`.
 pub struct Daemon {
     inner: Arc<Inner>,
-    renewal: Option<(Sender<()>, JoinHandle<()>)>,
+    /// In `express` the host renews the lease, each time that it has emptied the rings.
+    renewal: Option<Renewal>,
 }
 
 struct Inner {
@@ -84,27 +83,25 @@ struct Inner {
     store: Arc<Store>,
     near: Arc<TransferNear>,
     report: Arc<Mutex<Report>>,
-    socket: SocketPlane,
-    xdp: Mutex<Option<XdpPlane>>,
-    interface: String,
-    mode: Option<AttachedMode>,
+    front: Front,
     warnings: Vec<String>,
 }
 
 /// Opens the ledger's directory and fills near from it.
 fn open(transfer: &Transfer, store: &Arc<Store>, readers: &Readers) -> anyhow::Result<(Server, Opened)> {
-    let sessions = SessionPolicy {
-        per_source: transfer.sessions_per_source,
+    let setup = Setup {
+        limits: transfer.limits(),
+        seal: transfer.seal(),
+        sessions: SessionPolicy {
+            per_source: transfer.sessions_per_source,
+        },
+        express: (transfer.mode == TransferMode::Express).then(|| Executing {
+            readers: readers.clone(),
+            lease_ns: transfer.lease().as_nanos() as u64,
+        }),
     };
-    let (limits, seal, store) = (transfer.limits(), transfer.seal(), Arc::clone(store));
-    let opened = match transfer.mode {
-        TransferMode::Durable => Server::open(&transfer.data, limits, seal, sessions, store),
-        TransferMode::Express => {
-            let near = (readers.clone(), transfer.lease().as_nanos() as u64);
-            Server::open_express(&transfer.data, limits, seal, sessions, store, near)
-        }
-    };
-    opened.with_context(|| format!("opening {}", transfer.data.display()))
+    Server::open(&transfer.data, setup, Arc::clone(store))
+        .with_context(|| format!("opening {}", transfer.data.display()))
 }
 
 /// Near as an earlier daemon left it, where it executes and may be ahead of the journal; else as new: what is in it is
@@ -171,39 +168,22 @@ impl Daemon {
         if !is_express {
             lease::renew(&store.control().lease_until_ns, length.as_nanos() as u64);
         }
-        let (xdp, mode) = match (xdp, &interface) {
-            (Some(xdp), Some(interface)) => {
-                line::attach(&config.plane, xdp, interface, &mut warnings)?.unzip()
-            }
-            _ => (None, None),
+        let attached = match (xdp, &interface) {
+            (Some(xdp), Some(interface)) => line::attach(&config.plane, xdp, interface, &mut warnings)?,
+            _ => None,
         };
         let inner = Arc::new(Inner {
             started: Instant::now(),
             store,
             near,
             report,
-            socket,
-            xdp: Mutex::new(xdp),
-            interface: config.plane.interface.clone(),
-            mode,
+            front: Front::new(socket, attached, &config.plane.interface),
             warnings,
         });
-        if is_express {
-            // There the host renews it, each time that it has emptied the rings.
-            return Ok(Self { inner, renewal: None });
-        }
-        let (stop, stopped) = channel();
         let renewed = Arc::clone(&inner);
-        let renew = move || {
-            while stopped.recv_timeout(length / RENEWALS) == Err(RecvTimeoutError::Timeout) {
-                lease::renew(&renewed.store.control().lease_until_ns, length.as_nanos() as u64);
-            }
-        };
-        let thread = std::thread::Builder::new().name("lease".into()).spawn(renew)?;
-        Ok(Self {
-            inner,
-            renewal: Some((stop, thread)),
-        })
+        let renew = move || lease::renew(&renewed.store.control().lease_until_ns, length.as_nanos() as u64);
+        let renewal = (!is_express).then(|| Renewal::start(length, renew)).transpose()?;
+        Ok(Self { inner, renewal })
     }
 }
 
@@ -227,14 +207,11 @@ impl Service for Daemon {
     }
 
     fn listen(&self) -> SocketAddr {
-        self.inner.socket.local_addr()
+        self.inner.front.socket.local_addr()
     }
 
     fn plane(&self) -> String {
-        match self.inner.mode {
-            Some(mode) => format!("xdp plane, {} on {}", mode.name(), self.inner.interface),
-            None => "socket plane".into(),
-        }
+        self.inner.front.words()
     }
 
     fn warnings(&self) -> &[String] {
@@ -249,60 +226,29 @@ impl Service for Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Some((stop, thread)) = self.renewal.take() {
-            drop(stop);
-            // A thread that panicked has said so already.
-            let _ = thread.join();
-        }
+        drop(self.renewal.take());
+        // First the line stops, then the threads, and the host last: it takes what the rings still hold.
+        self.inner.front.detach();
+        self.inner.front.socket.stop();
         lease::end(&self.inner.store.control().lease_until_ns);
-        if let Some(mut xdp) = self.inner.xdp().take()
-            && let Err(error) = xdp.detach()
-        {
-            eprintln!("lineside: {error}; `lineside xdp detach` tries again");
-        }
     }
 }
 
 impl Inner {
-    fn xdp(&self) -> MutexGuard<'_, Option<XdpPlane>> {
-        self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn snapshot(&self) -> Snapshot {
-        let lease_until_ns = self.store.control().lease_until_ns.load(Relaxed);
-        let mut status = ServiceStatus {
-            name: "transfer".into(),
-            plane: if self.mode.is_some() { "xdp" } else { "socket" }.into(),
-            listen: self.socket.local_addr().to_string(),
-            interface: self.mode.map(|_| self.interface.clone()),
-            mode: self.mode.map(|mode| mode.name().into()),
-            lease_left_ms: Some(lease_until_ns.saturating_sub(lease::now_ns()) / 1_000_000),
-            ..ServiceStatus::default()
+        let counted = Counted {
+            names: TransferCounter::ALL.map(TransferCounter::name),
+            socket: self.near.counters(),
+            map: "transfer_counts",
+            replies: TransferCounter::Replies as usize,
         };
-        let counts = self.socket.counts();
-        let names = TransferCounter::ALL.map(TransferCounter::name);
-        status.set_counters("socket", names.into_iter().zip(self.near.counters()));
-        status.set_near_replies("socket", counts.near_replies.load(Relaxed));
-        status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
         let report = lock(&self.report).clone();
         let mut problems: Vec<String> = report.failed.into_iter().collect();
-        if let Some(xdp) = self.xdp().as_mut() {
-            let near = xdp.counts::<{ TransferCounter::ALL.len() }>("transfer_counts");
-            let drops = xdp.counts::<{ DropReason::ALL.len() }>("ls_drop_counts");
-            match (near, drops) {
-                (Ok(near), Ok(drops)) => {
-                    status.set_near_replies("xdp", near[TransferCounter::Replies as usize]);
-                    status.set_counters("xdp", names.into_iter().zip(near));
-                    status.set_drops("xdp", drops);
-                }
-                (Err(error), _) | (_, Err(error)) => problems.push(error.to_string()),
-            }
-        }
+        let lease_until_ns = &self.store.control().lease_until_ns;
+        let mut status = self
+            .front
+            .status("transfer", lease_until_ns, &counted, &mut problems);
         for (metric, value) in [
-            (metric::HOST_REPLIES, counts.host_replies.load(Relaxed)),
-            (metric::QUEUE_FULL, counts.queue_full.load(Relaxed)),
-            (metric::OVERSIZE, counts.oversize.load(Relaxed)),
-            (metric::AMPLIFICATION, counts.amplification.load(Relaxed)),
             (metric::TRANSFER_ACCOUNTS, report.accounts),
             (metric::TRANSFER_SESSIONS, report.sessions),
             (metric::TRANSFER_OPERATIONS, report.operations),

@@ -34,7 +34,7 @@ pub(super) fn one_by_one(
     }
 }
 
-/// Answers what has gathered, all together, until the plane stops.
+/// Answers what has gathered, all together, until every thread that could bring more has ended.
 pub(super) fn in_groups(
     socket: &UdpSocket,
     shared: &Shared,
@@ -43,14 +43,14 @@ pub(super) fn in_groups(
 ) {
     let mut group = Vec::with_capacity(GROUP);
     let patience = host.patience().min(PATIENCE);
-    while !shared.stop.load(Relaxed) {
+    loop {
         match forwarded.recv_timeout(patience) {
             Ok(first) => group.push(first),
             Err(RecvTimeoutError::Timeout) => {
                 host.idle();
                 continue;
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return host.end(),
         }
         group.extend(forwarded.try_iter().take(GROUP - 1));
         let asked: Vec<Asked<'_>> = group

@@ -5,7 +5,7 @@
 //! the rings are empty, ledger and near are the same, and stay so until the lease is renewed. That costs the line some
 //! milliseconds each time (`docs/decisions/transfer-express.md`).
 
-use super::Host;
+use super::{Executing, Host};
 use crate::AccountId;
 use crate::cell;
 use crate::entry::Entry;
@@ -16,11 +16,12 @@ use crate::ring::{Record, Ring};
 use crate::settlement;
 use crate::store::Store;
 use crate::writer::{show_last, show_session};
-use lineside_journal::Disk;
-use lineside_near::{Asked, Readers, lease};
+use lineside_journal::{Disk, record_bytes};
+use lineside_near::{Asked, lease};
 use lineside_wire::{
     NATIVE_REPLY_BIT, Operation, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
-    TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TransferCode as Code, native as wire,
+    TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TransferCode as Code,
+    native as wire,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,10 +30,12 @@ use std::sync::atomic::Ordering::Acquire;
 /// Records taken between two commits.
 const RECORDS: usize = 16 << 10;
 
+/// How often it is looked in vain for the rest of a packet, which near writes within a microsecond.
+const LOOKS: u32 = 1 << 24;
+
 /// What a host in `express` has besides.
 pub(super) struct Express {
-    readers: Readers,
-    lease_ns: u64,
+    near: Executing,
     /// Of each ring, the next record.
     next: Vec<u64>,
     resting: bool,
@@ -41,11 +44,10 @@ pub(super) struct Express {
 }
 
 impl Express {
-    pub(super) fn new(store: &Store, readers: Readers, lease_ns: u64) -> Self {
+    pub(super) fn new(store: &Store, near: Executing) -> Self {
         let rings = 0..store.rings.as_slice().len();
         Self {
-            readers,
-            lease_ns,
+            near,
             next: rings.map(|index| Ring::of(store, index).tail()).collect(),
             resting: false,
             slots: BTreeSet::new(),
@@ -61,6 +63,11 @@ impl<D: Disk> Host<D> {
         }
     }
 
+    /// Whether near executes.
+    pub fn is_express(&self) -> bool {
+        self.express.is_some()
+    }
+
     /// Operations that near has executed and the journal has not yet.
     pub fn unjournaled(&self) -> u64 {
         let rings = 0..self.store.rings.as_slice().len();
@@ -74,21 +81,22 @@ impl<D: Disk> Host<D> {
         while self.express.is_some() && self.failed.is_none() && self.drain_some(&until) > 0 {}
     }
 
-    /// Takes up to [`RECORDS`] records that stand before `until`; returns how many.
+    /// Takes records that stand before `until`, some [`RECORDS`] of them; returns how many. A packet whose first record
+    /// is taken is taken whole, so that no group ends within one: its rest is in the ring, or about to be.
     fn drain_some(&mut self, until: &[u64]) -> usize {
         let Some(mut next) = self.express.as_ref().map(|express| express.next.clone()) else {
             return 0;
         };
         let store = Arc::clone(&self.store);
-        let (mut taken, mut again) = (0, true);
-        while again && taken < RECORDS && self.failed.is_none() {
-            again = false;
+        let mut within = vec![false; next.len()];
+        let (mut taken, mut again, mut looks) = (0, true, 0);
+        while again && self.failed.is_none() {
+            (again, looks) = (false, looks + 1);
             for (index, next) in next.iter_mut().enumerate() {
                 let ring = Ring::of(&store, index);
-                while taken < RECORDS
-                    && *next < until[index]
+                while (within[index]
+                    || (taken < RECORDS && *next < until[index] && self.has_room_for_packets()))
                     && let Some(record) = ring.read(*next)
-                    && self.reserve(size_of::<Record>()).is_ok()
                 {
                     match self.ledger.line(&record) {
                         Ok(Taken::Done) => {
@@ -96,6 +104,7 @@ impl<D: Disk> Host<D> {
                                 .push(&settlement::line_leaf(&record, self.ledger.number()));
                             self.append(&Entry::Line(record));
                             taken += 1;
+                            within[index] = record.index + 1 < record.count;
                         }
                         // It was in the journal before the last start; its ring was not told.
                         Ok(Taken::Seen) => {}
@@ -108,7 +117,13 @@ impl<D: Disk> Host<D> {
                         }
                     }
                     *next += 1;
-                    again = true;
+                    (again, looks) = (true, 0);
+                }
+            }
+            if within.contains(&true) {
+                again = true;
+                if looks == LOOKS {
+                    self.failed = Some("the rest of a packet that near began is missing".into());
                 }
             }
         }
@@ -122,6 +137,22 @@ impl<D: Disk> Host<D> {
             express.next = next;
         }
         taken
+    }
+
+    /// Room for a packet of each ring, which may have to be taken together.
+    fn has_room_for_packets(&mut self) -> bool {
+        let records = self.store.rings.as_slice().len() * TRANSFER_LINE_OPERATIONS_MAX;
+        let bytes = records as u64 * record_bytes(size_of::<Record>());
+        self.reserve_all(bytes).is_ok()
+    }
+
+    /// The last of it: near stops, and what its rings hold is taken. Nothing is renewed after this.
+    pub fn end(&mut self) {
+        if let Some(express) = self.express.as_ref() {
+            lease::end(&self.store.control().lease_until_ns);
+            express.near.readers.wait();
+        }
+        self.drain();
     }
 
     /// What near could have executed is answered as near would have: it may be near that answers it again.
@@ -139,20 +170,24 @@ impl<D: Disk> Host<D> {
         (outcomes, TRANSFER_EXPRESS)
     }
 
-    /// Has near rest if one of these requests may change something.
-    pub(super) fn rest_for(&mut self, requests: &[Asked<'_>]) {
+    /// Has near rest if one of these requests may change something, or something has expired. `false`: ledger and near
+    /// are not the same, because the disk has no room for what near did; then nothing may be executed.
+    pub(super) fn rest_for(&mut self, now_s: u64, requests: &[Asked<'_>]) -> bool {
         self.drain();
-        if self.express.is_none() || !requests.iter().any(|asked| may_change(asked.payload)) {
-            return;
+        let is_due = !self.ledger.expired(now_s).is_empty();
+        if self.express.is_none() || !(is_due || requests.iter().any(|asked| may_change(asked.payload))) {
+            return true;
         }
         lease::end(&self.store.control().lease_until_ns);
         if let Some(express) = &self.express {
-            express.readers.wait();
+            express.near.readers.wait();
         }
         self.drain();
+        let is_level = self.unjournaled() == 0;
         if let Some(express) = &mut self.express {
-            express.resting = true;
+            express.resting = is_level;
         }
+        is_level
     }
 
     /// What near holds of an account, where near is ahead of the ledger; `None`: the ledger must say.
@@ -202,13 +237,13 @@ impl<D: Disk> Host<D> {
             && self.failed.is_none()
         {
             express.resting = false;
-            lease::renew(&self.store.control().lease_until_ns, express.lease_ns);
+            lease::renew(&self.store.control().lease_until_ns, express.near.lease_ns);
         }
     }
 }
 
 /// Whether executing this may change what near has: writes, and sessions that are closed.
-fn may_change(payload: &[u8]) -> bool {
+pub(super) fn may_change(payload: &[u8]) -> bool {
     if let Some(request) = PaperRequest::parse(payload) {
         return request
             .command()

@@ -48,6 +48,32 @@ const fn name(mode: Mode) -> &'static str {
     }
 }
 
+/// What a host is to be.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How large the ledger may be.
+    pub limits: Limits,
+    /// When blocks are sealed.
+    pub seal: SealPolicy,
+    /// Who may have how many sessions.
+    pub sessions: SessionPolicy,
+    /// Near executes; `None`: `durable`.
+    pub express: Option<Executing>,
+}
+
+/// A near that executes. Nobody but the host renews its lease.
+#[derive(Clone, Debug)]
+pub struct Executing {
+    /// Its threads, and whether XDP programs are among them.
+    pub readers: Readers,
+    /// For how long the lease is renewed.
+    pub lease_ns: u64,
+}
+
+const fn mode_of(is_express: bool) -> Mode {
+    if is_express { Mode::Express } else { Mode::Durable }
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
@@ -187,83 +213,32 @@ impl Replay {
 }
 
 impl<D: Disk> Host<D> {
-    /// Opens the journal on `disk`, or makes one with a random `journal_id`, and fills near from it. `store` is empty
-    /// and formatted; `fill` writes to it.
+    /// Opens the journal on `disk`, or makes one with a random id, and fills near from it. `store` is formatted, and
+    /// `fill` writes to it; in `durable` it is empty, in `express` what its rings hold is taken first.
     ///
     /// # Errors
     /// Why it cannot be served.
-    #[expect(clippy::too_many_arguments, reason = "everything a host stands on, once")]
     pub fn open(
         disk: D,
-        random: Box<dyn FnMut() -> u64 + Send>,
         options: Options,
-        limits: Limits,
+        setup: Setup,
         key: SigningKey,
-        seal: SealPolicy,
-        sessions: SessionPolicy,
+        mut random: Box<dyn FnMut() -> u64 + Send>,
         store: Arc<Store>,
         fill: Box<dyn TransferFill>,
     ) -> Result<(Self, Opened), OpenError> {
-        Self::open_with(
-            disk, random, options, limits, key, seal, sessions, store, fill, None,
-        )
-    }
-
-    /// The same in `express`: near, whose threads join `readers`, executes while the host renews its lease for
-    /// `lease_ns` each time; nobody else does. What the rings of `store` hold is taken first.
-    ///
-    /// # Errors
-    /// As [`Host::open`].
-    #[expect(clippy::too_many_arguments, reason = "everything a host stands on, once")]
-    pub fn open_express(
-        disk: D,
-        random: Box<dyn FnMut() -> u64 + Send>,
-        options: Options,
-        limits: Limits,
-        key: SigningKey,
-        seal: SealPolicy,
-        sessions: SessionPolicy,
-        store: Arc<Store>,
-        fill: Box<dyn TransferFill>,
-        near: (Readers, u64),
-    ) -> Result<(Self, Opened), OpenError> {
-        Self::open_with(
-            disk,
-            random,
-            options,
+        let Setup {
             limits,
-            key,
             seal,
             sessions,
-            store,
-            fill,
-            Some(near),
-        )
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "everything a host stands on, once")]
-    fn open_with(
-        disk: D,
-        mut random: Box<dyn FnMut() -> u64 + Send>,
-        options: Options,
-        limits: Limits,
-        key: SigningKey,
-        seal: SealPolicy,
-        sessions: SessionPolicy,
-        store: Arc<Store>,
-        fill: Box<dyn TransferFill>,
-        near: Option<(Readers, u64)>,
-    ) -> Result<(Self, Opened), OpenError> {
+            express,
+        } = setup;
         let (mut journal, recovery) = Journal::open_or_create(disk, random(), options)?;
         let mut replay = Replay::new(*key.verifying_key());
         let snapshot = restore(&journal, &mut replay)?;
         let before = replay.ledger.number();
         let replayed = replay.run(&journal, snapshot + 1)?;
-        let mode = if near.is_some() {
-            Mode::Express
-        } else {
-            Mode::Durable
-        };
+        let mode = mode_of(express.is_some());
         match replay.mode {
             Some(own) if own != mode => return Err(OpenError::OtherMode(own)),
             Some(_) if replay.ledger.limits() == limits => {}
@@ -275,11 +250,11 @@ impl<D: Disk> Host<D> {
             }
         }
         // A near that was ahead when its host was killed may still be answering.
-        if let Some((readers, _)) = &near {
+        if let Some(executing) = &express {
             lease::end(&store.control().lease_until_ns);
-            readers.wait();
+            executing.readers.wait();
         }
-        let express = near.map(|(readers, lease_ns)| Express::new(&store, readers, lease_ns));
+        let express = express.map(|executing| Express::new(&store, executing));
         let opened = Opened {
             recovery,
             snapshot,
@@ -306,6 +281,11 @@ impl<D: Disk> Host<D> {
         host.drain();
         if let Some(what) = &host.failed {
             return Err(OpenError::Ahead(what.clone()));
+        }
+        if host.express.is_some() && host.unjournaled() > 0 {
+            let waiting = host.unjournaled();
+            let what = format!("{waiting} operations: the disk is full, or what came before them is missing");
+            return Err(OpenError::Ahead(what));
         }
         host.show_all(limits);
         Ok((host, opened))
@@ -338,11 +318,7 @@ impl<D: Disk> Host<D> {
         let lsn = self.journal.durable_lsn();
         let (last, waiting) = self.chain.to_parts();
         let ledger = self.ledger.to_bytes();
-        let mode = if self.express.is_some() {
-            Mode::Express
-        } else {
-            Mode::Durable
-        };
+        let mode = mode_of(self.express.is_some());
         self.journal.write_snapshot(lsn, |out| {
             out.write_all(&mode.durability().to_le_bytes())?;
             out.write_all(&last.map_or([0; BLOCK_BYTES], |block| block.to_bytes()))?;

@@ -5,7 +5,7 @@ use k256::ecdsa::SigningKey;
 use lineside_journal::{Options, SimDisk};
 use lineside_near::{Asked, Source};
 use lineside_transfer::AccountId;
-use lineside_transfer::host::{Host, OpenError, Opened, SealPolicy, SessionPolicy};
+use lineside_transfer::host::{Host, OpenError, Opened, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
@@ -81,12 +81,15 @@ pub fn start(disk: &SimDisk, seed: u64, seal: SealPolicy) -> Result<Server, Open
     let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
     let (host, opened) = Host::open(
         disk.clone(),
-        random(seed),
         options(),
-        limits(),
+        Setup {
+            limits: limits(),
+            seal,
+            sessions: SessionPolicy { per_source: 4 },
+            express: None,
+        },
         key(),
-        seal,
-        SessionPolicy { per_source: 4 },
+        random(seed),
         Arc::clone(&store),
         fill,
     )?;

@@ -9,7 +9,7 @@ use k256::ecdsa::SigningKey;
 use lineside_journal::{Op, Options, SimDisk};
 use lineside_near::{Asked, Near, Reply, Source, Verdict};
 use lineside_transfer::AccountId;
-use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, audit, prove};
+use lineside_transfer::host::{Host, OpenError, SealPolicy, SessionPolicy, Setup, audit, prove};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::store::{Geometry, Store};
@@ -113,14 +113,17 @@ pub fn start(
     let mut random = Rng(rng.next());
     let (host, _) = Host::open(
         disk.clone(),
-        Box::new(move || random.next()),
         options(),
-        LIMITS,
-        key(),
-        seal,
-        SessionPolicy {
-            per_source: SESSIONS_PER_SOURCE,
+        Setup {
+            limits: LIMITS,
+            seal,
+            sessions: SessionPolicy {
+                per_source: SESSIONS_PER_SOURCE,
+            },
+            express: None,
         },
+        key(),
+        Box::new(move || random.next()),
         Arc::clone(&store),
         Box::new(StoreWriter::new(Arc::clone(&store))),
     )?;

@@ -347,7 +347,7 @@ fn one_without_a_table_goes_the_portable_way<L: Lanes<Curve: Reference + Reducti
     let (u1, u2) = (setting.number(), setting.number());
     let mut entries: Vec<Entry> = setting.honest.clone();
     for meeting in &loop_meetings::<L::Curve>(&u1, &u2, GENERATOR_WIDTH) {
-        if let Some(d) = key_for(meeting, entries.len() % 2 == 0, &n) {
+        if let Some(d) = key_for(meeting, entries.len().is_multiple_of(2), &n) {
             entries.extend(setting.with_wrong_ones(&d, &u1, &u2, None));
         }
     }
