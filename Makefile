@@ -32,7 +32,9 @@ test-kernels: setup
 bench: build
 	cargo run --release --locked --quiet -p lineside -- bench spv
 	cargo run --release --locked --quiet -p lineside -- bench transfer
+	cargo run --release --locked --quiet -p lineside -- bench column
 	cargo run --release --locked --quiet -p lineside -- bench verify
+	cargo run --release --locked --quiet -p lineside -- bench fabric
 
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
 fuzz: setup

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-TESTS=(spv_vectors spv_diff spv_veth spv_tap transfer_diff transfer_race)
+TESTS=(spv_vectors spv_diff spv_veth spv_tap transfer_vectors transfer_diff transfer_race transfer_veth transfer_tap)
 MEMORY_MIB=3072
 BOOT_SECONDS_MAX=900
 

@@ -30,6 +30,7 @@ enum ls_status {
 	LS_STATUS_REUSED = 7,
 	LS_STATUS_UNAUTHORISED = 8,
 	LS_STATUS_NO_ROOM = 9,
+	LS_STATUS_OUTCOME_UNKNOWN = 10,
 };
 
 enum ls_drop {
@@ -151,6 +152,8 @@ enum ls_spv_counter {
 #define LS_TRANSFER_CONTRACT_POST 2
 #define LS_TRANSFER_CONTRACT_VOID 3
 #define LS_TRANSFER_FLAG_LINKED 1
+#define LS_TRANSFER_CURVE_P256 1
+#define LS_TRANSFER_CURVE_SECP256K1 2
 #define LS_TRANSFER_LINE_OPERATIONS_MAX 4
 #define LS_TRANSFER_OPERATIONS_MAX 744
 #define LS_TRANSFER_REFER_MAX 29
@@ -165,6 +168,7 @@ enum ls_spv_counter {
 #define LS_TRANSFER_OP_OPEN 3
 #define LS_TRANSFER_OP_CLOSE 4
 #define LS_TRANSFER_OP_SESSION 5
+#define LS_TRANSFER_OP_SIGNED 6
 
 enum ls_transfer_code {
 	LS_TRANSFER_CODE_DONE = 0,
@@ -204,6 +208,18 @@ struct ls_execute_head {
 	__be16 durability; /* request: 0; reply: 1 durable, 2 express */
 };
 _Static_assert(sizeof(struct ls_execute_head) == 24, "execute_head");
+
+/* Begins `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. */
+struct ls_signed_head {
+	__u8 curve; /* 1: P-256, 2: secp256k1 */
+	__u8 key_prefix; /* 2 where the key's y is even, 3 where it is odd */
+	__be16 reserved; /* zero */
+	__be32 reserved_2; /* zero */
+	__u64 key_x[4]; /* x of the key, big-endian */
+	__u64 r[4]; /* r of the signature, big-endian */
+	__u64 s[4]; /* s of the signature, big-endian, at most half the curve's order */
+};
+_Static_assert(sizeof(struct ls_signed_head) == 104, "signed_head");
 
 /* One operation, and what became of it. */
 struct ls_operation {
@@ -353,4 +369,212 @@ enum ls_transfer_counter {
 };
 
 #define LS_TRANSFER_COUNTERS 7
+
+#define LS_COLUMN_PAPER_KEY_BYTES 4
+#define LS_COLUMN_PAPER_NAME_BYTES 9
+#define LS_COLUMN_PAPER_VALUE_BYTES 18
+#define LS_COLUMN_PAPER_GET_BYTES 16
+#define LS_COLUMN_PAPER_SCAN_BYTES 20
+#define LS_COLUMN_PAPER_GET_REPLY_BYTES 19
+#define LS_COLUMN_PAPER_ROW_BYTES 22
+#define LS_COLUMN_PAPER_FOUND 0
+#define LS_COLUMN_PAPER_NO_ROW 1
+#define LS_COLUMN_PAPER_MORE 2
+#define LS_COLUMN_KEY_BYTES_MAX 64
+#define LS_COLUMN_VALUE_BYTES_MAX 1024
+#define LS_COLUMN_NAME_BYTES_MAX 32
+#define LS_COLUMN_FLAG_REVERSE 1
+#define LS_COLUMN_FLAG_STOP_INCLUSIVE 2
+#define LS_COLUMN_FLAG_START_EXCLUSIVE 4
+#define LS_COLUMN_FLAG_ABSENT 8
+#define LS_COLUMN_SOURCE_NEAR 1
+#define LS_COLUMN_SOURCE_HOST 2
+#define LS_COLUMN_REPLY_MAY_BE_STALE 1
+#define LS_COLUMN_REPLY_MORE 2
+#define LS_COLUMN_REPLY_NOT_APPLIED 4
+#define LS_COLUMN_BLOCK_ROWS_MAX 8
+#define LS_COLUMN_PAGE_BLOCKS 64
+#define LS_COLUMN_PAGES_MAX 4096
+#define LS_COLUMN_SERVERS_MAX 64
+#define LS_COLUMN_RANGES_MAX 8
+#define LS_COLUMN_BLOCK_INVALID 1
+#define LS_COLUMN_BLOCK_CONTINUES 2
+#define LS_COLUMN_NO_HEAD 0x8000000000000000
+#define LS_COLUMN_NO_ROW_HEAD 0x7fffffffffffffff
+#define LS_COLUMN_NO_END 0xff
+#define LS_COLUMN_OP_GET 1
+#define LS_COLUMN_OP_SCAN 2
+#define LS_COLUMN_OP_PUT 3
+#define LS_COLUMN_OP_DELETE 4
+#define LS_COLUMN_OP_INCREMENT 5
+#define LS_COLUMN_OP_CHECK_AND_PUT 6
+#define LS_COLUMN_OP_APPEND 7
+#define LS_COLUMN_OP_OPEN 8
+
+enum ls_column_code {
+	LS_COLUMN_CODE_DONE = 0,
+	LS_COLUMN_CODE_EMPTY_VALUE = 1,
+	LS_COLUMN_CODE_UNAUTHORISED = 2,
+	LS_COLUMN_CODE_UNKNOWN_COLUMN = 3,
+	LS_COLUMN_CODE_NO_TABLE = 4,
+	LS_COLUMN_CODE_BAD_REQUEST = 5,
+};
+
+/* Begins every request but `open`; each part behind it is padded with zeros to 8 bytes. */
+struct ls_column_head {
+	__u8 flags; /* 1 reverse, 2 stop_inclusive, 4 start_exclusive, 8 absent */
+	__u8 start_bytes; /* bytes of the key, or of the start key (0: from the first row) */
+	__u8 stop_bytes; /* `scan`: bytes of the stop key (0: to the last row); else 0 */
+	__u8 columns; /* names that follow: at least 1; of one alone but `get` and `scan` */
+	__be16 limit; /* `scan`: rows at most, 0: as many as fit; else 0 */
+	__be16 value_bytes; /* bytes of the value; 0 where there is none */
+	__be16 expected_bytes; /* `check_and_put`: bytes of the expected value; else 0 */
+	__be16 reserved; /* zero */
+	__be32 slot; /* changes: the session's number, or 0 */
+	__be64 token; /* changes: the session's secret; 0: none, the sender is trusted */
+	__be64 nonce; /* changes: in a session one more than its last; without one 0, or never used twice */
+};
+_Static_assert(sizeof(struct ls_column_head) == 32, "column_head");
+
+/* Begins every reply but to `open`; rows follow, then zeros. */
+struct ls_column_reply {
+	__u8 source; /* 1 near, 2 host */
+	__u8 flags; /* 1 may_be_stale, 2 more, 4 not_applied */
+	__be16 rows; /* rows that follow */
+	__be32 reserved; /* zero */
+	__be64 version_ms; /* newest timestamp of the rows, ms since 1970; 0 without rows */
+	__be64 reserved_2; /* zero */
+};
+_Static_assert(sizeof(struct ls_column_reply) == 24, "column_reply");
+
+/* Begins a row; key, value and zeros to 8 bytes follow. */
+struct ls_column_row {
+	__u8 key_bytes; /* bytes of the key */
+	__u8 column; /* which of the request's names: 0 is the first */
+	__be16 value_bytes; /* bytes of the value */
+};
+_Static_assert(sizeof(struct ls_column_row) == 4, "column_row");
+
+/* A session being opened. */
+struct ls_column_session {
+	__u8 challenge[16]; /* proof that the client gets what is sent to its address */
+	__be64 token; /* reply with a session: its secret */
+	__be32 slot; /* reply with a session: its number */
+	__be32 lease_s; /* reply: seconds for which the challenge, or the session, is good */
+	__be64 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_column_session) == 40, "column_session");
+
+/* What near stands on: lease, hash key, sizes and policies. */
+struct ls_column_control {
+	__u64 lease_until_ns; /* near answers only before this CLOCK_MONOTONIC time */
+	__u64 key[3]; /* key of the names' hash: two words of NH, one odd multiplier */
+	__u32 name_mask; /* places in the names' table - 1 */
+	__u32 columns; /* number of columns */
+	__u32 pages; /* pages in the pool */
+	__u32 blocks; /* blocks in the pool */
+	__u32 block_rows; /* rows of a block at most: 2^b */
+	__u32 data_bytes; /* bytes of one block's records in column_data, the room behind them included */
+	__u32 paper_format; /* 1: the paper's packets are answered */
+	__u32 may_be_stale; /* 1: replies say so */
+	__u32 literal_flags; /* 1: an invalid block makes its whole column miss, as the paper reads */
+	__u32 layout_version; /* 1; another one is not adopted */
+	__u32 ranges; /* address ranges below */
+	__u32 reserved; /* zero */
+	__u64 range[16]; /* address ranges whose changes invalidate at the line: IPv6, IPv4 mapped into it */
+	__u64 range_mask[16]; /* the bits of each that count */
+};
+_Static_assert(sizeof(struct ls_column_control) == 336, "column_control");
+
+/* Until when the rows of each server may be answered. */
+struct ls_column_servers {
+	__u64 until_ns[64]; /* CLOCK_MONOTONIC time */
+};
+_Static_assert(sizeof(struct ls_column_servers) == 512, "column_servers");
+
+/* One place in the table of names. */
+struct ls_column_name {
+	__u64 name[4]; /* family:qualifier, zeros behind it */
+	__u32 column; /* the column's number and 1; 0: nothing */
+	__u32 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_column_name) == 40, "column_name");
+
+/* One column. */
+struct ls_column_table {
+	__u64 seq; /* odd while its tops, pages or blocks change */
+	__u64 invalid_blocks; /* blocks with the flag invalid */
+	__u32 pages; /* pages in use */
+	__u32 skip; /* bytes of a key that its tops skip */
+	__u64 reserved[5]; /* zero */
+};
+_Static_assert(sizeof(struct ls_column_table) == 64, "column_table");
+
+/* The pages of one column in the keys' order. */
+struct ls_column_tops {
+	__u64 head[4096]; /* of each page's first low key; of the first page 0 */
+	__u32 page[4096]; /* index into the pages */
+};
+_Static_assert(sizeof(struct ls_column_tops) == 49152, "column_tops");
+
+/* Up to 64 blocks in the keys' order. */
+struct ls_column_page {
+	__u32 count; /* blocks */
+	__u32 skip; /* bytes of a key that the heads skip */
+	__u64 reserved[7]; /* zero */
+	__u64 head[64]; /* of each block's low key; of the first block 0 */
+	__u32 block[64]; /* index into the blocks */
+};
+_Static_assert(sizeof(struct ls_column_page) == 832, "column_page");
+
+/* All rows of one interval of keys. */
+struct ls_column_block {
+	__u32 flags; /* block_invalid, block_continues */
+	__u32 rows; /* rows */
+	__u32 lengths; /* bytes of the low key; of the high key (0xff: none) 8 bits higher; the heads' skip 16 bits higher */
+	__u32 server; /* whose lease it needs */
+	__u64 until_ns; /* CLOCK_MONOTONIC time at which a row may end to be */
+	__u32 used; /* 1: read since the writer last looked */
+	__u32 reserved; /* zero */
+	__u32 end[8]; /* where each record ends in the block's data, bytes */
+	__u64 head[8]; /* of each row's key */
+	__u64 bound[16]; /* low key (inclusive) and high key (exclusive), word by word in turn */
+	__u64 sum[8]; /* of the records' 32-bit words up to the end of each */
+	__u64 version_ms[8]; /* timestamp of each row, ms since 1970 */
+};
+_Static_assert(sizeof(struct ls_column_block) == 384, "column_block");
+
+/* 64 bytes of records; a block's stand together. */
+struct ls_column_line {
+	__u64 words[8]; /* column_row, key, value, padding; then the next */
+};
+_Static_assert(sizeof(struct ls_column_line) == 64, "column_line");
+
+enum ls_column_counter {
+	LS_COLUMN_COUNTER_HITS = 0,
+	LS_COLUMN_COUNTER_MISSES = 1,
+	LS_COLUMN_COUNTER_INVALID = 2,
+	LS_COLUMN_COUNTER_NOT_LEASED = 3,
+	LS_COLUMN_COUNTER_CHANGING = 4,
+	LS_COLUMN_COUNTER_FORWARDED = 5,
+	LS_COLUMN_COUNTER_LINE_INVALIDATIONS = 6,
+};
+
+#define LS_COLUMN_COUNTERS 7
+
+#define LS_FABRIC_RESULTS_MAGIC 0x4c53464142523031
+#define LS_FABRIC_MAC_BYTES 16
+#define LS_FABRIC_SECTION_ENTRY 1
+#define LS_FABRIC_SECTION_RUN 2
+#define LS_FABRIC_RUN_NOTES 1
+#define LS_FABRIC_RUN_TRANSACTIONS 2
+#define LS_FABRIC_NO_ENTRY 0xffff
+#define LS_FABRIC_ENTRIES_MAX 32768
+#define LS_FABRIC_SEGMENTS_MAX 65537
+#define LS_FABRIC_WANT_ENTRIES 0xffffffffffffffff
+#define LS_FABRIC_COPY_BYTES_MIN 6
+#define LS_FABRIC_PAPER_BYTES_MAX 9000
+#define LS_FABRIC_PAPER_LOCATOR 0x80
+#define LS_FABRIC_OP_ANNOUNCE 1
+#define LS_FABRIC_OP_DATA 2
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <linux/types.h>
 
-/* NH over the four 32-bit words of `words`, then one odd multiplication; its high bits choose the place. */
+/* NH over the four 32-bit words of `words`, halves mixed, one odd multiplication: the high bits choose the place. */
 static __always_inline __u64 ls_hash(const __u64 words[2], const __u64 key[3])
 {
 	__u64 sum = 0;
@@ -13,7 +13,7 @@ static __always_inline __u64 ls_hash(const __u64 words[2], const __u64 key[3])
 
 		sum += (__u64)low * high;
 	}
-	return sum * key[2];
+	return (sum ^ (sum >> 32)) * key[2];
 }
 
 /*

@@ -31,9 +31,11 @@ static __always_inline __u64 ls_now_ns(struct ls_scratch *scratch)
 	return scratch->now_ns;
 }
 
-/* Drops by reason (enum ls_drop). */
+#define LS_SLOTS 8
+
+/* Drops by the service's slot, and by reason (enum ls_drop). */
 struct ls_drops {
-	__u64 count[LS_DROPS];
+	__u64 count[LS_SLOTS][LS_DROPS];
 };
 
 struct {
@@ -43,12 +45,12 @@ struct {
 	__type(value, struct ls_drops);
 } ls_drop_counts SEC(".maps");
 
-static __always_inline int ls_drop(enum ls_drop reason)
+static __always_inline int ls_drop(__u32 slot, enum ls_drop reason)
 {
 	__u32 zero = 0;
 	struct ls_drops *drops = bpf_map_lookup_elem(&ls_drop_counts, &zero);
 
-	if (drops && reason < LS_DROPS)
-		drops->count[reason]++;
+	if (drops && slot < LS_SLOTS && reason < LS_DROPS)
+		drops->count[slot][reason]++;
 	return XDP_DROP;
 }

@@ -3,7 +3,6 @@
 #include "maps.h"
 
 #define LS_ADDRESSES_MAX 8
-#define LS_SLOTS 8
 
 /* The interface near stands at; the host writes it. Addresses and ports in network byte order. */
 struct ls_endpoint {
@@ -44,6 +43,16 @@ static __always_inline int ls_is_served(const struct ls_endpoint *own, __be16 po
 		return 1;
 	LS_FOR_EACH_SLOT(LS_MATCH)
 	return 0;
+}
+
+/* Drops what was sent to `port`, which a service has. */
+static __always_inline int ls_drop_at(const struct ls_endpoint *own, __be16 port, enum ls_drop reason)
+{
+#define LS_DROP_AT(SLOT) \
+	if (port == own->port[SLOT]) \
+		return ls_drop(SLOT, reason);
+	LS_FOR_EACH_SLOT(LS_DROP_AT)
+	return XDP_DROP;
 }
 
 static __always_inline int ls_is_own_mac(const struct ls_endpoint *own, const void *eth)
@@ -138,8 +147,8 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 		refused = ls_refuses_v4(own, v4->saddr);
 	}
 	if (ls_refuses_port(udp->source, *port))
-		return ls_drop(LS_DROP_SOURCE_PORT);
+		return ls_drop_at(own, *port, LS_DROP_SOURCE_PORT);
 	if (refused || (eth->source[0] & 1))
-		return ls_drop(LS_DROP_SOURCE_ADDRESS);
+		return ls_drop_at(own, *port, LS_DROP_SOURCE_ADDRESS);
 	return 0;
 }

@@ -65,15 +65,15 @@ static __always_inline int spv_answer(void *data, void *end, const struct ls_dat
 			txid[i] = payload[i];
 		/* The paper's reply "unknown" is no request (request.rs, is_unknown_reply). */
 		if (!(txid[0] | txid[1] | txid[2] | txid[3]))
-			return ls_drop(LS_DROP_NOT_A_REQUEST);
+			return ls_drop(LS_SPV_SLOT, LS_DROP_NOT_A_REQUEST);
 		if (!control->paper_format)
-			return ls_drop(LS_DROP_PAPER_REFUSED);
+			return ls_drop(LS_SPV_SLOT, LS_DROP_PAPER_REFUSED);
 		return spv_finish(spv_paper(data, end, found, control, payload, txid, now_ns));
 	}
 	if (found->payload_bytes < sizeof(*header) || (void *)(header + 1) > end ||
 	    header->magic != bpf_htons(LS_NATIVE_MAGIC))
-		return ls_drop(LS_DROP_NOT_A_REQUEST);
+		return ls_drop(LS_SPV_SLOT, LS_DROP_NOT_A_REQUEST);
 	if (header->op & LS_NATIVE_REPLY_BIT)
-		return ls_drop(LS_DROP_REPLY_BIT);
+		return ls_drop(LS_SPV_SLOT, LS_DROP_REPLY_BIT);
 	return spv_finish(spv_native(data, end, found, control, now_ns));
 }

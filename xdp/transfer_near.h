@@ -203,15 +203,15 @@ static __always_inline int transfer_answer(struct xdp_md *ctx, const struct ls_d
 		if ((void *)(packet + 1) > end)
 			return XDP_PASS;
 		if (packet->command & bpf_htonl(LS_TRANSFER_PAPER_REFUSED))
-			return ls_drop(LS_DROP_REPLY_BIT);
+			return ls_drop(LS_TRANSFER_SLOT, LS_DROP_REPLY_BIT);
 		if (!LS_READ_ONCE(control->paper_format))
-			return ls_drop(LS_DROP_PAPER_REFUSED);
+			return ls_drop(LS_TRANSFER_SLOT, LS_DROP_PAPER_REFUSED);
 	} else {
 		if (found->payload_bytes < sizeof(*header) || (void *)(header + 1) > end ||
 		    header->magic != bpf_htons(LS_NATIVE_MAGIC))
-			return ls_drop(LS_DROP_NOT_A_REQUEST);
+			return ls_drop(LS_TRANSFER_SLOT, LS_DROP_NOT_A_REQUEST);
 		if (header->op & LS_NATIVE_REPLY_BIT)
-			return ls_drop(LS_DROP_REPLY_BIT);
+			return ls_drop(LS_TRANSFER_SLOT, LS_DROP_REPLY_BIT);
 	}
 	if (now_ns >= LS_READ_ONCE(control->lease_until_ns))
 		return transfer_count(LS_TRANSFER_COUNTER_NOT_LEASED, XDP_PASS);

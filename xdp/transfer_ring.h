@@ -22,6 +22,8 @@ static __always_inline int transfer_has_room(__u32 count)
 	struct ls_transfer_ring *ring = transfer_ring();
 	__u64 records = 1u << (transfer_geometry.ring_bits & 31);
 
+	if (transfer_geometry.ringless)
+		return 1;
 	return ring && LS_READ_ONCE(ring->head) - LS_READ_ONCE(ring->tail) + count <= records;
 }
 
@@ -37,7 +39,7 @@ static __always_inline void transfer_push(const struct ls_transfer_record *recor
 	__u32 index;
 	__u64 head;
 
-	if (!ring)
+	if (!ring || transfer_geometry.ringless)
 		return;
 	head = LS_READ_ONCE(ring->head);
 	index = (__u32)bpf_get_smp_processor_id() << bits | ((__u32)head & ((1u << bits) - 1));

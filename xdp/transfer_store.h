@@ -69,6 +69,7 @@ struct transfer_geometry {
 	__u32 bucket_bits;
 	__u32 ring_bits;
 	__u32 mode;
+	__u32 ringless; /* nothing is written down: only to measure what that costs */
 };
 
 #ifndef LS_NATIVE

@@ -1,5 +1,6 @@
 /* What one packet is worked on with: of this CPU alone. And who may issue. */
 #pragma once
+#include "ranges.h"
 #include "reply.h"
 #include "transfer_execute.h"
 
@@ -74,37 +75,9 @@ static __always_inline __u64 transfer_resum_64(__u64 sum, __u64 old, __u64 new)
 /* Whether the sender may CREATE, ISSUE, FREEZE and UNFREEZE. */
 __noinline int transfer_may_issue(struct xdp_md *ctx)
 {
-	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct ls_transfer_control *control = transfer_controlled();
 	struct ls_datagram *found = transfer_found();
-	__u64 own[2];
 
-	if (!control || !found)
-		return 0;
-	if (found->is_v6) {
-		struct ipv6hdr *v6 = data + (found->ip & 31);
-
-		if ((void *)(v6 + 1) > end)
-			return 0;
-		__builtin_memcpy(own, &v6->saddr, sizeof(own));
-	} else {
-		struct iphdr *v4 = data + (found->ip & 31);
-
-		if ((void *)(v4 + 1) > end)
-			return 0;
-		/* Mapped into IPv6: ::ffff:a.b.c.d */
-		own[0] = 0;
-		own[1] = (__u64)v4->saddr << 32 | 0xffff0000;
-	}
-	for (__u32 i = 0; i < LS_TRANSFER_ISSUERS_MAX; i++) {
-		__u64 *range = &control->issuer[2 * i], *mask = &control->issuer_mask[2 * i];
-
-		if (i >= LS_READ_ONCE(control->issuers))
-			return 0;
-		ls_read_barrier();
-		if (!(((own[0] & LS_READ_ONCE(mask[0])) ^ LS_READ_ONCE(range[0])) |
-		      ((own[1] & LS_READ_ONCE(mask[1])) ^ LS_READ_ONCE(range[1]))))
-			return 1;
-	}
-	return 0;
+	return control && found &&
+	       ls_is_in_ranges(ctx, found, control->issuer, control->issuer_mask, LS_READ_ONCE(control->issuers));
 }

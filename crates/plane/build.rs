@@ -3,7 +3,7 @@
 use std::{env, path::PathBuf, process::Command};
 
 /// The sources in `xdp/`, without their ending: root, one per service, and the tests' second service.
-const PROGRAMS: [&str; 4] = ["root", "spv", "transfer", "test/echo"];
+const PROGRAMS: [&str; 5] = ["root", "spv", "transfer", "column", "test/echo"];
 
 fn main() {
     let xdp = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../xdp");

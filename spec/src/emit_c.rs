@@ -93,8 +93,15 @@ pub fn emit(spec: &Spec) -> String {
             let codes = service.code.iter().map(|code| (&code.name, code.code as usize));
             enumeration(w, &format!("ls_{name}_code"), codes);
         }
+        // Without near there is nothing for C to read.
+        if service.counter.is_empty() {
+            continue;
+        }
         for layout in service.message.iter().chain(&service.layout) {
             structure(w, &layout.name, &layout.doc, &layout.field, layout.bytes());
+        }
+        if service.counter.is_empty() {
+            continue;
         }
         let prefix = format!("ls_{name}_counter");
         enumeration(
@@ -130,7 +137,10 @@ fn structure(w: &mut String, name: &str, doc: &str, fields: &[crate::model::Fiel
             "u32" => format!("__u32 {}", field.name),
             "u64" => format!("__u64 {}", field.name),
             "b16" => format!("__u8 {}[16]", field.name),
-            _ => format!("__u64 {}[{}]", field.name, field.bytes() / 8),
+            _ => match field.array() {
+                Some((bits, count)) => format!("__u{bits} {}[{count}]", field.name),
+                None => format!("__u64 {}[{}]", field.name, field.bytes() / 8),
+            },
         };
         let _ = writeln!(w, "\t{declaration}; /* {} */", field.doc);
     }

@@ -98,8 +98,10 @@ pub fn emit(spec: &Spec) -> String {
         }
         service.message.iter().for_each(|layout| message(w, layout));
         service.layout.iter().for_each(|layout| shared(w, layout));
-        let doc = format!("Counters of the near part of `{name}`.");
-        list_of(w, &format!("{}Counter", camel(name)), &doc, &service.counter);
+        if !service.counter.is_empty() {
+            let doc = format!("Counters of the near part of `{name}`.");
+            list_of(w, &format!("{}Counter", camel(name)), &doc, &service.counter);
+        }
     }
     metrics(w, spec);
     out
@@ -200,7 +202,10 @@ fn shared(w: &mut String, layout: &Struct) {
         let kind = match field.kind.as_str() {
             "u32" => "AtomicU32".to_owned(),
             "u64" => "AtomicU64".to_owned(),
-            _ => format!("[AtomicU64; {}]", field.bytes() / 8),
+            _ => match field.array() {
+                Some((bits, count)) => format!("[AtomicU{bits}; {count}]"),
+                None => format!("[AtomicU64; {}]", field.bytes() / 8),
+            },
         };
         let _ = writeln!(w, "    /// {}\n    pub {}: {kind},", field.doc, field.name);
     }

@@ -143,7 +143,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b16` and `b32` (bytes), `u64x4` (four words).
+    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b16` and `b32` (bytes), `u64x4` (four words),
+    /// `u32x8`.
     pub fn bytes(&self) -> usize {
         match self.kind.as_str() {
             "u8" => 1,
@@ -152,14 +153,18 @@ impl Field {
             "u64" | "be64" => 8,
             "b16" => 16,
             "b32" => 32,
-            kind => match kind
-                .strip_prefix("u64x")
-                .and_then(|count| count.parse::<usize>().ok())
-            {
-                Some(count) => 8 * count,
-                None => panic!("spec: field {} has the unknown type {kind}", self.name),
+            _ => match self.array() {
+                Some((bits, count)) => bits / 8 * count,
+                None => panic!("spec: field {} has the unknown type {}", self.name, self.kind),
             },
         }
+    }
+
+    /// Bits of one word and number of words of a type such as `u64x4`.
+    pub fn array(&self) -> Option<(usize, usize)> {
+        let (bits, count) = self.kind.strip_prefix('u')?.split_once('x')?;
+        let bits = bits.parse().ok().filter(|bits| [32, 64].contains(bits))?;
+        Some((bits, count.parse().ok()?))
     }
 }
 

@@ -9,6 +9,9 @@
 #define _license ls_license_transfer
 #include "../transfer.bpf.c"
 #undef _license
+#define _license ls_license_column
+#include "../column.bpf.c"
+#undef _license
 #include <string.h>
 #include <time.h>
 
@@ -26,6 +29,11 @@ static struct ls_native_map ls_native_maps[] = {
 	LS_MAP(spv_blocks),	 LS_MAP(spv_control),	   LS_MAP(spv_counts),	     LS_MAP(spv_drafts),
 	LS_MAP(transfer_cells),	 LS_MAP(transfer_papers),  LS_MAP(transfer_slots),   LS_MAP(transfer_rings),
 	LS_MAP(transfer_records), LS_MAP(transfer_control), LS_MAP(transfer_counts), LS_MAP(transfer_works),
+	LS_MAP(column_control),	 LS_MAP(column_servers),   LS_MAP(column_names),     LS_MAP(column_tables),
+	LS_MAP(column_tops),	 LS_MAP(column_pages),	   LS_MAP(column_blocks),    LS_MAP(column_counts),
+	LS_MAP(column_works),
+	/* How large its values are is set with the constants. */
+	{ .name = "column_data", .map = &column_data, .value_bytes = 64 },
 };
 #define LS_MAPS (sizeof(ls_native_maps) / sizeof(*ls_native_maps))
 
@@ -70,8 +78,11 @@ int ls_native_set(const char *section, const void *bytes, __u32 count)
 		memcpy((void *)&spv_geometry, bytes, count);
 	else if (!strcmp(section, ".rodata.transfer") && count == sizeof(transfer_geometry))
 		memcpy((void *)&transfer_geometry, bytes, count);
+	else if (!strcmp(section, ".rodata.column") && count == sizeof(column_geometry))
+		memcpy((void *)&column_geometry, bytes, count);
 	else
 		return -1;
+	ls_native_find("column_data")->value_bytes = column_geometry.data_bytes;
 	return 0;
 }
 
@@ -94,6 +105,8 @@ int ls_native_call(void *ctx, __u32 slot)
 		return ls_spv(ctx);
 	case LS_TRANSFER_SLOT:
 		return ls_transfer(ctx);
+	case LS_COLUMN_SLOT:
+		return ls_column(ctx);
 	default:
 		return -1;
 	}

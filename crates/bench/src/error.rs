@@ -42,6 +42,9 @@ pub enum BenchError {
     /// The chain store failed.
     #[error("importing: {0}")]
     Chain(String),
+    /// A block was not taken, or the ledger failed.
+    #[error("fabric: {0}")]
+    Fabric(#[from] lineside_fabric::ledger::LedgerError),
     /// A figure that cannot be had here.
     #[error("not measured: {0}")]
     NotMeasured(String),

@@ -1,13 +1,15 @@
 //! Load generators, the peers beside us, and the papers' figures: `lineside bench <scenario>`.
 //!
 //! [`spv`] runs in one process tree on one machine: a client and a server namespace joined by a veth pair, the
-//! generator on core 0, the server on core 1. [`verify`] runs in one thread, and needs neither root nor BPF. Only
-//! ratios within one run hold.
+//! generator on core 0, the server on core 1. [`verify`] runs in one thread, [`fabric`] in a few; they need neither
+//! root nor BPF. Only ratios within one run hold.
 
 mod af_xdp;
 mod bpf;
 mod client;
+pub mod column;
 mod error;
+pub mod fabric;
 mod gate;
 mod import;
 mod live;

@@ -45,12 +45,47 @@ pub fn cores() -> usize {
 
 /// CLOCK_MONOTONIC now, in ns: what `bpf_ktime_get_ns` counts on.
 pub fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Processor time of the calling thread so far, in ns.
+pub fn thread_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Processor time of all threads of this process so far, in ns.
+pub fn process_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// A clock that counts a thread's processor time, to be read by others as long as the thread lives.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadClock(libc::clockid_t);
+
+impl ThreadClock {
+    /// The calling thread's.
+    pub fn of_this_thread() -> io::Result<Self> {
+        let mut clock = 0;
+        // SAFETY: the calling thread is alive, and `clock` is valid for writing.
+        match unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } {
+            0 => Ok(Self(clock)),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Processor time so far, in ns; 0 once the thread has ended.
+    pub fn ns(self) -> u64 {
+        clock_ns(self.0)
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: `time` is valid for writing.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 

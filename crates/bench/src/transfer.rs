@@ -3,8 +3,8 @@
 
 mod bpf;
 mod client;
-mod disk;
-mod drain;
+pub(crate) mod disk;
+pub(crate) mod drain;
 mod durable;
 mod express;
 mod figure;
@@ -168,11 +168,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         progress(Progress { doing, done, of });
         done += 1;
     };
-    let folder = Removed::make(
-        &options
-            .folder
-            .join(format!("lineside-bench-{}", std::process::id())),
-    )?;
+    let folder = Removed::of_this_run(&options.folder)?;
     let mut bench = Bench {
         checks: Checks::new(notes(&machine)),
         ratios: BTreeMap::new(),
@@ -269,6 +265,7 @@ impl Bench {
     fn per_packet(&mut self, costs: per_packet::Costs) {
         for (name, gate) in [
             (per_packet::SESSION_TRANSFER, SESSION_RING),
+            (per_packet::SESSION_BARE, SESSION_BARE),
             (per_packet::REFER, REFER_NS),
         ] {
             if let Some(Ok(cost)) = costs.get(name) {
@@ -277,11 +274,6 @@ impl Bench {
         }
         let xdp = self.contestants.entry("xdp").or_default();
         xdp.per_packet = costs;
-        let none = "the program has no ring to leave out";
-        xdp.per_packet.insert(
-            "packet of a session's transfer, without ring".into(),
-            Err(none.into()),
-        );
     }
 
     fn express(&mut self, samples: &Samples, field: &Field) {
@@ -457,8 +449,7 @@ fn notes(machine: &Machine) -> Vec<String> {
         "`latency a/b` is seen at the client's interface (live frames, one at a time); the socket client adds its own \
          path to both sides"
             .into(),
-        "rings off: not measured, the program has none to leave out; `not journalled` empties them without a journal"
-            .into(),
+        "rings off: `ringless` writes nothing down; `not journalled` empties the rings without a journal".into(),
         "durable: nobody is pinned; Redis and PostgreSQL get 16 requests in flight on each connection, too".into(),
         "TigerBeetle 0.17.8 was not run here: on a like machine 419,355 transfers/s in batches of 8,189, 2,060 one by \
          one (its own benchmark)"

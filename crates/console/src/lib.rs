@@ -11,12 +11,14 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod fabric;
 mod metrics;
 mod server;
 mod snapshot;
 mod text;
 
 pub use client::{fetch_status, read_status};
+pub use fabric::{BlockRecord, FabricStatus};
 pub use metrics::{CONTENT_TYPE, render};
 pub use server::Console;
 pub use snapshot::{ServiceStatus, Snapshot, Tip};

@@ -93,14 +93,13 @@ fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels<'a>, Value
         .iter()
         .filter(|service| metric.service.is_none_or(|name| name == service.name));
     for service in services {
-        let mut add = |plane: Option<&'a str>, reason: Option<&'a str>, value| {
+        let mut add = |plane: Option<&'a str>, other: Option<&'a str>, value| {
             let label = |name: &&'static str| {
                 let text = match *name {
                     "version" => snapshot.version.as_str(),
                     "service" => service.name.as_str(),
                     "plane" => plane.unwrap_or(&service.plane),
-                    "reason" => reason.unwrap_or_default(),
-                    _ => "",
+                    _ => other.unwrap_or_default(),
                 };
                 (*name, text)
             };
@@ -131,6 +130,14 @@ fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>
             if let Some(count) = counters.get(metric.key) {
                 add(Some(plane), None, Value::Whole(*count));
             }
+        }
+    } else if let Some(series) = service.labelled.get(metric.key) {
+        for (label, value) in series {
+            let value = match metric.unit {
+                "seconds" => Value::Seconds(*value as f64 / 1e9),
+                _ => Value::Whole(*value),
+            };
+            add(None, Some(label), value);
         }
     } else if let Some(value) = service.host.get(metric.key) {
         add(None, None, Value::Whole(*value));

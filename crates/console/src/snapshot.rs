@@ -1,5 +1,6 @@
 //! How the process is at one moment: plain data, the same in the server, in JSON and in the client.
 
+use crate::fabric::FabricStatus;
 use lineside_wire::{DropReason, Metric, metric};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,6 +43,12 @@ pub struct ServiceStatus {
     pub drops: BTreeMap<String, BTreeMap<String, u64>>,
     /// By [`Metric::key`]: what the host counted.
     pub host: BTreeMap<String, u64>,
+    /// By [`Metric::key`], then by the value of its one label; what is in seconds is in nanoseconds here.
+    #[serde(default)]
+    pub labelled: BTreeMap<String, BTreeMap<String, u64>>,
+    /// What only a replica has.
+    #[serde(default)]
+    pub fabric: Option<FabricStatus>,
 }
 
 /// A chain's best block.
@@ -93,5 +100,13 @@ impl ServiceStatus {
     pub fn set_host(&mut self, metric: Metric, value: u64) {
         debug_assert!(!metric.has_label("plane"), "{} is counted by plane", metric.name);
         self.host.insert(metric.key.into(), value);
+    }
+
+    /// Notes one series of a metric with one label of its own, such as `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`.
+    /// Seconds are given in nanoseconds.
+    pub fn set_labelled(&mut self, metric: Metric, label: &str, value: u64) {
+        debug_assert_eq!(metric.labels.len(), 1, "{} has one label", metric.name);
+        let series = self.labelled.entry(metric.key.into()).or_default();
+        series.insert(label.into(), value);
     }
 }

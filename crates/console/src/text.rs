@@ -1,5 +1,6 @@
 //! A snapshot for people.
 
+use crate::fabric::FabricStatus;
 use crate::snapshot::{ServiceStatus, Snapshot};
 use std::fmt::{Display, Formatter, Result};
 
@@ -46,6 +47,9 @@ impl Display for ServiceStatus {
         if let Some(tip) = &self.tip {
             writeln!(out, "  tip     {} at height {}", tip.hash, tip.height)?;
         }
+        if let Some(fabric) = &self.fabric {
+            write!(out, "{fabric}")?;
+        }
         let planes: Vec<&String> = self.counters.keys().collect();
         if !planes.is_empty() {
             let mut names: Vec<&String> = self
@@ -79,6 +83,35 @@ impl Display for ServiceStatus {
         }
         for (name, value) in &self.host {
             writeln!(out, "    {name:<22}{value:>16}")?;
+        }
+        for (name, series) in &self.labelled {
+            for (label, value) in series {
+                writeln!(out, "    {:<38}{value:>16}", format!("{name} {label}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for FabricStatus {
+    fn fmt(&self, out: &mut Formatter<'_>) -> Result {
+        writeln!(out, "  channel {}", self.channel)?;
+        if let Some(why) = &self.stopped {
+            writeln!(out, "  stopped {why}")?;
+        }
+        let source = match (self.following, &self.left) {
+            (true, _) => "sends blocks",
+            (false, None) => "none has sent a block yet",
+            (false, Some(left)) => left.as_str(),
+        };
+        writeln!(out, "  source  {source}")?;
+        if let Some(block) = self.blocks.first() {
+            let hash = block.commit_hash.as_deref().unwrap_or("none");
+            let (number, transactions, valid) = (block.number, block.transactions, block.valid);
+            writeln!(
+                out,
+                "  newest  block {number}: {transactions} transactions, {valid} valid, commit hash {hash}"
+            )?;
         }
         Ok(())
     }

@@ -47,7 +47,12 @@ fn example() -> Snapshot {
     Snapshot {
         version: "1.2.3".into(),
         uptime_s: 3725,
-        services: vec![spv, every_metric_of("transfer")],
+        services: vec![
+            spv,
+            every_metric_of("transfer"),
+            every_metric_of("column"),
+            every_metric_of("fabric"),
+        ],
         problems: vec![],
         warnings: vec!["GRO is on".into()],
     }
@@ -65,6 +70,8 @@ fn every_metric_of(service: &str) -> ServiceStatus {
     {
         if metric.has_label("plane") {
             status.set_counters("socket", [(metric.key, 1)]);
+        } else if let [label] = metric.labels {
+            status.set_labelled(**metric, label, 1_500_000_000);
         } else {
             status.set_host(**metric, 1);
         }

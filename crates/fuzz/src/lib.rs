@@ -3,7 +3,9 @@
 //! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
 
 mod blocks;
+mod deliver;
 mod encodings;
+mod fabric;
 mod frames;
 mod input;
 mod journal;
@@ -94,6 +96,16 @@ pub const TARGETS: &[Target] = &[
         transfers::ledger_seeds,
         30_000,
     ),
+    target("fabric_walk", fabric::walk, fabric::walk_seeds, 8_000),
+    target(
+        "fabric_certificate",
+        fabric::certificate,
+        fabric::certificate_seeds,
+        30_000,
+    ),
+    target("fabric_block", fabric::block, fabric::block_seeds, 4_000),
+    target("fabric_packets", fabric::packets, fabric::packet_seeds, 500),
+    target("fabric_deliver", deliver::deliver, deliver::deliver_seeds, 3_000),
 ];
 
 /// The target of this name.

@@ -16,7 +16,7 @@ use lineside_transfer::settlement::Chain;
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_transfer::writer::StoreWriter;
 use lineside_wire::{
-    ExecuteHead, NATIVE_REPLY_BIT, Operation, SessionBody, TRANSFER_COMMAND_CREATE as CREATE,
+    ExecuteHead, NATIVE_REPLY_BIT, Operation, SessionBody, SignedHead, TRANSFER_COMMAND_CREATE as CREATE,
     TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
     TRANSFER_CONTRACT_PENDING as PENDING, TRANSFER_CONTRACT_POST as POST, TRANSFER_FLAG_LINKED,
     TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TransferCode as Code, native,
@@ -77,6 +77,7 @@ fn open(disk: SimDisk) -> Rig {
             segment_bytes: 256 << 10,
             record_bytes_max: 96 << 10,
             group_bytes_max: 128 << 10,
+            ..Options::default()
         },
         Setup {
             limits: Limits {
@@ -88,6 +89,7 @@ fn open(disk: SimDisk) -> Rig {
                 seconds: 10,
             },
             sessions: SessionPolicy { per_source: 2 },
+            issuer_keys: Vec::new(),
             express: None,
         },
         key(),
@@ -302,7 +304,16 @@ fn entries() -> Vec<Entry> {
             sequence: 1,
             now_s: NOW_S,
             outcomes: vec![Outcome::refused(Code::Overflow); operations.len()],
+            operations: operations.clone(),
+            signed: None,
+        },
+        Entry::Execute {
+            slot: 1,
+            sequence: 2,
+            now_s: NOW_S,
+            outcomes: vec![Outcome::refused(Code::Frozen); operations.len()],
             operations,
+            signed: Some(Box::new(SignedHead::new_zeroed())),
         },
         Entry::Open {
             slot: 1,
@@ -338,7 +349,7 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
     let empty = ledger.to_bytes();
     ledger.paper(&PaperRequest::new(CREATE, 1, 7, 0, 70));
     ledger.open(1, 5, [6; 16]);
-    ledger.execute(1, 1, &operations()[..5], |_| Ok(()), NOW_S);
+    ledger.execute(1, 1, &operations()[..5], |_, _| Ok(()), NOW_S);
     vec![empty, ledger.to_bytes()]
 }
 
@@ -362,7 +373,7 @@ pub fn ledger(data: &[u8]) {
     for pair in ids.windows(2) {
         let mut operation = operation(TRANSFER, 0, 0, 1);
         (operation.source, operation.destination) = (pair[0].0, pair[1].0);
-        ledger.execute(u32::MAX, 1, &[operation], |_| Ok(()), NOW_S);
+        ledger.execute(u32::MAX, 1, &[operation], |_, _| Ok(()), NOW_S);
     }
     assert_eq!(ledger.held(), ledger.issued());
 }

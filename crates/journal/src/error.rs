@@ -109,6 +109,9 @@ pub enum Error {
         /// `Options::record_bytes_max`.
         max_bytes: u64,
     },
+    /// The group before is still on its way to the disk.
+    #[error("the group before is still on its way to the disk")]
+    UnderWay,
     /// The group cannot take this as well: commit, then call again.
     #[error("the group would have {bytes} bytes, at most {max_bytes}; commit first")]
     GroupFull {

@@ -52,6 +52,8 @@ pub(crate) struct Header {
     pub(crate) previous: Lsn,
     /// Bytes of the whole segment. Of a snapshot: 0.
     pub(crate) segment_bytes: u64,
+    /// Of a snapshot: it stands for no records. A program that does not know of this passes the snapshot over.
+    pub(crate) keep_records: bool,
 }
 
 /// Why 64 bytes are no header.
@@ -70,6 +72,7 @@ impl Header {
         bytes[24..32].copy_from_slice(&self.lsn.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.previous.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        bytes[48] = u8::from(self.keep_records);
         let crc = Self::crc(&bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -90,7 +93,8 @@ impl Header {
         if version != VERSION {
             return Err(BadHeader::Version(version));
         }
-        if bytes[48..].iter().any(|byte| *byte != 0) {
+        let keep_records = magic == SNAPSHOT_MAGIC && bytes[48] == 1;
+        if bytes[48] != u8::from(keep_records) || bytes[49..].iter().any(|byte| *byte != 0) {
             return Err(BadHeader::Damaged("the header has bytes that no writer sets"));
         }
         let header = Header {
@@ -98,6 +102,7 @@ impl Header {
             lsn: long(bytes, 24),
             previous: long(bytes, 32),
             segment_bytes: long(bytes, 40),
+            keep_records,
         };
         // Counting up from so small a number never overflows.
         if header.lsn > LARGEST_LSN || (header.previous != 0 && header.previous >= header.lsn) {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -123,7 +123,8 @@ impl Disk for FsDisk {
     fn create(&self, name: &str) -> io::Result<FsFile> {
         self.may_write()?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
+        // What a journal holds may be secret, such as sessions' tokens.
+        options.read(true).write(true).create_new(true).mode(0o600);
         options.open(self.at(name)?).map(FsFile)
     }
 

@@ -20,13 +20,17 @@ pub struct Journal<D: Disk> {
     pub(crate) options: Options,
     /// First record of each segment; the last one is written to.
     pub(crate) segments: Vec<Lsn>,
-    pub(crate) file: D::File,
+    pub(crate) file: Arc<D::File>,
     /// Where in the last segment the next record goes, and where that segment ends.
     pub(crate) end: u64,
     pub(crate) segment_bytes: u64,
     /// The next segment: its space is taken; it has no header and no name yet.
     pub(crate) spare: Option<D::File>,
     pub(crate) group: Group,
+    /// What [`Journal::begin_commit`] gave out is not back.
+    pub(crate) is_under_way: bool,
+    /// The memory of the group that came back last.
+    pub(crate) memory: Vec<u8>,
     pub(crate) snapshots: Snapshots<D>,
     pub(crate) durable_lsn: Lsn,
     pub(crate) poison: Option<Arc<str>>,
@@ -55,20 +59,23 @@ impl<D: Disk> Journal<D> {
             lsn: first_lsn,
             previous: 0,
             segment_bytes: options.segment_bytes,
+            keep_records: false,
         };
         name_segment(&disk, &file, &header, &[])?;
         Ok(Journal {
-            snapshots: Snapshots::new(disk.clone(), journal_id),
+            snapshots: Snapshots::new(disk.clone(), journal_id, options.keep_records),
             disk,
             journal_id,
             seed: seed(journal_id),
             options,
             segments: vec![first_lsn],
-            file,
+            file: Arc::new(file),
             end: SEGMENT_HEADER_BYTES,
             segment_bytes: options.segment_bytes,
             spare: None,
             group: Group::starting_at(first_lsn),
+            is_under_way: false,
+            memory: Vec::new(),
             durable_lsn: first_lsn - 1,
             poison: None,
         })
@@ -157,6 +164,9 @@ impl<D: Disk> Journal<D> {
     /// opening; no later one is.
     pub fn commit(&mut self) -> Result<Lsn> {
         self.alive()?;
+        if self.is_under_way {
+            return Err(Error::UnderWay);
+        }
         let mut group = std::mem::take(&mut self.group);
         let written = self.write_group(&group);
         group.restart(group.next_lsn());
@@ -166,13 +176,52 @@ impl<D: Disk> Journal<D> {
         Ok(self.durable_lsn)
     }
 
+    /// Gives out the open group for any thread to write by [`Commit::run`], and opens the next; the records are durable
+    /// after [`Self::end_commit`]. Meanwhile nothing else is committed. A group that needs a new segment is committed
+    /// at once, as by [`Self::commit`]: `None`, and so it is where there is nothing to commit.
+    ///
+    /// # Errors
+    /// Those of [`Self::commit`].
+    pub fn begin_commit(&mut self) -> Result<Option<Commit<D>>> {
+        if self.is_under_way || self.group.records == 0 || self.group.len() > self.segment_bytes - self.end {
+            self.commit()?;
+            return Ok(None);
+        }
+        self.alive()?;
+        let mut next = Group::starting_at(self.group.next_lsn());
+        next.bytes = std::mem::take(&mut self.memory);
+        let commit = Commit {
+            file: Arc::clone(&self.file),
+            name: self.last_name(),
+            offset: self.end,
+            group: std::mem::replace(&mut self.group, next),
+        };
+        self.end += commit.group.len();
+        self.is_under_way = true;
+        Ok(Some(commit))
+    }
+
+    /// Takes back what [`Self::begin_commit`] gave out: every record up to the returned one is durable.
+    ///
+    /// # Errors
+    /// Those of [`Self::commit`].
+    pub fn end_commit(&mut self, committed: Committed) -> Result<Lsn> {
+        let Committed { mut group, written } = committed;
+        let last_lsn = group.next_lsn() - 1;
+        self.is_under_way = false;
+        group.bytes.clear();
+        self.memory = group.bytes;
+        self.poisoning(written)?;
+        self.durable_lsn = last_lsn;
+        Ok(last_lsn)
+    }
+
     fn write_group(&mut self, group: &Group) -> Result<()> {
         let (split, records) = group.fitting(self.segment_bytes - self.end);
         let (here, rest) = group.bytes.split_at(split);
         if !here.is_empty() {
             let name = self.last_name();
-            write_all(&self.file, self.end, here).map_err(Error::io("write", &name))?;
-            self.file.sync_data().map_err(Error::io("sync", &name))?;
+            write_durably(&*self.file, &name, self.end, here)?;
             self.end += here.len() as u64;
         }
         if rest.is_empty() {
@@ -194,10 +243,11 @@ impl<D: Disk> Journal<D> {
             lsn: first_lsn,
             previous: self.segments.last().copied().unwrap_or(0),
             segment_bytes: self.options.segment_bytes,
+            keep_records: false,
         };
         name_segment(&self.disk, &spare, &header, records)?;
         self.segments.push(first_lsn);
-        self.file = spare;
+        self.file = Arc::new(spare);
         self.segment_bytes = self.options.segment_bytes;
         self.end = SEGMENT_HEADER_BYTES + records.len() as u64;
         Ok(())
@@ -290,7 +340,8 @@ impl<D: Disk> Journal<D> {
     /// `lsn` or later. Prune by the older one of the two that are kept, so that falling back to it stays possible.
     ///
     /// # Errors
-    /// [`Error::NoSnapshot`]; [`Error::Poisoned`]; [`Error::Io`] poisons.
+    /// [`Error::NoSnapshot`], also where snapshots stand for no records ([`Options::keep_records`]);
+    /// [`Error::Poisoned`]; [`Error::Io`] poisons.
     pub fn prune(&mut self, lsn: Lsn) -> Result<usize> {
         self.alive()?;
         if !self.snapshots.cover(lsn)? {
@@ -340,6 +391,36 @@ impl<D: Disk> Journal<D> {
     fn last_name(&self) -> String {
         segment_name(self.segments.last().copied().unwrap_or(1))
     }
+}
+
+/// A group on its way to the disk; see [`Journal::begin_commit`].
+pub struct Commit<D: Disk> {
+    file: Arc<D::File>,
+    name: String,
+    offset: u64,
+    group: Group,
+}
+
+/// What became of it, for [`Journal::end_commit`].
+#[derive(Debug)]
+pub struct Committed {
+    group: Group,
+    written: Result<()>,
+}
+
+impl<D: Disk> Commit<D> {
+    /// Writes the group and makes it durable. Waits for the disk.
+    pub fn run(self) -> Committed {
+        Committed {
+            written: write_durably(&*self.file, &self.name, self.offset, &self.group.bytes),
+            group: self.group,
+        }
+    }
+}
+
+fn write_durably(file: &impl DiskFile, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
+    write_all(file, offset, bytes).map_err(Error::io("write", name))?;
+    file.sync_data().map_err(Error::io("sync", name))
 }
 
 /// A file with a segment's space, which has no place in the journal yet. Where there is no space, none is left taken.

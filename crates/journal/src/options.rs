@@ -12,6 +12,10 @@ pub struct Options {
     pub record_bytes_max: u32,
     /// Longest group, headers included; a segment must hold one. Default 16 MiB.
     pub group_bytes_max: u64,
+    /// All records stay, and no snapshot stands for them: they are the truth, a snapshot only saves time. Nothing is
+    /// pruned, and [`repair`](crate::repair) drops snapshots rather than records. Written into every snapshot. Default
+    /// false.
+    pub keep_records: bool,
 }
 
 impl Default for Options {
@@ -20,6 +24,7 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             record_bytes_max: 1 << 20,
             group_bytes_max: 16 << 20,
+            keep_records: false,
         }
     }
 }
@@ -31,6 +36,7 @@ impl Options {
             segment_bytes: 4096,
             record_bytes_max: 1024,
             group_bytes_max: 3072,
+            keep_records: false,
         }
     }
 

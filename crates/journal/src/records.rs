@@ -58,6 +58,13 @@ impl<D: Disk> Records<D> {
         Ok(records)
     }
 
+    /// Goes on at a record that is known to begin at `offset` of the segment that holds it.
+    pub(crate) fn seek(&mut self, lsn: Lsn, offset: u64) {
+        if let Some((_, scan)) = &mut self.scan {
+            (scan.offset, scan.next_lsn) = (offset, lsn);
+        }
+    }
+
     /// The next record, or `None` after the last.
     ///
     /// # Errors
@@ -120,7 +127,8 @@ impl<D: Disk> Records<D> {
         let Some(first) = self.segments.pop_front() else {
             return Ok(());
         };
-        let (segment, file) = Segment::open(&self.disk, &segment_name(first))?;
+        // One that is too short has been found to be, where it matters.
+        let (segment, file, _) = Segment::open_short(&self.disk, &segment_name(first))?;
         if segment.header.journal_id != self.journal_id || segment.header.lsn != first {
             return Err(Error::Damaged {
                 file: segment.name,

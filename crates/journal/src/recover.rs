@@ -8,6 +8,7 @@ use crate::journal::Journal;
 use crate::segment::{SPARE, Scan, Segment, Step, load, lsn_of};
 use crate::snapshot::Snapshots;
 use crate::{Lsn, Options};
+use std::sync::Arc;
 
 /// What opening found, and what it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,17 +80,19 @@ pub(crate) fn open<D: Disk>(disk: D, options: Options) -> Result<(Journal<D>, Re
         removed,
     };
     let journal = Journal {
-        snapshots: Snapshots::new(disk.clone(), journal_id),
+        snapshots: Snapshots::new(disk.clone(), journal_id, options.keep_records),
         disk,
         journal_id,
         seed: seed(journal_id),
         options,
         segment_bytes: last.header.segment_bytes,
         segments: segments.iter().map(|segment| segment.header.lsn).collect(),
-        file,
+        file: Arc::new(file),
         end: end.offset,
         spare: None,
         group: Group::starting_at(end.last_lsn + 1),
+        is_under_way: false,
+        memory: Vec::new(),
         durable_lsn: end.last_lsn,
         poison: None,
     };

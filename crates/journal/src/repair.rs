@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::segment::lsn_of;
 use crate::survey::{Content, Surveyed, survey};
-use crate::verify::{VerifyReport, verify};
+use crate::verify::{SnapshotReport, VerifyReport, verify};
 use crate::{Lsn, Options};
 use std::ops::Range;
 
@@ -30,7 +30,9 @@ pub struct RepairReport {
 /// that is sound. Records that were acknowledged may be lost by it: it is never called by the journal itself.
 ///
 /// Damage before the newest whole snapshot costs nothing: what stands is the snapshot and the segments that go on from
-/// it. Where neither a record nor a snapshot is left, all files are moved aside and no journal is left.
+/// it. Where snapshots stand for no records ([`Options::keep_records`], here or as the snapshots say), the records
+/// before the damage are what stands, and later snapshots are moved aside. Where neither a record nor a snapshot is
+/// left, all files are moved aside and no journal is left.
 ///
 /// # Errors
 /// [`Error::NoJournal`], [`Error::Full`], [`Error::Io`]; it can be called again after each.
@@ -65,17 +67,22 @@ impl<D: Disk> Repair<'_, D> {
     fn run(&mut self, before: &VerifyReport, options: Options) -> Result<()> {
         let names = self.names()?;
         let all = survey(self.disk, &names, before.journal_id)?;
-        for snapshot in before.snapshots.iter().filter(|snapshot| !snapshot.whole) {
+        let newest = if options.keep_records {
+            0
+        } else {
+            before.covered_lsn()
+        };
+        let kept = choose(&all, newest);
+        let last = kept
+            .clone()
+            .next_back()
+            .and_then(|i| all.get(i))
+            .and_then(|s| s.content.as_ref());
+        let stands = last.map_or(newest, |content| (content.next_lsn - 1).max(newest));
+        let of_no_use = |snapshot: &&SnapshotReport| !snapshot.whole || snapshot.lsn > stands;
+        for snapshot in before.snapshots.iter().filter(of_no_use) {
             self.move_aside(&snapshot.file)?;
         }
-        let newest = before
-            .snapshots
-            .iter()
-            .filter(|s| s.whole)
-            .map(|s| s.lsn)
-            .max()
-            .unwrap_or(0);
-        let kept = choose(&all, newest);
         // From the end, so that an interrupted repair leaves no new gap.
         for surveyed in all.iter().skip(kept.end).rev().chain(all.iter().take(kept.start)) {
             self.report.dropped_whole_records += surveyed.content.as_ref().map_or(0, |content| {
@@ -86,15 +93,9 @@ impl<D: Disk> Repair<'_, D> {
             self.move_aside(&surveyed.name)?;
         }
         self.disk.sync_dir().map_err(Error::io("sync", "."))?;
-        let last = kept
-            .clone()
-            .next_back()
-            .and_then(|i| all.get(i))
-            .and_then(|s| s.content.as_ref());
-        self.report.last_lsn = newest;
+        self.report.last_lsn = stands;
         if let Some(content) = last {
             self.cut(content)?;
-            self.report.last_lsn = (content.next_lsn - 1).max(newest);
         } else if newest > 0 {
             // The snapshot holds all that is left; the journal goes on behind it.
             Journal::start(self.disk.clone(), before.journal_id, options, newest + 1)?;
@@ -103,7 +104,6 @@ impl<D: Disk> Repair<'_, D> {
                 .notes
                 .push("nothing is left: no journal is here now".into());
         }
-        let stands = self.report.last_lsn;
         let behind = all.iter().any(|surveyed| surveyed.reaches_beyond(stands));
         if behind || before.snapshots.iter().any(|snapshot| snapshot.lsn > stands) {
             self.report.dropped_from = Some(stands + 1);

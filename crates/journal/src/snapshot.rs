@@ -27,21 +27,28 @@ pub(crate) fn snapshot_name(lsn: Lsn) -> String {
 pub struct Snapshots<D: Disk> {
     disk: D,
     journal_id: u64,
+    keep_records: bool,
     /// The newest one that this process wrote or read to its end; 0: none. Clones share it.
     whole_lsn: Arc<AtomicU64>,
 }
 
 impl<D: Disk> Snapshots<D> {
-    pub(crate) fn new(disk: D, journal_id: u64) -> Snapshots<D> {
+    /// `keep_records`: those that are written stand for no records.
+    pub(crate) fn new(disk: D, journal_id: u64, keep_records: bool) -> Snapshots<D> {
         Snapshots {
             disk,
             journal_id,
+            keep_records,
             whole_lsn: Arc::default(),
         }
     }
 
-    /// Whether there is a whole snapshot at `lsn` or later. Reads one to its end only where none is known to be whole.
+    /// Whether a whole snapshot stands for the records up to `lsn`. Reads one to its end only where none is known to be
+    /// whole.
     pub(crate) fn cover(&self, lsn: Lsn) -> Result<bool> {
+        if self.keep_records {
+            return Ok(false);
+        }
         let known = self.whole_lsn.load(Ordering::Acquire);
         let is_there = || Ok(self.names()?.iter().any(|(there, _)| *there == known));
         if known >= lsn && is_there()? {
@@ -50,7 +57,7 @@ impl<D: Disk> Snapshots<D> {
         Ok(self
             .latest()?
             .snapshot
-            .is_some_and(|snapshot| snapshot.lsn >= lsn))
+            .is_some_and(|snapshot| snapshot.lsn >= lsn && !snapshot.keep_records))
     }
 
     /// Writes the snapshot of the state after record `lsn`: all that `fill` writes, or nothing. Keeps the two newest.
@@ -111,6 +118,7 @@ impl<D: Disk> Snapshots<D> {
             lsn,
             previous: 0,
             segment_bytes: 0,
+            keep_records: self.keep_records,
         };
         write_all(&file, 0, &header.encode(SNAPSHOT_MAGIC))?;
         let mut writer = SnapshotWriter::new(&file, self.journal_id, lsn);
@@ -138,7 +146,9 @@ impl<D: Disk> Snapshots<D> {
         for (lsn, name) in self.names()?.into_iter().rev() {
             match self.check(lsn, &name)? {
                 Ok(snapshot) => {
-                    self.whole_lsn.fetch_max(lsn, Ordering::AcqRel);
+                    if !snapshot.keep_records {
+                        self.whole_lsn.fetch_max(lsn, Ordering::AcqRel);
+                    }
                     let snapshot = Some(snapshot);
                     return Ok(LatestSnapshot { snapshot, damaged });
                 }
@@ -172,7 +182,7 @@ impl<D: Disk> Snapshots<D> {
             return damaged(0, "the header is that of a snapshot with another name");
         }
         let file = self.disk.open_read(name).map_err(Error::io("open", name))?;
-        let mut snapshot = Snapshot::new(file, self.journal_id, lsn);
+        let mut snapshot = Snapshot::new(file, &header);
         loop {
             match snapshot.next_chunk().map_err(io_error)? {
                 Ok(true) => {}
@@ -235,6 +245,8 @@ pub struct Snapshot<D: Disk> {
     pub lsn: Lsn,
     /// Bytes that reading gives.
     pub bytes: u64,
+    /// It stands for no records; see [`Options::keep_records`](crate::Options::keep_records).
+    pub(crate) keep_records: bool,
     file: D::File,
     seed: u32,
     /// Where the next chunk begins, its number, and the data before it.
@@ -248,12 +260,13 @@ pub struct Snapshot<D: Disk> {
 }
 
 impl<D: Disk> Snapshot<D> {
-    fn new(file: D::File, journal_id: u64, lsn: Lsn) -> Snapshot<D> {
+    fn new(file: D::File, header: &Header) -> Snapshot<D> {
         Snapshot {
-            lsn,
+            lsn: header.lsn,
             bytes: 0,
+            keep_records: header.keep_records,
             file,
-            seed: snapshot_seed(journal_id, lsn),
+            seed: snapshot_seed(header.journal_id, header.lsn),
             offset: SEGMENT_HEADER_BYTES,
             index: 0,
             total: 0,

@@ -31,6 +31,15 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
+    /// The last record that a whole snapshot stands for; 0: none. One that says that records are kept speaks for all.
+    pub(crate) fn covered_lsn(&self) -> Lsn {
+        let whole = || self.snapshots.iter().filter(|snapshot| snapshot.whole);
+        match whole().any(|snapshot| snapshot.keep_records) {
+            true => 0,
+            false => whole().map(|snapshot| snapshot.lsn).max().unwrap_or(0),
+        }
+    }
+
     /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
@@ -63,6 +72,8 @@ pub struct SnapshotReport {
     pub bytes: u64,
     /// Whether every byte is as it was written.
     pub whole: bool,
+    /// Whether it says that it stands for no records ([`Options::keep_records`](crate::Options::keep_records)).
+    pub keep_records: bool,
 }
 
 /// Something wrong.
@@ -163,12 +174,12 @@ pub fn verify<D: Disk>(disk: &D) -> Result<VerifyReport> {
 }
 
 fn check_snapshots<D: Disk>(disk: &D, names: &[String], report: &mut VerifyReport) -> Result<()> {
-    let snapshots = Snapshots::new(disk.clone(), report.journal_id);
+    let snapshots = Snapshots::new(disk.clone(), report.journal_id, false);
     for (name, lsn) in names
         .iter()
         .filter_map(|name| Some((name, lsn_of(name, ".snap")?)))
     {
-        let mut bytes = 0;
+        let (mut bytes, mut keep_records) = (0, false);
         let finding = match snapshots.check(lsn, name) {
             Err(error @ Error::Io { .. }) => return Err(error),
             Err(error) => Some(Finding::of(error)),
@@ -179,7 +190,7 @@ fn check_snapshots<D: Disk>(disk: &D, names: &[String], report: &mut VerifyRepor
                 what: damaged.what.into(),
             }),
             Ok(Ok(snapshot)) => {
-                bytes = snapshot.bytes;
+                (bytes, keep_records) = (snapshot.bytes, snapshot.keep_records);
                 None
             }
         };
@@ -188,11 +199,11 @@ fn check_snapshots<D: Disk>(disk: &D, names: &[String], report: &mut VerifyRepor
             lsn,
             bytes,
             whole: finding.is_none(),
+            keep_records,
         });
         report.findings.extend(finding);
     }
-    let whole = report.snapshots.iter().filter(|snapshot| snapshot.whole);
-    let newest = whole.map(|snapshot| snapshot.lsn).max().unwrap_or(0);
+    let newest = report.covered_lsn();
     if report
         .snapshots
         .iter()

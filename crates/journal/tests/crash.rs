@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Outcome, Told, goes_on, group, reopen, snapshot, text};
+use common::{Outcome, Told, goes_on, group, group_beside, reopen, snapshot, text};
 use lineside_journal::{Op, SimDisk};
 
 /// Segments fill and change, snapshots, pruning, closed and opened again, processes killed after a failed sync.
@@ -46,7 +46,13 @@ fn script(disk: &SimDisk, told: &mut Told) -> Outcome {
     expect_error(snapshot(&mut journal, told), disk)?;
     told.snapshot = before;
     journal.prune(told.durable).map_err(text)?;
-    group(&mut journal, told, 2)
+    group(&mut journal, told, 2)?;
+
+    // Groups on their way while others fill.
+    for (records, beside) in [(2, 3), (1, 0), (4, 6), (1, 2)] {
+        group_beside(&mut journal, told, records, beside)?;
+    }
+    Ok(())
 }
 
 /// An error that was asked for is one to go on after.

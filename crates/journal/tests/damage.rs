@@ -8,9 +8,13 @@ use std::io::Read;
 
 /// Four segments, two snapshots, an ordinary end.
 fn small() -> (SimDisk, Told) {
+    written(Options::small())
+}
+
+fn written(options: Options) -> (SimDisk, Told) {
     let disk = SimDisk::new(5);
     let mut told = Told::default();
-    let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
+    let mut journal = Journal::create(disk.clone(), 77, options).unwrap();
     for (round, records) in [3, 9, 9, 9, 4, 9, 9, 3].into_iter().enumerate() {
         group(&mut journal, &mut told, records).unwrap();
         if round == 2 || round == 4 {
@@ -287,6 +291,86 @@ fn damage_in_the_middle_is_named_and_repair_keeps_what_stands_before_it() {
     let (journal, recovery) = opens(&disk).unwrap();
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (lsn - 1, 0));
     assert_eq!(replay(&journal).0, lsn - 1);
+}
+
+#[test]
+fn where_records_are_kept_no_snapshot_stands_for_them() {
+    let options = Options {
+        keep_records: true,
+        ..Options::small()
+    };
+    let (disk, told) = written(options);
+    let (mut journal, _) = Journal::open(disk.fork(1), options).unwrap();
+    assert!(matches!(journal.prune(9), Err(Error::NoSnapshot { .. })));
+    let (mut journal, _) = opens(&disk).unwrap();
+    assert!(matches!(journal.prune(9), Err(Error::NoSnapshot { .. })));
+
+    let (mut cut, mut all) = (0, 0);
+    for name in logs(&disk) {
+        for offset in (0..disk.content(&name).unwrap().len() as u64).step_by(11) {
+            let rotten = disk.fork(offset);
+            assert!(rotten.rot(&name, offset, 2));
+            let at = format!("{name} at {offset}");
+            let before = verify(&rotten).unwrap();
+            // The snapshots say so, whoever repairs.
+            let report = repair(&rotten, Options::small()).unwrap();
+            assert_eq!(report.last_lsn, before.last_lsn, "{at}: {report:?}");
+            if logs(&rotten).is_empty() {
+                assert!(matches!(verify(&rotten), Err(Error::NoJournal)), "{at}");
+                all += 1;
+                continue;
+            }
+            let after = verify(&rotten).unwrap();
+            assert!(after.is_sound() && after.first_lsn == 1, "{at}: {after:?}");
+            let (mut journal, _) = Journal::open(rotten.clone(), options).unwrap();
+            assert_eq!(replay(&journal).0, report.last_lsn, "{at}");
+            assert!(
+                after
+                    .snapshots
+                    .iter()
+                    .all(|snapshot| snapshot.lsn <= report.last_lsn)
+            );
+            assert!(report.last_lsn <= told.durable);
+            cut += u64::from(report.last_lsn < told.snapshot);
+            journal.append(1, b"it goes on").unwrap();
+            assert_eq!(journal.commit().unwrap(), report.last_lsn + 1, "{at}");
+        }
+    }
+    assert!(cut > 100 && all > 0, "{cut} {all}");
+}
+
+#[test]
+fn a_snapshot_of_before_records_were_kept_stands_for_none_either() {
+    let disk = SimDisk::new(5);
+    let mut told = Told::default();
+    let mut journal = Journal::create(disk.clone(), 77, Options::small()).unwrap();
+    group(&mut journal, &mut told, 9).unwrap();
+    snapshot(&mut journal, &mut told).unwrap();
+    drop(journal);
+    let keep_records = true;
+    let options = Options {
+        keep_records,
+        ..Options::small()
+    };
+    let (mut journal, _) = Journal::open(disk.clone(), options).unwrap();
+    group(&mut journal, &mut told, 9).unwrap();
+    snapshot(&mut journal, &mut told).unwrap();
+    drop(journal);
+    let place = dump_place(&disk, 5);
+    assert!(disk.rot(&logs(&disk)[0], place + 30, 1));
+    let report = repair(&disk, Options::small()).unwrap();
+    assert_eq!((report.last_lsn, report.dropped_from), (4, Some(5)), "{report:?}");
+    assert!(verify(&disk).unwrap().snapshots.is_empty());
+}
+
+/// Where in its segment a record begins.
+fn dump_place(disk: &SimDisk, lsn: Lsn) -> u64 {
+    let mut place = None;
+    dump(disk, lsn, |record| {
+        place.get_or_insert(record.offset);
+    })
+    .unwrap();
+    place.unwrap()
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn options() -> Options {
         segment_bytes: 64 << 10,
         record_bytes_max: 4096,
         group_bytes_max: 32 << 10,
+        ..Options::default()
     }
 }
 

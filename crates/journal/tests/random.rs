@@ -2,13 +2,15 @@
 
 mod common;
 
-use common::{Told, check, goes_on, group, payload, reopen, snapshot};
+use common::{Told, append, check, goes_on, group, group_beside, reopen, snapshot};
 use lineside_journal::{Error, Journal, Op, SimDisk};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
     Group(u64),
+    /// Committed while others are appended behind it.
+    Beside(u64, u64),
     /// Appended and not committed before what comes next.
     Append(u64),
     Snapshot,
@@ -35,7 +37,8 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Op::Remove),
     ];
     prop_oneof![
-        12 => (1u64..9).prop_map(Step::Group),
+        8 => (1u64..9).prop_map(Step::Group),
+        8 => (1u64..9, 0u64..5).prop_map(|(records, beside)| Step::Beside(records, beside)),
         2 => (1u64..5).prop_map(Step::Append),
         2 => Just(Step::Snapshot),
         1 => Just(Step::Prune),
@@ -55,12 +58,8 @@ fn take(step: &Step, disk: &SimDisk, journal: &mut Journal<SimDisk>, told: &mut 
     let before = told.clone();
     let outcome = match step {
         Step::Group(records) => group(journal, told, *records),
-        Step::Append(records) => (0..*records).try_for_each(|_| {
-            let lsn = journal.next_lsn();
-            journal.append(lsn as u8, &payload(lsn)).map_err(common::text)?;
-            told.appended = told.appended.max(lsn);
-            Ok(())
-        }),
+        Step::Beside(records, beside) => group_beside(journal, told, *records, *beside),
+        Step::Append(records) => append(journal, told, *records),
         Step::Snapshot => snapshot(journal, told),
         Step::Prune => journal.prune(told.snapshot).map(drop).map_err(common::text),
         Step::Prepare => journal.prepare().map_err(common::text),

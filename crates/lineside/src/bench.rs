@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use lineside_bench::{Progress, spv, transfer, verify};
+use lineside_bench::{Progress, column, fabric, spv, transfer, verify};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -31,6 +31,19 @@ pub enum Scenario {
         /// One of the paper's figures, 7 to 11, instead of everything.
         #[arg(long, value_parser = clap::value_parser!(u8).range(7..=11))]
         figure: Option<u8>,
+    },
+    /// What a packet of `column` costs in the XDP program, by request, keys and rows held. Needs root, BPF and a quiet
+    /// core.
+    Column(Common),
+    /// Blocks of Hyperledger Fabric validated and committed to a ledger on the disk, by who verifies signatures: ours
+    /// or aws-lc-rs. The first run makes the blocks, which stay below the data folder. Needs no rights, and two quiet
+    /// cores.
+    Fabric {
+        #[command(flatten)]
+        common: Common,
+        /// Folder on a disk, for the blocks, which stay, and for ledgers, which are removed.
+        #[arg(long, default_value_os_t = std::env::temp_dir())]
+        data: PathBuf,
     },
     /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
     /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
@@ -83,6 +96,33 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| transfer::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
+        Scenario::Column(common) => {
+            let options = if common.quick {
+                column::Options::quick()
+            } else {
+                column::Options::default()
+            };
+            let options = column::Options {
+                seed: common.seed,
+                ..options
+            };
+            let report = with_bar(|progress| column::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+        Scenario::Fabric { common, data } => {
+            let options = if common.quick {
+                fabric::Options::quick()
+            } else {
+                fabric::Options::default()
+            };
+            let options = fabric::Options {
+                seed: common.seed,
+                folder: data.clone(),
+                ..options
+            };
+            let report = with_bar(|progress| fabric::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
         Scenario::Verify(common) => {
             let options = if common.quick {
                 verify::Options::quick()
@@ -116,9 +156,9 @@ fn with_bar<T>(run: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
 
 fn print(report: &impl Display, json: Value, failures: &[String], as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        println!("{json:#}");
+        say!("{json:#}")?;
     } else {
-        print!("{report}");
+        crate::out::text(report)?;
     }
     match failures {
         [] => Ok(()),

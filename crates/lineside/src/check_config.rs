@@ -1,6 +1,6 @@
 //! `lineside check-config`
 
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ pub struct CheckConfig {
 /// Prints `ok`, or what is wrong and where.
 ///
 /// # Errors
-/// What is wrong with the file.
-pub fn run(arguments: &CheckConfig, as_json: bool) -> Result<(), ConfigError> {
+/// What is wrong with the file, as a `ConfigError`.
+pub fn run(arguments: &CheckConfig, as_json: bool) -> anyhow::Result<()> {
     let file = &arguments.file;
     let read = Config::read(file);
     if as_json {
@@ -30,17 +30,17 @@ pub fn run(arguments: &CheckConfig, as_json: bool) -> Result<(), ConfigError> {
                 .collect(),
         };
         let warnings = read.as_ref().map(Config::warnings).unwrap_or_default();
-        println!(
+        say!(
             "{}",
             json!({"file": file, "ok": read.is_ok(), "faults": faults, "warnings": warnings})
-        );
+        )?;
     }
     let config = read?;
     if !as_json {
         for warning in config.warnings() {
-            println!("warning: {warning}");
+            say!("warning: {warning}")?;
         }
-        println!("{}: ok", file.display());
+        say!("{}: ok", file.display())?;
     }
     Ok(())
 }

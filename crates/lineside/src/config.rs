@@ -1,5 +1,9 @@
 //! The configuration file. `lineside.toml` in the repository shows and explains every key with its default.
 
+mod column;
+
+pub use column::{CoherenceName, Column, TableName, TrustedRange};
+
 use clap::ValueEnum;
 use lineside_plane::xdp;
 use lineside_spv::chain::{IndexKind, Network};
@@ -7,6 +11,7 @@ use lineside_spv::store::Geometry;
 use lineside_transfer as transfer;
 use lineside_transfer::host::{SealPolicy, SessionPolicy};
 use lineside_transfer::ledger::Limits;
+use lineside_transfer::signed::KeyId;
 use lineside_transfer::store::Range;
 use lineside_wire::{CONSOLE_PORT, SPV_PORT, TRANSFER_ISSUERS_MAX, TRANSFER_PORT};
 use serde::{Deserialize, Serialize};
@@ -24,6 +29,7 @@ pub struct Config {
     pub plane: Plane,
     pub spv: Spv,
     pub transfer: Transfer,
+    pub column: Column,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +54,8 @@ pub struct Plane {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Spv {
+    /// Whether `lineside run` serves it.
+    pub enabled: bool,
     pub listen: SocketAddr,
     /// Empty: the demonstration chain.
     pub data: PathBuf,
@@ -65,6 +73,8 @@ pub struct Spv {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Transfer {
+    /// Whether `lineside run` serves it.
+    pub enabled: bool,
     pub listen: SocketAddr,
     pub data: PathBuf,
     pub mode: TransferMode,
@@ -72,10 +82,14 @@ pub struct Transfer {
     pub sessions: u32,
     pub sessions_per_source: usize,
     pub paper_format: bool,
-    pub issuers: Vec<IssuerRange>,
+    pub issuers: Vec<Issuer>,
+    pub require_signature: bool,
+    pub allow_zero_checksum: bool,
     pub lease_s: u64,
     pub block_operations: usize,
     pub block_s: u64,
+    /// Empty: nowhere but in the journal.
+    pub settle_to: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -85,10 +99,13 @@ pub enum TransferMode {
     Express,
 }
 
-/// `address/bits`, or an address.
+/// `address/bits`, or an address; or `key:` and a key's fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct IssuerRange(pub Range);
+pub enum Issuer {
+    Range(Range),
+    Key(KeyId),
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -158,6 +175,7 @@ impl Default for Spv {
     fn default() -> Self {
         let geometry = Geometry::default();
         Self {
+            enabled: true,
             listen: loopback(SPV_PORT),
             data: PathBuf::new(),
             network: NetworkName::Regtest,
@@ -204,6 +222,7 @@ impl Default for Transfer {
     fn default() -> Self {
         let (geometry, seal) = (transfer::store::Geometry::default(), SealPolicy::default());
         Self {
+            enabled: false,
             listen: loopback(TRANSFER_PORT),
             data: PathBuf::new(),
             mode: TransferMode::Durable,
@@ -211,10 +230,13 @@ impl Default for Transfer {
             sessions: geometry.sessions,
             sessions_per_source: SessionPolicy::default().per_source,
             paper_format: geometry.paper_format,
-            issuers: geometry.issuers.into_iter().map(IssuerRange).collect(),
+            issuers: geometry.issuers.into_iter().map(Issuer::Range).collect(),
+            require_signature: geometry.require_signature,
+            allow_zero_checksum: false,
             lease_s: 60,
             block_operations: seal.operations,
             block_s: seal.seconds,
+            settle_to: PathBuf::new(),
         }
     }
 }
@@ -230,9 +252,26 @@ impl Transfer {
             account_bits: self.account_bits,
             sessions: self.sessions,
             paper_format: self.paper_format,
-            issuers: self.issuers.iter().map(|range| range.0).collect(),
+            issuers: self.issuer_ranges().collect(),
+            require_signature: self.require_signature,
             ..transfer::store::Geometry::default()
         }
+    }
+
+    fn issuer_ranges(&self) -> impl Iterator<Item = Range> {
+        self.issuers.iter().filter_map(|issuer| match issuer {
+            Issuer::Range(range) => Some(*range),
+            Issuer::Key(_) => None,
+        })
+    }
+
+    /// Keys that may make money from anywhere.
+    pub fn issuer_keys(&self) -> Vec<KeyId> {
+        let key = |issuer: &Issuer| match issuer {
+            Issuer::Range(_) => None,
+            Issuer::Key(key) => Some(*key),
+        };
+        self.issuers.iter().filter_map(key).collect()
     }
 
     /// How large the ledger may be.
@@ -241,6 +280,11 @@ impl Transfer {
             accounts: 1 << self.account_bits,
             sessions: self.sessions,
         }
+    }
+
+    /// The file that sealed blocks are written to, if there is to be one.
+    pub fn settle_to(&self) -> Option<&Path> {
+        (!self.settle_to.as_os_str().is_empty()).then_some(&self.settle_to)
     }
 
     /// When blocks are sealed.
@@ -257,29 +301,44 @@ impl Transfer {
     }
 }
 
-impl TryFrom<String> for IssuerRange {
+impl TryFrom<String> for Issuer {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let wrong =
-            || format!("{text:?} must be an address, or one with its leading bits as in \"10.0.0.0/8\"");
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u32>().map_err(|_| wrong())?)),
-            None => (text.as_str(), None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let longest = if address.is_ipv4() { 32 } else { 128 };
-        let prefix_bits = bits.unwrap_or(longest);
-        match prefix_bits <= longest {
-            true => Ok(Self(Range { address, prefix_bits })),
-            false => Err(wrong()),
+        if let Some(key) = text.strip_prefix("key:") {
+            return key
+                .parse()
+                .map(Self::Key)
+                .map_err(|why| format!("{text:?}: {why}"));
         }
+        let wrong = || {
+            format!(
+                "{text:?} must be an address, one with its leading bits as in \"10.0.0.0/8\", or a key as in \
+                 \"key:0123…\""
+            )
+        };
+        range_of(&text).map(Self::Range).ok_or_else(wrong)
     }
 }
 
-impl From<IssuerRange> for String {
-    fn from(range: IssuerRange) -> Self {
-        format!("{}/{}", range.0.address, range.0.prefix_bits)
+/// `address/bits`, or an address.
+fn range_of(text: &str) -> Option<Range> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().ok()?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let prefix_bits = bits.unwrap_or(longest);
+    (prefix_bits <= longest).then_some(Range { address, prefix_bits })
+}
+
+impl From<Issuer> for String {
+    fn from(issuer: Issuer) -> Self {
+        match issuer {
+            Issuer::Range(range) => format!("{}/{}", range.address, range.prefix_bits),
+            Issuer::Key(key) => format!("key:{key}"),
+        }
     }
 }
 
@@ -459,15 +518,22 @@ impl Config {
                 "[console] listen = {listen}: whoever reaches it can read it"
             ));
         }
-        if let Some(IssuerRange(range)) = self
-            .transfer
-            .issuers
-            .iter()
-            .find(|range| range.0.prefix_bits == 0)
-        {
+        if let Some(range) = self.transfer.issuer_ranges().find(|range| range.prefix_bits == 0) {
             warnings.push(format!(
                 "[transfer] issuers: {}/0 is everybody: anyone can make money",
                 range.address
+            ));
+        }
+        if self.column.enabled && self.column.may_be_stale() {
+            warnings.push(format!(
+                "[column] coherence = \"ttl\": what others change is seen up to {} ms later",
+                self.column.ttl_ms
+            ));
+        }
+        if self.column.enabled && !self.column.listen.ip().is_loopback() {
+            warnings.push(format!(
+                "[column] listen = {}: whoever reaches it can change the table, in a session",
+                self.column.listen
             ));
         }
         if self.spv.paper_index {
@@ -507,12 +573,14 @@ impl Config {
             1..=1 << 20,
         );
         range("transfer", "block_s", transfer.block_s, 1..=86_400);
-        if transfer.issuers.len() > TRANSFER_ISSUERS_MAX {
-            faults.push((
-                "transfer",
-                "issuers",
-                format!("{} of them: at most 8", transfer.issuers.len()),
-            ));
+        range("column", "lease_ms", self.column.lease_ms, 100..=60_000);
+        range("column", "ttl_ms", self.column.ttl_ms, 100..=3_600_000);
+        let column = self.column.faults();
+        faults.extend(column.into_iter().map(|(key, what)| ("column", key, what)));
+        let issuer_ranges = transfer.issuer_ranges().count();
+        if issuer_ranges > TRANSFER_ISSUERS_MAX {
+            let what = format!("{issuer_ranges} address ranges: at most 8");
+            faults.push(("transfer", "issuers", what));
         }
         if ![1, 2, 4].contains(&spv.ways) {
             faults.push(("spv", "ways", format!("{}: must be 1, 2 or 4", spv.ways)));
@@ -534,9 +602,23 @@ impl Config {
         if spv.index == IndexName::Disk && spv.data().is_none() {
             faults.push(("spv", "index", "\"disk\": needs `data`, which is empty".into()));
         }
-        if spv.listen.port() != 0 && spv.listen.port() == self.console.listen.port() {
-            let what = format!("\"{}\": must have another port than the console", spv.listen);
-            faults.push(("spv", "listen", what));
+        let mut taken = vec![("the console", self.console.listen.port())];
+        for (section, is_enabled, listen) in [
+            ("spv", spv.enabled, spv.listen),
+            ("transfer", transfer.enabled, transfer.listen),
+            ("column", self.column.enabled, self.column.listen),
+        ] {
+            if !is_enabled || listen.port() == 0 {
+                continue;
+            }
+            if let Some((whose, _)) = taken.iter().find(|(_, port)| *port == listen.port()) {
+                let what = format!("\"{listen}\": must have another port than {whose}");
+                faults.push((section, "listen", what));
+            }
+            taken.push((section, listen.port()));
+        }
+        if transfer.enabled && transfer.data.as_os_str().is_empty() {
+            faults.push(("transfer", "enabled", "true: needs `data`, which is empty".into()));
         }
         faults
     }

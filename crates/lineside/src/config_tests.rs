@@ -31,7 +31,7 @@ fn the_shown_file_has_every_key_with_its_default() {
         let before = SHOWN.lines().nth(line - 2).unwrap();
         assert!(before.starts_with("# "), "[{section}] {key} is not explained");
     }
-    assert_eq!(keys().len(), 30);
+    assert_eq!(keys().len(), 51);
     assert!(Config::default().warnings().is_empty());
 }
 
@@ -41,13 +41,20 @@ fn the_defaults_are_those_of_the_parts() {
     assert_eq!(config.spv.geometry(), Geometry::default());
     assert_eq!(config.spv.lease(), Duration::from_secs(60));
     assert_eq!(config.spv.data(), None);
+    let column = lineside_column::store::Geometry {
+        columns: vec!["entry:foo".into()],
+        ..lineside_column::store::Geometry::default()
+    };
+    assert_eq!(config.column.geometry(), column);
+    assert_eq!(column.fault(), None);
+    assert_eq!(config.column.listen.port(), lineside_wire::COLUMN_PORT);
     assert_eq!(config.console.listen.port(), CONSOLE_PORT);
     assert!(config.plane.threads() > 0);
 }
 
 #[test]
 fn unknown_keys_are_refused_everywhere() {
-    for section in ["console", "plane", "spv"] {
+    for section in ["console", "plane", "spv", "transfer", "column"] {
         let fault = only_fault(&format!("\n[{section}]\nfrobnicate = 1\n"));
         assert_eq!(fault.line, Some(3));
         assert!(fault.what.contains("unknown field `frobnicate`"), "{fault:?}");
@@ -127,6 +134,15 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("spv", "prefill", "\"tip:0\"", "\"tip:N\""),
         ("spv", "prefill", "\"tip:-1\"", "\"tip:N\""),
         ("spv", "prefill", "\"tip:4294967296\"", "\"tip:N\""),
+        ("column", "store", "\"hbase\"", "\"thrift2://host:port/table\""),
+        ("column", "store", "\"thrift2://host/table\"", "host:port"),
+        ("column", "store", "\"thrift2://host:9090/\"", "host:port/table"),
+        ("column", "store", "\"embedded\"", "needs `data`"),
+        ("column", "coherence", "\"hope\"", "`none` or `ttl`"),
+        ("column", "lease_ms", "99", "100 to 60000"),
+        ("column", "lease_ms", "60001", "100 to 60000"),
+        ("column", "ttl_ms", "0", "100 to 3600000"),
+        ("column", "trusted_sources", "[\"10.0.0.0/33\"]", "leading bits"),
     ];
     for (section, key, value, allowed) in cases {
         let fault = only_fault(&format!("# one\n\n[{section}]\n{key} = {value}\n"));
@@ -202,4 +218,44 @@ fn warnings_say_what_is_risky() {
     for (warning, key) in warnings.iter().zip(keys) {
         assert!(warning.starts_with(key), "{warning}");
     }
+}
+
+#[test]
+fn columns_and_the_papers_parameters_are_checked() {
+    let cases = [
+        ("columns = []", "[column] columns = there must be a column"),
+        ("columns = [\"a:b\", \"a:b\"]", "\"a:b\" is there twice"),
+        ("columns = [\":b\"]", "\":b\": must be family:qualifier"),
+        (
+            "columns = [\"a:1\", \"b:1\", \"c:1\"]",
+            "at most 2^l column families",
+        ),
+        ("column_bits = 4", "[column] column_bits = l + m must be 0 to 4"),
+        ("row_bits = 2", "[column] row_bits = n must be b to 21"),
+        ("value_bits = 6", "[column] value_bits = a must be 0 to 5"),
+        ("block_bits = 4", "[column] block_bits = b must be 0 to 3"),
+    ];
+    for (line, said) in cases {
+        let fault = only_fault(&format!("[column]\n{line}\n"));
+        assert!(fault.what.contains(said), "{fault:?} does not say {said}");
+        assert_eq!(fault.line, Some(2));
+    }
+    let fault = only_fault("[column]\nenabled = true\nlisten = \"127.0.0.1:7701\"\n");
+    assert!(fault.what.contains("another port than spv"), "{fault:?}");
+}
+
+#[test]
+fn a_table_in_hbase_is_taken_apart_and_may_be_stale_only_by_ttl() {
+    let text = "[column]\nenabled = true\nstore = \"thrift2://[::1]:9090/ns:t\"\n";
+    let config = Config::parse(text).unwrap();
+    let (gateway, table) = ("[::1]:9090".into(), "ns:t".into());
+    assert_eq!(config.column.store, TableName::Thrift2 { gateway, table });
+    assert!(!config.column.geometry().may_be_stale);
+    assert!(config.warnings().is_empty());
+    let config = Config::parse(&format!("{text}coherence = \"ttl\"\n")).unwrap();
+    assert!(config.column.geometry().may_be_stale);
+    assert!(config.warnings()[0].starts_with("[column] coherence"));
+    assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
+    let memory = Config::parse("[column]\ncoherence = \"ttl\"\n").unwrap();
+    assert!(!memory.column.geometry().may_be_stale, "it tells itself");
 }

@@ -1,223 +1,148 @@
-//! `spv` put together: chain, host, near, its plane, and the lease that it lives by.
+//! The daemon: the services that are wanted, side by side, at one interface and behind one console.
 
-use crate::config::{Config, Prefill};
-use crate::hex::to_display;
-use crate::line::{self, Counted, Front, Renewal};
-use crate::run::Service;
-use anyhow::{Context, bail};
-use lineside_console::{Snapshot, Tip};
-use lineside_near::{Readers, lease};
-use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_plane::spv;
-use lineside_spv::chain::{ChainStore, DemoChain, Network};
-use lineside_spv::host::SpvHost;
-use lineside_spv::near::SpvNear;
-use lineside_spv::store::Store;
-use lineside_spv::writer::StoreWriter;
-use lineside_wire::{SpvCounter, metric};
+mod column;
+mod place;
+mod settle;
+mod spv;
+mod transfer;
+
+pub use spv::{DEMO_BLOCKS, DEMO_SEED, DEMO_TRANSACTIONS, open_chain};
+
+use crate::config::Config;
+use crate::line::{self, Line};
+use anyhow::bail;
+use lineside_console::Snapshot;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The demonstration chain: 64 blocks of 2,048 transactions.
-pub const DEMO_SEED: u64 = 1;
-/// Its blocks.
-pub const DEMO_BLOCKS: usize = 64;
-/// Transactions in each.
-pub const DEMO_TRANSACTIONS: u32 = 2048;
-/// A running `spv`.
+/// The services while they run; they end when it is dropped.
 pub struct Daemon {
-    inner: Arc<Inner>,
-    renewal: Option<Renewal>,
-    keep_near: bool,
-}
-
-struct Inner {
+    // In the order in which they end: `transfer` takes what the line has left in its rings when the line has stopped.
+    spv: Option<spv::Running>,
+    column: Option<column::Running>,
+    transfer: Option<transfer::Running>,
     started: Instant,
-    store: Arc<Store>,
-    near: Arc<SpvNear>,
-    host: Arc<SpvHost>,
-    front: Front,
-    kept: bool,
     warnings: Vec<String>,
 }
 
+/// One running service.
+pub struct Serving {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where near stands, in words.
+    pub plane: String,
+}
+
 impl Daemon {
-    /// Opens the chain, gives up the privileges that are not needed any more, and serves.
+    /// Opens what the enabled services stand on, gives up the privileges that are not needed any more, and serves.
     ///
     /// # Errors
     /// What stands in the way, and what to do about it.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
-        let mut warnings = config.warnings();
-        let chain = open_chain(config, &mut warnings)?;
-        crate::privileges::drop_all_but_bpf()?;
-        let geometry = config.spv.geometry();
-        let listen = config.spv.listen;
-        let image = || Ok(spv::image(&geometry, listen.port()));
-        let loaded = line::load(&config.plane, listen, image, &mut warnings)?;
-        let (mut xdp, interface) = loaded.unzip();
-        let store = Arc::new(match &mut xdp {
-            Some(plane) => spv::store(plane, &geometry)?,
-            None => Store::anonymous(&geometry)?,
-        });
-        let (writer, kept) = if store.has_geometry(&geometry) {
-            StoreWriter::adopt(Arc::clone(&store), chain.state())
-        } else {
-            lease::end(&store.control().lease_until_ns);
-            let writer = StoreWriter::new(Arc::clone(&store));
-            store.format(&geometry)?;
-            (writer, false)
-        };
-        let readers = Readers::new(xdp.is_some());
-        let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.spv.paper_format);
-        let host = Arc::new(host);
-        match config.spv.prefill {
-            Prefill::None => {}
-            Prefill::Tip(blocks) => host.prefill(blocks),
-            Prefill::All => host.prefill(u32::MAX),
+        let (has_spv, has_transfer) = (config.spv.enabled, config.transfer.enabled);
+        let has_column = config.column.enabled;
+        if !has_spv && !has_transfer && !has_column {
+            bail!("no service is enabled: `enabled = true` in [spv], [transfer] or [column]");
         }
-        let near = Arc::new(SpvNear::new(Arc::clone(&store)));
-        let options = SocketOptions {
-            listen: config.spv.listen,
-            threads: config.plane.threads(),
-            queue: config.plane.queue,
+        let leaves_with_server = [(has_transfer, "transfer"), (has_column, "column")];
+        if let Some((_, name)) = leaves_with_server
+            .iter()
+            .find(|(has, _)| *has && config.plane.keep_near)
+        {
+            bail!(
+                "keep_near: near of {name} always goes with its server; take it out of [plane], or --keep-near away"
+            );
+        }
+        let mut warnings = config.warnings();
+        let chain = has_spv.then(|| open_chain(config, &mut warnings)).transpose()?;
+        let geometry = has_transfer
+            .then(|| transfer::prepare(config, &mut warnings))
+            .transpose()?;
+        if has_column {
+            column::prepare(&config.column)?;
+        }
+        crate::privileges::drop_all_but_bpf()?;
+
+        let mut listens = Vec::new();
+        listens.extend(has_spv.then_some(config.spv.listen));
+        listens.extend(has_transfer.then_some(config.transfer.listen));
+        listens.extend(has_column.then_some(config.column.listen));
+        let images = || {
+            let spv = has_spv.then(|| spv::image(config));
+            let transfer = geometry
+                .as_ref()
+                .map(|geometry| transfer::image(config, geometry));
+            let column = has_column.then(|| column::image(&config.column));
+            spv.into_iter().chain(transfer).chain(column).collect()
         };
-        let socket = SocketPlane::start(options, Arc::clone(&near) as _, Arc::clone(&host) as _, &readers)
-            .with_context(|| {
-                format!(
-                    "spv cannot listen on {} (--listen gives another address)",
-                    config.spv.listen
-                )
-            })?;
-        lease::renew(
-            &store.control().lease_until_ns,
-            config.spv.lease().as_nanos() as u64,
-        );
-        let attached = match (xdp, &interface) {
-            (Some(plane), Some(interface)) => line::attach(&config.plane, plane, interface, &mut warnings)?,
-            _ => None,
-        };
-        let inner = Arc::new(Inner {
-            started: Instant::now(),
-            store,
-            near,
-            host,
-            front: Front::new(socket, attached, &config.plane.interface),
-            kept,
-            warnings,
-        });
-        let (length, renewed) = (config.spv.lease(), Arc::clone(&inner));
-        let renewal = Renewal::start(length, move || {
-            // The host is asked first: one that is stuck lets the lease end.
-            renewed.host.tip();
-            lease::renew(&renewed.store.control().lease_until_ns, length.as_nanos() as u64);
-        })?;
+        let mut loaded = line::load(&config.plane, &listens, images, &mut warnings)?;
+        let mut xdp = loaded.as_mut().map(|(xdp, _)| xdp);
+        let spv = chain
+            .map(|chain| spv::Opened::new(config, chain, xdp.as_deref_mut()))
+            .transpose()?;
+        let column = has_column
+            .then(|| column::Opened::new(config, xdp.as_deref_mut()))
+            .transpose()?;
+        let transfer = geometry
+            .map(|geometry| transfer::Opened::new(config, &geometry, xdp, &mut warnings))
+            .transpose()?;
+        let line = Line::attach(&config.plane, loaded, &mut warnings)?;
         Ok(Self {
-            inner,
-            renewal: Some(renewal),
-            keep_near: config.plane.keep_near,
+            spv: spv.map(|spv| spv.run(&line)).transpose()?,
+            column: column.map(|column| column.run(&line)).transpose()?,
+            transfer: transfer.map(|transfer| transfer.run(&line)).transpose()?,
+            started: Instant::now(),
+            warnings,
         })
     }
-}
 
-impl Service for Daemon {
-    fn name(&self) -> &'static str {
-        "spv"
-    }
-
-    fn listen(&self) -> SocketAddr {
-        self.inner.front.socket.local_addr()
-    }
-
-    fn warnings(&self) -> &[String] {
-        &self.inner.warnings
-    }
-
-    fn plane(&self) -> String {
-        let kept = if self.inner.kept {
-            ", near kept from before"
-        } else {
-            ""
-        };
-        format!("{}{kept}", self.inner.front.words())
-    }
-
-    fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
-        let inner = Arc::clone(&self.inner);
-        Arc::new(move || inner.snapshot())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        drop(self.renewal.take());
-        if self.keep_near && self.inner.front.keep() {
-            return;
-        }
-        lease::end(&self.inner.store.control().lease_until_ns);
-        self.inner.front.detach();
-    }
-}
-
-impl Inner {
-    fn snapshot(&self) -> Snapshot {
-        let counted = Counted {
-            names: SpvCounter::ALL.map(SpvCounter::name),
-            socket: self.near.counters(),
-            map: "spv_counts",
-            replies: SpvCounter::Hits as usize,
-        };
-        let mut problems = Vec::new();
-        let lease_until_ns = &self.store.control().lease_until_ns;
-        let mut status = self.front.status("spv", lease_until_ns, &counted, &mut problems);
-        status.tip = self.host.tip().map(|tip| Tip {
-            hash: to_display(&tip.hash),
-            height: tip.height,
+    /// Those that run; at least one.
+    pub fn serving(&self) -> Vec<Serving> {
+        let spv = self.spv.as_ref().map(|spv| Serving {
+            name: "spv",
+            listen: spv.listen(),
+            plane: spv.plane(),
         });
-        let written = self.host.writer_counts();
-        let (blocks, transactions) = self.host.size();
-        for (metric, value) in [
-            (metric::SPV_FILLS, written.fills),
-            (metric::SPV_CONFLICTS, written.conflicts),
-            (metric::SPV_INVALIDATIONS, written.invalidations),
-            (metric::SPV_LATE_FILLS, written.late),
-            (metric::SPV_BLOCKS, blocks),
-            (metric::SPV_TRANSACTIONS, transactions),
-        ] {
-            status.set_host(metric, value);
-        }
-        Snapshot {
-            version: env!("CARGO_PKG_VERSION").into(),
-            uptime_s: self.started.elapsed().as_secs(),
-            services: vec![status],
-            problems,
-            warnings: self.warnings.clone(),
-        }
+        let transfer = self.transfer.as_ref().map(|transfer| Serving {
+            name: "transfer",
+            listen: transfer.listen(),
+            plane: transfer.plane(),
+        });
+        let column = self.column.as_ref().map(|column| Serving {
+            name: "column",
+            listen: column.listen(),
+            plane: column.plane(),
+        });
+        spv.into_iter().chain(transfer).chain(column).collect()
     }
-}
 
-/// The chain store of the configuration, or the demonstration chain.
-///
-/// # Errors
-/// What stands in the way of opening it.
-pub fn open_chain(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
-    if let Some(data) = config.spv.data() {
-        if !data.exists() {
-            bail!("{} is not there: `lineside spv import` makes it", data.display());
-        }
-        let (chain, rebuilt) =
-            ChainStore::open_with(Some(data), config.spv.network.into(), config.spv.index.into())
-                .with_context(|| format!("opening {}", data.display()))?;
-        warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
-        return Ok(chain);
+    /// What its operator should know.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
-    if Network::from(config.spv.network) != Network::Regtest {
-        bail!("the demonstration chain is of regtest: set `data` to serve another network");
+
+    /// How it is, whenever it is asked.
+    pub fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
+        let spv = self.spv.as_ref().map(spv::Running::inner);
+        let transfer = self.transfer.as_ref().map(transfer::Running::inner);
+        let column = self.column.as_ref().map(column::Running::inner);
+        let (started, warnings) = (self.started, self.warnings.clone());
+        Arc::new(move || {
+            let mut problems = Vec::new();
+            let mut services = Vec::new();
+            services.extend(spv.as_ref().map(|spv| spv.status(&mut problems)));
+            services.extend(transfer.as_ref().map(|transfer| transfer.status(&mut problems)));
+            services.extend(column.as_ref().map(|column| column.status(&mut problems)));
+            Snapshot {
+                version: env!("CARGO_PKG_VERSION").into(),
+                uptime_s: started.elapsed().as_secs(),
+                services,
+                problems,
+                warnings: warnings.clone(),
+            }
+        })
     }
-    let mut chain = ChainStore::open(None, Network::Regtest)?;
-    for block in DemoChain::new(DEMO_SEED, DEMO_TRANSACTIONS).take(DEMO_BLOCKS) {
-        chain.submit(&block.raw, false)?;
-    }
-    chain.catch_up()?;
-    Ok(chain)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use lineside_plane::diff::{DiffError, Seen, spv, transfer};
+use lineside_plane::diff::{DiffError, Seen, column, spv, transfer};
 use lineside_plane::frames::PlaneKind;
 use lineside_plane::xdp::XdpError;
 use serde_json::json;
@@ -33,6 +33,7 @@ pub struct Diff {
 enum Service {
     Spv,
     Transfer,
+    Column,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -60,6 +61,14 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
             against,
             as_json,
             |case, plane, count, seed| spv::run(case, plane, count, seed).map(|(seen, _)| seen),
+        ),
+        Service::Column => each(
+            arguments,
+            "column",
+            &column::cases(),
+            against,
+            as_json,
+            |case, plane, count, seed| column::run(case, plane, count, seed).map(|(seen, _)| seen),
         ),
         Service::Transfer => {
             let cases = transfer::cases()?;
@@ -90,7 +99,7 @@ fn each<C: Debug>(
         let seed = arguments.seed.wrapping_add(number as u64);
         let compared = match compare(case, against, count, seed) {
             Err(DiffError::Xdp(XdpError::NotAllowed(why))) if against == PlaneKind::Xdp => {
-                eprintln!("lineside: no BPF here ({why}): running the same C natively");
+                tell!("lineside: no BPF here ({why}): running the same C natively");
                 against = PlaneKind::Native;
                 compare(case, against, count, seed)
             }
@@ -102,23 +111,23 @@ fn each<C: Debug>(
     let plane = against.name();
     let dropped: u64 = all.dropped.iter().sum();
     if as_json {
-        println!(
+        say!(
             "{}",
             json!({
                 "service": service, "planes": ["socket", plane], "seed": arguments.seed, "cases": cases.len(),
                 "frames": all.frames, "answered": all.transmitted, "passed": all.passed, "dropped": dropped,
                 "differences": 0,
             })
-        );
+        )?;
     } else {
-        println!(
+        say!(
             "{service}, socket against {plane}: {} frames in {} cases equal \
              ({} answered, {} passed, {dropped} dropped)",
             all.frames,
             cases.len(),
             all.transmitted,
             all.passed
-        );
+        )?;
     }
     Ok(())
 }

@@ -1,36 +1,38 @@
-//! A service's planes, whatever the service: XDP loaded and attached, or the word on why not; how they do; their end.
+//! The planes, whatever the services: XDP loaded and attached for all of them, or the word on why not; how they do;
+//! their end.
 
 use crate::config::{Plane, PlaneName};
 use anyhow::bail;
 use lineside_console::ServiceStatus;
-use lineside_near::{DropReason, lease};
+use lineside_near::lease;
 use lineside_plane::socket::SocketPlane;
+use lineside_plane::transfer;
 use lineside_plane::xdp::{
     AttachedMode, Image, Interface, Pins, XdpError, XdpPlane, harmful_offloads, native_needs,
 };
-use lineside_wire::metric;
+use lineside_wire::{TRANSFER_SLOT, metric};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Loads the programs for a service at `listen`, as the configuration wants it; `None`: near stays in user space, and
+/// Loads the programs for services at `listens`, as the configuration wants it; `None`: near stays in user space, and
 /// `warnings` say why where that was not asked for.
 ///
 /// # Errors
 /// Why XDP, where it was asked for, cannot be had.
 pub fn load(
     plane: &Plane,
-    listen: SocketAddr,
-    image: impl FnOnce() -> Result<Image, XdpError>,
+    listens: &[SocketAddr],
+    images: impl FnOnce() -> Vec<Image>,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<Option<(XdpPlane, Interface)>> {
     match plane.plane {
         PlaneName::Socket => Ok(None),
-        PlaneName::Xdp => load_xdp(plane, listen, image, warnings).map(Some),
-        PlaneName::Auto => match load_xdp(plane, listen, image, warnings) {
+        PlaneName::Xdp => load_xdp(plane, listens, images, warnings).map(Some),
+        PlaneName::Auto => match load_xdp(plane, listens, images, warnings) {
             Ok(loaded) => Ok(Some(loaded)),
             Err(error) => {
                 warnings.push(format!("on the socket plane: {}", crate::words(&error)));
@@ -42,58 +44,97 @@ pub fn load(
 
 fn load_xdp(
     plane: &Plane,
-    listen: SocketAddr,
-    image: impl FnOnce() -> Result<Image, XdpError>,
+    listens: &[SocketAddr],
+    images: impl FnOnce() -> Vec<Image>,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<(XdpPlane, Interface)> {
-    if listen.port() == 0 {
-        bail!("XDP needs a port to be given, not 0");
-    }
     let mut interface = Interface::find(&plane.interface)?;
-    if !listen.ip().is_unspecified() && !interface.endpoint.keep_only(listen.ip()) {
-        bail!(
-            "{} is not an address of {}: give the interface that has it",
-            listen.ip(),
-            plane.interface
-        );
+    for listen in listens {
+        if listen.port() == 0 {
+            bail!("XDP needs a port to be given, not 0");
+        }
+        // The line answers for its addresses at every port of ours.
+        if let Some(other) = listens.iter().find(|other| other.ip() != listen.ip()) {
+            bail!(
+                "{listen} and {other} are at different addresses: services at one interface need the same one, or none"
+            );
+        }
+        if !listen.ip().is_unspecified() && !interface.endpoint.keep_only(listen.ip()) {
+            bail!(
+                "{} is not an address of {}: give the interface that has it",
+                listen.ip(),
+                plane.interface
+            );
+        }
     }
+    let images = images();
     let pins = match Pins::own(&plane.pin_dir, &plane.interface) {
-        Ok(pins) => Some(pins),
+        Ok(pins) => {
+            let serves_transfer = images.iter().any(|image| image.slot == TRANSFER_SLOT);
+            if !serves_transfer && transfer::pinned(pins.path())?.is_some_and(|near| near.is_express) {
+                bail!(
+                    "near of a `transfer` in `express` is pinned at {}: start that server there, or `lineside xdp \
+                     detach {}`",
+                    plane.interface,
+                    plane.interface
+                );
+            }
+            Some(pins)
+        }
         Err(error @ XdpError::NoBpffs(_)) => {
             warnings.push(format!("near ends with this process: {error}"));
             None
         }
         Err(error) => return Err(error.into()),
     };
-    Ok((XdpPlane::load(vec![image()?], pins)?, interface))
+    Ok((XdpPlane::load(images, pins)?, interface))
 }
 
-/// Attaches; on the plane `auto` a refusal is told, and near stays in user space.
-///
-/// # Errors
-/// Why it cannot be attached, where that was asked for.
-pub fn attach(
-    config: &Plane,
-    mut plane: XdpPlane,
-    interface: &Interface,
-    warnings: &mut Vec<String>,
-) -> anyhow::Result<Option<(XdpPlane, AttachedMode)>> {
-    match plane.attach(interface, config.xdp_mode.into()) {
-        Ok(mode) => {
-            warnings.extend(harmful_offloads(&interface.name));
-            if mode == AttachedMode::Native {
-                warnings.extend(native_needs(&interface.name));
+/// Where the programs of all services stand; or nowhere, where near is in user space.
+pub struct Line {
+    xdp: Mutex<Option<XdpPlane>>,
+    interface: String,
+    mode: Option<AttachedMode>,
+}
+
+impl Line {
+    /// Attaches what was loaded; on the plane `auto` a refusal is told, and near stays in user space.
+    ///
+    /// # Errors
+    /// Why it cannot be attached, where that was asked for.
+    pub fn attach(
+        config: &Plane,
+        loaded: Option<(XdpPlane, Interface)>,
+        warnings: &mut Vec<String>,
+    ) -> anyhow::Result<Arc<Self>> {
+        let (mut xdp, mut attached) = (None, None);
+        if let Some((mut plane, interface)) = loaded {
+            match plane.attach(&interface, config.xdp_mode.into()) {
+                Ok(mode) => {
+                    warnings.extend(harmful_offloads(&interface.name));
+                    if mode == AttachedMode::Native {
+                        warnings.extend(native_needs(&interface.name));
+                    }
+                    (xdp, attached) = (Some(plane), Some(mode));
+                }
+                Err(error) => {
+                    plane.detach()?;
+                    if config.plane == PlaneName::Xdp {
+                        return Err(error.into());
+                    }
+                    warnings.push(format!("on the socket plane: {error}"));
+                }
             }
-            Ok(Some((plane, mode)))
         }
-        Err(error) => {
-            plane.detach()?;
-            if config.plane == PlaneName::Xdp {
-                return Err(error.into());
-            }
-            warnings.push(format!("on the socket plane: {error}"));
-            Ok(None)
-        }
+        Ok(Arc::new(Self {
+            xdp: Mutex::new(xdp),
+            interface: config.interface.clone(),
+            mode: attached,
+        }))
+    }
+
+    fn xdp(&self) -> MutexGuard<'_, Option<XdpPlane>> {
+        self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -136,7 +177,9 @@ pub struct Counted<const N: usize> {
     pub names: [&'static str; N],
     /// Of the near in user space.
     pub socket: [u64; N],
-    /// The program's map.
+    /// The program's slot.
+    pub slot: u32,
+    /// Its map of counters.
     pub map: &'static str,
     /// Which of them counts replies.
     pub replies: usize,
@@ -146,46 +189,37 @@ pub struct Counted<const N: usize> {
 pub struct Front {
     /// User space.
     pub socket: SocketPlane,
-    xdp: Mutex<Option<XdpPlane>>,
-    interface: String,
-    mode: Option<AttachedMode>,
+    line: Arc<Line>,
 }
 
 impl Front {
-    /// The socket plane, and the XDP plane where it is attached to `interface`.
-    pub fn new(socket: SocketPlane, attached: Option<(XdpPlane, AttachedMode)>, interface: &str) -> Self {
-        let (xdp, mode) = attached.unzip();
+    /// The socket plane, and the line that all services share.
+    pub fn new(socket: SocketPlane, line: &Arc<Line>) -> Self {
         Self {
             socket,
-            xdp: Mutex::new(xdp),
-            interface: interface.into(),
-            mode,
+            line: Arc::clone(line),
         }
-    }
-
-    fn xdp(&self) -> MutexGuard<'_, Option<XdpPlane>> {
-        self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where near stands, in words.
     pub fn words(&self) -> String {
-        match self.mode {
-            Some(mode) => format!("xdp plane, {} on {}", mode.name(), self.interface),
+        match self.line.mode {
+            Some(mode) => format!("xdp plane, {} on {}", mode.name(), self.line.interface),
             None => "socket plane".into(),
         }
     }
 
     /// Forgets the XDP plane, which stays attached.
     pub fn keep(&self) -> bool {
-        self.xdp().take().is_some()
+        self.line.xdp().take().is_some()
     }
 
-    /// Takes the XDP plane off the interface. What goes wrong is said.
+    /// Takes the XDP plane off the interface, for all services. What goes wrong is said. Again is the same as once.
     pub fn detach(&self) {
-        if let Some(mut xdp) = self.xdp().take()
+        if let Some(mut xdp) = self.line.xdp().take()
             && let Err(error) = xdp.detach()
         {
-            eprintln!("lineside: {error}; `lineside xdp detach` tries again");
+            tell!("lineside: {error}; `lineside xdp detach` tries again");
         }
     }
 
@@ -199,10 +233,10 @@ impl Front {
     ) -> ServiceStatus {
         let mut status = ServiceStatus {
             name: service.into(),
-            plane: if self.mode.is_some() { "xdp" } else { "socket" }.into(),
+            plane: if self.line.mode.is_some() { "xdp" } else { "socket" }.into(),
             listen: self.socket.local_addr().to_string(),
-            interface: self.mode.map(|_| self.interface.clone()),
-            mode: self.mode.map(|mode| mode.name().into()),
+            interface: self.line.mode.map(|_| self.line.interface.clone()),
+            mode: self.line.mode.map(|mode| mode.name().into()),
             lease_left_ms: Some(lease_until_ns.load(Relaxed).saturating_sub(lease::now_ns()) / 1_000_000),
             ..ServiceStatus::default()
         };
@@ -218,9 +252,9 @@ impl Front {
         ] {
             status.set_host(metric, count.load(Relaxed));
         }
-        if let Some(xdp) = self.xdp().as_mut() {
+        if let Some(xdp) = self.line.xdp().as_mut() {
             let near = xdp.counts::<N>(counted.map);
-            let drops = xdp.counts::<{ DropReason::ALL.len() }>("ls_drop_counts");
+            let drops = xdp.drop_counts(Some(counted.slot));
             match (near, drops) {
                 (Ok(near), Ok(drops)) => {
                     status.set_near_replies("xdp", near[counted.replies]);

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, IndexName, NetworkName, Prefill};
 use crate::daemon::open_chain;
+use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_near::{DropReason, FrameVerdict, Readers, lease};
@@ -103,9 +104,10 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         }
         None => None,
     };
+    let mut shown = Ok(());
     let mut each = |step: &Step<'_>| -> Result<(), ReplayError> {
-        if arguments.verbose {
-            show(step, as_json);
+        if arguments.verbose && shown.is_ok() {
+            shown = show(step, as_json);
         }
         if let (Some(out), Some(FrameVerdict::Transmit)) = (&mut out, step.verdict) {
             out.write(step.record.time_ns, step.left)?;
@@ -118,7 +120,8 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         out.finish()
             .with_context(|| format!("writing {}", path.display()))?;
     }
-    summary(arguments, kind, &target, &report, as_json);
+    shown?;
+    summary(arguments, kind, &target, &report, as_json)?;
     match fault {
         None => Ok(()),
         Some(fault) => Err(fault).with_context(|| {
@@ -151,7 +154,7 @@ fn fill(config: &Config, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     let mut warnings = Vec::new();
     let chain = open_chain(config, &mut warnings)?;
     for warning in warnings {
-        eprintln!("lineside: {warning}");
+        tell!("lineside: {warning}");
     }
     let writer = Box::new(StoreWriter::new(Arc::clone(store)));
     let host = SpvHost::new(chain, writer, Readers::default(), config.spv.paper_format);
@@ -174,7 +177,7 @@ fn outcome(verdict: Option<FrameVerdict>) -> (&'static str, Option<&'static str>
     }
 }
 
-fn show(step: &Step<'_>, as_json: bool) {
+fn show(step: &Step<'_>, as_json: bool) -> Result<(), Unwritten> {
     let (outcome, reason) = outcome(step.verdict);
     let (time, bytes) = (step.record.time_ns, step.record.frame.len());
     let ends = frame::parse(&step.record.frame).map(|found| {
@@ -183,27 +186,32 @@ fn show(step: &Step<'_>, as_json: bool) {
     });
     if as_json {
         let (from, to) = ends.map(|(from, to)| (from.to_string(), to.to_string())).unzip();
-        println!(
+        return say!(
             "{}",
             json!({
                 "frame": step.number, "time_ns": time, "bytes": bytes, "verdict": outcome, "reason": reason,
                 "from": from, "to": to,
             })
         );
-        return;
     }
     let ends = ends.map_or("not a UDP datagram".into(), |(from, to)| {
         format!("{from} -> {to}")
     });
     let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
     let (seconds, nanos) = (time / 1_000_000_000, time % 1_000_000_000);
-    println!(
+    say!(
         "{:>6} {seconds}.{nanos:09} {bytes:>4} bytes {ends}: {outcome}{reason}",
         step.number
-    );
+    )
 }
 
-fn summary(arguments: &Replay, kind: PlaneKind, target: &Target, report: &Report, as_json: bool) {
+fn summary(
+    arguments: &Replay,
+    kind: PlaneKind,
+    target: &Target,
+    report: &Report,
+    as_json: bool,
+) -> Result<(), Unwritten> {
     let drops = DropReason::ALL.map(|reason| (reason.name(), report.drops[reason as usize]));
     let mac: Vec<String> = target.mac.iter().map(|byte| format!("{byte:02x}")).collect();
     let (mac, port) = (mac.join(":"), target.port);
@@ -212,7 +220,7 @@ fn summary(arguments: &Replay, kind: PlaneKind, target: &Target, report: &Report
             .map(|(name, count)| (name.to_owned(), Value::from(count)))
             .into_iter()
             .collect();
-        println!(
+        return say!(
             "{}",
             json!({
                 "file": arguments.file.to_string_lossy(), "plane": kind.name(), "mac": mac, "port": port,
@@ -221,28 +229,28 @@ fn summary(arguments: &Replay, kind: PlaneKind, target: &Target, report: &Report
                 "cut_short": report.cut_short,
             })
         );
-        return;
     }
     let addresses: Vec<_> = target.addresses.iter().map(ToString::to_string).collect();
-    println!(
+    say!(
         "near on plane {} for {} port {port} at {mac}",
         kind.name(),
         addresses.join(", ")
-    );
-    println!(
+    )?;
+    say!(
         "{} frames: {} answered, {} passed to the host, {} dropped",
         report.frames,
         report.answered,
         report.passed,
         report.dropped()
-    );
+    )?;
     for (name, count) in drops.iter().filter(|(_, count)| *count > 0) {
-        println!("  dropped, {name}: {count}");
+        say!("  dropped, {name}: {count}")?;
     }
     if report.not_run > 0 {
-        println!("  not run, of a length that no plane takes: {}", report.not_run);
+        say!("  not run, of a length that no plane takes: {}", report.not_run)?;
     }
     if report.cut_short > 0 {
-        println!("  of all, captured in part only: {}", report.cut_short);
+        say!("  of all, captured in part only: {}", report.cut_short)?;
     }
+    Ok(())
 }

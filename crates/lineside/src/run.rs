@@ -1,12 +1,13 @@
-//! `lineside run` and `lineside spv serve`: the daemon until a signal ends it.
+//! `lineside run`, `lineside spv serve` and the like: the daemon until a signal ends it.
 
 use crate::config::{Config, IndexName, NetworkName, PlaneName, Prefill, XdpMode};
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Serving};
 use crate::demo::{self, Demonstration};
 use crate::notify;
+use crate::out::{self, Unwritten};
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside_console::{Console, Snapshot};
+use lineside_console::Console;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -128,65 +129,53 @@ impl Overrides {
     }
 }
 
-/// A service that runs until it is dropped.
-pub trait Service {
-    /// Its name.
-    fn name(&self) -> &'static str;
-    /// Where it listens.
-    fn listen(&self) -> SocketAddr;
-    /// Where near stands, in words.
-    fn plane(&self) -> String;
-    /// What its operator should know.
-    fn warnings(&self) -> &[String];
-    /// How it is, whenever it is asked.
-    fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync>;
-}
-
 /// Serves until a signal comes.
 ///
 /// # Errors
 /// What stands in the way of serving.
 pub fn serve(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
-    let config = arguments.spv.over(arguments.overrides.over(arguments.config)?)?;
+    let mut config = arguments.overrides.over(arguments.config)?;
+    (config.spv.enabled, config.transfer.enabled, config.column.enabled) = (true, false, false);
+    let config = arguments.spv.over(config)?;
     if config.spv.data().is_none() {
         bail!(
             "--data DIR, or `data` in the configuration, says what to serve; `lineside run` makes a demonstration"
         );
     }
-    until_signal(&config, Daemon::start, |_| Ok(None), false, as_json)
+    until_signal(&config, |_| Ok(None), false, as_json)
 }
 
-/// As [`serve`], and without a chain store shows a demonstration first.
+/// Serves what is enabled; `spv` without a chain store shows a demonstration first.
 ///
 /// # Errors
 /// As there.
 pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
     let config = arguments.spv.over(arguments.overrides.over(arguments.config)?)?;
-    let is_demo = config.spv.data().is_none();
+    let is_demo = config.spv.enabled && config.spv.data().is_none();
     let show = |daemon: &Daemon| {
         let observe = daemon.observed();
-        is_demo
-            .then(|| demo::show(daemon.listen(), daemon.plane(), &*observe))
+        let spv = daemon.serving().into_iter().find(|serving| serving.name == "spv");
+        spv.filter(|_| is_demo)
+            .map(|spv| demo::show(spv.listen, spv.plane, &*observe))
             .transpose()
     };
-    until_signal(&config, Daemon::start, show, arguments.once, as_json)
+    until_signal(&config, show, arguments.once, as_json)
 }
 
-/// Starts a service, shows what `show` has to show, and serves until a signal comes.
+/// Starts the enabled services, shows what `show` has to show, and serves until a signal comes.
 ///
 /// # Errors
 /// What stands in the way of serving.
-pub fn until_signal<S: Service>(
+pub fn until_signal(
     config: &Config,
-    start: impl FnOnce(&Config) -> anyhow::Result<S>,
-    show: impl FnOnce(&S) -> anyhow::Result<Option<Demonstration>>,
+    show: impl FnOnce(&Daemon) -> anyhow::Result<Option<Demonstration>>,
     once: bool,
     as_json: bool,
 ) -> anyhow::Result<()> {
-    // Capabilities are a thread's: the service gives them up before it starts any.
-    let daemon = start(config)?;
+    // Capabilities are a thread's: the daemon gives them up before it starts any.
+    let daemon = Daemon::start(config)?;
     for warning in daemon.warnings() {
-        eprintln!("lineside: {warning}");
+        tell!("lineside: {warning}");
     }
     let observe = daemon.observed();
     let observed = Arc::new(move || observe());
@@ -196,36 +185,53 @@ pub fn until_signal<S: Service>(
             config.console.listen
         )
     })?;
-    let serving = format!("{} on {} ({})", daemon.name(), daemon.listen(), daemon.plane());
+    let all = daemon.serving();
+    let lines = all
+        .iter()
+        .map(|one| format!("{} on {} ({})", one.name, one.listen, one.plane));
+    let serving: Vec<String> = lines.collect();
     let console = format!("http://{}", console.local_addr());
-    let say = |line: String| match as_json {
-        true => (),
-        false => println!("{line}"),
+    // A server serves on where nobody hears it.
+    let heard = |said: Result<(), Unwritten>| match once {
+        true => said,
+        false => {
+            out::said_by_server(said);
+            Ok(())
+        }
     };
-    say(serving.clone());
+    let say = |line: &str| match as_json {
+        true => Ok(()),
+        false => heard(say!("{line}")),
+    };
+    serving.iter().try_for_each(|line| say(line))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        notify::ready(&serving);
+        notify::ready(&serving.join("; "));
         let shown = show(&daemon)?;
         if let Some(shown) = &shown {
-            say(shown.to_string());
+            say(&shown.to_string())?;
         }
         if as_json {
-            let (listen, plane) = (daemon.listen(), daemon.plane());
-            println!(
+            let told = |one: &Serving| json!({"name": one.name, "listen": one.listen, "plane": one.plane});
+            let services: Vec<_> = all.iter().map(told).collect();
+            let first = all.first().map(told).unwrap_or_default();
+            heard(say!(
                 "{}",
-                json!({"listen": listen, "plane": plane, "console": console, "demonstration": shown})
-            );
+                json!({
+                    "listen": first["listen"], "plane": first["plane"], "services": services,
+                    "console": console, "demonstration": shown
+                })
+            ))?;
         }
         if once {
             return Ok(());
         }
-        say(format!("console on {console}/status, {console}/metrics"));
-        say("Ctrl-C ends it".into());
+        say(&format!("console on {console}/status, {console}/metrics"))?;
+        say("Ctrl-C ends it")?;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

@@ -1,5 +1,6 @@
 //! `lineside soak`: replies checked while the chain changes.
 
+use crate::out::Unwritten;
 use crate::progress::CountBar;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -98,15 +99,15 @@ pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     let bar = CountBar::new(options.replies);
     let mut soaked = soak::run(&options, &mut |done| bar.show(done));
     if let (Err(XdpError::NotAllowed(why)), true) = (&soaked, options.planes.len() > 1) {
-        eprintln!("lineside: no BPF here ({why}): xdp is left out");
+        tell!("lineside: no BPF here ({why}): xdp is left out");
         options.planes.retain(|kind| *kind != PlaneKind::Xdp);
         soaked = soak::run(&options, &mut |done| bar.show(done));
     }
     bar.finish();
     let report = soaked?;
-    print(&options, &report, as_json);
+    print(&options, &report, as_json)?;
     for told in &report.told {
-        eprintln!("lineside: {told}");
+        tell!("lineside: {told}");
     }
     match report.faults() {
         0 => Ok(()),
@@ -114,7 +115,7 @@ pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-fn print(options: &Options, report: &Report, as_json: bool) {
+fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwritten> {
     let written = &report.written;
     if as_json {
         let planes: Map<String, Value> = report
@@ -128,7 +129,7 @@ fn print(options: &Options, report: &Report, as_json: bool) {
                 ((*name).to_owned(), counts)
             })
             .collect();
-        println!(
+        return say!(
             "{}",
             json!({
                 "service": "spv", "seed": options.seed, "replies": report.replies(), "planes": planes,
@@ -138,9 +139,8 @@ fn print(options: &Options, report: &Report, as_json: bool) {
                 "seconds": report.elapsed.as_secs_f64(),
             })
         );
-        return;
     }
-    println!(
+    say!(
         "spv, seed {}: {} replies checked in {:.0} s: {} torn, {} stale, {} wrong",
         options.seed,
         report.replies(),
@@ -148,16 +148,22 @@ fn print(options: &Options, report: &Report, as_json: bool) {
         report.torn,
         report.stale,
         report.wrong
-    );
+    )?;
     for (name, counts) in &report.planes {
-        println!(
+        say!(
             "  {name:7} {} replies, {} of them while the chain changed; {} requests left to the host, {} not \
             checkable any more",
-            counts.replies, counts.across_change, counts.forwarded, counts.too_late
-        );
+            counts.replies,
+            counts.across_change,
+            counts.forwarded,
+            counts.too_late
+        )?;
     }
-    println!(
+    say!(
         "  {} changes of the chain, {} fills, {} evictions, {} invalidations",
-        report.changes, written.fills, written.conflicts, written.invalidations
-    );
+        report.changes,
+        written.fills,
+        written.conflicts,
+        written.invalidations
+    )
 }

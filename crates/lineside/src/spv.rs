@@ -2,6 +2,7 @@
 
 use crate::config::{IndexName, NetworkName};
 use crate::hex::{from_display, to_display};
+use crate::out::Unwritten;
 use crate::progress;
 use crate::run::{Serve, serve};
 use anyhow::{Context, bail};
@@ -94,7 +95,7 @@ impl Store {
         let (chain, rebuilt) =
             ChainStore::open_with(Some(&self.data), self.network.into(), self.index.into())?;
         if let Some(rebuilt) = rebuilt {
-            eprintln!("lineside: warning: {}: {rebuilt}", self.data.display());
+            tell!("lineside: warning: {}: {rebuilt}", self.data.display());
         }
         Ok(chain)
     }
@@ -119,7 +120,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     let report = report?;
     for refused in &report.refused {
         let hash = refused.hash.as_ref().map_or("a block".into(), to_display);
-        eprintln!(
+        tell!(
             "refused: {hash} in {} at byte {}: {}",
             refused.path.display(),
             refused.offset,
@@ -127,16 +128,16 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         );
     }
     if as_json {
-        println!("{}", report_object(&report));
+        say!("{}", report_object(&report))?;
     } else {
-        println!(
+        say!(
             "{} with {} taken ({} bytes), {} known before, {} refused",
             counted(report.blocks, "block"),
             counted(report.transactions, "transaction"),
             report.bytes,
             report.known,
             report.refused.len()
-        );
+        )?;
     }
     match report.refused.len() {
         0 => Ok(()),
@@ -179,7 +180,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
         .collect::<anyhow::Result<Vec<_>>>()?;
     let mut client = Client::connect(arguments.server, Duration::from_millis(arguments.timeout_ms))?;
     let mut unknown = 0;
-    let mut show = |txid: &[u8; 32], object: Option<Value>| {
+    let mut show = |txid: &[u8; 32], object: Option<Value>| -> Result<(), Unwritten> {
         unknown += usize::from(object.is_none());
         let txid = to_display(txid);
         let mut line = json!({"txid": txid, "found": object.is_some()});
@@ -187,7 +188,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
             line.extend(more);
         }
         if as_json {
-            println!("{line}");
+            say!("{line}")
         } else if line["found"] == true {
             let height = line["height"]
                 .as_u64()
@@ -195,18 +196,18 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
                     height if height == u64::from(SPV_HEIGHT_UNKNOWN) => ", detached".into(),
                     height => format!(", height {height}"),
                 });
-            println!(
+            say!(
                 "{txid}: root {}{height}",
                 line["root"].as_str().unwrap_or_default()
-            );
+            )
         } else {
-            println!("{txid}: no connected block holds it");
+            say!("{txid}: no connected block holds it")
         }
     };
     if arguments.paper {
         for txid in &txids {
             let root = client.paper_root(txid)?;
-            show(txid, root.map(|root| json!({"root": to_display(&root)})));
+            show(txid, root.map(|root| json!({"root": to_display(&root)})))?;
         }
     } else {
         for some in txids.chunks(SPV_ROOTS_MAX) {
@@ -219,7 +220,7 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
                         "tip_height": answer.tip.height,
                     })
                 });
-                show(txid, object);
+                show(txid, object)?;
             }
         }
     }
@@ -241,15 +242,16 @@ fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
     };
     let (root, block) = (to_display(&found.root), to_display(&found.block_hash));
     if as_json {
-        println!(
+        say!(
             "{}",
             json!({"root": root, "block": block, "height": found.height, "position": found.position})
-        );
+        )?;
     } else {
-        println!(
+        say!(
             "root {root}\nblock {block}\nheight {}\nposition {}",
-            found.height, found.position
-        );
+            found.height,
+            found.position
+        )?;
     }
     Ok(())
 }

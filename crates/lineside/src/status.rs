@@ -24,9 +24,9 @@ pub fn run(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
         format!("no status from {console}: does `lineside run` run, with its console there?")
     })?;
     if as_json {
-        println!("{}", serde_json::to_string(&snapshot)?);
+        say!("{}", serde_json::to_string(&snapshot)?)?;
     } else {
-        print!("{snapshot}");
+        crate::out::text(&snapshot)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod ask;
 mod batch;
+mod key;
 mod prove;
 mod serve;
 
@@ -24,6 +25,11 @@ pub enum Verb {
         #[command(subcommand)]
         verb: ask::SessionVerb,
     },
+    /// Make or show a key that signs operations.
+    Key {
+        #[command(subcommand)]
+        verb: key::KeyVerb,
+    },
     Batch(batch::Batch),
     Prove(prove::Prove),
     VerifyProof(prove::VerifyProof),
@@ -44,6 +50,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Transfer(arguments) => arguments.run(as_json),
         Verb::Refer(arguments) => arguments.run(as_json),
         Verb::Session { verb } => verb.run(as_json),
+        Verb::Key { verb } => verb.run(as_json),
         Verb::Batch(arguments) => arguments.run(as_json),
         Verb::Prove(arguments) => arguments.run(as_json),
         Verb::VerifyProof(arguments) => arguments.run(as_json),

@@ -29,6 +29,9 @@ pub struct Detach {
     place: Where,
     /// The interface; without it, every one that no running daemon owns.
     interface: Option<String>,
+    /// Take near of `transfer` away with what it has executed and no journal has yet.
+    #[arg(long)]
+    lose: bool,
 }
 
 impl Where {
@@ -53,7 +56,7 @@ pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
 fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
     let names = Pins::list(dir).with_context(|| format!("reading {}", dir.display()))?;
     if names.is_empty() && !as_json {
-        println!("nothing is pinned in {}", dir.display());
+        say!("nothing is pinned in {}", dir.display())?;
     }
     for name in names {
         let owned = Pins::is_owned(dir, &name);
@@ -64,17 +67,17 @@ fn status(dir: &std::path::Path, as_json: bool) -> anyhow::Result<()> {
         };
         let (id, mode) = program.map(|(id, mode)| (id, mode.name())).unzip();
         if as_json {
-            println!(
+            say!(
                 "{}",
                 json!({"interface": name, "owned": owned, "program": id, "mode": mode})
-            );
+            )?;
         } else {
             let program = match (id, mode) {
                 (Some(id), Some(mode)) => format!("{mode}, program {id}"),
                 _ => "no program attached".into(),
             };
             let owner = if owned { "a daemon serves it" } else { "no daemon" };
-            println!("{name}: {program}, {owner}");
+            say!("{name}: {program}, {owner}")?;
         }
     }
     Ok(())
@@ -92,7 +95,7 @@ fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
             .collect(),
     };
     if chosen.is_empty() && !as_json {
-        println!("nothing to detach in {}", dir.display());
+        say!("nothing to detach in {}", dir.display())?;
     }
     for name in chosen {
         let pins = Pins::own(&dir, &name)?;
@@ -101,11 +104,22 @@ fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
         {
             link.detach()?;
         }
+        // Near has stopped: what its rings hold now stays until a server takes it.
+        if let Some(near) = lineside_plane::transfer::pinned(pins.path())?
+            && near.waiting > 0
+            && !arguments.lose
+        {
+            bail!(
+                "{name}: near has stopped, but holds {} operations of `transfer` that were answered and are in no \
+                 journal: start its server at this interface again, or --lose them",
+                near.waiting
+            );
+        }
         pins.remove()?;
         if as_json {
-            println!("{}", json!({"interface": name, "detached": true}));
+            say!("{}", json!({"interface": name, "detached": true}))?;
         } else {
-            println!("{name}: detached");
+            say!("{name}: detached")?;
         }
     }
     Ok(())

@@ -78,6 +78,15 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Ends it as a signal does.
+    fn end(mut self) {
+        // SAFETY: a child of ours that was not waited for yet.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // One that has ended already is as good.
@@ -267,6 +276,124 @@ fn the_verbs_and_what_they_say() {
     ));
     assert_eq!(session("show"), (true, "session 0, next sequence 3\n".into()));
     assert!(session("close").0 && !file.exists());
+}
+
+#[test]
+fn signatures_are_required_where_they_are() {
+    let data = TempDir::new().unwrap();
+    let ledger = data.path().join("ledger");
+    let key = |name: &str, curve: &str| {
+        let file = data.path().join(name);
+        let make = |verb: &[&str]| {
+            lineside()
+                .args(["transfer", "key"])
+                .args(verb)
+                .arg(&file)
+                .output()
+                .unwrap()
+        };
+        let made = make(&["new", "--curve", curve]);
+        assert!(made.status.success(), "{}", text(&made));
+        assert!(!make(&["new"]).status.success(), "a key is never written over");
+        assert_eq!(text(&make(&["show"])), text(&made));
+        let id = text(&made).split(' ').next().unwrap().to_owned();
+        (file.to_str().unwrap().to_owned(), id)
+    };
+    let (alice, alice_id) = key("alice", "p256");
+    let (mint, mint_id) = key("mint", "secp256k1");
+    let config = data.path().join("lineside.toml");
+    let issuers = format!("[transfer]\nissuers = [\"key:{mint_id}\"]\n");
+    std::fs::write(&config, issuers).unwrap();
+    let more = [
+        "--plane",
+        "socket",
+        "--require-signature",
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    let server = Server::start_with(&ledger, "127.0.0.1:0", &more).unwrap();
+    let says = |words: &[&str], expected: &str| {
+        let output = server.ask(words);
+        assert!(text(&output).contains(expected), "{words:?}: {}", text(&output));
+    };
+    says(&["create", "1", "100", "--owner", &alice_id], "has not signed it");
+    says(
+        &["create", "1", "100", "--owner", &alice_id, "--sign", &alice],
+        "refused (12)",
+    );
+    says(
+        &["create", "1", "100", "--owner", &alice_id, "--sign", &mint],
+        "done: balance 100",
+    );
+    says(&["create", "2", "--sign", &mint], "done: balance 0");
+    says(&["transfer", "1", "2", "30"], "has not signed it");
+    says(&["transfer", "--paper", "1", "2", "30"], "refused (12)");
+    says(&["transfer", "1", "2", "30", "--sign", &mint], "refused (12)");
+    says(
+        &["transfer", "1", "2", "30", "--sign", &alice],
+        "done: balance 70",
+    );
+    says(&["refer", "1", "2"], "1: 70\n2: 30");
+    let batch = data.path().join("batch");
+    let lines = format!("create 3 7 {alice_id}\ncreate 4 8\n");
+    std::fs::write(&batch, lines).unwrap();
+    says(
+        &["batch", "--sign", &mint, batch.to_str().unwrap()],
+        "create 4 8: done, balance 8",
+    );
+    drop(server);
+    let audit = lineside()
+        .args(["transfer", "audit", "--data"])
+        .arg(&ledger)
+        .output()
+        .unwrap();
+    assert!(text(&audit).contains(" signatures and "), "{}", text(&audit));
+    let server = Server::start_with(&ledger, "127.0.0.1:0", &more).unwrap();
+    let again = server.ask(&["transfer", "3", "2", "7", "--sign", &alice]);
+    assert!(text(&again).contains("done: balance 0"), "{}", text(&again));
+}
+
+#[test]
+fn blocks_are_settled_to_a_file_that_proofs_are_checked_with() {
+    let data = TempDir::new().unwrap();
+    let (ledger, file) = (data.path().join("ledger"), data.path().join("blocks"));
+    let config = data.path().join("lineside.toml");
+    std::fs::write(&config, "[transfer]\nblock_operations = 1\n").unwrap();
+    let more = [
+        "--plane",
+        "socket",
+        "--settle-to",
+        file.to_str().unwrap(),
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    for account in 1..=2 {
+        let server = Server::start_with(&ledger, "127.0.0.1:0", &more).unwrap();
+        let made = server.ask(&["create", &account.to_string(), "5"]);
+        assert!(text(&made).contains("done"), "{}", text(&made));
+        server.end();
+    }
+    let blocks = std::fs::read_to_string(&file).unwrap();
+    let hashes: Vec<&str> = blocks
+        .lines()
+        .map(|line| line.split(' ').nth(1).unwrap())
+        .collect();
+    assert_eq!(hashes.len(), 2, "one for each operation, over a restart");
+    let prove = lineside()
+        .args(["transfer", "prove", "2", "--data"])
+        .arg(&ledger)
+        .output()
+        .unwrap();
+    let proof = data.path().join("proof");
+    std::fs::write(&proof, &prove.stdout).unwrap();
+    let verify = |hash: &str| {
+        let mut command = lineside();
+        command
+            .args(["transfer", "verify-proof", "--block-hash", hash])
+            .arg(&proof);
+        command.output().unwrap().status.success()
+    };
+    assert!(verify(hashes[1]) && !verify(hashes[0]));
 }
 
 #[test]
@@ -531,6 +658,39 @@ fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
     }
 }
 
+/// A near that was left by a killed server is for no other plane, ledger or service.
+fn nobody_else_takes_near(data: &Path, pins: &str, express: &[&str]) {
+    let refused = |data: &Path, more: &[&str], why: &str| {
+        let told = Server::start_with(data, "127.0.0.1:7702", more)
+            .map(|_| ())
+            .unwrap_err();
+        assert!(told.contains(why), "{more:?}: {told}");
+    };
+    let socket = ["--plane", "socket", "--mode", "express", "--pin-dir", pins];
+    refused(data, &socket, "still stands at");
+    let other = TempDir::new().unwrap();
+    refused(other.path(), express, "another ledger");
+    let spv = lineside()
+        .args([
+            "run",
+            "--once",
+            "--plane",
+            "xdp",
+            "--interface",
+            "lo",
+            "--pin-dir",
+            pins,
+        ])
+        .args(["--listen", "127.0.0.1:7701", "--console", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert!(
+        !spv.status.success() && text(&spv).contains("start that server"),
+        "{}",
+        text(&spv)
+    );
+}
+
 fn at_the_line() {
     let data = TempDir::new().unwrap();
     let pins = format!("/sys/fs/bpf/lineside-transfer-{}", std::process::id());
@@ -573,6 +733,7 @@ fn at_the_line() {
         .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
         .unwrap();
     assert_eq!(executed.outcomes[0].amount, 9_600);
+    nobody_else_takes_near(data.path(), &pins, &express);
     let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
     assert_eq!(repeated.amount, 9_700, "as the first time");
@@ -583,6 +744,21 @@ fn at_the_line() {
     let amounts: Vec<u64> = executed.outcomes.iter().map(|outcome| outcome.amount).collect();
     assert_eq!(amounts, [9_550, 10_430]);
     move_ones(&mut client, 400, 100, 9_570);
+    // Killed once more, and near taken off the interface: what it holds is not thrown away.
+    drop(server);
+    move_ones(&mut client, 500, 10, 9_470);
+    let detach = |more: &[&str]| {
+        let mut command = lineside();
+        command
+            .args(["xdp", "detach", "lo", "--pin-dir", &pins])
+            .args(more);
+        command.output().unwrap()
+    };
+    let refused = detach(&[]);
+    assert!(!refused.status.success(), "{}", text(&refused));
+    assert!(text(&refused).contains("no journal"), "{}", text(&refused));
+    server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
+    move_ones(&mut client, 600, 10, 9_460);
     // SAFETY: a process that we started and have not waited for.
     assert_eq!(unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) }, 0);
     server.child.wait().unwrap();
@@ -591,8 +767,29 @@ fn at_the_line() {
         .arg(data.path())
         .output()
         .unwrap();
-    assert!(text(&audit).contains(r#""operations":306"#), "{}", text(&audit));
+    assert!(text(&audit).contains(r#""operations":326"#), "{}", text(&audit));
     assert!(!Path::new(&pins).join("lo").exists(), "it left its pins");
+    durable_near_does_not_outlive_its_server_unseen(&pins);
     // The folder itself stays.
     let _ = std::fs::remove_dir(&pins);
+}
+
+/// What a killed server's near refers to would become old under a server elsewhere.
+fn durable_near_does_not_outlive_its_server_unseen(pins: &str) {
+    let (data, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let line = ["--plane", "xdp", "--interface", "lo", "--pin-dir", pins];
+    let socket = ["--plane", "socket"];
+    let start = |data: &Path, more: &[&str]| Server::start_with(data, "127.0.0.1:7702", more);
+    drop(start(data.path(), &line).unwrap());
+    let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
+    assert!(told.contains("still stands at lo"), "{told}");
+    // Another ledger takes the interface, as near here holds nothing that is not in the first one's journal.
+    start(other.path(), &line).unwrap().end();
+    start(data.path(), &socket).unwrap().end();
+    // Left once more, and detached by hand.
+    drop(start(data.path(), &line).unwrap());
+    let mut detach = lineside();
+    detach.args(["xdp", "detach", "lo", "--pin-dir", pins]);
+    assert!(detach.output().unwrap().status.success());
+    start(data.path(), &socket).unwrap().end();
 }

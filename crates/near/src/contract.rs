@@ -138,10 +138,26 @@ impl Said {
     }
 }
 
-/// A host that answers requests in groups: one that makes each group durable before it answers.
+/// A host that answers requests in groups: one that makes a group durable before it answers, and may execute the next
+/// one meanwhile.
 pub trait GroupHost: Send {
-    /// Says what becomes of each request, in their order. A reply to a datagram is never longer than its request.
-    fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said>;
+    /// Executes a group of requests. What becomes of them is said by [`GroupHost::take`].
+    fn execute(&mut self, asked: &[Asked<'_>]);
+
+    /// What becomes of each request of the oldest group that was executed and not taken yet, in their order, once it
+    /// may be said; `None`: not yet, or there is none. If it `waits`, only the latter. A reply to a datagram is never
+    /// longer than its request.
+    fn take(&mut self, waits: bool) -> Option<Vec<Said>>;
+
+    /// Executes a group, and says what becomes of each request. Groups executed before are taken first.
+    fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said> {
+        self.execute(asked);
+        let mut said = Vec::new();
+        while let Some(next) = self.take(true) {
+            said = next;
+        }
+        said
+    }
 
     /// There is nothing to do at the moment; called after each [`GroupHost::patience`] then.
     fn idle(&mut self);

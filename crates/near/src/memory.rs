@@ -20,6 +20,8 @@ macro_rules! shared {
 shared! {
     SpvLine, SpvBlock, SpvControl,
     TransferCell, TransferPaper, TransferSession, TransferRecord, TransferRing, TransferControl,
+    FabricResult,
+    ColumnControl, ColumnServers, ColumnName, ColumnTable, ColumnTops, ColumnPage, ColumnBlock, ColumnLine,
 }
 
 /// A table of `T` in memory that others may read and write at the same time.

@@ -1,5 +1,6 @@
 //! Holds planes against the model: the same frames through both, and verdict, every byte and the counters must agree.
 
+pub mod column;
 pub mod spv;
 pub mod transfer;
 
@@ -172,6 +173,41 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Sends a frame through two planes, each over a store of its own.
+    ///
+    /// # Errors
+    /// That they differ, in verdict or byte; or what the kernel says.
+    fn hold(
+        &mut self,
+        number: u64,
+        request: &[u8],
+        model: &mut dyn Plane,
+        plane: &mut dyn Plane,
+    ) -> Result<(), DiffError> {
+        let (said, model) = model.run(request)?;
+        let (verdict, left) = plane.run(request)?;
+        self.frames += 1;
+        match said {
+            FrameVerdict::Transmit => self.transmitted += 1,
+            FrameVerdict::Pass => self.passed += 1,
+            FrameVerdict::Drop(reason) => self.dropped[reason as usize] += 1,
+        }
+        let same = match (said, verdict) {
+            (FrameVerdict::Drop(_), FrameVerdict::Drop(_)) => true,
+            (said, verdict) => said == verdict && model == left,
+        };
+        if same {
+            return Ok(());
+        }
+        Err(DiffError::Differs {
+            number,
+            what: format!("the model says {said:?}, the plane {verdict:?}"),
+            request: request.to_vec(),
+            model,
+            plane: left,
+        })
+    }
+
     /// Adds what another comparison saw.
     pub fn add(&mut self, other: &Self) {
         self.frames += other.frames;

@@ -30,7 +30,7 @@ impl Plane for XdpPlane {
     }
 
     fn drops(&mut self) -> Result<[u64; DropReason::ALL.len()], XdpError> {
-        self.counts("ls_drop_counts")
+        self.drop_counts(None)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The planes: they run a near and connect it to its host.
 
+pub mod column;
 pub mod cpu;
 pub mod diff;
 pub mod frames;

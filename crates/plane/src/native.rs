@@ -3,7 +3,7 @@
 //! The C keeps its maps in statics, so one [`NativePlane`] lives at a time. A frame is laid so that it ends where a
 //! page that nobody may touch begins: a read past it ends the process instead of going unseen.
 
-use crate::xdp::{Image, SLOTS, endpoint_bytes};
+use crate::xdp::{Image, SLOTS, drops_in, endpoint_bytes};
 use lineside_near::FrameVerdict;
 use lineside_near::memory::{Shared, Table};
 use lineside_wire::DropReason;
@@ -201,8 +201,7 @@ impl NativePlane {
 
     /// Drops so far, by [`DropReason`].
     pub fn drops(&self) -> [u64; DropReason::ALL.len()] {
-        let counts = self.counts("ls_drop_counts");
-        std::array::from_fn(|index| counts.get(index).copied().unwrap_or(0))
+        drops_in(&self.counts("ls_drop_counts"), None)
     }
 
     /// The counters in the map `name`; none where there is no such map.

@@ -10,19 +10,22 @@ use crossbeam_channel::{Sender, TrySendError};
 use lineside_near::{DropReason, GroupHost, Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use stream::Writer;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// How long a thread waits before it looks whether it shall stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Receive buffer asked for, so that a burst waits instead of being lost; the kernel may give less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Free ports of UDP tried, where any will do, until one is free on TCP too.
+const PORTS_TRIED: usize = 16;
 
 /// What a socket plane counted.
 #[derive(Debug, Default)]
@@ -68,8 +71,7 @@ struct Forwarded {
 /// How its reply goes back.
 enum Way {
     Datagram(Route),
-    /// The stream's writer.
-    Stream(Sender<Vec<u8>>),
+    Stream(Arc<Writer>),
 }
 
 /// Who answers what near forwards.
@@ -102,7 +104,7 @@ impl SocketPlane {
         host: Arc<dyn Host + Send + Sync>,
         readers: &Readers,
     ) -> io::Result<Self> {
-        Self::start_with(options, near, Answerer::Each(host), readers)
+        Self::start_with(options, near, Answerer::Each(host), readers, &[])
     }
 
     /// The same with a host that answers in groups, on UDP and, at the same address and port, on TCP: native packets
@@ -116,7 +118,22 @@ impl SocketPlane {
         host: Box<dyn GroupHost>,
         readers: &Readers,
     ) -> io::Result<Self> {
-        Self::start_with(options, near, Answerer::Groups(host), readers)
+        Self::start_with(options, near, Answerer::Groups(host), readers, &[])
+    }
+
+    /// [`SocketPlane::start_in_groups`], where datagrams that `filter` refuses end in the kernel. It is a program of
+    /// classic BPF, and sees them from their UDP header on.
+    ///
+    /// # Errors
+    /// As [`SocketPlane::start`].
+    pub fn start_in_groups_behind(
+        filter: &[SockFilter],
+        options: SocketOptions,
+        near: Arc<dyn Near + Send + Sync>,
+        host: Box<dyn GroupHost>,
+        readers: &Readers,
+    ) -> io::Result<Self> {
+        Self::start_with(options, near, Answerer::Groups(host), readers, filter)
     }
 
     fn start_with(
@@ -124,8 +141,10 @@ impl SocketPlane {
         near: Arc<dyn Near + Send + Sync>,
         answerer: Answerer,
         readers: &Readers,
+        filter: &[SockFilter],
     ) -> io::Result<Self> {
-        let sockets = bind_all(options.listen, options.threads.max(1))?;
+        let streams = matches!(answerer, Answerer::Groups(_));
+        let (sockets, listener) = bind_both(&options, filter, streams)?;
         let local = sockets[0].local_addr()?;
         let shared = Arc::new(Shared {
             near,
@@ -152,8 +171,10 @@ impl SocketPlane {
                 thread.spawn(move || host::one_by_one(&host_socket, &shared, &*host, &receiver, &reader))?
             }
             Answerer::Groups(host) => {
-                let accept = stream::listen(local, Arc::clone(&shared), sender, readers)?;
-                plane.threads().push(accept);
+                if let Some(listener) = listener {
+                    let streams = stream::listen(listener, Arc::clone(&shared), sender, readers.join())?;
+                    plane.threads().push(streams);
+                }
                 thread.spawn(move || host::in_groups(&host_socket, &shared, host, &receiver))?
             }
         };
@@ -191,19 +212,48 @@ impl Drop for SocketPlane {
     }
 }
 
-/// `count` sockets on one port. SO_REUSEPORT would let a second process of the same user take half of the requests
-/// without a word, so the port is first taken alone.
-fn bind_all(listen: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
-    let alone = UdpSocket::bind(listen)?;
-    let listen = alone.local_addr()?;
-    drop(alone);
-    (0..count).map(|_| bind(listen)).collect()
+/// The sockets of `options`, and with `streams` a listener at the same address. A port that is free on UDP may be taken
+/// on TCP; where any free one was asked for, others are tried.
+fn bind_both(
+    options: &SocketOptions,
+    filter: &[SockFilter],
+    streams: bool,
+) -> io::Result<(Vec<UdpSocket>, Option<TcpListener>)> {
+    let mut tries = if options.listen.port() == 0 {
+        PORTS_TRIED
+    } else {
+        1
+    };
+    loop {
+        let sockets = bind_all(options.listen, options.threads.max(1), filter)?;
+        if !streams {
+            return Ok((sockets, None));
+        }
+        tries -= 1;
+        match TcpListener::bind(sockets[0].local_addr()?) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 => {}
+            listener => return Ok((sockets, Some(listener?))),
+        }
+    }
 }
 
-fn bind(listen: SocketAddr) -> io::Result<UdpSocket> {
+/// `count` sockets on one port. SO_REUSEPORT would let a second process of the same user take half of the requests
+/// without a word, so the first takes the port alone, and only then shares it with the others.
+fn bind_all(listen: SocketAddr, count: usize, filter: &[SockFilter]) -> io::Result<Vec<UdpSocket>> {
+    let first = bind(listen, false, filter)?;
+    SockRef::from(&first).set_reuse_port(true)?;
+    let listen = first.local_addr()?;
+    let others = (1..count).map(|_| bind(listen, true, filter));
+    std::iter::once(Ok(first)).chain(others).collect()
+}
+
+fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(listen), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(shared)?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    if !filter.is_empty() {
+        socket.attach_filter(filter)?;
+    }
     socket.bind(&listen.into())?;
     let socket = UdpSocket::from(socket);
     socket.set_read_timeout(Some(PATIENCE))?;

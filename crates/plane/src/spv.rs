@@ -34,6 +34,7 @@ pub fn image(geometry: &Geometry, port: u16) -> Image {
             ("spv_lines", (geometry.lines() / LINES_PER_VALUE) as u32),
             ("spv_blocks", geometry.blocks() as u32),
         ],
+        value_bytes: Vec::new(),
         constants: vec![(
             ".rodata.spv",
             constants.iter().flat_map(|word| word.to_ne_bytes()).collect(),

@@ -49,6 +49,8 @@ pub struct Image {
     pub port: u16,
     /// Entries of its maps, by name; the others are as the C source says.
     pub entries: Vec<(&'static str, u32)>,
+    /// Bytes of a value of its maps, by name; the others are as the C source says.
+    pub value_bytes: Vec<(&'static str, u32)>,
     /// Contents of its constants, by section name.
     pub constants: Vec<(&'static str, Vec<u8>)>,
 }
@@ -120,6 +122,15 @@ impl XdpPlane {
             map(&mut self.root, "ls_services")?
                 .update(&service.slot.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
                 .map_err(kernel("putting a service into its slot"))?;
+        }
+        // What an earlier daemon put into slots that nobody has now ends with it.
+        for slot in (0..SLOTS as u32).filter(|slot| ports[*slot as usize] == 0) {
+            match map(&mut self.root, "ls_services")?.delete(&slot.to_ne_bytes()) {
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    return Err(kernel("emptying a slot")(error));
+                }
+                _ => {}
+            }
         }
         let value = endpoint_bytes(endpoint, &ports);
         let endpoints = map(&mut self.root, "ls_endpoints")?;
@@ -261,6 +272,14 @@ impl XdpPlane {
         Ok(sums)
     }
 
+    /// Drops at the line, by [`DropReason`]: of the service in `slot`, or of all.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn drop_counts(&mut self, slot: Option<u32>) -> Result<[u64; DropReason::ALL.len()], XdpError> {
+        Ok(drops_in(&self.count_all("ls_drop_counts")?, slot))
+    }
+
     /// Does something with the root program, such as putting it behind another one.
     ///
     /// # Errors
@@ -314,6 +333,18 @@ impl XdpPlane {
         let fd = root.as_fd().try_clone_to_owned();
         fd.map(Runner).map_err(error::system("a descriptor"))
     }
+}
+
+/// The counters of `struct ls_drops` in `xdp/maps.h`, of one slot or of all together.
+pub(crate) fn drops_in(counts: &[u64], slot: Option<u32>) -> [u64; DropReason::ALL.len()] {
+    let mut sums = [0; DropReason::ALL.len()];
+    for (index, of_slot) in counts.chunks(DropReason::ALL.len()).enumerate() {
+        if slot.is_none_or(|slot| slot as usize == index) {
+            let counted = sums.iter_mut().zip(of_slot);
+            counted.for_each(|(sum, count)| *sum += count);
+        }
+    }
+    sums
 }
 
 /// A drop stands for all its reasons.
@@ -376,6 +407,11 @@ fn open_service(image: &Image) -> Result<OpenObject, XdpError> {
         open_map(&mut service, name)?
             .set_max_entries(*entries)
             .map_err(kernel("sizing a map"))?;
+    }
+    for (name, bytes) in &image.value_bytes {
+        open_map(&mut service, name)?
+            .set_value_size(*bytes)
+            .map_err(kernel("sizing a map's values"))?;
     }
     for (name, value) in &image.constants {
         open_map(&mut service, name)?

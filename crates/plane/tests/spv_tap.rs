@@ -7,7 +7,7 @@ mod net;
 mod skip;
 mod tap;
 
-use etherparse::{PacketBuilder, SlicedPacket, TransportSlice, VlanId};
+use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use lineside_near::{DropReason, Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
@@ -18,37 +18,16 @@ use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{SPV_PORT, SpvCounter};
-use net::Namespace;
 use skip::skipped;
 use std::path::Path;
 use std::sync::Arc;
+use tap::far::{self, CHECK, FAR_PORT, FAR_V4, NEAR_V4, PLAIN, UDP, Way, datagram, is_udp, pseudo_sum};
 use tap::{FAR_MAC, NEAR_MAC, Observer, Tap};
-
-const FAR_PORT: u16 = 40_000;
-const NEAR_V4: [u8; 4] = [10, 0, 0, 2];
-const FAR_V4: [u8; 4] = [10, 0, 0, 1];
-const NEAR_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
-const FAR_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-/// Where the UDP header and its checksum are in an untagged IPv4 frame.
-const UDP: usize = 34;
-const CHECK: usize = UDP + 6;
 
 const MODES: [(XdpMode, AttachedMode); 2] = [
     (XdpMode::Native, AttachedMode::Native),
     (XdpMode::Generic, AttachedMode::Generic),
 ];
-
-/// How a request travels.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    v6: bool,
-    vlan: bool,
-}
-
-const PLAIN: Way = Way {
-    v6: false,
-    vlan: false,
-};
 
 /// A transaction, and what must be said of it.
 #[derive(Clone, Copy)]
@@ -59,84 +38,16 @@ struct Known {
     height: u32,
 }
 
-fn datagram(
-    macs: [[u8; 6]; 2],
-    way: Way,
-    to_near: bool,
-    ttl: u8,
-    ports: [u16; 2],
-    payload: &[u8],
-) -> Vec<u8> {
-    let (v4, v6) = match to_near {
-        true => ([FAR_V4, NEAR_V4], [FAR_V6, NEAR_V6]),
-        false => ([NEAR_V4, FAR_V4], [NEAR_V6, FAR_V6]),
-    };
-    let link = PacketBuilder::ethernet2(macs[0], macs[1]);
-    let tag = VlanId::try_new(7).expect("a VLAN");
-    let packet = match way {
-        Way {
-            v6: false,
-            vlan: false,
-        } => link.ipv4(v4[0], v4[1], ttl),
-        Way {
-            v6: false,
-            vlan: true,
-        } => link.single_vlan(tag).ipv4(v4[0], v4[1], ttl),
-        Way {
-            v6: true,
-            vlan: false,
-        } => link.ipv6(v6[0], v6[1], ttl),
-        Way { v6: true, vlan: true } => link.single_vlan(tag).ipv6(v6[0], v6[1], ttl),
-    };
-    let packet = packet.udp(ports[0], ports[1]);
-    let mut frame = Vec::with_capacity(packet.size(payload.len()));
-    packet.write(&mut frame, payload).expect("building a frame");
-    frame
-}
-
 fn request(way: Way, payload: &[u8]) -> Vec<u8> {
-    datagram([FAR_MAC, NEAR_MAC], way, true, 17, [FAR_PORT, SPV_PORT], payload)
+    far::request(SPV_PORT, way, payload)
 }
 
-/// What near must make of [`request`] with this answer.
 fn reply(way: Way, payload: &[u8]) -> Vec<u8> {
-    datagram([NEAR_MAC, FAR_MAC], way, false, 64, [SPV_PORT, FAR_PORT], payload)
+    far::reply(SPV_PORT, way, payload)
 }
 
-/// The payload of a UDP reply to the far machine; every checksum in it must be there and right.
 fn checked_payload(frame: &[u8]) -> Vec<u8> {
-    let sliced = SlicedPacket::from_ethernet(frame).expect("a frame");
-    let Some(TransportSlice::Udp(udp)) = &sliced.transport else {
-        panic!("no UDP: {frame:02x?}");
-    };
-    let header = udp.to_header();
-    assert_eq!(
-        (header.source_port, header.destination_port),
-        (SPV_PORT, FAR_PORT)
-    );
-    assert_eq!((&frame[..6], &frame[6..12]), (&FAR_MAC[..], &NEAR_MAC[..]));
-    let due = match sliced.net.expect("IP") {
-        etherparse::NetSlice::Ipv4(v4) => {
-            let ip = v4.header().to_header();
-            assert_eq!((ip.source, ip.destination), (NEAR_V4, FAR_V4));
-            assert_eq!(ip.header_checksum, ip.calc_header_checksum());
-            header.calc_checksum_ipv4(&ip, udp.payload())
-        }
-        etherparse::NetSlice::Ipv6(v6) => {
-            let ip = v6.header().to_header();
-            assert_eq!((ip.source, ip.destination), (NEAR_V6, FAR_V6));
-            header.calc_checksum_ipv6(&ip, udp.payload())
-        }
-        other => panic!("not IP: {other:?}"),
-    };
-    assert_ne!(header.checksum, 0);
-    assert_eq!(header.checksum, due.expect("a checksum"));
-    udp.payload().to_vec()
-}
-
-fn is_udp(frame: &[u8]) -> bool {
-    let sliced = SlicedPacket::from_ethernet(frame);
-    sliced.is_ok_and(|sliced| matches!(sliced.transport, Some(TransportSlice::Udp(_))))
+    far::checked_payload(SPV_PORT, frame)
 }
 
 /// The native header as docs/wire-formats.md has it.
@@ -230,8 +141,7 @@ impl Server {
     }
 
     fn drops(&mut self, reason: DropReason) -> u64 {
-        let counts: [u64; DropReason::ALL.len()] =
-            self.plane.counts("ls_drop_counts").expect("ls_drop_counts");
+        let counts: [u64; DropReason::ALL.len()] = self.plane.drop_counts(None).expect("drops");
         counts[reason as usize]
     }
 }
@@ -313,16 +223,9 @@ fn behind_a_tap(
     if !may_load_bpf() {
         return;
     }
-    let Some(alone) = Namespace::new() else { return };
-    let Some(mut tap) = alone.run(move || Tap::new(virtio)) else {
+    let Some((alone, mut tap)) = far::behind_a_tap(virtio) else {
         return;
     };
-    alone.ip("link set t0 address 02:00:00:00:00:02");
-    alone.ip("address add 10.0.0.2/24 broadcast 10.0.0.255 dev t0");
-    alone.ip("address add fd00::2/64 dev t0 nodad");
-    alone.ip("link set t0 up");
-    alone.ip("neighbour replace 10.0.0.1 lladdr 02:00:00:00:00:01 dev t0 nud permanent");
-    alone.ip("neighbour replace fd00::1 lladdr 02:00:00:00:00:01 dev t0 nud permanent");
     alone.run(move || {
         let mut server = Server::start(mode, chain);
         test(&mut tap, &mut server);
@@ -467,16 +370,6 @@ fn checksums_that_are_absent_partial_or_wrong() {
             assert_eq!(server.hits(), before + 4);
         });
     }
-}
-
-/// The sum of an untagged IPv4 frame's pseudo header, as RFC 1071 has it, word by word.
-fn pseudo_sum(frame: &[u8]) -> u16 {
-    let word = |at: usize| u32::from(frame[at]) << 8 | u32::from(frame[at + 1]);
-    let mut sum = word(26) + word(28) + word(30) + word(32) + 17 + word(UDP + 4);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 /// Frames that near has no business with, by name.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub type Hash = [u8; 32];
 
 /// Version of the layout below; memory of another version is not adopted.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 /// How large a store is and how it places a TXID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

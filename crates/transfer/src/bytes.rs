@@ -5,6 +5,9 @@
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
     pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }

@@ -4,11 +4,12 @@
 use crate::AccountId;
 use crate::native::Outcome;
 use crate::paper::{PaperAnswer, PaperRequest};
+use crate::signed::Signer;
 use lineside_near::exchange::{Again, ExchangeError, exchange, open};
 use lineside_wire::{
-    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, ReferHead, SessionBody, Status,
-    TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
-    TRANSFER_PAPER_REFUSED, TransferCode as Code, native,
+    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, ReferHead, SessionBody, SignedHead,
+    Status, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
+    TRANSFER_OP_SIGNED, TRANSFER_PAPER_REFUSED, TransferCode as Code, native,
 };
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,6 +19,11 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 /// Operations that fit one datagram.
 pub const DATAGRAM_OPERATIONS: usize =
     (lineside_near::PAYLOAD_BYTES_MAX - 16 - size_of::<ExecuteHead>()) / size_of::<Operation>();
+
+/// The same where they are signed.
+pub const SIGNED_OPERATIONS: usize =
+    (lineside_near::PAYLOAD_BYTES_MAX - 16 - size_of::<SignedHead>() - size_of::<ExecuteHead>())
+        / size_of::<Operation>();
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -101,13 +107,13 @@ pub struct Balance {
 }
 
 /// Asks one server. Not shared: one question at a time.
-#[derive(Debug)]
 pub struct Client {
     server: SocketAddr,
     socket: UdpSocket,
     timeout: Duration,
     next_id: u64,
     resent: u64,
+    signer: Option<Signer>,
 }
 
 impl Client {
@@ -124,7 +130,21 @@ impl Client {
             // Unguessable, so that who does not see the requests cannot forge replies.
             next_id: getrandom::u64().map_err(|error| io(io::Error::other(error)))?,
             resent: 0,
+            signer: None,
         })
+    }
+
+    /// Signs operations from now on, or no more.
+    pub fn sign_with(&mut self, signer: Option<Signer>) {
+        self.signer = signer;
+    }
+
+    /// Operations that fit one packet: of one that is signed, one less.
+    pub fn operations_max(&self) -> usize {
+        match self.signer {
+            None => DATAGRAM_OPERATIONS,
+            Some(_) => SIGNED_OPERATIONS,
+        }
     }
 
     /// How often a request was sent again.
@@ -231,7 +251,7 @@ impl Client {
         Ok(body.sequence.get())
     }
 
-    /// Executes 1 to 16 operations as the session's next packet.
+    /// Executes 1 to [`Client::operations_max`] operations as the session's next packet.
     ///
     /// # Errors
     /// See [`ClientError`]. After [`ClientError::Timeout`] the same operations must be sent again before others.
@@ -240,8 +260,9 @@ impl Client {
         session: &mut Session,
         operations: &[Operation],
     ) -> Result<Executed, ClientError> {
-        if !(1..=DATAGRAM_OPERATIONS).contains(&operations.len()) {
-            return Err(ClientError::Count(operations.len(), DATAGRAM_OPERATIONS));
+        let most = self.operations_max();
+        if !(1..=most).contains(&operations.len()) {
+            return Err(ClientError::Count(operations.len(), most));
         }
         let head = ExecuteHead {
             token: session.token.into(),
@@ -250,8 +271,14 @@ impl Client {
             count: (operations.len() as u16).into(),
             durability: 0.into(),
         };
-        let body = [head.as_bytes(), operations.as_bytes()].concat();
-        let executed = self.ask(TRANSFER_OP_EXECUTE, &body, |status, reply| {
+        let mut body = [head.as_bytes(), operations.as_bytes()].concat();
+        let mut op = TRANSFER_OP_EXECUTE;
+        if let Some(signer) = &self.signer {
+            let signed = signer.sign(&head, operations);
+            body.splice(..0, signed.as_bytes().iter().copied());
+            op = TRANSFER_OP_SIGNED;
+        }
+        let executed = self.ask(op, &body, |status, reply| {
             let (head, rest) = ExecuteHead::ref_from_prefix(reply).ok()?;
             if status != Status::Ok {
                 return Some(Err((status, head.sequence.get())));

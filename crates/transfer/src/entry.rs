@@ -10,7 +10,7 @@ use crate::paper::{PaperAnswer, PaperRequest};
 use crate::ring::Record;
 use crate::settlement::Block;
 use crate::store::Mode;
-use lineside_wire::{Operation, TRANSFER_OPERATIONS_MAX, TransferCode as Code};
+use lineside_wire::{Operation, SignedHead, TRANSFER_OPERATIONS_MAX, TransferCode as Code};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// One record of the journal.
@@ -42,6 +42,8 @@ pub enum Entry {
         operations: Vec<Operation>,
         /// What became of them.
         outcomes: Vec<Outcome>,
+        /// Whose signature the packet had, if it had one.
+        signed: Option<Box<SignedHead>>,
     },
     /// A session was opened.
     Open {
@@ -71,7 +73,8 @@ impl Entry {
         match self {
             Self::Limits { .. } => 1,
             Self::Paper { .. } => 2,
-            Self::Execute { .. } => 3,
+            Self::Execute { signed: None, .. } => 3,
+            Self::Execute { signed: Some(_), .. } => 9,
             Self::Open { .. } => 4,
             Self::Close { .. } => 5,
             Self::Expire(_) => 6,
@@ -80,9 +83,17 @@ impl Entry {
         }
     }
 
+    /// Bytes of the payload of an [`Entry::Execute`] at most.
+    pub(crate) const fn execute_bytes_max(operations: usize) -> usize {
+        64 + size_of::<SignedHead>() + operations * (size_of::<Operation>() + size_of::<Outcome>())
+    }
+
     /// The record's payload.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = Writer::with_capacity(match self {
+            Self::Execute { operations, .. } => Self::execute_bytes_max(operations.len()),
+            _ => 256,
+        });
         match self {
             Self::Limits { limits, mode } => {
                 out.u64(limits.accounts);
@@ -100,7 +111,11 @@ impl Entry {
                 now_s,
                 operations,
                 outcomes,
+                signed,
             } => {
+                if let Some(signed) = signed {
+                    out.bytes(signed.as_bytes());
+                }
                 out.u32(*slot);
                 out.u64(*sequence);
                 out.u64(*now_s);
@@ -142,7 +157,11 @@ impl Entry {
                     amount: input.u32()?,
                 },
             },
-            3 => execute(&mut input)?,
+            3 => execute(&mut input, None)?,
+            9 => {
+                let signed = SignedHead::read_from_bytes(input.take(size_of::<SignedHead>())?).ok()?;
+                execute(&mut input, Some(Box::new(signed)))?
+            }
             4 => Self::Open {
                 slot: input.u32()?,
                 token: input.u64()?,
@@ -158,7 +177,7 @@ impl Entry {
     }
 }
 
-fn execute(input: &mut Reader<'_>) -> Option<Entry> {
+fn execute(input: &mut Reader<'_>, signed: Option<Box<SignedHead>>) -> Option<Entry> {
     let (slot, sequence, now_s) = (input.u32()?, input.u64()?, input.u64()?);
     let count = usize::from(input.u16()?);
     if !(1..=TRANSFER_OPERATIONS_MAX).contains(&count) {
@@ -171,6 +190,7 @@ fn execute(input: &mut Reader<'_>) -> Option<Entry> {
         now_s,
         operations: <[Operation]>::ref_from_bytes(bytes).ok()?.to_vec(),
         outcomes: (0..count).map(|_| outcome(input)).collect::<Option<_>>()?,
+        signed,
     })
 }
 

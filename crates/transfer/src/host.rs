@@ -1,10 +1,14 @@
-//! The host: executes requests in groups, makes each group durable with one fdatasync, shows near what changed, and
-//! only then answers. In `express` near executes, and the host follows ([`Host::drain`]).
+//! The host: executes requests in groups, makes groups durable with one fdatasync, shows near what changed, and only
+//! then answers. The next group may be executed meanwhile ([`Host::execute`], [`Host::take`]). In `express` near
+//! executes, and the host follows ([`Host::drain`]).
 //!
-//! One thread owns it. It has no clock and no chance of its own: both are given, so that a simulator can repeat a run.
+//! One thread owns it; another may wait for the disk ([`Host::commit_beside`]). It has no clock and no chance of its
+//! own: both are given, so that a simulator can repeat a run.
 
+mod commits;
 mod express;
 mod open;
+mod replay;
 mod sessions;
 
 pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, prove};
@@ -12,19 +16,22 @@ pub use sessions::SessionPolicy;
 
 use crate::AccountId;
 use crate::entry::Entry;
-use crate::ledger::{Ledger, SessionAnswer};
+use crate::ledger::{AHEAD, Account, Ledger, SessionAnswer};
 use crate::native::{self, Outcome, Request};
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::settlement::{self, BLOCK_BYTES, Chain};
+use crate::signed::{self, Checker, KeyId, Signed};
 use crate::store::Store;
 use crate::writer::TransferFill;
+use commits::Commits;
 use express::Express;
 use k256::ecdsa::SigningKey;
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
 use lineside_near::{Asked, DropReason, Said, Source};
 use lineside_wire::{
-    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, Status, TRANSFER_COMMAND_REFER,
-    TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TransferCode as Code, native as wire,
+    BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, SignedHead, Status,
+    TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
+    TRANSFER_OP_SIGNED, TransferCode as Code, native as wire,
 };
 use sessions::Sessions;
 use std::sync::Arc;
@@ -61,11 +68,16 @@ pub struct Counts {
     pub writes_refused: u64,
     /// Accounts that found no room in near.
     pub homeless: u64,
+    /// How often near rested for the host, in `express`.
+    pub rests: u64,
+    /// Signatures checked.
+    pub signatures: u64,
 }
 
 /// Journal, ledger and what near is told.
 pub struct Host<D: Disk> {
     journal: Journal<D>,
+    commits: Commits<D>,
     ledger: Ledger,
     store: Arc<Store>,
     fill: Box<dyn TransferFill>,
@@ -77,9 +89,13 @@ pub struct Host<D: Disk> {
     sessions: Sessions,
     /// `None`: `durable`.
     express: Option<Express>,
+    /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
+    issuer_keys: Vec<KeyId>,
+    /// Made for the first signed packet.
+    checker: Option<Checker>,
     /// No longer entry finds room in the journal.
     record_bytes_max: usize,
-    /// Appended since the last commit.
+    /// Appended since the last commit began.
     is_dirty: bool,
     /// Writing has ended: what is in memory is not what is on the disk.
     failed: Option<String>,
@@ -90,8 +106,36 @@ pub struct Host<D: Disk> {
 /// The journal cannot take this request.
 struct NoRoom;
 
+/// A session's packet.
+struct Packet<'a> {
+    now_s: u64,
+    from: Source,
+    /// Who signed it, and how.
+    by: Option<(KeyId, &'a SignedHead)>,
+    head: &'a ExecuteHead,
+    operations: &'a [Operation],
+}
+
+impl Packet<'_> {
+    /// Whether its sender may do this to `source`. One that is not there is not its sender's fault.
+    fn may(
+        &self,
+        operation: &Operation,
+        source: Option<&Account>,
+        store: &Store,
+        issuer_keys: &[KeyId],
+    ) -> bool {
+        let signer = self.by.map(|(key, _)| key);
+        if operation.command == TRANSFER_COMMAND_TRANSFER {
+            let owns = |account: &Account| signer.is_some_and(|key| key.0 == account.owner);
+            return !store.requires_signature() || source.is_none_or(owns);
+        }
+        store.may_issue(self.from.address) || signer.is_some_and(|key| issuer_keys.contains(&key))
+    }
+}
+
 impl<D: Disk> Host<D> {
-    /// The state as it is on the disk.
+    /// The state after everything that was executed.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -117,32 +161,90 @@ impl<D: Disk> Host<D> {
     }
 
     /// Executes a group at the time `now_s` (seconds since 1970), makes it durable, and says what becomes of each.
+    /// Groups executed before are taken first.
     pub fn group(&mut self, now_s: u64, requests: &[Asked<'_>]) -> Vec<Said> {
+        self.execute(now_s, requests);
+        let mut said = Vec::new();
+        while let Some(next) = self.take(true) {
+            said = next;
+        }
+        said
+    }
+
+    /// Executes a group at the time `now_s`. What is said comes by [`Host::take`], after all groups before it.
+    pub fn execute(&mut self, now_s: u64, requests: &[Asked<'_>]) {
+        let had_failed = self.failed.is_some();
         let mut said = Vec::with_capacity(requests.len());
-        // Replies of a group that could not be made durable may not leave: from here on.
-        let mut durable = 0;
-        let is_level = self.rest_for(now_s, requests);
+        let signers = self.signers(requests);
+        let is_level = self.rest_for(now_s, requests, &signers);
         if is_level {
             self.expire(now_s);
         }
-        for request in requests {
-            if !is_level && express::may_change(request.payload) {
+        for (at, request) in requests.iter().enumerate() {
+            if at % AHEAD == 0 {
+                self.warm(&requests[at..(at + AHEAD).min(requests.len())]);
+            }
+            let signer = signers.get(at).copied().flatten();
+            if !is_level && self.may_change(request.payload, signer) {
                 said.push(self.no_room(request));
                 continue;
             }
-            let mut answer = self.one(now_s, request);
+            let mut answer = self.one(now_s, request, signer);
             if answer.is_err() && self.is_dirty {
                 // The group may have been too large: what it holds is made durable, then there is room again.
-                durable = self.finish(&mut said, durable);
-                answer = self.one(now_s, request);
+                self.settle();
+                answer = self.one(now_s, request, signer);
             }
             said.push(answer.unwrap_or_else(|NoRoom| self.no_room(request)));
         }
         self.seal_when_due(now_s);
-        self.finish(&mut said, durable);
+        if self.is_express() {
+            // Near goes on only from what is durable.
+            self.settle();
+        }
+        self.keep(said, had_failed);
         self.go_on();
-        self.counts.replies += said.iter().filter(|said| said.reply.is_some()).count() as u64;
-        said
+    }
+
+    /// Brings what the packets' first operations name into the CPU's caches.
+    fn warm(&self, requests: &[Asked<'_>]) {
+        let accounts = |asked: &Asked<'_>| {
+            if let Some(request) = PaperRequest::parse(asked.payload) {
+                return Some([request.source_id(), request.destination_id()]);
+            }
+            match Request::parse(asked.payload) {
+                Ok(Request::Execute(_, _, operations) | Request::Signed(_, _, _, operations)) => {
+                    operations.first().map(native::accounts)
+                }
+                _ => None,
+            }
+        };
+        self.ledger.warm(requests.iter().filter_map(accounts).flatten());
+    }
+
+    /// Of each request, who signed it; empty where none is signed.
+    fn signers(&mut self, requests: &[Asked<'_>]) -> Vec<Option<KeyId>> {
+        let is_signed = |asked: &Asked<'_>| {
+            wire::is_native(asked.payload) && asked.payload[3] == TRANSFER_OP_SIGNED && self.failed.is_none()
+        };
+        if !requests.iter().any(is_signed) {
+            return Vec::new();
+        }
+        let (mut places, mut signed) = (Vec::new(), Vec::new());
+        for (at, asked) in requests.iter().enumerate().filter(|(_, asked)| is_signed(asked)) {
+            if let Ok(Request::Signed(_, head, execute, operations)) = Request::parse(asked.payload) {
+                places.push(at);
+                let bytes = signed::signed_bytes(execute, operations);
+                signed.push(Signed { head, bytes });
+            }
+        }
+        self.counts.signatures += signed.len() as u64;
+        let found = self.checker.get_or_insert_default().check(&signed);
+        let mut signers = vec![None; requests.len()];
+        for (at, signer) in places.into_iter().zip(found) {
+            signers[at] = signer;
+        }
+        signers
     }
 
     /// What is due without a request: expiries, and the block.
@@ -150,30 +252,7 @@ impl<D: Disk> Host<D> {
         self.group(now_s, &[]);
     }
 
-    /// Commits; the replies from `durable` on leave only if that succeeds. Returns how many may leave now.
-    fn finish(&mut self, said: &mut [Said], durable: usize) -> usize {
-        if self.is_dirty {
-            self.is_dirty = false;
-            if self.failed.is_none()
-                && let Err(error) = self.journal.commit()
-            {
-                self.failed = Some(error.to_string());
-            }
-            if self.failed.is_some() {
-                // Not even a refusal: whether they were executed is known after the restart.
-                said[durable..].fill_with(Said::default);
-                return said.len();
-            }
-            self.counts.groups += 1;
-        }
-        if self.failed.is_some() {
-            return said.len();
-        }
-        self.show();
-        said.len()
-    }
-
-    fn one(&mut self, now_s: u64, asked: &Asked<'_>) -> Result<Said, NoRoom> {
+    fn one(&mut self, now_s: u64, asked: &Asked<'_>, signer: Option<KeyId>) -> Result<Said, NoRoom> {
         let paper = PaperRequest::parse(asked.payload);
         // First of all: what is no request gets no answer, not even that there is no room.
         if let Some(reason) = self.drop_reason(asked.payload, paper.as_ref()) {
@@ -192,9 +271,32 @@ impl<D: Disk> Host<D> {
         };
         let reply = match request {
             Request::Refer(header, items) => self.refer(header, items),
-            Request::Execute(header, head, operations) => {
-                self.execute(now_s, asked, header, head, operations)?
+            Request::Execute(header, head, operations) if self.store.requires_signature() => {
+                self.unauthorised(header, head, operations)
             }
+            Request::Execute(header, head, operations) => {
+                let packet = Packet {
+                    now_s,
+                    from: asked.from,
+                    by: None,
+                    head,
+                    operations,
+                };
+                self.packet(header, &packet)?
+            }
+            Request::Signed(header, signed, head, operations) => match signer {
+                None => self.unauthorised(header, head, operations),
+                Some(key) => {
+                    let packet = Packet {
+                        now_s,
+                        from: asked.from,
+                        by: Some((key, signed)),
+                        head,
+                        operations,
+                    };
+                    self.packet(header, &packet)?
+                }
+            },
             Request::Session(header, body) => self.session(now_s, asked, header, body)?,
         };
         Ok(Said::reply(reply))
@@ -257,7 +359,13 @@ impl<D: Disk> Host<D> {
             })
             .collect();
         let mut reply = Vec::new();
-        let _fits = native::put_balances(&mut reply, header, &balances, TRANSFER_DURABLE);
+        // Near may be ahead of the journal, and it is near's cells that were read then.
+        let durability = if self.is_express() {
+            TRANSFER_EXPRESS
+        } else {
+            TRANSFER_DURABLE
+        };
+        let _fits = native::put_balances(&mut reply, header, &balances, durability);
         reply
     }
 
@@ -269,16 +377,24 @@ impl<D: Disk> Host<D> {
         Ok((account.holding, account.version))
     }
 
-    fn execute(
+    /// A packet that nobody who may do it has signed: it is as if it had not come.
+    fn unauthorised(
         &mut self,
-        now_s: u64,
-        asked: &Asked<'_>,
         header: &NativeHeader,
         head: &ExecuteHead,
         operations: &[Operation],
-    ) -> Result<Vec<u8>, NoRoom> {
-        let (slot, token, sequence) = (head.slot.get(), head.token.get(), head.sequence.get());
+    ) -> Vec<u8> {
+        self.counts.refused += operations.len() as u64;
         let mut reply = Vec::new();
+        let _fits = native::put_unauthorised(&mut reply, header, head, operations);
+        reply
+    }
+
+    fn packet(&mut self, header: &NativeHeader, packet: &Packet<'_>) -> Result<Vec<u8>, NoRoom> {
+        let Packet { head, operations, .. } = *packet;
+        let (slot, token, sequence) = (head.slot.get(), head.token.get(), head.sequence.get());
+        let body_bytes = size_of::<ExecuteHead>() + size_of_val(operations);
+        let mut reply = Vec::with_capacity(size_of::<NativeHeader>() + body_bytes);
         let mut refused = |status, expected| {
             let _fits = native::put_refused(&mut reply, header, head, operations, status, expected);
             Ok(std::mem::take(&mut reply))
@@ -288,34 +404,34 @@ impl<D: Disk> Host<D> {
             Some(SessionAnswer::Expected(next)) => return refused(Status::Sequence, next),
             Some(SessionAnswer::Reused(next)) => return refused(Status::Reused, next),
             Some(SessionAnswer::Repeated(outcomes)) => outcomes,
-            None => self.execute_next(now_s, asked.from, slot, sequence, operations)?,
+            None => self.execute_next(packet)?,
         };
         let (outcomes, durability) = self.as_near_says(operations, outcomes);
         let _fits = native::put_executed(&mut reply, header, head, operations, &outcomes, durability);
         Ok(reply)
     }
 
-    fn execute_next(
-        &mut self,
-        now_s: u64,
-        from: Source,
-        slot: u32,
-        sequence: u64,
-        operations: &[Operation],
-    ) -> Result<Vec<Outcome>, NoRoom> {
-        self.reserve(64 + operations.len() * (size_of::<Operation>() + size_of::<Outcome>()))?;
-        let permitted: Vec<bool> = operations
-            .iter()
-            .map(|operation| self.may(from, operation.command))
-            .collect();
-        let permitted = |index: usize| {
-            if permitted[index] {
-                Ok(())
-            } else {
-                Err(Code::Unauthorised)
-            }
-        };
+    fn execute_next(&mut self, packet: &Packet<'_>) -> Result<Vec<Outcome>, NoRoom> {
+        let Packet {
+            now_s,
+            head,
+            operations,
+            by,
+            ..
+        } = *packet;
+        let (slot, sequence) = (head.slot.get(), head.sequence.get());
+        self.reserve(Entry::execute_bytes_max(operations.len()))?;
         self.touch(slot);
+        let (store, issuer_keys) = (&self.store, &self.issuer_keys);
+        let permitted = |index: usize, source: Option<&Account>| match packet.may(
+            &operations[index],
+            source,
+            store,
+            issuer_keys,
+        ) {
+            true => Ok(()),
+            false => Err(Code::Unauthorised),
+        };
         let outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
         for (operation, outcome) in operations.iter().zip(&outcomes) {
             self.chain.push(&settlement::leaf(operation, outcome));
@@ -327,11 +443,12 @@ impl<D: Disk> Host<D> {
             now_s,
             operations: operations.to_vec(),
             outcomes: outcomes.clone(),
+            signed: by.map(|(_, signed)| Box::new(*signed)),
         });
         Ok(outcomes)
     }
 
-    /// Whether `from` may do this without a signature.
+    /// Whether `from` may do this in the paper's format, which knows no signatures.
     fn may(&self, from: Source, command: u8) -> bool {
         !self.store.requires_signature()
             && (command == TRANSFER_COMMAND_TRANSFER || self.store.may_issue(from.address))
@@ -378,7 +495,7 @@ impl<D: Disk> Host<D> {
         for id in self.ledger.expired(now_s) {
             if self.reserve(64).is_err() && self.is_dirty {
                 // More than a group holds: those so far are made durable, then there is room again.
-                self.finish(&mut [], 0);
+                self.settle();
             }
             if self.reserve(64).is_err() {
                 return;

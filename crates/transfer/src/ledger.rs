@@ -3,6 +3,7 @@
 //!
 //! Who may do what was decided before: an operation that its sender may not do comes with its refusal.
 
+mod accounts;
 pub(crate) mod image;
 mod line;
 
@@ -12,6 +13,7 @@ use crate::AccountId;
 use crate::native::{self, Outcome};
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
 use crate::rules::{self, Holding, PAPER_LIMIT};
+use accounts::Accounts;
 use hashbrown::HashMap;
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
@@ -46,6 +48,8 @@ pub struct Session {
     pub sum: u64,
     /// What became of them.
     pub outcomes: Vec<Outcome>,
+    /// How many of them are still in near's ring.
+    pub missing: u16,
 }
 
 /// The name of a pending transfer: its source, and the client's `uuid`.
@@ -61,6 +65,9 @@ pub struct Pending {
     /// When it expires, in the journal's seconds; 0: never.
     pub expires_s: u64,
 }
+
+/// Operations whose accounts are looked up before the first of them is executed.
+pub(crate) const AHEAD: usize = 32;
 
 /// How many accounts and sessions there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +108,7 @@ pub enum SessionAnswer {
 /// Accounts, sessions, pending transfers and totals.
 #[derive(Debug)]
 pub struct Ledger {
-    accounts: HashMap<AccountId, Account>,
+    accounts: Accounts,
     sessions: Vec<Session>,
     open_sessions: u32,
     pendings: HashMap<PendingId, Pending>,
@@ -129,7 +136,7 @@ impl Ledger {
     /// An empty one.
     pub fn new(limits: Limits) -> Self {
         Self {
-            accounts: HashMap::new(),
+            accounts: Accounts::default(),
             sessions: Vec::new(),
             open_sessions: 0,
             pendings: HashMap::new(),
@@ -156,6 +163,12 @@ impl Ledger {
     /// An account.
     pub fn account(&self, id: &AccountId) -> Option<&Account> {
         self.accounts.get(id)
+    }
+
+    /// Brings the accounts of [`AHEAD`] operations into the CPU's caches.
+    pub(crate) fn warm(&self, mut ids: impl Iterator<Item = AccountId>) {
+        self.accounts
+            .warm::<{ 2 * AHEAD }>(std::array::from_fn(|_| ids.next().unwrap_or_default()));
     }
 
     /// Every account, in no order.
@@ -193,8 +206,8 @@ impl Ledger {
     /// What all accounts hold: always what was issued.
     pub fn held(&self) -> u128 {
         self.accounts
-            .values()
-            .map(|account| u128::from(account.holding.balance))
+            .iter()
+            .map(|(_, account)| u128::from(account.holding.balance))
             .sum()
     }
 
@@ -259,7 +272,7 @@ impl Ledger {
             ),
         });
         let answer = PaperAnswer::from(outcome);
-        let remembers = request.is_numbered() && self.accounts.contains_key(&source);
+        let remembers = request.is_numbered() && self.accounts.contains(&source);
         if let (true, Some(account)) = (remembers, self.accounts.get(&source)) {
             let mut account = *account;
             account.last = Some(PaperLast {
@@ -336,19 +349,24 @@ impl Ledger {
         })
     }
 
-    /// Executes the next packet of a session. `permitted` says of each operation whether its sender may do it, `now_s`
-    /// is the time that the journal has of it.
+    /// Executes the next packet of a session. `permitted` says of each operation, and of its source as it is then,
+    /// whether its sender may do it; `now_s` is the time that the journal has of it.
     pub fn execute(
         &mut self,
         slot: u32,
         sequence: u64,
         operations: &[Operation],
-        permitted: impl Fn(usize) -> Result<(), Code>,
+        permitted: impl Fn(usize, Option<&Account>) -> Result<(), Code>,
         now_s: u64,
     ) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(operations.len());
+        let mut warm = 0;
         while outcomes.len() < operations.len() {
             let start = outcomes.len();
+            if start >= warm && operations.len() > 1 {
+                warm = (start + AHEAD).min(operations.len());
+                self.warm(operations[start..warm].iter().flat_map(native::accounts));
+            }
             let linked = operations[start..]
                 .iter()
                 .take_while(|operation| operation.flags & TRANSFER_FLAG_LINKED != 0)
@@ -357,13 +375,14 @@ impl Ledger {
             self.step += 1;
             self.chain(
                 &operations[start..end],
-                |index| permitted(start + index),
+                |index, source| permitted(start + index, source),
                 now_s,
                 &mut outcomes,
             );
         }
         if let Some(session) = self.sessions.get_mut(slot as usize) {
             session.sequence = sequence;
+            session.missing = 0;
             session.sum = native::sum(operations);
             session.outcomes.clone_from(&outcomes);
         }
@@ -374,7 +393,7 @@ impl Ledger {
     fn chain(
         &mut self,
         operations: &[Operation],
-        permitted: impl Fn(usize) -> Result<(), Code>,
+        permitted: impl Fn(usize, Option<&Account>) -> Result<(), Code>,
         now_s: u64,
         outcomes: &mut Vec<Outcome>,
     ) {
@@ -388,7 +407,7 @@ impl Ledger {
                 (Some(_), _) => Err(Code::LinkedFailed),
                 (None, true) => Err(Code::BadCommand),
                 (None, false) => native::check(operation)
-                    .and_then(|()| permitted(index))
+                    .and_then(|()| permitted(index, self.account(&AccountId(operation.source))))
                     .and_then(|()| self.one(operation, now_s)),
             };
             if outcome.is_err() && failed.is_none() {
@@ -416,7 +435,8 @@ impl Ledger {
         for undo in undo.into_iter().rev() {
             match undo {
                 Undo::Account(id, Some(account)) => _ = self.accounts.insert(id, account),
-                Undo::Account(id, None) => _ = self.accounts.remove(&id),
+                // What the chain made, in the order from the last one back.
+                Undo::Account(_, None) => self.accounts.remove_last(),
                 Undo::Pending(id, pending) => self.set_pending(id, pending),
                 Undo::Issued(issued) => self.issued = issued,
             }
@@ -463,13 +483,20 @@ impl Ledger {
     }
 
     fn create(&mut self, id: &AccountId, amount: u64, owner: [u8; 16], limit: u64) -> Result<u64, Code> {
-        if self.accounts.contains_key(id) {
+        let is_full = self.accounts.len() as u64 >= self.limits.accounts;
+        let stands = self.accounts.contains(id) || rules::create(amount, limit).is_err();
+        if is_full && !stands {
+            return Err(Code::StoreFull);
+        }
+        self.make(id, amount, owner, limit)
+    }
+
+    /// Makes an account though there may be as many as there may be: near, which has room for more, has made it.
+    fn make(&mut self, id: &AccountId, amount: u64, owner: [u8; 16], limit: u64) -> Result<u64, Code> {
+        if self.accounts.contains(id) {
             return Err(Code::AccountExists);
         }
         let holding = rules::create(amount, limit)?;
-        if self.accounts.len() as u64 >= self.limits.accounts {
-            return Err(Code::StoreFull);
-        }
         self.bring_in(amount);
         let account = Account {
             holding,

@@ -10,6 +10,7 @@ mod bytes;
 mod cell;
 pub mod client;
 pub mod entry;
+mod hex;
 pub mod host;
 mod lanes;
 pub mod ledger;
@@ -19,7 +20,9 @@ pub mod paper;
 pub mod ring;
 pub mod rules;
 pub mod server;
+pub mod settle;
 pub mod settlement;
+pub mod signed;
 pub mod store;
 pub mod writer;
 

@@ -4,11 +4,12 @@ use crate::AccountId;
 use crate::rules::Holding;
 use lineside_near::Reply;
 use lineside_wire::{
-    BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, SessionBody, Status,
+    BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, SessionBody, SignedHead, Status,
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER,
     TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_PLAIN, TRANSFER_CONTRACT_VOID,
     TRANSFER_FLAG_LINKED, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER,
-    TRANSFER_OP_SESSION, TRANSFER_OPERATIONS_MAX, TRANSFER_REFER_MAX, TransferCode as Code, native,
+    TRANSFER_OP_SESSION, TRANSFER_OP_SIGNED, TRANSFER_OPERATIONS_MAX, TRANSFER_REFER_MAX,
+    TransferCode as Code, native,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -17,6 +18,8 @@ use zerocopy::{FromBytes, IntoBytes};
 pub enum Request<'a> {
     /// Operations of a session.
     Execute(&'a NativeHeader, &'a ExecuteHead, &'a [Operation]),
+    /// The same, signed.
+    Signed(&'a NativeHeader, &'a SignedHead, &'a ExecuteHead, &'a [Operation]),
     /// What accounts hold.
     Refer(&'a NativeHeader, &'a [BalanceItem]),
     /// A session is to be opened, closed or told about: by the header's op.
@@ -32,11 +35,14 @@ impl<'a> Request<'a> {
         let (header, body) = native::parse_request(payload)?;
         match header.op {
             TRANSFER_OP_EXECUTE => {
-                let (head, rest) = ExecuteHead::ref_from_prefix(body).map_err(|_| Status::BadRequest)?;
-                let operations = <[Operation]>::ref_from_bytes(rest).map_err(|_| Status::BadRequest)?;
-                let counted = operations.len() == usize::from(head.count.get())
-                    && (1..=TRANSFER_OPERATIONS_MAX).contains(&operations.len());
-                (counted && head.durability.get() == 0).then_some(Self::Execute(header, head, operations))
+                execute(body).map(|(head, operations)| Self::Execute(header, head, operations))
+            }
+            TRANSFER_OP_SIGNED => {
+                let (signed, rest) = SignedHead::ref_from_prefix(body).map_err(|_| Status::BadRequest)?;
+                let padded = signed.reserved.get() == 0 && signed.reserved_2.get() == 0;
+                execute(rest)
+                    .filter(|_| padded)
+                    .map(|(head, operations)| Self::Signed(header, signed, head, operations))
             }
             TRANSFER_OP_REFER => {
                 let (head, rest) = ReferHead::ref_from_prefix(body).map_err(|_| Status::BadRequest)?;
@@ -56,6 +62,15 @@ impl<'a> Request<'a> {
         }
         .ok_or(Status::BadRequest)
     }
+}
+
+/// What a session's packet says.
+fn execute(body: &[u8]) -> Option<(&ExecuteHead, &[Operation])> {
+    let (head, rest) = ExecuteHead::ref_from_prefix(body).ok()?;
+    let operations = <[Operation]>::ref_from_bytes(rest).ok()?;
+    let counted = operations.len() == usize::from(head.count.get())
+        && (1..=TRANSFER_OPERATIONS_MAX).contains(&operations.len());
+    (counted && head.durability.get() == 0).then_some((head, operations))
 }
 
 /// Whether an operation is one at all.
@@ -83,6 +98,11 @@ pub fn check(operation: &Operation) -> Result<(), Code> {
     } else {
         Err(Code::BadCommand)
     }
+}
+
+/// What it names, whether or not there are such accounts.
+pub(crate) fn accounts(operation: &Operation) -> [AccountId; 2] {
+    [AccountId(operation.source), AccountId(operation.destination)]
 }
 
 /// What tells one packet's operations from another's: a session's last sequence is answered again only for the same.
@@ -141,6 +161,11 @@ impl Sink for Vec<u8> {
     }
 }
 
+/// Bytes of a body of so many operations. Those of a request fit its header's length.
+fn body_bytes(operations: &[Operation]) -> u16 {
+    (size_of::<ExecuteHead>() + size_of_val(operations)) as u16
+}
+
 /// Writes the reply to an `execute`; `false` when it does not fit.
 #[must_use]
 pub fn put_executed(
@@ -151,7 +176,7 @@ pub fn put_executed(
     outcomes: &[Outcome],
     durability: u16,
 ) -> bool {
-    let header = native::reply_header(header, Status::Ok, header.length.get());
+    let header = native::reply_header(header, Status::Ok, body_bytes(operations));
     let head = ExecuteHead {
         durability: durability.into(),
         ..*head
@@ -180,12 +205,28 @@ pub fn put_refused(
     status: Status,
     expected: u64,
 ) -> bool {
-    let header = native::reply_header(header, status, header.length.get());
+    let header = native::reply_header(header, status, body_bytes(operations));
     let head = ExecuteHead {
         sequence: expected.into(),
         ..*head
     };
     reply.put(header.as_bytes()) && reply.put(head.as_bytes()) && reply.put(operations.as_bytes())
+}
+
+/// The same for operations that their sender may not do, each of which says so.
+#[must_use]
+pub fn put_unauthorised(
+    reply: &mut impl Sink,
+    header: &NativeHeader,
+    head: &ExecuteHead,
+    operations: &[Operation],
+) -> bool {
+    let code = (Code::Unauthorised as u16).into();
+    let refused: Vec<Operation> = operations
+        .iter()
+        .map(|operation| Operation { code, ..*operation })
+        .collect();
+    put_refused(reply, header, head, &refused, Status::Unauthorised, 0)
 }
 
 /// What an account holds and how often it has changed, or that there is none.

@@ -27,6 +27,8 @@ pub struct TransferNear {
     writers: Vec<Mutex<()>>,
     /// It may execute; else it only refers, in `express` too.
     executes: bool,
+    /// The ring that it writes to; `None`: that of the calling thread.
+    cpu: Option<usize>,
 }
 
 /// What near says, before it is counted.
@@ -57,6 +59,15 @@ impl TransferNear {
             counters: Counters::default(),
             writers,
             executes: true,
+            cpu: None,
+        }
+    }
+
+    /// A near that writes to ring `cpu`, whoever calls it: what a simulator has for a CPU. Nothing else writes there.
+    pub fn on_cpu(store: Arc<Store>, cpu: usize) -> Self {
+        Self {
+            cpu: Some(cpu),
+            ..Self::new(store)
         }
     }
 
@@ -76,7 +87,7 @@ impl TransferNear {
 
     /// The ring of the calling thread, for it alone until the guard is dropped.
     fn ring(&self) -> (usize, MutexGuard<'_, ()>) {
-        let index = lineside_near::thread_index() % self.writers.len();
+        let index = self.cpu.unwrap_or_else(lineside_near::thread_index) % self.writers.len();
         (
             index,
             self.writers[index].lock().unwrap_or_else(PoisonError::into_inner),

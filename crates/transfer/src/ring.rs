@@ -72,6 +72,13 @@ impl<'a> Ring<'a> {
         }
     }
 
+    /// Records that all rings of a store hold.
+    pub fn waiting_in(store: &Store) -> u64 {
+        (0..store.rings.as_slice().len())
+            .map(|index| Ring::of(store, index).waiting())
+            .sum()
+    }
+
     /// Records that find room now. Only the writer may rely on it.
     pub fn room(&self) -> u64 {
         self.records.len() as u64 - self.waiting()

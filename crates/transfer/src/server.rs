@@ -1,5 +1,6 @@
 //! A host with a clock and a directory: what `lineside transfer serve` puts behind its sockets.
 
+use crate::hex::{from_hex, to_hex};
 use crate::host::{Counts, Host, OpenError, Opened, Setup};
 use crate::store::Store;
 use crate::writer::StoreWriter;
@@ -38,6 +39,8 @@ pub struct Report {
     pub journal_bytes: u64,
     /// Operations that near has executed and the journal has not yet.
     pub unjournaled: u64,
+    /// The disk has no room for what near did.
+    pub full: bool,
     /// Why nothing is written any more, if that is so.
     pub failed: Option<String>,
 }
@@ -57,10 +60,10 @@ impl Server {
     pub fn open(data: &Path, setup: Setup, store: Arc<Store>) -> Result<(Self, Opened), OpenError> {
         let disk = FsDisk::open(data)?;
         let key = load_or_make_key(&data.join(KEY_FILE))?;
-        let public = hex(key.verifying_key().to_encoded_point(true).as_bytes());
+        let public = to_hex(key.verifying_key().to_encoded_point(true).as_bytes());
         fs::write(data.join(PUBLIC_KEY_FILE), public)?;
         let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
-        let (host, opened) = Host::open(
+        let (mut host, opened) = Host::open(
             disk,
             Options::default(),
             setup,
@@ -69,6 +72,7 @@ impl Server {
             store,
             fill,
         )?;
+        host.commit_beside()?;
         let server = Self {
             snapshot_at: host.ledger().number() + SNAPSHOT_OPERATIONS,
             host,
@@ -93,6 +97,7 @@ impl Server {
             blocks: self.host.blocks(),
             journal_bytes: self.host.journal_bytes(),
             unjournaled: self.host.unjournaled(),
+            full: self.host.is_full(),
             failed: self.host.failed().map(str::to_owned),
         };
     }
@@ -104,10 +109,14 @@ pub fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
 }
 
 impl GroupHost for Server {
-    fn group(&mut self, asked: &[Asked<'_>]) -> Vec<Said> {
-        let said = self.host.group(now_s(), asked);
+    fn execute(&mut self, asked: &[Asked<'_>]) {
+        self.host.execute(now_s(), asked);
+    }
+
+    fn take(&mut self, waits: bool) -> Option<Vec<Said>> {
+        let said = self.host.take(waits)?;
         self.tell();
-        said
+        Some(said)
     }
 
     fn idle(&mut self) {
@@ -169,7 +178,7 @@ pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
         .create_new(true)
         .mode(0o600)
         .open(file)?;
-    out.write_all(hex(&key.to_bytes()).as_bytes())?;
+    out.write_all(to_hex(&key.to_bytes()).as_bytes())?;
     out.sync_all()?;
     if let Some(folder) = file.parent() {
         fs::File::open(folder)?.sync_all()?;
@@ -183,24 +192,12 @@ pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
 /// What the system says, or `InvalidData` where the file holds no key.
 pub fn load_key(file: &Path) -> io::Result<SigningKey> {
     let text = fs::read_to_string(file)?;
-    let digits = text.trim();
-    let byte = |at: usize| {
-        digits
-            .get(2 * at..2 * at + 2)
-            .and_then(|pair| u8::from_str_radix(pair, 16).ok())
-    };
-    let bytes: Option<Vec<u8>> = (0..32).map(byte).collect();
-    bytes
-        .filter(|_| digits.len() == 64)
-        .and_then(|bytes| SigningKey::from_slice(&bytes).ok())
+    from_hex(text.trim())
+        .and_then(|bytes: [u8; 32]| SigningKey::from_slice(&bytes).ok())
         .ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!("{} holds no key", file.display()),
             )
         })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

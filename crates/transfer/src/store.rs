@@ -5,8 +5,8 @@
 //! a lock; what it holds is read and written under its cell's lock.
 
 use crate::AccountId;
-use lineside_near::hash;
 use lineside_near::memory::Table;
+use lineside_near::{address_words, hash};
 use lineside_wire::{
     TRANSFER_BUCKET_CELLS, TRANSFER_CELL_VALID, TRANSFER_DURABLE, TRANSFER_EXPRESS, TRANSFER_ISSUERS_MAX,
     TransferCell, TransferControl, TransferPaper, TransferRecord, TransferRing, TransferSession,
@@ -15,8 +15,10 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+pub use lineside_near::Range;
+
 /// Version of the layout; memory of another version is not adopted.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 /// Cells that one bucket has taken before the other one is looked at too: of 2^20 accounts in 2^22 cells, one in ten
 /// then lies in its second bucket and none finds both full.
@@ -50,30 +52,6 @@ impl Mode {
     }
 }
 
-/// Addresses that may CREATE, ISSUE, FREEZE and UNFREEZE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    /// Any address of it.
-    pub address: IpAddr,
-    /// Leading bits of the address that count.
-    pub prefix_bits: u32,
-}
-
-impl Range {
-    /// Address and mask as the store has them: IPv4 mapped into IPv6.
-    fn words(&self) -> ([u64; 2], [u64; 2]) {
-        let (address, above) = match self.address {
-            IpAddr::V4(v4) => (v4.to_ipv6_mapped(), 96),
-            IpAddr::V6(v6) => (v6, 0),
-        };
-        let bits = (self.prefix_bits + above).min(128);
-        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-        let masked = u128::from(address) & mask;
-        let words = |number: u128| AccountId(number.to_be_bytes()).words();
-        (words(masked), words(mask))
-    }
-}
-
 /// How large a store is, and its policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -97,7 +75,6 @@ pub struct Geometry {
 
 impl Default for Geometry {
     fn default() -> Self {
-        let loopback = |address, prefix_bits| Range { address, prefix_bits };
         Self {
             account_bits: 20,
             sessions: 4096,
@@ -106,10 +83,7 @@ impl Default for Geometry {
             mode: Mode::Durable,
             paper_format: true,
             require_signature: false,
-            issuers: vec![
-                loopback(std::net::Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-                loopback(std::net::Ipv6Addr::LOCALHOST.into(), 128),
-            ],
+            issuers: Range::LOOPBACK.to_vec(),
         }
     }
 }
@@ -286,11 +260,7 @@ impl Store {
 
     /// Whether a sender at `address` may CREATE, ISSUE, FREEZE and UNFREEZE.
     pub fn may_issue(&self, address: IpAddr) -> bool {
-        let (own, _) = Range {
-            address,
-            prefix_bits: 128,
-        }
-        .words();
+        let own = address_words(address);
         let control = self.control();
         (0..(control.issuers.load(Acquire) as usize).min(TRANSFER_ISSUERS_MAX)).any(|index| {
             (0..2).all(|half| {

@@ -2,7 +2,7 @@
 
 use crate::AccountId;
 use crate::cell::{self, Held};
-use crate::ledger::{Change, Session};
+use crate::ledger::{AHEAD, Change, Session};
 use crate::paper::PaperLast;
 use crate::store::Store;
 use std::sync::Arc;
@@ -72,8 +72,15 @@ impl StoreWriter {
 impl TransferFill for StoreWriter {
     fn apply(&mut self, changes: &[Change]) -> usize {
         let mut homeless = 0;
+        let mut found = [None; AHEAD];
         for (at, change) in changes.iter().enumerate() {
-            match self.cell_of(&change.account) {
+            if at % AHEAD == 0 {
+                // One after the other each cell would be waited for; looked up together they come side by side.
+                for (found, change) in found.iter_mut().zip(&changes[at..]) {
+                    *found = self.store.find(&change.account);
+                }
+            }
+            match found[at % AHEAD].or_else(|| self.cell_of(&change.account)) {
                 Some(index) => self.step.push((index, *change)),
                 None => homeless += 1,
             }

@@ -8,8 +8,9 @@ use lineside_transfer::native::Outcome;
 use lineside_transfer::paper::{PaperAnswer, PaperRequest};
 use lineside_transfer::settlement::{self, Block, Chain, LEAF_BYTES, Proof};
 use lineside_transfer::store::Mode;
-use lineside_wire::{Operation, TRANSFER_OPERATIONS_MAX, TransferCode as Code};
+use lineside_wire::{Operation, SignedHead, TRANSFER_OPERATIONS_MAX, TransferCode as Code};
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use zerocopy::{FromBytes, FromZeros};
 
@@ -61,6 +62,8 @@ fn entry() -> impl Strategy<Value = Entry> {
     let mode = prop_oneof![Just(Mode::Durable), Just(Mode::Express)];
     let paper = (any::<[u32; 4]>(), any::<u8>(), code(), any::<u32>());
     let packet = vec((operation(), outcome()), 1..6);
+    let head = vec(any::<u8>(), size_of::<SignedHead>());
+    let signed = option::of(head.prop_map(|bytes| Box::new(SignedHead::read_from_bytes(&bytes).unwrap())));
     prop_oneof![
         (any::<u64>(), any::<u32>(), mode).prop_map(|(accounts, sessions, mode)| Entry::Limits {
             limits: Limits { accounts, sessions },
@@ -70,16 +73,20 @@ fn entry() -> impl Strategy<Value = Entry> {
             request: PaperRequest::new(command, id, source, to, amount),
             answer: PaperAnswer { code, amount: answer },
         }),
-        (any::<u32>(), any::<u64>(), any::<u64>(), packet).prop_map(|(slot, sequence, now_s, packet)| {
-            let (operations, outcomes) = packet.into_iter().unzip();
-            Entry::Execute {
-                slot,
-                sequence,
-                now_s,
-                operations,
-                outcomes,
+        (any::<[u32; 3]>(), any::<u64>(), signed, packet).prop_map(
+            |([slot, now_s, _], sequence, signed, packet)| {
+                let (operations, outcomes) = packet.into_iter().unzip();
+                let now_s = now_s.into();
+                Entry::Execute {
+                    slot,
+                    sequence,
+                    now_s,
+                    operations,
+                    outcomes,
+                    signed,
+                }
             }
-        }),
+        ),
         (any::<u32>(), any::<u64>(), any::<[u8; 16]>()).prop_map(|(slot, token, opener)| Entry::Open {
             slot,
             token,
@@ -133,6 +140,7 @@ fn an_entry_has_as_many_operations_as_a_packet() {
         now_s: 3,
         operations: vec![Operation::new_zeroed(); count],
         outcomes: vec![Outcome::refused(Code::Busy); count],
+        signed: None,
     };
     for count in [0, 1, TRANSFER_OPERATIONS_MAX, TRANSFER_OPERATIONS_MAX + 1] {
         let entry = of(count);
@@ -167,7 +175,7 @@ fn ledger(amounts: &[u32]) -> Ledger {
         .map(|(at, amount)| pending(at, *amount))
         .collect();
     for (sequence, operations) in (1..).zip(operations.chunks(3)) {
-        ledger.execute(1, sequence, operations, |_| Ok(()), 1_000);
+        ledger.execute(1, sequence, operations, |_, _| Ok(()), 1_000);
     }
     ledger
 }

@@ -10,16 +10,18 @@ use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPol
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::Ring;
+use lineside_transfer::signed::Signer;
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_transfer::writer::StoreWriter;
+use lineside_verify::Curve;
 use lineside_wire::{
-    SessionBody, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_ISSUE as ISSUE,
+    ExecuteHead, Operation, SessionBody, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_ISSUE as ISSUE,
     TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER, TRANSFER_FLAG_LINKED as LINKED,
-    TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TransferCode as Code,
+    TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SIGNED, TransferCode as Code, native,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use zerocopy::{FromBytes, FromZeros};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 const ACCOUNTS: u32 = 6;
 const LEASE_NS: u64 = 1 << 40;
@@ -60,6 +62,7 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
         limits: common::limits(),
         seal,
         sessions: SessionPolicy::default(),
+        issuer_keys: Vec::new(),
         express: Some(Executing {
             readers: readers.clone(),
             lease_ns: LEASE_NS,
@@ -485,8 +488,118 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_near() {
     let (refused, by_near) = line.ask(&packet);
     assert!(!by_near && refused[5] == 9, "no room: {}", refused[5]);
     assert_eq!(line.paper(REFER, 0, 1, 0, 0), (4, 1_000), "near goes on");
+    let body = [
+        &[0, 0, 0, 1, 0, 0, 0, 0][..],
+        &AccountId::from_paper(1).0,
+        &[0; 32],
+    ]
+    .concat();
+    let header = native::request_header(TRANSFER_OP_REFER, 1, body.len() as u16);
+    let refer = [header.as_bytes(), &body].concat();
+    let asked = [Asked {
+        from: LOOPBACK,
+        payload: &refer,
+    }];
+    let reply = line.host.group(NOW_S, &asked).remove(0).reply.unwrap();
+    assert_eq!(
+        reply[16 + 5],
+        2,
+        "what near is ahead with is not durable, whoever tells it"
+    );
     disk.set_capacity_bytes(None);
     let (done, _) = line.ask(&packet);
     assert_eq!(outcomes(&done), [(Code::Done, 995), (Code::Done, 1_002)]);
+    line.check();
+}
+
+#[test]
+fn an_account_that_near_has_made_is_not_one_too_many() {
+    let disk = SimDisk::new(8);
+    let mut line = start(&disk);
+    let most = common::limits().accounts as u32;
+    for account in 1..=most + 40 {
+        assert_eq!(line.paper(CREATE, 0, account, 0, 1), (1, 1));
+        line.host.drain();
+    }
+    line.check();
+    let session = line.open(1);
+    let create = [linked(operation(ISSUE, 1, 0, 1)), operation(CREATE, 999, 0, 1)];
+    let (reply, by_near) = line.ask(&execute_packet(session, 1, &create));
+    assert!(!by_near);
+    assert_eq!(
+        outcomes(&reply)[1],
+        (Code::StoreFull, 0),
+        "the host makes no more"
+    );
+    drop(line);
+    disk.power_cut();
+    let mut line = start(&disk);
+    line.check();
+    assert_eq!(line.host.ledger().held(), u128::from(most + 40));
+}
+
+#[test]
+fn a_session_s_packets_come_in_order_from_different_rings() {
+    let disk = SimDisk::new(9);
+    let mut line = start(&disk);
+    for account in 1..=ACCOUNTS {
+        assert_eq!(line.paper(CREATE, 0, account, 0, 100), (1, 100));
+    }
+    let session = line.open(1);
+    let on_cpu = |cpu: usize, payload: &[u8]| {
+        let near = TransferNear::on_cpu(Arc::clone(&line.store), cpu);
+        let verdict = near.answer(LOOPBACK, lease::now_ns(), payload, &mut Reply::default());
+        assert_eq!(verdict, Verdict::Reply);
+    };
+    on_cpu(2, &PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes());
+    // Its second operation waits for what is in ring 2; the next packet waits for nothing but it.
+    let both = [operation(TRANSFER, 3, 4, 1), operation(TRANSFER, 1, 2, 1)];
+    on_cpu(0, &execute_packet(session, 1, &both));
+    on_cpu(1, &execute_packet(session, 2, &[operation(TRANSFER, 5, 6, 1)]));
+    line.check();
+    assert_eq!(line.balances(), [98, 102, 99, 101, 99, 101]);
+}
+
+#[test]
+fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
+    let disk = SimDisk::new(5);
+    let mut line = start(&disk);
+    let signer = Signer::from_bytes(Curve::P256, &[3; 32]).unwrap();
+    let session = line.open(1);
+    let create = Operation {
+        destination: signer.id().0,
+        ..operation(CREATE, 1, 0, 100)
+    };
+    let (reply, by_near) = line.ask(&execute_packet(session, 1, &[create, operation(CREATE, 2, 0, 0)]));
+    assert!(by_near);
+    assert_eq!(outcomes(&reply), [(Code::Done, 100), (Code::Done, 0)]);
+    line.store.control().require_signature.store(1, SeqCst);
+    let pay = operation(TRANSFER, 1, 2, 10);
+    let plain = execute_packet(session, 2, &[pay]);
+    let paper = PaperRequest::new(TRANSFER, 1, 1, 2, 10).to_bytes();
+    let rests = line.host.counts().rests;
+    let (reply, by_near) = line.ask(&plain);
+    assert!(!by_near);
+    assert_eq!(outcomes(&reply), [(Code::Unauthorised, 10)]);
+    let (reply, by_near) = line.ask(&paper);
+    assert!(by_near && reply[19] == Code::Unauthorised as u8);
+    assert_eq!(
+        line.host.counts().rests,
+        rests,
+        "near did not rest for what is refused anyway"
+    );
+    let (execute, rest) = ExecuteHead::ref_from_prefix(&plain[16..]).unwrap();
+    let head = signer.sign(execute, <[Operation]>::ref_from_bytes(rest).unwrap());
+    let bytes = (head.as_bytes().len() + plain.len() - 16) as u16;
+    let header = native::request_header(TRANSFER_OP_SIGNED, 1, bytes);
+    let signed = [header.as_bytes(), head.as_bytes(), &plain[16..]].concat();
+    let mut forged = signed.clone();
+    forged[100] ^= 1;
+    let (reply, _) = line.ask(&forged);
+    assert_eq!(outcomes(&reply), [(Code::Unauthorised, 10)]);
+    assert_eq!(line.host.counts().rests, rests);
+    let (reply, _) = line.ask(&signed);
+    assert_eq!(outcomes(&reply), [(Code::Done, 90)]);
+    assert_eq!(line.host.counts().rests, rests + 1);
     line.check();
 }

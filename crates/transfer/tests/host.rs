@@ -5,8 +5,8 @@ mod common;
 use common::{
     ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation, outcomes, session_packet, start,
 };
-use lineside_journal::SimDisk;
-use lineside_near::{Asked, Near, Reply, Verdict};
+use lineside_journal::{Op, SimDisk};
+use lineside_near::{Asked, Near, Reply, Said, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{SealPolicy, audit, prove};
 use lineside_transfer::paper::PaperRequest;
@@ -17,6 +17,7 @@ use lineside_wire::{
     TRANSFER_CONTRACT_POST as POST, TRANSFER_CONTRACT_VOID as VOID, TRANSFER_FLAG_LINKED as LINKED,
     TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION, TransferCode as Code,
 };
+use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::{FromBytes, FromZeros};
 
 const SEAL: SealPolicy = SealPolicy {
@@ -368,7 +369,7 @@ fn near_refers_to_what_is_durable_and_to_nothing_else() {
         Verdict::Forward
     );
 
-    disk.fail_nth(lineside_journal::Op::SyncData, 1);
+    disk.fail_nth(Op::SyncData, 1);
     assert_eq!(server.ask(&write), None, "nobody knows whether it is on the disk");
     assert_eq!(refer(&server, 1), Some(70));
     assert!(server.host.failed().is_some());
@@ -382,6 +383,71 @@ fn near_refers_to_what_is_durable_and_to_nothing_else() {
     disk.power_cut();
     let server = start(&disk, 5, SEAL).unwrap();
     assert_eq!(refer(&server, 1), Some(70), "not synced, and so gone");
+}
+
+#[test]
+fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable() {
+    let (disk, mut server) = server();
+    for account in 1..=3 {
+        assert_eq!(server.paper(CREATE, 0, account, 0, 100), (1, 100));
+    }
+    let execute = |server: &mut Server, requests: &[[u8; 22]]| {
+        let asked: Vec<Asked<'_>> = requests
+            .iter()
+            .map(|payload| Asked {
+                from: LOOPBACK,
+                payload,
+            })
+            .collect();
+        server.host.execute(NOW_S, &asked);
+    };
+    let amount = |said: &Said| said.reply.as_deref().map(|reply| reply[19]);
+    let near_holds = |server: &Server| {
+        let balance = |account| match server.store.find(&AccountId::from_paper(account)) {
+            Some(index) => server.store.cells.as_slice()[index].balance.load(Relaxed),
+            None => panic!("near does not know {account}"),
+        };
+        [1, 2, 3].map(balance)
+    };
+    let transfer = |id, from, to, amount| PaperRequest::new(TRANSFER, id, from, to, amount).to_bytes();
+
+    assert!(server.host.take(true).is_none(), "nothing was asked");
+    execute(&mut server, &[transfer(1, 1, 2, 10)]);
+    assert!(server.host.take(false).is_none(), "on its way");
+    // What it reads stands on the first group, too.
+    execute(&mut server, &[PaperRequest::new(REFER, 0, 1, 0, 0).to_bytes()]);
+    execute(&mut server, &[transfer(1, 2, 3, 105)]);
+    assert!(server.host.take(false).is_none(), "still on its way");
+    assert_eq!(near_holds(&server), [100, 100, 100], "near shows nothing yet");
+
+    let first = server.host.take(true).unwrap();
+    assert_eq!(amount(&first[0]), Some(90));
+    assert_eq!(near_holds(&server), [90, 110, 100], "the first group and no more");
+    let second = server.host.take(false).unwrap();
+    assert_eq!(amount(&second[0]), Some(90));
+    assert!(server.host.take(false).is_none(), "the third is on its way now");
+    assert_eq!(amount(&server.host.take(true).unwrap()[0]), Some(5));
+    assert_eq!(near_holds(&server), [90, 5, 205]);
+    assert!(server.host.take(true).is_none());
+
+    // A group that fails on its way takes those behind it with it; near shows neither, nor is either answered.
+    execute(&mut server, &[transfer(2, 1, 2, 1)]);
+    assert!(server.host.take(false).is_none());
+    execute(&mut server, &[transfer(2, 3, 1, 1), transfer(3, 9, 1, 1)]);
+    disk.fail_nth(Op::SyncData, 1);
+    assert!(server.host.take(true).unwrap()[0].reply.is_none());
+    assert!(server.host.failed().is_some());
+    assert!(
+        server
+            .host
+            .take(true)
+            .unwrap()
+            .iter()
+            .all(|said| said.reply.is_none())
+    );
+    assert_eq!(near_holds(&server), [90, 5, 205]);
+    // From now on writes are refused, and those refusals leave.
+    assert_eq!(server.paper(TRANSFER, 4, 1, 2, 1), refused(TRANSFER, Code::Busy));
 }
 
 #[test]

@@ -312,7 +312,14 @@ fn is_nears(payload: &[u8], said: &Said) -> bool {
 
 /// A packet of a session; three of four with nothing but what near executes.
 fn packet(rng: &mut Rng, session: Session, sequence: u64) -> Vec<u8> {
-    let mut packet = requests::execute(rng, sequence, session, sequence, &mut Vec::new());
+    let mut packet = requests::execute(
+        rng,
+        sequence,
+        session,
+        sequence,
+        &requests::Shape::default(),
+        &mut Vec::new(),
+    );
     if rng.chance(75) {
         packet.truncate(HEAD + EXECUTE_HEAD + OPERATION * TRANSFER_LINE_OPERATIONS_MAX);
         let body_bytes = packet.len() - HEAD;
@@ -413,7 +420,14 @@ fn a_full_bucket_refuses_and_merges_nothing() {
         "what changes nothing and uses no id is not told"
     );
     let session = line.open(0, 7);
-    let mut packet = requests::execute(&mut Rng(1), 1, session, 1, &mut Vec::new());
+    let mut packet = requests::execute(
+        &mut Rng(1),
+        1,
+        session,
+        1,
+        &requests::Shape::default(),
+        &mut Vec::new(),
+    );
     packet.truncate(HEAD + EXECUTE_HEAD);
     let mut create = [0; OPERATION];
     create[0] = CREATE;

@@ -5,6 +5,12 @@
 
 #[path = "simulator/clients.rs"]
 mod clients;
+#[path = "simulator/events.rs"]
+mod events;
+#[path = "simulator/keys.rs"]
+mod keys;
+#[path = "simulator/line.rs"]
+mod line;
 #[path = "simulator/network.rs"]
 mod network;
 mod oracle;
@@ -12,23 +18,26 @@ mod oracle;
 mod requests;
 #[path = "simulator/rng.rs"]
 mod rng;
+#[path = "simulator/server.rs"]
+mod server;
 #[path = "simulator/syncs.rs"]
 mod syncs;
 #[path = "simulator/world.rs"]
 mod world;
 
+use events::{Events, Tally};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::{Events, Tally, World};
+use world::World;
 
 const STEPS: u64 = 500;
 
 /// What a seed came to; it panics with the seed and the last events where something was wrong.
-fn run(seed: u64) -> (Tally, u64) {
+fn run(seed: u64, is_express: bool) -> (Tally, u64) {
     let mut events = Events::default();
     let mut tally = Tally::default();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::new(seed, &mut events);
+        let mut world = World::new(seed, is_express, &mut events);
         let outcome = world.run(STEPS);
         tally = world.tally;
         outcome
@@ -44,7 +53,7 @@ fn run(seed: u64) -> (Tally, u64) {
 
 fn seeds() -> Range<u64> {
     let Ok(text) = std::env::var("LINESIDE_SEEDS") else {
-        return 0..150;
+        return 0..70;
     };
     let bounds = text.split_once("..").map(|(from, to)| (from.parse(), to.parse()));
     match bounds {
@@ -53,46 +62,35 @@ fn seeds() -> Range<u64> {
     }
 }
 
-#[test]
-fn nobody_gets_what_is_not_theirs() {
+fn run_all(is_express: bool) {
     let mut all = Tally::default();
     let mut runs = 0;
     for seed in seeds() {
-        let (tally, _) = run(seed);
+        all.add(&run(seed, is_express).0);
         runs += 1;
-        all.groups += tally.groups;
-        all.operations += tally.operations;
-        all.answered += tally.answered;
-        all.restarts += tally.restarts;
-        all.kept += tally.kept;
-        all.lost += tally.lost;
-        all.snapshots += tally.snapshots;
-        all.full += tally.full;
-        all.near_checks += tally.near_checks;
-        all.blocks += tally.blocks;
     }
     eprintln!("{runs} runs: {all:?}");
     if runs >= 60 {
         // What never happened was not tested.
-        let each = [
-            all.groups,
-            all.operations,
-            all.answered,
-            all.restarts,
-            all.kept,
-            all.lost,
-            all.snapshots,
-            all.full,
-            all.near_checks,
-            all.blocks,
-        ];
-        assert!(each.iter().all(|count| *count >= 20), "{all:?}");
+        let rare = all.rare(is_express, if is_express { 5 } else { 20 });
+        assert!(rare.is_empty(), "{rare:?} of {all:?}");
     }
+}
+
+#[test]
+fn nobody_gets_what_is_not_theirs() {
+    run_all(false);
+}
+
+#[test]
+fn nor_at_the_line() {
+    run_all(true);
 }
 
 #[test]
 fn a_seed_is_repeatable() {
     for seed in [3, 4] {
-        assert_eq!(run(seed), run(seed), "seed {seed}");
+        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+        assert_eq!(run(seed, true), run(seed, true), "seed {seed}");
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Names of drops and counters stay text here: whoever runs the vectors knows them.
 
+pub mod transfer;
+
 use serde::{Deserialize, Deserializer, de::Error};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -236,6 +238,11 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
 /// # Errors
 /// The first file that cannot be read or is not what it should be, with its name, line and what is wrong.
 pub fn load(service: &str) -> Result<Vec<File>, String> {
+    load_with(service, parse)
+}
+
+/// [`load`], of files that `parse` understands.
+fn load_with<T>(service: &str, parse: impl Fn(&str, &str) -> Result<T, String>) -> Result<Vec<T>, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../vectors")
         .join(service);

@@ -41,7 +41,6 @@ pub(crate) struct Job {
 pub(crate) struct Scratch<L: Lanes> {
     multiples: Vec<Affine<L::Fe>>,
     doubles: Vec<Affine<L::Fe>>,
-    points: Vec<Affine<L::Fe>>,
     steps: Vec<Step<L::Fe>>,
     pairs: Vec<Pair>,
     lines: Vec<Line>,
@@ -52,7 +51,6 @@ impl<L: Lanes> Default for Scratch<L> {
         Self {
             multiples: Vec::new(),
             doubles: Vec::new(),
-            points: Vec::new(),
             steps: Vec::new(),
             pairs: Vec::new(),
             lines: Vec::new(),
@@ -133,29 +131,23 @@ fn make_multiples<L: Lanes>(l: L, jobs: &[Job], scratch: &mut Scratch<L>) {
     for t in 0..WIDTH - 1 {
         double_all(l, &mut scratch.doubles, &mut scratch.steps);
         let have = 1 << t;
-        scratch.points.clear();
         scratch.pairs.clear();
         for v in 0..vectors {
-            for j in 0..have {
-                let to = scratch.points.len() as u32;
-                scratch.points.push(scratch.multiples[v * MULTIPLES + j]);
-                scratch.points.push(scratch.doubles[v]);
-                scratch.pairs.push(Pair {
-                    to,
-                    from: to + 1,
-                    group: 0,
-                });
-            }
+            let (from, to) = (v * MULTIPLES, v * MULTIPLES + have);
+            scratch.multiples[to..to + have].fill(scratch.doubles[v]);
+            scratch.pairs.extend((0..have).map(|j| Pair {
+                to: (to + j) as u32,
+                from: (from + j) as u32,
+                group: 0,
+            }));
         }
         let Scratch {
-            points, pairs, steps, ..
+            multiples,
+            pairs,
+            steps,
+            ..
         } = scratch;
-        add_pairs(l, points, pairs, steps, &mut marked, &mut ());
-        for v in 0..vectors {
-            for j in 0..have {
-                scratch.multiples[v * MULTIPLES + have + j] = scratch.points[2 * (v * have + j)];
-            }
-        }
+        add_pairs(l, multiples, pairs, steps, &mut marked, &mut ());
     }
     debug_assert_eq!(marked, [0], "odd and even multiples are never the same");
     let lines = vectors * MULTIPLES * L::LANES;

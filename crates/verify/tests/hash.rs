@@ -138,6 +138,25 @@ fn lengths_around_the_padding_may_share_a_batch() {
 }
 
 #[test]
+fn messages_of_one_block_may_be_of_any_lengths() {
+    let bytes = noise(140);
+    // 137 lengths and 41 are coprime: each of them comes in each lane, beside different others.
+    let messages: Vec<&[u8]> = (0..137 * 8).map(|i| &bytes[..i * 41 % 137]).collect();
+    // The longest has two blocks: with it, and without.
+    check(&messages);
+    let short: Vec<&[u8]> = messages
+        .into_iter()
+        .filter(|message| message.len() < 136)
+        .collect();
+    check(&short);
+    for length in [126, 127, 128, 135] {
+        let mut one_longer: Vec<&[u8]> = short[..8].to_vec();
+        one_longer[length % 8] = &bytes[..length];
+        check(&one_longer);
+    }
+}
+
+#[test]
 fn a_batch_may_have_any_size() {
     let bytes = noise(4_000);
     for size in (0..40).chain([255, 256, 257, 1_100]) {

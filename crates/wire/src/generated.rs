@@ -75,7 +75,7 @@ const _: () = assert!(size_of::<NativeHeader>() == 16);
 pub enum Status {
     /// answered
     Ok = 0,
-    /// no connected block holds it
+    /// no connected block holds it; no such row
     Unknown = 1,
     /// wrong length, unknown operation, or padding that is not zero
     BadRequest = 2,
@@ -93,6 +93,8 @@ pub enum Status {
     Unauthorised = 8,
     /// nothing can be written now: the disk is full, or writing has ended after an error
     NoRoom = 9,
+    /// it may have been done or not: the table did not say
+    OutcomeUnknown = 10,
 }
 
 impl Status {
@@ -109,6 +111,7 @@ impl Status {
             7 => Some(Self::Reused),
             8 => Some(Self::Unauthorised),
             9 => Some(Self::NoRoom),
+            10 => Some(Self::OutcomeUnknown),
             _ => None,
         }
     }
@@ -117,7 +120,7 @@ impl Status {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Ok => "answered",
-            Self::Unknown => "no connected block holds it",
+            Self::Unknown => "no connected block holds it; no such row",
             Self::BadRequest => "wrong length, unknown operation, or padding that is not zero",
             Self::Busy => "the host's queue is full: ask again later",
             Self::UnsupportedVersion => "the header's version is not known here",
@@ -126,6 +129,7 @@ impl Status {
             Self::Reused => "the session's last sequence with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::NoRoom => "nothing can be written now: the disk is full, or writing has ended after an error",
+            Self::OutcomeUnknown => "it may have been done or not: the table did not say",
         }
     }
 }
@@ -386,6 +390,12 @@ pub const TRANSFER_CONTRACT_VOID: u32 = 3;
 /// Flag of an operation: it and the next are done both or not at all.
 pub const TRANSFER_FLAG_LINKED: u8 = 1;
 
+/// Curve of a signed packet: P-256.
+pub const TRANSFER_CURVE_P256: u8 = 1;
+
+/// Curve of a signed packet: secp256k1.
+pub const TRANSFER_CURVE_SECP256K1: u8 = 2;
+
 /// Operations of one packet that near executes; more are the host's.
 pub const TRANSFER_LINE_OPERATIONS_MAX: usize = 4;
 
@@ -427,6 +437,9 @@ pub const TRANSFER_OP_CLOSE: u8 = 4;
 
 /// Operation `session` of `transfer`.
 pub const TRANSFER_OP_SESSION: u8 = 5;
+
+/// Operation `signed` of `transfer`.
+pub const TRANSFER_OP_SIGNED: u8 = 6;
 
 /// What became of one operation of `transfer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -548,6 +561,28 @@ pub struct ExecuteHead {
 }
 
 const _: () = assert!(size_of::<ExecuteHead>() == 24);
+
+/// Begins `signed`: ECDSA over SHA-256 of `lineside/transfer/1` and what follows. 104 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SignedHead {
+    /// 1: P-256, 2: secp256k1
+    pub curve: u8,
+    /// 2 where the key's y is even, 3 where it is odd
+    pub key_prefix: u8,
+    /// zero
+    pub reserved: U16,
+    /// zero
+    pub reserved_2: U32,
+    /// x of the key, big-endian
+    pub key_x: [u8; 32],
+    /// r of the signature, big-endian
+    pub r: [u8; 32],
+    /// s of the signature, big-endian, at most half the curve's order
+    pub s: [u8; 32],
+}
+
+const _: () = assert!(size_of::<SignedHead>() == 104);
 
 /// One operation, and what became of it. 88 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -848,6 +883,684 @@ impl TransferCounter {
         }
     }
 }
+
+/// Bytes of the paper's row key: a shorter one has zeros behind it.
+pub const COLUMN_PAPER_KEY_BYTES: usize = 4;
+
+/// Bytes of the paper's column name (`entry:foo`): a shorter one has zeros behind it.
+pub const COLUMN_PAPER_NAME_BYTES: usize = 9;
+
+/// Bytes of the paper's value: a shorter one has zeros behind it.
+pub const COLUMN_PAPER_VALUE_BYTES: usize = 18;
+
+/// Bytes of `get`, key, name; more are zeros. Of `put` too, before its value.
+pub const COLUMN_PAPER_GET_BYTES: usize = 16;
+
+/// Bytes of `sc1`, startRow, name, stopRow (inclusive); more are zeros.
+pub const COLUMN_PAPER_SCAN_BYTES: usize = 20;
+
+/// Bytes of a reply to `get`: status, value.
+pub const COLUMN_PAPER_GET_REPLY_BYTES: usize = 19;
+
+/// Bytes of one row of a reply to `sc1`, behind status and number of rows: key, value.
+pub const COLUMN_PAPER_ROW_BYTES: usize = 22;
+
+/// First byte of a reply to `get` and `sc1`: here it is.
+pub const COLUMN_PAPER_FOUND: u8 = 0;
+
+/// First byte of a reply to `get` and `sc1`: no such row, no row in the range, or startRow above stopRow.
+pub const COLUMN_PAPER_NO_ROW: u8 = 1;
+
+/// First byte of a reply to `sc1`: there are more rows in the range than fit.
+pub const COLUMN_PAPER_MORE: u8 = 2;
+
+/// Bytes of the longest row key in a packet.
+pub const COLUMN_KEY_BYTES_MAX: usize = 64;
+
+/// Bytes of the longest value in a packet.
+pub const COLUMN_VALUE_BYTES_MAX: usize = 1024;
+
+/// Bytes of the longest name of a column, `family:qualifier`.
+pub const COLUMN_NAME_BYTES_MAX: usize = 32;
+
+/// Flag of `scan`: from the last row down; start is then the highest key.
+pub const COLUMN_FLAG_REVERSE: u8 = 1;
+
+/// Flag of `scan`: a row at the stop key is in the range.
+pub const COLUMN_FLAG_STOP_INCLUSIVE: u8 = 2;
+
+/// Flag of `scan`: a row at the start key is not; so a scan continues behind the last row that it got.
+pub const COLUMN_FLAG_START_EXCLUSIVE: u8 = 4;
+
+/// Flag of `check_and_put`: put only where there is no row; else where its value is the expected one.
+pub const COLUMN_FLAG_ABSENT: u8 = 8;
+
+/// Source told in replies: near.
+pub const COLUMN_SOURCE_NEAR: u8 = 1;
+
+/// Source told in replies: the host.
+pub const COLUMN_SOURCE_HOST: u8 = 2;
+
+/// Flag of a reply: nothing tells near of changes that others make.
+pub const COLUMN_REPLY_MAY_BE_STALE: u8 = 1;
+
+/// Flag of a reply to `scan`: it ended at the limit or for want of room; there may be more rows behind.
+pub const COLUMN_REPLY_MORE: u8 = 2;
+
+/// Flag of a reply to `check_and_put`: the condition did not hold.
+pub const COLUMN_REPLY_NOT_APPLIED: u8 = 4;
+
+/// Rows of the largest block.
+pub const COLUMN_BLOCK_ROWS_MAX: usize = 8;
+
+/// Blocks of a page.
+pub const COLUMN_PAGE_BLOCKS: usize = 64;
+
+/// Pages of a column.
+pub const COLUMN_PAGES_MAX: usize = 4096;
+
+/// Servers whose leases near watches.
+pub const COLUMN_SERVERS_MAX: usize = 64;
+
+/// Address ranges whose changes invalidate at the line.
+pub const COLUMN_RANGES_MAX: usize = 8;
+
+/// Flag of a block: a row in it may have changed.
+pub const COLUMN_BLOCK_INVALID: u32 = 1;
+
+/// Flag of a block: the next block in order begins where this one ends.
+pub const COLUMN_BLOCK_CONTINUES: u32 = 2;
+
+/// Head in tops and pages where there is nothing: above every key's.
+pub const COLUMN_NO_HEAD: u64 = 0x8000000000000000;
+
+/// Head in a block where there is no row: not below any key's.
+pub const COLUMN_NO_ROW_HEAD: u64 = 0x7fffffffffffffff;
+
+/// Length of a block's high key that has none: to the table's end.
+pub const COLUMN_NO_END: u32 = 0xff;
+
+/// Operation `get` of `column`.
+pub const COLUMN_OP_GET: u8 = 1;
+
+/// Operation `scan` of `column`.
+pub const COLUMN_OP_SCAN: u8 = 2;
+
+/// Operation `put` of `column`.
+pub const COLUMN_OP_PUT: u8 = 3;
+
+/// Operation `delete` of `column`.
+pub const COLUMN_OP_DELETE: u8 = 4;
+
+/// Operation `increment` of `column`.
+pub const COLUMN_OP_INCREMENT: u8 = 5;
+
+/// Operation `check_and_put` of `column`.
+pub const COLUMN_OP_CHECK_AND_PUT: u8 = 6;
+
+/// Operation `append` of `column`.
+pub const COLUMN_OP_APPEND: u8 = 7;
+
+/// Operation `open` of `column`.
+pub const COLUMN_OP_OPEN: u8 = 8;
+
+/// What became of one operation of `column`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum ColumnCode {
+    /// done
+    Done = 0,
+    /// there is no value
+    EmptyValue = 1,
+    /// the sender may not do this
+    Unauthorised = 2,
+    /// the table has no such column family
+    UnknownColumn = 3,
+    /// the table cannot be reached, or does not take it now
+    NoTable = 4,
+    /// an empty key, or a packet that is too short
+    BadRequest = 5,
+}
+
+impl ColumnCode {
+    /// The one of a code, if there is one.
+    pub const fn from_code(code: u16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Done),
+            1 => Some(Self::EmptyValue),
+            2 => Some(Self::Unauthorised),
+            3 => Some(Self::UnknownColumn),
+            4 => Some(Self::NoTable),
+            5 => Some(Self::BadRequest),
+            _ => None,
+        }
+    }
+
+    /// What it means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::EmptyValue => "there is no value",
+            Self::Unauthorised => "the sender may not do this",
+            Self::UnknownColumn => "the table has no such column family",
+            Self::NoTable => "the table cannot be reached, or does not take it now",
+            Self::BadRequest => "an empty key, or a packet that is too short",
+        }
+    }
+}
+
+/// Begins every request but `open`; each part behind it is padded with zeros to 8 bytes. 32 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ColumnHead {
+    /// 1 reverse, 2 stop_inclusive, 4 start_exclusive, 8 absent
+    pub flags: u8,
+    /// bytes of the key, or of the start key (0: from the first row)
+    pub start_bytes: u8,
+    /// `scan`: bytes of the stop key (0: to the last row); else 0
+    pub stop_bytes: u8,
+    /// names that follow: at least 1; of one alone but `get` and `scan`
+    pub columns: u8,
+    /// `scan`: rows at most, 0: as many as fit; else 0
+    pub limit: U16,
+    /// bytes of the value; 0 where there is none
+    pub value_bytes: U16,
+    /// `check_and_put`: bytes of the expected value; else 0
+    pub expected_bytes: U16,
+    /// zero
+    pub reserved: U16,
+    /// changes: the session's number, or 0
+    pub slot: U32,
+    /// changes: the session's secret; 0: none, the sender is trusted
+    pub token: U64,
+    /// changes: in a session one more than its last; without one 0, or never used twice
+    pub nonce: U64,
+}
+
+const _: () = assert!(size_of::<ColumnHead>() == 32);
+
+/// Begins every reply but to `open`; rows follow, then zeros. 24 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ColumnReply {
+    /// 1 near, 2 host
+    pub source: u8,
+    /// 1 may_be_stale, 2 more, 4 not_applied
+    pub flags: u8,
+    /// rows that follow
+    pub rows: U16,
+    /// zero
+    pub reserved: U32,
+    /// newest timestamp of the rows, ms since 1970; 0 without rows
+    pub version_ms: U64,
+    /// zero
+    pub reserved_2: U64,
+}
+
+const _: () = assert!(size_of::<ColumnReply>() == 24);
+
+/// Begins a row; key, value and zeros to 8 bytes follow. 4 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ColumnRow {
+    /// bytes of the key
+    pub key_bytes: u8,
+    /// which of the request's names: 0 is the first
+    pub column: u8,
+    /// bytes of the value
+    pub value_bytes: U16,
+}
+
+const _: () = assert!(size_of::<ColumnRow>() == 4);
+
+/// A session being opened. 40 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ColumnSession {
+    /// proof that the client gets what is sent to its address
+    pub challenge: [u8; 16],
+    /// reply with a session: its secret
+    pub token: U64,
+    /// reply with a session: its number
+    pub slot: U32,
+    /// reply: seconds for which the challenge, or the session, is good
+    pub lease_s: U32,
+    /// zero
+    pub reserved: U64,
+}
+
+const _: () = assert!(size_of::<ColumnSession>() == 40);
+
+/// What near stands on: lease, hash key, sizes and policies.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnControl {
+    /// near answers only before this CLOCK_MONOTONIC time
+    pub lease_until_ns: AtomicU64,
+    /// key of the names' hash: two words of NH, one odd multiplier
+    pub key: [AtomicU64; 3],
+    /// places in the names' table - 1
+    pub name_mask: AtomicU32,
+    /// number of columns
+    pub columns: AtomicU32,
+    /// pages in the pool
+    pub pages: AtomicU32,
+    /// blocks in the pool
+    pub blocks: AtomicU32,
+    /// rows of a block at most: 2^b
+    pub block_rows: AtomicU32,
+    /// bytes of one block's records in column_data, the room behind them included
+    pub data_bytes: AtomicU32,
+    /// 1: the paper's packets are answered
+    pub paper_format: AtomicU32,
+    /// 1: replies say so
+    pub may_be_stale: AtomicU32,
+    /// 1: an invalid block makes its whole column miss, as the paper reads
+    pub literal_flags: AtomicU32,
+    /// 1; another one is not adopted
+    pub layout_version: AtomicU32,
+    /// address ranges below
+    pub ranges: AtomicU32,
+    /// zero
+    pub reserved: AtomicU32,
+    /// address ranges whose changes invalidate at the line: IPv6, IPv4 mapped into it
+    pub range: [AtomicU64; 16],
+    /// the bits of each that count
+    pub range_mask: [AtomicU64; 16],
+}
+
+const _: () = assert!(size_of::<ColumnControl>() == 336);
+
+/// Until when the rows of each server may be answered.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnServers {
+    /// CLOCK_MONOTONIC time
+    pub until_ns: [AtomicU64; 64],
+}
+
+const _: () = assert!(size_of::<ColumnServers>() == 512);
+
+/// One place in the table of names.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnName {
+    /// family:qualifier, zeros behind it
+    pub name: [AtomicU64; 4],
+    /// the column's number and 1; 0: nothing
+    pub column: AtomicU32,
+    /// zero
+    pub reserved: AtomicU32,
+}
+
+const _: () = assert!(size_of::<ColumnName>() == 40);
+
+/// One column.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnTable {
+    /// odd while its tops, pages or blocks change
+    pub seq: AtomicU64,
+    /// blocks with the flag invalid
+    pub invalid_blocks: AtomicU64,
+    /// pages in use
+    pub pages: AtomicU32,
+    /// bytes of a key that its tops skip
+    pub skip: AtomicU32,
+    /// zero
+    pub reserved: [AtomicU64; 5],
+}
+
+const _: () = assert!(size_of::<ColumnTable>() == 64);
+
+/// The pages of one column in the keys' order.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnTops {
+    /// of each page's first low key; of the first page 0
+    pub head: [AtomicU64; 4096],
+    /// index into the pages
+    pub page: [AtomicU32; 4096],
+}
+
+const _: () = assert!(size_of::<ColumnTops>() == 49152);
+
+/// Up to 64 blocks in the keys' order.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnPage {
+    /// blocks
+    pub count: AtomicU32,
+    /// bytes of a key that the heads skip
+    pub skip: AtomicU32,
+    /// zero
+    pub reserved: [AtomicU64; 7],
+    /// of each block's low key; of the first block 0
+    pub head: [AtomicU64; 64],
+    /// index into the blocks
+    pub block: [AtomicU32; 64],
+}
+
+const _: () = assert!(size_of::<ColumnPage>() == 832);
+
+/// All rows of one interval of keys.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnBlock {
+    /// block_invalid, block_continues
+    pub flags: AtomicU32,
+    /// rows
+    pub rows: AtomicU32,
+    /// bytes of the low key; of the high key (0xff: none) 8 bits higher; the heads' skip 16 bits higher
+    pub lengths: AtomicU32,
+    /// whose lease it needs
+    pub server: AtomicU32,
+    /// CLOCK_MONOTONIC time at which a row may end to be
+    pub until_ns: AtomicU64,
+    /// 1: read since the writer last looked
+    pub used: AtomicU32,
+    /// zero
+    pub reserved: AtomicU32,
+    /// where each record ends in the block's data, bytes
+    pub end: [AtomicU32; 8],
+    /// of each row's key
+    pub head: [AtomicU64; 8],
+    /// low key (inclusive) and high key (exclusive), word by word in turn
+    pub bound: [AtomicU64; 16],
+    /// of the records' 32-bit words up to the end of each
+    pub sum: [AtomicU64; 8],
+    /// timestamp of each row, ms since 1970
+    pub version_ms: [AtomicU64; 8],
+}
+
+const _: () = assert!(size_of::<ColumnBlock>() == 384);
+
+/// 64 bytes of records; a block's stand together.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ColumnLine {
+    /// column_row, key, value, padding; then the next
+    pub words: [AtomicU64; 8],
+}
+
+const _: () = assert!(size_of::<ColumnLine>() == 64);
+
+/// Counters of the near part of `column`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ColumnCounter {
+    /// requests answered by near
+    Hits = 0,
+    /// requests forwarded because near does not hold all of their range
+    Misses = 1,
+    /// requests forwarded because a row in a block that they need may have changed
+    Invalid = 2,
+    /// requests forwarded because near's lease, a server's lease or the life of a row had ended
+    NotLeased = 3,
+    /// requests forwarded because the host was changing what they need
+    Changing = 4,
+    /// requests that only the host answers, changes among them
+    Forwarded = 5,
+    /// blocks invalidated at the line
+    LineInvalidations = 6,
+}
+
+impl ColumnCounter {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Hits,
+        Self::Misses,
+        Self::Invalid,
+        Self::NotLeased,
+        Self::Changing,
+        Self::Forwarded,
+        Self::LineInvalidations,
+    ];
+
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hits => "hits",
+            Self::Misses => "misses",
+            Self::Invalid => "invalid",
+            Self::NotLeased => "not_leased",
+            Self::Changing => "changing",
+            Self::Forwarded => "forwarded",
+            Self::LineInvalidations => "line_invalidations",
+        }
+    }
+}
+
+/// Begins every `fabric_result`; another layout has another one.
+pub const FABRIC_RESULTS_MAGIC: u64 = 0x4c53464142523031;
+
+/// AES-256-GMAC that ends every native datagram: key by HMAC-SHA256 from the shared key, nonce the sequence.
+pub const FABRIC_MAC_BYTES: usize = 16;
+
+/// Kind of a section: an entry of the cache.
+pub const FABRIC_SECTION_ENTRY: u8 = 1;
+
+/// Kind of a section: a run of segments.
+pub const FABRIC_SECTION_RUN: u8 = 2;
+
+/// Flag of a run: every segment has annotations.
+pub const FABRIC_RUN_NOTES: u8 = 1;
+
+/// Flag of a run: segments 1 to segments - 2 are the block's transactions.
+pub const FABRIC_RUN_TRANSACTIONS: u8 = 2;
+
+/// In place of a cache id: none.
+pub const FABRIC_NO_ENTRY: u16 = 0xffff;
+
+/// Cache ids of a session.
+pub const FABRIC_ENTRIES_MAX: usize = 32768;
+
+/// Segments of a block: 65,535 transactions, what stands before them, what stands behind them.
+pub const FABRIC_SEGMENTS_MAX: usize = 65537;
+
+/// In place of a block's number in `want_item`: entries of the cache are wanted.
+pub const FABRIC_WANT_ENTRIES: u64 = 0xffffffffffffffff;
+
+/// Bytes of the shortest copy.
+pub const FABRIC_COPY_BYTES_MIN: usize = 6;
+
+/// Bytes of the paper's packet, at most.
+pub const FABRIC_PAPER_BYTES_MAX: usize = 9000;
+
+/// Bit of a paper annotation: the identity `description` was cut out at `offset`.
+pub const FABRIC_PAPER_LOCATOR: u8 = 0x80;
+
+/// Operation `announce` of `fabric`.
+pub const FABRIC_OP_ANNOUNCE: u8 = 1;
+
+/// Operation `data` of `fabric`.
+pub const FABRIC_OP_DATA: u8 = 2;
+
+/// Follows the header of every native datagram. 16 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct SessionHead {
+    /// the sending side's session, random at its start
+    pub session: [u8; 16],
+}
+
+const _: () = assert!(size_of::<SessionHead>() == 16);
+
+/// What the sender has. It counts only for the receiver that it names. 32 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Announce {
+    /// the session of the receiver that this answers; zeros: none is known
+    pub receiver: [u8; 16],
+    /// the oldest block that can be sent again
+    pub oldest: U64,
+    /// one more than the newest block's number; equal to oldest: there is none
+    pub next: U64,
+}
+
+const _: () = assert!(size_of::<Announce>() == 32);
+
+/// Begins the body of `data`: which block. 16 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct DataHead {
+    /// the block's number
+    pub block: U64,
+    /// bytes of the whole block, as the orderer delivers it
+    pub block_bytes: U32,
+    /// segments that the block is cut into; 0: this datagram holds entries only
+    pub segments: U32,
+}
+
+const _: () = assert!(size_of::<DataHead>() == 16);
+
+/// A section: an identity, or a sample of a transaction, for the cache. Its bytes follow. 38 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct EntryHead {
+    /// 1
+    pub kind: u8,
+    /// zero
+    pub reserved: u8,
+    /// its cache id in this session
+    pub id: U16,
+    /// bytes of the entry
+    pub length: U16,
+    /// what the id is bound to
+    pub sha256: [u8; 32],
+}
+
+const _: () = assert!(size_of::<EntryHead>() == 38);
+
+/// A section: segments that follow one another, or one part of one. 18 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RunHead {
+    /// 2
+    pub kind: u8,
+    /// run_notes, run_transactions
+    pub flags: u8,
+    /// segments; 1 where there is more than one part
+    pub count: U16,
+    /// the first one's number; transaction n is segment n + 1
+    pub segment: U32,
+    /// where the first byte stands in the block
+    pub offset: U32,
+    /// which part of the segment
+    pub part: U16,
+    /// how many it has
+    pub parts: U16,
+    /// cache id of the bytes that copies may reach before the run's own; 0xffff: none
+    pub dictionary: U16,
+}
+
+const _: () = assert!(size_of::<RunHead>() == 18);
+
+/// What the receiver has and wants. 28 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct WantHead {
+    /// the session of the sender that this answers; zeros: none is known
+    pub sender: [u8; 16],
+    /// the next block that the receiver hands on
+    pub next: U64,
+    /// items that follow
+    pub count: U16,
+    /// zero
+    pub reserved: U16,
+}
+
+const _: () = assert!(size_of::<WantHead>() == 28);
+
+/// Segments, parts of one, or cache entries, to be sent again. 20 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct WantItem {
+    /// the block's number; all ones: entries, whose ids are first to last
+    pub block: U64,
+    /// the first segment
+    pub first: U32,
+    /// the last segment; all ones: to the block's end
+    pub last: U32,
+    /// first equal to last: the first part wanted
+    pub part_first: U16,
+    /// first equal to last: the last part wanted
+    pub part_last: U16,
+}
+
+const _: () = assert!(size_of::<WantItem>() == 20);
+
+/// The paper's packet; one a section, without the native header. 4 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct PaperHead {
+    /// always 0 in the published code
+    pub sequence: U16,
+    /// control in the upper four bits; 0 cache update, 1 block header, 2 transaction, 3 block metadata
+    pub control: u8,
+    /// annotations that follow
+    pub annotations: u8,
+}
+
+const _: () = assert!(size_of::<PaperHead>() == 4);
+
+/// An annotation of the paper's packet. 5 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct PaperAnnotation {
+    /// what it is; bit 7: locator, else pointer
+    pub kind: u8,
+    /// where, in the payload as it is sent; of 0x11 the number of transactions
+    pub offset: U16,
+    /// pointer: bytes; locator: cache id
+    pub description: U16,
+}
+
+const _: () = assert!(size_of::<PaperAnnotation>() == 5);
+
+/// What became of one block. A file holds some of them, block n in place n modulo their count.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FabricResult {
+    /// results_magic
+    pub magic: AtomicU64,
+    /// odd while being written; 0: nothing was written yet
+    pub seq: AtomicU64,
+    /// number of the block
+    pub number: AtomicU64,
+    /// transactions of the block
+    pub transactions: AtomicU32,
+    /// those that are VALID
+    pub valid: AtomicU32,
+    /// codes below; fewer than transactions: the others are in the ledger only
+    pub codes_bytes: AtomicU32,
+    /// 0 for the genesis block, else 1
+    pub has_commit_hash: AtomicU32,
+    /// the block's header hash
+    pub header_hash: [AtomicU64; 4],
+    /// the block's commit hash
+    pub commit_hash: [AtomicU64; 4],
+    /// block and transactions read and hashed
+    pub parse_ns: AtomicU64,
+    /// identities looked up, signatures verified
+    pub verify_ns: AtomicU64,
+    /// codes and policies
+    pub policy_ns: AtomicU64,
+    /// reads checked, writes collected, commit hash
+    pub mvcc_ns: AtomicU64,
+    /// from the ledger's beginning with it until it was durable
+    pub ledger_ns: AtomicU64,
+    /// from the whole block until it was durable
+    pub total_ns: AtomicU64,
+    /// when it was durable, nanoseconds since 1970
+    pub durable_unix_ns: AtomicU64,
+    /// zero
+    pub reserved: [AtomicU64; 4],
+    /// codes of its transactions, a byte each, as TRANSACTIONS_FILTER has them
+    pub codes: [AtomicU64; 8192],
+}
+
+const _: () = assert!(size_of::<FabricResult>() == 65728);
 
 /// The metrics, each by its name.
 pub mod metric {
@@ -1233,9 +1946,249 @@ pub mod metric {
         labels: &[],
         help: "requests refused because nothing could be written",
     };
+    /// signatures of packets checked
+    pub const TRANSFER_SIGNATURES: Metric = Metric {
+        name: "lineside_transfer_signatures_total",
+        key: "signatures",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "signatures of packets checked",
+    };
+    /// how often near rested while the host executed, in express
+    pub const TRANSFER_RESTS: Metric = Metric {
+        name: "lineside_transfer_rests_total",
+        key: "rests",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "how often near rested while the host executed, in express",
+    };
+    /// blocks that are settled besides the journal
+    pub const TRANSFER_SETTLED_BLOCKS: Metric = Metric {
+        name: "lineside_transfer_settled_blocks",
+        key: "settled_blocks",
+        service: Some("transfer"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "blocks that are settled besides the journal",
+    };
+    /// requests answered by near
+    pub const COLUMN_HITS: Metric = Metric {
+        name: "lineside_column_hits_total",
+        key: "hits",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests answered by near",
+    };
+    /// requests forwarded because near does not hold all of their range
+    pub const COLUMN_MISSES: Metric = Metric {
+        name: "lineside_column_misses_total",
+        key: "misses",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests forwarded because near does not hold all of their range",
+    };
+    /// requests forwarded because a row in a block that they need may have changed
+    pub const COLUMN_INVALID: Metric = Metric {
+        name: "lineside_column_invalid_total",
+        key: "invalid",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests forwarded because a row in a block that they need may have changed",
+    };
+    /// requests forwarded because near's lease, a server's lease or the life of a row had ended
+    pub const COLUMN_NOT_LEASED: Metric = Metric {
+        name: "lineside_column_not_leased_total",
+        key: "not_leased",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests forwarded because near's lease, a server's lease or the life of a row had ended",
+    };
+    /// requests forwarded because the host was changing what they need
+    pub const COLUMN_CHANGING: Metric = Metric {
+        name: "lineside_column_changing_total",
+        key: "changing",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests forwarded because the host was changing what they need",
+    };
+    /// requests that only the host answers, changes among them
+    pub const COLUMN_FORWARDED: Metric = Metric {
+        name: "lineside_column_forwarded_total",
+        key: "forwarded",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "requests that only the host answers, changes among them",
+    };
+    /// blocks invalidated at the line
+    pub const COLUMN_LINE_INVALIDATIONS: Metric = Metric {
+        name: "lineside_column_line_invalidations_total",
+        key: "line_invalidations",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["plane"],
+        help: "blocks invalidated at the line",
+    };
+    /// blocks that near holds
+    pub const COLUMN_BLOCKS: Metric = Metric {
+        name: "lineside_column_blocks",
+        key: "blocks",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "blocks that near holds",
+    };
+    /// rows that near holds
+    pub const COLUMN_ROWS: Metric = Metric {
+        name: "lineside_column_rows",
+        key: "rows",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "rows that near holds",
+    };
+    /// intervals that the host wrote into near
+    pub const COLUMN_FILLS: Metric = Metric {
+        name: "lineside_column_fills_total",
+        key: "fills",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "intervals that the host wrote into near",
+    };
+    /// fills not installed because the table had changed meanwhile
+    pub const COLUMN_LATE_FILLS: Metric = Metric {
+        name: "lineside_column_late_fills_total",
+        key: "late_fills",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "fills not installed because the table had changed meanwhile",
+    };
+    /// blocks invalidated by the host
+    pub const COLUMN_INVALIDATIONS: Metric = Metric {
+        name: "lineside_column_invalidations_total",
+        key: "invalidations",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "blocks invalidated by the host",
+    };
+    /// blocks that gave way to others
+    pub const COLUMN_EVICTIONS: Metric = Metric {
+        name: "lineside_column_evictions_total",
+        key: "evictions",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "blocks that gave way to others",
+    };
+    /// intervals in which fills are forbidden now
+    pub const COLUMN_MARKS: Metric = Metric {
+        name: "lineside_column_marks",
+        key: "marks",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "intervals in which fills are forbidden now",
+    };
+    /// blocks in the ledger, all durable
+    pub const FABRIC_HEIGHT: Metric = Metric {
+        name: "lineside_fabric_height",
+        key: "height",
+        service: Some("fabric"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "blocks in the ledger, all durable",
+    };
+    /// blocks committed since the start
+    pub const FABRIC_BLOCKS: Metric = Metric {
+        name: "lineside_fabric_blocks_total",
+        key: "blocks",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "blocks committed since the start",
+    };
+    /// transactions committed since the start, by validation code
+    pub const FABRIC_TRANSACTIONS: Metric = Metric {
+        name: "lineside_fabric_transactions_total",
+        key: "transactions",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["code"],
+        help: "transactions committed since the start, by validation code",
+    };
+    /// what the stages of blocks took; total is from the whole block until it was durable, waiting included
+    pub const FABRIC_STAGE: Metric = Metric {
+        name: "lineside_fabric_stage_seconds_total",
+        key: "stage",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "seconds",
+        labels: &["stage"],
+        help: "what the stages of blocks took; total is from the whole block until it was durable, waiting included",
+    };
+    /// 1 while the source sends blocks, 0 before the first one and after it was left
+    pub const FABRIC_FOLLOWING: Metric = Metric {
+        name: "lineside_fabric_following",
+        key: "following",
+        service: Some("fabric"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "1 while the source sends blocks, 0 before the first one and after it was left",
+    };
+    /// how often a source was left for the next: broken connections, streams that ended, blocks refused
+    pub const FABRIC_SOURCES_LEFT: Metric = Metric {
+        name: "lineside_fabric_sources_left_total",
+        key: "sources_left",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "how often a source was left for the next: broken connections, streams that ended, blocks refused",
+    };
+    /// 1 where nothing more is taken; /status says why
+    pub const FABRIC_STOPPED: Metric = Metric {
+        name: "lineside_fabric_stopped",
+        key: "stopped",
+        service: Some("fabric"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "1 where nothing more is taken; /status says why",
+    };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 38] = [
+    pub const ALL: [&Metric; 62] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -1274,5 +2227,29 @@ pub mod metric {
         &TRANSFER_JOURNAL,
         &TRANSFER_BLOCKS,
         &TRANSFER_WRITES_REFUSED,
+        &TRANSFER_SIGNATURES,
+        &TRANSFER_RESTS,
+        &TRANSFER_SETTLED_BLOCKS,
+        &COLUMN_HITS,
+        &COLUMN_MISSES,
+        &COLUMN_INVALID,
+        &COLUMN_NOT_LEASED,
+        &COLUMN_CHANGING,
+        &COLUMN_FORWARDED,
+        &COLUMN_LINE_INVALIDATIONS,
+        &COLUMN_BLOCKS,
+        &COLUMN_ROWS,
+        &COLUMN_FILLS,
+        &COLUMN_LATE_FILLS,
+        &COLUMN_INVALIDATIONS,
+        &COLUMN_EVICTIONS,
+        &COLUMN_MARKS,
+        &FABRIC_HEIGHT,
+        &FABRIC_BLOCKS,
+        &FABRIC_TRANSACTIONS,
+        &FABRIC_STAGE,
+        &FABRIC_FOLLOWING,
+        &FABRIC_SOURCES_LEFT,
+        &FABRIC_STOPPED,
     ];
 }

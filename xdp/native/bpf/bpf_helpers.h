@@ -34,6 +34,26 @@ static inline long bpf_loop(__u32 count, long (*callback)(__u32 index, void *con
 	return done;
 }
 
+/* Of frames in one piece, whose addresses in struct xdp_md are below 4 GiB. */
+#define bpf_xdp_load_bytes(CTX, OFFSET, TO, BYTES) ls_native_load((CTX)->data, (CTX)->data_end, OFFSET, TO, BYTES)
+#define bpf_xdp_store_bytes(CTX, OFFSET, FROM, BYTES) ls_native_store((CTX)->data, (CTX)->data_end, OFFSET, FROM, BYTES)
+
+static inline long ls_native_store(__u32 data, __u32 data_end, __u32 offset, const void *from, __u32 bytes)
+{
+	if (offset + bytes > data_end - data)
+		return -1;
+	__builtin_memcpy((void *)(long)data + offset, from, bytes);
+	return 0;
+}
+
+static inline long ls_native_load(__u32 data, __u32 data_end, __u32 offset, void *to, __u32 bytes)
+{
+	if (offset + bytes > data_end - data)
+		return -1;
+	__builtin_memcpy(to, (void *)(long)data + offset, bytes);
+	return 0;
+}
+
 /* A tail call does not come back, unless the slot is empty. */
 #define bpf_tail_call_static(CTX, MAP, SLOT) \
 	do { \

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -103,6 +103,13 @@ impl Removed {
     pub fn make(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(io("making a folder"))?;
         Ok(Self(path.to_owned()))
+    }
+
+    /// Makes one below `folder` that no other run has, of this process or another one.
+    pub fn of_this_run(folder: &Path) -> Result<Self> {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let (process, run) = (std::process::id(), RUNS.fetch_add(1, Relaxed));
+        Self::make(&folder.join(format!("lineside-bench-{process}-{run}")))
     }
 }
 

@@ -31,11 +31,15 @@ const STREAM_BITS: u32 = 13;
 const STREAMS_FROM: u32 = 1 << 16;
 /// The first account of the client that sends one transfer at a time.
 const LONE_FROM: u32 = STREAMS_FROM + (STREAMS << STREAM_BITS);
+/// The first account of those who send the paper's packets.
+const PAPER_FROM: u32 = LONE_FROM + (1 << BITS);
 /// Of everybody.
-const ACCOUNTS: u32 = LONE_FROM + (1 << BITS);
+const ACCOUNTS: u32 = PAPER_FROM + (CONNECTIONS << BITS);
 
 /// What is asked of a contestant.
 pub const SINGLE: &str = "transfer";
+/// The same by the paper's packets over UDP, as many in flight.
+pub const PAPER: &str = "transfer, paper packets";
 /// The same by native batches.
 pub const BATCHES: &str = "transfer, native batches";
 /// The same one at a time.
@@ -107,7 +111,10 @@ pub fn measure(
     let ours = Ours::start(&folder.join("durable"), ACCOUNTS)?;
     let mut absent = BTreeMap::new();
     let mut lines = vec![
-        line("durable", SINGLE, |at| ours.udp(requests(at)))?,
+        line("durable", SINGLE, |at| ours.tcp(requests(at)))?,
+        line("durable", PAPER, |at| {
+            ours.udp(Requests::new(PAPER_FROM + (at << BITS), BITS, WINDOW, 1))
+        })?,
         Line {
             name: "durable",
             kind: BATCHES,

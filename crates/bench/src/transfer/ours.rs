@@ -1,4 +1,5 @@
-//! `durable`: our server behind the socket plane, and its clients: paper packets by UDP, native batches by TCP.
+//! `durable`: our server behind the socket plane, and its clients: native packets by TCP, of one
+//! transfer or of many, and paper packets by UDP.
 
 use super::drain::Removed;
 use super::peer::{Peer, Requests, Stream};
@@ -18,8 +19,8 @@ use lineside_transfer::server::Server;
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_wire::{
     ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, Status, TRANSFER_COMMAND_CREATE,
-    TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_OP_EXECUTE, TRANSFER_OPERATIONS_MAX,
-    TRANSFER_PAPER_BYTES_MAX, TransferCode as Code, native,
+    TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_OP_EXECUTE, TRANSFER_PAPER_BYTES_MAX,
+    TransferCode as Code, native,
 };
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -70,6 +71,7 @@ pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
         sessions: SessionPolicy {
             per_source: SESSIONS as usize,
         },
+        issuer_keys: Vec::new(),
         express: None,
     };
     let opened = Server::open(folder, setup, Arc::clone(store));
@@ -170,7 +172,7 @@ impl Ours {
         }))
     }
 
-    /// A client with a session of its own that sends batches, as large as one packet may be.
+    /// A client with a session of its own; a packet for each request.
     ///
     /// # Errors
     /// What the system says, or the server.
@@ -187,7 +189,7 @@ impl Ours {
         };
         let stream = connecting().map_err(io("connecting a client"))?;
         let fd = stream.as_raw_fd();
-        Ok(Box::new(Batches {
+        Ok(Box::new(Native {
             stream: Stream::new(stream, fd),
             requests,
             session,
@@ -258,7 +260,7 @@ impl Peer for Paper {
 
 /// A packet of a session: transfers from `number` on, 1 each.
 pub fn batch(out: &mut Vec<u8>, session: &Session, requests: &Requests, number: u64) {
-    let count = TRANSFER_OPERATIONS_MAX;
+    let count = requests.each() as usize;
     let body = size_of::<ExecuteHead>() + count * size_of::<Operation>();
     let header = native::request_header(TRANSFER_OP_EXECUTE, session.next, body as u16);
     let head = ExecuteHead {
@@ -310,14 +312,14 @@ fn right(reply: &[u8], requests: &Requests, sequence: u64, number: u64) -> u64 {
     (number..).zip(operations).filter(is_right).count() as u64
 }
 
-struct Batches {
+struct Native {
     stream: Stream<TcpStream>,
     requests: Requests,
     session: Session,
     sequences: VecDeque<u64>,
 }
 
-impl Peer for Batches {
+impl Peer for Native {
     fn ready(&self) -> Ready {
         self.stream.ready()
     }

@@ -8,10 +8,12 @@ use crate::error::{BenchError, Result, io};
 use crate::gate::median;
 use crate::per_packet::PerPacket;
 use crate::sys::{self, Run};
-use lineside_wire::TransferCounter;
+use lineside_transfer::store::Store;
+use lineside_wire::{TRANSFER_BUCKET_CELLS, TransferCounter};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 const XDP_TX: u32 = 3;
 /// log2 of the accounts: those that are judged, and as many as have 2^22 cells.
@@ -36,8 +38,12 @@ struct What {
 
 /// The name of native TRANSFER in a session, with its ring.
 pub const SESSION_TRANSFER: &str = "packet of a session's transfer, 2^22 accounts";
+/// The same without its ring.
+pub const SESSION_BARE: &str = "packet of a session's transfer, 2^22 accounts, ringless";
 /// The name of the paper's REFER.
 pub const REFER: &str = "packet of refer, 2^22 accounts";
+/// Random loads of a round.
+const LOADS: u32 = 1 << 20;
 
 const fn what(name: &'static str, command: Command, numbered: bool, native: bool) -> What {
     What {
@@ -69,21 +75,77 @@ pub fn measure(generator: &Generator, rounds: usize, sizes: usize) -> Result<Cos
             found.extend(WHATS.iter().map(|what| (name(what), Err(why.clone()))));
             continue;
         }
-        let mut ledger = XdpLedger::load(bits)?;
-        store::fill(&ledger.store, bits)?;
-        let session = &ledger.store.sessions.as_slice()[SLOT as usize];
-        session.token.store(TOKEN, Relaxed);
         let mut next = 0;
+        let mut ledger = ready(XdpLedger::load(bits)?, bits)?;
+        let load = || random_bucket_ns(&ledger.store);
+        let loads: Vec<f64> = (0..rounds).map(|_| load()).collect();
+        found.insert(
+            format!("any bucket loaded by user space, 2^{bits} accounts"),
+            Ok(loaded(loads)),
+        );
         for what in WHATS {
             let what = What { bits, ..what };
-            let figure = match one(generator, &mut ledger, &what, rounds, &mut next) {
-                Err(BenchError::Void(why)) => Err(format!("void: {why}")),
-                other => Ok(other?),
-            };
-            found.insert(name(&what), figure);
+            found.insert(
+                name(&what),
+                figure(one(generator, &mut ledger, &what, rounds, &mut next))?,
+            );
         }
+        drop(ledger);
+        let mut ledger = ready(XdpLedger::load_ringless(bits)?, bits)?;
+        let what = What { bits, ..WHATS[0] };
+        let name = format!("{}, ringless", name(&what));
+        found.insert(
+            name,
+            figure(one(generator, &mut ledger, &what, rounds, &mut next))?,
+        );
     }
     Ok(found)
+}
+
+/// What is void has no figure; what is wrong ends the bench.
+fn figure(found: Result<PerPacket>) -> Result<std::result::Result<PerPacket, String>> {
+    match found {
+        Err(BenchError::Void(why)) => Ok(Err(format!("void: {why}"))),
+        other => Ok(Ok(other?)),
+    }
+}
+
+/// With its accounts, and a session.
+fn ready(ledger: XdpLedger, bits: u32) -> Result<XdpLedger> {
+    store::fill(&ledger.store, bits)?;
+    let session = &ledger.store.sessions.as_slice()[SLOT as usize];
+    session.token.store(TOKEN, Relaxed);
+    Ok(ledger)
+}
+
+fn loaded(ns: Vec<f64>) -> PerPacket {
+    PerPacket {
+        min_ns: ns.iter().copied().fold(f64::MAX, f64::min),
+        median_ns: median(ns.into_iter()).unwrap_or_default(),
+        rewriting_ns: 0.0,
+        calls: LOADS,
+    }
+}
+
+/// ns to load the four cells of a bucket that is known only when the one before is there: what no packet that names one
+/// account can be sooner than, where accounts come in no order.
+fn random_bucket_ns(store: &Store) -> f64 {
+    let cells = store.cells.as_slice();
+    let buckets = (cells.len() / TRANSFER_BUCKET_CELLS) as u64;
+    let (mut random, start) = (1u64, Instant::now());
+    for _ in 0..LOADS {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let first = ((random >> 32) % buckets) as usize * TRANSFER_BUCKET_CELLS;
+        for cell in &cells[first..first + TRANSFER_BUCKET_CELLS] {
+            // Always 0, and part of the next place.
+            random += u64::from(cell.lock.load(Relaxed));
+        }
+    }
+    let took = start.elapsed();
+    std::hint::black_box(random);
+    took.as_nanos() as f64 / f64::from(LOADS)
 }
 
 fn one(

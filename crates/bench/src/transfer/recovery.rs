@@ -221,7 +221,7 @@ fn execute(ledger: &mut Ledger, entry: &Entry) {
             now_s,
             operations,
             ..
-        } => _ = std::hint::black_box(ledger.execute(*slot, *sequence, operations, |_| Ok(()), *now_s)),
+        } => _ = std::hint::black_box(ledger.execute(*slot, *sequence, operations, |_, _| Ok(()), *now_s)),
         _ => {}
     }
     ledger.take_changes();

@@ -252,7 +252,7 @@ fn write_contestants(
         "busy",
         "wrong",
     ];
-    write!(out, "\n{:<52}", "contestant")?;
+    write!(out, "\n{:<60}", "contestant")?;
     head.iter().try_for_each(|column| write!(out, "{column:>12}"))?;
     writeln!(out)?;
     for (name, contestant) in contestants {
@@ -263,7 +263,7 @@ fn write_contestants(
 
 fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant) -> fmt::Result {
     if let Some(why) = &contestant.not_measured {
-        writeln!(out, "{name:<52}not measured: {why}")?;
+        writeln!(out, "{name:<60}not measured: {why}")?;
     }
     if let Some(figures) = &contestant.gate_case {
         write_figures(out, &format!("{name}, transfer"), figures)?;
@@ -276,16 +276,16 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
         match cost {
             Ok(cost) => writeln!(
                 out,
-                "{row:<52}{:.1} ns least, {:.1} ns median ({:.1} subtracted)",
+                "{row:<60}{:.1} ns least, {:.1} ns median ({:.1} subtracted)",
                 cost.min_ns, cost.median_ns, cost.rewriting_ns
             )?,
-            Err(why) => writeln!(out, "{row:<52}not measured: {why}")?,
+            Err(why) => writeln!(out, "{row:<60}not measured: {why}")?,
         }
     }
     if let Some(drained) = &contestant.drained {
         writeln!(
             out,
-            "{:<52}{} records, {} fdatasyncs, {} waiting at most",
+            "{:<60}{} records, {} fdatasyncs, {} waiting at most",
             format!("{name}, drained"),
             drained.records,
             drained.groups,
@@ -310,7 +310,7 @@ fn write_figures(out: &mut Formatter<'_>, row: &str, figures: &Figures) -> fmt::
     let wrong = wrong + refused;
     write!(
         out,
-        "{row:<52}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
+        "{row:<60}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
     )?;
     writeln!(out, "{sent:>12}{lost:>12}{busy:>12}{wrong:>12}")
 }

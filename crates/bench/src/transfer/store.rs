@@ -6,7 +6,7 @@ use crate::netns::{CLIENT_ADDRESS, Pair, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys;
 use lineside_near::{Near, Reply, Source, Verdict, lease};
 use lineside_plane::transfer;
-use lineside_plane::xdp::XdpPlane;
+use lineside_plane::xdp::{Image, XdpPlane};
 use lineside_transfer::AccountId;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
@@ -171,8 +171,17 @@ pub struct XdpLedger {
 impl XdpLedger {
     /// Loads the programs.
     pub fn load(account_bits: u32) -> Result<Self> {
+        Self::load_image(account_bits, transfer::image)
+    }
+
+    /// The same, and what is done is not written down.
+    pub fn load_ringless(account_bits: u32) -> Result<Self> {
+        Self::load_image(account_bits, transfer::ringless_image)
+    }
+
+    fn load_image(account_bits: u32, image: fn(&Geometry, u16) -> Image) -> Result<Self> {
         let geometry = geometry(account_bits, transfer::rings()?);
-        let mut plane = XdpPlane::load(vec![transfer::image(&geometry, TRANSFER_PORT)], None)?;
+        let mut plane = XdpPlane::load(vec![image(&geometry, TRANSFER_PORT)], None)?;
         let store = transfer::store(&mut plane, &geometry)?;
         store.format(&geometry).map_err(io("laying out the near store"))?;
         plane.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;

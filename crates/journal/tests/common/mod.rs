@@ -1,7 +1,7 @@
 //! What a caller was told, and whether it is still true after a power cut.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use lineside_journal::{Journal, Lsn, Options, Recovery, SimDisk};
+use lineside_journal::{Error, Journal, Lsn, Options, Recovery, SimDisk};
 use std::io::{Read, Write};
 
 /// What a record of this number holds: its lengths go from nothing to the longest.
@@ -36,15 +36,37 @@ pub fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Appends a group of `records` and commits it.
-pub fn group(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> Outcome {
+/// Appends `records`.
+pub fn append(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> Outcome {
     for _ in 0..records {
         let lsn = journal.next_lsn();
         journal.append(lsn as u8, &payload(lsn)).map_err(text)?;
         told.appended = told.appended.max(lsn);
     }
+    Ok(())
+}
+
+/// Appends a group of `records` and commits it.
+pub fn group(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64) -> Outcome {
+    append(journal, told, records)?;
     told.durable = journal.commit().map_err(text)?;
     Ok(())
+}
+
+/// The same, and while the group is on its way `beside` records are appended behind it, which are not committed.
+pub fn group_beside(journal: &mut Journal<SimDisk>, told: &mut Told, records: u64, beside: u64) -> Outcome {
+    append(journal, told, records)?;
+    let before = told.durable;
+    let Some(commit) = journal.begin_commit().map_err(text)? else {
+        told.durable = journal.durable_lsn();
+        return append(journal, told, beside);
+    };
+    let appended = append(journal, told, beside);
+    if journal.durable_lsn() != before || !matches!(journal.commit(), Err(Error::UnderWay)) {
+        return Err("a group on its way is taken for durable, or overtaken".into());
+    }
+    told.durable = journal.end_commit(commit.run()).map_err(text)?;
+    appended
 }
 
 pub fn snapshot(journal: &mut Journal<SimDisk>, told: &mut Told) -> Outcome {

@@ -1,10 +1,12 @@
 //! The verbs that ask a server.
 
+use super::key::Sign;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_transfer::AccountId;
 use lineside_transfer::client::{Client, Executed, Session};
 use lineside_transfer::paper::PaperRequest;
+use lineside_transfer::signed::KeyId;
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER,
     TRANSFER_COMMAND_TRANSFER, TRANSFER_PORT, TransferCode as Code,
@@ -48,11 +50,13 @@ struct How {
     #[arg(long, conflicts_with_all = ["paper", "id"])]
     session: Option<PathBuf>,
     /// Use the paper's format: accounts and amounts below 2^32.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "sign")]
     paper: bool,
     /// With --paper: the transaction id, above the source's last one; repeated with the same words it is done once.
     #[arg(long, requires = "paper", default_value_t = 0)]
     id: u32,
+    #[command(flatten)]
+    sign: Sign,
 }
 
 /// Make an account.
@@ -63,6 +67,9 @@ pub struct Create {
     /// What it opens with.
     #[arg(default_value_t = 0)]
     amount: u64,
+    /// The fingerprint of its owner's key: where signatures are required, only its signature moves what it holds.
+    #[arg(long, conflicts_with = "paper")]
+    owner: Option<KeyId>,
     #[command(flatten)]
     how: How,
 }
@@ -225,8 +232,8 @@ impl SessionVerb {
             }
         };
         match as_json {
-            true => println!("{}", json!({"slot": session.slot, "next": session.next})),
-            false => println!("session {}, next sequence {}", session.slot, session.next),
+            true => say!("{}", json!({"slot": session.slot, "next": session.next}))?,
+            false => say!("session {}, next sequence {}", session.slot, session.next)?,
         }
         Ok(())
     }
@@ -237,7 +244,8 @@ impl Create {
         let operation = operation(
             TRANSFER_COMMAND_CREATE,
             self.account,
-            AccountId::default(),
+            self.owner
+                .map_or(AccountId::default(), |owner| AccountId(owner.0)),
             self.amount,
         );
         self.how.send(operation, as_json)
@@ -284,13 +292,13 @@ impl Refer {
                 unknown += usize::from(balance.is_none());
                 let account = account.to_string();
                 match (balance, as_json) {
-                    (None, true) => println!("{}", json!({"account": account, "found": false})),
-                    (None, false) => println!("{account}: no such account"),
-                    (Some(found), true) => println!(
+                    (None, true) => say!("{}", json!({"account": account, "found": false}))?,
+                    (None, false) => say!("{account}: no such account")?,
+                    (Some(found), true) => say!(
                         "{}",
                         json!({"account": account, "found": true, "balance": found.balance, "held": found.held,
                             "version": found.version, "frozen": found.frozen})
-                    ),
+                    )?,
                     (Some(found), false) => {
                         let held = if found.held > 0 {
                             format!(", {} of it set aside", found.held)
@@ -298,7 +306,7 @@ impl Refer {
                             String::new()
                         };
                         let frozen = if found.frozen { ", frozen" } else { "" };
-                        println!("{account}: {}{held}{frozen}", found.balance);
+                        say!("{account}: {}{held}{frozen}", found.balance)?;
                     }
                 }
             }
@@ -358,6 +366,7 @@ impl How {
             let answer = client.paper(&request)?;
             return say(answer.code, answer.amount.into(), None, as_json);
         }
+        client.sign_with(self.sign.signer()?);
         let operations = [operation];
         let executed = match &self.session {
             Some(file) => {
@@ -388,11 +397,11 @@ pub fn words(operation: &Operation) -> String {
 fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let (number, durable) = native.unzip();
-        println!(
+        say!(
             "{}",
             json!({"code": code as u16, "meaning": code.meaning(), "balance": amount, "number": number,
                 "durable": durable})
-        );
+        )?;
     }
     if code != Code::Done {
         bail!("refused ({}): {}", code as u16, code.meaning());
@@ -402,7 +411,7 @@ fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> a
             let durable = if is_durable { "durable" } else { "express" };
             format!(", operation {number}, {durable}")
         });
-        println!("done: balance {amount}{number}");
+        say!("done: balance {amount}{number}")?;
     }
     Ok(())
 }

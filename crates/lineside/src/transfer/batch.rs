@@ -1,10 +1,11 @@
 //! `lineside transfer batch`: operations as lines of text.
 
 use super::ask::{Kept, Server, operation};
+use super::key::Sign;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_transfer::AccountId;
-use lineside_transfer::client::DATAGRAM_OPERATIONS;
+use lineside_transfer::signed::KeyId;
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
     TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST,
@@ -14,10 +15,10 @@ use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// Execute up to 16 operations in one packet, one line each:
-/// `create ACCOUNT [AMOUNT]`, `issue ACCOUNT AMOUNT`, `transfer FROM TO AMOUNT`, `freeze ACCOUNT`, `unfreeze ACCOUNT`,
-/// `pending NAME FROM TO AMOUNT [SECONDS]`, `post NAME FROM TO [AMOUNT]`, `void NAME FROM TO`; `linked` in front: this
-/// and the next line are done both or not at all.
+/// Execute up to 16 operations in one packet, signed up to 15, one line each:
+/// `create ACCOUNT [AMOUNT [OWNER]]`, `issue ACCOUNT AMOUNT`, `transfer FROM TO AMOUNT`, `freeze ACCOUNT`,
+/// `unfreeze ACCOUNT`, `pending NAME FROM TO AMOUNT [SECONDS]`, `post NAME FROM TO [AMOUNT]`,
+/// `void NAME FROM TO`; `linked` in front: this and the next line are done both or not at all.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Batch {
@@ -26,6 +27,8 @@ pub struct Batch {
     /// The session to use; without one, a session is opened for this alone.
     #[arg(long)]
     session: Option<PathBuf>,
+    #[command(flatten)]
+    sign: Sign,
     /// The lines; `-`: the standard input.
     file: PathBuf,
 }
@@ -49,13 +52,8 @@ impl Batch {
             .iter()
             .map(|line| parse(line).with_context(|| format!("`{line}`")))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        if !(1..=DATAGRAM_OPERATIONS).contains(&operations.len()) {
-            bail!(
-                "{} operations: 1 to {DATAGRAM_OPERATIONS} are possible",
-                operations.len()
-            );
-        }
         let mut client = self.server.client()?;
+        client.sign_with(self.sign.signer()?);
         let executed = match &self.session {
             Some(file) => {
                 let words = operations.iter().map(super::ask::words).collect();
@@ -71,16 +69,17 @@ impl Batch {
         for (line, outcome) in lines.iter().zip(&executed.outcomes) {
             let code = outcome.code;
             match (as_json, code) {
-                (true, _) => println!(
+                (true, _) => say!(
                     "{}",
                     json!({"operation": line, "code": code as u16, "meaning": code.meaning(),
                         "balance": outcome.amount, "number": outcome.number, "durable": executed.is_durable})
-                ),
-                (false, Code::Done) => println!(
+                )?,
+                (false, Code::Done) => say!(
                     "{line}: done, balance {}, operation {}",
-                    outcome.amount, outcome.number
-                ),
-                (false, code) => println!("{line}: refused ({}): {}", code as u16, code.meaning()),
+                    outcome.amount,
+                    outcome.number
+                )?,
+                (false, code) => say!("{line}: refused ({}): {}", code as u16, code.meaning())?,
             }
         }
         let refused = executed
@@ -113,10 +112,17 @@ fn parse(line: &str) -> anyhow::Result<Operation> {
     };
     let or_zero = |at: usize| if rest.len() > at { amount(at) } else { Ok(0) };
     let nobody = AccountId::default();
+    let owner = |at: usize| match rest.get(at) {
+        None => Ok(nobody),
+        Some(word) => word
+            .parse()
+            .map(|KeyId(id)| AccountId(id))
+            .map_err(anyhow::Error::msg),
+    };
     let (mut operation, most) = match *verb {
         "create" => (
-            operation(TRANSFER_COMMAND_CREATE, account(0)?, nobody, or_zero(1)?),
-            2,
+            operation(TRANSFER_COMMAND_CREATE, account(0)?, owner(2)?, or_zero(1)?),
+            3,
         ),
         "issue" => (
             operation(TRANSFER_COMMAND_ISSUE, account(0)?, nobody, amount(1)?),
@@ -177,6 +183,7 @@ mod tests {
             "linked",
             "pay 1 2 3",
             "transfer 1 2",
+            "create 1 2 3",
             "transfer 1 2 x",
             "transfer 1 2 3 4",
             "create",

@@ -77,7 +77,7 @@ impl Prove {
             block: to_hex(&proof.block.to_bytes()),
             block_hash: to_hex(&proof.block.hash()),
         };
-        println!("{}", serde_json::to_string_pretty(&printed)?);
+        say!("{}", serde_json::to_string_pretty(&printed)?)?;
         Ok(())
     }
 }
@@ -114,19 +114,19 @@ impl VerifyProof {
         let (source, destination) = (AccountId(operation.source), AccountId(operation.destination));
         let (number, block) = (operation.number.get(), proof.block.number);
         if as_json {
-            println!(
+            say!(
                 "{}",
                 json!({"number": number, "command": operation.command, "source": source.to_string(),
                     "destination": destination.to_string(), "amount": operation.amount.get(), "code": code as u16,
                     "balance": balance, "block": block, "block_hash": hash})
-            );
+            )?;
         } else {
-            println!(
+            say!(
                 "operation {number} of block {block}: command {} of {} from {source} to {destination}: {}",
                 operation.command,
                 operation.amount.get(),
                 code.meaning()
-            );
+            )?;
         }
         Ok(())
     }
@@ -141,17 +141,24 @@ impl Audit {
         let disk = FsDisk::look(&self.data)?;
         let audit = host::audit(&disk, key)?;
         if as_json {
-            println!(
+            say!(
                 "{}",
-                json!({"records": audit.records, "operations": audit.operations, "blocks": audit.blocks,
-                    "accounts": audit.accounts, "issued": audit.issued.to_string(), "held": audit.held.to_string(),
-                    "pending": audit.pending.0.to_string()})
-            );
+                json!({"records": audit.records, "operations": audit.operations, "signed": audit.signed,
+                    "blocks": audit.blocks, "accounts": audit.accounts, "issued": audit.issued.to_string(),
+                    "held": audit.held.to_string(), "pending": audit.pending.0.to_string()})
+            )?;
         } else {
-            println!(
-                "{} operations in {} records replayed, {} blocks checked; {} accounts hold {}, as issued; {} set aside",
-                audit.operations, audit.records, audit.blocks, audit.accounts, audit.held, audit.pending.0
-            );
+            say!(
+                "{} operations in {} records replayed, {} signatures and {} blocks checked; {} accounts hold {}, \
+                 as issued; {} set aside",
+                audit.operations,
+                audit.records,
+                audit.signed,
+                audit.blocks,
+                audit.accounts,
+                audit.held,
+                audit.pending.0
+            )?;
         }
         Ok(())
     }

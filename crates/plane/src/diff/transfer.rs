@@ -8,7 +8,7 @@ use crate::cpu;
 use crate::frames::PlaneKind;
 use crate::transfer::{self, FramePlane};
 use crate::xdp::XdpError;
-use lineside_near::{FrameVerdict, lease};
+use lineside_near::lease;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::store::{Geometry, Mode, Range, Store};
 use lineside_wire::endpoint::Endpoint;
@@ -197,28 +197,8 @@ impl Pair {
 
     /// The same frame through both.
     fn hold(&mut self, number: u64, request: &[u8]) -> Result<(), DiffError> {
-        let (said, model) = self.model.plane.run(request)?;
-        let (verdict, left) = self.other.plane.run(request)?;
-        self.seen.frames += 1;
-        match said {
-            FrameVerdict::Transmit => self.seen.transmitted += 1,
-            FrameVerdict::Pass => self.seen.passed += 1,
-            FrameVerdict::Drop(reason) => self.seen.dropped[reason as usize] += 1,
-        }
-        let same = match (said, verdict) {
-            (FrameVerdict::Drop(_), FrameVerdict::Drop(_)) => true,
-            (said, verdict) => said == verdict && model == left,
-        };
-        if same {
-            return Ok(());
-        }
-        Err(DiffError::Differs {
-            number,
-            what: format!("the model says {said:?}, the plane {verdict:?}"),
-            request: request.to_vec(),
-            model,
-            plane: left,
-        })
+        self.seen
+            .hold(number, request, &mut self.model.plane, &mut self.other.plane)
     }
 
     /// Counters, drops, and everything that the stores hold.

@@ -164,49 +164,47 @@ impl Batch {
             }
             header
         });
-        let mut sent = 0;
-        while sent < count {
-            // SAFETY: the headers point to vectors, names and controls that outlive the call; it only reads them.
-            let result = unsafe {
-                libc::sendmmsg(
-                    socket.as_raw_fd(),
-                    headers[sent..].as_mut_ptr(),
-                    (count - sent) as u32,
-                    libc::MSG_DONTWAIT,
-                )
-            };
-            match usize::try_from(result) {
-                Ok(more) if more > 0 => sent += more,
-                // An error is of the first datagram, such as one to an unreachable sender: go on behind it.
-                _ if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => break,
-                _ => {
-                    headers.copy_within(sent + 1..count, sent);
-                    return sent + send_rest(socket, &mut headers[sent..count - 1]);
-                }
-            }
-        }
-        sent
+        send_headers(socket, &mut headers[..count], libc::MSG_DONTWAIT)
     }
 }
 
-/// Sends one by one, whatever becomes of each.
-fn send_rest(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
-    let send = |header: &&mut libc::mmsghdr| {
-        // SAFETY: as in `send`: the header's parts outlive the call.
-        (unsafe { libc::sendmsg(socket.as_raw_fd(), &header.msg_hdr, libc::MSG_DONTWAIT) }) >= 0
-    };
-    headers.iter_mut().filter(send).count()
+/// Sends what the headers say, whose vectors, names and controls are there. Returns how many left.
+fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr], flags: libc::c_int) -> usize {
+    let (mut sent, mut lost) = (0, 0);
+    while sent + lost < headers.len() {
+        let rest = &mut headers[sent + lost..];
+        // SAFETY: the headers point to vectors, names and controls that outlive the call; it only reads them.
+        let result =
+            unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, flags) };
+        match usize::try_from(result) {
+            Ok(more) if more > 0 => sent += more,
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => break,
+            // An error is of the first datagram, such as one to an unreachable sender: go on behind it.
+            _ => lost += 1,
+        }
+    }
+    sent
 }
 
-/// Sends one reply the way back; `false`: it did not leave.
-pub fn send_one(socket: &UdpSocket, route: &Route, reply: &[u8]) -> bool {
-    let (mut name, mut vector) = (route.name, vector(reply));
-    let bytes = name_bytes(&name);
-    let mut header = header(&mut vector, &mut name, bytes);
-    let mut control = Control([0; CONTROL_BYTES]);
-    route.local.put(&mut header.msg_hdr, &mut control);
-    // SAFETY: the header points to a vector, a name and a control that outlive the call.
-    (unsafe { libc::sendmsg(socket.as_raw_fd(), &header.msg_hdr, 0) }) >= 0
+/// Sends each reply the way that it names. Returns how many left.
+pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
+    replies.chunks(BATCH).map(|chunk| send_chunk(socket, chunk)).sum()
+}
+
+fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
+    let mut names = [no_name(); BATCH];
+    let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
+    let mut vectors = [vector(&[]); BATCH];
+    let mut headers: Vec<libc::mmsghdr> = Vec::with_capacity(replies.len());
+    let parts = names.iter_mut().zip(&mut controls).zip(&mut vectors);
+    for ((route, reply), ((name, control), vector_of)) in replies.iter().zip(parts) {
+        (*name, *vector_of) = (route.name, vector(reply));
+        let bytes = name_bytes(name);
+        let mut header = header(vector_of, name, bytes);
+        route.local.put(&mut header.msg_hdr, control);
+        headers.push(header);
+    }
+    send_headers(socket, &mut headers, 0)
 }
 
 impl Local {

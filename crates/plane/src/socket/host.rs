@@ -1,14 +1,20 @@
 //! The host's thread: what near forwarded, answered one by one or in groups.
 
-use super::batch;
+use super::batch::{self, Route};
+use super::stream::Writer;
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use lineside_near::{Asked, GroupHost, Host, Reader, Reply, Said, Verdict};
+use std::collections::VecDeque;
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Requests that a group takes at most: what gathers while the group before is made durable.
-const GROUP: usize = 2048;
+/// Requests that a group takes at most. The smaller it is, the sooner clients go on; the larger, the less often the
+/// disk is waited for.
+const GROUP: usize = 512;
+/// Groups that wait for the disk at most.
+const WAITING: usize = 16;
 
 /// Answers each request as it comes, until the plane stops.
 pub(super) fn one_by_one(
@@ -26,7 +32,10 @@ pub(super) fn one_by_one(
         };
         let mut reply = Reply::default();
         match host.serve(forwarded.from, &forwarded.request, &mut reply, sender) {
-            Verdict::Reply => send(socket, shared, &forwarded, reply.as_bytes().to_vec()),
+            Verdict::Reply => {
+                let said = Said::reply(reply.as_bytes().to_vec());
+                send_all(socket, shared, std::slice::from_ref(&forwarded), vec![said]);
+            }
             Verdict::Drop(reason) => shared.counts.drop(reason),
             Verdict::Forward => (),
         }
@@ -34,57 +43,76 @@ pub(super) fn one_by_one(
     }
 }
 
-/// Answers what has gathered, all together, until every thread that could bring more has ended.
+/// Answers what has gathered in groups, and takes the next while the disk works for those before it, until every thread
+/// that could bring more has ended.
 pub(super) fn in_groups(
     socket: &UdpSocket,
     shared: &Shared,
     mut host: Box<dyn GroupHost>,
     forwarded: &Receiver<Forwarded>,
 ) {
-    let mut group = Vec::with_capacity(GROUP);
     let patience = host.patience().min(PATIENCE);
+    let mut waiting: VecDeque<Vec<Forwarded>> = VecDeque::new();
     loop {
-        match forwarded.recv_timeout(patience) {
-            Ok(first) => group.push(first),
-            Err(RecvTimeoutError::Timeout) => {
-                host.idle();
-                continue;
-            }
-            Err(RecvTimeoutError::Disconnected) => return host.end(),
-        }
-        group.extend(forwarded.try_iter().take(GROUP - 1));
-        let asked: Vec<Asked<'_>> = group
-            .iter()
-            .map(|forwarded| Asked {
-                from: forwarded.from,
-                payload: &forwarded.request,
-            })
-            .collect();
-        let said = host.group(&asked);
-        for (forwarded, Said { reply, drop }) in group.iter().zip(said) {
-            if let Some(reply) = reply {
-                send(socket, shared, forwarded, reply);
-            } else if let Some(reason) = drop {
-                shared.counts.drop(reason);
+        let mut group = Vec::new();
+        if waiting.is_empty() {
+            match forwarded.recv_timeout(patience) {
+                Ok(first) => group.push(first),
+                Err(RecvTimeoutError::Timeout) => {
+                    host.idle();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return host.end(),
             }
         }
-        group.clear();
+        group.extend(forwarded.try_iter().take(GROUP - group.len()));
+        if !group.is_empty() {
+            let asked: Vec<Asked<'_>> = group
+                .iter()
+                .map(|forwarded| Asked {
+                    from: forwarded.from,
+                    payload: &forwarded.request,
+                })
+                .collect();
+            host.execute(&asked);
+            waiting.push_back(group);
+        }
+        // While there is more to execute nobody waits for the disk.
+        let mut waits = forwarded.is_empty() || waiting.len() >= WAITING;
+        while let Some(said) = host.take(waits) {
+            let group = waiting.pop_front().unwrap_or_default();
+            send_all(socket, shared, &group, said);
+            waits = false;
+        }
     }
 }
 
-/// Sends a reply back the way that its request came.
-fn send(socket: &UdpSocket, shared: &Shared, forwarded: &Forwarded, reply: Vec<u8>) {
+/// Sends the replies of a group back the ways that their requests came.
+fn send_all(socket: &UdpSocket, shared: &Shared, group: &[Forwarded], said: Vec<Said>) {
     let counts = &shared.counts;
-    let sent = match &forwarded.way {
-        Way::Datagram(_) if reply.len() > forwarded.request.len() => {
-            counts.amplification.fetch_add(1, Relaxed);
-            return;
+    let mut datagrams: Vec<(&Route, Vec<u8>)> = Vec::with_capacity(group.len());
+    let mut streams: Vec<&Arc<Writer>> = Vec::new();
+    let mut sent = 0;
+    for (forwarded, Said { reply, drop }) in group.iter().zip(said) {
+        let Some(reply) = reply else {
+            drop.into_iter().for_each(|reason| counts.drop(reason));
+            continue;
+        };
+        match &forwarded.way {
+            Way::Datagram(_) if reply.len() > forwarded.request.len() => {
+                counts.amplification.fetch_add(1, Relaxed);
+            }
+            Way::Datagram(route) => datagrams.push((route, reply)),
+            Way::Stream(writer) => {
+                sent += u64::from(writer.put(&reply));
+                // Packets of one connection mostly come together.
+                if !streams.last().is_some_and(|last| Arc::ptr_eq(last, writer)) {
+                    streams.push(writer);
+                }
+            }
         }
-        Way::Datagram(route) => batch::send_one(socket, route, &reply),
-        // A client that does not take its replies loses its connection (stream.rs).
-        Way::Stream(writer) => writer.try_send(reply).is_ok(),
-    };
-    if sent {
-        counts.host_replies.fetch_add(1, Relaxed);
     }
+    streams.iter().for_each(|writer| writer.flush());
+    sent += batch::send_all(socket, &datagrams) as u64;
+    counts.host_replies.fetch_add(sent, Relaxed);
 }

@@ -84,6 +84,16 @@ impl Pins {
         &self.interface
     }
 
+    /// The folder of `interface` in `dir`, whether it is there or not.
+    pub fn folder_of(dir: &Path, interface: &str) -> PathBuf {
+        folder_of(dir, interface)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the map `name` is pinned.
     pub fn map(&self, name: &str) -> PathBuf {
         self.path.join(name.replace('.', "_"))

@@ -1,5 +1,7 @@
 //! A tap device whose far end is the test: what is written arrives at the interface, what leaves it is read.
 
+pub mod far;
+
 use crate::skip::skipped;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};

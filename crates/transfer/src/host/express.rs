@@ -9,19 +9,19 @@ use super::{Executing, Host};
 use crate::AccountId;
 use crate::cell;
 use crate::entry::Entry;
-use crate::ledger::Taken;
+use crate::ledger::{Change, Taken};
 use crate::native::{self, Outcome};
 use crate::paper::PaperRequest;
 use crate::ring::{Record, Ring};
 use crate::settlement;
+use crate::signed::KeyId;
 use crate::store::Store;
 use crate::writer::{show_last, show_session};
 use lineside_journal::{Disk, record_bytes};
 use lineside_near::{Asked, lease};
 use lineside_wire::{
-    NATIVE_REPLY_BIT, Operation, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
-    TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TransferCode as Code,
-    native as wire,
+    Operation, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS, TRANSFER_LINE_OPERATIONS_MAX,
+    TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_SIGNED, TransferCode as Code, native as wire,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub(super) struct Express {
     /// Of each ring, the next record.
     next: Vec<u64>,
     resting: bool,
+    /// The disk has no room for what near did. Near goes on until its rings are full.
+    full: bool,
     /// Sessions that the host changed while near rests.
     slots: BTreeSet<u32>,
 }
@@ -50,6 +52,7 @@ impl Express {
             near,
             next: rings.map(|index| Ring::of(store, index).tail()).collect(),
             resting: false,
+            full: false,
             slots: BTreeSet::new(),
         }
     }
@@ -68,10 +71,14 @@ impl<D: Disk> Host<D> {
         self.express.is_some()
     }
 
+    /// Whether the disk has no room for what near did.
+    pub fn is_full(&self) -> bool {
+        self.express.as_ref().is_some_and(|express| express.full)
+    }
+
     /// Operations that near has executed and the journal has not yet.
     pub fn unjournaled(&self) -> u64 {
-        let rings = 0..self.store.rings.as_slice().len();
-        rings.map(|index| Ring::of(&self.store, index).waiting()).sum()
+        Ring::waiting_in(&self.store)
     }
 
     /// Takes what the rings hold now, not what near adds meanwhile; commits it. Nothing in `durable`.
@@ -79,6 +86,10 @@ impl<D: Disk> Host<D> {
         let rings = 0..self.store.rings.as_slice().len();
         let until: Vec<u64> = rings.map(|index| Ring::of(&self.store, index).head()).collect();
         while self.express.is_some() && self.failed.is_none() && self.drain_some(&until) > 0 {}
+        let full = self.failed.is_none() && self.unjournaled() > 0 && !self.has_room_for_packets();
+        if let Some(express) = &mut self.express {
+            express.full = full;
+        }
     }
 
     /// Takes records that stand before `until`, some [`RECORDS`] of them; returns how many. A packet whose first record
@@ -88,6 +99,7 @@ impl<D: Disk> Host<D> {
             return 0;
         };
         let store = Arc::clone(&self.store);
+        let mut until = until.to_vec();
         let mut within = vec![false; next.len()];
         let (mut taken, mut again, mut looks) = (0, true, 0);
         while again && self.failed.is_none() {
@@ -122,12 +134,16 @@ impl<D: Disk> Host<D> {
             }
             if within.contains(&true) {
                 again = true;
+                // What it waits for may have come into a ring after that ring's end was looked up, and before it.
+                for (index, until) in until.iter_mut().enumerate() {
+                    *until = Ring::of(&store, index).head();
+                }
                 if looks == LOOKS {
                     self.failed = Some("the rest of a packet that near began is missing".into());
                 }
             }
         }
-        self.finish(&mut [], 0);
+        self.settle();
         if self.failed.is_some() {
             lease::end(&self.store.control().lease_until_ns);
         } else if let Some(express) = &mut self.express {
@@ -153,6 +169,7 @@ impl<D: Disk> Host<D> {
             express.near.readers.wait();
         }
         self.drain();
+        self.settle();
     }
 
     /// What near could have executed is answered as near would have: it may be near that answers it again.
@@ -172,12 +189,18 @@ impl<D: Disk> Host<D> {
 
     /// Has near rest if one of these requests may change something, or something has expired. `false`: ledger and near
     /// are not the same, because the disk has no room for what near did; then nothing may be executed.
-    pub(super) fn rest_for(&mut self, now_s: u64, requests: &[Asked<'_>]) -> bool {
+    pub(super) fn rest_for(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
         self.drain();
-        let is_due = !self.ledger.expired(now_s).is_empty();
-        if self.express.is_none() || !(is_due || requests.iter().any(|asked| may_change(asked.payload))) {
+        let signer = |at| signers.get(at).copied().flatten();
+        let is_due = !self.ledger.expired(now_s).is_empty()
+            || requests
+                .iter()
+                .enumerate()
+                .any(|(at, asked)| self.may_change(asked.payload, signer(at)));
+        if self.express.is_none() || !is_due {
             return true;
         }
+        self.counts.rests += 1;
         lease::end(&self.store.control().lease_until_ns);
         if let Some(express) = &self.express {
             express.near.readers.wait();
@@ -199,18 +222,17 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// The last sequence that near has of a session, where near is ahead of the ledger.
-    pub(super) fn near_sequence(&self, slot: u32) -> Option<u64> {
+    /// The last sequence that near has of a session, where near is ahead of the ledger and has been shown the session.
+    pub(super) fn near_sequence(&self, slot: u32, token: u64) -> Option<u64> {
         self.express.as_ref().filter(|express| !express.resting)?;
         let place = self.store.sessions.as_slice().get(slot as usize)?;
-        Some(place.sequence.load(Acquire))
+        (place.token.load(Acquire) == token).then(|| place.sequence.load(Acquire))
     }
 
-    /// Shows near what the host has done, where it rests.
-    pub(super) fn show(&mut self) {
-        let changes = self.ledger.take_changes();
+    /// Shows near what the host has done; in `express`, where it rests.
+    pub(super) fn show(&mut self, changes: &[Change]) {
         let Some(express) = &mut self.express else {
-            self.counts.homeless += self.fill.apply(&changes) as u64;
+            self.counts.homeless += self.fill.apply(changes) as u64;
             return;
         };
         if !express.resting {
@@ -220,7 +242,7 @@ impl<D: Disk> Host<D> {
             }
             return;
         }
-        self.counts.homeless += self.fill.apply(&changes) as u64;
+        self.counts.homeless += self.fill.apply(changes) as u64;
         let accounts: BTreeSet<AccountId> = changes.iter().map(|change| change.account).collect();
         for id in accounts {
             let last = self.ledger.account(&id).and_then(|account| account.last);
@@ -240,16 +262,20 @@ impl<D: Disk> Host<D> {
             lease::renew(&self.store.control().lease_until_ns, express.near.lease_ns);
         }
     }
-}
 
-/// Whether executing this may change what near has: writes, and sessions that are closed.
-pub(super) fn may_change(payload: &[u8]) -> bool {
-    if let Some(request) = PaperRequest::parse(payload) {
-        return request
-            .command()
-            .is_ok_and(|command| command != TRANSFER_COMMAND_REFER);
+    /// Whether executing this may change what near has: writes that are not refused anyway, and sessions that are
+    /// closed.
+    pub(super) fn may_change(&self, payload: &[u8], signer: Option<KeyId>) -> bool {
+        let unsigned = !self.store.requires_signature();
+        if let Some(request) = PaperRequest::parse(payload) {
+            let writes = |command| command != TRANSFER_COMMAND_REFER;
+            return unsigned && request.command().is_ok_and(writes);
+        }
+        wire::is_native(payload)
+            && match payload[3] {
+                TRANSFER_OP_EXECUTE => unsigned,
+                TRANSFER_OP_SIGNED => signer.is_some(),
+                op => op == TRANSFER_OP_CLOSE,
+            }
     }
-    wire::is_native(payload)
-        && payload[3] & NATIVE_REPLY_BIT == 0
-        && matches!(payload[3], TRANSFER_OP_EXECUTE | TRANSFER_OP_CLOSE)
 }

@@ -1,17 +1,19 @@
 //! Coming back: the newest snapshot, then the journal behind it, each entry executed again and compared with what it
 //! was answered.
 
+use super::commits::Commits;
 use super::express::Express;
+use super::replay::Replay;
 use super::{Counts, Host, SealPolicy, SessionPolicy, Sessions};
 use crate::entry::Entry;
-use crate::ledger::{Ledger, Limits, SessionAnswer, Taken};
+use crate::ledger::{Ledger, Limits};
 use crate::settlement::{self, BLOCK_BYTES, Block, Chain, Proof};
+use crate::signed::KeyId;
 use crate::store::{Mode, Store};
 use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
-use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Record, Recovery, dump};
+use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Recovery, dump};
 use lineside_near::{Readers, lease};
-use lineside_wire::TransferCode as Code;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -36,9 +38,9 @@ pub enum OpenError {
     /// A near that was ahead of its host does not fit the journal.
     #[error("what near has executed cannot be taken: {0}")]
     Ahead(String),
-    /// What the system says of a snapshot.
-    #[error("reading a snapshot: {0}")]
-    Snapshot(#[from] std::io::Error),
+    /// What the system says.
+    #[error("replaying: {0}")]
+    System(#[from] std::io::Error),
 }
 
 const fn name(mode: Mode) -> &'static str {
@@ -57,6 +59,8 @@ pub struct Setup {
     pub seal: SealPolicy,
     /// Who may have how many sessions.
     pub sessions: SessionPolicy,
+    /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
+    pub issuer_keys: Vec<KeyId>,
     /// Near executes; `None`: `durable`.
     pub express: Option<Executing>,
 }
@@ -87,131 +91,6 @@ pub struct Opened {
     pub operations: u64,
 }
 
-/// A ledger being brought back.
-struct Replay {
-    ledger: Ledger,
-    chain: Chain,
-    mode: Option<Mode>,
-}
-
-impl Replay {
-    fn new(key: VerifyingKey) -> Self {
-        let none = Limits {
-            accounts: 0,
-            sessions: 0,
-        };
-        Self {
-            ledger: Ledger::new(none),
-            chain: Chain::new(key),
-            mode: None,
-        }
-    }
-
-    /// Executes an entry again.
-    fn entry(&mut self, entry: &Entry) -> Result<(), String> {
-        match entry {
-            Entry::Limits { limits, mode } => {
-                if self.mode.is_some_and(|own| own != *mode) {
-                    return Err("the mode changes".into());
-                }
-                self.mode = Some(*mode);
-                self.ledger.set_limits(*limits);
-            }
-            Entry::Paper { request, answer } => {
-                if self.ledger.paper_answer(request).is_some() {
-                    return Err("its transaction id was used before".into());
-                }
-                let again = self.ledger.paper(request);
-                if again != (*answer, true) {
-                    return Err(format!("it was answered {answer:?}, and now {again:?}"));
-                }
-                let leaf = settlement::paper_leaf(request, answer, self.ledger.number());
-                self.chain.push(&leaf);
-            }
-            Entry::Execute {
-                slot,
-                sequence,
-                now_s,
-                operations,
-                outcomes,
-            } => {
-                let token = self.ledger.session(*slot).map_or(0, |session| session.token);
-                match self.ledger.session_answer(*slot, token, *sequence, operations) {
-                    None => {}
-                    Some(SessionAnswer::NoSession) => return Err("its session is not open".into()),
-                    Some(_) => return Err("it is not the next of its session".into()),
-                }
-                // Who was allowed to do it is known only by the answer.
-                let permitted = |index: usize| match outcomes[index].code {
-                    Code::Unauthorised => Err(Code::Unauthorised),
-                    _ => Ok(()),
-                };
-                let again = self
-                    .ledger
-                    .execute(*slot, *sequence, operations, permitted, *now_s);
-                if again != *outcomes {
-                    return Err(format!("it was answered {outcomes:?}, and now {again:?}"));
-                }
-                for (operation, outcome) in operations.iter().zip(outcomes) {
-                    self.chain.push(&settlement::leaf(operation, outcome));
-                }
-            }
-            Entry::Open { slot, token, opener } => {
-                if self.ledger.session(*slot).is_some() || *token == 0 {
-                    return Err("its slot is taken".into());
-                }
-                self.ledger.open(*slot, *token, *opener);
-            }
-            Entry::Close { slot } => self.ledger.close(*slot),
-            Entry::Expire(id) => {
-                if !self.ledger.expire(id) {
-                    return Err("there is no such pending transfer".into());
-                }
-            }
-            Entry::Line(record) => {
-                if self.ledger.line(record)? != Taken::Done {
-                    return Err("it is not its turn".into());
-                }
-                self.chain
-                    .push(&settlement::line_leaf(record, self.ledger.number()));
-            }
-            Entry::Block(block) => {
-                let accounts = self.ledger.account_count() as u64;
-                if let Some(fault) = self.chain.fault(block, self.ledger.issued(), accounts) {
-                    return Err(format!("block {}: {fault}", block.number));
-                }
-                self.chain.passed(block);
-            }
-        }
-        Ok(())
-    }
-
-    /// Executes one record.
-    fn record(&mut self, record: &Record<'_>) -> Result<(), OpenError> {
-        let wrong = |what: String| OpenError::Replay {
-            lsn: record.lsn,
-            what,
-        };
-        let entry = Entry::from_record(record.kind, record.payload)
-            .ok_or_else(|| wrong(format!("no entry of kind {}", record.kind)))?;
-        self.entry(&entry).map_err(wrong)?;
-        // Near is filled from the whole ledger, not from what led to it.
-        self.ledger.forget_changes();
-        Ok(())
-    }
-
-    /// Executes the journal's records from `from` on; returns how many.
-    fn run<D: Disk>(&mut self, journal: &Journal<D>, from: Lsn) -> Result<u64, OpenError> {
-        let mut records = journal.records(from)?;
-        let mut replayed = 0;
-        while let Some(record) = records.next()? {
-            self.record(&record)?;
-            replayed += 1;
-        }
-        Ok(replayed)
-    }
-}
-
 impl<D: Disk> Host<D> {
     /// Opens the journal on `disk`, or makes one with a random id, and fills near from it. `store` is formatted, and
     /// `fill` writes to it; in `durable` it is empty, in `express` what its rings hold is taken first.
@@ -231,22 +110,26 @@ impl<D: Disk> Host<D> {
             limits,
             seal,
             sessions,
+            issuer_keys,
             express,
         } = setup;
         let (mut journal, recovery) = Journal::open_or_create(disk, random(), options)?;
-        let mut replay = Replay::new(*key.verifying_key());
-        let snapshot = restore(&journal, &mut replay)?;
+        let (snapshot, mut replay) = restore(&journal, *key.verifying_key())?;
         let before = replay.ledger.number();
-        let replayed = replay.run(&journal, snapshot + 1)?;
+        let (replayed, so_far) = match replay.run(&journal, snapshot + 1) {
+            Ok(replayed) => (replayed, Ok(())),
+            Err(fault) => (0, Err(fault)),
+        };
+        let (mut ledger, own, chain) = replay.finish(so_far)?;
         let mode = mode_of(express.is_some());
-        match replay.mode {
+        match own {
             Some(own) if own != mode => return Err(OpenError::OtherMode(own)),
-            Some(_) if replay.ledger.limits() == limits => {}
+            Some(_) if ledger.limits() == limits => {}
             _ => {
                 let entry = Entry::Limits { limits, mode };
                 journal.append(entry.kind(), &entry.to_bytes())?;
                 journal.commit()?;
-                replay.ledger.set_limits(limits);
+                ledger.set_limits(limits);
             }
         }
         // A near that was ahead when its host was killed may still be answering.
@@ -259,19 +142,22 @@ impl<D: Disk> Host<D> {
             recovery,
             snapshot,
             replayed,
-            operations: replay.ledger.number() - before,
+            operations: ledger.number() - before,
         };
         let mut host = Self {
             journal,
-            ledger: replay.ledger,
+            commits: Commits::default(),
+            ledger,
             store,
             fill,
-            chain: replay.chain,
+            chain,
             key,
             seal,
             filling_since_s: 0,
             sessions: Sessions::new(sessions, random),
             express,
+            issuer_keys,
+            checker: None,
             record_bytes_max: options.record_bytes_max as usize,
             is_dirty: false,
             failed: None,
@@ -287,6 +173,7 @@ impl<D: Disk> Host<D> {
             let what = format!("{waiting} operations: the disk is full, or what came before them is missing");
             return Err(OpenError::Ahead(what));
         }
+        host.ledger.nothing_is_missing(None);
         host.show_all(limits);
         Ok((host, opened))
     }
@@ -311,6 +198,7 @@ impl<D: Disk> Host<D> {
     /// What the disk says; the journal goes on all the same. `Poisoned` once writing has ended: what is in memory is
     /// then ahead of the record that the snapshot would stand for.
     pub fn snapshot(&mut self) -> Result<(), JournalError> {
+        self.settle();
         if let Some(cause) = &self.failed {
             let cause = cause.as_str().into();
             return Err(JournalError::Poisoned { cause });
@@ -331,10 +219,10 @@ impl<D: Disk> Host<D> {
     }
 }
 
-/// Brings the newest snapshot back; returns the record that it covers.
-fn restore<D: Disk>(journal: &Journal<D>, replay: &mut Replay) -> Result<Lsn, OpenError> {
+/// A replay from the newest snapshot on, and the record that it covers.
+fn restore<D: Disk>(journal: &Journal<D>, key: VerifyingKey) -> Result<(Lsn, Replay), OpenError> {
     let Some(mut snapshot) = journal.latest_snapshot()?.snapshot else {
-        return Ok(0);
+        return Ok((0, from_nothing(key)?));
     };
     let lsn = snapshot.lsn;
     let wrong = |what: &str| OpenError::Replay {
@@ -357,10 +245,19 @@ fn restore<D: Disk>(journal: &Journal<D>, replay: &mut Replay) -> Result<Lsn, Op
     }
     let mut bytes = Vec::new();
     snapshot.read_to_end(&mut bytes)?;
-    replay.ledger = Ledger::from_bytes(&bytes).ok_or_else(|| wrong("holds no ledger"))?;
-    replay.chain.restore(block, waiting);
-    replay.mode = Some(mode);
-    Ok(lsn)
+    let ledger = Ledger::from_bytes(&bytes).ok_or_else(|| wrong("holds no ledger"))?;
+    let mut chain = Chain::new(key);
+    chain.restore(block, waiting);
+    Ok((lsn, Replay::new(ledger, Some(mode), chain)?))
+}
+
+/// A replay from the first record on.
+fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
+    let none = Limits {
+        accounts: 0,
+        sessions: 0,
+    };
+    Ok(Replay::new(Ledger::new(none), None, Chain::new(key))?)
 }
 
 /// What an audit found.
@@ -370,6 +267,8 @@ pub struct Audit {
     pub records: u64,
     /// Operations among them.
     pub operations: u64,
+    /// Packets that were signed, each signature checked.
+    pub signed: u64,
     /// Blocks, each with its root, its chain and its signature checked.
     pub blocks: u64,
     /// Accounts.
@@ -388,9 +287,9 @@ pub struct Audit {
 /// # Errors
 /// The first record that is not what it should be; a journal that was pruned cannot be audited.
 pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
-    let mut replay = Replay::new(key);
+    let mut replay = from_nothing(key)?.checking_signatures();
     let (mut records, mut failed) = (0, None);
-    dump(disk, 1, |record| {
+    let read = dump(disk, 1, |record| {
         if failed.is_none() {
             let pruned = || OpenError::Replay {
                 lsn: 1,
@@ -404,11 +303,10 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
             };
             records = record.lsn;
         }
-    })?;
-    if let Some(failed) = failed {
-        return Err(failed);
-    }
-    let ledger = &replay.ledger;
+    });
+    let signed = replay.signed;
+    let (ledger, _, chain) = replay.finish(failed.map_or(Ok(()), Err))?;
+    read?;
     let sum = |part: fn(&crate::rules::Holding) -> u64| {
         ledger
             .accounts()
@@ -418,7 +316,8 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
     let audit = Audit {
         records,
         operations: ledger.number(),
-        blocks: replay.chain.blocks(),
+        signed,
+        blocks: chain.blocks(),
         accounts: ledger.account_count() as u64,
         issued: ledger.issued(),
         held: ledger.held(),

@@ -4,18 +4,14 @@
 use super::{Host, NoRoom};
 use crate::entry::Entry;
 use lineside_journal::Disk;
+use lineside_near::challenge::{CHALLENGE_S, Challenges};
 use lineside_near::{Asked, Source};
 use lineside_wire::{
     NativeHeader, SessionBody, Status, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION,
     native as wire,
 };
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::net::IpAddr;
 use zerocopy::{FromZeros, IntoBytes};
-
-/// How long a challenge is good for at least; at most twice as long.
-const CHALLENGE_S: u64 = 30;
 
 /// Who may have how many sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +29,7 @@ impl Default for SessionPolicy {
 /// What granting sessions needs besides the ledger.
 pub(super) struct Sessions {
     policy: SessionPolicy,
-    /// Of challenges; another one after each start.
-    key: [u8; 32],
+    challenges: Challenges,
     random: Box<dyn FnMut() -> u64 + Send>,
     /// The slot that a challenge was answered with, while that session has not been used: a repeated request opens
     /// no second one. Challenges of old times are forgotten.
@@ -49,23 +44,10 @@ impl Sessions {
         }
         Self {
             policy,
-            key,
+            challenges: Challenges::new(key),
             random,
             granted: HashMap::new(),
         }
-    }
-
-    /// What `from` must send back in the `period`-th stretch of time.
-    fn challenge(&self, from: Source, period: u64) -> [u8; 16] {
-        let mut hasher = Sha256::new();
-        hasher.update(self.key);
-        hasher.update(address(from));
-        hasher.update(from.port.to_be_bytes());
-        hasher.update(period.to_be_bytes());
-        let hash: [u8; 32] = hasher.finalize().into();
-        let mut challenge = [0; 16];
-        challenge.copy_from_slice(&hash[..16]);
-        challenge
     }
 
     fn token(&mut self) -> u64 {
@@ -75,14 +57,6 @@ impl Sessions {
                 token => return token,
             }
         }
-    }
-}
-
-/// An IPv6 address, or an IPv4 one mapped into it.
-fn address(from: Source) -> [u8; 16] {
-    match from.address {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
     }
 }
 
@@ -99,7 +73,7 @@ impl<D: Disk> Host<D> {
             TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => {
                 let (slot, token) = (body.slot.get(), body.token.get());
                 let session = self.ledger.session(slot).filter(|session| session.token == token);
-                match session.map(|session| self.near_sequence(slot).unwrap_or(session.sequence) + 1) {
+                match session.map(|session| self.near_sequence(slot, token).unwrap_or(session.sequence) + 1) {
                     None => Err(Status::NoSession),
                     Some(sequence) if header.op == TRANSFER_OP_SESSION => Ok(SessionBody {
                         sequence: sequence.into(),
@@ -135,19 +109,15 @@ impl<D: Disk> Host<D> {
         if body.token.get() != 0 || body.slot.get() != 0 {
             return Ok(Err(Status::BadRequest));
         }
-        let period = now_s / CHALLENGE_S;
         if body.challenge == [0; 16] {
             return Ok(Ok(SessionBody {
-                challenge: self.sessions.challenge(from, period),
+                challenge: self.sessions.challenges.of(from, now_s),
                 lease_s: (CHALLENGE_S as u32).into(),
                 ..SessionBody::new_zeroed()
             }));
         }
-        let periods = [period, period.saturating_sub(1)];
-        if !periods
-            .iter()
-            .any(|period| self.sessions.challenge(from, *period) == body.challenge)
-        {
+        let period = now_s / CHALLENGE_S;
+        if !self.sessions.challenges.answers(from, &body.challenge, now_s) {
             return Ok(Err(Status::Unauthorised));
         }
         self.sessions
@@ -156,9 +126,11 @@ impl<D: Disk> Host<D> {
         if let Some((_, slot)) = self.sessions.granted.get(&body.challenge)
             && let Some(session) = self.ledger.session(*slot)
         {
-            return Ok(Ok(granted(body, *slot, session.token, session.sequence + 1)));
+            let sequence = self.near_sequence(*slot, session.token);
+            let next = sequence.unwrap_or(session.sequence) + 1;
+            return Ok(Ok(granted(body, *slot, session.token, next)));
         }
-        let opener = address(from);
+        let opener = from.address_bytes();
         let Some(slot) = self
             .ledger
             .free_slot()

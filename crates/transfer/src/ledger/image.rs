@@ -93,7 +93,7 @@ impl Ledger {
                 && holding.balance.checked_add(holding.held_in).is_some()
         };
         self.accounts.iter().all(is_sound)
-            && aside.keys().all(|id| self.accounts.contains_key(id))
+            && aside.keys().all(|id| self.accounts.contains(id))
             && self.held() == self.issued
     }
 }
@@ -155,6 +155,8 @@ fn put_session(out: &mut Writer, session: &Session) {
         sequence,
         sum,
         outcomes,
+        // Whole, whenever there is a snapshot.
+        missing: _,
     } = session;
     out.u64(*token);
     out.bytes(opener);
@@ -173,6 +175,7 @@ fn session(input: &mut Reader<'_>) -> Option<Session> {
         sequence: input.u64()?,
         sum: input.u64()?,
         outcomes: (0..input.u16()?).map(|_| outcome(input)).collect::<Option<_>>()?,
+        missing: 0,
     })
 }
 

@@ -68,6 +68,16 @@ impl Ledger {
         }
     }
 
+    /// What a packet of this session, or of all, lacks will not come any more: it was lost with near.
+    pub fn nothing_is_missing(&mut self, slot: Option<u32>) {
+        let all = 0..self.sessions.len() as u32;
+        for slot in slot.map_or(all, |slot| slot..slot + 1) {
+            if let Some(session) = self.sessions.get_mut(slot as usize) {
+                session.missing = 0;
+            }
+        }
+    }
+
     /// Whether it is the record's turn.
     fn turn(&self, record: &Record) -> Taken {
         let version = |id| self.accounts.get(id).map_or(0, |account| account.version);
@@ -85,7 +95,9 @@ impl Ledger {
             // Operations of the session so far, if each packet had as many as this one can have.
             let most = u64::from(u16::MAX);
             let at = session.sequence * most + session.outcomes.len() as u64;
-            let first = record.index == 0 && record.sequence == session.sequence + 1;
+            // The packet before it may lie in another ring, and wait there for an account: it is not done without it.
+            let is_next = record.index == 0 && record.sequence == session.sequence + 1;
+            let first = is_next && session.missing == 0;
             let told = record.sequence * most + u64::from(record.index) + 1;
             turns.push(if first { Taken::Done } else { order(at, told) });
         }
@@ -110,7 +122,7 @@ impl Ledger {
                 } else {
                     record.destination.0
                 };
-                self.create(source, amount, owner, limit)
+                self.make(source, amount, owner, limit)
             }
             TRANSFER_COMMAND_ISSUE => self.issue(source, amount, limit),
             TRANSFER_COMMAND_TRANSFER => self.plain(source, &record.destination, amount, limit),
@@ -168,6 +180,7 @@ impl Ledger {
             }
             session.sequence = record.sequence;
             session.sum = record.sum;
+            session.missing = record.count.saturating_sub(record.index + 1);
             session.outcomes.push(Outcome {
                 // Near could not know it, and so the answer has none.
                 number: 0,

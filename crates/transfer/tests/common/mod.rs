@@ -9,6 +9,7 @@ use lineside_transfer::host::{Host, OpenError, Opened, SealPolicy, SessionPolicy
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
+use lineside_transfer::signed::KeyId;
 use lineside_transfer::store::{Geometry, Store};
 use lineside_transfer::writer::StoreWriter;
 use lineside_wire::{
@@ -53,6 +54,7 @@ pub fn options() -> Options {
         segment_bytes: 64 << 10,
         record_bytes_max: 8 << 10,
         group_bytes_max: 32 << 10,
+        ..Options::default()
     }
 }
 
@@ -73,6 +75,16 @@ pub fn random(seed: u64) -> Box<dyn FnMut() -> u64 + Send> {
 }
 
 pub fn start(disk: &SimDisk, seed: u64, seal: SealPolicy) -> Result<Server, OpenError> {
+    start_with(disk, seed, seal, Vec::new())
+}
+
+/// The same with keys that may make money.
+pub fn start_with(
+    disk: &SimDisk,
+    seed: u64,
+    seal: SealPolicy,
+    issuer_keys: Vec<KeyId>,
+) -> Result<Server, OpenError> {
     let store = Arc::new(Store::anonymous(&geometry()).unwrap());
     store
         .control()
@@ -86,6 +98,7 @@ pub fn start(disk: &SimDisk, seed: u64, seal: SealPolicy) -> Result<Server, Open
             limits: limits(),
             seal,
             sessions: SessionPolicy { per_source: 4 },
+            issuer_keys,
             express: None,
         },
         key(),
@@ -121,11 +134,17 @@ impl Server {
     }
 
     pub fn open(&mut self) -> (u32, u64) {
+        self.open_from(LOOPBACK)
+    }
+
+    pub fn open_from(&mut self, from: Source) -> (u32, u64) {
         let body = SessionBody::new_zeroed();
-        let first = self.ask(&session_packet(TRANSFER_OP_OPEN, &body)).unwrap();
+        let packet = session_packet(TRANSFER_OP_OPEN, &body);
+        let first = self.ask_at(NOW_S, from, &packet).unwrap();
         let challenge = SessionBody::ref_from_bytes(&first[16..]).unwrap().challenge;
         let body = SessionBody { challenge, ..body };
-        let second = self.ask(&session_packet(TRANSFER_OP_OPEN, &body)).unwrap();
+        let packet = session_packet(TRANSFER_OP_OPEN, &body);
+        let second = self.ask_at(NOW_S, from, &packet).unwrap();
         let body = SessionBody::ref_from_bytes(&second[16..]).unwrap();
         assert_eq!(body.sequence.get(), 1);
         (body.slot.get(), body.token.get())

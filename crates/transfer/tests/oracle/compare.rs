@@ -22,10 +22,12 @@ impl Oracle {
             let Some(theirs) = ledger.session(*slot) else {
                 return Some(format!("session {slot} is not open"));
             };
+            // What near executes has no number when it is answered.
+            let numbers = |number: u64| if session.is_unnumbered { 0 } else { number };
             let outcomes: Vec<_> = theirs
                 .outcomes
                 .iter()
-                .map(|outcome| (outcome.code as u16, outcome.amount, outcome.number))
+                .map(|outcome| (outcome.code as u16, outcome.amount, numbers(outcome.number)))
                 .collect();
             let token = *session.token.get_or_insert(theirs.token);
             let is_same = token == theirs.token

@@ -5,14 +5,19 @@
 mod compare;
 mod rules;
 mod sessions;
+mod signatures;
 
 use lineside_near::Source;
 use lineside_wire::{
     NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, Status, TRANSFER_COMMAND_CREATE as CREATE,
     TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
-    TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, TransferCode as Code,
+    TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, TRANSFER_OP_SIGNED,
+    TransferCode as Code,
 };
 use std::collections::BTreeMap;
+
+#[allow(unused_imports, reason = "each test uses what it needs")]
+pub use signatures::{DOMAIN, SIGNED_HEAD, fingerprint};
 
 pub type Id = [u8; 16];
 /// Source and uuid.
@@ -47,6 +52,8 @@ pub struct Session {
     /// Operations of its last packet, as they came, and what became of them: code, amount, number.
     pub body: Vec<u8>,
     pub outcomes: Vec<(u16, u64, u64)>,
+    /// Near could have answered its last packet, so that the answer has no numbers, and is not durable.
+    pub is_unnumbered: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +94,12 @@ pub struct Oracle {
     pub issued: u128,
     /// Near in `express` numbers nothing and says 2 where the host says 1.
     pub is_express: bool,
+    /// It is near that is asked: it makes accounts as long as it has cells.
+    pub is_near: bool,
+    /// Writes must be signed; by the key that an account got for its owner, where something is taken from it.
+    pub requires_signature: bool,
+    /// What became of the operations of what is asked, where that is known: a refusal stands, whatever it was for.
+    pub told: Vec<u16>,
     executed: BTreeMap<Key, u32>,
     /// Lost at a restart: challenges given (to whom, in which period), and the slots granted for them.
     challenges: BTreeMap<Id, (Source2, u64)>,
@@ -128,7 +141,8 @@ pub fn is_no_room(request: &[u8], reply: &[u8]) -> bool {
             && u32_at(reply, 0) & 0x8000_0000 != 0
             && u32_at(reply, 16) == Code::Busy as u32
     } else {
-        reply.len() == HEAD && u16_at(reply, 4) == Status::NoRoom as u16
+        (reply.len() == HEAD && u16_at(reply, 4) == Status::NoRoom as u16)
+            || (request[3] == TRANSFER_OP_EXECUTE && u16_at(reply, 4) == Status::Busy as u16)
     }
 }
 
@@ -159,8 +173,23 @@ impl Oracle {
         assert_eq!(*times, 1, "the oracle itself has executed {key:?} more than once");
     }
 
+    /// In the paper's format, which knows no signatures.
     fn may(&self, from: Source, command: u8) -> bool {
-        command == TRANSFER || from.address.is_loopback()
+        !self.requires_signature && (command == TRANSFER || from.address.is_loopback())
+    }
+
+    /// What operation `index` is known to have been refused for.
+    fn was_refused(&self, index: usize) -> Option<Code> {
+        let code = self.told.get(index).copied().and_then(Code::from_code);
+        code.filter(|code| *code != Code::Done)
+    }
+
+    /// What the line can execute: not more than four operations, without flags and contracts.
+    fn is_plain(operations: &[u8]) -> bool {
+        operations.len() <= TRANSFER_LINE_OPERATIONS_MAX * OPERATION
+            && operations
+                .chunks(OPERATION)
+                .all(|operation| operation[1] == 0 && u32_at(operation, 4) == 0)
     }
 
     /// Takes a request and says what it is to be answered.
@@ -181,7 +210,8 @@ impl Oracle {
             return refused(payload, Status::BadRequest);
         }
         match payload[3] {
-            TRANSFER_OP_EXECUTE => self.packet(now_s, from, payload),
+            TRANSFER_OP_EXECUTE => self.packet(now_s, from, payload, None),
+            TRANSFER_OP_SIGNED => self.signed(now_s, from, payload),
             TRANSFER_OP_REFER => self.refer(payload),
             _ => self.session(now_s, from, payload),
         }
@@ -237,9 +267,10 @@ impl Oracle {
             }
         }
         let amount = u64::from(amount);
-        let result = match command {
-            CREATE => self.create(source, amount, [0; 16], u32::MAX.into()),
-            ISSUE => self.issue(source, amount, u32::MAX.into()),
+        let result = match (self.was_refused(0), command) {
+            (Some(code), _) => Err(code),
+            (_, CREATE) => self.create(source, amount, [0; 16], u32::MAX.into()),
+            (_, ISSUE) => self.issue(source, amount, u32::MAX.into()),
             _ => self.transfer(source, destination, amount, u32::MAX.into()),
         };
         let reply = say(result);

@@ -1,8 +1,9 @@
 //! Sessions: their packets, and how they are opened and closed.
 
+use super::signatures::{SIGNED_HEAD, signer};
 use super::{
-    Code, EXECUTE_HEAD, HEAD, Id, OPERATION, OPERATIONS_MAX, Oracle, Said, Session, address_of, id_at,
-    refused, u16_at, u32_at, u64_at,
+    Code, EXECUTE_HEAD, HEAD, Id, OPERATION, OPERATIONS_MAX, Oracle, Said, Session, TRANSFER, address_of,
+    id_at, refused, u16_at, u32_at, u64_at,
 };
 use lineside_near::Source;
 use lineside_wire::{
@@ -14,7 +15,27 @@ const BODY: usize = 40;
 const CHALLENGE_S: u64 = 30;
 
 impl Oracle {
-    pub(super) fn packet(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+    /// A packet with a signature before it.
+    pub(super) fn signed(&mut self, now_s: u64, from: Source, payload: &[u8]) -> Said {
+        let body = &payload[HEAD..];
+        if body.len() < SIGNED_HEAD || body[2..8] != [0; 6] {
+            return refused(payload, Status::BadRequest);
+        }
+        let (signature, packet) = body.split_at(SIGNED_HEAD);
+        // It is answered without it.
+        let mut plain = [&payload[..HEAD], packet].concat();
+        plain[6..8].copy_from_slice(&(packet.len() as u16).to_be_bytes());
+        self.packet(now_s, from, &plain, Some(signer(signature, packet)))
+    }
+
+    /// `signer`: who signed it, if it is said to be signed.
+    pub(super) fn packet(
+        &mut self,
+        now_s: u64,
+        from: Source,
+        payload: &[u8],
+        signer: Option<Option<Id>>,
+    ) -> Said {
         let body = &payload[HEAD..];
         let operations = body.get(EXECUTE_HEAD..).unwrap_or_default();
         let count = operations.len() / OPERATION;
@@ -26,6 +47,12 @@ impl Oracle {
         {
             return refused(payload, Status::BadRequest);
         }
+        let signer = match signer {
+            None if self.requires_signature => return unauthorised(payload),
+            Some(None) => return unauthorised(payload),
+            None => None,
+            Some(signer) => signer,
+        };
         let (token, sequence, slot) = (u64_at(body, 0), u64_at(body, 8), u32_at(body, 16));
         let refused = |status: Status, expected: u64| {
             let mut reply = payload.to_vec();
@@ -50,16 +77,22 @@ impl Oracle {
             key[..8].copy_from_slice(&token.to_be_bytes());
             key[8] = 0xff; // no paper account has such a source
             self.execute_once((key, sequence));
-            let outcomes = self.execute(now_s, from, operations);
+            let is_unnumbered = self.is_express && Self::is_plain(operations);
+            let mut outcomes = self.execute(now_s, from, operations, signer);
+            if is_unnumbered {
+                outcomes.iter_mut().for_each(|outcome| outcome.2 = 0);
+            }
             let session = self.sessions.get_mut(&slot).unwrap();
             session.sequence = sequence;
             session.body = operations.to_vec();
             session.outcomes = outcomes;
+            session.is_unnumbered = is_unnumbered;
         }
         let mut reply = payload.to_vec();
         reply[3] |= NATIVE_REPLY_BIT;
-        reply[HEAD + 22..HEAD + 24].copy_from_slice(&self.durability());
-        let outcomes = &self.sessions[&slot].outcomes;
+        let session = &self.sessions[&slot];
+        reply[HEAD + 23] = if session.is_unnumbered { 2 } else { 1 };
+        let outcomes = &session.outcomes;
         for (operation, outcome) in reply[HEAD + EXECUTE_HEAD..].chunks_mut(OPERATION).zip(outcomes) {
             operation[2..4].copy_from_slice(&outcome.0.to_be_bytes());
             operation[40..48].copy_from_slice(&outcome.1.to_be_bytes());
@@ -68,8 +101,23 @@ impl Oracle {
         Said::Reply(reply)
     }
 
+    /// Whether its sender may do this. From an account that is not there nothing is taken.
+    fn may_do(&self, from: Source, operation: &[u8], signer: Option<Id>) -> bool {
+        if operation[0] != TRANSFER || !self.requires_signature {
+            return operation[0] == TRANSFER || from.address.is_loopback();
+        }
+        let source = self.accounts.get(&id_at(operation, 8));
+        source.is_none_or(|account| signer == Some(account.owner))
+    }
+
     /// All operations of a packet, chain by chain.
-    fn execute(&mut self, now_s: u64, from: Source, operations: &[u8]) -> Vec<(u16, u64, u64)> {
+    fn execute(
+        &mut self,
+        now_s: u64,
+        from: Source,
+        operations: &[u8],
+        signer: Option<Id>,
+    ) -> Vec<(u16, u64, u64)> {
         let all: Vec<&[u8]> = operations.chunks(OPERATION).collect();
         let mut outcomes = Vec::new();
         let mut at = 0;
@@ -88,8 +136,10 @@ impl Oracle {
                     Err(Code::LinkedFailed)
                 } else if is_open && index + 1 == chain.len() {
                     Err(Code::BadCommand)
+                } else if let Some(code) = self.was_refused(at + index) {
+                    Err(code)
                 } else {
-                    self.one(now_s, operation, self.may(from, operation[0]))
+                    self.one(now_s, operation, self.may_do(from, operation, signer))
                 });
             }
             if let Some(failed) = results.iter().position(Result::is_err) {
@@ -98,10 +148,9 @@ impl Oracle {
             }
             for result in results {
                 self.number += 1;
-                let number = if self.is_express { 0 } else { self.number };
                 outcomes.push(match result {
-                    Ok(amount) => (Code::Done as u16, amount, number),
-                    Err(code) => (code as u16, 0, number),
+                    Ok(amount) => (Code::Done as u16, amount, self.number),
+                    Err(code) => (code as u16, 0, self.number),
                 });
             }
             at = end;
@@ -213,6 +262,18 @@ impl Oracle {
             }
         }
     }
+}
+
+/// Nobody who may has signed it: the packet as it came, with that, sequence 0 and a code for each operation.
+fn unauthorised(payload: &[u8]) -> Said {
+    let mut reply = payload.to_vec();
+    reply[3] |= NATIVE_REPLY_BIT;
+    reply[4..6].copy_from_slice(&(Status::Unauthorised as u16).to_be_bytes());
+    reply[HEAD + 8..HEAD + 16].fill(0);
+    for operation in reply[HEAD + EXECUTE_HEAD..].chunks_mut(OPERATION) {
+        operation[2..4].copy_from_slice(&(Code::Unauthorised as u16).to_be_bytes());
+    }
+    Said::Reply(reply)
 }
 
 /// The header of the reply to a session's request that was granted.

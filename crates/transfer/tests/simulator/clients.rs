@@ -1,13 +1,33 @@
 //! Clients that send until they are answered, and one that lies.
 
+use super::keys;
 use super::network::Datagram;
-use super::requests::{self, Session};
+use super::requests::{self, Session, Shape};
 use super::rng::Rng;
-use crate::oracle::{HEAD, is_no_room, u16_at, u32_at, u64_at};
+use crate::oracle::{EXECUTE_HEAD, HEAD, SIGNED_HEAD, is_no_room, u16_at, u32_at, u64_at};
 use lineside_near::Source;
 use lineside_wire::{
-    Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_EXECUTE as EXECUTE, TransferCode as Code,
+    Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_SIGNED as SIGNED,
+    TransferCode as Code,
 };
+
+/// The longest payload of a datagram.
+const DATAGRAM: usize = 1472;
+
+fn is_signed(payload: &[u8]) -> bool {
+    payload.len() > HEAD + SIGNED_HEAD && payload[3] == SIGNED
+}
+
+/// A signed packet with one bit of its signature, or of its operations, turned over.
+fn flipped(rng: &mut Rng, mut signed: Vec<u8>) -> Vec<u8> {
+    let operations = HEAD + SIGNED_HEAD + EXECUTE_HEAD;
+    let at = match rng.chance(50) {
+        true => HEAD + 8 + rng.below(SIGNED_HEAD as u64 - 8) as usize,
+        false => operations + rng.below((signed.len() - operations) as u64) as usize,
+    };
+    signed[at] ^= 1 << rng.below(8);
+    signed
+}
 
 /// A request that waits for its answer.
 #[derive(Debug)]
@@ -42,6 +62,15 @@ pub struct Client {
     /// The last request that counts once, and its first reply.
     pub last: Option<(Vec<u8>, Vec<u8>)>,
     pub answered: u64,
+    /// It signs; its key's number is its port.
+    pub has_key: bool,
+    /// What it sends is not signed as it should be, this time.
+    lies: bool,
+    pub stream_percent: u64,
+    pub is_large: bool,
+    pub plain_percent: u64,
+    /// What it was answered may be forgotten: the power was cut, and the answer did not say that it was durable.
+    pub may_be_forgotten: bool,
 }
 
 impl Client {
@@ -54,6 +83,12 @@ impl Client {
             pendings: Vec::new(),
             last: None,
             answered: 0,
+            has_key: false,
+            lies: false,
+            stream_percent: 0,
+            is_large: false,
+            plain_percent: 0,
+            may_be_forgotten: false,
         }
     }
 
@@ -76,8 +111,16 @@ impl Client {
         Self::new(from, Kind::Thief)
     }
 
+    /// Whether it sends by stream, this time; what is too large for a datagram it must.
+    pub fn takes_stream(&self, rng: &mut Rng) -> bool {
+        let waits = self.flight.as_ref();
+        self.stream_percent > 0
+            && (rng.chance(self.stream_percent)
+                || waits.is_some_and(|flight| flight.payload.len() > DATAGRAM))
+    }
+
     /// What it sends now.
-    pub fn send(&mut self, rng: &mut Rng, now: u64, seen: &[Datagram]) -> Option<Vec<u8>> {
+    pub fn send(&mut self, rng: &mut Rng, now: u64, seen: &[Datagram], by_stream: bool) -> Option<Vec<u8>> {
         if let Some(flight) = &mut self.flight {
             if now < flight.sent_again_at {
                 return None;
@@ -91,10 +134,11 @@ impl Client {
         // A late copy of what was answered already.
         if rng.chance(5)
             && let Some((request, _)) = &self.last
+            && (by_stream || request.len() <= DATAGRAM)
         {
             return Some(request.clone());
         }
-        let (payload, waits) = self.next_request(rng, seen)?;
+        let (payload, waits) = self.next_request(rng, seen, by_stream)?;
         if waits {
             self.flight = Some(Flight {
                 payload: payload.clone(),
@@ -104,8 +148,9 @@ impl Client {
         Some(payload)
     }
 
-    fn next_request(&mut self, rng: &mut Rng, seen: &[Datagram]) -> Option<(Vec<u8>, bool)> {
+    fn next_request(&mut self, rng: &mut Rng, seen: &[Datagram], by_stream: bool) -> Option<(Vec<u8>, bool)> {
         self.requests += 1;
+        self.lies = false;
         let request_id = self.requests;
         match &mut self.kind {
             Kind::Thief => {
@@ -141,7 +186,33 @@ impl Client {
                     return Some((requests::close(request_id, *session), true));
                 }
                 *sequence += 1;
-                let payload = requests::execute(rng, request_id, *session, *sequence, &mut self.pendings);
+                let owners: &[_] = if self.has_key { keys::owners() } else { &[] };
+                let shape = Shape {
+                    owners,
+                    plain_percent: self.plain_percent,
+                    is_large: self.is_large && by_stream,
+                };
+                let packet =
+                    requests::execute(rng, request_id, *session, *sequence, &shape, &mut self.pendings);
+                if !self.has_key {
+                    return Some((packet, true));
+                }
+                let own = keys::sign(self.from.port, &packet);
+                let theirs = seen.iter().rfind(|datagram| is_signed(&datagram.payload));
+                let payload = match (rng.below(16), theirs) {
+                    (0, _) => packet,
+                    (1, _) => flipped(rng, own),
+                    (2, Some(theirs)) => {
+                        keys::with_signature(&theirs.payload[HEAD..HEAD + SIGNED_HEAD], &packet)
+                    }
+                    // Signed, but perhaps by whom nothing belongs to.
+                    (3 | 4, _) => {
+                        let other = 1 + rng.below(keys::KEYS.into()) as u16;
+                        return Some((keys::sign(other, &packet), true));
+                    }
+                    _ => return Some((own, true)),
+                };
+                self.lies = true;
                 Some((payload, true))
             }
         }
@@ -176,12 +247,13 @@ impl Client {
     fn take_paper(&mut self, request: Vec<u8>, reply: &[u8]) -> Result<(), String> {
         let is_refused = u32_at(reply, 0) & 0x8000_0000 != 0;
         let code = if is_refused { u32_at(reply, 16) } else { 0 };
-        if [
-            Code::StaleId as u32,
-            Code::IdReused as u32,
-            Code::BadCommand as u32,
-        ]
-        .contains(&code)
+        if !self.may_be_forgotten
+            && [
+                Code::StaleId as u32,
+                Code::IdReused as u32,
+                Code::BadCommand as u32,
+            ]
+            .contains(&code)
         {
             return Err(format!(
                 "a client's only request {request:02x?} was answered {reply:02x?}"
@@ -220,12 +292,24 @@ impl Client {
                 (*session, *sequence, *challenge, self.last) = (None, 0, [0; 16], None);
                 return Ok(());
             }
+            let is_packet = [EXECUTE, SIGNED].contains(&request[3]);
+            if is_packet && self.lies && status == Status::Unauthorised as u16 {
+                // It used no sequence.
+                *sequence -= 1;
+                return Ok(());
+            }
+            let is_behind = [Status::Sequence as u16, Status::Reused as u16].contains(&status);
+            if is_packet && self.may_be_forgotten && is_behind {
+                *sequence = u64_at(reply, HEAD + 8) - 1;
+                self.last = None;
+                return Ok(());
+            }
             if status != Status::Ok as u16 {
                 return Err(format!(
                     "of {open:?}, {sequence}: {request:02x?} was answered {reply:02x?}"
                 ));
             }
-            if request[3] == EXECUTE {
+            if is_packet {
                 self.last = Some((request, reply.to_vec()));
             }
             return Ok(());

@@ -8,6 +8,8 @@ use lineside_near::Source;
 pub struct Datagram {
     pub client: Source,
     pub payload: Vec<u8>,
+    /// It came, and is answered, over a stream.
+    pub by_stream: bool,
 }
 
 #[derive(Debug)]

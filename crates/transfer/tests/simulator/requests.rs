@@ -1,16 +1,18 @@
 //! Requests at random.
 
 use super::rng::Rng;
-use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, paper_id};
+use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, SIGNED_HEAD, paper_id};
 use lineside_wire::{
     NATIVE_MAGIC, NATIVE_VERSION, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE,
     TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
     TRANSFER_COMMAND_UNFREEZE as UNFREEZE, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN,
-    TRANSFER_OP_REFER,
+    TRANSFER_OP_REFER, TRANSFER_OP_SIGNED,
 };
 
 /// Paper ids of accounts; more than the ledger takes.
 pub const PAPER_ACCOUNTS: u32 = 14;
+/// Operations of the largest packet over a stream; one less if it is signed.
+const OPERATIONS_MAX: u64 = 744;
 /// Native ids besides.
 const NATIVE_ACCOUNTS: u8 = 8;
 
@@ -18,6 +20,17 @@ const NATIVE_ACCOUNTS: u8 = 8;
 pub struct Session {
     pub token: u64,
     pub slot: u32,
+}
+
+/// What a client's packets are like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shape<'a> {
+    /// Keys that accounts are made for; empty: anything.
+    pub owners: &'a [Id],
+    /// So many of 100 packets are for the line: few operations, neither linked nor pending.
+    pub plain_percent: u64,
+    /// Now and then a packet is as large as a stream takes.
+    pub is_large: bool,
 }
 
 /// A pending transfer's source, destination and uuid.
@@ -102,9 +115,13 @@ pub fn execute(
     request_id: u64,
     session: Session,
     sequence: u64,
+    shape: &Shape<'_>,
     pendings: &mut Vec<Named>,
 ) -> Vec<u8> {
-    let count = if rng.chance(70) {
+    let is_plain = rng.chance(shape.plain_percent);
+    let count = if shape.is_large && rng.chance(8) {
+        1 + rng.below(OPERATIONS_MAX - u64::from(!shape.owners.is_empty()))
+    } else if is_plain || rng.chance(70) {
         1 + rng.below(4)
     } else {
         1 + rng.below(16)
@@ -118,8 +135,16 @@ pub fn execute(
     let linked_percent = *rng.pick(&[0, 0, 50]);
     for index in 0..count {
         let may_link = index + 1 < count || rng.chance(5);
-        let is_linked = may_link && rng.chance(linked_percent);
-        body.extend(operation(rng, is_linked, pendings));
+        let is_linked = may_link && !is_plain && rng.chance(linked_percent);
+        let mut operation = operation(rng, is_linked, pendings);
+        if is_plain {
+            operation[4..8].fill(0);
+            operation[84..88].fill(0);
+        }
+        if operation[0] == CREATE && !shape.owners.is_empty() {
+            operation[24..40].copy_from_slice(rng.pick::<Id>(shape.owners));
+        }
+        body.extend(operation);
     }
     assert_eq!(body.len(), EXECUTE_HEAD + count as usize * OPERATION);
     [header(TRANSFER_OP_EXECUTE, request_id, body.len()), body].concat()
@@ -181,7 +206,15 @@ fn operation(rng: &mut Rng, is_linked: bool, pendings: &mut Vec<Named>) -> [u8; 
 /// A request that was answered, as somebody sends it who has seen it and wants more.
 pub fn stolen(rng: &mut Rng, seen: &[u8]) -> Vec<u8> {
     let mut packet = seen.to_vec();
+    if packet.len() < HEAD {
+        return packet;
+    }
     let is_paper = packet.len() <= 22;
+    // Where token and sequence are.
+    let head = match packet.get(3) {
+        Some(&TRANSFER_OP_SIGNED) if !is_paper => HEAD + SIGNED_HEAD,
+        _ => HEAD,
+    };
     let at = match rng.below(8) {
         0 => return packet,
         // Another amount, destination or id, none of them higher than what was used.
@@ -197,11 +230,11 @@ pub fn stolen(rng: &mut Rng, seen: &[u8]) -> Vec<u8> {
             return packet;
         }
         // Token, slot, sequence, body.
-        1 => HEAD + 7,
-        2 => HEAD + 19,
-        3 if packet.len() > HEAD + EXECUTE_HEAD => {
-            let sequence = u64::from_be_bytes(packet[HEAD + 8..HEAD + 16].try_into().unwrap());
-            packet[HEAD + 8..HEAD + 16].copy_from_slice(&rng.below(sequence).to_be_bytes());
+        1 => head + 7,
+        2 => head + 19,
+        3 if packet.len() > head + EXECUTE_HEAD => {
+            let sequence = u64::from_be_bytes(packet[head + 8..head + 16].try_into().unwrap());
+            packet[head + 8..head + 16].copy_from_slice(&rng.below(sequence).to_be_bytes());
             return packet;
         }
         4 => packet.len().saturating_sub(40),

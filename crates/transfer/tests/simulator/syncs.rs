@@ -1,8 +1,8 @@
 //! Each fdatasync is left out once, and the power cut afterwards: that must be found, or the sync was for nothing.
 
-use super::requests::{self, Session};
+use super::requests::{self, Session, Shape};
 use super::rng::Rng;
-use super::world::{Server, new_oracle, start};
+use super::server::{Server, Setting, start};
 use crate::oracle::{HEAD, Oracle, Said, u32_at, u64_at};
 use lineside_journal::{Op, SimDisk};
 use lineside_near::{Asked, Source};
@@ -19,6 +19,10 @@ const SEAL: SealPolicy = SealPolicy {
     operations: 50,
     seconds: 1_000,
 };
+fn setting() -> Setting {
+    Setting::durable(SEAL, 12)
+}
+
 /// Power cuts after each step.
 const CUTS: u64 = 6;
 /// Disks that the script runs on: what a failed sync leaves is up to them.
@@ -54,7 +58,7 @@ impl Script {
             disk,
             rng: Rng(seed),
             server: None,
-            durable: new_oracle(),
+            durable: setting().oracle(),
             maybe: None,
             session: Session { token: 0, slot: 0 },
             sequence: 0,
@@ -98,7 +102,7 @@ impl Script {
         let disk = self.disk.fork(1000 + seed);
         disk.clear_faults();
         disk.power_cut();
-        let Ok(server) = start(&disk, &mut Rng(seed), SEAL, 12) else {
+        let Ok(server) = start(&disk, &mut Rng(seed), &setting(), None) else {
             return true;
         };
         let is = |oracle: &Oracle| oracle.clone().differs(server.host.ledger()).is_none();
@@ -107,7 +111,7 @@ impl Script {
 
     fn open(&mut self) {
         self.server = None;
-        let Ok(server) = start(&self.disk, &mut self.rng, SEAL, 12) else {
+        let Ok(server) = start(&self.disk, &mut self.rng, &setting(), None) else {
             assert!(self.skip.is_some(), "it does not open");
             self.is_found = true;
             return;
@@ -159,7 +163,14 @@ impl Script {
     /// A packet of the session; whether it was answered.
     fn packet(&mut self) -> bool {
         let sequence = self.sequence + 1;
-        let packet = requests::execute(&mut self.rng, sequence, self.session, sequence, &mut Vec::new());
+        let packet = requests::execute(
+            &mut self.rng,
+            sequence,
+            self.session,
+            sequence,
+            &Shape::default(),
+            &mut Vec::new(),
+        );
         let is_answered = self.ask(&packet).is_some();
         self.sequence += u64::from(is_answered);
         is_answered

@@ -48,6 +48,11 @@ pub(super) trait Engine<const LANES: usize> {
 
     /// The digest of a message that is in no lane.
     fn alone(message: &[u8]) -> [u8; 32];
+
+    /// The digests of messages that are so short that they go through the lanes at once; false if one is longer.
+    fn short(&self, _messages: &[&[u8]; LANES], _digests: &mut [[u8; 32]; LANES]) -> bool {
+        false
+    }
 }
 
 /// Computes `digests[i]` of every `messages[i]`; there are as many of the one as of the other.
@@ -56,6 +61,14 @@ pub(super) fn run<E: Engine<LANES>, const LANES: usize>(
     messages: &[&[u8]],
     digests: &mut [[u8; 32]],
 ) {
+    let done: usize = messages
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(digests.as_chunks_mut::<LANES>().0)
+        .map_while(|(messages, digests)| engine.short(messages, digests).then_some(LANES))
+        .sum();
+    let (messages, digests) = (&messages[done..], &mut digests[done..]);
     if messages.len() < E::BREAK_EVEN {
         for (message, digest) in messages.iter().zip(digests) {
             *digest = E::alone(message);

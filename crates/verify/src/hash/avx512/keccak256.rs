@@ -55,6 +55,69 @@ impl Engine<LANES> for Keccak256x8 {
     fn alone(message: &[u8]) -> [u8; 32] {
         portable::digest(message)
     }
+
+    fn short(&self, messages: &[&[u8]; LANES], digests: &mut [[u8; 32]; LANES]) -> bool {
+        let all = messages.iter().all(|message| message.len() < BLOCK_BYTES);
+        if all {
+            // SAFETY: as above.
+            unsafe { digest_short(messages, digests) }
+        }
+        all
+    }
+}
+
+/// The digests of messages of one block each. Words 17 and up of the state that they begin with are zero, and of what
+/// they end with only the digests are wanted: the first and the last round are shorter where the compiler sees that.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn digest_short(messages: &[&[u8]; LANES], digests: &mut [[u8; 32]; LANES]) {
+    let mut words = [_mm512_setzero_si512(); 25];
+    words[..8].copy_from_slice(&short_words::<0>(messages));
+    words[8..16].copy_from_slice(&short_words::<64>(messages));
+    words[16] = _mm512_set1_epi64(i64::MIN);
+    if messages.iter().any(|message| message.len() >= 128) {
+        words[16] = _mm512_or_si512(words[16], short_words::<128>(messages)[0]);
+    }
+    let [first, rounds @ .., last] = &ROUND;
+    words = round(words, *first);
+    for constant in rounds {
+        words = round(words, *constant);
+    }
+    store_digests(&round(words, *last), digests);
+}
+
+/// 8 words of each message of less than a block, from byte `OFFSET` on, with the byte that begins the padding.
+///
+/// Without branches: whether a short message is longer than 64 bytes is as good as chance.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn short_words<const OFFSET: usize>(messages: &[&[u8]; LANES]) -> [__m512i; 8] {
+    const INDEX: [u8; 64] = {
+        let (mut index, mut i) = ([0; 64], 0);
+        while i < 64 {
+            index[i] = i as u8;
+            i += 1;
+        }
+        index
+    };
+    // SAFETY: 64 bytes.
+    let index = unsafe { _mm512_loadu_si512(INDEX.as_ptr().cast()) };
+    let index = _mm512_add_epi8(index, _mm512_set1_epi8(OFFSET as i8));
+    let mut rows = [_mm512_setzero_si512(); LANES];
+    for (row, message) in rows.iter_mut().zip(messages) {
+        let end = _mm512_set1_epi8(message.len() as i8);
+        let mask = _mm512_cmplt_epu8_mask(index, end);
+        // An empty mask wants an address, too, at which there is something: see `load_bytes`.
+        let from = if message.len() > OFFSET {
+            message.as_ptr().wrapping_add(OFFSET)
+        } else {
+            INDEX.as_ptr()
+        };
+        // SAFETY: the mask leaves out what lies behind the bytes, and a masked load does not touch what it leaves out.
+        let bytes = unsafe { _mm512_maskz_loadu_epi8(mask, from.cast()) };
+        *row = _mm512_mask_mov_epi8(bytes, _mm512_cmpeq_epu8_mask(index, end), _mm512_set1_epi8(1));
+    }
+    transpose::words64(rows)
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -124,17 +187,16 @@ fn permute(state: &mut State, keep: __mmask8, block: &Block) {
         *word = _mm512_xor_si512(*word, *added);
     }
     for constant in ROUND {
-        words = round(words);
-        words[0] = _mm512_xor_si512(words[0], _mm512_set1_epi64(constant as i64));
+        words = round(words, constant);
     }
     *state = words;
 }
 
-/// Theta, rho, pi and chi, row by row of the result: rotations, for which a processor has fewer units than for logic,
-/// stand spread over the round, not one after the other.
+/// Theta, rho, pi, chi and iota, row by row of the result: rotations, for which a processor has fewer units than for
+/// logic, stand spread over the round, not one after the other.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn round(state: State) -> State {
+fn round(state: State, constant: u64) -> State {
     /// Truth table of `a ^ (!b & c)`.
     const CHI: i32 = 0xd2;
     let effect = column_effects(&state);
@@ -152,6 +214,7 @@ fn round(state: State) -> State {
             next[x + 5 * y] = _mm512_ternarylogic_epi64::<CHI>(row[x], row[(x + 1) % 5], row[(x + 2) % 5]);
         }
     }
+    next[0] = _mm512_xor_si512(next[0], _mm512_set1_epi64(constant as i64));
     next
 }
 

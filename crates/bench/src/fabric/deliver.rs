@@ -1,0 +1,174 @@
+//! Blocks from a Deliver stream: gRPC over loopback, from an orderer whose threads' processor time is known.
+
+use crate::error::{BenchError, Result, io};
+use crate::sys::ThreadClock;
+use bytes::Bytes;
+use lineside_fabric::TxCode;
+use lineside_fabric::access::SignedBy;
+use lineside_fabric_grpc::client::{Follower, Options};
+use lineside_fabric_grpc::serve::{Limits, Role, Running};
+use lineside_fabric_grpc::source::Unavailable;
+use lineside_fabric_grpc::{Signer, Source, start};
+use lineside_fabric_maker::{Made, Network, Options as Members, cache};
+use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+/// Threads of the orderer stay as long as it does, or their clocks would stop.
+const STAY: Duration = Duration::from_secs(24 * 3_600);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A channel's blocks in their order, read when they are asked for.
+pub(super) struct Stream {
+    channel: String,
+    end: u64,
+    reader: Mutex<cache::Reader>,
+    /// What is meant by those that were read.
+    codes: Mutex<VecDeque<Vec<TxCode>>>,
+    heights: watch::Sender<u64>,
+}
+
+impl Stream {
+    /// What `reader` has, up to block `end`, which is not.
+    pub(super) fn new(reader: cache::Reader, end: u64) -> Self {
+        Self {
+            channel: Members::default().channel,
+            end,
+            reader: Mutex::new(reader),
+            codes: Mutex::default(),
+            heights: watch::Sender::new(end),
+        }
+    }
+}
+
+impl Source for Stream {
+    fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    fn heights(&self) -> watch::Receiver<u64> {
+        self.heights.subscribe()
+    }
+
+    fn block(&self, number: u64) -> std::result::Result<Bytes, Unavailable> {
+        let made = lock(&self.reader).next();
+        match made {
+            Some(Ok(made)) if made.number == number => {
+                lock(&self.codes).push_back(made.codes);
+                Ok(made.bytes.into())
+            }
+            Some(Err(error)) => Err(Unavailable(error.to_string())),
+            _ => Err(Unavailable(format!("block {number} is not the next"))),
+        }
+    }
+
+    fn config_sequence(&self) -> u64 {
+        0
+    }
+
+    fn permits(&self, _resource: &str, _by: SignedBy<'_>) -> bool {
+        true
+    }
+}
+
+/// An orderer that runs.
+pub(super) struct Served {
+    stream: Arc<Stream>,
+    running: Option<Running>,
+    runtime: Option<Runtime>,
+    clocks: Arc<Mutex<Vec<ThreadClock>>>,
+}
+
+impl Served {
+    /// Starts one.
+    pub(super) fn start(stream: Stream) -> Result<Self> {
+        let clocks: Arc<Mutex<Vec<ThreadClock>>> = Arc::default();
+        let theirs = Arc::clone(&clocks);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_keep_alive(STAY)
+            .thread_name("orderer")
+            .on_thread_start(move || lock(&theirs).extend(ThreadClock::of_this_thread()))
+            .enable_all()
+            .build()
+            .map_err(io("starting an orderer"))?;
+        let stream = Arc::new(stream);
+        let sources: Vec<Arc<dyn Source>> = vec![Arc::clone(&stream) as _];
+        let started = start("127.0.0.1:0", None, Role::Orderer, sources, Limits::default());
+        let running = runtime.block_on(started).map_err(io("starting an orderer"))?;
+        Ok(Self {
+            stream,
+            running: Some(running),
+            runtime: Some(runtime),
+            clocks,
+        })
+    }
+
+    /// Processor time of its threads so far.
+    pub(super) fn spent_ns(&self) -> u64 {
+        lock(&self.clocks).iter().map(|clock| clock.ns()).sum()
+    }
+
+    /// Who follows it.
+    pub(super) fn following(&self) -> Result<Following> {
+        let network = Network::new(1, Members::default());
+        let client = network.client(0);
+        let signer = Signer::from_pem(&network.orgs[0].msp, &client.pem, client.key.pem().as_bytes());
+        let signer = signer.map_err(|error| BenchError::Void(error.to_string()))?;
+        let address = self.running.as_ref().map(|running| running.address.to_string());
+        let endpoints = address.into_iter().collect();
+        Ok(Following {
+            options: Options::new(endpoints, Arc::new(signer), self.stream.channel(), 0),
+            stream: Arc::clone(&self.stream),
+        })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.running = None;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Follows the orderer.
+pub(super) struct Following {
+    options: Options,
+    stream: Arc<Stream>,
+}
+
+impl Following {
+    /// Hands on all blocks, or as many as are taken.
+    pub(super) fn run(self, give: &SyncSender<std::io::Result<Made>>) -> std::io::Result<()> {
+        // The worker goes on receiving while this thread waits.
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("deliver")
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let mut follower = Follower::new(self.options);
+            while follower.next_number() < self.stream.end {
+                let received = follower.next().await;
+                let made = Made {
+                    number: received.number,
+                    bytes: received.bytes.into(),
+                    codes: lock(&self.stream.codes).pop_front().unwrap_or_default(),
+                };
+                if give.send(Ok(made)).is_err() {
+                    break;
+                }
+            }
+        });
+        runtime.shutdown_background();
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Who hands out blocks: a thread that reads them, or a Deliver stream. What that costs is known, so that it can be
+//! left out.
+
+use super::deliver::{Served, Stream};
+use crate::error::{BenchError, Result, io};
+use lineside_fabric_maker::{Made, cache};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Blocks read ahead.
+const AHEAD: usize = 8;
+
+/// How blocks come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Feed {
+    /// From a thread that reads them.
+    Memory,
+    /// From an orderer's Deliver stream over loopback.
+    Deliver,
+}
+
+type Give = SyncSender<std::io::Result<Made>>;
+
+pub(super) struct Feeder {
+    blocks: Option<Receiver<std::io::Result<Made>>>,
+    thread: Option<JoinHandle<()>>,
+    spent: Spent,
+}
+
+/// Who hands them out.
+enum Spent {
+    Thread(Arc<AtomicU64>),
+    Orderer(Served),
+}
+
+impl Feeder {
+    /// Hands out what `reader` has, up to block `end`, which is not.
+    pub(super) fn start(feed: Feed, reader: cache::Reader, end: u64) -> Result<Self> {
+        let (give, blocks) = sync_channel(AHEAD);
+        let thread = std::thread::Builder::new().name("feeder".into());
+        let (thread, spent) = match feed {
+            Feed::Memory => {
+                let spent = Arc::new(AtomicU64::new(0));
+                let theirs = Arc::clone(&spent);
+                let thread = thread.spawn(move || read(reader, end, &give, &theirs));
+                (thread, Spent::Thread(spent))
+            }
+            Feed::Deliver => {
+                let served = Served::start(Stream::new(reader, end))?;
+                let following = served.following()?;
+                let follow = move || {
+                    if let Err(error) = following.run(&give) {
+                        // Whoever takes them is gone, or is told.
+                        let _ = give.send(Err(error));
+                    }
+                };
+                (thread.spawn(follow), Spent::Orderer(served))
+            }
+        };
+        Ok(Self {
+            blocks: Some(blocks),
+            thread: Some(thread.map_err(io("starting a thread"))?),
+            spent,
+        })
+    }
+
+    /// The next block.
+    pub(super) fn next(&self) -> Result<Option<Made>> {
+        let blocks = self.blocks.as_ref().and_then(|blocks| blocks.recv().ok());
+        blocks.transpose().map_err(io("reading blocks"))
+    }
+
+    /// Processor time that it has taken so far: that of the orderer, not of who follows it.
+    pub(super) fn spent_ns(&self) -> u64 {
+        match &self.spent {
+            Spent::Thread(spent_ns) => spent_ns.load(Relaxed),
+            Spent::Orderer(served) => served.spent_ns(),
+        }
+    }
+
+    /// What was wrong with the thread.
+    pub(super) fn end(mut self) -> Result<()> {
+        match self.stop() {
+            true => Ok(()),
+            false => Err(BenchError::Void(
+                "the thread that hands out blocks panicked".into(),
+            )),
+        }
+    }
+
+    fn stop(&mut self) -> bool {
+        self.blocks = None;
+        self.thread.take().is_none_or(|thread| thread.join().is_ok())
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn read(reader: cache::Reader, end: u64, give: &Give, spent_ns: &AtomicU64) {
+    for block in reader {
+        if block.as_ref().is_ok_and(|made| made.number >= end) {
+            return;
+        }
+        let failed = block.is_err();
+        spent_ns.store(crate::sys::thread_ns(), Relaxed);
+        if give.send(block).is_err() || failed {
+            return;
+        }
+    }
+}

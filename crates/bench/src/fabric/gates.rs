@@ -1,0 +1,90 @@
+//! What the scenario is judged by.
+
+use super::report::{Latency, Sustained};
+use super::restart::Restart;
+use super::udp::Udp;
+use crate::gate::Bound::{self, AtLeast, AtMost};
+use crate::gate::Gate;
+use std::collections::BTreeMap;
+
+/// What is judged: bound, gate, stretch.
+const GATES: [(&str, Bound, f64, Option<f64>); 11] = [
+    (TPS, AtLeast, 50_000.0, Some(95_600.0)),
+    (TPS_BY_DELIVER, AtLeast, 50_000.0, Some(95_600.0)),
+    (LAST_TENTH, AtLeast, 0.95, None),
+    (CPU, AtMost, 30.0, Some(15.0)),
+    (P99, AtMost, 20.0, Some(5.0)),
+    (RATIO, AtLeast, 4.0, Some(8.0)),
+    (RESTART, AtMost, 5.0, None),
+    (UDP_SAVED, AtLeast, 75.0, Some(82.0)),
+    (UDP_RATE, AtLeast, 300_000.0, None),
+    (UDP_RATE_UNHASHED, AtLeast, 1_000_000.0, None),
+    (UDP_LOSS, AtMost, 15.0, None),
+];
+const TPS: &str = "tps, from memory";
+const TPS_BY_DELIVER: &str = "tps, by Deliver";
+const LAST_TENTH: &str = "last tenth/first";
+const CPU: &str = "CPU, us a transaction";
+const P99: &str = "p99 at 80 % of that rate, ms";
+/// A ratio's key, too.
+pub(super) const RATIO: &str = "ifma/library";
+const RESTART: &str = "restart, s";
+const UDP_SAVED: &str = "UDP, bytes saved, %";
+const UDP_RATE: &str = "UDP, transactions/s";
+const UDP_RATE_UNHASHED: &str = "UDP, transactions/s, no data hash";
+const UDP_LOSS: &str = "UDP, cost of 5 % loss, %";
+
+/// Transactions that a ledger has to hold for its restart to be judged.
+pub(super) const RESTART_TRANSACTIONS: u64 = 1_000_000;
+
+/// What there is to judge.
+pub(super) struct Judged<'a> {
+    pub(super) sustained: &'a Sustained,
+    pub(super) delivered: &'a Sustained,
+    /// Of Ethernet's frames.
+    pub(super) udp: &'a Udp,
+    pub(super) latency: &'a Latency,
+    pub(super) restart: &'a Restart,
+    pub(super) ratios: &'a BTreeMap<String, f64>,
+    /// Whether no code is wrong and enough of them are VALID.
+    pub(super) valid: bool,
+}
+
+impl Judged<'_> {
+    fn value(&self, key: &str) -> Option<f64> {
+        match key {
+            TPS => Some(self.sustained.figures.tps),
+            TPS_BY_DELIVER => Some(self.delivered.figures.tps),
+            LAST_TENTH => self.sustained.last_tenth_of_first,
+            CPU => Some(self.sustained.figures.cpu_ms_per_tx * 1e3),
+            P99 => Some(self.latency.p99_ms),
+            RATIO => self.ratios.get(RATIO).copied(),
+            RESTART if self.restart.transactions >= RESTART_TRANSACTIONS => Some(self.restart.seconds),
+            UDP_SAVED => Some(self.udp.saved_percent),
+            UDP_RATE => Some(self.udp.tps),
+            UDP_RATE_UNHASHED => Some(self.udp.tps_no_data_hash),
+            UDP_LOSS => Some(self.udp.loss_cost_percent),
+            _ => None,
+        }
+    }
+
+    pub(super) fn gates(&self) -> BTreeMap<&'static str, Gate> {
+        let judge = |(key, is, gate, stretch): (&'static str, _, _, _)| {
+            (key, Gate::judge(self.value(key), is, gate, stretch, self.valid))
+        };
+        GATES.map(judge).into()
+    }
+}
+
+/// What is not measured, and why.
+pub(super) fn not_measured(restart: &Restart) -> BTreeMap<&'static str, String> {
+    let mut all: BTreeMap<&'static str, String> = BTreeMap::new();
+    if restart.transactions < RESTART_TRANSACTIONS {
+        let why = format!(
+            "the ledger held {} transactions, not {RESTART_TRANSACTIONS}",
+            restart.transactions
+        );
+        all.insert(RESTART, why);
+    }
+    all
+}

@@ -1,0 +1,260 @@
+//! The scenario `fabric`: blocks of Hyperledger Fabric, validated and committed to a ledger on the disk.
+//!
+//! A thread hands blocks out that were made before; two threads validate them, one appends each to the ledger and
+//! syncs it while the next one is validated. Contestants differ in who verifies signatures.
+
+mod deliver;
+mod feeder;
+mod gates;
+mod others;
+mod pipeline;
+mod report;
+mod restart;
+#[cfg(test)]
+mod tests;
+mod udp;
+mod workload;
+
+pub use report::{Checks, Contestant, Figures, Latency, Report, StagesUs, Sustained};
+pub use restart::Restart;
+pub use udp::{Late, Udp};
+
+use crate::error::{BenchError, Result};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::transfer::disk::Disk;
+use crate::transfer::drain::Removed;
+use feeder::Feed;
+use lineside_fabric_maker::Chaincode;
+use lineside_verify::Backend;
+use others::Since;
+use pipeline::{Measured, Pace};
+use report::Findings;
+use std::path::PathBuf;
+use workload::{Blocks, Case, GATE};
+
+/// Who takes part.
+const CONTESTANTS: [(Backend, &str); 3] = [
+    (Backend::Avx512Ifma, IFMA),
+    (Backend::Portable, "portable"),
+    (Backend::Library, LIBRARY),
+];
+const IFMA: &str = "ifma";
+const LIBRARY: &str = "library";
+/// Of the rate that is sustained, what the open loop offers.
+const OPEN_SHARE: f64 = 0.8;
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Seed of the workloads.
+    pub seed: u64,
+    /// A folder on a disk: blocks that were made stay there, ledgers are removed.
+    pub folder: PathBuf,
+    /// Keys of each workload.
+    pub keys: usize,
+    /// Transactions of the run that shows what is sustained.
+    pub sustained: u64,
+    /// Of the one whose blocks come by Deliver.
+    pub delivered: u64,
+    /// Of the open loop.
+    pub open: u64,
+    /// Sent over UDP.
+    pub udp: u64,
+    /// Of each contestant in each round.
+    pub compared: u64,
+    /// Of each of the other cases in each round.
+    pub case: u64,
+    /// Whether there are other cases.
+    pub cases: bool,
+    /// Rounds.
+    pub rounds: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            folder: std::env::temp_dir(),
+            keys: 100_000,
+            sustained: 1_000_000,
+            delivered: 1_000_000,
+            open: 400_000,
+            udp: 50_000,
+            compared: 100_000,
+            case: 50_000,
+            cases: true,
+            rounds: 3,
+        }
+    }
+}
+
+impl Options {
+    /// The same in under 40 s, once the blocks are made.
+    pub fn quick() -> Self {
+        Self {
+            sustained: 60_000,
+            delivered: 60_000,
+            open: 30_000,
+            udp: 10_000,
+            compared: 20_000,
+            case: 10_000,
+            rounds: 1,
+            ..Self::default()
+        }
+    }
+}
+
+/// Runs the scenario, telling `progress` before each step.
+///
+/// # Errors
+/// A folder in memory, a block that is not taken, what the system says.
+pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+    let machine = Machine::read();
+    let disk = Disk::look(&options.folder)?;
+    let cases = if options.cases { Case::others() } else { Vec::new() };
+    let mut bench = Bench {
+        options,
+        cache: options.folder.join("lineside-fabric-blocks"),
+        ledgers: Removed::of_this_run(&options.folder)?,
+        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + cases.len()) + 5,
+        done: 0,
+        progress,
+    };
+    bench.tell("making blocks");
+    bench.gate_case().open()?;
+    for case in &cases {
+        bench.tell("making blocks");
+        bench.other(*case).open()?;
+    }
+    let mut findings = Findings::default();
+    let since = Since::now();
+    bench.rounds(&cases, &mut findings)?;
+    let backend = Backend::best();
+    let sustained = bench.sustained(backend, &mut findings)?;
+    bench.open_loop(backend, sustained.tps(), &mut findings)?;
+    bench.delivered(backend, &mut findings)?;
+    bench.tell("sending over UDP");
+    findings.udp = udp::measure(&bench.gate_case(), options.udp, options.rounds.max(3))?;
+    let others = since.and_then(|since| since.cores());
+    let key = match GATE.chaincode {
+        Chaincode::Smallbank => "a000001",
+        Chaincode::Drm => "w000001",
+    };
+    bench.tell("opening the ledger again");
+    let restart = restart::measure(&bench.ledger("sustained"), backend, GATE.chaincode.name(), key)?;
+    findings.sustained = Some(sustained);
+    Report::new(options.seed, machine, disk, findings, restart, others)
+        .ok_or_else(|| BenchError::Void("no block was measured".into()))
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    cache: PathBuf,
+    ledgers: Removed,
+    done: usize,
+    of: usize,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl Bench<'_> {
+    fn tell(&mut self, doing: &'static str) {
+        let (done, of) = (self.done, self.of);
+        (self.progress)(Progress { doing, done, of });
+        self.done += 1;
+    }
+
+    fn blocks(&self, case: Case, transactions: u64) -> Blocks<'_> {
+        Blocks {
+            case,
+            seed: self.options.seed,
+            keys: self.options.keys,
+            transactions,
+            cache: &self.cache,
+        }
+    }
+
+    fn gate_case(&self) -> Blocks<'_> {
+        self.blocks(GATE, self.options.sustained)
+    }
+
+    fn other(&self, case: Case) -> Blocks<'_> {
+        self.blocks(case, self.options.case)
+    }
+
+    fn ledger(&self, name: &str) -> PathBuf {
+        self.ledgers.0.join(name)
+    }
+
+    /// A run whose ledger does not stay.
+    fn run(&self, blocks: &Blocks<'_>, transactions: u64, backend: Backend, pace: Pace) -> Result<Measured> {
+        let folder = Removed::make(&self.ledger("once"))?;
+        pipeline::run(blocks, transactions, backend, (Feed::Memory, pace), &folder.0)
+    }
+
+    fn rounds(&mut self, cases: &[Case], findings: &mut Findings) -> Result<()> {
+        for round in 0..self.options.rounds {
+            for place in 0..CONTESTANTS.len() {
+                // Each round begins with another.
+                let (backend, name) = CONTESTANTS[(place + round) % CONTESTANTS.len()];
+                self.tell(name);
+                if backend.is_available() {
+                    let (blocks, transactions) = (self.gate_case(), self.options.compared);
+                    let measured = self.run(&blocks, transactions, backend, Pace::Closed)?;
+                    findings.add(name, String::new(), measured);
+                }
+            }
+            for case in cases {
+                self.tell("other cases");
+                let backend = Backend::best();
+                let measured = self.run(&self.other(*case), self.options.case, backend, Pace::Closed)?;
+                findings.add(name_of(backend), case.name(), measured);
+            }
+        }
+        Ok(())
+    }
+
+    /// The ledger stays, to be opened again.
+    fn sustained(&mut self, backend: Backend, findings: &mut Findings) -> Result<Measured> {
+        self.tell("sustaining");
+        let folder = self.ledger("sustained");
+        std::fs::create_dir_all(&folder).map_err(crate::error::io("making a folder"))?;
+        let (blocks, transactions) = (self.gate_case(), self.options.sustained);
+        let measured = pipeline::run(
+            &blocks,
+            transactions,
+            backend,
+            (Feed::Memory, Pace::Closed),
+            &folder,
+        )?;
+        findings.count(&measured);
+        Ok(measured)
+    }
+
+    /// The same blocks from an orderer's Deliver stream.
+    fn delivered(&mut self, backend: Backend, findings: &mut Findings) -> Result<()> {
+        self.tell("sustaining, by Deliver");
+        let folder = Removed::make(&self.ledger("delivered"))?;
+        let (blocks, transactions) = (self.gate_case(), self.options.delivered);
+        let feed = (Feed::Deliver, Pace::Closed);
+        let measured = pipeline::run(&blocks, transactions, backend, feed, &folder.0)?;
+        findings.count(&measured);
+        findings.delivered = Some(measured);
+        Ok(())
+    }
+
+    fn open_loop(&mut self, backend: Backend, tps: f64, findings: &mut Findings) -> Result<()> {
+        self.tell("open loop");
+        let offered = OPEN_SHARE * tps;
+        let (blocks, transactions) = (self.gate_case(), self.options.open);
+        let measured = self.run(&blocks, transactions, backend, Pace::Open { tps: offered })?;
+        findings.count(&measured);
+        findings.open = Some((offered, measured));
+        Ok(())
+    }
+}
+
+fn name_of(backend: Backend) -> &'static str {
+    let found = CONTESTANTS.iter().find(|(of, _)| *of == backend);
+    found.map_or("other", |(_, name)| name)
+}

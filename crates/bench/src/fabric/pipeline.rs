@@ -1,0 +1,277 @@
+//! One run: blocks handed out, validated, appended to a ledger on the disk and synced beside the next one, committed.
+
+use super::feeder::{Feed, Feeder};
+use super::others::Since;
+use super::workload::Blocks;
+use crate::error::{BenchError, Result};
+use crate::sys;
+use lineside_fabric::ledger::results::{Publisher, Results};
+use lineside_fabric::ledger::{Added, Replica, Setup};
+use lineside_fabric::{Options, TxCode};
+use lineside_fabric_maker::Made;
+use lineside_journal::FsDisk;
+use lineside_verify::{Backend, Builds, Verifier};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Threads that read transactions and verify signatures.
+pub(super) const THREADS: usize = 2;
+/// Blocks whose results can be read before others take their places.
+const PLACES: usize = 512;
+
+/// Blocks read while another one is executed.
+const AHEAD: usize = 1;
+
+/// How blocks come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Pace {
+    /// Each as soon as the one before is validated.
+    Closed,
+    /// So many transactions a second, whether they can be taken or not.
+    Open { tps: f64 },
+}
+
+/// What was seen of a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) transactions: u64,
+    /// From the run's start until it was durable.
+    pub(super) durable: Duration,
+    /// From when it was whole until it was durable.
+    pub(super) latency: Duration,
+}
+
+/// Time of each stage, all blocks together.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Stages {
+    pub(super) parse: Duration,
+    pub(super) verify: Duration,
+    pub(super) policy: Duration,
+    pub(super) mvcc: Duration,
+    pub(super) state: Duration,
+    pub(super) ledger: Duration,
+}
+
+/// What a run gave.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Measured {
+    pub(super) transactions: u64,
+    pub(super) valid: u64,
+    /// Codes that are not those the maker means.
+    pub(super) wrong: u64,
+    /// From the first block's coming until the last one was durable.
+    pub(super) took: Duration,
+    /// Processor time of all threads but the one that hands out blocks.
+    pub(super) cpu: Duration,
+    /// Of that one.
+    pub(super) feeder: Duration,
+    /// Cores that others were using.
+    pub(super) others_cores: Option<f64>,
+    pub(super) stages: Stages,
+    pub(super) blocks: Vec<Seen>,
+}
+
+impl Measured {
+    pub(super) fn tps(&self) -> f64 {
+        self.transactions as f64 / self.took.as_secs_f64()
+    }
+
+    /// Microseconds a transaction.
+    pub(super) fn share_us(&self, of: Duration) -> f64 {
+        of.as_secs_f64() * 1e6 / self.transactions as f64
+    }
+
+    /// Transactions a second in each tenth of the blocks.
+    pub(super) fn tenths(&self) -> Option<Vec<f64>> {
+        let size = self.blocks.len() / 10;
+        let mut begun = Duration::ZERO;
+        let rate = |part: &[Seen]| {
+            let ended = part.last()?.durable;
+            let transactions: u64 = part.iter().map(|seen| seen.transactions).sum();
+            let rate = transactions as f64 / ended.saturating_sub(begun).as_secs_f64();
+            begun = ended;
+            Some(rate)
+        };
+        (size > 0).then(|| self.blocks.chunks_exact(size).take(10).map_while(rate).collect())
+    }
+}
+
+/// When a block came.
+struct Came {
+    whole: Instant,
+    begun: Instant,
+}
+
+struct Running<'a> {
+    replica: Replica<FsDisk>,
+    results: Results,
+    first: u64,
+    began: Instant,
+    came: Vec<Came>,
+    /// What the codes of each block should be that was begun and is not finished.
+    meant: VecDeque<Vec<TxCode>>,
+    /// Transactions of the blocks that came.
+    given: u64,
+    /// The next block that will be durable.
+    next: u64,
+    measured: &'a mut Measured,
+}
+
+/// A verifier of its own: what it learns of keys is part of the run.
+pub(super) fn options(backend: Backend) -> Result<Options> {
+    let options = lineside_verify::Options {
+        backend: Some(backend),
+        builds: Builds::Deferred,
+        ..lineside_verify::Options::default()
+    };
+    let verifier = Verifier::new(options).map_err(|error| BenchError::NotMeasured(error.to_string()))?;
+    Ok(Options {
+        threads: THREADS,
+        verifier,
+    })
+}
+
+/// How a ledger of the bench is kept.
+pub(super) fn setup(backend: Backend) -> Result<Setup> {
+    Ok(Setup {
+        validation: options(backend)?,
+        ..Setup::default()
+    })
+}
+
+/// Validates the first `transactions` of `blocks` into a new ledger in `folder`.
+///
+/// # Errors
+/// A block that is not taken; what the disk says.
+pub(super) fn run(
+    blocks: &Blocks<'_>,
+    transactions: u64,
+    backend: Backend,
+    (feed, pace): (Feed, Pace),
+    folder: &Path,
+) -> Result<Measured> {
+    let first = blocks.first();
+    let end = first + transactions.div_ceil(blocks.case.block as u64);
+    let feeder = Feeder::start(feed, blocks.open()?, end)?;
+    let disk = FsDisk::open(folder).map_err(lineside_fabric::ledger::LedgerError::from)?;
+    let path = folder.join("results");
+    let publisher = Publisher::open(&path, PLACES)?;
+    let (replica, _) = Replica::open(disk, setup(backend)?, Some(publisher))?;
+    let mut measured = Measured::default();
+    let mut running = Running {
+        replica,
+        results: Results::open(&path)?,
+        first,
+        began: Instant::now(),
+        came: Vec::new(),
+        meant: VecDeque::new(),
+        given: 0,
+        next: first,
+        measured: &mut measured,
+    };
+    let begun = |feeder: &Feeder| (sys::process_ns(), feeder.spent_ns());
+    let mut before = begun(&feeder);
+    let mut since = None;
+    while let Some(made) = feeder.next()? {
+        if made.number == first {
+            running.replica.flush()?;
+            since = Since::now();
+            before = begun(&feeder);
+            running.began = Instant::now();
+        }
+        running.take(made, pace)?;
+    }
+    running.finish(0)?;
+    running.replica.flush()?;
+    running.measured.took = running.began.elapsed();
+    let after = begun(&feeder);
+    running.measured.others_cores = since.and_then(|since| since.cores());
+    running.look();
+    let missing = running.came.len() - running.measured.blocks.len();
+    if running.came.is_empty() || missing > 0 {
+        return Err(BenchError::Void(format!("{missing} blocks without a result")));
+    }
+    running.replica.stop()?;
+    let feeder_ns = after.1 - before.1;
+    measured.feeder = Duration::from_nanos(feeder_ns);
+    measured.cpu = Duration::from_nanos((after.0 - before.0).saturating_sub(feeder_ns));
+    feeder.end()?;
+    Ok(measured)
+}
+
+impl Running<'_> {
+    fn take(&mut self, made: Made, pace: Pace) -> Result<()> {
+        let Made { number, bytes, codes } = made;
+        if number < self.first {
+            let added = self.replica.add(bytes)?;
+            self.measured.wrong += differences(&added.codes, &codes);
+            return Ok(());
+        }
+        let mut whole = Instant::now();
+        if let Pace::Open { tps } = pace {
+            whole = self.began + Duration::from_secs_f64(self.given as f64 / tps);
+            if whole > Instant::now() {
+                self.finish(0)?;
+                std::thread::sleep(whole.saturating_duration_since(Instant::now()));
+            }
+        }
+        self.given += codes.len() as u64;
+        self.came.push(Came {
+            whole,
+            begun: Instant::now(),
+        });
+        self.replica.begin(bytes)?;
+        self.meant.push_back(codes);
+        self.finish(AHEAD)
+    }
+
+    /// Finishes all blocks that were begun but `left`.
+    fn finish(&mut self, left: usize) -> Result<()> {
+        while self.meant.len() > left
+            && let Some(added) = self.replica.finish()?
+        {
+            let codes = self.meant.pop_front().unwrap_or_default();
+            self.count(&added, &codes);
+            self.look();
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, added: &Added, codes: &[TxCode]) {
+        let measured = &mut *self.measured;
+        measured.wrong += differences(&added.codes, codes);
+        measured.transactions += codes.len() as u64;
+        measured.valid += added.codes.iter().filter(|code| **code == TxCode::Valid).count() as u64;
+        let (times, stages) = (added.times, &mut measured.stages);
+        stages.parse += times.parse;
+        stages.verify += times.verify;
+        stages.policy += times.policy;
+        stages.mvcc += times.mvcc;
+        stages.state += added.commit;
+    }
+
+    /// Reads the results of blocks that are durable now.
+    fn look(&mut self) {
+        let durable = self.replica.durable();
+        while self.next < durable {
+            let came = self.came.get((self.next - self.first) as usize);
+            if let (Some(came), Some(result)) = (came, self.results.block(self.next)) {
+                let durable = came.begun + Duration::from_nanos(result.total_ns);
+                self.measured.stages.ledger += Duration::from_nanos(result.ledger_ns);
+                self.measured.blocks.push(Seen {
+                    transactions: u64::from(result.transactions),
+                    durable: durable - self.began,
+                    latency: durable - came.whole,
+                });
+            }
+            self.next += 1;
+        }
+    }
+}
+
+/// How many codes differ, those that are missing among them.
+pub(super) fn differences(found: &[TxCode], meant: &[TxCode]) -> u64 {
+    let pairs = found.iter().zip(meant).filter(|(found, meant)| found != meant);
+    (pairs.count() + found.len().abs_diff(meant.len())) as u64
+}

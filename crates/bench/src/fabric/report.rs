@@ -1,0 +1,521 @@
+//! What the scenario `fabric` found, as one JSON object or as a table.
+
+use super::gates::{self, Judged, RATIO};
+use super::pipeline::{Measured, THREADS};
+use super::restart::Restart;
+use super::udp::{self, Udp};
+use super::{CONTESTANTS, IFMA, LIBRARY, name_of};
+use crate::gate::{Gate, median, write_gates};
+use crate::machine::Machine;
+use crate::transfer::disk::Disk;
+use lineside_verify::{Backend, BackendUnavailable};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// Others that use more of a core than this are said in the report.
+const QUIET_CORES_MAX: f64 = 0.1;
+/// A load above this before the bench begins, too.
+const QUIET_LOAD_MAX: f64 = 0.3;
+/// The least share of VALID transactions, in percent.
+const VALID_MIN: f64 = 95.0;
+/// The first blocks of the open loop find a verifier without tables.
+const WARM_SHARE: usize = 10;
+/// CPU that a real peer spends on a transaction with two endorsements, in ms.
+const REAL_PEER_MS: [f64; 2] = [0.35, 0.53];
+
+/// The scenario's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `fabric`.
+    pub scenario: &'static str,
+    /// Seed of the workloads.
+    pub seed: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The disk that ledgers lay on.
+    pub disk: Disk,
+    /// By name.
+    pub contestants: BTreeMap<&'static str, Contestant>,
+    /// `a/b`: how many times less processor time a transaction takes with `a`; `tps a/b`: how many times more
+    /// transactions a second.
+    pub ratios: BTreeMap<String, f64>,
+    /// The long run.
+    pub sustained: Sustained,
+    /// The same, where blocks come from an orderer's Deliver stream over loopback; `feeder` is the orderer.
+    pub delivered: Sustained,
+    /// The open loop.
+    pub latency: Latency,
+    /// The block protocol, by size of datagrams; the first one's figures are judged.
+    pub udp: Vec<Udp>,
+    /// The long run's ledger, opened again.
+    pub restart: Restart,
+    /// Processor time that a real peer spends on a transaction of two endorsements, in ms, least and most.
+    pub real_peer_cpu_ms_per_tx: [f64; 2],
+    /// Cores that others were using meanwhile, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_cores: Option<f64>,
+    /// Whether the figures may be believed, and whether they are good enough.
+    pub checks: Checks,
+}
+
+/// One contestant's figures; those at the top are of the gate case.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Contestant {
+    /// Smallbank, 2 endorsements, blocks of 500, 100 creators.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub gate_case: Option<Figures>,
+    /// Other cases, by what is different.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by: BTreeMap<String, Figures>,
+    /// Why there are no figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+}
+
+/// Medians over the rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Transactions a second, durable ones, invalid ones among them.
+    pub tps: f64,
+    /// Processor time of all threads but the one that hands out blocks.
+    pub cpu_ms_per_tx: f64,
+    /// Of the thread that hands out blocks.
+    pub feeder_cpu_ms_per_tx: f64,
+    /// Where the time goes.
+    pub stages: StagesUs,
+    /// Transactions of a round.
+    pub transactions: u64,
+    /// Of them VALID, in percent.
+    pub valid_percent: f64,
+}
+
+/// Elapsed time of each stage, microseconds a transaction.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct StagesUs {
+    /// Read and hashed.
+    pub parse: f64,
+    /// Signatures.
+    pub verify: f64,
+    /// Policies.
+    pub policy: f64,
+    /// Reads checked, writes collected.
+    pub mvcc: f64,
+    /// Writes applied, ids kept, handed to the ledger.
+    pub state: f64,
+    /// Appended and synced, beside the others; blocks that are committed together each count all of it.
+    pub ledger: f64,
+}
+
+/// The long run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sustained {
+    /// Who verified.
+    pub contestant: &'static str,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Transactions a second in each tenth.
+    pub tenths_tps: Vec<f64>,
+    /// The last tenth's against the first's.
+    pub last_tenth_of_first: Option<f64>,
+    /// Cores that others were using meanwhile.
+    pub others_cores: Option<f64>,
+}
+
+/// From when a block was whole until it was durable.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    /// Transactions offered a second.
+    pub offered_tps: f64,
+    /// Blocks seen.
+    pub blocks: usize,
+    /// Median.
+    pub p50_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+    /// Cores that others were using meanwhile.
+    pub others_cores: Option<f64>,
+}
+
+/// What must be true of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checks {
+    /// Codes that are not those that the workload's maker means.
+    pub wrong: u64,
+    /// Codes that were compared.
+    pub compared: u64,
+    /// By what is judged.
+    pub gates: BTreeMap<&'static str, Gate>,
+    /// What is not measured, and why.
+    pub not_measured: BTreeMap<&'static str, String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// What the runs leave behind.
+#[derive(Default)]
+pub(super) struct Findings {
+    rounds: BTreeMap<(&'static str, String), Vec<Measured>>,
+    pub(super) sustained: Option<Measured>,
+    pub(super) delivered: Option<Measured>,
+    pub(super) udp: Vec<Udp>,
+    /// What was offered, and the run.
+    pub(super) open: Option<(f64, Measured)>,
+    wrong: u64,
+    compared: u64,
+}
+
+impl Findings {
+    /// Adds a round.
+    pub(super) fn add(&mut self, contestant: &'static str, case: String, measured: Measured) {
+        self.count(&measured);
+        self.rounds.entry((contestant, case)).or_default().push(measured);
+    }
+
+    /// Only what was wrong in it.
+    pub(super) fn count(&mut self, measured: &Measured) {
+        self.wrong += measured.wrong;
+        self.compared += measured.transactions;
+    }
+}
+
+impl Figures {
+    /// Of several rounds; `None` when there were none.
+    fn of(rounds: &[Measured]) -> Option<Self> {
+        let middle = |of: &dyn Fn(&Measured) -> f64| median(rounds.iter().map(of));
+        let transactions = rounds.first()?.transactions;
+        Some(Self {
+            tps: middle(&Measured::tps)?,
+            cpu_ms_per_tx: middle(&|run| run.share_us(run.cpu) / 1e3)?,
+            feeder_cpu_ms_per_tx: middle(&|run| run.share_us(run.feeder) / 1e3)?,
+            stages: StagesUs {
+                parse: middle(&|run| run.share_us(run.stages.parse))?,
+                verify: middle(&|run| run.share_us(run.stages.verify))?,
+                policy: middle(&|run| run.share_us(run.stages.policy))?,
+                mvcc: middle(&|run| run.share_us(run.stages.mvcc))?,
+                state: middle(&|run| run.share_us(run.stages.state))?,
+                ledger: middle(&|run| run.share_us(run.stages.ledger))?,
+            },
+            transactions,
+            valid_percent: middle(&|run| 100.0 * run.valid as f64 / run.transactions as f64)?,
+        })
+    }
+}
+
+impl Sustained {
+    fn of(measured: &Measured) -> Option<Self> {
+        let tenths_tps = measured.tenths().unwrap_or_default();
+        let last_tenth_of_first = tenths_tps.first().zip(tenths_tps.get(9));
+        Some(Self {
+            contestant: name_of(Backend::best()),
+            figures: Figures::of(std::slice::from_ref(measured))?,
+            last_tenth_of_first: last_tenth_of_first.map(|(first, last)| last / first),
+            tenths_tps,
+            others_cores: measured.others_cores,
+        })
+    }
+}
+
+impl Latency {
+    fn of(offered_tps: f64, measured: &Measured) -> Option<Self> {
+        let warm = measured.blocks.len() / WARM_SHARE;
+        let latencies = measured.blocks.get(warm..)?.iter();
+        let mut ms: Vec<f64> = latencies.map(|seen| seen.latency.as_secs_f64() * 1e3).collect();
+        ms.sort_by(f64::total_cmp);
+        let quantile = |of: f64| {
+            ms.get(((ms.len() as f64 * of).ceil() as usize).max(1) - 1)
+                .copied()
+        };
+        Some(Self {
+            offered_tps,
+            blocks: ms.len(),
+            p50_ms: quantile(0.5)?,
+            p99_ms: quantile(0.99)?,
+            max_ms: quantile(1.0)?,
+            others_cores: measured.others_cores,
+        })
+    }
+}
+
+/// Medians of the rounds' ratios, between contestants on the gate case.
+fn ratios(findings: &Findings) -> BTreeMap<String, f64> {
+    let rounds = |name| findings.rounds.get(&(name, String::new()));
+    let mut all = BTreeMap::new();
+    for (number, (_, ours)) in CONTESTANTS.iter().enumerate() {
+        for (_, theirs) in &CONTESTANTS[number + 1..] {
+            let (Some(a), Some(b)) = (rounds(ours), rounds(theirs)) else {
+                continue;
+            };
+            let pairs = || a.iter().zip(b);
+            let cpu = |run: &Measured| run.share_us(run.cpu);
+            let cpu = median(pairs().map(|(a, b)| cpu(b) / cpu(a)));
+            let tps = median(pairs().map(|(a, b)| a.tps() / b.tps()));
+            all.extend(cpu.map(|ratio| (format!("{ours}/{theirs}"), ratio)));
+            all.extend(tps.map(|ratio| (format!("tps {ours}/{theirs}"), ratio)));
+        }
+    }
+    debug_assert_eq!(RATIO, format!("{IFMA}/{LIBRARY}"));
+    all
+}
+
+fn contestants(findings: &Findings) -> BTreeMap<&'static str, Contestant> {
+    let mut all: BTreeMap<&'static str, Contestant> = BTreeMap::new();
+    for (backend, name) in CONTESTANTS {
+        let why = || BackendUnavailable(backend).to_string();
+        all.entry(name).or_default().not_measured = (!backend.is_available()).then(why);
+    }
+    for ((name, case), rounds) in &findings.rounds {
+        let contestant = all.entry(name).or_default();
+        match (case.is_empty(), Figures::of(rounds)) {
+            (true, figures) => contestant.gate_case = figures,
+            (false, Some(figures)) => drop(contestant.by.insert(case.clone(), figures)),
+            (false, None) => {}
+        }
+    }
+    all
+}
+
+impl Report {
+    pub(super) fn new(
+        seed: u64,
+        machine: Machine,
+        disk: Disk,
+        findings: Findings,
+        restart: Restart,
+        others_cores: Option<f64>,
+    ) -> Option<Self> {
+        let sustained = Sustained::of(findings.sustained.as_ref()?)?;
+        let delivered = Sustained::of(findings.delivered.as_ref()?)?;
+        let latency = findings
+            .open
+            .as_ref()
+            .and_then(|(tps, run)| Latency::of(*tps, run))?;
+        let ratios = ratios(&findings);
+        let judged = Judged {
+            sustained: &sustained,
+            delivered: &delivered,
+            udp: findings.udp.first()?,
+            latency: &latency,
+            restart: &restart,
+            ratios: &ratios,
+            valid: findings.wrong == 0 && sustained.figures.valid_percent >= VALID_MIN,
+        };
+        let checks = Checks {
+            wrong: findings.wrong,
+            compared: findings.compared,
+            gates: judged.gates(),
+            not_measured: gates::not_measured(&restart),
+            notes: notes(&machine, &sustained, others_cores),
+        };
+        Some(Self {
+            scenario: "fabric",
+            seed,
+            machine,
+            disk,
+            contestants: contestants(&findings),
+            ratios,
+            sustained,
+            delivered,
+            latency,
+            udp: findings.udp,
+            restart,
+            real_peer_cpu_ms_per_tx: REAL_PEER_MS,
+            others_cores,
+            checks,
+        })
+    }
+
+    /// What is wrong with the system itself, not with its speed.
+    pub fn failures(&self) -> Vec<String> {
+        match self.checks.wrong {
+            0 => Vec::new(),
+            wrong => vec![format!("{wrong} wrong codes")],
+        }
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+fn notes(machine: &Machine, sustained: &Sustained, others_cores: Option<f64>) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "{THREADS} threads validate, one writes the ledger, one hands out blocks; the last one's processor time \
+             is left out, the core it takes is not"
+        ),
+        "the real peer's figure has its ledger and the network in it, ours the ledger".to_owned(),
+    ];
+    if sustained.figures.valid_percent < VALID_MIN {
+        let percent = sustained.figures.valid_percent;
+        notes.push(format!("only {percent:.1} % of the transactions are VALID"));
+    }
+    let (cores, load) = (machine.cores, machine.load_before);
+    notes.push(match others_cores {
+        Some(others) if others > QUIET_CORES_MAX || load > QUIET_LOAD_MAX => {
+            format!("the machine was not quiet: load {load} before; meanwhile others used {others:.2} of {cores} cores")
+        }
+        Some(others) => format!("meanwhile others used {others:.2} of {cores} cores"),
+        None => format!("load {load} before; what others used meanwhile is not known"),
+    });
+    notes
+}
+
+impl Display for Report {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Machine {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            ..
+        } = &self.machine;
+        let (scenario, seed) = (self.scenario, self.seed);
+        writeln!(
+            out,
+            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
+        )?;
+        let Disk {
+            file_system,
+            fdatasync_us,
+            ..
+        } = &self.disk;
+        writeln!(
+            out,
+            "ledgers on {file_system}, fdatasync {fdatasync_us:.0} us after an append of 4 KiB\n"
+        )?;
+        self.write_contestants(out)?;
+        writeln!(out, "\n{:<44}{:>9}", "ratio", "")?;
+        for (key, ratio) in &self.ratios {
+            writeln!(out, "{key:<44}{ratio:>9.2}")?;
+        }
+        write_gates(out, &self.checks.gates)?;
+        self.write_others(out)?;
+        let Checks { wrong, compared, .. } = self.checks;
+        writeln!(out, "codes compared {compared}, wrong {wrong}")?;
+        for (key, why) in &self.checks.not_measured {
+            writeln!(out, "{key}: not measured: {why}")?;
+        }
+        let mut notes = self.checks.notes.iter();
+        notes.try_for_each(|note| writeln!(out, "note: {note}"))
+    }
+}
+
+impl Report {
+    fn write_contestants(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let head = [
+            "tps",
+            "cpu us/tx",
+            "parse",
+            "verify",
+            "policy",
+            "mvcc",
+            "state",
+            "ledger",
+            "valid %",
+        ];
+        write!(out, "{:<28}", "contestant")?;
+        head.iter().try_for_each(|column| write!(out, "{column:>10}"))?;
+        writeln!(out)?;
+        for (name, contestant) in &self.contestants {
+            if let Some(why) = &contestant.not_measured {
+                writeln!(out, "{name:<28}not measured: {why}")?;
+            }
+            if let Some(figures) = &contestant.gate_case {
+                write_figures(out, name, figures)?;
+            }
+            for (case, figures) in &contestant.by {
+                write_figures(out, &format!("{name}, {case}"), figures)?;
+            }
+        }
+        for (of, run) in [("sustained", &self.sustained), ("by Deliver", &self.delivered)] {
+            write_figures(out, &format!("{}, {of}", run.contestant), &run.figures)?;
+        }
+        udp::write(&self.udp, out)
+    }
+
+    fn write_others(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Sustained {
+            figures,
+            tenths_tps,
+            others_cores,
+            ..
+        } = &self.sustained;
+        let tenths: Vec<String> = tenths_tps.iter().map(|tps| format!("{tps:.0}")).collect();
+        let [least, most] = self.real_peer_cpu_ms_per_tx;
+        writeln!(
+            out,
+            "\nsustained: {} transactions, tps in tenths {}{}",
+            figures.transactions,
+            tenths.join(" "),
+            beside(*others_cores)
+        )?;
+        writeln!(
+            out,
+            "CPU {:.4} ms a transaction (a real peer {least} to {most}); handing out blocks takes {:.4} more",
+            figures.cpu_ms_per_tx, figures.feeder_cpu_ms_per_tx
+        )?;
+        writeln!(
+            out,
+            "by Deliver: {:.0} tps; the orderer takes {:.4} ms a transaction more{}",
+            self.delivered.figures.tps,
+            self.delivered.figures.feeder_cpu_ms_per_tx,
+            beside(self.delivered.others_cores)
+        )?;
+        let Latency {
+            offered_tps,
+            blocks,
+            p50_ms,
+            p99_ms,
+            max_ms,
+            others_cores,
+        } = self.latency;
+        writeln!(
+            out,
+            "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, longest \
+             {max_ms:.2}{}",
+            beside(others_cores)
+        )?;
+        let Restart {
+            transactions,
+            replayed_transactions,
+            bytes,
+            seconds,
+        } = self.restart;
+        writeln!(
+            out,
+            "restart: {transactions} transactions, {replayed_transactions} of them behind the checkpoint, {} MB: first \
+             answer after {seconds:.2} s",
+            bytes / 1_000_000
+        )
+    }
+}
+
+fn beside(others_cores: Option<f64>) -> String {
+    others_cores.map_or_else(String::new, |cores| format!("; others used {cores:.2} cores"))
+}
+
+fn write_figures(out: &mut Formatter<'_>, row: &str, figures: &Figures) -> fmt::Result {
+    let StagesUs {
+        parse,
+        verify,
+        policy,
+        mvcc,
+        state,
+        ledger,
+    } = figures.stages;
+    write!(
+        out,
+        "{row:<28}{:>10.0}{:>10.2}",
+        figures.tps,
+        figures.cpu_ms_per_tx * 1e3
+    )?;
+    for stage in [parse, verify, policy, mvcc, state, ledger] {
+        write!(out, "{stage:>10.2}")?;
+    }
+    writeln!(out, "{:>10.1}", figures.valid_percent)
+}

@@ -1,0 +1,75 @@
+//! Whether the scenario notices what is wrong; `tests/fabric.rs` runs it.
+
+use super::pipeline::{Seen, differences};
+use super::*;
+use lineside_fabric::TxCode;
+use std::time::Duration;
+
+#[test]
+fn a_difference_is_noticed() {
+    use TxCode::{MvccReadConflict, Valid};
+    assert_eq!(
+        differences(&[Valid, MvccReadConflict], &[Valid, MvccReadConflict]),
+        0
+    );
+    assert_eq!(differences(&[Valid, Valid], &[Valid, MvccReadConflict]), 1);
+    assert_eq!(differences(&[Valid], &[Valid, MvccReadConflict]), 1);
+}
+
+#[test]
+fn tenths_are_of_the_time_between_blocks() {
+    let block = |number: u64| Seen {
+        transactions: 500,
+        durable: Duration::from_millis(if number < 10 {
+            10 * (number + 1)
+        } else {
+            20 * number - 80
+        }),
+        latency: Duration::ZERO,
+    };
+    let measured = Measured {
+        blocks: (0..20).map(block).collect(),
+        ..Measured::default()
+    };
+    let tenths = measured.tenths().unwrap();
+    assert_eq!(tenths.len(), 10);
+    assert!((tenths[0] - 50_000.0).abs() < 1.0, "{tenths:?}");
+    assert!((tenths[9] - 25_000.0).abs() < 1.0, "{tenths:?}");
+}
+
+#[test]
+fn cases_have_names_of_their_own() {
+    let mut names: Vec<String> = Case::others().iter().map(Case::name).collect();
+    assert_eq!(GATE.name(), "");
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 10, "{names:?}");
+}
+
+#[test]
+fn a_deliver_stream_gives_the_same_blocks_and_its_cost_is_known() {
+    let name = format!("lineside-fabric-deliver-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    let blocks = Blocks {
+        case: Case { block: 50, ..GATE },
+        seed: 3,
+        keys: 200,
+        transactions: 200,
+        cache: &folder,
+    };
+    let end = blocks.first() + 4;
+    let all = |feed| {
+        let feeder = feeder::Feeder::start(feed, blocks.open().unwrap(), end).unwrap();
+        let mut all = Vec::new();
+        while let Some(made) = feeder.next().unwrap() {
+            all.push((made.number, made.bytes, made.codes));
+        }
+        assert!(feeder.spent_ns() > 0);
+        feeder.end().unwrap();
+        all
+    };
+    let read = all(Feed::Memory);
+    assert_eq!(read.len() as u64, end);
+    assert!(read == all(Feed::Deliver));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

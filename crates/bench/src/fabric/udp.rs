@@ -1,0 +1,421 @@
+//! The block protocol over UDP: what it saves, how fast one thread takes blocks out of datagrams, what loss costs, and
+//! how late the slowest block is.
+
+use super::workload::Blocks;
+use crate::error::{BenchError, Result, io};
+use crate::gate::median;
+use crate::sys;
+use lineside_fabric::udp::driver::{self, Source};
+use lineside_fabric::udp::{
+    Blocks as Taken, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey,
+};
+use serde::Serialize;
+use std::fmt::{self, Formatter};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Payloads of Ethernet's frames, and of jumbo frames. The first one's figures are judged.
+const PAYLOADS: [usize; 2] = [1_472, 8_972];
+/// IPv4 and UDP headers.
+const AROUND_BYTES: u64 = 28;
+const LOST_PERCENT: u64 = 5;
+/// What is offered where latency is measured: the gate's rate.
+const OFFERED_TPS: f64 = 50_000.0;
+/// A step of the simulated network's clock, and its delay.
+const STEP_NS: u64 = 50_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+const KEY: [u8; 32] = [7; 32];
+
+/// Figures of one size of datagrams, over the gate case's blocks.
+#[derive(Clone, Debug, Serialize)]
+pub struct Udp {
+    /// Payload of a datagram, at most.
+    pub payload_bytes: usize,
+    /// Transactions sent.
+    pub transactions: u64,
+    /// Fewer bytes than the blocks have: headers of IPv4 and UDP, announcements and the cache's filling counted.
+    pub saved_percent: f64,
+    /// Bytes of a transaction, all of that counted.
+    pub bytes_per_tx: f64,
+    /// Transactions a second of one thread's processor time, MAC and data hash among it, sockets not.
+    pub tps: f64,
+    /// Without the data hash.
+    pub tps_no_data_hash: f64,
+    /// What 5 % lost datagrams take of `tps`, in percent.
+    pub loss_cost_percent: f64,
+    /// From when a block was there to be sent until it was handed on, over sockets on loopback.
+    pub sockets: Late,
+    /// The same over a simulated network, 50 us each way, its clock no machine's.
+    pub simulated: Late,
+    /// The same with 5 % lost each way.
+    pub simulated_lossy: Late,
+}
+
+/// How late blocks are, at 50,000 transactions a second.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Late {
+    /// Median.
+    pub p50_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+impl Late {
+    fn of(mut ms: Vec<f64>) -> Option<Self> {
+        ms.sort_by(f64::total_cmp);
+        let quantile = |of: f64| {
+            ms.get(((ms.len() as f64 * of).ceil() as usize).max(1) - 1)
+                .copied()
+        };
+        Some(Self {
+            p50_ms: quantile(0.5)?,
+            p99_ms: quantile(0.99)?,
+            max_ms: quantile(1.0)?,
+        })
+    }
+}
+
+/// Blocks to be sent.
+struct Sent {
+    first: u64,
+    blocks: Vec<Arc<[u8]>>,
+    transactions: u64,
+    key: SharedKey,
+}
+
+impl Sent {
+    fn receiver(&self, data_hash: bool) -> Receiver {
+        let options = ReceiverOptions {
+            data_hash,
+            ..ReceiverOptions::default()
+        };
+        Receiver::new(self.key.clone(), [2; 16], self.first, options)
+    }
+
+    fn sender(&self, payload_bytes: usize) -> Sender {
+        let options = SenderOptions {
+            payload_bytes,
+            ..SenderOptions::default()
+        };
+        Sender::new(self.key.clone(), [1; 16], options)
+    }
+
+    /// When block `index` is there to be sent, from the beginning on.
+    fn due_ns(&self, index: usize) -> u64 {
+        let before = self.transactions as f64 / self.blocks.len() as f64 * index as f64;
+        (before / OFFERED_TPS * 1e9) as u64
+    }
+}
+
+/// What a simulated network carried.
+struct Flow {
+    /// What came to the receiver.
+    arrived: Vec<Vec<u8>>,
+    /// Payloads and headers of what was sent to it.
+    bytes: u64,
+    late_ms: Vec<f64>,
+}
+
+/// Takes blocks, and holds them against those that were sent.
+struct Check<'a> {
+    sent: &'a Sent,
+    /// Byte by byte, where nothing is timed; else by their lengths.
+    exact: bool,
+    next: usize,
+    wrong: u64,
+    last: Option<Vec<u8>>,
+}
+
+impl<'a> Check<'a> {
+    fn new(sent: &'a Sent, exact: bool) -> Self {
+        Self {
+            sent,
+            exact,
+            next: 0,
+            wrong: 0,
+            last: None,
+        }
+    }
+
+    fn done(&self) -> bool {
+        self.next == self.sent.blocks.len()
+    }
+}
+
+impl Taken for Check<'_> {
+    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+        let same = |block: &Arc<[u8]>| match self.exact {
+            true => bytes[..] == block[..],
+            false => bytes.len() == block.len(),
+        };
+        let right =
+            number == self.sent.first + self.next as u64 && self.sent.blocks.get(self.next).is_some_and(same);
+        self.wrong += u64::from(!right);
+        self.next += 1;
+        self.last = Some(bytes);
+    }
+
+    fn gap(&mut self, _from: u64, _to: u64) {
+        self.wrong += 1;
+    }
+}
+
+fn simulate(sent: &Sent, payload_bytes: usize, lost_percent: u64) -> Result<Flow> {
+    let (mut sender, mut receiver) = (sent.sender(payload_bytes), sent.receiver(true));
+    let mut flow = Flow {
+        arrived: Vec::new(),
+        bytes: 0,
+        late_ms: Vec::new(),
+    };
+    let (mut check, mut out, mut pushed, mut random) = (Check::new(sent, true), Vec::new(), 0, 1u64);
+    let mut lost = || {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % 100 < lost_percent
+    };
+    let (mut now_ns, mut begun_ns, mut answers) = (0u64, None, Vec::<Vec<u8>>::new());
+    while !check.done() {
+        for answer in std::mem::take(&mut answers) {
+            sender.datagram(now_ns, &answer);
+        }
+        if sender.joined() && begun_ns.is_none() {
+            begun_ns = Some(now_ns);
+        }
+        let begun = begun_ns.unwrap_or(u64::MAX);
+        while pushed < sent.blocks.len() && now_ns >= begun.saturating_add(sent.due_ns(pushed)) {
+            sender.push(sent.first + pushed as u64, Arc::clone(&sent.blocks[pushed]));
+            pushed += 1;
+        }
+        while sender.poll(now_ns, &mut out) == Polled::Datagram {
+            flow.bytes += out.len() as u64 + AROUND_BYTES;
+            if lost() {
+                continue;
+            }
+            receiver.datagram(now_ns + STEP_NS, &out, &mut check);
+            flow.arrived.push(out.clone());
+            while flow.late_ms.len() < check.next {
+                let due = begun + sent.due_ns(flow.late_ms.len());
+                flow.late_ms.push((now_ns + STEP_NS - due) as f64 / 1e6);
+            }
+        }
+        now_ns += STEP_NS;
+        if receiver.ask(now_ns, &mut out) && !lost() {
+            answers.push(out.clone());
+        }
+        if check.wrong > 0 || now_ns > 600_000_000_000 {
+            return Err(BenchError::Void(format!(
+                "{} blocks came wrong over UDP, {} of {} came",
+                check.wrong,
+                check.next,
+                sent.blocks.len()
+            )));
+        }
+    }
+    Ok(flow)
+}
+
+/// Processor time of taking all blocks out of datagrams.
+fn receive_ns(sent: &Sent, arrived: &[Vec<u8>], data_hash: bool) -> Result<u64> {
+    let (mut receiver, mut check) = (sent.receiver(data_hash), Check::new(sent, false));
+    let before = sys::thread_ns();
+    for datagram in arrived {
+        receiver.datagram(0, datagram, &mut check);
+        if let Some(bytes) = check.last.take() {
+            receiver.recycle(bytes);
+        }
+    }
+    let took = sys::thread_ns() - before;
+    match check.done() && check.wrong == 0 {
+        true => Ok(took),
+        false => Err(BenchError::Void(
+            "a block did not come out of its datagrams".into(),
+        )),
+    }
+}
+
+/// Blocks as they are due.
+struct Paced<'a> {
+    sent: &'a Sent,
+    began: &'a std::sync::OnceLock<Instant>,
+    next: usize,
+}
+
+impl Source for Paced<'_> {
+    fn begin(&mut self, _next: u64) {
+        self.began.get_or_init(Instant::now);
+    }
+
+    fn next(&mut self) -> std::io::Result<Option<(u64, Arc<[u8]>)>> {
+        let since = self.began.get().map_or(Duration::ZERO, Instant::elapsed);
+        let block = self.sent.blocks.get(self.next);
+        let due = since >= Duration::from_nanos(self.sent.due_ns(self.next));
+        let Some(block) = block.filter(|_| due) else {
+            return Ok(None);
+        };
+        self.next += 1;
+        Ok(Some((self.sent.first + self.next as u64 - 1, Arc::clone(block))))
+    }
+}
+
+/// Takes blocks from a socket.
+struct Timed<'a> {
+    check: Check<'a>,
+    began: &'a std::sync::OnceLock<Instant>,
+    stop: &'a AtomicBool,
+    late_ms: Vec<f64>,
+}
+
+impl Taken for Timed<'_> {
+    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+        let since = self.began.get().map_or(Duration::ZERO, Instant::elapsed);
+        let due = Duration::from_nanos(self.check.sent.due_ns(self.check.next));
+        self.late_ms.push(since.saturating_sub(due).as_secs_f64() * 1e3);
+        self.check.whole(number, bytes);
+        self.stop.store(self.check.done(), Relaxed);
+    }
+
+    fn gap(&mut self, from: u64, to: u64) {
+        self.check.gap(from, to);
+    }
+}
+
+fn sockets(sent: &Sent, payload_bytes: usize) -> Result<Late> {
+    let failed = || io("a socket");
+    let to = driver::listen(([127, 0, 0, 1], 0).into()).map_err(failed())?;
+    let from = UdpSocket::bind("127.0.0.1:0").map_err(failed())?;
+    from.connect(to.local_addr().map_err(failed())?)
+        .map_err(failed())?;
+    let (stop, began) = (AtomicBool::new(false), std::sync::OnceLock::new());
+    let deadline = Instant::now() + PATIENCE;
+    let mut timed = Timed {
+        check: Check::new(sent, true),
+        began: &began,
+        stop: &stop,
+        late_ms: Vec::new(),
+    };
+    let mut source = Paced {
+        sent,
+        began: &began,
+        next: 0,
+    };
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| sent.sender(payload_bytes).run(&from, &mut source, &stop));
+        let mut overdue = || {
+            stop.fetch_or(Instant::now() > deadline, Relaxed);
+            None
+        };
+        let received = sent
+            .receiver(true)
+            .run(&to, &mut timed, &mut overdue, &stop)
+            .map_err(failed());
+        stop.store(true, Relaxed);
+        let panicked = |_| BenchError::Void("the sender panicked".into());
+        sending.join().map_err(panicked)?.map_err(failed())?;
+        received
+    })?;
+    match Late::of(timed.late_ms) {
+        Some(late) if timed.check.done() && timed.check.wrong == 0 => Ok(late),
+        _ => Err(BenchError::Void("blocks did not come over sockets".into())),
+    }
+}
+
+/// Measures over the first `transactions` of `blocks`; each rate is a median of `rounds`.
+///
+/// # Errors
+/// A block that does not come, or not as it was sent; what the system says.
+pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> Result<Vec<Udp>> {
+    let first = blocks.first();
+    let end = first + transactions.div_ceil(blocks.case.block as u64);
+    let mut sent = Sent {
+        first,
+        blocks: Vec::new(),
+        transactions: 0,
+        key: SharedKey::new(&KEY).map_err(|error| BenchError::Void(error.to_string()))?,
+    };
+    for made in blocks.open()? {
+        let made = made.map_err(io("reading blocks"))?;
+        if (first..end).contains(&made.number) {
+            sent.transactions += made.codes.len() as u64;
+            sent.blocks.push(made.bytes.into());
+        }
+        if made.number + 1 == end {
+            break;
+        }
+    }
+    PAYLOADS.iter().map(|&bytes| one(&sent, bytes, rounds)).collect()
+}
+
+fn one(sent: &Sent, payload_bytes: usize, rounds: usize) -> Result<Udp> {
+    let flow = simulate(sent, payload_bytes, 0)?;
+    let lossy = simulate(sent, payload_bytes, LOST_PERCENT)?;
+    let mut ns = [(); 3].map(|()| Vec::new());
+    // The first round warms up.
+    for round in 0..=rounds.max(1) {
+        for (of, (arrived, data_hash)) in [(&flow, true), (&flow, false), (&lossy, true)]
+            .map(|(flow, data_hash)| (&flow.arrived, data_hash))
+            .into_iter()
+            .enumerate()
+        {
+            let took = receive_ns(sent, arrived, data_hash)?;
+            if round > 0 {
+                ns[of].push(took as f64);
+            }
+        }
+    }
+    let none = || BenchError::Void("no block was sent".into());
+    let [hashed, unhashed, lossy_ns] = ns.map(|ns| median(ns.into_iter()));
+    let (hashed, unhashed) = (hashed.ok_or_else(none)?, unhashed.ok_or_else(none)?);
+    let lossy_ns = lossy_ns.ok_or_else(none)?;
+    let rate = |ns: f64| sent.transactions as f64 / ns * 1e9;
+    let block_bytes: usize = sent.blocks.iter().map(|block| block.len()).sum();
+    Ok(Udp {
+        payload_bytes,
+        transactions: sent.transactions,
+        saved_percent: 100.0 - 100.0 * flow.bytes as f64 / block_bytes as f64,
+        bytes_per_tx: flow.bytes as f64 / sent.transactions as f64,
+        tps: rate(hashed),
+        tps_no_data_hash: rate(unhashed),
+        loss_cost_percent: 100.0 - 100.0 * hashed / lossy_ns,
+        sockets: sockets(sent, payload_bytes)?,
+        simulated: Late::of(flow.late_ms).ok_or_else(none)?,
+        simulated_lossy: Late::of(lossy.late_ms).ok_or_else(none)?,
+    })
+}
+
+/// As a table.
+pub(super) fn write(all: &[Udp], out: &mut Formatter<'_>) -> fmt::Result {
+    let head = ["saved %", "bytes/tx", "tx/s", "no hash", "loss %"];
+    write!(out, "\n{:<28}", "UDP, payload")?;
+    head.iter().try_for_each(|column| write!(out, "{column:>10}"))?;
+    writeln!(out, "   ms late: p50, p99, longest")?;
+    for udp in all {
+        write!(
+            out,
+            "{:<28}{:>10.1}{:>10.0}{:>10.0}{:>10.0}{:>10.1}",
+            udp.payload_bytes,
+            udp.saved_percent,
+            udp.bytes_per_tx,
+            udp.tps,
+            udp.tps_no_data_hash,
+            udp.loss_cost_percent
+        )?;
+        for (name, late) in [
+            ("sockets", udp.sockets),
+            ("simulated", udp.simulated),
+            ("5 % lost", udp.simulated_lossy),
+        ] {
+            write!(
+                out,
+                "   {name} {:.1} {:.1} {:.1}",
+                late.p50_ms, late.p99_ms, late.max_ms
+            )?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Which blocks: made once, kept below the data folder.
+
+use crate::error::{Result, io};
+use lineside_fabric_maker::{Chaincode, Options as Members, Workload, cache};
+use std::path::Path;
+
+/// Organisations of the network.
+const ORGS: usize = 2;
+/// Keys that one transaction of the maker creates.
+const CREATED_AT_ONCE: usize = 100;
+/// Of a thousand transactions, how many have a fault; most of those are not VALID.
+const FAULTY: usize = 30;
+/// Of a thousand, how many read a range.
+const RANGES: usize = 10;
+
+/// What the transactions are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Case {
+    pub(super) chaincode: Chaincode,
+    pub(super) endorsements: usize,
+    pub(super) block: usize,
+    pub(super) creators: usize,
+}
+
+/// What everything is judged on.
+pub(super) const GATE: Case = Case {
+    chaincode: Chaincode::Smallbank,
+    endorsements: 2,
+    block: 500,
+    creators: 100,
+};
+
+impl Case {
+    /// Its name: where it differs from the gate case.
+    pub(super) fn name(&self) -> String {
+        let mut names = Vec::new();
+        if self.chaincode != GATE.chaincode {
+            names.push("drm".to_owned());
+        }
+        if self.endorsements != GATE.endorsements {
+            names.push(format!("endorsements {}", self.endorsements));
+        }
+        if self.block != GATE.block {
+            names.push(format!("block {}", self.block));
+        }
+        if self.creators != GATE.creators {
+            names.push(format!("creators {}", self.creators));
+        }
+        names.join(", ")
+    }
+
+    /// The others, each with one thing changed.
+    pub(super) fn others() -> Vec<Self> {
+        let mut all = vec![Self {
+            chaincode: Chaincode::Drm,
+            ..GATE
+        }];
+        all.extend([1, 3, 4].map(|endorsements| Self { endorsements, ..GATE }));
+        all.extend([100, 250, 1_000, 5_000].map(|block| Self { block, ..GATE }));
+        all.extend([1, 10_000].map(|creators| Self { creators, ..GATE }));
+        all
+    }
+}
+
+/// Blocks of a case, so many of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks<'a> {
+    pub(super) case: Case,
+    pub(super) seed: u64,
+    pub(super) keys: usize,
+    pub(super) transactions: u64,
+    /// Folder of the cache.
+    pub(super) cache: &'a Path,
+}
+
+impl Blocks<'_> {
+    /// The first block that is measured; those before make the channel, the chaincode and its keys.
+    pub(super) fn first(&self) -> u64 {
+        let creating = self.keys.div_ceil(CREATED_AT_ONCE).div_ceil(self.case.block);
+        (1 + ORGS + 1 + creating) as u64
+    }
+
+    /// Reads them; makes them first if they are not there.
+    pub(super) fn open(&self) -> Result<cache::Reader> {
+        let members = Members {
+            orgs: ORGS,
+            peers: self.case.endorsements.div_ceil(ORGS),
+            clients: self.case.creators.div_ceil(ORGS),
+            ..Members::default()
+        };
+        let workload = Workload {
+            chaincode: self.case.chaincode,
+            keys: self.keys,
+            endorsements: self.case.endorsements,
+            creators: self.case.creators,
+            block: self.case.block,
+            transactions: self.transactions,
+            ranges: RANGES,
+            faulty: FAULTY,
+            ..Workload::default()
+        };
+        cache::open(self.cache, self.seed, &members, &workload, crate::sys::cores())
+            .map_err(io("making blocks, or reading them"))
+    }
+}

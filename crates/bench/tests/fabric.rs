@@ -1,0 +1,81 @@
+//! The scenario `fabric`, as short as it can be: everybody gives the codes that the blocks' maker means.
+
+use lineside_bench::BenchError;
+use lineside_bench::fabric::{Options, run};
+use std::path::Path;
+
+#[test]
+fn everybody_gives_the_codes_that_are_meant() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = root.join(format!("fabric-{}", std::process::id()));
+    let options = Options {
+        folder: folder.clone(),
+        keys: 2_000,
+        sustained: 5_000,
+        delivered: 2_000,
+        open: 1_000,
+        udp: 1_500,
+        compared: 1_000,
+        cases: false,
+        rounds: 1,
+        ..Options::default()
+    };
+    let report = match run(&options, &mut |_| ()) {
+        Err(BenchError::NotMeasured(why)) => return eprintln!("skipped: {why}"),
+        other => other.expect("the scenario runs"),
+    };
+    eprintln!("{report}");
+    assert_eq!(report.failures(), Vec::<String>::new());
+    assert!(report.checks.compared >= 8_000);
+    for name in ["ifma", "portable", "library"] {
+        let contestant = &report.contestants[name];
+        assert!(
+            contestant.gate_case.is_some() != contestant.not_measured.is_some(),
+            "{name}"
+        );
+    }
+    for figures in report.contestants.values().filter_map(|of| of.gate_case) {
+        assert!(figures.tps > 0.0 && figures.cpu_ms_per_tx > 0.0, "{figures:?}");
+        assert!((50.0..100.0).contains(&figures.valid_percent), "{figures:?}");
+    }
+    assert_eq!(report.sustained.tenths_tps.len(), 10);
+    assert_eq!(report.latency.blocks, 2);
+    let json = report.to_json();
+    for place in [
+        "/contestants/portable/tps",
+        "/contestants/library/stages/verify",
+        "/ratios/portable~1library",
+        "/sustained/tps",
+        "/checks/wrong",
+        "/restart/seconds",
+        "/delivered/feeder_cpu_ms_per_tx",
+        "/udp/0/sockets/p99_ms",
+        "/udp/1/simulated_lossy/p99_ms",
+    ] {
+        assert!(
+            json.pointer(place).is_some_and(|value| value.is_number()),
+            "{place}"
+        );
+    }
+    let gates = &json["checks"]["gates"];
+    assert_eq!(gates["restart, s"]["outcome"], "not_measured");
+    let not_measured = gates.as_object().unwrap().values();
+    let not_measured = not_measured.filter(|gate| gate["outcome"] == "not_measured");
+    let missing = usize::from(!report.ratios.contains_key("ifma/library"));
+    assert_eq!(not_measured.count(), 1 + missing, "{gates}");
+    let delivered = report.delivered.figures;
+    assert!(
+        delivered.tps > 0.0 && delivered.transactions == 2_000,
+        "{delivered:?}"
+    );
+    for udp in &report.udp {
+        assert_eq!(udp.transactions, 1_500);
+        // Certificates go once; what remains of a transaction is less than a quarter.
+        assert!((75.0..95.0).contains(&udp.saved_percent), "{udp:?}");
+        assert!(udp.tps > 0.0 && udp.tps_no_data_hash > 0.0, "{udp:?}");
+        assert!(udp.simulated_lossy.max_ms > udp.simulated.p50_ms, "{udp:?}");
+    }
+    let kept: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().collect();
+    assert_eq!(kept.len(), 1, "only the blocks stay: {kept:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,342 @@
+//! The table that needs nothing installed: in memory, or in a directory, where a change is on the disk before anyone
+//! sees it.
+//!
+//! It says PRE before a change can be seen and POST after, whoever makes it, so that a near over it is never stale.
+
+mod disk;
+mod memory;
+mod nonces;
+
+use crate::table::{
+    Cell, Change, Changed, ColumnName, Found, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, Stretch, Table,
+    TableError,
+};
+use nonces::Nonces;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Rows that share a lock of their writers.
+const ROW_LOCKS: usize = 64;
+/// Bytes of a stored cell before its value: timestamp, then when it expires (0: never).
+const HEAD_BYTES: usize = 16;
+
+/// Who is told of changes.
+pub trait Watcher: Send + Sync + fmt::Debug {
+    /// Before anyone sees the change of `column` in row `key`; what it returns is handed to [`Watcher::post`]. Further
+    /// writers of the row wait meanwhile.
+    fn pre(&self, key: &[u8], column: &ColumnName) -> u64;
+
+    /// The change is seen by everyone, or will never be made.
+    fn post(&self, mark: u64);
+}
+
+/// A clock of the cells' timestamps: milliseconds since 1970.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Takes a cell's place and what is stored there, and says whether it wants more.
+type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// What is read: cells by place, which is a column's name and then a row's key.
+trait View {
+    fn get(&self, place: &[u8]) -> Result<Option<Vec<u8>>, TableError>;
+
+    /// Hands over what lies between `low` and `high` until it is told to stop.
+    fn range(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<(), TableError>;
+}
+
+/// Where the cells are kept.
+trait Shelf: Send + Sync + fmt::Debug {
+    /// Reads of one moment.
+    fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError>;
+
+    /// Puts `stored` into `place`, or empties it; everyone sees it when this returns, and nobody before it is as
+    /// durable as it will be.
+    fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError>;
+}
+
+/// The embedded table.
+pub struct Embedded {
+    shelf: Box<dyn Shelf>,
+    rows: Vec<Mutex<()>>,
+    row_hasher: RandomState,
+    nonces: Nonces,
+    clock: Clock,
+    ttls_ms: Vec<(Vec<u8>, u64)>,
+    watcher: OnceLock<Arc<dyn Watcher>>,
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded")
+            .field("shelf", &self.shelf)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The system's clock.
+pub fn system_clock() -> Clock {
+    Arc::new(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    })
+}
+
+impl Embedded {
+    /// A table in memory: gone with the process.
+    pub fn in_memory(clock: Clock) -> Self {
+        Self::over(Box::<memory::Memory>::default(), clock)
+    }
+
+    /// A table in `directory`. One process at a time.
+    ///
+    /// # Errors
+    /// [`TableError::Refused`]: it cannot be opened or read.
+    pub fn open(directory: &Path, clock: Clock) -> Result<Self, TableError> {
+        Ok(Self::over(Box::new(disk::Disk::open(directory)?), clock))
+    }
+
+    fn over(shelf: Box<dyn Shelf>, clock: Clock) -> Self {
+        Self {
+            shelf,
+            rows: (0..ROW_LOCKS).map(|_| Mutex::default()).collect(),
+            row_hasher: RandomState::new(),
+            nonces: Nonces::default(),
+            clock,
+            ttls_ms: Vec::new(),
+            watcher: OnceLock::new(),
+        }
+    }
+
+    /// The same, with what is put into `family` living so long (milliseconds).
+    #[must_use]
+    pub fn with_ttl(mut self, family: &[u8], ttl_ms: u64) -> Self {
+        self.ttls_ms.push((family.to_vec(), ttl_ms));
+        self
+    }
+
+    /// `watcher` is told of every change from here on; only the first one is.
+    pub fn watch(&self, watcher: Arc<dyn Watcher>) {
+        let _ = self.watcher.set(watcher);
+    }
+
+    fn row_lock(&self, key: &[u8]) -> MutexGuard<'_, ()> {
+        let lock = &self.rows[self.row_hasher.hash_one(key) as usize % ROW_LOCKS];
+        lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a change that was decided under the row's lock.
+    fn write(&self, key: &[u8], column: &ColumnName, cell: Option<&Cell>) -> Result<(), TableError> {
+        let mark = self
+            .watcher
+            .get()
+            .map(|watcher| (watcher, watcher.pre(key, column)));
+        let written = self.shelf.write(place(column, key), cell.map(stored));
+        if let Some((watcher, mark)) = mark {
+            watcher.post(mark);
+        }
+        written
+    }
+
+    fn cell(&self, key: &[u8], column: &ColumnName) -> Result<Option<Cell>, TableError> {
+        Ok(self.get(key, std::slice::from_ref(column))?.pop().flatten())
+    }
+
+    /// A cell of `value` that replaces one of `before_ms` and lives for `ttl_ms`, or as its family says.
+    fn new_cell(&self, column: &ColumnName, value: Vec<u8>, before_ms: u64, ttl_ms: Option<u64>) -> Cell {
+        let now_ms = (self.clock)();
+        let ttl_ms = [ttl_ms, self.family_ttl_ms(column)].into_iter().flatten().min();
+        Cell {
+            value,
+            // A clock that goes back makes no version older than the one it replaces.
+            timestamp_ms: now_ms.max(before_ms),
+            expires_ms: ttl_ms.map(|ttl_ms| now_ms.saturating_add(ttl_ms).max(1)),
+        }
+    }
+}
+
+impl Table for Embedded {
+    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
+        let now_ms = (self.clock)();
+        let mut cells = Vec::with_capacity(columns.len());
+        self.shelf.read(&mut |view| {
+            for column in columns {
+                let found = view.get(&place(column, key))?;
+                cells.push(found.and_then(|bytes| alive(&bytes, now_ms)));
+            }
+            Ok(())
+        })?;
+        Ok(cells)
+    }
+
+    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+        let now_ms = (self.clock)();
+        let mut found: Vec<Found> = Vec::new();
+        if stretch.high.as_ref().is_some_and(|high| *high <= stretch.low) {
+            return Ok(found);
+        }
+        self.shelf.read(&mut |view| {
+            for (index, column) in columns.iter().enumerate() {
+                let mut left = stretch.limit;
+                let low = place(column, &stretch.low);
+                let high = match &stretch.high {
+                    Some(high) => place(column, high),
+                    None => behind(column),
+                };
+                let bounds = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
+                view.range(bounds, stretch.reverse, &mut |at, bytes| {
+                    if left == 0 {
+                        return ControlFlow::Break(());
+                    }
+                    if let Some(cell) = alive(bytes, now_ms) {
+                        left -= 1;
+                        let key = at[PLACE_HEAD_BYTES..].to_vec();
+                        found.push(Found {
+                            key,
+                            column: index,
+                            cell,
+                        });
+                    }
+                    ControlFlow::Continue(())
+                })?;
+            }
+            Ok(())
+        })?;
+        if columns.len() > 1 {
+            merge(&mut found, stretch);
+        }
+        Ok(found)
+    }
+
+    fn change(
+        &self,
+        key: &[u8],
+        column: &ColumnName,
+        change: &Change,
+        nonce: Nonce,
+    ) -> Result<Changed, TableError> {
+        if key.is_empty() || key.len() > ROW_BYTES_MAX {
+            return Err(TableError::Refused("a row key has 1 to 255 bytes".into()));
+        }
+        let _row = self.row_lock(key);
+        if let Some(before) = self.nonces.before(nonce) {
+            return Ok(before);
+        }
+        let before = self.cell(key, column)?;
+        let before_ms = before.as_ref().map_or(0, |cell| cell.timestamp_ms);
+        let new = |value, ttl_ms| self.new_cell(column, value, before_ms, ttl_ms);
+        let (cell, changed) = match change {
+            Change::Put(value, ttl_ms) => (Some(new(value.clone(), *ttl_ms)), Changed::Done),
+            Change::Delete => (None, Changed::Done),
+            Change::Increment(by) => {
+                let held = before.as_ref().map_or(Ok([0; 8]), |cell| number(&cell.value))?;
+                let sum = i64::from_be_bytes(held).wrapping_add(*by);
+                let cell = new(sum.to_be_bytes().to_vec(), None);
+                (Some(cell.clone()), Changed::Now(cell))
+            }
+            Change::Append(tail) => {
+                let mut value = before.as_ref().map_or_else(Vec::new, |cell| cell.value.clone());
+                value.extend_from_slice(tail);
+                let cell = new(value, None);
+                (Some(cell.clone()), Changed::Now(cell))
+            }
+            Change::CheckAndPut { expected, value } => {
+                if before.as_ref().map(|cell| &cell.value) != expected.as_ref() {
+                    self.nonces.keep(nonce, &Changed::Mismatch);
+                    return Ok(Changed::Mismatch);
+                }
+                (Some(new(value.clone(), None)), Changed::Done)
+            }
+        };
+        if cell.is_some() || before.is_some() {
+            self.write(key, column, cell.as_ref())?;
+        }
+        self.nonces.keep(nonce, &changed);
+        Ok(changed)
+    }
+
+    fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
+        let (family, _) = column.split();
+        let mut ttls = self.ttls_ms.iter().filter(|(name, _)| name == family);
+        ttls.next().map(|(_, ttl_ms)| *ttl_ms)
+    }
+
+    fn now_ms(&self) -> u64 {
+        (self.clock)()
+    }
+}
+
+/// Bytes of a place before the row's key.
+const PLACE_HEAD_BYTES: usize = NAME_BYTES_MAX;
+
+/// Where a cell lies: columns one behind the other, rows in their order.
+fn place(column: &ColumnName, key: &[u8]) -> Vec<u8> {
+    [&column.padded()[..], key].concat()
+}
+
+/// What lies behind all rows of a column: no row's key begins with so many bytes of all ones.
+fn behind(column: &ColumnName) -> Vec<u8> {
+    place(column, &[0xff; ROW_BYTES_MAX + 1])
+}
+
+fn stored(cell: &Cell) -> Vec<u8> {
+    let expires_ms = cell.expires_ms.unwrap_or(0);
+    [
+        &cell.timestamp_ms.to_be_bytes()[..],
+        &expires_ms.to_be_bytes(),
+        &cell.value,
+    ]
+    .concat()
+}
+
+/// The cell, unless its life is over.
+fn alive(stored: &[u8], now_ms: u64) -> Option<Cell> {
+    let (head, value) = stored.split_at_checked(HEAD_BYTES)?;
+    let word = |at: usize| {
+        head.get(at..at + 8)
+            .and_then(|word| word.try_into().ok())
+            .map_or(0, u64::from_be_bytes)
+    };
+    let expires_ms = Some(word(8)).filter(|expires_ms| *expires_ms != 0);
+    expires_ms
+        .is_none_or(|expires_ms| now_ms < expires_ms)
+        .then(|| Cell {
+            value: value.to_vec(),
+            timestamp_ms: word(0),
+            expires_ms,
+        })
+}
+
+fn number(value: &[u8]) -> Result<[u8; 8], TableError> {
+    let bytes = value.try_into();
+    bytes.map_err(|_| TableError::Refused("what is incremented must have 8 bytes".into()))
+}
+
+/// Brings the columns of each row together, and keeps as many rows as are wanted.
+fn merge(found: &mut Vec<Found>, stretch: &Stretch) {
+    found.sort_by(|one, other| {
+        let rows = one.key.cmp(&other.key);
+        let rows = if stretch.reverse { rows.reverse() } else { rows };
+        rows.then(one.column.cmp(&other.column))
+    });
+    let mut rows = 0;
+    let mut end = 0;
+    while end < found.len() {
+        if end == 0 || found[end].key != found[end - 1].key {
+            rows += 1;
+        }
+        if rows > stretch.limit {
+            break;
+        }
+        end += 1;
+    }
+    found.truncate(end);
+}

@@ -1,0 +1,264 @@
+//! The promise, checked: what is read through Lineside, row by row, is what the table held at some moment between
+//! question and answer, whoever changes it and however; and a scan misses no row that was there all the while.
+//!
+//! Threads change rows through Lineside and straight in the table, others read through near and host and straight from
+//! the table; each cell of each answer is checked. In a first phase the table itself tells of its changes, in a second
+//! a server whose messages get lost does, and leases end.
+
+mod actors;
+mod random;
+mod rows;
+mod server;
+
+pub use rows::Fault;
+
+use crate::coherence::{self, Coherence};
+use crate::embedded::{Embedded, Watcher};
+use crate::host::{Announcer, ColumnHost, Setup, Telling};
+use crate::near::ColumnNear;
+use crate::servers::Servers;
+use crate::store::{Geometry, Store};
+use crate::table::ColumnName;
+use crate::writer::ColumnWriter;
+use actors::Scene;
+use lineside_near::lease;
+use lineside_wire::ColumnCounter;
+use random::Random;
+use rows::Row;
+use server::{LossyServer, SLACK_NS};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Rows of each column.
+const ROWS: usize = 512;
+/// The columns, of the length of the paper's.
+const COLUMNS: [&str; 2] = ["entry:foo", "entry:bar"];
+/// Near's lease, which is renewed all the time.
+const LEASE_NS: u64 = 10_000_000_000;
+/// Faults that are kept in words.
+const TOLD: usize = 5;
+
+/// A rule broken on purpose: a check that finds nothing then is broken itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Changes straight in the table are not told.
+    Untold,
+    /// A server whose PRE is not acknowledged does not wait for its lease to end.
+    Hasty,
+    /// Near's clock stands still: no life and no lease ends there.
+    NoClock,
+}
+
+/// What to check.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Cells of near's answers to be checked; those of others are besides.
+    pub reads: u64,
+    /// The same seed gives the same requests; how threads meet is the machine's.
+    pub seed: u64,
+    /// End at the first fault.
+    pub stop_at_fault: bool,
+    /// Break a rule, to see it found.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Cells checked.
+    pub reads: u64,
+    /// Of these, answered by near.
+    pub near: u64,
+    /// Answered by the host.
+    pub host: u64,
+    /// Read straight from the table.
+    pub direct: u64,
+    /// Changes made, through Lineside and straight.
+    pub changes: u64,
+    /// Requests that no answer came to, or a refusal.
+    pub unanswered: u64,
+    /// Cells that were not true any more.
+    pub stale: u64,
+    /// Cells that were never true.
+    pub wrong: u64,
+    /// The first faults in words.
+    pub told: Vec<String>,
+    /// What came between table and near.
+    pub coherence: Vec<coherence::Counts>,
+    /// What near counted, in the order of [`ColumnCounter::ALL`].
+    pub counters: [u64; ColumnCounter::ALL.len()],
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// What threads share beside the scene.
+#[derive(Debug, Default)]
+struct Tally {
+    near: AtomicU64,
+    host: AtomicU64,
+    direct: AtomicU64,
+    changes: AtomicU64,
+    unanswered: AtomicU64,
+    stale: AtomicU64,
+    wrong: AtomicU64,
+    told: Mutex<Vec<String>>,
+    stop: AtomicBool,
+}
+
+impl Tally {
+    fn reads(&self) -> u64 {
+        self.near.load(Relaxed) + self.host.load(Relaxed) + self.direct.load(Relaxed)
+    }
+
+    fn fault(&self, fault: Fault, stop: bool, what: impl FnOnce() -> String) {
+        match fault {
+            Fault::Stale => &self.stale,
+            Fault::Wrong => &self.wrong,
+        }
+        .fetch_add(1, Relaxed);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < TOLD {
+            told.push(format!("{fault:?}: {}", what()));
+        }
+        if stop {
+            self.stop.store(true, Relaxed);
+        }
+    }
+}
+
+/// Checks so many cells that near answers, over the embedded table in memory: two threads change, three read.
+/// `progress` is told now and then how many were.
+///
+/// # Errors
+/// What the system says of memory or random numbers.
+pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Report> {
+    let started = Instant::now();
+    let tally = Tally::default();
+    let mut report = Report::default();
+    for (phase, is_told_by_table) in [true, false].into_iter().enumerate() {
+        let due = options.reads * (phase as u64 + 1) / 2;
+        run_phase(options, is_told_by_table, due, &tally, &mut report, progress)?;
+    }
+    report.near = tally.near.load(Relaxed);
+    report.host = tally.host.load(Relaxed);
+    report.direct = tally.direct.load(Relaxed);
+    report.reads = tally.reads();
+    report.changes = tally.changes.load(Relaxed);
+    report.unanswered = tally.unanswered.load(Relaxed);
+    report.stale = tally.stale.load(Relaxed);
+    report.wrong = tally.wrong.load(Relaxed);
+    report.told = tally.told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.elapsed = started.elapsed();
+    Ok(report)
+}
+
+/// The system's clock of timestamps would step; this one goes with CLOCK_MONOTONIC.
+fn now_ms() -> u64 {
+    exact_ns() / 1_000_000
+}
+
+/// CLOCK_MONOTONIC, ns, to the point.
+fn exact_ns() -> u64 {
+    static ORIGIN: std::sync::OnceLock<(Instant, u64)> = std::sync::OnceLock::new();
+    let (at, ns) = ORIGIN.get_or_init(|| (Instant::now(), lease::now_ns()));
+    ns + at.elapsed().as_nanos() as u64
+}
+
+fn geometry() -> Geometry {
+    Geometry {
+        family_bits: 0,
+        column_bits: 1,
+        // Room for all rows in full blocks, which not all are: near evicts all the time.
+        row_bits: ROWS.trailing_zeros(),
+        value_bits: 0,
+        columns: COLUMNS.map(String::from).to_vec(),
+        ..Geometry::default()
+    }
+}
+
+fn run_phase(
+    options: &Options,
+    is_told_by_table: bool,
+    due: u64,
+    tally: &Tally,
+    report: &mut Report,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    let store = Arc::new(Store::anonymous(&geometry())?);
+    let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
+    let columns: Vec<ColumnName> = COLUMNS
+        .iter()
+        .filter_map(|name| ColumnName::new(name.as_bytes()))
+        .collect();
+    let table = Arc::new(Embedded::in_memory(Arc::new(now_ms)));
+    let mut server = None;
+    let telling = if is_told_by_table {
+        if options.sabotage != Some(Sabotage::Untold) {
+            let announcer = Announcer::new(Arc::clone(&coherence), &columns);
+            table.watch(Arc::new(announcer));
+        }
+        Telling::ByTable
+    } else {
+        let servers = Arc::new(Servers::new(Arc::clone(&coherence), SLACK_NS));
+        let is_hasty = options.sabotage == Some(Sabotage::Hasty);
+        let lossy = LossyServer::new(
+            Arc::clone(&servers),
+            columns.clone(),
+            exact_ns,
+            options.seed,
+            is_hasty,
+        );
+        let lossy = Arc::new(lossy);
+        table.watch(Arc::clone(&lossy) as Arc<dyn Watcher>);
+        server = Some(lossy);
+        Telling::ByServers(servers)
+    };
+    let setup = Setup::new(table.clone(), Arc::clone(&coherence), columns.clone(), telling);
+    let scene = Scene {
+        near: ColumnNear::new(Arc::clone(&store)),
+        host: ColumnHost::new(setup)?,
+        table: &table,
+        columns: &columns,
+        rows: (0..ROWS * COLUMNS.len()).map(|_| Row::default()).collect(),
+        tally,
+        stop: AtomicBool::new(false),
+        stop_at_fault: options.stop_at_fault,
+        frozen_ns: (options.sabotage == Some(Sabotage::NoClock)).then(lease::now_ns),
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..5 {
+            let random = Random(options.seed ^ (thread + 1 + 8 * u64::from(is_told_by_table)) << 32);
+            let scene = &scene;
+            scope.spawn(move || match thread {
+                0 | 1 => scene.write(random),
+                2 | 3 => scene.read(random),
+                _ => scene.read_directly(random),
+            });
+        }
+        let mut random = Random(!options.seed);
+        while tally.near.load(Relaxed) < due && !tally.stop.load(Relaxed) {
+            lease::renew(&store.control().lease_until_ns, LEASE_NS);
+            if let Some(server) = &server {
+                server.renew();
+            }
+            let (switches, pauses) = (random.below(200) == 0, random.below(25) == 0);
+            if switches {
+                coherence.switch(true);
+            }
+            // Sometimes longer than a server's lease.
+            std::thread::sleep(Duration::from_millis(if pauses { 90 } else { 10 }));
+            if switches {
+                coherence.switch(false);
+            }
+            progress(tally.near.load(Relaxed));
+        }
+        scene.stop.store(true, Relaxed);
+    });
+    report.coherence.push(coherence.counts());
+    for (sum, count) in report.counters.iter_mut().zip(scene.near.counters()) {
+        *sum += count;
+    }
+    Ok(())
+}

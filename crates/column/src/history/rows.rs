@@ -1,0 +1,217 @@
+//! What was true of each row while a read of it was under way.
+//!
+//! The versions of a row follow each other: 0, nothing, then 1, 2, …. Of each row two numbers are kept: the highest
+//! version ever begun, and the highest that somebody was told of by an answer. A read that was asked after that
+//! answer must not show less, and one that was answered before a version was begun must not show that. With versions in
+//! one order this is linearizability, row by row.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Bytes of a value: the longest of the paper's.
+const VALUE_BYTES: usize = 18;
+/// Last byte of a value, so that the paper's format keeps it whole.
+const END: u8 = 0x5a;
+
+/// What a row's versions are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Each fourth one is a delete; writers take turns.
+    Turns,
+    /// Each replaces the one before by check-and-put; writers race. Only version 0 is nothing.
+    Races,
+    /// Odd ones are put with a short life; even ones are what is left when it ends.
+    Ends,
+    /// It never is.
+    Never,
+}
+
+impl Kind {
+    /// The kind of row `row`.
+    pub(super) const fn of(row: usize) -> Self {
+        // What ends keeps its whole block out of near for a while: not in every block.
+        match row % 16 {
+            2 => Self::Ends,
+            0 | 3 | 6 | 8 | 11 | 14 => Self::Turns,
+            1 | 4 | 9 | 12 => Self::Races,
+            _ => Self::Never,
+        }
+    }
+
+    /// Whether that version is nothing.
+    pub(super) const fn is_absent(self, version: u64) -> bool {
+        match self {
+            Self::Turns => version.is_multiple_of(4),
+            Self::Races => version == 0,
+            Self::Ends => version.is_multiple_of(2),
+            Self::Never => true,
+        }
+    }
+
+    /// The lowest version from `floor` on that is nothing.
+    const fn next_absent(self, floor: u64) -> Option<u64> {
+        match self {
+            Self::Turns => Some(floor.next_multiple_of(4)),
+            Self::Ends => Some(floor.next_multiple_of(2)),
+            Self::Races | Self::Never => {
+                if floor == 0 {
+                    Some(0)
+                } else {
+                    None
+                }
+            }
+        }
+    }
+}
+
+/// One row in one column.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    begun: AtomicU64,
+    told: AtomicU64,
+    /// Of [`Kind::Ends`]: when the newest odd version ends by the table's clock, and that version.
+    ends_ms: AtomicU64,
+    pub(super) turn: Mutex<()>,
+}
+
+/// What is wrong with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It was true, but no longer when it was asked for.
+    Stale,
+    /// It was never true, or not yet.
+    Wrong,
+}
+
+impl Row {
+    /// Before version `version` may be seen.
+    pub(super) fn begin(&self, version: u64) {
+        self.begun.fetch_max(version, SeqCst);
+    }
+
+    /// Somebody knows by an answer that it was reached.
+    pub(super) fn tell(&self, version: u64) {
+        self.told.fetch_max(version, SeqCst);
+    }
+
+    pub(super) fn told(&self) -> u64 {
+        self.told.load(SeqCst)
+    }
+
+    /// The newest version was put at `now_ms` at the latest, with a life until `ends_ms`.
+    pub(super) fn ends(&self, ends_ms: u64) {
+        self.ends_ms.store(ends_ms, SeqCst);
+    }
+
+    /// What a read that is asked now must not be below.
+    pub(super) fn floor(&self, kind: Kind, now_ms: u64) -> u64 {
+        let told = self.told();
+        let ends_ms = self.ends_ms.load(SeqCst);
+        let is_over = kind == Kind::Ends && !told.is_multiple_of(2) && ends_ms != 0 && now_ms >= ends_ms;
+        // Whoever put it again begins after that time, and says so first.
+        if is_over && self.told() == told && self.ends_ms.load(SeqCst) == ends_ms {
+            return told + 1;
+        }
+        told
+    }
+
+    /// Checks an answer that was asked for at `floor`: the version shown, or nothing.
+    pub(super) fn check(&self, kind: Kind, floor: u64, shown: Option<u64>) -> Result<(), Fault> {
+        let begun = self.begun.load(SeqCst);
+        let reached = match shown {
+            Some(version) if kind.is_absent(version) || version > begun => return Err(Fault::Wrong),
+            Some(version) if version < floor => return Err(Fault::Stale),
+            Some(version) => version,
+            None => match kind.next_absent(floor) {
+                Some(version) if version <= begun => version,
+                // It was nothing once, if only at the very first.
+                _ => return Err(Fault::Stale),
+            },
+        };
+        self.tell(reached);
+        Ok(())
+    }
+}
+
+/// The value of a version, which names its row.
+pub(super) fn value(row: usize, column: usize, version: u64) -> Vec<u8> {
+    let mut value = Vec::with_capacity(VALUE_BYTES);
+    value.extend_from_slice(&version.to_be_bytes());
+    value.extend_from_slice(&(row as u32).to_be_bytes());
+    value.push(column as u8);
+    value.extend_from_slice(&sum(version, row, column).to_be_bytes());
+    value.push(END);
+    value
+}
+
+/// The version that a value says, if it is whole and this row's.
+pub(super) fn version(row: usize, column: usize, bytes: &[u8]) -> Option<u64> {
+    let version = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
+    (bytes == value(row, column, version)).then_some(version)
+}
+
+fn sum(version: u64, row: usize, column: usize) -> u32 {
+    let mixed =
+        (version ^ ((row as u64) << 32) ^ ((column as u64) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32
+}
+
+/// The key of a row: four bytes, as the paper's.
+pub(super) fn key(row: usize) -> Vec<u8> {
+    format!("{row:04}").into_bytes()
+}
+
+/// The row of a key.
+pub(super) fn row(key: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(key).ok().filter(|text| text.len() == 4)?;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_lies_between_what_was_told_and_what_was_begun() {
+        let row = Row::default();
+        let check = |floor, shown| row.check(Kind::Turns, floor, shown);
+        assert_eq!(check(0, None), Ok(()));
+        assert_eq!(check(0, Some(1)), Err(Fault::Wrong));
+        (1..=5).for_each(|version| row.begin(version));
+        assert_eq!(check(0, Some(2)), Ok(()));
+        assert_eq!(row.told(), 2);
+        assert_eq!(check(2, Some(1)), Err(Fault::Stale));
+        // Version 4 is a delete: nothing may be shown once it may have been reached, and no value may say it.
+        assert_eq!(check(2, None), Ok(()));
+        assert_eq!(row.told(), 4);
+        assert_eq!(check(2, Some(4)), Err(Fault::Wrong));
+        // Version 5 is told: version 4 is over, and 8 has not begun.
+        row.tell(5);
+        assert_eq!(check(row.floor(Kind::Turns, 0), None), Err(Fault::Stale));
+        assert_eq!(row.check(Kind::Races, 1, None), Err(Fault::Stale));
+    }
+
+    #[test]
+    fn what_has_ended_is_not_shown() {
+        let row = Row::default();
+        row.begin(2);
+        row.tell(1);
+        row.ends(100);
+        assert_eq!(row.floor(Kind::Ends, 99), 1);
+        assert_eq!(row.floor(Kind::Ends, 100), 2);
+        assert_eq!(row.check(Kind::Ends, 2, Some(1)), Err(Fault::Stale));
+        assert_eq!(row.check(Kind::Ends, 2, None), Ok(()));
+    }
+
+    #[test]
+    fn a_value_of_another_row_or_of_parts_is_none() {
+        let bytes = value(7, 1, 300);
+        assert_eq!((bytes.len(), version(7, 1, &bytes)), (VALUE_BYTES, Some(300)));
+        assert_eq!(version(8, 1, &bytes), None);
+        assert_eq!(version(7, 0, &bytes), None);
+        let mut torn = bytes;
+        torn[7] ^= 1;
+        assert_eq!(version(7, 1, &torn), None);
+        assert_eq!(row(&key(42)), Some(42));
+    }
+}

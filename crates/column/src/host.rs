@@ -1,0 +1,644 @@
+//! The host: answers from the table what near does not, changes the table, and fills near with what it read.
+
+mod sessions;
+
+use crate::coherence::{Coherence, Mark, Touched};
+use crate::embedded::Watcher;
+use crate::fill::{ColumnId, Filled, Row, ServerId};
+use crate::key::{Interval, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
+use crate::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
+use crate::paper::{self, PaperRequest};
+use crate::servers::Servers;
+use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use lineside_near::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
+use lineside_wire::{
+    COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, COLUMN_SOURCE_HOST,
+    ColumnCode as Code, NATIVE_REPLY_BIT, NativeHeader, Status, native as wire,
+};
+use sessions::Sessions;
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use zerocopy::IntoBytes;
+
+/// Rows that a miss of `get` brings into near: the row, and those behind it.
+const READ_AHEAD_ROWS: usize = 8;
+/// Rows that a scan reads at most: more fit no packet.
+const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
+/// What clocks may differ by: CLOCK_MONOTONIC_COARSE is up to a tick behind, and a table's clock counts milliseconds.
+pub const CLOCK_SLACK_NS: u64 = 20_000_000;
+
+/// How near learns of changes that others make.
+#[derive(Clone, Debug)]
+pub enum Telling {
+    /// The table itself says PRE and POST of all of them ([`Announcer`]).
+    ByTable,
+    /// Its servers do.
+    ByServers(Arc<Servers>),
+    /// Not at all: near may be behind for so long (ns), and replies say so.
+    Ttl(u64),
+    /// Not at all, and nothing is kept in near.
+    Nothing,
+}
+
+impl Telling {
+    /// Whether an answer may be of a value that was replaced already.
+    pub const fn may_be_stale(&self) -> bool {
+        matches!(self, Self::Ttl(_))
+    }
+}
+
+/// Who may change the table without a session.
+pub type Trusted = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
+
+/// What a host is made of.
+pub struct Setup {
+    /// The truth.
+    pub table: Arc<dyn Table>,
+    /// Near.
+    pub coherence: Arc<Coherence>,
+    /// The columns that near holds, by their [`ColumnId`].
+    pub columns: Vec<ColumnName>,
+    /// How near learns of others' changes.
+    pub telling: Telling,
+    /// Understand the paper's packets.
+    pub paper_format: bool,
+    /// `trusted_sources`.
+    pub trusted: Trusted,
+    /// CLOCK_MONOTONIC, ns; a test may have its own.
+    pub clock: fn() -> u64,
+}
+
+impl Setup {
+    /// Over `table`, with the system's clock, the paper's packets understood, and loopback trusted.
+    pub fn new(
+        table: Arc<dyn Table>,
+        coherence: Arc<Coherence>,
+        columns: Vec<ColumnName>,
+        telling: Telling,
+    ) -> Self {
+        Self {
+            table,
+            coherence,
+            columns,
+            telling,
+            paper_format: true,
+            trusted: Box::new(|address| address.is_loopback()),
+            clock: lease::now_ns,
+        }
+    }
+}
+
+/// The host of `column`.
+pub struct ColumnHost {
+    setup: Setup,
+    ids: HashMap<ColumnName, ColumnId>,
+    sessions: Sessions,
+}
+
+impl fmt::Debug for ColumnHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ColumnHost")
+            .field("table", &self.setup.table)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a read found: cells in order, and whether there are rows behind them.
+struct Read {
+    found: Vec<Found>,
+    more: bool,
+}
+
+impl ColumnHost {
+    /// A host over an empty near.
+    ///
+    /// # Errors
+    /// What the system says of its random numbers.
+    pub fn new(setup: Setup) -> io::Result<Self> {
+        let ids = ids_of(&setup.columns);
+        Ok(Self {
+            setup,
+            ids,
+            sessions: Sessions::new()?,
+        })
+    }
+
+    fn table(&self) -> &dyn Table {
+        self.setup.table.as_ref()
+    }
+
+    // ---- reads ----
+
+    /// The cells of one row. A column that near holds is read with some rows behind, which near gets too.
+    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+        if let [column] = columns
+            && key.len() <= KEY_BYTES_MAX
+            && self.ids.contains_key(column)
+        {
+            let stretch = Stretch {
+                low: key.to_vec(),
+                high: None,
+                limit: READ_AHEAD_ROWS,
+                reverse: false,
+            };
+            if let Some(read) = self.read_and_fill(&stretch, column) {
+                let is_it = |found: &Found| found.key == key;
+                return Ok(read?.found.into_iter().take_while(is_it).collect());
+            }
+        }
+        let cells = self.table().get(key, columns)?;
+        let found = cells.into_iter().enumerate().filter_map(|(column, cell)| {
+            let key = key.to_vec();
+            cell.map(|cell| Found { key, column, cell })
+        });
+        Ok(found.collect())
+    }
+
+    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Read, TableError> {
+        if let [column] = columns
+            && !stretch.reverse
+            && let Some(read) = self.read_and_fill(stretch, column)
+        {
+            return read;
+        }
+        let one_more = Stretch {
+            limit: stretch.limit.saturating_add(1),
+            ..stretch.clone()
+        };
+        let mut found = self.table().scan(&one_more, columns)?;
+        let more = cut(&mut found, stretch.limit);
+        Ok(Read { found, more })
+    }
+
+    /// Reads a stretch and puts what was read into near; `None`: near can take nothing of it.
+    fn read_and_fill(&self, stretch: &Stretch, column: &ColumnName) -> Option<Result<Read, TableError>> {
+        let id = *self.ids.get(column)?;
+        let interval = Interval {
+            low: Key::new(&stretch.low)?,
+            high: stretch.high.as_deref().map(Key::new).unwrap_or_default(),
+        };
+        // The end is one that near's keys can say, or it is left open and what was read tells.
+        let is_open = interval.high.is_none() && stretch.high.is_some();
+        if interval.is_empty() {
+            return None;
+        }
+        let (server, region_end) = self.server_of(&stretch.low)?;
+        let before_ns = (self.setup.clock)();
+        let fill = self.setup.coherence.begin(id, interval, server)?;
+        let one_more = Stretch {
+            limit: stretch.limit.saturating_add(1),
+            ..stretch.clone()
+        };
+        let mut found = match self.table().scan(&one_more, std::slice::from_ref(column)) {
+            Ok(found) => found,
+            Err(error) => return Some(Err(error)),
+        };
+        let behind = found.get(stretch.limit).map(|found| found.key.clone());
+        let more = cut(&mut found, stretch.limit);
+        if more || !is_open {
+            let behind = [behind, region_end].into_iter().flatten().min();
+            let until_ns = self.until_ns(&found, column, before_ns);
+            let (interval, rows) = holdable(&found, interval, behind.as_deref());
+            if !interval.is_empty() && (self.setup.clock)() < until_ns {
+                fill.finish(&Filled {
+                    column: id,
+                    interval,
+                    rows: &rows,
+                    until_ns,
+                    server,
+                });
+            }
+        }
+        Some(Ok(Read { found, more }))
+    }
+
+    /// Whose lease what is read from `key` on needs, and up to where; `None`: it may not be kept.
+    fn server_of(&self, key: &[u8]) -> Option<(ServerId, Option<Vec<u8>>)> {
+        match &self.setup.telling {
+            Telling::ByTable | Telling::Ttl(_) => Some((ServerId(0), None)),
+            Telling::ByServers(servers) => {
+                let (server, end) = self.table().server_of(key);
+                Some((servers.id(server)?, end))
+            }
+            Telling::Nothing => None,
+        }
+    }
+
+    /// Until when cells that were read after `before_ns` are sure to be.
+    fn until_ns(&self, found: &[Found], column: &ColumnName, before_ns: u64) -> u64 {
+        let ttl_ms = self.table().family_ttl_ms(column);
+        let end_ms = |cell: &Cell| {
+            let by_family = ttl_ms.map(|ttl_ms| cell.timestamp_ms.saturating_add(ttl_ms));
+            [cell.expires_ms, by_family].into_iter().flatten().min()
+        };
+        let mut until_ns = u64::MAX;
+        if let Some(end_ms) = found.iter().filter_map(|found| end_ms(&found.cell)).min() {
+            let left_ms = end_ms.saturating_sub(self.table().now_ms());
+            until_ns = before_ns
+                .saturating_add(left_ms.saturating_mul(1_000_000))
+                .saturating_sub(CLOCK_SLACK_NS);
+        }
+        match self.setup.telling {
+            Telling::Ttl(ttl_ns) => until_ns.min(before_ns.saturating_add(ttl_ns)),
+            _ => until_ns,
+        }
+    }
+
+    // ---- changes ----
+
+    fn change(
+        &self,
+        key: &[u8],
+        column: &ColumnName,
+        change: &Change,
+        nonce: Nonce,
+    ) -> Result<Changed, TableError> {
+        let touched = self.ids.get(column).map(|id| [(*id, Interval::of_row(key))]);
+        let mark = touched.map(|touched| self.setup.coherence.pre(&touched));
+        let changed = self.table().change(key, column, change, nonce);
+        if let Some(mark) = mark {
+            self.setup.coherence.post(mark);
+        }
+        changed
+    }
+
+    // ---- the paper's format ----
+
+    fn paper(&self, from: Source, payload: &[u8]) -> Result<Vec<u8>, Verdict> {
+        let is_trusted = (self.setup.trusted)(from.address);
+        let Some(request) = PaperRequest::parse(payload) else {
+            return match payload.starts_with(b"put") {
+                true => Ok(fitting(paper::put_reply(Code::BadRequest), payload)),
+                false => Err(Verdict::Drop(DropReason::NotARequest)),
+            };
+        };
+        if payload.len() < request.reply_bytes_min() && !is_trusted {
+            return Err(Verdict::Drop(DropReason::NotARequest));
+        }
+        let reply = match (request.column(), &request) {
+            (column, PaperRequest::Put(key, _, value)) => {
+                paper::put_reply(self.paper_put(is_trusted, key, column, value))
+            }
+            // The paper has no word for a column that is none: nothing is in it.
+            (None, PaperRequest::Get(..)) => paper::get_reply(None),
+            (None, PaperRequest::Scan(..)) => paper::scan_reply(&[], 0, false),
+            (Some(_), PaperRequest::Get(key, _)) if key.is_empty() => paper::get_reply(None),
+            (Some(column), PaperRequest::Get(key, _)) => {
+                let found = self.get(key, &[column]).or_else(paper_error)?;
+                paper::get_reply(found.first().map(|found| &found.cell))
+            }
+            (Some(column), PaperRequest::Scan(start, _, stop)) => {
+                let room = paper::rows_in(payload.len().max(request.reply_bytes_min()));
+                let rows = Rows {
+                    start: start.clone(),
+                    stop: stop.clone(),
+                    stop_inclusive: true,
+                    limit: room as u16,
+                    ..Rows::default()
+                };
+                // A stop key of zeros is the empty key, behind which every row lies.
+                let stretch = rows.stretch().filter(|_| !stop.is_empty());
+                match stretch {
+                    None => paper::scan_reply(&[], 0, false),
+                    Some(stretch) => {
+                        let read = self.scan(&stretch, &[column]).or_else(paper_error)?;
+                        paper::scan_reply(&read.found, room, read.more)
+                    }
+                }
+            }
+        };
+        Ok(fitting(reply, payload))
+    }
+
+    fn paper_put(&self, is_trusted: bool, key: &[u8], column: Option<ColumnName>, value: &[u8]) -> Code {
+        let Some(column) = column else {
+            return Code::UnknownColumn;
+        };
+        match () {
+            () if key.is_empty() => Code::BadRequest,
+            () if value.is_empty() => Code::EmptyValue,
+            () if !is_trusted => Code::Unauthorised,
+            () => match self.change(key, &column, &Change::Put(value.to_vec(), None), Nonce::default()) {
+                Ok(_) => Code::Done,
+                Err(TableError::Refused(_)) => Code::UnknownColumn,
+                Err(TableError::Unavailable(_) | TableError::Unknown(_)) => Code::NoTable,
+            },
+        }
+    }
+
+    // ---- the native format ----
+
+    fn native(&self, from: Source, payload: &[u8]) -> Option<Vec<u8>> {
+        let (header, ask) = match native::parse(payload) {
+            Ok(parsed) => parsed,
+            Err(status) => return header_of(payload).map(|header| native::refusal(header, status)),
+        };
+        let reply = match ask {
+            Ask::Get(key, columns) => self.native_get(header, payload, &key, &columns),
+            Ask::Scan(rows, columns) => self.native_scan(header, payload, &rows, &columns),
+            Ask::Change(key, column, change, sender) => {
+                Ok(self.native_change(from, header, payload, &key, &column, &change, sender))
+            }
+            Ask::Open(asked) => {
+                let now_s = (self.setup.clock)() / 1_000_000_000;
+                Ok(match self.sessions.open(from, &asked, now_s) {
+                    Ok(session) => {
+                        let header = wire::reply_header(header, Status::Ok, size_of_val(&session) as u16);
+                        [header.as_bytes(), session.as_bytes()].concat()
+                    }
+                    Err(status) => native::refusal(header, status),
+                })
+            }
+        };
+        Some(reply.unwrap_or_else(|error| native::refusal(header, status_of(&error))))
+    }
+
+    /// A reply of the request's length that is being written.
+    fn draft(&self, payload: &[u8]) -> Draft {
+        let mut draft = Draft::new(payload.len());
+        if self.setup.telling.may_be_stale() {
+            draft.flags |= COLUMN_REPLY_MAY_BE_STALE;
+        }
+        draft
+    }
+
+    fn native_get(
+        &self,
+        header: &NativeHeader,
+        payload: &[u8],
+        key: &[u8],
+        columns: &[ColumnName],
+    ) -> Result<Vec<u8>, TableError> {
+        let found = self.get(key, columns)?;
+        let mut draft = self.draft(payload);
+        if !draft.put(&found) {
+            draft.flags |= COLUMN_REPLY_MORE;
+        }
+        let status = if found.is_empty() {
+            Status::Unknown
+        } else {
+            Status::Ok
+        };
+        Ok(draft.finish(header, status, COLUMN_SOURCE_HOST))
+    }
+
+    fn native_scan(
+        &self,
+        header: &NativeHeader,
+        payload: &[u8],
+        rows: &Rows,
+        columns: &[ColumnName],
+    ) -> Result<Vec<u8>, TableError> {
+        let Some(mut stretch) = rows.stretch() else {
+            return Ok(native::refusal(header, Status::BadRequest));
+        };
+        let room_bytes = payload.len().saturating_sub(REPLY_HEAD_BYTES);
+        // No row is shorter than its head and one byte of key.
+        stretch.limit = stretch.limit.min(room_bytes / 8 + 1).min(SCAN_ROWS_MAX);
+        let read = self.scan(&stretch, columns)?;
+        let mut draft = self.draft(payload);
+        let mut more = read.more;
+        for row in read.found.chunk_by(|one, other| one.key == other.key) {
+            if !draft.put(row) {
+                more = true;
+                break;
+            }
+        }
+        if more {
+            draft.flags |= COLUMN_REPLY_MORE;
+        }
+        Ok(draft.finish(header, Status::Ok, COLUMN_SOURCE_HOST))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one packet's parts")]
+    fn native_change(
+        &self,
+        from: Source,
+        header: &NativeHeader,
+        payload: &[u8],
+        key: &[u8],
+        column: &ColumnName,
+        change: &Change,
+        sender: Sender,
+    ) -> Vec<u8> {
+        if sender.token == 0 {
+            if !(self.setup.trusted)(from.address) {
+                return native::refusal(header, Status::Unauthorised);
+            }
+            let nonce = Nonce {
+                group: 0,
+                number: sender.nonce,
+            };
+            return self.changed(header, payload, key, column, change, nonce);
+        }
+        let now_s = (self.setup.clock)() / 1_000_000_000;
+        let Some(session) = self.sessions.find(sender.slot, sender.token, now_s) else {
+            return native::refusal(header, Status::NoSession);
+        };
+        // Held while the change is made: the same one again waits for its answer.
+        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        let body = &payload[size_of::<NativeHeader>()..];
+        if sender.nonce == session.last && sender.nonce != 0 {
+            if session.request != body {
+                return native::refusal(header, Status::Reused);
+            }
+            let mut reply = session.reply.clone();
+            let status = u16::from_be_bytes([reply[4], reply[5]]);
+            let status = Status::from_code(status).unwrap_or(Status::Busy);
+            let body_bytes = (reply.len() - size_of::<NativeHeader>()) as u16;
+            let head = wire::reply_header(header, status, body_bytes);
+            reply[..size_of::<NativeHeader>()].copy_from_slice(head.as_bytes());
+            return reply;
+        }
+        if sender.nonce != session.last + 1 {
+            return native::refusal(header, Status::Sequence);
+        }
+        let nonce = Nonce {
+            group: sender.token,
+            number: sender.nonce,
+        };
+        let reply = self.changed(header, payload, key, column, change, nonce);
+        let is_done = reply[4..6] != (Status::Busy as u16).to_be_bytes();
+        if is_done {
+            session.last = sender.nonce;
+            session.request = body.to_vec();
+            session.reply = reply.clone();
+        }
+        reply
+    }
+
+    /// Makes a change, and says what became of it.
+    fn changed(
+        &self,
+        header: &NativeHeader,
+        payload: &[u8],
+        key: &[u8],
+        column: &ColumnName,
+        change: &Change,
+        nonce: Nonce,
+    ) -> Vec<u8> {
+        let mut draft = self.draft(payload);
+        match self.change(key, column, change, nonce) {
+            Ok(Changed::Done) => {}
+            Ok(Changed::Mismatch) => draft.flags |= COLUMN_REPLY_NOT_APPLIED,
+            Ok(Changed::Now(cell)) => {
+                let key = key.to_vec();
+                if !draft.put(&[Found { key, column: 0, cell }]) {
+                    draft.flags |= COLUMN_REPLY_MORE;
+                }
+            }
+            Err(error) => return native::refusal(header, status_of(&error)),
+        }
+        draft.finish(header, Status::Ok, COLUMN_SOURCE_HOST)
+    }
+}
+
+impl Host for ColumnHost {
+    fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, _sender: &Reader) -> Verdict {
+        let bytes = match paper::is_paper(request) {
+            true if !self.setup.paper_format => return Verdict::Drop(DropReason::PaperRefused),
+            true => match self.paper(from, request) {
+                Ok(bytes) => bytes,
+                Err(verdict) => return verdict,
+            },
+            false if !wire::is_native(request) => return Verdict::Drop(DropReason::NotARequest),
+            false if request[3] & NATIVE_REPLY_BIT != 0 => return Verdict::Drop(DropReason::ReplyBit),
+            false => match self.native(from, request) {
+                Some(bytes) => bytes,
+                None => return Verdict::Drop(DropReason::NotARequest),
+            },
+        };
+        match reply.put(&bytes) {
+            true => Verdict::Reply,
+            false => Verdict::Forward,
+        }
+    }
+}
+
+fn ids_of(columns: &[ColumnName]) -> HashMap<ColumnName, ColumnId> {
+    let numbered = columns.iter().zip(0..);
+    numbered.map(|(name, id)| (*name, ColumnId(id))).collect()
+}
+
+/// Tells a near of a table's own changes: what [`Telling::ByTable`] needs.
+pub struct Announcer {
+    coherence: Arc<Coherence>,
+    ids: HashMap<ColumnName, ColumnId>,
+    open: Mutex<HashMap<u64, Mark>>,
+    next: AtomicU64,
+}
+
+impl fmt::Debug for Announcer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Announcer").finish_non_exhaustive()
+    }
+}
+
+impl Announcer {
+    /// Of changes in `columns`, by their [`ColumnId`].
+    pub fn new(coherence: Arc<Coherence>, columns: &[ColumnName]) -> Self {
+        Self {
+            coherence,
+            ids: ids_of(columns),
+            open: Mutex::default(),
+            next: AtomicU64::new(1),
+        }
+    }
+}
+
+impl Watcher for Announcer {
+    fn pre(&self, key: &[u8], column: &ColumnName) -> u64 {
+        let Some(id) = self.ids.get(column) else {
+            return 0;
+        };
+        let touched: [Touched; 1] = [(*id, Interval::of_row(key))];
+        let mark = self.coherence.pre(&touched);
+        let number = self.next.fetch_add(1, Relaxed);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.insert(number, mark);
+        number
+    }
+
+    fn post(&self, mark: u64) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = open.remove(&mark);
+        drop(open);
+        if let Some(mark) = mark {
+            self.coherence.post(mark);
+        }
+    }
+}
+
+/// Keeps the cells of the first `rows` rows; whether there were more.
+fn cut(found: &mut Vec<Found>, rows: usize) -> bool {
+    let mut count = 0;
+    for at in 0..found.len() {
+        if at == 0 || found[at].key != found[at - 1].key {
+            count += 1;
+        }
+        if count > rows {
+            found.truncate(at);
+            return true;
+        }
+    }
+    false
+}
+
+/// What near can hold of what was read of `interval`: all of it up to `behind`, or to the first row that is too long
+/// for near.
+fn holdable(found: &[Found], interval: Interval, behind: Option<&[u8]>) -> (Interval, Vec<Row>) {
+    let mut rows: Vec<Row> = Vec::with_capacity(found.len());
+    let mut end = behind;
+    for found in found {
+        match Key::new(&found.key) {
+            Some(key) if found.cell.value.len() <= VALUE_BYTES_MAX => rows.push(Row {
+                key,
+                value: found.cell.value.clone(),
+                timestamp_ms: found.cell.timestamp_ms,
+            }),
+            _ => {
+                end = Some(&found.key);
+                break;
+            }
+        }
+    }
+    let Some(end) = end else {
+        return (interval, rows);
+    };
+    // A key that is too long lies behind what of it fits, which may be a row of its own.
+    let end = Interval::of_row(end).low;
+    let high = Some(interval.high.map_or(end, |high| high.min(end)));
+    let interval = Interval { high, ..interval };
+    rows.retain(|row| interval.contains(&row.key));
+    (interval, rows)
+}
+
+/// The paper's format says nothing where the table cannot be asked: silence is not "no row".
+fn paper_error<T>(error: TableError) -> Result<T, Verdict> {
+    tracing::warn!(%error, "a request of the paper's format is not answered");
+    Err(Verdict::Forward)
+}
+
+/// A reply of its request's length, or as long as it must be.
+fn fitting(mut reply: Vec<u8>, request: &[u8]) -> Vec<u8> {
+    reply.resize(reply.len().max(request.len()), 0);
+    reply
+}
+
+fn header_of(payload: &[u8]) -> Option<&NativeHeader> {
+    zerocopy::FromBytes::ref_from_prefix(payload)
+        .ok()
+        .map(|(header, _)| header)
+}
+
+fn status_of(error: &TableError) -> Status {
+    match error {
+        TableError::Unavailable(_) => Status::Busy,
+        TableError::Refused(_) => Status::BadRequest,
+        TableError::Unknown(_) => Status::OutcomeUnknown,
+    }
+}

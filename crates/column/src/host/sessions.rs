@@ -1,0 +1,217 @@
+//! Sessions, in which a change counts once however often it is sent. One is granted to who shows that it gets what is
+//! sent to its address: by sending back a challenge, which the host can check without having kept anything. After a
+//! restart there are none: what a client then had under way it cannot know.
+
+use lineside_near::Source;
+use lineside_near::challenge::{CHALLENGE_S, Challenges};
+use lineside_wire::{ColumnSession, Status};
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use zerocopy::FromZeros;
+
+/// How long a session is kept that nobody uses, where there is room for no more.
+const IDLE_S: u64 = 3600;
+/// Sessions at once.
+const SESSIONS_MAX: usize = 65_536;
+/// Of one address.
+const PER_SOURCE_MAX: usize = 1024;
+
+/// Where one session stands.
+#[derive(Debug)]
+pub(super) struct Session {
+    token: u64,
+    opener: [u8; 16],
+    challenge: [u8; 16],
+    used_s: u64,
+    /// Its last change's nonce, its packet and the reply to it.
+    pub(super) last: u64,
+    pub(super) request: Vec<u8>,
+    pub(super) reply: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    by_slot: HashMap<u32, Arc<Mutex<Session>>>,
+    by_challenge: HashMap<[u8; 16], u32>,
+    per_source: HashMap<[u8; 16], usize>,
+    next_slot: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Sessions {
+    challenges: Challenges,
+    open: Mutex<Open>,
+}
+
+impl Sessions {
+    pub(super) fn new() -> io::Result<Self> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(io::Error::other)?;
+        Ok(Self {
+            challenges: Challenges::new(key),
+            open: Mutex::default(),
+        })
+    }
+
+    /// Answers `open` at `now_s` of any clock that goes on.
+    pub(super) fn open(
+        &self,
+        from: Source,
+        asked: &ColumnSession,
+        now_s: u64,
+    ) -> Result<ColumnSession, Status> {
+        if asked.challenge == [0; 16] {
+            return Ok(ColumnSession {
+                challenge: self.challenges.of(from, now_s),
+                lease_s: (CHALLENGE_S as u32).into(),
+                ..ColumnSession::new_zeroed()
+            });
+        }
+        if !self.challenges.answers(from, &asked.challenge, now_s) {
+            return Err(Status::Unauthorised);
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = match open.by_challenge.get(&asked.challenge) {
+            // Asked again: the same session.
+            Some(slot) => *slot,
+            None => open.grant(from.address_bytes(), asked.challenge, now_s)?,
+        };
+        let session = open.by_slot.get(&slot).ok_or(Status::Busy)?;
+        let token = session.lock().unwrap_or_else(PoisonError::into_inner).token;
+        Ok(ColumnSession {
+            challenge: asked.challenge,
+            token: token.into(),
+            slot: slot.into(),
+            lease_s: (IDLE_S as u32).into(),
+            ..ColumnSession::new_zeroed()
+        })
+    }
+
+    /// The session of a number and its secret.
+    pub(super) fn find(&self, slot: u32, token: u64, now_s: u64) -> Option<Arc<Mutex<Session>>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = Arc::clone(open.by_slot.get(&slot)?);
+        drop(open);
+        let mut session = found.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.token != token {
+            return None;
+        }
+        session.used_s = now_s;
+        drop(session);
+        Some(found)
+    }
+}
+
+impl Open {
+    fn grant(&mut self, opener: [u8; 16], challenge: [u8; 16], now_s: u64) -> Result<u32, Status> {
+        let held = self.per_source.get(&opener).copied().unwrap_or(0);
+        if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
+            self.forget_idle(now_s);
+        }
+        let held = self.per_source.get(&opener).copied().unwrap_or(0);
+        if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
+            return Err(Status::Busy);
+        }
+        let token = loop {
+            match getrandom::u64() {
+                Ok(0) => {}
+                Ok(token) => break token,
+                Err(_) => return Err(Status::Busy),
+            }
+        };
+        self.next_slot = self.next_slot.wrapping_add(1);
+        let slot = self.next_slot;
+        let session = Session {
+            token,
+            opener,
+            challenge,
+            used_s: now_s,
+            last: 0,
+            request: Vec::new(),
+            reply: Vec::new(),
+        };
+        if self.by_slot.contains_key(&slot) {
+            return Err(Status::Busy);
+        }
+        self.by_slot.insert(slot, Arc::new(Mutex::new(session)));
+        self.by_challenge.insert(challenge, slot);
+        *self.per_source.entry(opener).or_default() += 1;
+        Ok(slot)
+    }
+
+    /// Forgets sessions that nobody has used for long.
+    fn forget_idle(&mut self, now_s: u64) {
+        let Self {
+            by_slot,
+            by_challenge,
+            per_source,
+            ..
+        } = self;
+        by_slot.retain(|_, session| {
+            // One in use is not idle.
+            let Ok(session) = session.try_lock() else {
+                return true;
+            };
+            let is_kept = now_s.saturating_sub(session.used_s) < IDLE_S;
+            if !is_kept {
+                by_challenge.remove(&session.challenge);
+                if let Some(held) = per_source.get_mut(&session.opener) {
+                    *held -= 1;
+                }
+            }
+            is_kept
+        });
+        per_source.retain(|_, held| *held > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn from(port: u16) -> Source {
+        Source {
+            address: IpAddr::from([10, 0, 0, 1]),
+            port,
+        }
+    }
+
+    #[test]
+    fn a_session_takes_a_challenge_of_the_same_source_and_time() {
+        let sessions = Sessions::new().unwrap();
+        let challenge = sessions.open(from(1), &ColumnSession::new_zeroed(), 100).unwrap();
+        assert_eq!(challenge.token.get(), 0);
+        let asked = ColumnSession {
+            challenge: challenge.challenge,
+            ..ColumnSession::new_zeroed()
+        };
+        assert_eq!(sessions.open(from(2), &asked, 100), Err(Status::Unauthorised));
+        assert_eq!(sessions.open(from(1), &asked, 160), Err(Status::Unauthorised));
+        let granted = sessions.open(from(1), &asked, 110).unwrap();
+        assert_eq!(sessions.open(from(1), &asked, 111).unwrap(), granted);
+        let (slot, token) = (granted.slot.get(), granted.token.get());
+        assert!(sessions.find(slot, token, 112).is_some());
+        assert!(sessions.find(slot, token ^ 1, 112).is_none());
+        assert!(sessions.find(slot + 1, token, 112).is_none());
+    }
+
+    #[test]
+    fn an_address_has_so_many_sessions_until_they_are_idle() {
+        let sessions = Sessions::new().unwrap();
+        let open = |port: usize, now_s| {
+            let challenge = sessions.open(from(port as u16), &ColumnSession::new_zeroed(), now_s);
+            let asked = ColumnSession {
+                challenge: challenge.unwrap().challenge,
+                ..ColumnSession::new_zeroed()
+            };
+            sessions.open(from(port as u16), &asked, now_s)
+        };
+        for port in 0..PER_SOURCE_MAX {
+            open(port, 5).unwrap();
+        }
+        assert_eq!(open(PER_SOURCE_MAX, 5), Err(Status::Busy));
+        assert!(open(PER_SOURCE_MAX, 5 + IDLE_S).is_ok());
+    }
+}

@@ -1,0 +1,176 @@
+//! Row keys, and intervals of them.
+
+use std::fmt;
+
+/// Bytes of the longest row key that near holds; rows with longer ones are the host's.
+pub const KEY_BYTES_MAX: usize = 64;
+/// Bytes of the longest value that near holds.
+pub const VALUE_BYTES_MAX: usize = 1024;
+
+/// A row key of up to [`KEY_BYTES_MAX`] bytes; ordered as bytes are, a prefix before what it begins. The empty key is
+/// the first one; no row has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    // The order of the fields is that of keys: zeros behind a key sort it before every longer one that it begins.
+    bytes: [u8; KEY_BYTES_MAX],
+    len: u8,
+}
+
+impl Key {
+    /// The first key: before all rows.
+    pub const FIRST: Self = Self {
+        bytes: [0; KEY_BYTES_MAX],
+        len: 0,
+    };
+
+    /// `None` if it is too long.
+    pub fn new(key: &[u8]) -> Option<Self> {
+        let mut bytes = [0; KEY_BYTES_MAX];
+        bytes.get_mut(..key.len())?.copy_from_slice(key);
+        let len = key.len() as u8;
+        Some(Self { bytes, len })
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The key that follows it at once, so that `[key, successor)` holds `key` alone; `None` if that is too long.
+    pub fn successor(&self) -> Option<Self> {
+        let len = usize::from(self.len);
+        (len < KEY_BYTES_MAX).then(|| Self {
+            len: self.len + 1,
+            ..*self
+        })
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.as_bytes().escape_ascii())
+    }
+}
+
+/// The keys from `low` on and below `high`; without `high` to the table's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interval {
+    /// The first key.
+    pub low: Key,
+    /// The first key behind it.
+    pub high: Option<Key>,
+}
+
+impl Interval {
+    /// All keys.
+    pub const ALL: Self = Self {
+        low: Key::FIRST,
+        high: None,
+    };
+
+    /// The least interval that holds a row, also one whose key is too long for near: that lies behind what of it fits.
+    pub fn of_row(key: &[u8]) -> Self {
+        let mut bytes = [0; KEY_BYTES_MAX];
+        let fits = key.len().min(KEY_BYTES_MAX);
+        bytes[..fits].copy_from_slice(&key[..fits]);
+        let low = Key {
+            bytes,
+            len: fits as u8,
+        };
+        let high = low.successor().or_else(|| {
+            let last = bytes.iter().rposition(|byte| *byte != 0xff)?;
+            let mut next = [0; KEY_BYTES_MAX];
+            next[..last].copy_from_slice(&bytes[..last]);
+            next[last] = bytes[last] + 1;
+            Some(Key {
+                bytes: next,
+                len: last as u8 + 1,
+            })
+        });
+        Self { low, high }
+    }
+
+    /// Whether it holds no key.
+    pub fn is_empty(&self) -> bool {
+        self.high.is_some_and(|high| high <= self.low)
+    }
+
+    /// Whether `key` lies in it.
+    pub fn contains(&self, key: &Key) -> bool {
+        *key >= self.low && self.high.is_none_or(|high| *key < high)
+    }
+
+    /// Whether every key of `other` lies in it.
+    pub fn covers(&self, other: &Self) -> bool {
+        let ends_below = match (self.high, other.high) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(ours), Some(theirs)) => theirs <= ours,
+        };
+        other.is_empty() || (self.low <= other.low && ends_below)
+    }
+
+    /// Whether a key lies in both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let below = |low: &Key, high: &Option<Key>| high.is_none_or(|high| *low < high);
+        !self.is_empty()
+            && !other.is_empty()
+            && below(&self.low, &other.high)
+            && below(&other.low, &self.high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(bytes: &[u8]) -> Key {
+        Key::new(bytes).unwrap()
+    }
+
+    #[test]
+    fn keys_are_ordered_as_bytes() {
+        let keys: [&[u8]; 7] = [b"", b"\0", b"\0\0", b"\0a", b"a", b"a\0", b"ab"];
+        for pair in keys.windows(2) {
+            assert!(key(pair[0]) < key(pair[1]), "{pair:?}");
+        }
+        assert_eq!(Key::new(&[7; KEY_BYTES_MAX + 1]), None);
+    }
+
+    #[test]
+    fn nothing_lies_between_a_key_and_its_successor() {
+        assert_eq!(key(b"a").successor(), Some(key(b"a\0")));
+        assert_eq!(key(&[7; KEY_BYTES_MAX]).successor(), None);
+    }
+
+    #[test]
+    fn a_row_s_interval_holds_it_however_long_its_key_is() {
+        let interval = Interval::of_row(b"a");
+        assert_eq!((interval.low, interval.high), (key(b"a"), Some(key(b"a\0"))));
+        let mut long = [b'x'; 80];
+        long[63] = 0xff;
+        for bytes in [64, 65, 80] {
+            let interval = Interval::of_row(&long[..bytes]);
+            assert_eq!(interval.low, key(&long[..64]));
+            // Nothing of 64 bytes lies between them, and every longer key that begins so lies below the end.
+            let high = interval.high.unwrap();
+            assert_eq!(high.as_bytes(), [&[b'x'; 62][..], b"y"].concat());
+            assert!(*high.as_bytes() > long[..]);
+        }
+        assert_eq!(Interval::of_row(&[0xff; 70]).high, None);
+    }
+
+    #[test]
+    fn intervals_meet_where_a_key_is_in_both() {
+        let interval = |low: &[u8], high: Option<&[u8]>| Interval {
+            low: key(low),
+            high: high.map(key),
+        };
+        let middle = interval(b"b", Some(b"d"));
+        assert!(middle.contains(&key(b"b")) && middle.contains(&key(b"c\xff")));
+        assert!(!middle.contains(&key(b"d")) && !middle.contains(&key(b"a")));
+        assert!(middle.overlaps(&interval(b"c", None)) && middle.overlaps(&Interval::ALL));
+        assert!(!middle.overlaps(&interval(b"d", None)) && !middle.overlaps(&interval(b"a", Some(b"b"))));
+        assert!(!middle.overlaps(&interval(b"c", Some(b"c"))) && interval(b"c", Some(b"c")).is_empty());
+    }
+}

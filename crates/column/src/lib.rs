@@ -1,0 +1,27 @@
+//! The `column` service: rows and ranges of a wide table, answered at the line and never stale.
+//!
+//! [`near`] is the cache at the line over the [`store`], which [`reader`] reads by [`head`]s; [`writer`] is the one
+//! hand that fills it, by [`fill`]: how the host writes what it read from the table into near, and takes it out again.
+//!
+//! [`host`] answers the rest from a [`table`], the [`embedded`] one or HBase by [`thrift2`], and changes it;
+//! [`coherence`] decides what it may put into near, so that near is never stale, and [`servers`] hears of what others
+//! change. [`client`] asks, in the [`native`] or the [`paper`]'s format. [`history`] checks the promise.
+
+pub mod client;
+pub mod coherence;
+pub mod embedded;
+pub mod fill;
+pub mod head;
+pub mod history;
+pub mod host;
+pub mod key;
+pub mod native;
+pub mod near;
+pub mod paper;
+pub mod reader;
+pub mod request;
+pub mod servers;
+pub mod store;
+pub mod table;
+pub mod thrift2;
+pub mod writer;

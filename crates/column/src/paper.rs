@@ -1,0 +1,193 @@
+//! The paper's packets, for host and client.
+
+use crate::table::{Cell, ColumnName, Found};
+use lineside_wire::{
+    COLUMN_PAPER_FOUND, COLUMN_PAPER_GET_REPLY_BYTES, COLUMN_PAPER_KEY_BYTES, COLUMN_PAPER_MORE,
+    COLUMN_PAPER_NAME_BYTES, COLUMN_PAPER_NO_ROW, COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES,
+    ColumnCode as Code,
+};
+
+/// Bytes of the paper's op.
+const OP_BYTES: usize = 3;
+/// Bytes of an `sc1` reply before its rows: status, number of rows.
+const SCAN_HEAD_BYTES: usize = 2;
+
+/// A request in the paper's format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PaperRequest {
+    /// `put`: key, column, value.
+    Put(Vec<u8>, Vec<u8>, Vec<u8>),
+    /// `get`: key, column.
+    Get(Vec<u8>, Vec<u8>),
+    /// `sc1`: startRow, column, stopRow, which is meant too.
+    Scan(Vec<u8>, Vec<u8>, Vec<u8>),
+}
+
+/// Whether `payload` begins as one of the paper's does.
+pub fn is_paper(payload: &[u8]) -> bool {
+    [&b"put"[..], b"get", b"sc1"].contains(&&payload[..OP_BYTES.min(payload.len())])
+}
+
+fn before_zeros(bytes: &[u8]) -> Vec<u8> {
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    bytes[..end].to_vec()
+}
+
+impl PaperRequest {
+    /// `None`: too short, or not one of them.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let (op, rest) = payload.split_at_checked(OP_BYTES)?;
+        let (key, rest) = rest.split_at_checked(COLUMN_PAPER_KEY_BYTES)?;
+        let (name, rest) = rest.split_at_checked(COLUMN_PAPER_NAME_BYTES)?;
+        let (key, name) = (before_zeros(key), before_zeros(name));
+        match op {
+            b"get" => Some(Self::Get(key, name)),
+            b"sc1" => Some(Self::Scan(
+                key,
+                name,
+                before_zeros(rest.get(..COLUMN_PAPER_KEY_BYTES)?),
+            )),
+            b"put" => {
+                let value = &rest[..COLUMN_PAPER_VALUE_BYTES.min(rest.len())];
+                Some(Self::Put(key, name, before_zeros(value)))
+            }
+            _ => None,
+        }
+    }
+
+    /// As a client sends it, with room for a reply of `rows` rows; `None`: a part is too long.
+    pub fn to_bytes(&self, rows: usize) -> Option<Vec<u8>> {
+        let (op, key, name, last, last_bytes) = match self {
+            Self::Put(key, name, value) => (b"put", key, name, &value[..], COLUMN_PAPER_VALUE_BYTES),
+            Self::Get(key, name) => (b"get", key, name, &b""[..], 0),
+            Self::Scan(start, name, stop) => (b"sc1", start, name, &stop[..], COLUMN_PAPER_KEY_BYTES),
+        };
+        let mut bytes = op.to_vec();
+        for (part, width) in [
+            (&key[..], COLUMN_PAPER_KEY_BYTES),
+            (name, COLUMN_PAPER_NAME_BYTES),
+            (last, last_bytes),
+        ] {
+            bytes.extend_from_slice(part);
+            bytes.resize(bytes.len() + width.checked_sub(part.len())?, 0);
+        }
+        let room = match self {
+            Self::Put(..) => 0,
+            Self::Get(..) => COLUMN_PAPER_GET_REPLY_BYTES,
+            Self::Scan(..) => SCAN_HEAD_BYTES + rows * COLUMN_PAPER_ROW_BYTES,
+        };
+        bytes.resize(bytes.len().max(room), 0);
+        Some(bytes)
+    }
+
+    /// The name of the column that is meant; `None`: it is none.
+    pub fn column(&self) -> Option<ColumnName> {
+        let (Self::Put(_, name, _) | Self::Get(_, name) | Self::Scan(_, name, _)) = self;
+        ColumnName::new(name)
+    }
+
+    /// Bytes of the shortest reply to it.
+    pub const fn reply_bytes_min(&self) -> usize {
+        match self {
+            Self::Put(..) => 3,
+            Self::Get(..) => COLUMN_PAPER_GET_REPLY_BYTES,
+            Self::Scan(..) => SCAN_HEAD_BYTES + COLUMN_PAPER_ROW_BYTES,
+        }
+    }
+}
+
+/// Rows that fit a reply of so many bytes.
+pub const fn rows_in(reply_bytes: usize) -> usize {
+    reply_bytes.saturating_sub(SCAN_HEAD_BYTES) / COLUMN_PAPER_ROW_BYTES
+}
+
+/// The reply to `put`, without the zeros behind it.
+pub fn put_reply(code: Code) -> Vec<u8> {
+    let word = if code == Code::Done { b"ok" } else { b"er" };
+    [&word[..], &[code as u8]].concat()
+}
+
+/// The reply to `get`. A value that is too long for it is said to be more.
+pub fn get_reply(cell: Option<&Cell>) -> Vec<u8> {
+    let (status, value) = match cell {
+        None => (COLUMN_PAPER_NO_ROW, &b""[..]),
+        Some(cell) if cell.value.len() > COLUMN_PAPER_VALUE_BYTES => (COLUMN_PAPER_MORE, &b""[..]),
+        Some(cell) => (COLUMN_PAPER_FOUND, &cell.value[..]),
+    };
+    let mut reply = [&[status], value].concat();
+    reply.resize(COLUMN_PAPER_GET_REPLY_BYTES, 0);
+    reply
+}
+
+/// The reply to `sc1` with at most `room` rows; `more`: there are others behind. It ends before a row that the format
+/// cannot say.
+pub fn scan_reply(found: &[Found], room: usize, more: bool) -> Vec<u8> {
+    let is_sayable = |found: &&Found| {
+        found.key.len() <= COLUMN_PAPER_KEY_BYTES
+            && found.key.last() != Some(&0)
+            && found.cell.value.len() <= COLUMN_PAPER_VALUE_BYTES
+    };
+    let mut reply = vec![0; SCAN_HEAD_BYTES];
+    let mut rows = 0;
+    for found in found.iter().take(room).take_while(is_sayable) {
+        reply.extend_from_slice(&found.key);
+        reply.resize(reply.len() + COLUMN_PAPER_KEY_BYTES - found.key.len(), 0);
+        reply.extend_from_slice(&found.cell.value);
+        reply.resize(reply.len() + COLUMN_PAPER_VALUE_BYTES - found.cell.value.len(), 0);
+        rows += 1;
+    }
+    let status = match found.len() {
+        0 => COLUMN_PAPER_NO_ROW,
+        all if all > rows || more => COLUMN_PAPER_MORE,
+        _ => COLUMN_PAPER_FOUND,
+    };
+    reply[..SCAN_HEAD_BYTES].copy_from_slice(&[status, rows as u8]);
+    reply
+}
+
+/// What a client reads of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PaperAnswer {
+    /// To `put`.
+    Put(Code),
+    /// To `get`: the value, if the row is there; `Err`: it is longer than the format can say.
+    Get(Result<Option<Vec<u8>>, ()>),
+    /// To `sc1`: the rows, and whether there are more.
+    Scan(Vec<(Vec<u8>, Vec<u8>)>, bool),
+}
+
+impl PaperAnswer {
+    /// The answer to `request` in `reply`; `None`: it is none.
+    pub fn parse(request: &PaperRequest, reply: &[u8]) -> Option<Self> {
+        match request {
+            PaperRequest::Put(..) => {
+                let code = Code::from_code((*reply.get(2)?).into())?;
+                let word = if code == Code::Done { b"ok" } else { b"er" };
+                reply.starts_with(word).then_some(Self::Put(code))
+            }
+            PaperRequest::Get(..) => {
+                let (status, value) = reply.get(..COLUMN_PAPER_GET_REPLY_BYTES)?.split_first()?;
+                match *status {
+                    COLUMN_PAPER_FOUND => Some(Self::Get(Ok(Some(before_zeros(value))))),
+                    COLUMN_PAPER_NO_ROW => Some(Self::Get(Ok(None))),
+                    COLUMN_PAPER_MORE => Some(Self::Get(Err(()))),
+                    _ => None,
+                }
+            }
+            PaperRequest::Scan(..) => {
+                let (&[status, rows], rest) = reply.split_first_chunk()?;
+                let rows = rest.get(..usize::from(rows) * COLUMN_PAPER_ROW_BYTES)?;
+                let row = |row: &[u8]| {
+                    let (key, value) = row.split_at(COLUMN_PAPER_KEY_BYTES);
+                    (before_zeros(key), before_zeros(value))
+                };
+                let is_known = [COLUMN_PAPER_FOUND, COLUMN_PAPER_NO_ROW, COLUMN_PAPER_MORE].contains(&status);
+                let rows = rows.chunks_exact(COLUMN_PAPER_ROW_BYTES).map(row).collect();
+                is_known.then_some(Self::Scan(rows, status == COLUMN_PAPER_MORE))
+            }
+        }
+    }
+}

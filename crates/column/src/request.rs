@@ -1,0 +1,147 @@
+//! The requests that near may answer, and the changes that it looks at, parsed in place. What is not one of these is
+//! the host's.
+
+use crate::head::KeyWords;
+use crate::reader::{Range, Stop};
+use crate::store::name_words;
+use lineside_near::PAYLOAD_BYTES_MAX;
+use lineside_wire::{
+    COLUMN_FLAG_START_EXCLUSIVE, COLUMN_FLAG_STOP_INCLUSIVE, COLUMN_NAME_BYTES_MAX, COLUMN_OP_DELETE,
+    COLUMN_OP_GET, COLUMN_OP_PUT, COLUMN_OP_SCAN, COLUMN_PAPER_GET_BYTES, COLUMN_PAPER_KEY_BYTES,
+    COLUMN_PAPER_SCAN_BYTES, ColumnHead, NativeHeader, native,
+};
+use std::cmp::Ordering;
+use zerocopy::FromBytes;
+
+/// Bytes of the paper's op.
+const PAPER_OP_BYTES: usize = 3;
+
+/// What is asked of one column.
+#[derive(Debug)]
+pub struct Request {
+    /// The column's name.
+    pub name: [u64; 4],
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub enum Ask {
+    /// The row at a key, which is not empty.
+    Get(KeyWords),
+    /// The rows of a range; `None`: its start is above its stop.
+    Scan(Option<Range>),
+    /// The row at a key changes.
+    Change(KeyWords),
+}
+
+/// Whether `payload` is in the paper's format.
+pub fn is_paper(payload: &[u8]) -> bool {
+    [&b"put"[..], b"get", b"sc1"].contains(&&payload[..PAPER_OP_BYTES.min(payload.len())])
+}
+
+/// Whether `payload` may change the table by way of near: a put of the paper's, or a native put or delete.
+pub fn is_change(payload: &[u8]) -> bool {
+    let is_op = || native::is_native(payload) && [COLUMN_OP_PUT, COLUMN_OP_DELETE].contains(&payload[3]);
+    payload.len() <= PAYLOAD_BYTES_MAX && (payload.starts_with(b"put") || is_op())
+}
+
+/// The paper's key or name: what is before the zeros behind it.
+fn before_zeros(bytes: &[u8]) -> &[u8] {
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+/// A request in the paper's format; `None`: the host's.
+pub fn parse_paper(payload: &[u8]) -> Option<Request> {
+    let (op, rest) = payload.split_at_checked(PAPER_OP_BYTES)?;
+    let (key, _) = rest.split_at_checked(COLUMN_PAPER_KEY_BYTES)?;
+    let name = payload.get(PAPER_OP_BYTES + COLUMN_PAPER_KEY_BYTES..COLUMN_PAPER_GET_BYTES)?;
+    let key = KeyWords::new(before_zeros(key))?;
+    let not_empty = || (key.bytes() > 0).then_some(key);
+    let ask = match op {
+        b"get" => Ask::Get(not_empty()?),
+        b"put" => Ask::Change(not_empty()?),
+        b"sc1" => {
+            let stop = payload.get(COLUMN_PAPER_GET_BYTES..COLUMN_PAPER_SCAN_BYTES)?;
+            let stop = Stop {
+                key: KeyWords::new(before_zeros(stop))?,
+                inclusive: true,
+            };
+            let above = is_above(&key, &stop.key) == Ordering::Greater;
+            Ask::Scan((!above).then_some(Range {
+                start: key,
+                start_exclusive: false,
+                stop: Some(stop),
+                limit: None,
+            }))
+        }
+        _ => return None,
+    };
+    let name = name_words(before_zeros(name));
+    Some(Request { name, ask })
+}
+
+fn is_above(key: &KeyWords, other: &KeyWords) -> Ordering {
+    key.compare(|index| other.words()[index], other.bytes()).0
+}
+
+/// A native request, in whole words, of one column; `None`: the host's.
+pub fn parse_native(payload: &[u8]) -> Option<(&NativeHeader, Request)> {
+    let (header, body) = native::parse_request(payload).ok()?;
+    let (head, rest) = ColumnHead::ref_from_prefix(body).ok()?;
+    let (name, rest) = rest.split_at_checked(COLUMN_NAME_BYTES_MAX)?;
+    let plain = head.columns == 1
+        && head.expected_bytes.get() == 0
+        && head.reserved.get() == 0
+        && head.nonce.get() == 0
+        && payload.len().is_multiple_of(8);
+    let reads = head.value_bytes.get() == 0 && head.slot.get() == 0 && head.token.get() == 0;
+    let whole = head.flags == 0 && head.stop_bytes == 0 && head.limit.get() == 0;
+    let (start, rest) = padded(rest, head.start_bytes)?;
+    let ask = match header.op {
+        COLUMN_OP_GET if plain && reads && whole && start.bytes() > 0 => Ask::Get(start),
+        COLUMN_OP_PUT | COLUMN_OP_DELETE if plain && whole && start.bytes() > 0 => Ask::Change(start),
+        COLUMN_OP_SCAN if plain && reads => Ask::Scan(Some(range(head, start, rest)?)),
+        _ => return None,
+    };
+    let name = name_words(name);
+    Some((header, Request { name, ask }))
+}
+
+/// The range that a scan asks for, if it goes upwards and a key may lie in it.
+fn range(head: &ColumnHead, start: KeyWords, rest: &[u8]) -> Option<Range> {
+    if head.flags & !(COLUMN_FLAG_STOP_INCLUSIVE | COLUMN_FLAG_START_EXCLUSIVE) != 0 {
+        return None;
+    }
+    let start_exclusive = head.flags & COLUMN_FLAG_START_EXCLUSIVE != 0;
+    let inclusive = head.flags & COLUMN_FLAG_STOP_INCLUSIVE != 0;
+    let (key, _) = padded(rest, head.stop_bytes)?;
+    let stop = (key.bytes() > 0).then_some(Stop { key, inclusive });
+    if stop.is_some() {
+        match is_above(&start, &key) {
+            Ordering::Less => {}
+            Ordering::Equal if inclusive && !start_exclusive => {}
+            _ => return None,
+        }
+    }
+    Some(Range {
+        start,
+        start_exclusive,
+        stop,
+        limit: Some(usize::from(head.limit.get())).filter(|limit| *limit > 0),
+    })
+}
+
+/// A key, and what is behind the zeros that pad it.
+fn padded(bytes: &[u8], len: u8) -> Option<(KeyWords, &[u8])> {
+    let len = usize::from(len);
+    let (padded, rest) = bytes.split_at_checked(len.next_multiple_of(8))?;
+    let (key, zeros) = padded.split_at(len);
+    let key = KeyWords::new(key)?;
+    zeros.iter().all(|byte| *byte == 0).then_some((key, rest))
+}

@@ -1,0 +1,261 @@
+//! Changes that others make, told by the servers of the table.
+//!
+//! A server numbers its changes from 1 on as they begin. Of each it says PRE and waits until that is
+//! acknowledged, and only then lets the change be seen. With whatever it says comes the lowest number that is still
+//! under way: a POST that is lost is made good by what comes next. It grants leases; when a PRE stays unacknowledged it
+//! waits until the last lease it granted is over, and grants none meanwhile. So a range that was read from a server is
+//! answered only while the server still asks before it changes it; and whoever takes a lease after one had ended begins
+//! anew.
+
+use crate::coherence::{Coherence, Mark, Touched};
+use crate::fill::ServerId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Servers that near can tell apart at a time; number 0 is not one of them.
+pub const SERVERS_MAX: u16 = 64;
+
+/// Of a server that has no number in near.
+const NO_ID: ServerId = ServerId(u16::MAX);
+
+/// Where a server's changes stand, said with whatever it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Rises whenever the server starts; its numbers begin anew then.
+    pub epoch: u64,
+    /// The lowest number of a change that is under way; without one the next number.
+    pub oldest_open: u64,
+}
+
+/// What one server granted and told.
+#[derive(Debug)]
+struct Server {
+    epoch: u64,
+    id: ServerId,
+    until_ns: u64,
+    /// Changes that it began and did not end, as far as we know: none with a higher number is meant.
+    marks: Vec<(u64, Mark)>,
+    /// Every number below was told.
+    told_below: u64,
+    told: BTreeSet<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    servers: BTreeMap<usize, Server>,
+    /// Numbers in near that were given up, and may still be on ranges there.
+    burnt: BTreeSet<u16>,
+}
+
+/// The servers that are heard.
+#[derive(Debug)]
+pub struct Servers {
+    coherence: Arc<Coherence>,
+    slack_ns: u64,
+    known: Mutex<Known>,
+}
+
+impl Servers {
+    /// None is known yet. Leases are taken for `slack_ns` shorter than they are granted: by so much near's clock may be
+    /// behind.
+    pub fn new(coherence: Arc<Coherence>, slack_ns: u64) -> Self {
+        Self {
+            coherence,
+            slack_ns,
+            known: Mutex::default(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a fill from `server` begins with; `None`: nothing of it may be kept.
+    pub fn id(&self, server: usize) -> Option<ServerId> {
+        let known = self.known();
+        let id = known.servers.get(&server)?.id;
+        (id != NO_ID).then_some(id)
+    }
+
+    /// `server` granted a lease of `lease_ns` when asked at `sent_ns` (CLOCK_MONOTONIC, of `now_ns` at the latest). Its
+    /// next change will have the number `next`.
+    pub fn granted(
+        &self,
+        server: usize,
+        standing: Standing,
+        next: u64,
+        sent_ns: u64,
+        lease_ns: u64,
+        now_ns: u64,
+    ) {
+        let mut known = self.known();
+        let until_ns = sent_ns.saturating_add(lease_ns.saturating_sub(self.slack_ns));
+        let held_epoch = known.servers.get(&server).map(|held| held.epoch);
+        if held_epoch.is_some_and(|epoch| standing.epoch < epoch) {
+            return;
+        }
+        if held_epoch != Some(standing.epoch) {
+            known.end(&self.coherence, server);
+            known.servers.insert(server, Server::new(standing.epoch));
+        }
+        known.extend(&self.coherence, server, standing, next, until_ns, now_ns);
+        known.stands_at(&self.coherence, server, standing);
+    }
+
+    /// `server` says PRE of change `number`, which touches `touched`; `false`: not to be acknowledged.
+    pub fn pre(&self, server: usize, standing: Standing, number: u64, touched: &[Touched]) -> bool {
+        let mut known = self.known();
+        let Some(held) = known.servers.get_mut(&server) else {
+            return false;
+        };
+        if held.epoch != standing.epoch {
+            return false;
+        }
+        if held.tell(number) && number >= standing.oldest_open {
+            held.marks.push((number, self.coherence.pre(touched)));
+        }
+        known.stands_at(&self.coherence, server, standing);
+        true
+    }
+
+    /// `server` says POST, or just how far it is.
+    pub fn stands_at(&self, server: usize, standing: Standing) {
+        let mut known = self.known();
+        if known
+            .servers
+            .get(&server)
+            .is_some_and(|held| held.epoch == standing.epoch)
+        {
+            known.stands_at(&self.coherence, server, standing);
+        }
+    }
+
+    /// Gives up what servers hold whose lease is over at `now_ns`. To be called now and then: what such a server had
+    /// begun must not keep others from filling.
+    pub fn tick(&self, now_ns: u64) {
+        let mut known = self.known();
+        let over = known.servers.iter().filter(|(_, held)| held.until_ns <= now_ns);
+        for server in over.map(|(server, _)| *server).collect::<Vec<_>>() {
+            known.end(&self.coherence, server);
+        }
+    }
+}
+
+impl Server {
+    fn new(epoch: u64) -> Self {
+        Self {
+            epoch,
+            id: NO_ID,
+            until_ns: 0,
+            marks: Vec::new(),
+            told_below: 0,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Notes that change `number` was told; `false`: it was before.
+    fn tell(&mut self, number: u64) -> bool {
+        let is_new = number >= self.told_below && self.told.insert(number);
+        self.catch_up();
+        is_new
+    }
+
+    fn catch_up(&mut self) {
+        self.told = self.told.split_off(&self.told_below);
+        while self.told.remove(&self.told_below) {
+            self.told_below += 1;
+        }
+    }
+}
+
+impl Known {
+    /// Takes over a lease. Where the one before had ended, the server may have changed what we were not told of.
+    fn extend(
+        &mut self,
+        coherence: &Coherence,
+        server: usize,
+        standing: Standing,
+        next: u64,
+        until_ns: u64,
+        now_ns: u64,
+    ) {
+        let Some(held) = self.servers.get_mut(&server) else {
+            return;
+        };
+        let had_ended = held.until_ns <= now_ns;
+        held.until_ns = held.until_ns.max(until_ns);
+        if !had_ended {
+            coherence.set_server_lease(held.id, held.until_ns);
+            return;
+        }
+        let last = next.saturating_sub(1);
+        if last >= standing.oldest_open {
+            // Of what it had begun by then, not all was told; of what it began since, all.
+            held.marks.push((last, coherence.pre_all()));
+        }
+        held.told_below = held.told_below.max(next);
+        held.catch_up();
+        self.renumber(coherence, server);
+    }
+
+    /// Nothing that was read from `server` is answered any more; what will be read is, until its lease ends.
+    fn renumber(&mut self, coherence: &Coherence, server: usize) {
+        let Some(old) = self.servers.get(&server).map(|held| held.id) else {
+            return;
+        };
+        if old != NO_ID {
+            coherence.end_server(old);
+            self.burnt.insert(old.0);
+        }
+        let id = self.new_id(coherence);
+        if let Some(held) = self.servers.get_mut(&server) {
+            held.id = id;
+            if id != NO_ID {
+                coherence.set_server_lease(id, held.until_ns);
+            }
+        }
+    }
+
+    fn end(&mut self, coherence: &Coherence, server: usize) {
+        let Some(held) = self.servers.remove(&server) else {
+            return;
+        };
+        if held.id != NO_ID {
+            coherence.end_server(held.id);
+            self.burnt.insert(held.id.0);
+        }
+        for (_, mark) in held.marks {
+            coherence.post(mark);
+        }
+    }
+
+    fn stands_at(&mut self, coherence: &Coherence, server: usize, standing: Standing) {
+        let Some(held) = self.servers.get_mut(&server) else {
+            return;
+        };
+        let is_over = |mark: &mut (u64, Mark)| mark.0 < standing.oldest_open;
+        for (_, mark) in held.marks.extract_if(.., is_over) {
+            coherence.post(mark);
+        }
+        if standing.oldest_open > held.told_below {
+            // A change was made of which we never heard: nothing that was read there is known to be true.
+            held.told_below = standing.oldest_open;
+            held.catch_up();
+            self.renumber(coherence, server);
+        }
+    }
+
+    /// A number that nothing in near has; [`NO_ID`]: there are more servers than numbers.
+    fn new_id(&mut self, coherence: &Coherence) -> ServerId {
+        let free = |known: &Self| {
+            let is_used = |id: &u16| known.servers.values().any(|held| held.id.0 == *id);
+            (1..SERVERS_MAX).find(|id| !known.burnt.contains(id) && !is_used(id))
+        };
+        if let Some(id) = free(self) {
+            return ServerId(id);
+        }
+        coherence.clear();
+        self.burnt.clear();
+        free(self).map_or(NO_ID, ServerId)
+    }
+}

@@ -1,0 +1,366 @@
+//! The near store: columns, pages and blocks, in memory that the host, the socket plane and the XDP program share.
+//! Field by field in `spec/column.toml`.
+//!
+//! A block holds every row of one interval of keys, so that what it has not is not in the table. The blocks of a column
+//! stand in the keys' order in pages, the pages in the column's tops; both are searched by heads, eight bytes of each
+//! low key. Blocks never change while a page names them, but for their flags.
+
+use lineside_near::memory::Table;
+use lineside_near::{Range, address_words, hash};
+use lineside_wire::{
+    COLUMN_BLOCK_ROWS_MAX, COLUMN_NAME_BYTES_MAX, COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, COLUMN_RANGES_MAX,
+    ColumnBlock, ColumnControl, ColumnLine, ColumnName, ColumnPage, ColumnServers, ColumnTable, ColumnTops,
+};
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+/// Version of the layout; memory of another version is not adopted.
+pub const LAYOUT_VERSION: u32 = 1;
+
+/// Bytes of the paper's address: S_value is 36 * 2^a.
+const ADDRESS_BYTES: usize = 36;
+/// Places in the table of names for each column: then one hash key in two keeps 16 names apart.
+const NAME_PLACES: usize = 16;
+/// Hash keys drawn before names are said to be the same.
+const DRAWS: u32 = 4096;
+/// Two odd numbers with their bits well spread, which fold a name's four words into two.
+const FOLD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
+
+/// How large a store is, by the paper's parameters (checklist S3-03, S3-04), and its policies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// l: log2 of the number of column families.
+    pub family_bits: u32,
+    /// m: log2 of the number of columns of a family.
+    pub column_bits: u32,
+    /// n: log2 of the rows of a column.
+    pub row_bits: u32,
+    /// a: log2 of a row's room in addresses of 36 bytes; blocks of longer rows hold fewer of them.
+    pub value_bits: u32,
+    /// b: log2 of the rows of a block.
+    pub block_bits: u32,
+    /// The columns, `family:qualifier` each: at most 2^(l+m), of at most 2^l families.
+    pub columns: Vec<String>,
+    /// Answer the paper's packets.
+    pub paper_format: bool,
+    /// Nothing tells near of changes that others make; replies say so.
+    pub may_be_stale: bool,
+    /// An invalid block makes its whole column miss: the paper's flags, read literally.
+    pub literal_flags: bool,
+    /// Whose changes invalidate at the line; at most 8.
+    pub trusted_sources: Vec<Range>,
+}
+
+impl Default for Geometry {
+    /// The paper's families, columns and blocks, of 2^16 rows each.
+    fn default() -> Self {
+        Self {
+            family_bits: 1,
+            column_bits: 2,
+            row_bits: 16,
+            value_bits: 1,
+            block_bits: 3,
+            columns: Vec::new(),
+            paper_format: true,
+            may_be_stale: false,
+            literal_flags: false,
+            trusted_sources: Range::LOOPBACK.to_vec(),
+        }
+    }
+}
+
+impl Geometry {
+    /// Number of blocks.
+    pub const fn blocks(&self) -> usize {
+        1 << (self.family_bits + self.column_bits + self.row_bits - self.block_bits)
+    }
+
+    /// Number of pages: enough while they are a quarter full.
+    pub const fn pages(&self) -> usize {
+        self.blocks() / (COLUMN_PAGE_BLOCKS / 4) + 2 * self.columns.len() + 2
+    }
+
+    /// Rows of a block at most.
+    pub const fn block_rows(&self) -> usize {
+        1 << self.block_bits
+    }
+
+    /// Bytes of records that a block has room for.
+    pub const fn room_bytes(&self) -> usize {
+        (ADDRESS_BYTES << (self.value_bits + self.block_bits)).next_multiple_of(8)
+    }
+
+    /// Bytes of a block's data: whoever copies it in steps of 64 bytes may read that much too far.
+    pub const fn data_bytes(&self) -> usize {
+        (self.room_bytes() + 64).next_multiple_of(64)
+    }
+
+    /// Places in the table of names.
+    pub const fn name_places(&self) -> usize {
+        NAME_PLACES * self.columns.len().next_power_of_two()
+    }
+
+    /// What is wrong with it, if anything.
+    pub fn fault(&self) -> Option<&'static str> {
+        let family = |name: &String| name.split(':').next().map(str::to_owned);
+        let mut families: Vec<_> = self.columns.iter().map(family).collect();
+        families.sort();
+        families.dedup();
+        let is_name =
+            |name: &String| name.len() <= COLUMN_NAME_BYTES_MAX && name.contains(':') && !name.contains('\0');
+        match () {
+            () if self.family_bits + self.column_bits > 4 => Some("l + m must be 0 to 4"),
+            () if self.block_bits > COLUMN_BLOCK_ROWS_MAX.trailing_zeros() => Some("b must be 0 to 3"),
+            () if !(self.block_bits..=21).contains(&self.row_bits) => Some("n must be b to 21"),
+            () if (1 << (self.row_bits - self.block_bits)) > COLUMN_PAGES_MAX * COLUMN_PAGE_BLOCKS => {
+                Some("n - b must be 0 to 18")
+            }
+            () if self.value_bits > 5 => Some("a must be 0 to 5"),
+            () if self.family_bits + self.column_bits + self.row_bits - self.block_bits > 20 => {
+                Some("l + m + n - b must be 0 to 20")
+            }
+            () if self.columns.is_empty() => Some("there must be a column"),
+            () if self.columns.len() > 1 << (self.family_bits + self.column_bits) => {
+                Some("at most 2^(l+m) columns")
+            }
+            () if families.len() > 1 << self.family_bits => Some("at most 2^l column families"),
+            () if !self.columns.iter().all(is_name) => Some("a column is family:qualifier, at most 32 bytes"),
+            () if self.trusted_sources.len() > COLUMN_RANGES_MAX => Some("at most 8 trusted ranges"),
+            () if self.trusted_sources.iter().any(Range::has_fault) => {
+                Some("a prefix is longer than its address")
+            }
+            () => None,
+        }
+    }
+}
+
+/// The tables of a near store.
+#[derive(Debug)]
+pub struct Store {
+    /// One for each column.
+    pub tables: Table<ColumnTable>,
+    /// Which column a name is.
+    pub names: Table<ColumnName>,
+    /// One for each column.
+    pub tops: Table<ColumnTops>,
+    /// Of all columns.
+    pub pages: Table<ColumnPage>,
+    /// Of all columns.
+    pub blocks: Table<ColumnBlock>,
+    /// The blocks' records.
+    pub data: Table<ColumnLine>,
+    /// One entry.
+    pub servers: Table<ColumnServers>,
+    /// One entry.
+    pub control: Table<ColumnControl>,
+}
+
+impl Store {
+    /// An empty store in this process alone.
+    ///
+    /// # Errors
+    /// What the kernel says of the mapping, or `InvalidInput` for a geometry that cannot be.
+    pub fn anonymous(geometry: &Geometry) -> io::Result<Self> {
+        refuse(geometry.fault())?;
+        let store = Self {
+            tables: Table::anonymous(geometry.columns.len())?,
+            names: Table::anonymous(geometry.name_places())?,
+            tops: Table::anonymous(geometry.columns.len())?,
+            pages: Table::anonymous(geometry.pages())?,
+            blocks: Table::anonymous(geometry.blocks())?,
+            data: Table::anonymous(geometry.blocks() * geometry.data_bytes() / size_of::<ColumnLine>())?,
+            servers: Table::anonymous(1)?,
+            control: Table::anonymous(1)?,
+        };
+        store.format(geometry)?;
+        Ok(store)
+    }
+
+    /// Writes the geometry, the columns' names and a fresh hash key; what was held is held no longer.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a geometry that cannot be, tables of other sizes, or a column named twice; what the kernel
+    /// says of its random numbers.
+    pub fn format(&self, geometry: &Geometry) -> io::Result<()> {
+        let sizes_fit = self.tables.as_slice().len() == geometry.columns.len()
+            && self.names.as_slice().len() == geometry.name_places()
+            && self.tops.as_slice().len() == geometry.columns.len()
+            && self.pages.as_slice().len() == geometry.pages()
+            && self.blocks.as_slice().len() == geometry.blocks()
+            && self.data.as_words().len() * 8 == geometry.blocks() * geometry.data_bytes()
+            && self.servers.as_slice().len() == 1
+            && self.control.as_slice().len() == 1;
+        refuse(
+            geometry
+                .fault()
+                .or((!sizes_fit).then_some("tables of another size")),
+        )?;
+        let control = self.control();
+        control.lease_until_ns.store(0, Relaxed);
+        for table in self.tables.as_slice() {
+            table.pages.store(0, Relaxed);
+            table.invalid_blocks.store(0, Relaxed);
+            let seq = table.seq.load(Relaxed);
+            table.seq.store((seq | 1).wrapping_add(1), Release);
+        }
+        // The embedded table's rows need near's own lease alone.
+        for (server, until_ns) in self.servers().until_ns.iter().enumerate() {
+            until_ns.store(if server == 0 { u64::MAX } else { 0 }, Relaxed);
+        }
+        control.columns.store(geometry.columns.len() as u32, Relaxed);
+        control
+            .name_mask
+            .store(geometry.name_places() as u32 - 1, Relaxed);
+        control.pages.store(geometry.pages() as u32, Relaxed);
+        control.blocks.store(geometry.blocks() as u32, Relaxed);
+        control.block_rows.store(geometry.block_rows() as u32, Relaxed);
+        control.data_bytes.store(geometry.data_bytes() as u32, Relaxed);
+        self.set_policies(geometry);
+        self.place_names(&geometry.columns)?;
+        control.layout_version.store(LAYOUT_VERSION, Relaxed);
+        Ok(())
+    }
+
+    /// Draws hash keys until no two names have the same place.
+    fn place_names(&self, columns: &[String]) -> io::Result<()> {
+        let names: Vec<_> = columns
+            .iter()
+            .map(|column| name_words(column.as_bytes()))
+            .collect();
+        for _ in 0..DRAWS {
+            hash::new_key(&self.control().key)?;
+            let mut places: Vec<_> = names.iter().map(|name| self.name_place(name)).collect();
+            places.sort_unstable();
+            places.dedup();
+            if places.len() < names.len() {
+                continue;
+            }
+            for place in self.names.as_slice() {
+                place.column.store(0, Relaxed);
+            }
+            for (number, name) in names.iter().enumerate() {
+                let place = &self.names.as_slice()[self.name_place(name)];
+                for (word, value) in place.name.iter().zip(name) {
+                    word.store(*value, Relaxed);
+                }
+                place.column.store(number as u32 + 1, Relaxed);
+            }
+            return Ok(());
+        }
+        refuse(Some("two columns have the same name"))
+    }
+
+    /// Writes what may change between two daemons over the same memory.
+    pub fn set_policies(&self, geometry: &Geometry) {
+        let control = self.control();
+        control.paper_format.store(geometry.paper_format.into(), Relaxed);
+        control.may_be_stale.store(geometry.may_be_stale.into(), Relaxed);
+        control
+            .literal_flags
+            .store(geometry.literal_flags.into(), Relaxed);
+        // While ranges change there are none.
+        control.ranges.store(0, Release);
+        let ranges = geometry.trusted_sources.iter().take(COLUMN_RANGES_MAX);
+        for (index, range) in ranges.enumerate() {
+            let (address, mask) = range.words();
+            for half in 0..2 {
+                control.range[2 * index + half].store(address[half], Relaxed);
+                control.range_mask[2 * index + half].store(mask[half], Relaxed);
+            }
+        }
+        let ranges = geometry.trusted_sources.len().min(COLUMN_RANGES_MAX);
+        control.ranges.store(ranges as u32, Release);
+    }
+
+    /// Whether it was formatted so by this version; fresh memory was not.
+    pub fn has_geometry(&self, geometry: &Geometry) -> bool {
+        let control = self.control();
+        let named =
+            |(number, column): (usize, &String)| self.column(&name_words(column.as_bytes())) == Some(number);
+        control.layout_version.load(Relaxed) == LAYOUT_VERSION
+            && control.columns.load(Relaxed) as usize == geometry.columns.len()
+            && control.blocks.load(Relaxed) as usize == geometry.blocks()
+            && control.block_rows.load(Relaxed) as usize == geometry.block_rows()
+            && control.data_bytes.load(Relaxed) as usize == geometry.data_bytes()
+            && geometry.columns.iter().enumerate().all(named)
+    }
+
+    /// The control word.
+    pub fn control(&self) -> &ColumnControl {
+        &self.control.as_slice()[0]
+    }
+
+    /// Until when each server's rows are answered.
+    pub fn servers(&self) -> &ColumnServers {
+        &self.servers.as_slice()[0]
+    }
+
+    /// Whether the paper's packets are answered.
+    pub fn paper_format(&self) -> bool {
+        self.control().paper_format.load(Relaxed) != 0
+    }
+
+    /// Whether replies say that they may be stale.
+    pub fn may_be_stale(&self) -> bool {
+        self.control().may_be_stale.load(Relaxed) != 0
+    }
+
+    /// Whether changes from `address` invalidate at the line.
+    pub fn trusts(&self, address: IpAddr) -> bool {
+        let own = address_words(address);
+        let control = self.control();
+        (0..(control.ranges.load(Acquire) as usize).min(COLUMN_RANGES_MAX)).any(|index| {
+            (0..2).all(|half| {
+                let mask = control.range_mask[2 * index + half].load(Relaxed);
+                own[half] & mask == control.range[2 * index + half].load(Relaxed)
+            })
+        })
+    }
+
+    fn name_place(&self, name: &[u64; 4]) -> usize {
+        let folded = [
+            name[0] ^ name[1].wrapping_mul(FOLD[0]),
+            name[2] ^ name[3].wrapping_mul(FOLD[1]),
+        ];
+        let hash = hash::index_hash(folded, &self.control().key);
+        (hash >> 32) as usize & self.control().name_mask.load(Relaxed) as usize
+    }
+
+    /// The number of the column with this name.
+    pub fn column(&self, name: &[u64; 4]) -> Option<usize> {
+        let place = &self.names.as_slice()[self.name_place(name)];
+        let same = place
+            .name
+            .iter()
+            .zip(name)
+            .all(|(word, value)| word.load(Relaxed) == *value);
+        let column = place.column.load(Relaxed) as usize;
+        (same && (1..=self.tables.as_slice().len()).contains(&column)).then(|| column - 1)
+    }
+
+    /// The records of block `index`, as words.
+    pub fn records(&self, index: usize) -> &[AtomicU64] {
+        let words = self.control().data_bytes.load(Relaxed) as usize / 8;
+        &self.data.as_words()[index * words..(index + 1) * words]
+    }
+}
+
+/// A column's name as the store has it: zeros behind it, as in packets.
+pub fn name_words(name: &[u8]) -> [u64; 4] {
+    let mut bytes = [0; COLUMN_NAME_BYTES_MAX];
+    let len = name.len().min(COLUMN_NAME_BYTES_MAX);
+    bytes[..len].copy_from_slice(&name[..len]);
+    std::array::from_fn(|index| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[8 * index..8 * index + 8]);
+        u64::from_ne_bytes(word)
+    })
+}
+
+fn refuse(fault: Option<&'static str>) -> io::Result<()> {
+    match fault {
+        Some(fault) => Err(io::Error::new(io::ErrorKind::InvalidInput, fault)),
+        None => Ok(()),
+    }
+}

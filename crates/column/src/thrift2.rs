@@ -1,0 +1,299 @@
+//! HBase through its Thrift 2 gateway: the calls that are needed, written by hand after `hbase.thrift` of HBase 2.6.
+//!
+//! The gateway says nothing of a cell's own life, and knows no nonces: what becomes of a change whose answer is lost
+//! stays unknown, and cells that are put with a life of their own need a server that tells of it.
+
+pub mod value;
+mod wire;
+
+use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use std::fmt;
+use std::io::{self, BufReader, BufWriter};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thrift::protocol::{
+    TBinaryInputProtocol, TBinaryOutputProtocol, TInputProtocol, TMessageIdentifier, TMessageType,
+    TOutputProtocol,
+};
+use value::Value;
+
+/// Connections that wait for their next call.
+const IDLE_MAX: usize = 16;
+/// A life that HBase means for ever, in seconds.
+const FOREVER_S: i32 = i32::MAX;
+/// What the message of an error says that will come again.
+const LASTING: [&str; 5] = [
+    "NoSuchColumnFamily",
+    "TableNotFound",
+    "DoNotRetry",
+    "IllegalArgument",
+    "AccessDenied",
+];
+
+/// One connection; a call at a time.
+struct Connection {
+    stream: TcpStream,
+    input: TBinaryInputProtocol<BufReader<TcpStream>>,
+    output: TBinaryOutputProtocol<BufWriter<TcpStream>>,
+    sequence: i32,
+}
+
+/// How far a call got.
+enum Failure {
+    /// Nothing was sent.
+    Before(String),
+    /// It may have been done.
+    After(String),
+    /// The gateway's own word.
+    Said(String),
+}
+
+/// A table of HBase behind a Thrift 2 gateway.
+pub struct Thrift2 {
+    gateway: String,
+    table: Vec<u8>,
+    timeout: Duration,
+    idle: Mutex<Vec<Connection>>,
+    ttls_ms: Vec<(Vec<u8>, u64)>,
+}
+
+impl fmt::Debug for Thrift2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Thrift2({}, {})", self.gateway, self.table.escape_ascii())
+    }
+}
+
+impl Connection {
+    fn open(gateway: &str, timeout: Duration) -> io::Result<Self> {
+        let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in gateway.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => return Self::over(stream, timeout),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    fn over(stream: TcpStream, timeout: Duration) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        let input = BufReader::new(stream.try_clone()?);
+        let output = BufWriter::new(stream.try_clone()?);
+        Ok(Self {
+            stream,
+            input: TBinaryInputProtocol::new(input, true),
+            output: TBinaryOutputProtocol::new(output, true),
+            sequence: 0,
+        })
+    }
+
+    /// Whether the gateway has neither closed it nor said what nobody asked.
+    fn is_quiet(&self) -> bool {
+        let peeked = self
+            .stream
+            .set_nonblocking(true)
+            .and_then(|()| self.stream.peek(&mut [0]));
+        let is_empty = matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).is_ok() && is_empty
+    }
+
+    fn send(&mut self, name: &str, arguments: &Value) -> thrift::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let message = TMessageIdentifier::new(name, TMessageType::Call, self.sequence);
+        self.output.write_message_begin(&message)?;
+        arguments.write(&mut self.output)?;
+        self.output.write_message_end()?;
+        self.output.flush()
+    }
+
+    /// What the call returned; `None`: nothing.
+    fn receive(&mut self, name: &str) -> Result<Option<Value>, Failure> {
+        let after = |error: thrift::Error| Failure::After(error.to_string());
+        let message = self.input.read_message_begin().map_err(after)?;
+        if message.message_type == TMessageType::Exception {
+            let said = thrift::Error::read_application_error_from_in_protocol(&mut self.input);
+            return Err(Failure::Said(
+                said.map_or_else(|error| error.to_string(), |said| said.message),
+            ));
+        }
+        if message.sequence_number != self.sequence || message.name != name {
+            return Err(Failure::After("the gateway answers another call".into()));
+        }
+        let answer = Value::read_struct(&mut self.input).map_err(after)?;
+        self.input.read_message_end().map_err(after)?;
+        match answer {
+            // Field 0 is what it returns, others are what it throws: a message in the first field.
+            Value::Struct(fields) => match fields.into_iter().next() {
+                Some((0, value)) => Ok(Some(value)),
+                Some((_, thrown)) => Err(Failure::Said(
+                    String::from_utf8_lossy(thrown.bytes_of(1)).into_owned(),
+                )),
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Thrift2 {
+    /// The table `table` behind `gateway` (`host:port`), of which no call may take longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`TableError`]: nobody answers there, or there is no such table.
+    pub fn connect(gateway: &str, table: &[u8], timeout: Duration) -> Result<Self, TableError> {
+        let mut thrift2 = Self {
+            gateway: gateway.into(),
+            table: table.into(),
+            timeout,
+            idle: Mutex::default(),
+            ttls_ms: Vec::new(),
+        };
+        let name = wire::table_name(table);
+        let described = thrift2
+            .read("getTableDescriptor", &name)?
+            .ok_or_else(unexpected)?;
+        for (family, life_s) in wire::families(&described) {
+            if let Some(life_s) = life_s.filter(|life_s| (1..FOREVER_S).contains(life_s)) {
+                thrift2.ttls_ms.push((family, life_s as u64 * 1000));
+            }
+        }
+        Ok(thrift2)
+    }
+
+    fn call(&self, name: &str, arguments: &Value) -> Result<Option<Value>, Failure> {
+        let mut connection = self.connection()?;
+        // What is written may have been sent even where writing ends in an error.
+        connection
+            .send(name, arguments)
+            .map_err(|error| Failure::After(error.to_string()))?;
+        let answer = connection.receive(name);
+        if matches!(answer, Ok(_) | Err(Failure::Said(_))) {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < IDLE_MAX {
+                idle.push(connection);
+            }
+        }
+        answer
+    }
+
+    fn connection(&self) -> Result<Connection, Failure> {
+        loop {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            match idle {
+                Some(connection) if connection.is_quiet() => return Ok(connection),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let opened = Connection::open(&self.gateway, self.timeout);
+        opened.map_err(|error| Failure::Before(format!("{}: {error}", self.gateway)))
+    }
+
+    fn read(&self, name: &str, arguments: &Value) -> Result<Option<Value>, TableError> {
+        self.call(name, arguments).map_err(|failure| match failure {
+            Failure::Before(why) | Failure::After(why) => TableError::Unavailable(why),
+            Failure::Said(why) if is_lasting(&why) => TableError::Refused(why),
+            Failure::Said(why) => TableError::Unavailable(why),
+        })
+    }
+
+    fn write(&self, name: &str, arguments: &Value) -> Result<Option<Value>, TableError> {
+        self.call(name, arguments).map_err(|failure| match failure {
+            Failure::Before(why) => TableError::Unavailable(why),
+            Failure::Said(why) if is_lasting(&why) => TableError::Refused(why),
+            Failure::After(why) | Failure::Said(why) => TableError::Unknown(why),
+        })
+    }
+}
+
+fn is_lasting(said: &str) -> bool {
+    LASTING.iter().any(|word| said.contains(word))
+}
+
+fn unexpected() -> TableError {
+    TableError::Unknown("the gateway's answer is of another kind".into())
+}
+
+impl Table for Thrift2 {
+    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
+        let answer = self.read("get", &wire::get(&self.table, key, columns))?;
+        let row = answer.ok_or_else(unexpected)?;
+        let mut cells = vec![None; columns.len()];
+        for found in wire::cells(&row, columns) {
+            cells[found.column] = Some(found.cell);
+        }
+        Ok(cells)
+    }
+
+    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+        let is_empty = stretch.high.as_ref().is_some_and(|high| *high <= stretch.low);
+        let arguments = wire::scan(&self.table, stretch, columns);
+        let Some(arguments) = arguments.filter(|_| !is_empty && stretch.limit > 0) else {
+            return Ok(Vec::new());
+        };
+        match self.read("getScannerResults", &arguments)? {
+            Some(Value::List(rows)) => Ok(rows.iter().flat_map(|row| wire::cells(row, columns)).collect()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn change(
+        &self,
+        key: &[u8],
+        column: &ColumnName,
+        change: &Change,
+        _nonce: Nonce,
+    ) -> Result<Changed, TableError> {
+        let table = &self.table;
+        let now = |row: Option<Value>| {
+            let row = row.ok_or_else(unexpected)?;
+            let cell = wire::cells(&row, std::slice::from_ref(column)).pop();
+            cell.map(|found| Changed::Now(found.cell)).ok_or_else(unexpected)
+        };
+        match change {
+            Change::Put(_, Some(_)) => Err(TableError::Refused(
+                "through Thrift no cell has a life of its own".into(),
+            )),
+            Change::Put(value, None) => self
+                .write("put", &wire::put(table, key, column, value))
+                .map(|_| Changed::Done),
+            Change::Delete => self
+                .write("deleteSingle", &wire::delete(table, key, column))
+                .map(|_| Changed::Done),
+            Change::Increment(by) => {
+                let arguments = wire::increment(table, key, column, *by);
+                now(self.write("increment", &arguments)?)
+            }
+            Change::Append(tail) => {
+                let arguments = wire::append(table, key, column, tail);
+                now(self.write("append", &arguments)?)
+            }
+            // HBase takes an empty value that is expected for nothing.
+            Change::CheckAndPut { expected, .. } if expected.as_ref().is_some_and(Vec::is_empty) => Err(
+                TableError::Refused("HBase does not tell an empty value from none".into()),
+            ),
+            Change::CheckAndPut { expected, value } => {
+                let arguments = wire::check_and_put(table, key, column, expected.as_deref(), value);
+                match self.write("checkAndPut", &arguments)? {
+                    Some(Value::Bool(true)) => Ok(Changed::Done),
+                    Some(Value::Bool(false)) => Ok(Changed::Mismatch),
+                    _ => Err(unexpected()),
+                }
+            }
+        }
+    }
+
+    fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
+        let (family, _) = column.split();
+        let mut ttls = self.ttls_ms.iter().filter(|(name, _)| name == family);
+        ttls.next().map(|(_, ttl_ms)| *ttl_ms)
+    }
+
+    fn now_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    }
+}

@@ -1,0 +1,171 @@
+//! What travels in Thrift's binary protocol, as far as `hbase.thrift` needs it: structs of numbered fields.
+
+use thrift::protocol::{
+    TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TStructIdentifier, TType,
+};
+use thrift::{Error, ProtocolError, ProtocolErrorKind};
+
+/// Structs within structs.
+const DEPTH_MAX: usize = 16;
+/// Elements of one list.
+const LIST_MAX: i32 = 1_000_000;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `bool`.
+    Bool(bool),
+    /// `i32`, and enums.
+    I32(i32),
+    /// `i64`.
+    I64(i64),
+    /// `binary` and `string`.
+    Bytes(Vec<u8>),
+    /// A list of values of one kind.
+    List(Vec<Value>),
+    /// A struct's fields that are there, by number.
+    Struct(Vec<(i16, Value)>),
+    /// What nobody here asks for.
+    Other,
+}
+
+impl Value {
+    /// Bytes.
+    pub fn bytes(bytes: &[u8]) -> Self {
+        Self::Bytes(bytes.to_vec())
+    }
+
+    /// Field `id` of a struct.
+    pub fn field(&self, id: i16) -> Option<&Value> {
+        match self {
+            Self::Struct(fields) => fields.iter().find(|(of, _)| *of == id).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    /// The bytes in field `id`; none if it is not there.
+    pub fn bytes_of(&self, id: i16) -> &[u8] {
+        match self.field(id) {
+            Some(Self::Bytes(bytes)) => bytes,
+            _ => b"",
+        }
+    }
+
+    /// The list in field `id`; an empty one if it is not there.
+    pub fn list_of(&self, id: i16) -> &[Value] {
+        match self.field(id) {
+            Some(Self::List(list)) => list,
+            _ => &[],
+        }
+    }
+
+    fn kind(&self) -> TType {
+        match self {
+            Self::Bool(_) => TType::Bool,
+            Self::I32(_) => TType::I32,
+            Self::I64(_) => TType::I64,
+            Self::Bytes(_) => TType::String,
+            Self::List(_) => TType::List,
+            Self::Struct(_) | Self::Other => TType::Struct,
+        }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn write(&self, out: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        match self {
+            Self::Bool(value) => out.write_bool(*value),
+            Self::I32(value) => out.write_i32(*value),
+            Self::I64(value) => out.write_i64(*value),
+            Self::Bytes(bytes) => out.write_bytes(bytes),
+            Self::List(list) => {
+                let kind = list.first().map_or(TType::Struct, Self::kind);
+                out.write_list_begin(&TListIdentifier::new(kind, list.len() as i32))?;
+                list.iter().try_for_each(|value| value.write(out))?;
+                out.write_list_end()
+            }
+            Self::Struct(fields) => write_struct(fields, out),
+            Self::Other => write_struct(&[], out),
+        }
+    }
+
+    /// Reads a struct.
+    ///
+    /// # Errors
+    /// The connection's, or that it is deeper or longer than any answer.
+    pub fn read_struct(input: &mut dyn TInputProtocol) -> thrift::Result<Self> {
+        read(input, TType::Struct, DEPTH_MAX)
+    }
+}
+
+fn write_struct(fields: &[(i16, Value)], out: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+    out.write_struct_begin(&TStructIdentifier::new(""))?;
+    for (id, value) in fields {
+        out.write_field_begin(&TFieldIdentifier::new("", value.kind(), *id))?;
+        value.write(out)?;
+        out.write_field_end()?;
+    }
+    out.write_field_stop()?;
+    out.write_struct_end()
+}
+
+fn refused(what: &str) -> Error {
+    Error::Protocol(ProtocolError::new(ProtocolErrorKind::SizeLimit, what))
+}
+
+fn read(input: &mut dyn TInputProtocol, kind: TType, depth: usize) -> thrift::Result<Value> {
+    if depth == 0 {
+        return Err(refused("structs within structs"));
+    }
+    Ok(match kind {
+        TType::Bool => Value::Bool(input.read_bool()?),
+        TType::I32 => Value::I32(input.read_i32()?),
+        TType::I64 => Value::I64(input.read_i64()?),
+        TType::String => Value::Bytes(input.read_bytes()?),
+        TType::List => {
+            let list = input.read_list_begin()?;
+            if !(0..=LIST_MAX).contains(&list.size) {
+                return Err(refused("a list that is too long"));
+            }
+            // No room is made for what was only announced.
+            let mut values = Vec::new();
+            for _ in 0..list.size {
+                values.push(read(input, list.element_type, depth - 1)?);
+            }
+            input.read_list_end()?;
+            Value::List(values)
+        }
+        TType::Struct => {
+            input.read_struct_begin()?;
+            let mut fields = Vec::new();
+            loop {
+                let field = input.read_field_begin()?;
+                let (TType::I08
+                | TType::I16
+                | TType::I32
+                | TType::I64
+                | TType::Bool
+                | TType::Double
+                | TType::String
+                | TType::List
+                | TType::Set
+                | TType::Map
+                | TType::Struct) = field.field_type
+                else {
+                    break;
+                };
+                let value = read(input, field.field_type, depth - 1)?;
+                input.read_field_end()?;
+                fields.extend(field.id.map(|id| (id, value)));
+            }
+            input.read_struct_end()?;
+            Value::Struct(fields)
+        }
+        other => {
+            input.skip(other)?;
+            Value::Other
+        }
+    })
+}

@@ -1,0 +1,177 @@
+//! Arguments and results, with their fields as `hbase.thrift` numbers them.
+
+use super::value::Value;
+use crate::table::{Cell, ColumnName, Found, ROW_BYTES_MAX, Stretch};
+
+/// Rows that one call may ask for.
+const ROWS_MAX: usize = 10_000;
+/// `TDeleteType.DELETE_COLUMNS`: all versions.
+const DELETE_COLUMNS: i32 = 1;
+
+/// TColumn, the beginning of TColumnValue and TColumnIncrement.
+fn name(column: &ColumnName) -> Vec<(i16, Value)> {
+    let (family, qualifier) = column.split();
+    vec![(1, Value::bytes(family)), (2, Value::bytes(qualifier))]
+}
+
+fn names(columns: &[ColumnName]) -> Value {
+    Value::List(columns.iter().map(|column| Value::Struct(name(column))).collect())
+}
+
+/// A list of one TColumnValue or TColumnIncrement.
+fn one(column: &ColumnName, third: Value) -> Value {
+    let mut fields = name(column);
+    fields.push((3, third));
+    Value::List(vec![Value::Struct(fields)])
+}
+
+/// Most calls have a table, and something of one row.
+fn of_row(table: &[u8], key: &[u8], mut fields: Vec<(i16, Value)>) -> Value {
+    fields.insert(0, (1, Value::bytes(key)));
+    Value::Struct(vec![(1, Value::bytes(table)), (2, Value::Struct(fields))])
+}
+
+/// Of `getTableDescriptor`.
+pub(super) fn table_name(table: &[u8]) -> Value {
+    let mut parts = table.splitn(2, |byte| *byte == b':');
+    let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+    let name = match second {
+        // `namespace:table`.
+        Some(second) => vec![(1, Value::bytes(first)), (2, Value::bytes(second))],
+        None => vec![(2, Value::bytes(first))],
+    };
+    Value::Struct(vec![(1, Value::Struct(name))])
+}
+
+/// Of `get`.
+pub(super) fn get(table: &[u8], key: &[u8], columns: &[ColumnName]) -> Value {
+    of_row(table, key, vec![(2, names(columns))])
+}
+
+/// Of `put`.
+pub(super) fn put(table: &[u8], key: &[u8], column: &ColumnName, value: &[u8]) -> Value {
+    of_row(table, key, vec![(2, one(column, Value::bytes(value)))])
+}
+
+/// Of `deleteSingle`.
+pub(super) fn delete(table: &[u8], key: &[u8], column: &ColumnName) -> Value {
+    let columns = names(std::slice::from_ref(column));
+    of_row(table, key, vec![(2, columns), (4, Value::I32(DELETE_COLUMNS))])
+}
+
+/// Of `increment`.
+pub(super) fn increment(table: &[u8], key: &[u8], column: &ColumnName, by: i64) -> Value {
+    let columns = one(column, Value::I64(by));
+    of_row(table, key, vec![(2, columns), (7, Value::Bool(true))])
+}
+
+/// Of `append`.
+pub(super) fn append(table: &[u8], key: &[u8], column: &ColumnName, tail: &[u8]) -> Value {
+    let columns = one(column, Value::bytes(tail));
+    of_row(table, key, vec![(2, columns), (6, Value::Bool(true))])
+}
+
+/// Of `checkAndPut`.
+pub(super) fn check_and_put(
+    table: &[u8],
+    key: &[u8],
+    column: &ColumnName,
+    expected: Option<&[u8]>,
+    value: &[u8],
+) -> Value {
+    let (family, qualifier) = column.split();
+    let put = vec![(1, Value::bytes(key)), (2, one(column, Value::bytes(value)))];
+    let mut fields = vec![
+        (1, Value::bytes(table)),
+        (2, Value::bytes(key)),
+        (3, Value::bytes(family)),
+        (4, Value::bytes(qualifier)),
+    ];
+    fields.extend(expected.map(|expected| (5, Value::bytes(expected))));
+    fields.push((6, Value::Struct(put)));
+    Value::Struct(fields)
+}
+
+/// Of `getScannerResults`; `None`: no row lies in the stretch. In reverse HBase starts at the highest row, which
+/// belongs to the scan, and stops above its lowest bound, which does not.
+pub(super) fn scan(table: &[u8], stretch: &Stretch, columns: &[ColumnName]) -> Option<Value> {
+    let (start, stop) = match (&stretch.high, stretch.reverse) {
+        (high, false) => (stretch.low.clone(), high.clone().unwrap_or_default()),
+        (None, true) => (Vec::new(), before(&stretch.low)),
+        (Some(high), true) => (before(high), before(&stretch.low)),
+    };
+    let is_below_all = stretch.reverse && stretch.high.is_some() && start.is_empty();
+    let rows = Value::I32(stretch.limit.min(ROWS_MAX) as i32);
+    let scan = vec![
+        (1, Value::Bytes(start)),
+        (2, Value::Bytes(stop)),
+        (3, names(columns)),
+        (4, rows.clone()),
+        (11, Value::Bool(stretch.reverse)),
+        (15, rows.clone()),
+    ];
+    let fields = vec![(1, Value::bytes(table)), (2, Value::Struct(scan)), (3, rows)];
+    (!is_below_all).then_some(Value::Struct(fields))
+}
+
+/// A key below `key` with no row in between, none being longer than [`ROW_BYTES_MAX`]; of the first key, that.
+fn before(key: &[u8]) -> Vec<u8> {
+    match key.split_last() {
+        None => Vec::new(),
+        Some((0, rest)) => rest.to_vec(),
+        Some((last, rest)) => {
+            let mut bytes = [rest, &[last - 1]].concat();
+            bytes.resize(bytes.len().max(ROW_BYTES_MAX), 0xff);
+            bytes
+        }
+    }
+}
+
+/// The cells of a TResult, in the order of the columns that were asked for.
+pub(super) fn cells(result: &Value, columns: &[ColumnName]) -> Vec<Found> {
+    let key = result.bytes_of(1);
+    let cell = |(column, name): (usize, &ColumnName)| {
+        let (family, qualifier) = name.split();
+        let mut cells = result.list_of(2).iter();
+        let cell = cells.find(|cell| cell.bytes_of(1) == family && cell.bytes_of(2) == qualifier)?;
+        let timestamp_ms = match cell.field(4) {
+            Some(Value::I64(ms)) => (*ms).max(0) as u64,
+            _ => 0,
+        };
+        Some(Found {
+            key: key.to_vec(),
+            column,
+            cell: Cell {
+                value: cell.bytes_of(3).to_vec(),
+                timestamp_ms,
+                expires_ms: None,
+            },
+        })
+    };
+    columns.iter().enumerate().filter_map(cell).collect()
+}
+
+/// The column families of a TTableDescriptor that has them, and for how many seconds what they hold lives.
+pub(super) fn families(descriptor: &Value) -> Vec<(Vec<u8>, Option<i32>)> {
+    let family = |family: &Value| {
+        let life_s = match family.field(13) {
+            Some(Value::I32(life_s)) => Some(*life_s),
+            _ => None,
+        };
+        (family.bytes_of(1).to_vec(), life_s)
+    };
+    descriptor.list_of(2).iter().map(family).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_lies_between_a_key_and_the_one_before_it() {
+        assert_eq!(before(b""), b"");
+        assert_eq!(before(b"a\0"), b"a");
+        let below = before(b"b");
+        assert!(below.len() == ROW_BYTES_MAX && below.starts_with(b"a\xff") && below[..] < b"b"[..]);
+    }
+}

@@ -1,0 +1,580 @@
+//! Who fills near: one writer, any number of readers.
+//!
+//! The writer keeps its own copy of the mapping: which blocks stand in which pages, and their intervals. What readers
+//! walk through changes only while the column's sequence number is odd, in sections of a few pages.
+
+mod cut;
+
+use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Row, ServerId};
+use crate::head::{self, End, KeyWords, Lengths, SKIP_MAX};
+use crate::key::{Interval, Key};
+use crate::reader::set_invalid;
+use crate::store::Store;
+use cut::Piece;
+use lineside_wire::{
+    COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_NO_HEAD, COLUMN_NO_ROW_HEAD,
+    COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, ColumnBlock, ColumnTable,
+};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence};
+
+/// Blocks that are put into the index at a time, readers being kept out.
+const BATCH: usize = 16;
+/// Blocks of a page after it was packed anew: there is room for more.
+const PACKED: usize = COLUMN_PAGE_BLOCKS * 3 / 4;
+
+/// The writer of a [`Store`] in shared memory: the model's and the BPF maps'.
+pub struct ColumnWriter {
+    store: Arc<Store>,
+    columns: Vec<Vec<Page>>,
+    held: Vec<Held>,
+    free_blocks: Vec<u32>,
+    free_pages: Vec<u32>,
+    /// The next block that eviction looks at.
+    hand: usize,
+    counts: FillCounts,
+}
+
+/// A page and its blocks in the keys' order; never empty but while a block is put into it.
+#[derive(Clone, Debug)]
+struct Page {
+    index: u32,
+    blocks: Vec<u32>,
+}
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    column: u16,
+    /// Whether it is in a page.
+    linked: bool,
+    interval: Interval,
+}
+
+impl ColumnWriter {
+    /// The only writer of `store`, which holds nothing from then on.
+    pub fn new(store: Arc<Store>) -> Self {
+        let mut writer = Self {
+            columns: vec![Vec::new(); store.tables.as_slice().len()],
+            held: Vec::new(),
+            free_blocks: Vec::new(),
+            free_pages: Vec::new(),
+            hand: 0,
+            counts: FillCounts::default(),
+            store,
+        };
+        writer.empty();
+        writer
+    }
+
+    fn empty(&mut self) {
+        for column in 0..self.columns.len() {
+            let section = Section::begin(self.table(column));
+            self.table(column).pages.store(0, Relaxed);
+            self.table(column).invalid_blocks.store(0, Relaxed);
+            let tops = &self.store.tops.as_slice()[column];
+            tops.head
+                .iter()
+                .for_each(|head| head.store(COLUMN_NO_HEAD, Relaxed));
+            section.end();
+        }
+        fence(Release);
+        for block in self.store.blocks.as_slice() {
+            block.flags.store(0, Relaxed);
+        }
+        let nothing = Held {
+            column: 0,
+            linked: false,
+            interval: Interval::ALL,
+        };
+        let (blocks, pages) = (
+            self.store.blocks.as_slice().len(),
+            self.store.pages.as_slice().len(),
+        );
+        self.columns.iter_mut().for_each(Vec::clear);
+        self.held = vec![nothing; blocks];
+        self.free_blocks = (0..blocks as u32).rev().collect();
+        self.free_pages = (0..pages as u32).rev().collect();
+        (self.counts.blocks, self.counts.rows) = (0, 0);
+    }
+
+    fn table(&self, column: usize) -> &ColumnTable {
+        &self.store.tables.as_slice()[column]
+    }
+
+    fn block(&self, index: u32) -> &ColumnBlock {
+        &self.store.blocks.as_slice()[index as usize]
+    }
+
+    fn interval(&self, index: u32) -> &Interval {
+        &self.held[index as usize].interval
+    }
+
+    /// The page and place where a block with this low key stands, or would.
+    fn place(&self, column: usize, low: &Key) -> (usize, usize) {
+        let pages = &self.columns[column];
+        // A page that was just made has no block yet.
+        let is_before = |page: &Page| {
+            page.blocks
+                .first()
+                .is_none_or(|first| self.interval(*first).low <= *low)
+        };
+        let behind = pages.partition_point(is_before);
+        let page = behind.saturating_sub(1);
+        let place = pages.get(page).map_or(0, |page| {
+            page.blocks
+                .partition_point(|block| self.interval(*block).low < *low)
+        });
+        (page, place)
+    }
+
+    /// The blocks that have keys of `interval`: places in each page that has some.
+    fn overlapping(&self, column: usize, interval: &Interval) -> Vec<(usize, Range<usize>)> {
+        let mut found = Vec::new();
+        let (first, _) = self.place(column, &interval.low);
+        for (number, page) in self.columns[column].iter().enumerate().skip(first) {
+            let meets = |block: &&u32| self.interval(**block).overlaps(interval);
+            let from = page.blocks.iter().position(|block| meets(&block));
+            let from = from.unwrap_or(page.blocks.len());
+            let count = page.blocks[from..].iter().take_while(meets).count();
+            let is_behind = interval
+                .high
+                .is_some_and(|high| self.interval(page.blocks[0]).low >= high);
+            if is_behind {
+                break;
+            }
+            if count > 0 {
+                found.push((number, from..from + count));
+            }
+        }
+        found
+    }
+
+    /// What near does not hold of a fill's interval. A block that is valid for as long as the fill is stays as it is:
+    /// both are true, and what of it lies beside the interval need not be read again.
+    fn missing(&self, column: usize, filled: &Filled<'_>) -> Vec<Interval> {
+        let (mut missing, mut low) = (Vec::new(), filled.interval.low);
+        for (page, places) in self.overlapping(column, &filled.interval) {
+            for index in &self.columns[column][page].blocks[places] {
+                let (block, held) = (self.block(*index), *self.interval(*index));
+                let stays = block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID == 0
+                    && block.server.load(Relaxed) == u32::from(filled.server.0)
+                    && block.until_ns.load(Relaxed) >= filled.until_ns;
+                if !stays {
+                    continue;
+                }
+                let high = Some(held.low);
+                missing.push(Interval { low, high });
+                let Some(end) = held.high else {
+                    missing.retain(|part| !part.is_empty());
+                    return missing;
+                };
+                low = low.max(end);
+            }
+        }
+        let high = filled.interval.high;
+        missing.push(Interval { low, high });
+        missing.retain(|part| !part.is_empty());
+        missing
+    }
+
+    /// Takes over an interval: the blocks that overlap it go, the rows come.
+    fn install_part(&mut self, column: usize, filled: &Filled<'_>) {
+        self.remove(column, &filled.interval);
+        let control = self.store.control();
+        let rows_max = control.block_rows.load(Relaxed) as usize;
+        let room = control.data_bytes.load(Relaxed) as usize - 64;
+        let pieces = cut::pieces(&filled.interval, filled.rows, rows_max, room);
+        for pieces in pieces.chunks(BATCH) {
+            let mut blocks = Vec::with_capacity(pieces.len());
+            for piece in pieces {
+                if let Some(index) = self.take_block() {
+                    self.write_block(index, filled, piece);
+                    blocks.push(index);
+                }
+            }
+            self.link(column, &blocks);
+        }
+    }
+
+    /// Takes the blocks that overlap `interval` out of the index, and frees them.
+    fn remove(&mut self, column: usize, interval: &Interval) {
+        let found = self.overlapping(column, interval);
+        let Some((first, _)) = found.first().cloned() else {
+            return;
+        };
+        let store = Arc::clone(&self.store);
+        let section = Section::begin(&store.tables.as_slice()[column]);
+        let mut removed = Vec::new();
+        for (page, places) in &found {
+            removed.extend(self.columns[column][*page].blocks.drain(places.clone()));
+        }
+        let mut pages = std::mem::take(&mut self.columns[column]);
+        pages.retain(|page| {
+            if page.blocks.is_empty() {
+                self.free_pages.push(page.index);
+            }
+            !page.blocks.is_empty()
+        });
+        self.columns[column] = pages;
+        // Of the pages between, those that are left; and the one before, whose last block continues no longer.
+        let changed = first.saturating_sub(1)..(first + 2).min(self.columns[column].len());
+        changed.clone().for_each(|page| self.write_page(column, page));
+        self.write_tops(column, changed.start, changed.len());
+        section.end();
+        for index in removed {
+            self.free(column, index);
+        }
+    }
+
+    /// A block that is in no page any more.
+    fn free(&mut self, column: usize, index: u32) {
+        if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
+            self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
+        }
+        self.held[index as usize].linked = false;
+        self.counts.blocks -= 1;
+        self.counts.rows -= u64::from(self.block(index).rows.load(Relaxed));
+        self.free_blocks.push(index);
+    }
+
+    /// A free block; evicts one that was not used since the hand came by last.
+    fn take_block(&mut self) -> Option<u32> {
+        for _ in 0..2 * self.held.len() {
+            if let Some(index) = self.free_blocks.pop() {
+                return Some(index);
+            }
+            let hand = self.hand;
+            self.hand = (hand + 1) % self.held.len();
+            let held = self.held[hand];
+            if !held.linked {
+                continue;
+            }
+            let block = &self.store.blocks.as_slice()[hand];
+            let is_invalid = block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0;
+            if block.used.swap(0, Relaxed) == 0 || is_invalid {
+                self.remove(held.column.into(), &held.interval);
+                self.counts.evictions += 1;
+            }
+        }
+        self.free_blocks.pop()
+    }
+
+    /// Writes a free block whole, out of readers' way.
+    fn write_block(&mut self, index: u32, filled: &Filled<'_>, piece: &Piece) {
+        let rows = &filled.rows[piece.rows.clone()];
+        let block = self.block(index);
+        // Before it: that it was taken out of its page.
+        fence(Release);
+        let low = piece.interval.low.as_bytes();
+        let skip = rows
+            .iter()
+            .map(|row| head::common_bytes(low, row.key.as_bytes()))
+            .min();
+        let lengths = Lengths {
+            low: low.len(),
+            high: piece.interval.high.map(|high| high.as_bytes().len()),
+            skip: skip.unwrap_or(0).min(SKIP_MAX),
+        };
+        block.lengths.store(lengths.word(), Relaxed);
+        for (end, key) in [
+            (End::Low, Some(piece.interval.low)),
+            (End::High, piece.interval.high),
+        ] {
+            let key = words(&key.unwrap_or(Key::FIRST));
+            for (place, word) in key.words().iter().enumerate() {
+                head::bound(&block.bound, end, place).store(*word, Relaxed);
+            }
+        }
+        let records = self.store.records(index as usize);
+        let (mut used, mut sum) = (0, 0u64);
+        for place in 0..COLUMN_BLOCK_ROWS_MAX {
+            let mut head = COLUMN_NO_ROW_HEAD;
+            let mut version_ms = 0;
+            if let Some(row) = rows.get(place) {
+                for word in cut::record(row).as_chunks().0 {
+                    let word = u64::from_ne_bytes(*word);
+                    records[used].store(word, Relaxed);
+                    sum += (word & 0xffff_ffff) + (word >> 32);
+                    used += 1;
+                }
+                head = words(&row.key).head(lengths.skip);
+                version_ms = row.timestamp_ms;
+            }
+            block.end[place].store(8 * used as u32, Relaxed);
+            block.head[place].store(head, Relaxed);
+            block.sum[place].store(sum, Relaxed);
+            block.version_ms[place].store(version_ms, Relaxed);
+        }
+        block.rows.store(rows.len() as u32, Relaxed);
+        block.server.store(filled.server.0.into(), Relaxed);
+        block.until_ns.store(filled.until_ns, Relaxed);
+        // Not to be the next that gives way.
+        block.used.store(1, Relaxed);
+        self.held[index as usize] = Held {
+            column: filled.column.0,
+            linked: false,
+            interval: piece.interval,
+        };
+    }
+
+    /// Puts written blocks into the index. What finds no page is left out.
+    fn link(&mut self, column: usize, blocks: &[u32]) {
+        let store = Arc::clone(&self.store);
+        let section = Section::begin(&store.tables.as_slice()[column]);
+        let (mut first_changed, mut last_changed, mut made) = (usize::MAX, 0, 0);
+        for &index in blocks {
+            self.counts.blocks += 1;
+            self.counts.rows += u64::from(self.block(index).rows.load(Relaxed));
+            let low = self.interval(index).low;
+            let (mut page, mut place) = self.place(column, &low);
+            let is_full = |pages: &[Page]| {
+                pages
+                    .get(page)
+                    .is_none_or(|page| page.blocks.len() == COLUMN_PAGE_BLOCKS)
+            };
+            if is_full(&self.columns[column]) {
+                made += 1;
+                if !self.split(column, page, place) {
+                    self.free(column, index);
+                    continue;
+                }
+                (page, place) = self.place(column, &low);
+            }
+            if self.block(index).flags.swap(0, SeqCst) & COLUMN_BLOCK_INVALID != 0 {
+                self.table(column).invalid_blocks.fetch_sub(1, SeqCst);
+            }
+            self.held[index as usize].linked = true;
+            self.columns[column][page].blocks.insert(place, index);
+            first_changed = first_changed.min(page.saturating_sub(1));
+            last_changed = last_changed.max(page + 2);
+        }
+        // A page that was made before another moved it on.
+        let first = first_changed.min(self.columns[column].len());
+        let last = (last_changed + made).min(self.columns[column].len());
+        (first..last).for_each(|page| self.write_page(column, page));
+        self.write_tops(column, first, last - first);
+        section.end();
+    }
+
+    /// Makes room at `place` of the full page `page`, or a first page. `false`: there is no room.
+    fn split(&mut self, column: usize, page: usize, place: usize) -> bool {
+        if self.free_pages.is_empty() || self.columns[column].len() == COLUMN_PAGES_MAX {
+            return self.pack(column);
+        }
+        let Some(index) = self.free_pages.pop() else {
+            return false;
+        };
+        let pages = &mut self.columns[column];
+        let Some(full) = pages.get_mut(page) else {
+            pages.push(Page {
+                index,
+                blocks: Vec::new(),
+            });
+            return true;
+        };
+        // Rows often come in order: then the full page stays full.
+        let at = match place {
+            COLUMN_PAGE_BLOCKS => COLUMN_PAGE_BLOCKS - 1,
+            _ => COLUMN_PAGE_BLOCKS / 2,
+        };
+        let blocks = full.blocks.split_off(at);
+        pages.insert(page + 1, Page { index, blocks });
+        true
+    }
+
+    /// Packs the blocks of a column into fewer pages. `false`: that makes no room.
+    fn pack(&mut self, column: usize) -> bool {
+        let pages = std::mem::take(&mut self.columns[column]);
+        let blocks: Vec<_> = pages
+            .iter()
+            .flat_map(|page| page.blocks.iter().copied())
+            .collect();
+        if blocks.is_empty() || blocks.len().div_ceil(PACKED) >= pages.len() {
+            self.columns[column] = pages;
+            return false;
+        }
+        let mut indexes: Vec<_> = pages.iter().map(|page| page.index).collect();
+        let packed = blocks.chunks(PACKED).filter_map(|blocks| {
+            let blocks = blocks.to_vec();
+            indexes.pop().map(|index| Page { index, blocks })
+        });
+        self.columns[column] = packed.collect();
+        self.free_pages.append(&mut indexes);
+        for page in 0..self.columns[column].len() {
+            self.write_page(column, page);
+        }
+        true
+    }
+
+    /// Which bytes heads of these blocks may skip: those that all rows of all of them, and all low keys but the first,
+    /// begin with.
+    fn skip(&self, first: u32, last: u32) -> usize {
+        let begin = self.first_key(first, 0);
+        let rows = self.block(last).rows.load(Relaxed) as usize;
+        let end = self.first_key(last, rows.saturating_sub(1));
+        let common = head::common_bytes(begin.as_bytes(), end.as_bytes());
+        common.min(SKIP_MAX)
+    }
+
+    /// The key of a row; of a block without rows its low key.
+    fn first_key(&self, index: u32, row: usize) -> Key {
+        let low = self.interval(index).low;
+        let block = self.block(index);
+        if block.rows.load(Relaxed) == 0 {
+            return low;
+        }
+        let begin = row
+            .checked_sub(1)
+            .map_or(0, |before| block.end[before].load(Relaxed) as usize / 8);
+        let records = self.store.records(index as usize);
+        let bytes: Vec<u8> = records[begin..(begin + 9).min(records.len())]
+            .iter()
+            .flat_map(|word| word.load(Relaxed).to_ne_bytes())
+            .collect();
+        Key::new(&bytes[4..4 + usize::from(bytes[0])]).unwrap_or(low)
+    }
+
+    /// Writes a page from the writer's copy, and the flags `continues` of its blocks.
+    fn write_page(&self, column: usize, number: usize) {
+        let pages = &self.columns[column];
+        let Some(own) = pages.get(number) else { return };
+        let page = &self.store.pages.as_slice()[own.index as usize];
+        let next = pages.get(number + 1).map(|page| page.blocks[0]);
+        let skip = self.skip(own.blocks[0], own.blocks[own.blocks.len() - 1]);
+        page.count.store(own.blocks.len() as u32, Relaxed);
+        page.skip.store(skip as u32, Relaxed);
+        for place in 0..COLUMN_PAGE_BLOCKS {
+            let Some(&index) = own.blocks.get(place) else {
+                page.head[place].store(COLUMN_NO_HEAD, Relaxed);
+                continue;
+            };
+            let interval = self.interval(index);
+            page.head[place].store(head_of(place, &interval.low, skip), Relaxed);
+            page.block[place].store(index, Relaxed);
+            let behind = own.blocks.get(place + 1).copied().or(next);
+            let continues = behind.is_some_and(|behind| interval.high == Some(self.interval(behind).low));
+            let flags = &self.block(index).flags;
+            match continues {
+                true => flags.fetch_or(COLUMN_BLOCK_CONTINUES, Relaxed),
+                false => flags.fetch_and(!COLUMN_BLOCK_CONTINUES, Relaxed),
+            };
+        }
+    }
+
+    /// Writes the tops from the writer's copy, from page `first` on: so many pages, or all of them where there are more
+    /// pages than before, or fewer.
+    fn write_tops(&self, column: usize, first: usize, count: usize) {
+        let (table, tops) = (self.table(column), &self.store.tops.as_slice()[column]);
+        let pages = &self.columns[column];
+        let before = table.pages.swap(pages.len() as u32, Relaxed) as usize;
+        let mut changed = first..(first + count).min(pages.len());
+        if before != pages.len() {
+            changed.end = pages.len();
+        }
+        if let (Some(first), Some(last)) = (pages.first(), pages.last()) {
+            let skip = self.skip(first.blocks[0], last.blocks[last.blocks.len() - 1]);
+            if table.skip.swap(skip as u32, Relaxed) != skip as u32 {
+                changed = 0..pages.len();
+            }
+            for place in changed {
+                let page = &pages[place];
+                let head = head_of(place, &self.interval(page.blocks[0]).low, skip);
+                tops.head[place].store(head, Relaxed);
+                tops.page[place].store(page.index, Relaxed);
+            }
+        }
+        for head in tops.head.iter().take(before).skip(pages.len()) {
+            head.store(COLUMN_NO_HEAD, Relaxed);
+        }
+    }
+}
+
+/// The first in order is never above a key that is looked for there.
+fn head_of(place: usize, low: &Key, skip: usize) -> u64 {
+    if place == 0 { 0 } else { words(low).head(skip) }
+}
+
+fn words(key: &Key) -> KeyWords {
+    // A key is never longer than near's.
+    KeyWords::new(key.as_bytes()).unwrap_or_else(|| unreachable!("a key of {} bytes", key.as_bytes().len()))
+}
+
+/// A time in which readers of a column find nothing.
+struct Section<'a> {
+    table: &'a ColumnTable,
+    seq: u64,
+}
+
+impl<'a> Section<'a> {
+    fn begin(table: &'a ColumnTable) -> Self {
+        let seq = table.seq.load(Relaxed) | 1;
+        table.seq.store(seq, Relaxed);
+        fence(Release);
+        Self { table, seq }
+    }
+
+    fn end(self) {
+        self.table.seq.store(self.seq.wrapping_add(1), Release);
+    }
+}
+
+impl ColumnFill for ColumnWriter {
+    fn counts(&self) -> FillCounts {
+        self.counts
+    }
+
+    fn install(&mut self, filled: &Filled<'_>) {
+        let column = usize::from(filled.column.0);
+        if filled.interval.is_empty() || column >= self.columns.len() {
+            return;
+        }
+        self.counts.fills += 1;
+        for interval in self.missing(column, filled) {
+            let from = filled.rows.partition_point(|row| row.key < interval.low);
+            let is_inside = |row: &Row| interval.contains(&row.key);
+            let to = from + filled.rows[from..].partition_point(is_inside);
+            let rows = &filled.rows[from..to];
+            self.install_part(
+                column,
+                &Filled {
+                    interval,
+                    rows,
+                    ..*filled
+                },
+            );
+        }
+    }
+
+    fn invalidate(&mut self, column: ColumnId, interval: &Interval) {
+        let column = usize::from(column.0);
+        if column >= self.columns.len() || interval.is_empty() {
+            return;
+        }
+        for (page, places) in self.overlapping(column, interval) {
+            for index in &self.columns[column][page].blocks[places] {
+                let newly = set_invalid(self.block(*index), self.table(column));
+                self.counts.invalidations += u64::from(newly);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.counts.invalidations += self.counts.blocks;
+        self.empty();
+    }
+
+    fn set_server_lease(&mut self, server: ServerId, until_ns: u64) {
+        if let Some(place) = self.store.servers().until_ns.get(usize::from(server.0)) {
+            place.store(until_ns, SeqCst);
+        }
+    }
+}
+
+impl fmt::Debug for ColumnWriter {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "ColumnWriter {:?}", self.counts)
+    }
+}

@@ -1,0 +1,137 @@
+//! An interval and its rows, cut into what blocks hold.
+
+use crate::fill::Row;
+use crate::key::{Interval, Key, VALUE_BYTES_MAX};
+use lineside_wire::ColumnRow;
+use std::ops::Range;
+use zerocopy::IntoBytes;
+
+/// What one block holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// All keys of it.
+    pub interval: Interval,
+    /// Its rows among those that were given.
+    pub rows: Range<usize>,
+}
+
+/// A row as it is stored and sent.
+pub(super) fn record(row: &Row) -> Vec<u8> {
+    let head = ColumnRow {
+        key_bytes: row.key.as_bytes().len() as u8,
+        column: 0,
+        value_bytes: (row.value.len() as u16).into(),
+    };
+    let mut bytes = [head.as_bytes(), row.key.as_bytes(), &row.value].concat();
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+fn record_bytes(row: &Row) -> usize {
+    (size_of::<ColumnRow>() + row.key.as_bytes().len() + row.value.len()).next_multiple_of(8)
+}
+
+/// The blocks of `interval`, whose rows these are: at most `rows_max` rows and `room` bytes each. Around a row that no
+/// block has room for they leave a gap.
+pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: usize) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    // The first key not covered yet; `None`: only one too long for near is.
+    let mut low = Some(interval.low);
+    let (mut from, mut bytes) = (0, 0);
+    let close = |low: Option<Key>, high: Option<Key>, rows: Range<usize>, pieces: &mut Vec<Piece>| {
+        let Some(low) = low else { return };
+        let interval = Interval { low, high };
+        if !interval.is_empty() {
+            pieces.push(Piece { interval, rows });
+        }
+    };
+    for (number, row) in rows.iter().enumerate() {
+        let fits = row.value.len() <= VALUE_BYTES_MAX && record_bytes(row) <= room;
+        if !fits {
+            close(low, Some(row.key), from..number, &mut pieces);
+            low = row.key.successor();
+            (from, bytes) = (number + 1, 0);
+            continue;
+        }
+        if number - from == rows_max || bytes + record_bytes(row) > room {
+            close(low, Some(row.key), from..number, &mut pieces);
+            low = Some(row.key);
+            (from, bytes) = (number, 0);
+        }
+        // Behind a key without successor: from this row on.
+        low = low.or(Some(row.key));
+        bytes += record_bytes(row);
+    }
+    close(low, interval.high, from..rows.len(), &mut pieces);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(bytes: &[u8]) -> Key {
+        Key::new(bytes).unwrap()
+    }
+
+    fn row(bytes: &[u8], value_bytes: usize) -> Row {
+        Row {
+            key: key(bytes),
+            value: vec![7; value_bytes],
+            timestamp_ms: 1,
+        }
+    }
+
+    fn cut(rows: &[Row]) -> Vec<(Key, Option<Key>, Range<usize>)> {
+        let interval = Interval {
+            low: key(b"a"),
+            high: Some(key(b"z")),
+        };
+        let pieces = pieces(&interval, rows, 2, 64);
+        pieces
+            .into_iter()
+            .map(|piece| (piece.interval.low, piece.interval.high, piece.rows))
+            .collect()
+    }
+
+    #[test]
+    fn blocks_lie_side_by_side() {
+        assert_eq!(cut(&[]), [(key(b"a"), Some(key(b"z")), 0..0)]);
+        let rows = [row(b"b", 1), row(b"c", 1), row(b"d", 1)];
+        assert_eq!(
+            cut(&rows),
+            [
+                (key(b"a"), Some(key(b"d")), 0..2),
+                (key(b"d"), Some(key(b"z")), 2..3)
+            ]
+        );
+        let long = [row(b"b", 40), row(b"c", 20)];
+        assert_eq!(cut(&long).len(), 2, "48 and 32 bytes do not fit 64");
+    }
+
+    #[test]
+    fn a_row_without_room_leaves_a_gap() {
+        let rows = [row(b"b", 1), row(b"c", 100), row(b"d", 1)];
+        assert_eq!(
+            cut(&rows),
+            [
+                (key(b"a"), Some(key(b"c")), 0..1),
+                (key(b"c\0"), Some(key(b"z")), 2..3)
+            ]
+        );
+        let rows = [row(b"a", 100), row(&[b'b'; 64], 100), row(b"d", 1)];
+        assert_eq!(
+            cut(&rows),
+            [
+                (key(b"a\0"), Some(key(&[b'b'; 64])), 1..1),
+                (key(b"d"), Some(key(b"z")), 2..3)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_record_is_padded_to_words() {
+        assert_eq!(record(&row(b"k", 2)), [1, 0, 0, 2, b'k', 7, 7, 0]);
+        assert_eq!(record(&row(b"key4", 9)).len(), 24);
+    }
+}

@@ -1,0 +1,41 @@
+//! The promise, checked on many reads; and that the check finds what breaks it.
+
+use lineside_column::history::{Options, Report, Sabotage, run};
+
+fn check(reads: u64, sabotage: Option<Sabotage>) -> Report {
+    let options = Options {
+        reads,
+        seed: 7,
+        stop_at_fault: sabotage.is_some(),
+        sabotage,
+    };
+    run(&options, &mut |_| {}).expect("memory")
+}
+
+#[test]
+fn no_read_is_stale() {
+    let report = check(300_000, None);
+    assert_eq!((report.stale, report.wrong), (0, 0), "{:#?}", report.told);
+    assert!(report.reads >= 1_000_000 && report.unanswered == 0, "{report:#?}");
+    // It is near that was checked, while much changed.
+    assert!(
+        report.near > report.reads / 10 && report.changes > 1000,
+        "{report:#?}"
+    );
+    assert!(
+        report.coherence.iter().all(|counts| counts.installed > 100),
+        "{report:#?}"
+    );
+    assert!(
+        report.coherence.iter().any(|counts| counts.overtaken > 0),
+        "{report:#?}"
+    );
+}
+
+#[test]
+fn what_breaks_the_promise_is_found() {
+    for sabotage in [Sabotage::Untold, Sabotage::Hasty, Sabotage::NoClock] {
+        let report = check(5_000_000, Some(sabotage));
+        assert!(report.stale > 0, "{sabotage:?} goes unnoticed: {report:#?}");
+    }
+}

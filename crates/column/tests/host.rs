@@ -1,0 +1,551 @@
+//! The host over the embedded table and the plainest near: what it answers, what it brings into near, what it refuses.
+
+mod common;
+
+use common::ModelNear;
+use lineside_column::coherence::Coherence;
+use lineside_column::embedded::{Clock, Embedded};
+use lineside_column::fill::ColumnId;
+use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::key::{Interval, Key};
+use lineside_column::native::{self, Answer, Ask, REPLY_HEAD_BYTES, Rows, Sender};
+use lineside_column::paper::{PaperAnswer, PaperRequest};
+use lineside_column::table::{Change, ColumnName, Nonce, Table};
+use lineside_near::{DropReason, Host, Readers, Reply, Source, Verdict};
+use lineside_wire::{
+    COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, COLUMN_SOURCE_HOST,
+    ColumnCode as Code, ColumnSession, NativeHeader, Status,
+};
+use proptest::prelude::*;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use zerocopy::{FromBytes, FromZeros};
+
+const COLUMN: ColumnId = ColumnId(0);
+const NOW_NS: u64 = 5_000_000_000;
+
+struct Scene {
+    host: ColumnHost,
+    near: ModelNear,
+    table: Arc<Embedded>,
+    time_ms: Arc<AtomicU64>,
+    readers: Readers,
+}
+
+fn name(text: &str) -> ColumnName {
+    ColumnName::new(text.as_bytes()).unwrap()
+}
+
+fn foo() -> ColumnName {
+    name("entry:foo")
+}
+
+fn scene_told(telling: Telling) -> Scene {
+    let time_ms = Arc::new(AtomicU64::new(1_000));
+    let read = Arc::clone(&time_ms);
+    let clock: Clock = Arc::new(move || read.load(Relaxed));
+    let table = Arc::new(Embedded::in_memory(clock).with_ttl(b"short", 100));
+    let near = ModelNear::default();
+    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let columns = vec![foo(), name("short:a")];
+    table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &columns)));
+    let mut setup = Setup::new(table.clone(), coherence, columns, telling);
+    setup.clock = || NOW_NS;
+    Scene {
+        host: ColumnHost::new(setup).unwrap(),
+        near,
+        table,
+        time_ms,
+        readers: Readers::default(),
+    }
+}
+
+fn scene() -> Scene {
+    scene_told(Telling::ByTable)
+}
+
+fn key(bytes: &[u8]) -> Key {
+    Key::new(bytes).unwrap()
+}
+
+impl Scene {
+    fn serve_from(&self, address: [u8; 4], request: &[u8]) -> Result<Vec<u8>, Verdict> {
+        let from = Source {
+            address: IpAddr::from(address),
+            port: 4000,
+        };
+        let mut reply = Reply::default();
+        match self.host.serve(from, request, &mut reply, &self.readers.join()) {
+            Verdict::Reply => Ok(reply.as_bytes().to_vec()),
+            verdict => Err(verdict),
+        }
+    }
+
+    fn paper(&self, request: &PaperRequest) -> PaperAnswer {
+        let sent = request.to_bytes(8).unwrap();
+        let reply = self.serve_from([127, 0, 0, 1], &sent).unwrap();
+        assert_eq!(reply.len(), sent.len());
+        PaperAnswer::parse(request, &reply).unwrap()
+    }
+
+    fn native_from(&self, address: [u8; 4], ask: &Ask, room: usize) -> (Status, Vec<u8>) {
+        let sent = native::request(77, ask, room).unwrap();
+        let reply = self.serve_from(address, &sent).unwrap();
+        let (header, body) = NativeHeader::ref_from_prefix(&reply).unwrap();
+        assert_eq!((header.op, header.request_id.get()), (sent[3] | 0x80, 77));
+        assert_eq!(usize::from(header.length.get()), body.len());
+        let status = Status::from_code(header.status.get()).unwrap();
+        assert!(body.is_empty() || reply.len() == sent.len(), "{ask:?}");
+        (status, body.to_vec())
+    }
+
+    fn ask(&self, ask: &Ask) -> (Status, Answer) {
+        let (status, body) = self.native_from([127, 0, 0, 1], ask, 600);
+        (status, native::parse_reply(&body).unwrap_or_default())
+    }
+
+    fn get(&self, row: &[u8]) -> Option<Vec<u8>> {
+        let (status, answer) = self.ask(&Ask::Get(row.to_vec(), vec![foo()]));
+        assert_eq!(answer.source, COLUMN_SOURCE_HOST);
+        assert_eq!(status == Status::Unknown, answer.rows.is_empty());
+        answer.rows.into_iter().next().map(|(_, _, value)| value)
+    }
+
+    fn change(&self, row: &[u8], change: Change) -> (Status, Answer) {
+        self.ask(&Ask::Change(row.to_vec(), foo(), change, Sender::default()))
+    }
+
+    fn fill_rows(&self, count: u8) {
+        for row in 0..count {
+            let put = Change::Put(vec![row; 3], None);
+            self.table
+                .change(&[b'r', row], &foo(), &put, Nonce::default())
+                .unwrap();
+        }
+    }
+}
+
+fn put(value: &[u8]) -> Change {
+    Change::Put(value.to_vec(), None)
+}
+
+#[test]
+fn the_paper_s_packets_are_answered_as_it_says() {
+    let scene = scene();
+    let entry = b"entry:foo".to_vec();
+    let put = |row: &[u8], value: &[u8]| PaperRequest::Put(row.to_vec(), entry.clone(), value.to_vec());
+    let get = |row: &[u8]| PaperRequest::Get(row.to_vec(), entry.clone());
+    let scan = |from: &[u8], to: &[u8]| PaperRequest::Scan(from.to_vec(), entry.clone(), to.to_vec());
+    assert_eq!(scene.paper(&put(b"key1", b"one")), PaperAnswer::Put(Code::Done));
+    assert_eq!(
+        scene.paper(&put(b"key2", b"eighteen byte long")),
+        PaperAnswer::Put(Code::Done)
+    );
+    assert_eq!(scene.paper(&put(b"keyA", b"A")), PaperAnswer::Put(Code::Done));
+    assert_eq!(
+        scene.paper(&put(b"key3", b"")),
+        PaperAnswer::Put(Code::EmptyValue)
+    );
+    assert_eq!(scene.paper(&put(b"", b"x")), PaperAnswer::Put(Code::BadRequest));
+    assert_eq!(
+        scene.paper(&get(b"key1")),
+        PaperAnswer::Get(Ok(Some(b"one".to_vec())))
+    );
+    assert_eq!(scene.paper(&get(b"key9")), PaperAnswer::Get(Ok(None)));
+    // The stop row is in the range.
+    let PaperAnswer::Scan(rows, more) = scene.paper(&scan(b"key1", b"keyA")) else {
+        panic!("no scan")
+    };
+    assert_eq!((rows.len(), more, &rows[2].0[..]), (3, false, &b"keyA"[..]));
+    assert_eq!(
+        scene.paper(&scan(b"keyA", b"key1")),
+        PaperAnswer::Scan(Vec::new(), false)
+    );
+    assert_eq!(
+        scene.paper(&scan(b"l", b"m")),
+        PaperAnswer::Scan(Vec::new(), false)
+    );
+    // What the format cannot say is said to be more.
+    scene.change(b"key4", self::put(&[b'x'; 19]));
+    assert_eq!(scene.paper(&get(b"key4")), PaperAnswer::Get(Err(())));
+    let PaperAnswer::Scan(rows, more) = scene.paper(&scan(b"key1", b"keyA")) else {
+        panic!("no scan")
+    };
+    assert_eq!((rows.len(), more), (2, true));
+    // The first bytes of a reply, bit for bit.
+    let reply = scene
+        .serve_from([127, 0, 0, 1], b"getkey1entry:foo\0\0\0")
+        .unwrap();
+    assert_eq!(reply, b"\0one\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    let reply = scene
+        .serve_from([127, 0, 0, 1], b"putkey7entry:fooseven")
+        .unwrap();
+    assert_eq!(reply, *b"ok\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    assert_eq!(scene.get(b"key7"), Some(b"seven".to_vec()));
+}
+
+#[test]
+fn strangers_change_nothing_and_get_no_more_than_they_sent() {
+    let scene = scene();
+    scene.change(b"key1", put(b"one"));
+    let reply = scene.serve_from([10, 0, 0, 1], b"putkey1entry:footwo").unwrap();
+    assert_eq!(reply[..3], [b'e', b'r', Code::Unauthorised as u8]);
+    let stranger = |change| {
+        let ask = Ask::Change(b"key1".to_vec(), foo(), change, Sender::default());
+        scene.native_from([10, 0, 0, 1], &ask, 0).0
+    };
+    assert_eq!(stranger(put(b"two")), Status::Unauthorised);
+    assert_eq!(stranger(Change::Delete), Status::Unauthorised);
+    assert_eq!(scene.get(b"key1"), Some(b"one".to_vec()));
+    let short = scene.serve_from([10, 0, 0, 1], b"getkey1entry:foo");
+    assert_eq!(short, Err(Verdict::Drop(DropReason::NotARequest)));
+    assert_eq!(
+        scene
+            .serve_from([127, 0, 0, 1], b"getkey1entry:foo")
+            .unwrap()
+            .len(),
+        19
+    );
+}
+
+#[test]
+fn native_changes_do_what_they_say() {
+    let scene = scene();
+    let number = |value: i64| value.to_be_bytes().to_vec();
+    assert_eq!(scene.change(b"k", put(b"v")).0, Status::Ok);
+    assert_eq!(scene.get(b"k"), Some(b"v".to_vec()));
+    let (_, answer) = scene.change(b"k", Change::Append(b"w".to_vec()));
+    assert_eq!(answer.rows, [(b"k".to_vec(), 0, b"vw".to_vec())]);
+    let (status, _) = scene.change(b"k", Change::Increment(1));
+    assert_eq!(status, Status::BadRequest);
+    let (_, answer) = scene.change(b"n", Change::Increment(-3));
+    assert_eq!(answer.rows, [(b"n".to_vec(), 0, number(-3))]);
+    let check = |expected: Option<&[u8]>, value: &[u8]| {
+        let expected = expected.map(<[u8]>::to_vec);
+        let value = value.to_vec();
+        let (status, answer) = scene.change(b"k", Change::CheckAndPut { expected, value });
+        assert_eq!(status, Status::Ok);
+        answer.flags & COLUMN_REPLY_NOT_APPLIED == 0
+    };
+    assert!(!check(None, b"x") && !check(Some(b"v"), b"x") && check(Some(b"vw"), b""));
+    assert_eq!(scene.get(b"k"), Some(Vec::new()));
+    assert!(check(Some(b""), b"y"));
+    scene.change(b"k", Change::Delete);
+    assert_eq!(scene.get(b"k"), None);
+    assert!(check(None, b"again"));
+}
+
+#[test]
+fn scans_stop_where_they_should_and_go_on() {
+    let scene = scene();
+    scene.fill_rows(20);
+    let keys = |rows: Rows| {
+        let (status, answer) = scene.ask(&Ask::Scan(rows, vec![foo()]));
+        assert_eq!(status, Status::Ok);
+        let keys: Vec<u8> = answer.rows.iter().map(|(key, _, _)| key[1]).collect();
+        (keys, answer.flags & COLUMN_REPLY_MORE != 0)
+    };
+    let from_to = |from: u8, to: u8| Rows {
+        start: vec![b'r', from],
+        stop: vec![b'r', to],
+        ..Rows::default()
+    };
+    assert_eq!(keys(from_to(3, 6)), (vec![3, 4, 5], false));
+    let with = |change: fn(&mut Rows)| {
+        let mut rows = from_to(3, 6);
+        change(&mut rows);
+        keys(rows)
+    };
+    assert_eq!(with(|rows| rows.stop_inclusive = true), (vec![3, 4, 5, 6], false));
+    assert_eq!(with(|rows| rows.start_exclusive = true), (vec![4, 5], false));
+    assert_eq!(with(|rows| rows.limit = 2), (vec![3, 4], true));
+    assert_eq!(with(|rows| rows.limit = 3), (vec![3, 4, 5], false));
+    assert_eq!(with(|rows| rows.stop = rows.start.clone()), (vec![], false));
+    let mut down = Rows {
+        reverse: true,
+        ..from_to(6, 3)
+    };
+    assert_eq!(keys(down.clone()), (vec![6, 5, 4], false));
+    down.start.clear();
+    assert_eq!(keys(Rows { limit: 2, ..down }), (vec![19, 18], true));
+    // All, as far as it fits: rows of 16 bytes in 560.
+    let (first, more) = keys(Rows::default());
+    assert_eq!((first.len(), more), (20, false));
+    let ask = Ask::Scan(Rows::default(), vec![foo()]);
+    let (_, body) = scene.native_from([127, 0, 0, 1], &ask, REPLY_HEAD_BYTES + 16 * 7);
+    let answer = native::parse_reply(&body).unwrap();
+    assert_eq!(
+        (answer.rows.len(), answer.flags & COLUMN_REPLY_MORE),
+        (7, COLUMN_REPLY_MORE)
+    );
+    let (status, _) = scene.ask(&Ask::Scan(from_to(6, 3), vec![foo()]));
+    assert_eq!(status, Status::BadRequest);
+}
+
+#[test]
+fn several_columns_of_a_row_come_together() {
+    let scene = scene();
+    let columns = [foo(), name("x:a"), name("x:b")];
+    for (row, column) in [(1u8, 0), (1, 2), (2, 1), (3, 0), (3, 1), (3, 2)] {
+        let value = put(&[row, column as u8]);
+        scene
+            .table
+            .change(&[row], &columns[column], &value, Nonce::default())
+            .unwrap();
+    }
+    let (_, answer) = scene.ask(&Ask::Get(vec![1], columns.to_vec()));
+    let cells = |answer: &Answer| -> Vec<(u8, usize)> {
+        answer
+            .rows
+            .iter()
+            .map(|(key, column, _)| (key[0], *column))
+            .collect()
+    };
+    assert_eq!(cells(&answer), [(1, 0), (1, 2)]);
+    let (_, answer) = scene.ask(&Ask::Scan(
+        Rows {
+            limit: 2,
+            ..Rows::default()
+        },
+        columns.to_vec(),
+    ));
+    assert_eq!(cells(&answer), [(1, 0), (1, 2), (2, 1)]);
+    assert_eq!(answer.flags & COLUMN_REPLY_MORE, COLUMN_REPLY_MORE);
+    // A row is never divided: with room for four cells of 8 bytes, two rows leave.
+    let ask = Ask::Scan(Rows::default(), columns.to_vec());
+    let (_, body) = scene.native_from([127, 0, 0, 1], &ask, REPLY_HEAD_BYTES + 5 * 8);
+    let short = native::parse_reply(&body).unwrap();
+    // The names alone make room for more than that.
+    assert!(short.rows.len() == 3 || short.rows.len() == 6, "{short:?}");
+}
+
+#[test]
+fn a_miss_fills_near_and_a_change_empties_it_there() {
+    let scene = scene();
+    scene.fill_rows(20);
+    let held = |row: u8| scene.near.get(COLUMN, &key(&[b'r', row]), NOW_NS);
+    assert_eq!(scene.get(&[b'r', 4]), Some(vec![4; 3]));
+    assert_eq!(held(4).unwrap().unwrap().value, vec![4; 3]);
+    assert!(held(3).is_none() && held(11).is_some() && held(12).is_none());
+    // Between rows there are none, and near knows.
+    assert_eq!(scene.near.get(COLUMN, &key(&[b'r', 5, 1]), NOW_NS), Some(None));
+    assert_eq!(scene.get(&[b'r', 7, 7]), None);
+    assert_eq!(scene.near.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), Some(None));
+    scene.change(&[b'r', 7, 7], put(b"new"));
+    assert_eq!(scene.near.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), None);
+    // One that goes straight to the table, too.
+    scene.get(&[b'r', 15]);
+    assert!(held(16).is_some());
+    scene
+        .table
+        .change(&[b'r', 16], &foo(), &Change::Delete, Nonce::default())
+        .unwrap();
+    assert_eq!(held(16), None);
+    // To the table's end nothing is behind the last row.
+    scene.get(&[b'r', 17]);
+    assert_eq!(scene.near.get(COLUMN, &key(b"zz"), NOW_NS), Some(None));
+    let (_, answer) = scene.ask(&Ask::Scan(
+        Rows {
+            start: vec![b'r', 0],
+            limit: 3,
+            ..Rows::default()
+        },
+        vec![foo()],
+    ));
+    assert_eq!(answer.rows.len(), 3);
+    let three = Interval {
+        low: key(&[b'r', 0]),
+        high: Some(key(&[b'r', 3])),
+    };
+    assert_eq!(scene.near.scan(COLUMN, &three, NOW_NS).unwrap().len(), 3);
+    assert_eq!(held(3), None);
+}
+
+#[test]
+fn what_is_too_long_for_near_ends_what_it_holds() {
+    let scene = scene();
+    let long = [&[b'b'; 70][..], b"x"].concat();
+    for row in [&b"a"[..], &long, b"c", b"d", b"e"] {
+        let value = if row == b"d" { vec![1; 1025] } else { vec![1; 2] };
+        scene
+            .table
+            .change(row, &foo(), &put(&value), Nonce::default())
+            .unwrap();
+    }
+    assert_eq!(scene.get(b"a"), Some(vec![1; 2]));
+    let held = |row: &[u8]| scene.near.get(COLUMN, &key(row), NOW_NS);
+    assert!(held(b"a").is_some() && held(b"b").is_some() && held(&[b'b'; 64]).is_none());
+    assert!(scene.get(&long).is_some() && held(b"c").is_none());
+    assert!(scene.get(b"c").is_some() && held(b"c").is_some() && held(b"d").is_none());
+    // It is a row, which does not fit this packet.
+    let (status, answer) = scene.ask(&Ask::Get(b"d".to_vec(), vec![foo()]));
+    assert_eq!(
+        (status, answer.rows.len(), answer.flags),
+        (Status::Ok, 0, COLUMN_REPLY_MORE)
+    );
+    let (_, body) = scene.native_from([127, 0, 0, 1], &Ask::Get(b"d".to_vec(), vec![foo()]), 1200);
+    assert_eq!(native::parse_reply(&body).unwrap().rows[0].2.len(), 1025);
+}
+
+#[test]
+fn near_forgets_before_a_life_ends() {
+    let scene = scene();
+    let short = name("short:a");
+    scene
+        .table
+        .change(b"a", &short, &put(b"1"), Nonce::default())
+        .unwrap();
+    scene.time_ms.fetch_add(40, Relaxed);
+    scene
+        .table
+        .change(b"b", &short, &put(b"2"), Nonce::default())
+        .unwrap();
+    let (_, answer) = scene.ask(&Ask::Get(b"a".to_vec(), vec![short]));
+    assert_eq!(answer.rows.len(), 1);
+    // 60 ms are left of the first one; near's clock may be 20 behind.
+    let held = |after_ms: u64| {
+        scene
+            .near
+            .get(ColumnId(1), &key(b"b"), NOW_NS + after_ms * 1_000_000)
+    };
+    assert!(held(39).is_some() && held(40).is_none());
+    // What will end within that is not kept at all.
+    scene.time_ms.fetch_add(55, Relaxed);
+    scene
+        .table
+        .change(b"c", &short, &put(b"3"), Nonce::default())
+        .unwrap();
+    scene.ask(&Ask::Get(b"a".to_vec(), vec![short]));
+    assert!(scene.near.get(ColumnId(1), &key(b"b"), NOW_NS).is_none());
+}
+
+#[test]
+fn without_coherence_near_is_empty_or_says_so() {
+    let untold = scene_told(Telling::Nothing);
+    untold.fill_rows(3);
+    assert!(untold.get(&[b'r', 1]).is_some() && untold.near.len() == 0);
+    let stale = scene_told(Telling::Ttl(1_000_000_000));
+    stale.fill_rows(3);
+    let (_, answer) = stale.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
+    assert_eq!(answer.flags, COLUMN_REPLY_MAY_BE_STALE);
+    let held = |after_ns| stale.near.get(COLUMN, &key(&[b'r', 1]), NOW_NS + after_ns);
+    assert!(held(999_999_999).is_some() && held(1_000_000_000).is_none());
+}
+
+#[test]
+fn in_a_session_a_change_counts_once() {
+    let scene = scene();
+    let stranger = [10, 0, 0, 1];
+    let open = |challenge| {
+        let asked = ColumnSession {
+            challenge,
+            ..ColumnSession::new_zeroed()
+        };
+        let (status, body) = scene.native_from(stranger, &Ask::Open(asked), 0);
+        assert_eq!(status, Status::Ok);
+        ColumnSession::read_from_bytes(&body).unwrap()
+    };
+    let granted = open(open([0; 16]).challenge);
+    let change = |nonce, by, token| {
+        let sender = Sender {
+            slot: granted.slot.get(),
+            token,
+            nonce,
+        };
+        let ask = Ask::Change(b"n".to_vec(), foo(), Change::Increment(by), sender);
+        let (status, body) = scene.native_from(stranger, &ask, 200);
+        (status, native::parse_reply(&body).unwrap_or_default().rows)
+    };
+    let token = granted.token.get();
+    let is = |sum: i64| (Status::Ok, vec![(b"n".to_vec(), 0, sum.to_be_bytes().to_vec())]);
+    assert_eq!(change(1, 5, token), is(5));
+    assert_eq!(change(1, 5, token), is(5));
+    assert_eq!(change(1, 6, token).0, Status::Reused);
+    assert_eq!(change(3, 5, token).0, Status::Sequence);
+    assert_eq!(change(0, 5, token).0, Status::Sequence);
+    assert_eq!(change(2, 5, token ^ 1).0, Status::NoSession);
+    assert_eq!(change(2, 7, token), is(12));
+    assert_eq!(change(1, 5, token).0, Status::Sequence);
+    assert_eq!(scene.get(b"n"), Some(12i64.to_be_bytes().to_vec()));
+}
+
+#[test]
+fn a_reply_is_never_answered() {
+    let scene = scene();
+    scene.fill_rows(9);
+    let asks = [
+        Ask::Get(vec![b'r', 1], vec![foo()]),
+        Ask::Scan(Rows::default(), vec![foo()]),
+        Ask::Open(ColumnSession::new_zeroed()),
+    ];
+    let native = asks.iter().map(|ask| native::request(1, ask, 300).unwrap());
+    let papers = [
+        &b"getr1\0\0entry:foo\0\0\0"[..],
+        b"putkey1entry:foogetkey1",
+        b"sc1a\0\0\0entry:fooz\0\0\0",
+    ];
+    let papers = papers.iter().map(|paper| [paper, &[0; 60][..]].concat());
+    for request in native.chain(papers) {
+        let reply = scene.serve_from([127, 0, 0, 1], &request).unwrap();
+        assert!(
+            matches!(scene.serve_from([127, 0, 0, 1], &reply), Err(Verdict::Drop(_))),
+            "{reply:?}"
+        );
+    }
+}
+
+/// A request, then changed here and there and cut.
+fn mangled() -> impl Strategy<Value = Vec<u8>> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..70);
+    let rows = (bytes(), bytes(), any::<[bool; 3]>(), 0u16..5).prop_map(|(start, stop, flags, limit)| Rows {
+        start,
+        stop,
+        start_exclusive: flags[0],
+        stop_inclusive: flags[1],
+        reverse: flags[2],
+        limit,
+    });
+    let change = prop_oneof![
+        bytes().prop_map(|value| Change::Put(value, None)),
+        Just(Change::Delete),
+        any::<i64>().prop_map(Change::Increment),
+        (proptest::option::of(bytes()), bytes())
+            .prop_map(|(expected, value)| Change::CheckAndPut { expected, value }),
+    ];
+    let ask = prop_oneof![
+        bytes().prop_map(|key| Ask::Get(key, vec![foo(), name("x:a")])),
+        rows.prop_map(|rows| Ask::Scan(rows, vec![foo()])),
+        (bytes(), change).prop_map(|(key, change)| Ask::Change(key, foo(), change, Sender::default())),
+    ];
+    let native = (ask, 0usize..800).prop_map(|(ask, room)| native::request(3, &ask, room).unwrap());
+    let paper =
+        (0usize..3, bytes()).prop_map(|(op, rest)| [[&b"put"[..], b"get", b"sc1"][op], &rest[..]].concat());
+    let request = prop_oneof![3 => native, 1 => paper, 1 => bytes()];
+    let flips = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
+    (request, flips, 0usize..40).prop_map(|(mut request, flips, cut)| {
+        for (at, byte) in flips {
+            if !request.is_empty() {
+                let at = at.index(request.len());
+                request[at] = byte;
+            }
+        }
+        request.truncate(request.len().saturating_sub(cut.saturating_sub(30)));
+        request
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_answered_in_its_length_or_not_at_all(requests in proptest::collection::vec(mangled(), 1..30)) {
+        let scene = scene();
+        scene.fill_rows(5);
+        for request in requests {
+            if let Ok(reply) = scene.serve_from([10, 0, 0, 9], &request) {
+                prop_assert!(reply.len() <= request.len().max(3), "{:?}", request);
+            }
+        }
+        // A stranger has changed nothing.
+        prop_assert_eq!(scene.get(&[b'r', 2]), Some(vec![2; 3]));
+    }
+}

@@ -1,0 +1,582 @@
+//! Every order in which changes and fills can meet, for few of them: near never says what is not true at that moment.
+//! And each step that makes it so is needed: without it, some order makes near stale.
+
+mod common;
+
+use common::ModelNear;
+use lineside_column::coherence::{Coherence, Fill, Mark};
+use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
+use lineside_column::key::{Interval, Key};
+use lineside_column::servers::{Servers, Standing};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const COLUMN: ColumnId = ColumnId(0);
+const TABLE: ServerId = ServerId(0);
+
+/// Goes through all sequences of choices, one run each.
+#[derive(Default)]
+struct Chooser {
+    /// What is chosen, and among how many.
+    path: Vec<(usize, usize)>,
+    at: usize,
+}
+
+impl Chooser {
+    fn choose(&mut self, among: usize) -> usize {
+        if self.at == self.path.len() {
+            self.path.push((0, among));
+        }
+        let (chosen, seen) = self.path[self.at];
+        assert_eq!(seen, among, "a run is not a function of its choices");
+        self.at += 1;
+        chosen
+    }
+
+    /// Goes to the next sequence; `false`: that was the last one.
+    fn next(&mut self) -> bool {
+        self.at = 0;
+        while let Some((chosen, among)) = self.path.pop() {
+            if chosen + 1 < among {
+                self.path.push((chosen + 1, among));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Runs `run` for every sequence of choices, or until one is stale. Returns how many there were and what was stale.
+fn explore(mut run: impl FnMut(&mut Chooser) -> Result<(), String>) -> (u64, Option<String>) {
+    let (mut chooser, mut runs) = (Chooser::default(), 0);
+    loop {
+        runs += 1;
+        if let Err(stale) = run(&mut chooser) {
+            return (runs, Some(stale));
+        }
+        if !chooser.next() {
+            return (runs, None);
+        }
+    }
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name.as_bytes()).unwrap()
+}
+
+fn interval(low: &str, high: &str) -> Interval {
+    Interval {
+        low: key(low),
+        high: Some(key(high)),
+    }
+}
+
+fn row(name: &str, version: u64) -> Row {
+    Row {
+        key: key(name),
+        value: version.to_be_bytes().to_vec(),
+        timestamp_ms: version,
+    }
+}
+
+/// What is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    None,
+    NoPre,
+    PreAfterTheChange,
+    PostBeforeTheChange,
+    ReadBeforeTheBegin,
+    TokenIgnored,
+    GapsNotForgotten,
+    WrittenValuePut,
+    ExpiryIgnored,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Put(&'static str),
+    Delete(&'static str),
+    /// A fill of an interval.
+    Fill(&'static str, &'static str),
+    /// The clock passes the time at which whatever was put at the start expires.
+    Expire,
+}
+
+const EXPIRY_NS: u64 = 100;
+
+/// Truth, near, and what is under way.
+struct World<'a> {
+    coherence: &'a Coherence,
+    near: ModelNear,
+    table: BTreeMap<Key, (Row, u64)>,
+    version: u64,
+    now_ns: u64,
+    fault: Fault,
+}
+
+/// Where an act stands.
+#[derive(Default)]
+struct Progress<'a> {
+    step: usize,
+    mark: Option<Mark>,
+    fill: Option<Fill<'a>>,
+    read: (Vec<Row>, u64),
+    written: Option<Row>,
+}
+
+impl<'a> World<'a> {
+    fn new(coherence: &'a Coherence, near: &ModelNear, fault: Fault) -> Self {
+        Self {
+            coherence,
+            near: near.clone(),
+            table: ["b", "d"]
+                .map(|name| (key(name), (row(name, 1), EXPIRY_NS)))
+                .into(),
+            version: 1,
+            now_ns: 0,
+            fault,
+        }
+    }
+
+    fn truth(&self, at: &Key) -> Option<Row> {
+        let found = self.table.get(at).filter(|(_, until_ns)| self.now_ns < *until_ns);
+        found.map(|(row, _)| row.clone())
+    }
+
+    /// Near says nothing but what is true.
+    fn check(&self) -> Result<(), String> {
+        for name in ["a", "b", "c", "d", "e"] {
+            let at = key(name);
+            let truth = self.truth(&at);
+            match self.near.get(COLUMN, &at, self.now_ns) {
+                Some(said) if said != truth => {
+                    return Err(format!("{name}: near says {said:?}, it is {truth:?}"));
+                }
+                _ => {}
+            }
+        }
+        let all = interval("a", "f");
+        let truth: Vec<Row> = self.table.keys().filter_map(|at| self.truth(at)).collect();
+        match self.near.scan(COLUMN, &all, self.now_ns) {
+            Some(said) if said != truth => Err(format!("near scans {said:?}, it is {truth:?}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next step of an act; `false`: it is done.
+    fn step(&mut self, act: Act, progress: &mut Progress<'a>) -> bool {
+        let step = progress.step;
+        progress.step += 1;
+        match act {
+            Act::Put(name) | Act::Delete(name) => self.change(act, name, step, progress),
+            Act::Fill(low, high) => self.fill(interval(low, high), step, progress),
+            Act::Expire => {
+                self.now_ns = EXPIRY_NS;
+                false
+            }
+        }
+    }
+
+    fn change(&mut self, act: Act, name: &str, step: usize, progress: &mut Progress<'a>) -> bool {
+        let order = match self.fault {
+            Fault::PreAfterTheChange => ["change", "pre", "post"],
+            Fault::PostBeforeTheChange => ["pre", "post", "change"],
+            Fault::NoPre => ["change", "", ""],
+            _ => ["pre", "change", "post"],
+        };
+        match order[step] {
+            "pre" => {
+                let touched = [(COLUMN, Interval::of_row(name.as_bytes()))];
+                progress.mark = Some(self.coherence.pre(&touched));
+            }
+            "change" => {
+                self.version += 1;
+                let new = row(name, self.version);
+                match act {
+                    Act::Put(_) => self.table.insert(key(name), (new.clone(), u64::MAX)),
+                    _ => self.table.remove(&key(name)),
+                };
+                progress.written = Some(new);
+            }
+            "post" => {
+                self.coherence.post(progress.mark.take().unwrap());
+                if self.fault == Fault::WrittenValuePut && matches!(act, Act::Put(_)) {
+                    let rows = [progress.written.take().unwrap()];
+                    self.near.install(&Filled {
+                        column: COLUMN,
+                        interval: Interval::of_row(name.as_bytes()),
+                        rows: &rows,
+                        until_ns: u64::MAX,
+                        server: TABLE,
+                    });
+                }
+            }
+            _ => {}
+        }
+        step < 2
+    }
+
+    fn fill(&mut self, interval: Interval, step: usize, progress: &mut Progress<'a>) -> bool {
+        let order = match self.fault {
+            Fault::ReadBeforeTheBegin => ["read", "begin", "finish"],
+            _ => ["begin", "read", "finish"],
+        };
+        match order[step] {
+            "begin" => {
+                progress.fill = self.coherence.begin(COLUMN, interval, TABLE);
+                progress.fill.is_some()
+            }
+            "read" => {
+                let inside = self.table.keys().filter(|at| interval.contains(at));
+                let rows: Vec<Row> = inside.filter_map(|at| self.truth(at)).collect();
+                let ends = rows.iter().map(|row| self.table[&row.key].1);
+                progress.read = (rows.clone(), ends.min().unwrap_or(u64::MAX));
+                true
+            }
+            _ => {
+                let (rows, mut until_ns) = std::mem::take(&mut progress.read);
+                if self.fault == Fault::ExpiryIgnored {
+                    until_ns = u64::MAX;
+                }
+                let filled = Filled {
+                    column: COLUMN,
+                    interval,
+                    rows: &rows,
+                    until_ns,
+                    server: TABLE,
+                };
+                if self.fault == Fault::TokenIgnored {
+                    progress.fill = None;
+                    self.near.install(&filled);
+                } else if let Some(fill) = progress.fill.take() {
+                    fill.finish(&filled);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// One run of all acts in the chosen order.
+fn run(acts: &[Act], fault: Fault, chooser: &mut Chooser) -> Result<(), String> {
+    let near = ModelNear::default();
+    if fault == Fault::GapsNotForgotten {
+        near.forget_rows_only();
+    }
+    let coherence = Coherence::new(Box::new(near.clone()));
+    let mut world = World::new(&coherence, &near, fault);
+    let mut progress: Vec<Progress<'_>> = acts.iter().map(|_| Progress::default()).collect();
+    let mut left: Vec<usize> = (0..acts.len()).collect();
+    while !left.is_empty() {
+        let chosen = chooser.choose(left.len());
+        let index = left[chosen];
+        if !world.step(acts[index], &mut progress[index]) {
+            left.remove(chosen);
+        }
+        world
+            .check()
+            .map_err(|stale| format!("{stale}, at {chooser:?}"))?;
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for Chooser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.path[..self.at].iter().map(|(chosen, _)| chosen))
+            .finish()
+    }
+}
+
+/// Acts that meet; of each, every order.
+const SCENES: &[&[Act]] = &[
+    &[
+        Act::Put("b"),
+        Act::Fill("a", "c"),
+        Act::Fill("a", "f"),
+        Act::Put("b"),
+    ],
+    &[
+        Act::Put("c"),
+        Act::Fill("a", "f"),
+        Act::Delete("b"),
+        Act::Fill("c", "e"),
+    ],
+    &[
+        Act::Put("e"),
+        Act::Delete("e"),
+        Act::Fill("a", "f"),
+        Act::Fill("d", "f"),
+    ],
+    &[
+        Act::Put("d"),
+        Act::Fill("a", "f"),
+        Act::Expire,
+        Act::Fill("b", "e"),
+    ],
+    &[
+        Act::Put("a"),
+        Act::Put("e"),
+        Act::Fill("a", "f"),
+        Act::Delete("d"),
+    ],
+];
+
+#[test]
+fn near_is_right_in_every_order() {
+    for scene in SCENES {
+        let (runs, stale) = explore(|chooser| run(scene, Fault::None, chooser));
+        assert_eq!(stale, None, "{scene:?}");
+        assert!(runs > 5_000, "{scene:?}: only {runs} orders");
+    }
+}
+
+#[test]
+fn every_step_is_needed() {
+    for fault in [
+        Fault::NoPre,
+        Fault::PreAfterTheChange,
+        Fault::PostBeforeTheChange,
+        Fault::ReadBeforeTheBegin,
+        Fault::TokenIgnored,
+        Fault::GapsNotForgotten,
+        Fault::WrittenValuePut,
+        Fault::ExpiryIgnored,
+    ] {
+        let found = SCENES
+            .iter()
+            .any(|scene| explore(|chooser| run(scene, fault, chooser)).1.is_some());
+        assert!(found, "{fault:?} goes unnoticed");
+    }
+}
+
+// ---- a server that others write through, over a network that loses ----
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Foul {
+    None,
+    /// The server does not wait for its leases to end when nobody acknowledges.
+    NoWait,
+    /// What it had begun is not marked when it is heard again.
+    NothingOpenAtTheBegin,
+    /// It does not wait for an acknowledgement at all.
+    NoAcknowledgement,
+    /// A range is answered for as long as it is held.
+    NoLease,
+}
+
+const LEASE_NS: u64 = 10;
+const SERVER: usize = 3;
+
+/// The server's side.
+#[derive(Default)]
+struct Far {
+    epoch: u64,
+    next: u64,
+    open: Vec<u64>,
+    granted_until_ns: u64,
+}
+
+impl Far {
+    fn standing(&self) -> Standing {
+        Standing {
+            epoch: self.epoch,
+            oldest_open: self.open.iter().copied().min().unwrap_or(self.next),
+        }
+    }
+}
+
+/// How many of each there are.
+#[derive(Clone, Copy)]
+struct Plan {
+    puts: usize,
+    renewals: usize,
+    fills: usize,
+}
+
+const PLANS: [Plan; 3] = [
+    Plan {
+        puts: 1,
+        renewals: 2,
+        fills: 1,
+    },
+    Plan {
+        puts: 1,
+        renewals: 0,
+        fills: 2,
+    },
+    Plan {
+        puts: 2,
+        renewals: 0,
+        fills: 1,
+    },
+];
+
+/// One run with a server: puts whose PREs and POSTs may be lost, renewals whose answers come late, fills, and a clock
+/// that may pass a lease.
+fn run_server(plan: Plan, foul: Foul, chooser: &mut Chooser) -> Result<(), String> {
+    let near = ModelNear::default();
+    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let servers = Servers::new(Arc::clone(&coherence), 0);
+    let mut far = Far {
+        epoch: 1,
+        next: 1,
+        ..Far::default()
+    };
+    let (mut now_ns, mut value, mut version) = (1, 1, 1);
+    // Of the put: 0 not begun, 1 under way, 2 acknowledged or given up, 3 seen, 4 told.
+    servers.granted(SERVER, far.standing(), far.next, now_ns, LEASE_NS, now_ns);
+    far.granted_until_ns = now_ns + LEASE_NS;
+    let mut puts = [(0, 0u64); 2];
+    let mut renewals = [None; 2];
+    let mut renewed = [0; 2];
+    let mut fills: [(usize, Option<Fill<'_>>, u64, ServerId); 2] = [(0, None, 0, TABLE), (0, None, 0, TABLE)];
+    let mut ticks = 0;
+    let touched = [(COLUMN, Interval::of_row(b"b"))];
+    loop {
+        let mut moves: Vec<(usize, usize)> = Vec::new();
+        for (index, put) in puts.iter().enumerate().take(plan.puts) {
+            let may_give_up = now_ns > far.granted_until_ns || foul == Foul::NoWait;
+            // One writer of a row at a time.
+            let is_free = puts.iter().all(|other| other.0 == 0 || other.0 >= 3);
+            match put.0 {
+                0 if is_free && (index == 0 || puts[0].0 >= 3) => moves.push((0, index)),
+                1 => {
+                    moves.push((1, index));
+                    if may_give_up || foul == Foul::NoAcknowledgement {
+                        moves.push((2, index));
+                    }
+                }
+                2 => moves.push((3, index)),
+                3 => moves.push((4, index)),
+                _ => {}
+            }
+        }
+        for index in 0..2 {
+            match renewed[index] {
+                _ if index >= plan.renewals => {}
+                0 if index == 0 || renewed[0] == 2 => moves.push((5, index)),
+                1 => moves.push((6, index)),
+                _ => {}
+            }
+            if index < plan.fills && fills[index].0 < 3 && (index == 0 || fills[0].0 >= 2) {
+                moves.push((7, index));
+            }
+        }
+        if ticks < 1 {
+            moves.push((8, 0));
+        }
+        if moves.is_empty() {
+            break;
+        }
+        match moves[chooser.choose(moves.len())] {
+            (0, index) => {
+                puts[index] = (1, far.next);
+                far.open.push(far.next);
+                far.next += 1;
+            }
+            (1, index) => {
+                if servers.pre(SERVER, far.standing(), puts[index].1, &touched) {
+                    puts[index].0 = 2;
+                } else {
+                    // Tried again until it is acknowledged or given up, which are moves of their own.
+                    return Ok(());
+                }
+            }
+            (2, index) => {
+                puts[index].0 = 2;
+            }
+            (3, index) => {
+                version += 1;
+                value = version;
+                puts[index].0 = 3;
+            }
+            (4, index) => {
+                far.open.retain(|number| *number != puts[index].1);
+                puts[index].0 = 4;
+                if chooser.choose(2) == 0 {
+                    servers.stands_at(SERVER, far.standing());
+                }
+            }
+            (5, index) => {
+                let mut standing = far.standing();
+                if foul == Foul::NothingOpenAtTheBegin {
+                    standing.oldest_open = far.next;
+                }
+                renewals[index] = Some((standing, far.next, now_ns));
+                far.granted_until_ns = now_ns + LEASE_NS;
+                renewed[index] = 1;
+            }
+            (6, index) => {
+                let (standing, next, sent_ns) = renewals[index].take().unwrap();
+                let lease_ns = if foul == Foul::NoLease { 1000 } else { LEASE_NS };
+                servers.granted(SERVER, standing, next, sent_ns, lease_ns, now_ns);
+                renewed[index] = 2;
+            }
+            (7, index) => {
+                let all = interval("a", "f");
+                let fill = &mut fills[index];
+                fill.0 += 1;
+                match fill.0 {
+                    1 => {
+                        let begun = servers
+                            .id(SERVER)
+                            .and_then(|id| Some((coherence.begin(COLUMN, all, id)?, id)));
+                        match begun {
+                            Some((begun, id)) => (fill.1, fill.3) = (Some(begun), id),
+                            None => fill.0 = 3,
+                        }
+                    }
+                    2 => fill.2 = value,
+                    _ => {
+                        let rows = [row("b", fill.2)];
+                        fill.1.take().unwrap().finish(&Filled {
+                            column: COLUMN,
+                            interval: all,
+                            rows: &rows,
+                            until_ns: u64::MAX,
+                            server: fill.3,
+                        });
+                    }
+                }
+            }
+            _ => {
+                now_ns += LEASE_NS + 1;
+                ticks += 1;
+                if chooser.choose(2) == 0 {
+                    servers.tick(now_ns);
+                }
+            }
+        }
+        let said = near.get(COLUMN, &key("b"), now_ns);
+        if said.is_some_and(|said| said != Some(row("b", value))) {
+            return Err(format!("near is behind version {value}, at {chooser:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_server_changes_is_never_stale_whatever_is_lost() {
+    for plan in PLANS {
+        let (runs, stale) = explore(|chooser| run_server(plan, Foul::None, chooser));
+        assert_eq!(stale, None);
+        assert!(runs > 1_000, "only {runs} orders");
+    }
+}
+
+#[test]
+fn every_duty_of_a_server_is_needed() {
+    for foul in [
+        Foul::NoWait,
+        Foul::NothingOpenAtTheBegin,
+        Foul::NoAcknowledgement,
+        Foul::NoLease,
+    ] {
+        let found = PLANS
+            .iter()
+            .any(|plan| explore(|chooser| run_server(*plan, foul, chooser)).1.is_some());
+        assert!(found, "{foul:?} goes unnoticed");
+    }
+}

@@ -1,0 +1,421 @@
+//! Following a channel: blocks from an orderer or a peer, one after the other, over whatever breaks in between.
+
+use crate::messages::{DeliverResponse, Delivered, Envelope, FilteredBlock};
+use crate::request::{seek, sign};
+use crate::signer::Signer;
+use crate::tls::ClientTls;
+use bytes::Bytes;
+use lineside_fabric::block::Block;
+use lineside_fabric::limits::BLOCK_BYTES_MAX;
+use lineside_fabric::proto::Arena;
+use prost::Message;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+use tokio_stream::{Stream, StreamExt, once, pending};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::{Authority, PathAndQuery};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Streaming};
+use tonic_prost::ProstCodec;
+
+type Codec = ProstCodec<Envelope, DeliverResponse>;
+
+/// What flow control lets an endpoint send ahead: some blocks of 500 transactions (2 MB each).
+const STREAM_WINDOW_BYTES: u32 = 16 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 24 << 20;
+const FRAME_BYTES_MAX: u32 = 256 << 10;
+/// Fabric's servers hang up on clients that ping more than once a minute.
+const PING_EVERY: Duration = Duration::from_secs(75);
+const PING_WAIT: Duration = Duration::from_secs(20);
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// Whose Deliver to call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Service {
+    /// `orderer.AtomicBroadcast/Deliver`: blocks as they are ordered.
+    Orderer,
+    /// `protos.Deliver/Deliver`: blocks as a peer committed them.
+    Peer,
+    /// `protos.Deliver/DeliverFiltered`.
+    PeerFiltered,
+}
+
+impl Service {
+    fn path(self) -> PathAndQuery {
+        PathAndQuery::from_static(match self {
+            Service::Orderer => "/orderer.AtomicBroadcast/Deliver",
+            Service::Peer => "/protos.Deliver/Deliver",
+            Service::PeerFiltered => "/protos.Deliver/DeliverFiltered",
+        })
+    }
+}
+
+/// Why an endpoint is left.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Left {
+    /// There is no connection.
+    #[error("no connection: {0}")]
+    Connect(String),
+    /// The call broke.
+    #[error("the stream broke: {0}")]
+    Broken(String),
+    /// The stream ended, with a status of Fabric's.
+    #[error("it ended the stream with status {0}")]
+    Status(i32),
+    /// It sent something else than the next block.
+    #[error("it sent {0}, not the next block")]
+    NotNext(String),
+    /// Whoever took the block refused it.
+    #[error("its block was refused: {0}")]
+    Refused(String),
+    /// No block came for so long that another endpoint is asked.
+    #[error("no block came for a while")]
+    Silent,
+}
+
+/// Told when an endpoint is left: its name, and why.
+pub type OnLeft = Arc<dyn Fn(&str, &Left) + Send + Sync>;
+
+/// `text`, if it names an endpoint: a host, a colon, a port.
+///
+/// # Errors
+/// What it is not, in words.
+pub fn endpoint(text: &str) -> Result<String, String> {
+    let wrong = || "an endpoint is HOST:PORT".to_owned();
+    let authority: Authority = text.parse().map_err(|_| wrong())?;
+    let plain = !authority.host().is_empty() && !text.contains('@');
+    match authority.port_u16() {
+        Some(1..) if plain => Ok(text.to_owned()),
+        _ => Err(wrong()),
+    }
+}
+
+/// What to follow, and how.
+#[derive(Clone)]
+pub struct Options {
+    /// `HOST:PORT` of one endpoint or more, all as good.
+    pub endpoints: Vec<String>,
+    /// TLS, unless the network has none.
+    pub tls: Option<ClientTls>,
+    /// Who asks.
+    pub signer: Arc<Signer>,
+    /// The channel.
+    pub channel: String,
+    /// The first block.
+    pub from: u64,
+    /// Whom to ask.
+    pub service: Service,
+    /// With several endpoints, how long one may send nothing before the next is asked.
+    pub patience: Duration,
+    /// The first wait after an endpoint failed; it doubles, up to 64 times, until a block comes.
+    pub backoff: Duration,
+    /// Told when an endpoint is left; where there is none, a warning is.
+    pub on_left: Option<OnLeft>,
+}
+
+impl Options {
+    /// With an orderer's service, and times for a network.
+    pub fn new(endpoints: Vec<String>, signer: Arc<Signer>, channel: &str, from: u64) -> Self {
+        Self {
+            endpoints,
+            tls: None,
+            signer,
+            channel: channel.to_owned(),
+            from,
+            service: Service::Orderer,
+            patience: Duration::from_secs(60),
+            backoff: Duration::from_millis(200),
+            on_left: None,
+        }
+    }
+}
+
+/// A block, exactly as it was received.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Its number, which is the next one.
+    pub number: u64,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// Follows a channel.
+pub struct Follower {
+    options: Options,
+    next: u64,
+    endpoint: usize,
+    failures: u32,
+    stream: Option<Streaming<DeliverResponse>>,
+}
+
+impl Follower {
+    /// Nothing is connected yet.
+    pub fn new(options: Options) -> Self {
+        Self {
+            next: options.from,
+            endpoint: 0,
+            failures: 0,
+            stream: None,
+            options,
+        }
+    }
+
+    /// The number of the block that comes next.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The next block, however long it takes and whatever breaks. It may be dropped while it waits.
+    pub async fn next(&mut self) -> Received {
+        loop {
+            let left = match self.try_next().await {
+                Ok(received) => {
+                    self.next += 1;
+                    self.failures = 0;
+                    return received;
+                }
+                Err(left) => left,
+            };
+            self.leave(&left);
+            if left == Left::Silent {
+                continue;
+            }
+            tokio::time::sleep(self.pause()).await;
+        }
+    }
+
+    /// Takes a block back that its endpoint should not have sent: it is asked for again, elsewhere.
+    pub async fn refuse(&mut self, number: u64, why: &str) {
+        self.next = number;
+        self.leave(&Left::Refused(why.to_owned()));
+        tokio::time::sleep(self.pause()).await;
+    }
+
+    fn leave(&mut self, left: &Left) {
+        let name = self
+            .options
+            .endpoints
+            .get(self.endpoint)
+            .map_or("", String::as_str);
+        match &self.options.on_left {
+            Some(on_left) => on_left(name, left),
+            None => tracing::warn!(endpoint = name, next = self.next, "left: {left}"),
+        }
+        self.stream = None;
+        self.endpoint = (self.endpoint + 1) % self.options.endpoints.len().max(1);
+        if *left != Left::Silent {
+            self.failures = self.failures.saturating_add(1);
+        }
+    }
+
+    /// Once around all endpoints at the first wait, then twice as long each time; a quarter of it at random, so that
+    /// followers that lost the same orderer do not come back at once.
+    fn pause(&self) -> Duration {
+        let rounds = self.failures.saturating_sub(1) as usize / self.options.endpoints.len().max(1);
+        let pause = self.options.backoff * (1 << rounds.min(6));
+        let mut random = [0];
+        let _ = getrandom::fill(&mut random);
+        pause * 3 / 4 + pause * u32::from(random[0]) / 1_024
+    }
+
+    async fn try_next(&mut self) -> Result<Received, Left> {
+        let several = self.options.endpoints.len() > 1;
+        let patience = if several {
+            self.options.patience
+        } else {
+            Duration::MAX
+        };
+        let waited = |_| Left::Silent;
+        let broken = |what: &dyn ToString| Left::Broken(what.to_string());
+        let stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let mut grpc = self.connect().await?;
+                // Fabric's servers answer at all only when there is a block.
+                let call = grpc.streaming(self.request(), self.options.service.path(), Codec::default());
+                let called = tokio::time::timeout(patience, call).await.map_err(waited)?;
+                called.map_err(|status| broken(&status))?.into_inner()
+            }
+        };
+        let stream = self.stream.insert(stream);
+        let message = tokio::time::timeout(patience, stream.message()).await;
+        let response = message.map_err(waited)?.map_err(|status| broken(&status))?;
+        let response = response.ok_or_else(|| broken(&"it ended without a status"))?;
+        let number = self.next;
+        let not_next = |what: String| Left::NotNext(what);
+        let (bytes, found) = match response.delivered {
+            Some(Delivered::Block(bytes)) if self.options.service != Service::PeerFiltered => {
+                let arena = Arena::new();
+                let found = Block::read(&bytes, &arena).map(|block| block.number);
+                (bytes, found.map_err(|error| not_next(error.to_string()))?)
+            }
+            Some(Delivered::FilteredBlock(bytes)) if self.options.service == Service::PeerFiltered => {
+                let found = FilteredBlock::decode(bytes.clone()).map(|block| block.number);
+                (bytes, found.map_err(|error| not_next(error.to_string()))?)
+            }
+            Some(Delivered::Status(status)) => return Err(Left::Status(status)),
+            _ => return Err(not_next("an empty response".to_owned())),
+        };
+        if found != number {
+            return Err(not_next(format!("block {found}")));
+        }
+        Ok(Received { number, bytes })
+    }
+
+    /// The request, signed now. Its stream stays open, as other clients leave it.
+    fn request(&self) -> Request<impl Stream<Item = Envelope> + Send + 'static> {
+        let options = &self.options;
+        let hash = options.tls.as_ref().and_then(ClientTls::certificate_hash);
+        let seek = seek(self.next, u64::MAX);
+        let envelope = sign(&options.signer, &options.channel, &seek, hash, SystemTime::now());
+        Request::new(once(envelope).chain(pending()))
+    }
+
+    async fn connect(&self) -> Result<Grpc<Channel>, Left> {
+        let options = &self.options;
+        let name = options.endpoints.get(self.endpoint);
+        let name = name.ok_or_else(|| Left::Connect("there are no endpoints".to_owned()))?;
+        let failed = |error: &dyn std::error::Error| Left::Connect(chain(error));
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{name}"))
+            .map_err(|error| failed(&error))?
+            .connect_timeout(CONNECT_WAIT)
+            .tcp_nodelay(true)
+            .max_frame_size(FRAME_BYTES_MAX)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .http2_keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_WAIT);
+        if let Some(tls) = &options.tls {
+            endpoint = endpoint
+                .tls_config(tls.config())
+                .map_err(|error| failed(&error))?;
+        }
+        let connecting = async {
+            let channel = endpoint.connect().await?;
+            let mut grpc = Grpc::new(channel).max_decoding_message_size(BLOCK_BYTES_MAX + 64);
+            grpc.ready().await?;
+            Ok(grpc)
+        };
+        let connected = tokio::time::timeout(CONNECT_WAIT, connecting).await;
+        let connected = connected.map_err(|_| Left::Connect("it takes too long".to_owned()))?;
+        connected.map_err(|error: tonic::transport::Error| failed(&error))
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
+}
+
+/// What becomes of a block that [`follow`] hands out.
+pub enum Next {
+    /// It is taken; the next one.
+    Taken,
+    /// It is not what the channel's rules ask for; another endpoint may have it.
+    Refused(String),
+    /// That is all.
+    Stop,
+}
+
+/// What becomes of what [`follow_ahead`] hands out.
+pub enum Ahead {
+    /// It goes on.
+    On,
+    /// This block, handed out now or before, is not what the channel's rules ask for: it and those behind it are handed
+    /// out again, perhaps from another endpoint.
+    Back(u64, String),
+    /// That is all.
+    Stop,
+}
+
+impl From<Ahead> for Next {
+    /// Of who finishes each block before the next one is handed out.
+    fn from(ahead: Ahead) -> Self {
+        match ahead {
+            Ahead::On => Self::Taken,
+            Ahead::Back(_, why) => Self::Refused(why),
+            Ahead::Stop => Self::Stop,
+        }
+    }
+}
+
+/// [`follow`] for who begins a block before the one ahead of it is finished: `None` tells that no further block is here
+/// yet, so that those that were begun should be finished.
+pub async fn follow_ahead(options: Options, mut on: impl FnMut(Option<Received>) -> Ahead) {
+    let mut follower = Follower::new(options);
+    loop {
+        let next = {
+            let mut coming = pin!(follower.next());
+            match poll_fn(|context| Poll::Ready(coming.as_mut().poll(context))).await {
+                Poll::Ready(received) => on(Some(received)),
+                Poll::Pending => match on(None) {
+                    Ahead::On => on(Some(coming.await)),
+                    other => other,
+                },
+            }
+        };
+        match next {
+            Ahead::On => {}
+            Ahead::Back(number, why) => follower.refuse(number, &why).await,
+            Ahead::Stop => return,
+        }
+    }
+}
+
+/// Hands out one block after the other until told to stop. The connection goes on receiving while `on_block` works,
+/// as far as the window goes, if the runtime has another thread.
+pub async fn follow(options: Options, mut on_block: impl FnMut(Received) -> Next) {
+    let mut follower = Follower::new(options);
+    loop {
+        let received = follower.next().await;
+        let number = received.number;
+        match on_block(received) {
+            Next::Taken => {}
+            Next::Refused(why) => follower.refuse(number, &why).await,
+            Next::Stop => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::endpoint;
+
+    #[test]
+    fn an_endpoint_is_a_host_and_a_port() {
+        for good in [
+            "orderer.example.com:7050",
+            "127.0.0.1:1",
+            "[::1]:65535",
+            "orderer_1:7050",
+        ] {
+            assert_eq!(endpoint(good), Ok(good.to_owned()));
+        }
+        let bad = [
+            "",
+            ":7050",
+            "orderer",
+            "orderer:",
+            "orderer:0",
+            "orderer:65536",
+            "bad host:1",
+            "a@b:1",
+            "a:1/x",
+        ];
+        for bad in bad {
+            assert!(endpoint(bad).is_err(), "{bad}");
+        }
+    }
+}

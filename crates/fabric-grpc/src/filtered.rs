@@ -1,0 +1,110 @@
+//! Filtered blocks: ids, types, codes and chaincode events of a block's transactions, and no payloads.
+
+use crate::messages::{
+    ChaincodeEvent, FilteredBlock, FilteredChaincodeAction, FilteredTransaction, FilteredTransactionActions,
+};
+use bytes::Bytes;
+use lineside_fabric::TxCode;
+use lineside_fabric::block::{Block, header_type};
+use lineside_fabric::proto::{
+    self, Arena, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, Malformed, Payload,
+    ProposalResponsePayload, Transaction, wire,
+};
+use prost::Message;
+
+/// A filtered block as `DeliverFiltered` sent it; `None` where the bytes are none.
+pub fn read_filtered(bytes: Bytes) -> Option<FilteredBlock> {
+    FilteredBlock::decode(bytes).ok()
+}
+
+/// What `DeliverFiltered` gives of a committed block.
+///
+/// A peer ends the stream at a transaction that it cannot read to its events. Here such a transaction comes without
+/// events, and is left out only where its header cannot be read.
+pub fn filter(block: &[u8]) -> Result<FilteredBlock, lineside_fabric::Error> {
+    let arena = Arena::new();
+    let block = Block::read(block, &arena)?;
+    let codes = block.filter();
+    let mut filtered = FilteredBlock {
+        number: block.number,
+        ..FilteredBlock::default()
+    };
+    for (index, bytes) in block.transactions.iter().enumerate() {
+        let Ok(Some((payload, header))) = header(bytes, &arena) else {
+            continue;
+        };
+        let code = codes.get(index).copied().unwrap_or(TxCode::NotValidated as u8);
+        let endorser = header.kind == header_type::ENDORSER_TRANSACTION;
+        let actions = endorser.then(|| FilteredTransactionActions {
+            chaincode_actions: events(payload.data, &arena).unwrap_or_default(),
+        });
+        header.channel_id.clone_into(&mut filtered.channel_id);
+        filtered.filtered_transactions.push(FilteredTransaction {
+            txid: header.tx_id.to_owned(),
+            kind: header.kind,
+            tx_validation_code: i32::from(code),
+            transaction_actions: actions,
+        });
+    }
+    Ok(filtered)
+}
+
+type Headed<'a> = Option<(Payload<'a>, ChannelHeader<'a>)>;
+
+fn header<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Headed<'a>, Malformed> {
+    let envelope: Envelope<'_> = proto::decode(bytes, arena)?;
+    let payload: Payload<'_> = proto::decode(envelope.payload, arena)?;
+    let Some(header) = payload.header.as_ref().map(|header| header.channel_header) else {
+        return Ok(None);
+    };
+    Ok(Some((payload, proto::decode(header, arena)?)))
+}
+
+fn events(data: &[u8], arena: &Arena) -> Result<Vec<FilteredChaincodeAction>, Malformed> {
+    let transaction: Transaction<'_> = proto::decode(data, arena)?;
+    let mut actions = Vec::new();
+    for action in &transaction.actions {
+        let payload: ChaincodeActionPayload<'_> = proto::decode(action.payload, arena)?;
+        let Some(endorsed) = payload.action else {
+            continue;
+        };
+        let response: ProposalResponsePayload<'_> = proto::decode(endorsed.proposal_response_payload, arena)?;
+        let action: ChaincodeAction<'_> = proto::decode(response.extension, arena)?;
+        let event: proto::ChaincodeEvent<'_> = proto::decode(action.events, arena)?;
+        if !event.chaincode_id.is_empty() {
+            actions.push(FilteredChaincodeAction {
+                chaincode_event: Some(ChaincodeEvent {
+                    chaincode_id: event.chaincode_id.to_owned(),
+                    tx_id: event.tx_id.to_owned(),
+                    event_name: event.event_name.to_owned(),
+                    ..ChaincodeEvent::default()
+                }),
+            });
+        }
+    }
+    Ok(actions)
+}
+
+/// A block without its transactions, unless these set the configuration.
+pub(crate) fn without_data(bytes: &[u8]) -> Result<Vec<u8>, lineside_fabric::Error> {
+    let arena = Arena::new();
+    let block = Block::read(bytes, &arena)?;
+    let mut out = Vec::new();
+    let mut header = Vec::new();
+    wire::put_number(&mut header, 1, block.number);
+    for (number, hash) in [(2, block.previous_hash), (3, block.data_hash)] {
+        if !hash.is_empty() {
+            wire::put_bytes(&mut header, number, hash);
+        }
+    }
+    if block.is_config() {
+        return Ok(bytes.to_vec());
+    }
+    wire::put_bytes(&mut out, 1, &header);
+    let mut metadata = Vec::new();
+    for entry in &block.metadata {
+        wire::put_bytes(&mut metadata, 1, entry);
+    }
+    wire::put_bytes(&mut out, 3, &metadata);
+    Ok(out)
+}

@@ -1,0 +1,28 @@
+//! Fabric's Deliver over gRPC: following an orderer or a peer, and serving block events as a peer does.
+//!
+//! [`client::Follower`] hands out a channel's blocks, byte for byte as they came, whatever connections do.
+//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks. [`mock::Orderer`] is an
+//! orderer without a network behind it.
+//!
+//! [`replica::committed`] is the source of a ledger that is being written.
+//!
+//! `docs/fabric.md` says what is served, and where it differs from a peer.
+
+pub mod client;
+mod deliver;
+mod filtered;
+pub mod messages;
+pub mod mock;
+pub mod replica;
+pub mod request;
+pub mod serve;
+mod signer;
+pub mod source;
+mod tls;
+
+pub use client::{Follower, follow, follow_ahead};
+pub use filtered::{filter, read_filtered};
+pub use serve::{serve, start};
+pub use signer::{SetupError, Signer};
+pub use source::Source;
+pub use tls::{ClientTls, ServerTls};

@@ -1,0 +1,135 @@
+//! An orderer for tests and benches: it delivers blocks that were recorded or made, and breaks when told to.
+
+use crate::serve::{Limits, Role, Running, start};
+use crate::source::{Access, Memory, Source, Unavailable};
+use crate::tls::ServerTls;
+use bytes::Bytes;
+use lineside_fabric::access::SignedBy;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Its blocks and its faults. Blocks are withheld until [`show`](Self::show) lets them be seen.
+pub struct Blocks {
+    memory: Memory,
+    cut: Mutex<BTreeSet<u64>>,
+    wrong: Mutex<BTreeMap<u64, Bytes>>,
+    forbids: AtomicBool,
+    requests: AtomicU64,
+}
+
+impl Blocks {
+    /// None of them can be seen yet.
+    pub fn new(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
+        Self {
+            memory: Memory::hidden(channel, blocks, access),
+            cut: Mutex::default(),
+            wrong: Mutex::default(),
+            forbids: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+        }
+    }
+
+    /// Delivers blocks below this number, as fast as it can; later ones are withheld.
+    pub fn show(&self, height: u64) {
+        self.memory.show(height);
+    }
+
+    /// Ends the call once, before this block.
+    pub fn cut_before(&self, number: u64) {
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.insert(number);
+    }
+
+    /// Sends this once in place of a block.
+    pub fn send_instead(&self, number: u64, bytes: Bytes) {
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        wrong.insert(number, bytes);
+    }
+
+    /// Answers requests with FORBIDDEN, or not any more.
+    pub fn forbid(&self, forbid: bool) {
+        self.forbids.store(forbid, Relaxed);
+    }
+
+    /// How many requests came.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
+    }
+}
+
+impl Source for Blocks {
+    fn channel(&self) -> &str {
+        self.memory.channel()
+    }
+
+    fn heights(&self) -> watch::Receiver<u64> {
+        self.memory.heights()
+    }
+
+    fn block(&self, number: u64) -> Result<Bytes, Unavailable> {
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        if cut.remove(&number) {
+            return Err(Unavailable("cut".to_owned()));
+        }
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        match wrong.remove(&number) {
+            Some(bytes) => Ok(bytes),
+            None => self.memory.block(number),
+        }
+    }
+
+    fn config_sequence(&self) -> u64 {
+        self.memory.config_sequence()
+    }
+
+    fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool {
+        self.requests.fetch_add(1, Relaxed);
+        !self.forbids.load(Relaxed) && self.memory.permits(resource, by)
+    }
+}
+
+/// An orderer that runs; it stops when this is dropped.
+pub struct Orderer {
+    /// What it delivers.
+    pub blocks: Arc<Blocks>,
+    /// Where it listens.
+    pub running: Running,
+}
+
+impl Orderer {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// Where the address cannot be bound.
+    pub async fn start(
+        listen: impl tokio::net::ToSocketAddrs,
+        tls: Option<ServerTls>,
+        blocks: Blocks,
+    ) -> io::Result<Self> {
+        let blocks = Arc::new(blocks);
+        let sources: Vec<Arc<dyn Source>> = vec![blocks.clone()];
+        let running = start(listen, tls, Role::Orderer, sources, Limits::default()).await?;
+        Ok(Self { blocks, running })
+    }
+
+    /// `HOST:PORT`.
+    pub fn endpoint(&self) -> String {
+        self.running.address.to_string()
+    }
+
+    /// Orders one block after the other, from what is shown on, `every` so often and without falling behind.
+    pub fn pace(&self, every: Duration) {
+        let blocks = self.blocks.clone();
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(every);
+            for height in blocks.memory.height() + 1..=blocks.memory.len() {
+                ticks.tick().await;
+                blocks.show(height);
+            }
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! A request for blocks: a signed envelope around `SeekInfo`.
+
+use crate::messages::{Envelope, Position, SeekInfo};
+use crate::signer::Signer;
+use bytes::Bytes;
+use lineside_fabric::proto::{self, Arena, ChannelHeader, Payload, SignatureHeader, wire};
+use prost::Message;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// `HeaderType_DELIVER_SEEK_INFO`.
+const DELIVER_SEEK_INFO: u64 = 5;
+const NONCE_BYTES: usize = 24;
+
+/// A seek from one block to another; up to `u64::MAX` is for ever.
+pub fn seek(from: u64, to: u64) -> SeekInfo {
+    SeekInfo {
+        start: Some(Position::block(from).into()),
+        stop: Some(Position::block(to).into()),
+        ..SeekInfo::default()
+    }
+}
+
+/// Signs a request. Peers that ask for client certificates want the SHA-256 of ours in it.
+pub fn sign(
+    signer: &Signer,
+    channel: &str,
+    seek: &SeekInfo,
+    tls_cert_hash: Option<[u8; 32]>,
+    now: SystemTime,
+) -> Envelope {
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let mut timestamp = Vec::new();
+    wire::put_number(&mut timestamp, 1, now.as_secs());
+    wire::put_number(&mut timestamp, 2, u64::from(now.subsec_nanos()));
+    let mut channel_header = Vec::new();
+    wire::put_number(&mut channel_header, 1, DELIVER_SEEK_INFO);
+    wire::put_bytes(&mut channel_header, 3, &timestamp);
+    wire::put_bytes(&mut channel_header, 4, channel.as_bytes());
+    if let Some(hash) = tls_cert_hash {
+        wire::put_bytes(&mut channel_header, 8, &hash);
+    }
+    let mut nonce = [0; NONCE_BYTES];
+    // A nonce that repeats costs nothing here: peers do not remember them.
+    let _ = getrandom::fill(&mut nonce);
+    let mut signature_header = Vec::new();
+    wire::put_bytes(&mut signature_header, 1, signer.identity());
+    wire::put_bytes(&mut signature_header, 2, &nonce);
+    let mut header = Vec::new();
+    wire::put_bytes(&mut header, 1, &channel_header);
+    wire::put_bytes(&mut header, 2, &signature_header);
+    let mut payload = Vec::new();
+    wire::put_bytes(&mut payload, 1, &header);
+    wire::put_bytes(&mut payload, 2, &seek.encode_to_vec());
+    Envelope {
+        signature: signer.sign(&payload).into(),
+        payload: payload.into(),
+    }
+}
+
+/// A request, read.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The channel that it is for.
+    pub channel: String,
+    /// Since 1970, if it is there.
+    pub timestamp_ns: Option<i128>,
+    /// The SHA-256 of the client's TLS certificate, where it says so.
+    pub tls_cert_hash: Vec<u8>,
+    /// Who asks, serialised.
+    pub creator: Vec<u8>,
+    /// What should be a `SeekInfo`.
+    pub data: Bytes,
+}
+
+/// Reads an envelope's payload; `None` if it has not the form.
+pub fn read(payload: &[u8]) -> Option<Request> {
+    let arena = Arena::new();
+    let payload: Payload<'_> = proto::decode(payload, &arena).ok()?;
+    let header = payload.header?;
+    let channel: ChannelHeader<'_> = proto::decode(header.channel_header, &arena).ok()?;
+    let by: SignatureHeader<'_> = proto::decode(header.signature_header, &arena).ok()?;
+    let timestamp_ns = channel
+        .timestamp
+        .as_ref()
+        .map(|at| i128::from(at.seconds) * 1_000_000_000 + i128::from(at.nanos));
+    Some(Request {
+        channel: channel.channel_id.to_owned(),
+        timestamp_ns,
+        tls_cert_hash: channel.tls_cert_hash.to_vec(),
+        creator: by.creator.to_vec(),
+        data: Bytes::copy_from_slice(payload.data),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mutated_requests_are_read_or_not() {
+        let mut header = Vec::new();
+        wire::put_number(&mut header, 1, DELIVER_SEEK_INFO);
+        wire::put_bytes(&mut header, 3, &[8, 1, 16, 2]);
+        wire::put_bytes(&mut header, 4, b"channel");
+        let mut headers = Vec::new();
+        wire::put_bytes(&mut headers, 1, &header);
+        wire::put_bytes(&mut headers, 2, &[10, 1, b'i', 18, 1, b'n']);
+        let mut good = Vec::new();
+        wire::put_bytes(&mut good, 1, &headers);
+        wire::put_bytes(&mut good, 2, &seek(7, u64::MAX).encode_to_vec());
+        let request = read(&good).unwrap();
+        assert_eq!(
+            (request.channel.as_str(), request.creator.as_slice()),
+            ("channel", &b"i"[..])
+        );
+        assert_eq!(request.timestamp_ns, Some(1_000_000_002));
+        assert_eq!(SeekInfo::decode(request.data).unwrap(), seek(7, u64::MAX));
+
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = move |below: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random % below as u64) as usize
+        };
+        let mut read_at_all = 0;
+        for _ in 0..50_000 {
+            let mut bytes = good.clone();
+            for _ in 0..=next(3) {
+                let at = next(bytes.len());
+                bytes[at] = next(256) as u8;
+            }
+            bytes.truncate(bytes.len() - next(2) * next(20));
+            if let Some(request) = read(&bytes) {
+                read_at_all += 1;
+                let _ = SeekInfo::decode(request.data);
+            }
+        }
+        assert!((1_000..49_000).contains(&read_at_all), "{read_at_all}");
+    }
+}

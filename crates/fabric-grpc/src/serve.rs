@@ -1,0 +1,389 @@
+//! The server: `protos.Deliver` as a peer has it, or `orderer.AtomicBroadcast` as an orderer has it.
+
+use crate::deliver::{self, Kind, Shared};
+use crate::messages::{DeliverResponse, Envelope};
+use crate::source::Source;
+use crate::tls::ServerTls;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::{Grpc, NamedService, StreamingService};
+use tonic::transport::Server;
+use tonic::transport::server::Connected;
+use tonic::{Request, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+/// Bytes of a request, at most. An identity with its certificate is about 1 kB.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Blocks read ahead of a client's window.
+const AHEAD: usize = 2;
+/// HTTP/2 streams of a connection.
+const STREAMS_MAX: u32 = 128;
+/// Answers that a stopping server still waits for.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// What a server takes upon itself.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at a time; more are closed at once.
+    pub connections: usize,
+    /// Calls at a time; more are answered RESOURCE_EXHAUSTED. A peer's default is 2,500.
+    pub calls: usize,
+    /// How long a TLS handshake may take, and then the client's first byte.
+    pub handshake: Duration,
+    /// How long an open call may be without a request.
+    pub request_wait: Duration,
+    /// How far a request's timestamp may be from now. A peer's default is 15 minutes.
+    pub time_window: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1_000,
+            calls: 2_500,
+            handshake: Duration::from_secs(10),
+            request_wait: Duration::from_secs(60),
+            time_window: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// Whose services to serve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// `protos.Deliver`.
+    Peer,
+    /// `orderer.AtomicBroadcast`, without Broadcast.
+    Orderer,
+}
+
+/// Serves channels until `stop` is ready; running calls end with status `SERVICE_UNAVAILABLE` then.
+///
+/// # Errors
+/// Where the transport cannot be set up.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<ServerTls>,
+    role: Role,
+    sources: Vec<Arc<dyn Source>>,
+    limits: Limits,
+    stop: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let (stop_calls, stopping) = watch::channel(false);
+    let (accepted, connections) = mpsc::channel(16);
+    let calls = Arc::new(Semaphore::new(limits.calls));
+    let shared = Arc::new(Shared {
+        sources,
+        mutual: tls.as_ref().is_some_and(|tls| tls.mutual),
+        stopping,
+        limits: limits.clone(),
+    });
+    let accepting = tokio::spawn(accept(listener, tls, limits, accepted));
+    let handler = Handler { shared, calls };
+    let mut server = Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(20)));
+    let router = match role {
+        Role::Peer => server.add_service(PeerDeliver(handler)),
+        Role::Orderer => server.add_service(AtomicBroadcast(handler)),
+    };
+    let (stopped, wait_stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = router.serve_with_incoming_shutdown(ReceiverStream::new(connections), async {
+        let _ = wait_stopped.await;
+    });
+    tokio::pin!(running, stop);
+    let served = tokio::select! {
+        served = &mut running => served,
+        () = &mut stop => {
+            accepting.abort();
+            let _ = stop_calls.send(true);
+            let _ = stopped.send(());
+            tokio::time::timeout(STOP_WAIT, running).await.unwrap_or(Ok(()))
+        }
+    };
+    accepting.abort();
+    served.map_err(io::Error::other)
+}
+
+/// A server that runs; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: tokio::sync::oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<io::Result<()>>,
+}
+
+impl Running {
+    /// Ends all calls and waits until that is done.
+    pub async fn stop(self) -> io::Result<()> {
+        drop(self.stop);
+        self.task
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+}
+
+/// Binds, and serves in a task of its own.
+///
+/// # Errors
+/// Where the address cannot be bound.
+pub async fn start(
+    listen: impl tokio::net::ToSocketAddrs,
+    tls: Option<ServerTls>,
+    role: Role,
+    sources: Vec<Arc<dyn Source>>,
+    limits: Limits,
+) -> io::Result<Running> {
+    let listener = TcpListener::bind(listen).await?;
+    let address = listener.local_addr()?;
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let task = tokio::spawn(serve(listener, tls, role, sources, limits, stopped));
+    Ok(Running { address, stop, task })
+}
+
+type Accepted = mpsc::Sender<io::Result<Io>>;
+
+async fn accept(listener: TcpListener, tls: Option<ServerTls>, limits: Limits, accepted: Accepted) {
+    let connections = Arc::new(Semaphore::new(limits.connections));
+    let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
+    loop {
+        let (stream, address) = match listener.accept().await {
+            Ok(connection) => connection,
+            Err(error) => {
+                // Out of descriptors, for one: it passes, and is not to be asked for in a loop.
+                tracing::warn!("a connection cannot be accepted: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(permit) = connections.clone().try_acquire_owned() else {
+            tracing::debug!(%address, "too many connections");
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let (acceptor, accepted, patience) = (acceptor.clone(), accepted.clone(), limits.handshake);
+        tokio::spawn(async move {
+            let stream = match acceptor {
+                None => Stream::Plain(stream),
+                Some(acceptor) => match tokio::time::timeout(patience, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+                    Ok(Err(error)) => return tracing::debug!(%address, "TLS: {error}"),
+                    Err(_) => return tracing::debug!(%address, "TLS: the handshake took too long"),
+                },
+            };
+            let io = Io {
+                stream,
+                address,
+                first_byte: Some(Box::pin(tokio::time::sleep(patience))),
+                _permit: permit,
+            };
+            let _ = accepted.send(Ok(io)).await;
+        });
+    }
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection.
+struct Io {
+    stream: Stream,
+    address: SocketAddr,
+    /// By when it has to say something; later, HTTP/2's pings find out whether anybody is there.
+    first_byte: Option<Pin<Box<tokio::time::Sleep>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub address: Option<SocketAddr>,
+    /// SHA-256 of its TLS certificate.
+    pub certificate_hash: Option<[u8; 32]>,
+}
+
+impl Connected for Io {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        use sha2::{Digest, Sha256};
+        let certificate_hash = match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(stream) => {
+                let certificates = stream.get_ref().1.peer_certificates();
+                let leaf = certificates.and_then(<[_]>::first);
+                leaf.map(|leaf| Sha256::digest(leaf).into())
+            }
+        };
+        Peer {
+            address: Some(self.address),
+            certificate_hash,
+        }
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        };
+        if read.is_ready() {
+            self.first_byte = None;
+        } else if let Some(first_byte) = &mut self.first_byte
+            && first_byte.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Handler {
+    shared: Arc<Shared>,
+    calls: Arc<Semaphore>,
+}
+
+/// One call of one method.
+struct Call(Handler, Kind);
+
+impl StreamingService<Envelope> for Call {
+    type Response = DeliverResponse;
+    type ResponseStream = ReceiverStream<Result<DeliverResponse, Status>>;
+    type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
+
+    fn call(&mut self, request: Request<Streaming<Envelope>>) -> Self::Future {
+        let (Handler { shared, calls }, kind) = (self.0.clone(), self.1);
+        let peer = request.extensions().get::<Peer>().cloned();
+        Box::pin(async move {
+            let Ok(permit) = calls.try_acquire_owned() else {
+                return Err(Status::resource_exhausted("too many calls at a time"));
+            };
+            let peer = peer.unwrap_or(Peer {
+                address: None,
+                certificate_hash: None,
+            });
+            let (out, responses) = mpsc::channel(AHEAD);
+            tokio::spawn(async move {
+                deliver::call(&shared, kind, &peer, request.into_inner(), &out).await;
+                drop(permit);
+            });
+            Ok(Response::new(ReceiverStream::new(responses)))
+        })
+    }
+}
+
+type Answer = BoxFuture<http::Response<Body>, Infallible>;
+
+/// Answers a call of the method; what is not known, or not had here, is UNIMPLEMENTED.
+fn route(
+    handler: &Handler,
+    methods: &[(&str, Kind)],
+    absent: &'static str,
+    request: http::Request<Body>,
+) -> Answer {
+    let found = methods.iter().find(|(path, _)| *path == request.uri().path());
+    let call = found.map(|(_, kind)| Call(handler.clone(), *kind));
+    Box::pin(async move {
+        let Some(call) = call else {
+            return Ok(Status::unimplemented(absent).into_http());
+        };
+        let codec = ProstCodec::<DeliverResponse, Envelope>::default();
+        let mut grpc = Grpc::new(codec).max_decoding_message_size(REQUEST_BYTES_MAX);
+        Ok(grpc.streaming(call, request).await)
+    })
+}
+
+macro_rules! service {
+    ($type:ident, $name:literal, $methods:expr, $absent:literal) => {
+        #[derive(Clone)]
+        struct $type(Handler);
+
+        impl NamedService for $type {
+            const NAME: &'static str = $name;
+        }
+
+        impl Service<http::Request<Body>> for $type {
+            type Response = http::Response<Body>;
+            type Error = Infallible;
+            type Future = Answer;
+
+            fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+                Poll::Ready(Ok(()))
+            }
+
+            fn call(&mut self, request: http::Request<Body>) -> Answer {
+                route(&self.0, $methods, $absent, request)
+            }
+        }
+    };
+}
+
+service!(
+    PeerDeliver,
+    "protos.Deliver",
+    &[
+        ("/protos.Deliver/Deliver", Kind::Blocks),
+        ("/protos.Deliver/DeliverFiltered", Kind::Filtered)
+    ],
+    "a replica holds no private data: Deliver and DeliverFiltered are served"
+);
+service!(
+    AtomicBroadcast,
+    "orderer.AtomicBroadcast",
+    &[("/orderer.AtomicBroadcast/Deliver", Kind::Blocks)],
+    "only Deliver is served"
+);

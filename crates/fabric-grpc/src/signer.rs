@@ -1,0 +1,136 @@
+//! Who we are to the network: an MSP identity and its key.
+
+use lineside_fabric::pem;
+use lineside_fabric::proto::wire;
+use lineside_fabric::x509::{Certificate, Signed};
+use p256::SecretKey;
+use p256::ecdsa::signature::Signer as _;
+use p256::ecdsa::{Signature, SigningKey};
+use p256::pkcs8::DecodePrivateKey;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why an identity or a TLS setup cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A folder does not hold exactly one file of a kind.
+    #[error("{}: one {what} is wanted here, there are {found}", path.display())]
+    NotOne {
+        /// Which folder.
+        path: PathBuf,
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        found: usize,
+    },
+    /// The certificate cannot be read.
+    #[error("the certificate is not one of a P-256 key, in PEM")]
+    Certificate,
+    /// The key cannot be read.
+    #[error("the key is not a P-256 key in PEM (PKCS#8 or SEC1)")]
+    Key,
+    /// Certificate and key do not belong together.
+    #[error("the key is not the certificate's")]
+    Mismatch,
+    /// TLS does not take the files.
+    #[error("TLS: {0}")]
+    Tls(String),
+}
+
+/// An identity that signs requests.
+pub struct Signer {
+    identity: Vec<u8>,
+    key: SigningKey,
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signer").finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
+    std::fs::read(path).map_err(|source| SetupError::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The only file of a folder.
+fn only(path: &Path, what: &'static str) -> Result<Vec<u8>, SetupError> {
+    let failed = |source| SetupError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    match files.as_slice() {
+        [file] => read(file),
+        _ => Err(SetupError::NotOne {
+            path: path.to_owned(),
+            what,
+            found: files.len(),
+        }),
+    }
+}
+
+impl Signer {
+    /// From the certificate and the key in PEM.
+    ///
+    /// # Errors
+    /// Where they cannot be read, or are not of one pair.
+    pub fn from_pem(msp_id: &str, certificate: &[u8], key: &[u8]) -> Result<Self, SetupError> {
+        let Some(der) = pem::decode(certificate) else {
+            return Err(SetupError::Certificate);
+        };
+        let parsed = Signed::parse(&der).and_then(|signed| Certificate::parse(&signed));
+        let public = parsed
+            .and_then(|certificate| certificate.key)
+            .ok_or(SetupError::Certificate)?;
+        let text = std::str::from_utf8(key).map_err(|_| SetupError::Key)?;
+        let secret = SecretKey::from_pkcs8_pem(text).or_else(|_| SecretKey::from_sec1_pem(text));
+        let key = SigningKey::from(secret.map_err(|_| SetupError::Key)?);
+        if key.verifying_key().to_encoded_point(false).as_bytes() != public.to_sec1_uncompressed() {
+            return Err(SetupError::Mismatch);
+        }
+        let mut identity = Vec::with_capacity(certificate.len() + msp_id.len() + 8);
+        wire::put_bytes(&mut identity, 1, msp_id.as_bytes());
+        wire::put_bytes(&mut identity, 2, certificate);
+        Ok(Self { identity, key })
+    }
+
+    /// From an MSP folder as Fabric's tools write it: `signcerts/*` and `keystore/*`.
+    ///
+    /// # Errors
+    /// Where there is not one certificate and one key, or they do not fit.
+    pub fn from_msp_folder(msp_id: &str, folder: &Path) -> Result<Self, SetupError> {
+        let certificate = only(&folder.join("signcerts"), "certificate")?;
+        Self::from_pem(msp_id, &certificate, &only(&folder.join("keystore"), "key")?)
+    }
+
+    /// The `SerializedIdentity`.
+    pub fn identity(&self) -> &[u8] {
+        &self.identity
+    }
+
+    /// ECDSA over SHA-256, DER, s at most n/2: Fabric refuses the other.
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        let signature: Signature = self.key.sign(message);
+        let low = signature.normalize_s().unwrap_or(signature);
+        low.to_der().as_bytes().to_vec()
+    }
+}

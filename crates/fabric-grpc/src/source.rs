@@ -1,0 +1,166 @@
+//! Where a server has its blocks from.
+
+use crate::filtered::filter;
+use bytes::Bytes;
+use lineside_fabric::access::SignedBy;
+use lineside_fabric::config::Config;
+use lineside_fabric::replay;
+use lineside_verify::Verifier;
+use prost::Message;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// Why a block cannot be had. It ends the stream, with status `UNAVAILABLE`.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
+
+/// A channel's committed blocks, and who may read them. Its calls may block: they are made where that does no harm.
+pub trait Source: Send + Sync + 'static {
+    /// The channel's name.
+    fn channel(&self) -> &str;
+
+    /// How many blocks there are; it changes when one is committed. A block below it can be had.
+    fn heights(&self) -> watch::Receiver<u64>;
+
+    /// A block, as it was committed.
+    ///
+    /// # Errors
+    /// Where it is not there, or cannot be read.
+    fn block(&self, number: u64) -> Result<Bytes, Unavailable>;
+
+    /// A `FilteredBlock`, encoded.
+    ///
+    /// # Errors
+    /// Where the block is not there, or cannot be read.
+    fn filtered(&self, number: u64) -> Result<Bytes, Unavailable> {
+        let filtered = filter(&self.block(number)?).map_err(|error| Unavailable(error.to_string()))?;
+        Ok(filtered.encode_to_vec().into())
+    }
+
+    /// Counts configurations. When it rises, running requests are asked for again whether they are permitted.
+    fn config_sequence(&self) -> u64;
+
+    /// Whether who signed a request may have a resource (`event/Block`, `event/FilteredBlock`).
+    fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool;
+}
+
+/// Who may read from [`Memory`].
+#[derive(Clone)]
+pub enum Access {
+    /// Everybody.
+    Everybody,
+    /// Whom a channel's configuration lets.
+    Config(Arc<Config>, Verifier),
+}
+
+/// Blocks in memory.
+pub struct Memory {
+    channel: String,
+    blocks: Mutex<Vec<Bytes>>,
+    heights: watch::Sender<u64>,
+    access: Mutex<Access>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Memory {
+    /// A channel with these blocks, all of them to be seen.
+    pub fn new(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
+        let memory = Self::hidden(channel, blocks, access);
+        memory.show(u64::MAX);
+        memory
+    }
+
+    /// A channel with these blocks, none of them to be seen yet.
+    pub fn hidden(channel: &str, blocks: Vec<Bytes>, access: Access) -> Self {
+        Self {
+            channel: channel.to_owned(),
+            blocks: Mutex::new(blocks),
+            heights: watch::Sender::new(0),
+            access: Mutex::new(access),
+        }
+    }
+
+    /// The blocks of a folder in the recorded form, `orderer` or `committed`.
+    ///
+    /// # Errors
+    /// Where a file cannot be read.
+    pub fn read(folder: &Path, form: &str) -> Result<Vec<Bytes>, replay::ReplayError> {
+        let mut blocks = Vec::new();
+        while let Some(block) = replay::read(folder, blocks.len() as u64, form)? {
+            blocks.push(block.into());
+        }
+        Ok(blocks)
+    }
+
+    /// Adds a block, to be seen at once.
+    pub fn push(&self, block: Bytes) {
+        lock(&self.blocks).push(block);
+        self.show(u64::MAX);
+    }
+
+    /// Lets blocks below this number be seen, as far as there are any.
+    pub fn show(&self, height: u64) {
+        let height = height.min(lock(&self.blocks).len() as u64);
+        self.heights.send_if_modified(|shown| {
+            let more = height > *shown;
+            *shown = height.max(*shown);
+            more
+        });
+    }
+
+    /// From now on others may read.
+    pub fn set_access(&self, access: Access) {
+        *lock(&self.access) = access;
+    }
+
+    /// How many blocks there are, seen or not.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u64 {
+        lock(&self.blocks).len() as u64
+    }
+
+    /// How many blocks can be seen.
+    pub fn height(&self) -> u64 {
+        *self.heights.borrow()
+    }
+}
+
+impl Source for Memory {
+    fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    fn heights(&self) -> watch::Receiver<u64> {
+        self.heights.subscribe()
+    }
+
+    fn block(&self, number: u64) -> Result<Bytes, Unavailable> {
+        let blocks = lock(&self.blocks);
+        let block = usize::try_from(number).ok().and_then(|number| blocks.get(number));
+        block
+            .cloned()
+            .ok_or_else(|| Unavailable(format!("there is no block {number}")))
+    }
+
+    fn config_sequence(&self) -> u64 {
+        match &*lock(&self.access) {
+            Access::Everybody => 0,
+            Access::Config(config, _) => config.sequence,
+        }
+    }
+
+    fn permits(&self, resource: &str, by: SignedBy<'_>) -> bool {
+        let access = lock(&self.access).clone();
+        match access {
+            Access::Everybody => true,
+            Access::Config(config, verifier) => config
+                .guard(resource)
+                .is_some_and(|path| config.permits(&path, by, &verifier)),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Following an orderer: recorded blocks, and everything that can break on the way.
+
+mod common;
+
+use common::{CHANNEL, Network, blocks, recorded};
+use lineside_fabric::block::Block;
+use lineside_fabric::proto::Arena;
+use lineside_fabric::{Options as Validation, Validator, replay};
+use lineside_fabric_grpc::client::{Ahead, Follower, Left, Next, Options, Received, follow, follow_ahead};
+use lineside_fabric_grpc::mock::{Blocks, Orderer};
+use lineside_fabric_grpc::source::{Access, Memory};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+type Seen = Arc<Mutex<Vec<Left>>>;
+
+fn options(network: &Network, endpoints: Vec<String>, from: u64) -> (Options, Seen) {
+    let seen = Seen::default();
+    let mut options = Options::new(endpoints, network.client(), CHANNEL, from);
+    options.backoff = Duration::from_millis(5);
+    let told = seen.clone();
+    options.on_left = Some(Arc::new(move |_, left| told.lock().unwrap().push(left.clone())));
+    (options, seen)
+}
+
+async fn orderer(count: u64) -> Orderer {
+    let blocks = Blocks::new(CHANNEL, blocks(count), Access::Everybody);
+    let orderer = Orderer::start("127.0.0.1:0", None, blocks).await.unwrap();
+    orderer.blocks.show(u64::MAX);
+    orderer
+}
+
+/// Takes blocks up to and with a number.
+async fn take(options: Options, last: u64) -> Vec<Received> {
+    let mut all = Vec::new();
+    let follow = follow(options, |received| {
+        let end = received.number == last;
+        all.push(received);
+        if end { Next::Stop } else { Next::Taken }
+    });
+    tokio::time::timeout(Duration::from_secs(60), follow)
+        .await
+        .unwrap();
+    all
+}
+
+fn check(received: &[Received], from: u64, count: u64) {
+    let expected = blocks(count);
+    let numbers: Vec<u64> = received.iter().map(|received| received.number).collect();
+    assert_eq!(numbers, (from..count).collect::<Vec<_>>());
+    for received in received {
+        assert_eq!(received.bytes, expected[received.number as usize]);
+    }
+}
+
+/// The sets through Deliver: codes and commit hashes are the peer's.
+async fn validated(folder: PathBuf) {
+    let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
+    // The genesis block has none.
+    let hashes = manifest
+        .split("\"commit_hash\": \"")
+        .map(|rest| rest.split('"').next().unwrap());
+    let hashes: Vec<&str> = hashes.collect();
+    let delivered = Memory::read(&folder, "orderer").unwrap();
+    let network = Network::new();
+    let channel = Block::read(&delivered[0], &Arena::new())
+        .unwrap()
+        .channel()
+        .unwrap();
+    let blocks = Blocks::new(&channel, delivered.clone(), Access::Everybody);
+    let orderer = Orderer::start("127.0.0.1:0", Some(network.server_tls(true)), blocks)
+        .await
+        .unwrap();
+    orderer.blocks.show(10);
+    orderer.pace(Duration::from_millis(1));
+    orderer.blocks.cut_before(7);
+    let (mut options, seen) = options(&network, vec![orderer.endpoint()], 0);
+    options.channel = channel;
+    options.tls = Some(network.client_tls(Some(&network.tls_ca.pair("user", "client"))));
+    let mut validator: Option<Validator> = None;
+    let last = delivered.len() as u64 - 1;
+    let follow = follow(options, |received| {
+        let number = received.number;
+        assert!(
+            received.bytes == delivered[number as usize],
+            "block {number} changed on the way"
+        );
+        let Some(validator) = &mut validator else {
+            validator = Some(Validator::new(&received.bytes, Validation::default()).unwrap());
+            return Next::Taken;
+        };
+        let validated = validator.validate(&received.bytes).unwrap();
+        assert_eq!(
+            replay::hex(&validated.commit_hash.unwrap()),
+            hashes[number as usize],
+            "block {number}"
+        );
+        if let Some(committed) = replay::read(&folder, number, "committed").unwrap() {
+            let arena = Arena::new();
+            assert_eq!(
+                validated.filter(),
+                Block::read(&committed, &arena).unwrap().filter()
+            );
+        }
+        validator.commit(validated);
+        if number == last { Next::Stop } else { Next::Taken }
+    });
+    tokio::time::timeout(Duration::from_secs(120), follow)
+        .await
+        .unwrap();
+    assert!(matches!(seen.lock().unwrap()[..], [Left::Broken(_)]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_blocks_in_the_repository_validated_from_deliver() {
+    validated(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_recorded_sets_validated_from_deliver() {
+    for set in ["dev", "dev-edge"] {
+        let Some(folder) = recorded(set) else { return };
+        validated(folder).await;
+    }
+}
+
+#[tokio::test]
+async fn blocks_come_as_they_are_and_from_where_they_are_asked() {
+    let network = Network::new();
+    let orderer = orderer(20).await;
+    for from in [0, 7, 19] {
+        let (options, seen) = options(&network, vec![orderer.endpoint()], from);
+        check(&take(options, 19).await, from, 20);
+        assert!(seen.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_block_that_is_not_there_yet_is_waited_for() {
+    let network = Network::new();
+    let blocks = Blocks::new(CHANNEL, blocks(5), Access::Everybody);
+    let orderer = Orderer::start("127.0.0.1:0", None, blocks).await.unwrap();
+    orderer.blocks.show(2);
+    let (options, seen) = options(&network, vec![orderer.endpoint()], 0);
+    let mut follower = Follower::new(options);
+    assert_eq!(follower.next().await.number, 0);
+    assert_eq!(follower.next().await.number, 1);
+    let waiting = tokio::time::timeout(Duration::from_millis(50), follower.next()).await;
+    assert!(waiting.is_err());
+    orderer.blocks.show(5);
+    for number in 2..5 {
+        assert_eq!(follower.next().await.number, number);
+    }
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn cut_streams_are_taken_up_at_the_next_block() {
+    let network = Network::new();
+    let orderer = orderer(30).await;
+    for number in [0, 3, 4, 17, 29] {
+        orderer.blocks.cut_before(number);
+    }
+    let (options, seen) = options(&network, vec![orderer.endpoint()], 0);
+    check(&take(options, 29).await, 0, 30);
+    assert_eq!(seen.lock().unwrap().len(), 5);
+    assert_eq!(orderer.blocks.requests(), 6);
+}
+
+/// Passes so many bytes to the client, then drops both connections; the next connection may have more.
+async fn relay(to: std::net::SocketAddr) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        for connection in 0.. {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = TcpStream::connect(to).await.unwrap();
+            let (mut left, mut buffer) = (100 + connection * 1_777, [0; 512]);
+            let (mut from_client, mut to_client) = client.split();
+            let (mut from_server, mut to_server) = server.split();
+            let up = tokio::io::copy(&mut from_client, &mut to_server);
+            let down = async {
+                while left > 0 {
+                    let length = from_server.read(&mut buffer).await.unwrap_or(0);
+                    if length == 0 {
+                        return;
+                    }
+                    let passed = length.min(left);
+                    left -= passed;
+                    if to_client.write_all(&buffer[..passed]).await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! { _ = up => {}, () = down => {} }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn connections_that_break_anywhere_lose_nothing() {
+    let network = Network::new();
+    let orderer = orderer(60).await;
+    let relay = relay(orderer.running.address).await;
+    let (options, seen) = options(&network, vec![relay], 0);
+    check(&take(options, 59).await, 0, 60);
+    assert!(seen.lock().unwrap().len() > 2);
+}
+
+#[tokio::test]
+async fn another_endpoint_is_asked() {
+    let network = Network::new();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let (forbids, works) = (orderer(10).await, orderer(10).await);
+    forbids.blocks.forbid(true);
+    let endpoints = vec![
+        gone.to_string(),
+        "::not a name::".to_owned(),
+        forbids.endpoint(),
+        works.endpoint(),
+    ];
+    let (options, seen) = options(&network, endpoints, 0);
+    check(&take(options, 9).await, 0, 10);
+    let seen = seen.lock().unwrap();
+    assert!(
+        matches!(seen[..], [Left::Connect(_), Left::Connect(_), Left::Status(403)]),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_block_is_asked_for_again_elsewhere() {
+    let network = Network::new();
+    let (one, two) = (orderer(10).await, orderer(10).await);
+    one.blocks.send_instead(3, blocks(9)[8].clone());
+    two.blocks.send_instead(5, bytes::Bytes::from_static(b"no block"));
+    let (options, seen) = options(&network, vec![one.endpoint(), two.endpoint()], 0);
+    check(&take(options, 9).await, 0, 10);
+    let seen = seen.lock().unwrap();
+    assert!(
+        matches!(seen[..], [Left::NotNext(_), Left::NotNext(_)]),
+        "{seen:?}"
+    );
+    assert_eq!((one.blocks.requests(), two.blocks.requests()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_refused_block_is_asked_for_again_elsewhere() {
+    let network = Network::new();
+    let (one, two) = (orderer(10).await, orderer(10).await);
+    let (options, seen) = options(&network, vec![one.endpoint(), two.endpoint()], 0);
+    let (mut all, mut refused) = (Vec::new(), false);
+    let follow = follow(options, |received| {
+        let number = received.number;
+        if number == 4 && !std::mem::replace(&mut refused, true) {
+            return Next::Refused("its data hash is wrong".to_owned());
+        }
+        all.push(received);
+        if number == 9 { Next::Stop } else { Next::Taken }
+    });
+    tokio::time::timeout(Duration::from_secs(60), follow)
+        .await
+        .unwrap();
+    check(&all, 0, 10);
+    assert!(matches!(seen.lock().unwrap()[..], [Left::Refused(_)]));
+    assert_eq!(two.blocks.requests(), 1);
+}
+
+/// Who looks at a block only when the next one is there, refuses it late: both come again. When none is there, it is
+/// told, so that the last one is looked at too.
+#[tokio::test]
+async fn a_block_refused_late_is_asked_for_again_with_those_behind_it() {
+    let network = Network::new();
+    let (one, two) = (orderer(10).await, orderer(10).await);
+    let (options, seen) = options(&network, vec![one.endpoint(), two.endpoint()], 0);
+    let (mut all, mut begun, mut refused) = (Vec::new(), None::<Received>, false);
+    let follow = follow_ahead(options, |received| {
+        let before = match received {
+            Some(next) => begun.replace(next),
+            None => begun.take(),
+        };
+        let Some(before) = before else {
+            return Ahead::On;
+        };
+        let number = before.number;
+        if number == 4 && !std::mem::replace(&mut refused, true) {
+            begun = None;
+            return Ahead::Back(4, "its data hash is wrong".to_owned());
+        }
+        all.push(before);
+        if number == 9 { Ahead::Stop } else { Ahead::On }
+    });
+    tokio::time::timeout(Duration::from_secs(60), follow)
+        .await
+        .unwrap();
+    check(&all, 0, 10);
+    assert!(matches!(seen.lock().unwrap()[..], [Left::Refused(_)]));
+    assert_eq!(two.blocks.requests(), 1);
+}
+
+#[tokio::test]
+async fn who_withholds_is_left() {
+    let network = Network::new();
+    let withholds = Blocks::new(CHANNEL, blocks(10), Access::Everybody);
+    let withholds = Orderer::start("127.0.0.1:0", None, withholds).await.unwrap();
+    withholds.blocks.show(4);
+    let works = orderer(10).await;
+    let (mut options, seen) = options(&network, vec![withholds.endpoint(), works.endpoint()], 0);
+    options.patience = Duration::from_millis(300);
+    check(&take(options, 9).await, 0, 10);
+    assert!(seen.lock().unwrap().contains(&Left::Silent));
+}
+
+#[tokio::test]
+async fn an_untrusted_server_is_not_asked() {
+    let (network, other) = (Network::new(), Network::new());
+    let blocks = Blocks::new(CHANNEL, blocks(3), Access::Everybody);
+    let orderer = Orderer::start("127.0.0.1:0", Some(other.server_tls(false)), blocks)
+        .await
+        .unwrap();
+    let (mut options, seen) = options(&network, vec![orderer.endpoint()], 0);
+    options.tls = Some(network.client_tls(None));
+    let mut follower = Follower::new(options);
+    let waiting = tokio::time::timeout(Duration::from_millis(500), follower.next()).await;
+    assert!(waiting.is_err());
+    assert!(matches!(seen.lock().unwrap()[0], Left::Connect(_)));
+    assert_eq!(orderer.blocks.requests(), 0);
+}

@@ -1,0 +1,153 @@
+//! The official client, fabric-gateway for Go, over mutual TLS. It is built where Go and its modules can be had.
+
+mod common;
+
+use common::{CHANNEL, MSP, Network, Pair, blocks};
+use lineside_fabric::block::Block;
+use lineside_fabric::proto::Arena;
+use lineside_fabric_grpc::Source;
+use lineside_fabric_grpc::serve::{Limits, Role, start};
+use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_verify::Verifier;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::process::Command;
+
+/// Longer than a download and a build on a busy machine.
+const BUILD_WAIT: Duration = Duration::from_secs(300);
+
+/// Builds the client, or says why not.
+async fn build(into: &Path) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gateway");
+    let mut found = None;
+    for go in ["go", "/usr/local/go/bin/go"] {
+        let version = Command::new(go).arg("version").output().await;
+        if version.is_ok_and(|output| output.status.success()) {
+            found = Some(go);
+            break;
+        }
+    }
+    let Some(go) = found else {
+        eprintln!("skipped: there is no Go to build the fabric-gateway client with");
+        return None;
+    };
+    let client = into.join("gateway");
+    let mut build = Command::new(go);
+    build.args(["build", "-mod=readonly", "-o"]).arg(&client).arg(".");
+    let output = build.current_dir(folder).kill_on_drop(true).output();
+    let Ok(output) = tokio::time::timeout(BUILD_WAIT, output).await else {
+        eprintln!("skipped: the fabric-gateway client takes too long to build");
+        return None;
+    };
+    let output = output.unwrap();
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(!why.contains("./main.go:"), "{why}");
+        let why = why.lines().last().unwrap_or_default();
+        eprintln!("skipped: the fabric-gateway client cannot be built: {why}");
+        return None;
+    }
+    Some(client)
+}
+
+struct Application {
+    client: PathBuf,
+    folder: tempfile::TempDir,
+    address: String,
+}
+
+impl Application {
+    fn new(client: &Path, network: &Network, user: &Pair, address: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = network.tls_ca.pair("application", "client");
+        for (name, content) in [
+            ("tls-ca.pem", &network.tls_ca.certificate),
+            ("tls.pem", &tls.certificate),
+            ("tls.key", &tls.key),
+            ("user.pem", &user.certificate),
+            ("user.key", &user.key),
+        ] {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        Self {
+            client: client.to_owned(),
+            folder,
+            address: address.to_owned(),
+        }
+    }
+
+    async fn listen(&self, what: &str, count: usize) -> Vec<String> {
+        let mut command = Command::new(&self.client);
+        command.arg(self.folder.path()).arg(&self.address);
+        command
+            .args([CHANNEL, MSP, what, &count.to_string()])
+            .kill_on_drop(true);
+        let output = command.output().await.unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_official_client_listens_resumes_and_is_refused() {
+    let built = tempfile::tempdir().unwrap();
+    let Some(client) = build(built.path()).await else {
+        return;
+    };
+    let network = Network::new();
+    let access = Access::Config(network.config(0, 0, &[]), Verifier::default());
+    let memory = Arc::new(Memory::new(CHANNEL, blocks(6), access));
+    let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
+    let tls = Some(network.server_tls(true));
+    let running = start("127.0.0.1:0", tls, Role::Peer, sources, Limits::default())
+        .await
+        .unwrap();
+    let address = running.address.to_string();
+
+    let application = Application::new(&client, &network, &network.ca.pair("user", "client"), &address);
+    let told = |number: u64| {
+        let (blocks, arena) = (blocks(number + 1), Arena::new());
+        let block = Block::read(&blocks[number as usize], &arena).unwrap();
+        let hash: String = block.data_hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{number} {hash} {}", block.transactions.len())
+    };
+    let filtered = |number: u64| {
+        format!("{number} tx{number}a:VALID:cc:made:0 tx{number}b:ENDORSEMENT_POLICY_FAILURE:cc:made:0")
+    };
+    assert_eq!(
+        application.listen("blocks", 4).await,
+        (0..4).map(told).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        application.listen("filtered", 3).await,
+        (0..3).map(filtered).collect::<Vec<_>>()
+    );
+    // From the checkpoint, over the block that is committed meanwhile.
+    let resumed = application.listen("blocks", 3);
+    let later = memory.clone();
+    let commit = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        later.push(blocks(7)[6].clone());
+    };
+    let (resumed, ()) = tokio::join!(resumed, commit);
+    assert_eq!(resumed, (4..7).map(told).collect::<Vec<_>>());
+    assert_eq!(
+        application.listen("filtered", 4).await,
+        (3..7).map(filtered).collect::<Vec<_>>()
+    );
+
+    for user in [
+        network.other_ca.pair("stranger", "client"),
+        network.ca.pair("user", "nobody"),
+    ] {
+        let stranger = Application::new(&client, &network, &user, &address);
+        assert_eq!(stranger.listen("blocks", 1).await, ["closed"]);
+        assert_eq!(stranger.listen("filtered", 1).await, ["closed"]);
+    }
+}

@@ -1,0 +1,78 @@
+//! Two chaincodes: what they are called with, what they read and write.
+
+use crate::random::Random;
+
+/// A chaincode. Each has keys by number, and under a key two numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Chaincode {
+    /// Accounts with savings and a current balance: payments read and write two, other functions one.
+    Smallbank,
+    /// Works, with an owner and a count of plays: every function reads one, most of them write it.
+    Drm,
+}
+
+/// A call.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub args: Vec<Vec<u8>>,
+    /// The keys that it reads.
+    pub keys: Vec<usize>,
+    /// What it writes to them, if it does.
+    pub values: Option<Vec<[u32; 2]>>,
+}
+
+impl Chaincode {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smallbank => "smallbank",
+            Self::Drm => "drm",
+        }
+    }
+
+    pub(crate) fn key(self, number: usize) -> String {
+        match self {
+            Self::Smallbank => format!("a{number:06}"),
+            Self::Drm => format!("w{number:06}"),
+        }
+    }
+
+    /// Some call. `pick` gives a key and what stands under it.
+    pub(crate) fn call(
+        self,
+        random: &mut Random,
+        mut pick: impl FnMut(&mut Random) -> (usize, [u32; 2]),
+    ) -> Call {
+        let (first, [a, b]) = pick(random);
+        let amount = 1 + random.below(100) as u32;
+        let mut keys = vec![first];
+        let (function, values) = match (self, random.below(100)) {
+            (Self::Smallbank, 0..20) => ("transact_savings", Some(vec![[a + amount, b]])),
+            (Self::Smallbank, 20..40) => ("deposit_checking", Some(vec![[a, b + amount]])),
+            (Self::Smallbank, 40..55) => ("write_check", Some(vec![[a, b.saturating_sub(amount)]])),
+            (Self::Smallbank, 55..95) => {
+                let (second, [c, d]) = pick(random);
+                let all = random.below(100) < 38;
+                let moved = if all { b } else { amount.min(b) };
+                let function = if all { "amalgamate" } else { "send_payment" };
+                if second == first {
+                    ("query", None)
+                } else {
+                    keys.push(second);
+                    (function, Some(vec![[a, b - moved], [c, d.wrapping_add(moved)]]))
+                }
+            }
+            (Self::Smallbank, _) | (Self::Drm, 90..) => ("query", None),
+            (Self::Drm, 0..60) => ("play", Some(vec![[a, b + 1]])),
+            (Self::Drm, _) => ("transfer", Some(vec![[amount, b]])),
+        };
+        let amount = values.is_some().then(|| amount.to_string());
+        let names = keys.iter().map(|&number| self.key(number)).chain(amount);
+        let args = std::iter::once(function.to_owned()).chain(names);
+        Call {
+            args: args.map(String::into_bytes).collect(),
+            keys,
+            values,
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Makes channels of Hyperledger Fabric for tests and benches: organisations and their certificates, the
+//! configuration, a chaincode's definition, and blocks of transactions in the form of the real ones.
+//!
+//! [`Blocks`] makes them one after the other, from the genesis block on, and says for each transaction which code a
+//! real peer gives it. All follows from a seed. [`cache`] keeps what was made.
+
+mod block;
+mod blocks;
+pub mod cache;
+mod cert;
+mod chaincode;
+mod config;
+mod fault;
+mod lifecycle;
+mod network;
+mod proto;
+mod random;
+mod rwset;
+mod sign;
+mod tx;
+
+pub use block::BlockFault;
+pub use blocks::{Blocks, Made, Workload, spoil};
+pub use chaincode::Chaincode;
+pub use config::BatchSize;
+pub use fault::Fault;
+pub use network::{Identity, Network, Odd, Options, Organisation};
+pub use sign::{Key, Signature};

@@ -1,0 +1,135 @@
+//! How a chaincode gets into a channel: each organisation approves its definition, then it is committed.
+
+use crate::config::{n_of, role};
+use crate::network::Network;
+use crate::proto::Out;
+use crate::rwset::{all, collection, namespace, read, write};
+
+pub(crate) const NAMESPACE: &str = "_lifecycle";
+/// The version that chaincodes of the peer itself have.
+pub(crate) const VERSION_OF_PEER: &str = "syscc";
+
+/// The key under which a definition's sequence stands; every transaction of the chaincode reads it.
+pub(crate) fn sequence_key(chaincode: &str) -> String {
+    format!("namespaces/fields/{chaincode}/Sequence")
+}
+
+/// Who has to endorse: `n` peers, of all organisations in turn.
+fn policy(network: &Network, n: usize) -> Out {
+    let orgs = n.min(network.orgs.len());
+    let of: Vec<usize> = (0..n).map(|number| number % orgs).collect();
+    let principals = network
+        .orgs
+        .iter()
+        .take(orgs)
+        .map(|org| (org.msp.as_str(), role::PEER));
+    Out::new().message(1, n_of(n, &of, &principals.collect::<Vec<_>>()))
+}
+
+fn package(chaincode: &str) -> String {
+    format!("{chaincode}_1:{}", "5d".repeat(32))
+}
+
+/// `StateData`: bytes.
+fn bytes(content: Out) -> Vec<u8> {
+    Out::new().message(2, content).done()
+}
+
+/// `StateMetadata`.
+fn metadata(kind: &str, fields: &[&str]) -> Vec<u8> {
+    Out::new().bytes(1, kind).each(2, fields).done()
+}
+
+/// A definition's fields and their values.
+fn fields(network: &Network, n: usize) -> [(&'static str, Vec<u8>); 3] {
+    let endorsement = Out::new().bytes(1, "1").bytes(3, "escc");
+    let validation = Out::new().bytes(1, "vscc").message(2, policy(network, n));
+    [
+        ("Collections", bytes(Out::new())),
+        ("EndorsementInfo", bytes(endorsement)),
+        ("ValidationInfo", bytes(validation)),
+    ]
+}
+
+fn implicit_collection(msp: &str) -> String {
+    format!("_implicit_org_{msp}")
+}
+
+fn args(function: &str, definition: Out) -> Vec<Vec<u8>> {
+    vec![function.into(), definition.done()]
+}
+
+fn definition(network: &Network, chaincode: &str, n: usize) -> Out {
+    let out = Out::new().number(1, 1).bytes(2, chaincode).bytes(3, "1");
+    out.message(6, policy(network, n))
+}
+
+/// What both read of what is not there yet.
+fn reads(chaincode: &str) -> [Out; 2] {
+    [
+        read(sequence_key(chaincode), None),
+        read(format!("namespaces/metadata/{chaincode}"), None),
+    ]
+}
+
+fn legacy(chaincode: &str) -> Out {
+    namespace("lscc", &[read(chaincode, None)], &[], &[])
+}
+
+/// An organisation approves: arguments and results.
+pub(crate) fn approve(network: &Network, chaincode: &str, n: usize, org: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let source = Out::new().message(2, Out::new().bytes(1, package(chaincode)));
+    let args = args(
+        "ApproveChaincodeDefinitionForMyOrg",
+        definition(network, chaincode, n).message(9, source),
+    );
+    let sources = format!("chaincode-sources/metadata/{chaincode}#1");
+    let approved = format!("namespaces/metadata/{chaincode}#1");
+    let package_key = format!("chaincode-sources/fields/{chaincode}#1/PackageID");
+    let package = Out::new().bytes(3, package(chaincode)).done();
+    let mut writes = vec![
+        (package_key, package),
+        (sources.clone(), metadata("ChaincodeLocalPackage", &["PackageID"])),
+    ];
+    let field = |(name, value)| (format!("namespaces/fields/{chaincode}#1/{name}"), value);
+    writes.extend(fields(network, n).map(field));
+    let names = ["EndorsementInfo", "ValidationInfo", "Collections"];
+    writes.push((approved.clone(), metadata("ChaincodeParameters", &names)));
+    let name = implicit_collection(&network.orgs[org].msp);
+    let private = collection(&name, &[(sources, None), (approved, None)], &writes);
+    let public = namespace(NAMESPACE, &reads(chaincode), &[], &[]);
+    (args, all(&[public.message(3, private), legacy(chaincode)]))
+}
+
+/// The definition is committed, after the approvals in the first blocks: arguments and results.
+pub(crate) fn commit(network: &Network, chaincode: &str, n: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let args = args("CommitChaincodeDefinition", definition(network, chaincode, n));
+    let field = |name: &str| format!("namespaces/fields/{chaincode}/{name}");
+    let [collections, endorsement, validation] = fields(network, n);
+    let names = ["Sequence", "EndorsementInfo", "ValidationInfo", "Collections"];
+    let writes = [
+        write(field(collections.0), &collections.1),
+        write(field(endorsement.0), &endorsement.1),
+        write(sequence_key(chaincode), Out::new().number(1, 1)),
+        write(field(validation.0), &validation.1),
+        write(
+            format!("namespaces/metadata/{chaincode}"),
+            metadata("ChaincodeDefinition", &names),
+        ),
+    ];
+    let mut public = namespace(NAMESPACE, &reads(chaincode), &[], &writes);
+    for (number, org) in network.orgs.iter().enumerate() {
+        // The approval of the organisation with this number is alone in the block after.
+        let version = Some((number as u64 + 1, 0));
+        let of = [
+            "fields/{}#1/Collections",
+            "fields/{}#1/EndorsementInfo",
+            "fields/{}#1/ValidationInfo",
+            "metadata/{}#1",
+        ];
+        let read = |key: &str| (format!("namespaces/{}", key.replace("{}", chaincode)), version);
+        let private = collection(&implicit_collection(&org.msp), &of.map(read), &[]);
+        public = public.message(3, private);
+    }
+    (args, all(&[public, legacy(chaincode)]))
+}

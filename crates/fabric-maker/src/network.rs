@@ -1,0 +1,311 @@
+//! Organisations and who is in them.
+
+use crate::cert::{Authority, EXPIRED, Subject, TIMES, Usage};
+use crate::proto::Out;
+use crate::sign::Key;
+use std::io;
+use std::path::Path;
+
+/// What a network consists of.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Options {
+    /// The channel's name.
+    pub channel: String,
+    /// Organisations, 1 or more.
+    pub orgs: usize,
+    /// Peers of each.
+    pub peers: usize,
+    /// Clients of each; all of them create transactions.
+    pub clients: usize,
+    /// Nodes of the ordering service; the first signs blocks in turn with the others.
+    pub orderers: usize,
+    /// The channel policy Writers asks for no signature, as in the recorded channels, not for those of one
+    /// organisation's writers, as usual. It decides what an orderer takes, not what a peer does.
+    pub everybody_writes: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            channel: "lab".to_owned(),
+            orgs: 2,
+            peers: 1,
+            clients: 4,
+            orderers: 1,
+            everybody_writes: false,
+        }
+    }
+}
+
+/// Somebody who signs.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// `SerializedIdentity`: the MSP's name and the certificate.
+    pub serialized: Vec<u8>,
+    /// The certificate, PEM.
+    pub pem: Vec<u8>,
+    /// The key.
+    pub key: Key,
+}
+
+impl Identity {
+    /// Writes the folders signcerts and keystore, as an MSP has them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_msp(&self, folder: &Path) -> io::Result<()> {
+        let files = [
+            ("signcerts", self.pem.clone()),
+            ("keystore", self.key.pem().into_bytes()),
+        ];
+        for (name, bytes) in files {
+            std::fs::create_dir_all(folder.join(name))?;
+            std::fs::write(folder.join(name).join("one.pem"), bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Certificates that are not as they should be.
+#[derive(Clone, Debug)]
+pub struct Odd {
+    /// Its time is over.
+    pub expired: Identity,
+    /// The organisation's revocation list has it.
+    pub revoked: Identity,
+    /// It has no organizational unit.
+    pub no_unit: Identity,
+    /// It has two that exclude each other.
+    pub two_units: Identity,
+    /// A CA with the organisation's name signed it, and not its CA.
+    pub foreign: Identity,
+    /// Of an MSP that the channel does not have.
+    pub unknown_msp: Identity,
+    /// The organisation's CA itself.
+    pub ca: Identity,
+}
+
+/// An organisation.
+#[derive(Clone, Debug)]
+pub struct Organisation {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its MSP.
+    pub msp: String,
+    /// Its CA's certificate, PEM.
+    pub ca: Vec<u8>,
+    /// That of its CA for TLS.
+    pub tls_ca: Vec<u8>,
+    /// Its revocation list, PEM, if it has one.
+    pub crl: Option<Vec<u8>>,
+    /// Its admin.
+    pub admin: Identity,
+    /// Its peers; of the orderers' organisation the orderers.
+    pub nodes: Vec<Identity>,
+    /// TLS certificates of the orderers, PEM.
+    pub tls_nodes: Vec<Vec<u8>>,
+    /// Its clients.
+    pub clients: Vec<Identity>,
+    /// The first organisation has these.
+    pub odd: Option<Odd>,
+}
+
+/// A network: who is in it. The same seed and options give the same bytes.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// What it was made from.
+    pub seed: u64,
+    /// What it consists of.
+    pub options: Options,
+    /// The organisations that endorse.
+    pub orgs: Vec<Organisation>,
+    /// The one that orders.
+    pub orderer: Organisation,
+}
+
+fn identity(msp: &str, pem: Vec<u8>, key: &Key) -> Identity {
+    Identity {
+        serialized: Out::new().bytes(1, msp).bytes(2, &pem).done(),
+        pem,
+        key: key.clone(),
+    }
+}
+
+/// Makes an organisation from keys, as many as it takes.
+struct Builder<'k, K: Iterator<Item = &'k Key>> {
+    keys: K,
+    domain: String,
+    msp: String,
+}
+
+impl<'k, K: Iterator<Item = &'k Key>> Builder<'k, K> {
+    fn key(&mut self) -> &'k Key {
+        self.keys.next().expect("as many keys were made as are used")
+    }
+
+    fn authority(&mut self, prefix: &str) -> Authority {
+        let common_name = format!("{prefix}.{}", self.domain);
+        let key = self.key();
+        Authority::new(&common_name, &self.domain, key)
+    }
+
+    /// Identities with these names and units.
+    fn identities(
+        &mut self,
+        ca: &Authority,
+        units: &[&str],
+        names: Vec<String>,
+        expired: bool,
+    ) -> Vec<Identity> {
+        let label = names.concat();
+        let subject = |common_name| Subject {
+            common_name,
+            units,
+            organisation: "",
+            key: self.keys.next().expect("as many keys were made as are used"),
+            usage: Usage::Identity,
+            times: if expired { EXPIRED } else { TIMES },
+        };
+        let subjects: Vec<_> = names.into_iter().map(subject).collect();
+        let pems = ca.issue(&label, &subjects);
+        let all = subjects.iter().zip(pems);
+        all.map(|(subject, pem)| identity(&self.msp, pem, subject.key))
+            .collect()
+    }
+
+    fn one(&mut self, ca: &Authority, units: &[&str], name: &str, expired: bool) -> Identity {
+        let name = format!("{name}@{}", self.domain);
+        self.identities(ca, units, vec![name], expired).swap_remove(0)
+    }
+
+    fn odd(&mut self, ca: &Authority) -> Odd {
+        let foreign = self.authority("ca");
+        let unknown = self.one(ca, &["client"], "Unknown", false);
+        Odd {
+            expired: self.one(ca, &["client"], "Expired", true),
+            revoked: self.one(ca, &["client"], "Revoked", false),
+            no_unit: self.one(ca, &[], "NoOU", false),
+            two_units: self.one(ca, &["client", "peer"], "TwoOU", false),
+            foreign: self.one(&foreign, &["client"], "ForeignCA", false),
+            unknown_msp: identity("Org99MSP", unknown.pem, &unknown.key),
+            ca: identity(&self.msp, ca.pem.clone(), &ca.key),
+        }
+    }
+
+    fn organisation(
+        mut self,
+        name: &str,
+        unit: &str,
+        nodes: &[String],
+        clients: usize,
+        odd: bool,
+    ) -> Organisation {
+        let ca = self.authority("ca");
+        let tls_ca = self.authority("tlsca");
+        let admin = self.one(&ca, &["admin"], "Admin", false);
+        let names: Vec<_> = nodes
+            .iter()
+            .map(|node| format!("{node}.{}", self.domain))
+            .collect();
+        let tls = |common_name: &String| Subject {
+            common_name: common_name.clone(),
+            units: &[],
+            organisation: "",
+            key: self.keys.next().expect("as many keys were made as are used"),
+            usage: Usage::TlsServer,
+            times: TIMES,
+        };
+        let tls: Vec<_> = names.iter().map(tls).collect();
+        let tls_nodes = tls_ca.issue("nodes", &tls);
+        let nodes = self.identities(&ca, &[unit], names, false);
+        let clients = (1..=clients)
+            .map(|number| format!("User{number}@{}", self.domain))
+            .collect();
+        let clients = self.identities(&ca, &["client"], clients, false);
+        let odd = odd.then(|| self.odd(&ca));
+        Organisation {
+            name: name.to_owned(),
+            crl: odd.as_ref().map(|odd| ca.revoke(&[&odd.revoked.key])),
+            ca: ca.pem,
+            tls_ca: tls_ca.pem,
+            admin,
+            nodes,
+            tls_nodes,
+            clients,
+            odd,
+            msp: self.msp,
+        }
+    }
+}
+
+impl Network {
+    /// Makes one.
+    ///
+    /// # Panics
+    /// If there is no organisation, peer, client or orderer.
+    pub fn new(seed: u64, options: Options) -> Self {
+        let Options {
+            orgs,
+            peers,
+            clients,
+            orderers,
+            ..
+        } = options;
+        assert!(
+            orgs.min(peers).min(clients).min(orderers) > 0,
+            "an empty network: {options:?}"
+        );
+        // Two CAs and an admin, two for each node; at the first, the odd ones.
+        let of_org = 3 + 2 * peers + clients;
+        let keys = Key::all(seed, orgs * of_org + 10 + 3 + 2 * orderers);
+        let mut keys = keys.iter();
+        let peers: Vec<_> = (0..peers).map(|number| format!("peer{number}")).collect();
+        let org = |number: usize| {
+            let builder = Builder {
+                keys: &mut keys,
+                domain: format!("org{number}.{}.test", options.channel),
+                msp: format!("Org{number}MSP"),
+            };
+            let name = format!("Org{number}MSP");
+            builder.organisation(&name, "peer", &peers, clients, number == 1)
+        };
+        let orgs = (1..=orgs).map(org).collect();
+        let number = |number: usize| match number {
+            0 => "orderer".to_owned(),
+            more => format!("orderer{more}"),
+        };
+        let names: Vec<_> = (0..orderers).map(number).collect();
+        let orderer = Builder {
+            keys: &mut keys,
+            domain: format!("{}.test", options.channel),
+            msp: "OrdererMSP".to_owned(),
+        };
+        let orderer = orderer.organisation("OrdererOrg", "orderer", &names, 0, false);
+        Self {
+            seed,
+            options,
+            orgs,
+            orderer,
+        }
+    }
+
+    /// The odd certificates of the first organisation.
+    pub fn odd(&self) -> &Odd {
+        self.orgs[0]
+            .odd
+            .as_ref()
+            .expect("the first organisation has them")
+    }
+
+    /// The client with this number, of all organisations in turn.
+    pub fn client(&self, number: usize) -> &Identity {
+        let org = &self.orgs[number % self.orgs.len()];
+        &org.clients[number / self.orgs.len() % org.clients.len()]
+    }
+
+    /// The peer with this number, of all organisations in turn.
+    pub fn peer(&self, number: usize) -> &Identity {
+        let org = &self.orgs[number % self.orgs.len()];
+        &org.nodes[number / self.orgs.len() % org.nodes.len()]
+    }
+}

@@ -1,0 +1,59 @@
+//! What validation costs: CPU milliseconds per transaction of a recorded set, blocks in memory.
+//!
+//!     cargo run --release -p lineside-fabric --example cost -- DIR [ROUNDS]
+
+use lineside_fabric::replay::read;
+use lineside_fabric::{Options, Times, Validator};
+use std::path::PathBuf;
+
+/// CPU time of this thread and all others, in milliseconds.
+fn cpu_ms() -> Result<f64, Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string("/proc/self/schedstat")?;
+    let ns: f64 = text.split_whitespace().next().ok_or("no time")?.parse()?;
+    Ok(ns / 1e6)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = PathBuf::from(arguments.next().ok_or("which folder?")?);
+    let rounds: u32 = arguments.next().map_or(Ok(5), |text| text.parse())?;
+    let mut blocks = Vec::new();
+    while let Some(block) = read(&directory, blocks.len() as u64, "orderer")? {
+        blocks.push(block);
+    }
+    let options = Options::default();
+    println!(
+        "{} blocks, one thread, {}",
+        blocks.len(),
+        options.verifier.backend()
+    );
+    let [genesis, blocks @ ..] = blocks.as_slice() else {
+        return Err("no blocks".into());
+    };
+    for round in 1..=rounds {
+        let mut validator = Validator::new(genesis, options.clone())?;
+        let (mut transactions, mut times) = (0, Times::default());
+        let started = cpu_ms()?;
+        for block in blocks {
+            let validated = validator.validate(block)?;
+            transactions += validated.codes.len();
+            times.parse += validated.times.parse;
+            times.verify += validated.times.verify;
+            times.policy += validated.times.policy;
+            times.mvcc += validated.times.mvcc;
+            validator.commit(validated);
+        }
+        let spent = cpu_ms()? - started;
+        let share = |time: std::time::Duration| time.as_secs_f64() * 1e6 / transactions as f64;
+        println!(
+            "round {round}: {:.4} CPU ms a transaction ({transactions} transactions, {spent:.0} ms); wall us of each: \
+             parse {:.1}, verify {:.1}, policy {:.1}, mvcc {:.1}",
+            spent / transactions as f64,
+            share(times.parse),
+            share(times.verify),
+            share(times.policy),
+            share(times.mvcc),
+        );
+    }
+    Ok(())
+}

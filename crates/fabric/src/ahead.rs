@@ -1,0 +1,134 @@
+//! Blocks that are read while the blocks ahead of them are still being executed, on a thread of its own.
+
+use crate::error::{Error, Refused};
+use crate::read::{Arenas, Read, Reader, Setting, Tip};
+use crate::validate::{Validated, Validator};
+use self_cell::{MutBorrow, self_cell};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+struct Source {
+    bytes: Vec<u8>,
+    arenas: Arenas,
+}
+
+/// What reading the source gave; `None` once it was taken.
+struct Outcome<'a>(Option<Result<Read<'a>, Error>>);
+
+self_cell!(
+    struct Cell {
+        owner: MutBorrow<Source>,
+        #[covariant]
+        dependent: Outcome,
+    }
+);
+
+/// A block that was read, and under what.
+pub(crate) struct Early {
+    cell: Cell,
+    setting: Arc<Setting>,
+    tip: Option<Tip>,
+}
+
+impl Early {
+    /// The block's bytes, and what becomes of it. Where it was read under a configuration or behind a block that turned
+    /// out otherwise, it is read again.
+    pub fn decide(mut self, validator: &mut Validator) -> (Vec<u8>, Result<Validated, Error>) {
+        let stands =
+            self.tip == Some(validator.tip()) && Arc::ptr_eq(&self.setting, &validator.reader.setting);
+        let decided = self.cell.with_dependent_mut(|_, outcome| {
+            let read = outcome.0.take().filter(|_| stands)?;
+            Some(read.and_then(|read| validator.decide(&read)))
+        });
+        let bytes = self.cell.into_owner().into_inner().bytes;
+        let validated = decided.unwrap_or_else(|| validator.validate(&bytes));
+        (bytes, validated)
+    }
+}
+
+struct Job {
+    reader: Reader,
+    bytes: Vec<u8>,
+    /// `None`: it follows the block read before.
+    tip: Option<Tip>,
+}
+
+/// The thread that reads ahead.
+pub(crate) struct Ahead {
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Early>,
+    thread: Option<JoinHandle<()>>,
+    under_way: usize,
+}
+
+impl Ahead {
+    /// Starts it.
+    pub fn start() -> io::Result<Self> {
+        let (jobs, waiting) = channel::<Job>();
+        let (finished, done) = channel();
+        let work = move || {
+            let mut last = None;
+            for Job { reader, bytes, tip } in waiting {
+                let tip = tip.or(last);
+                let early = read(reader, bytes, tip, &mut last);
+                if finished.send(early).is_err() {
+                    return;
+                }
+            }
+        };
+        Ok(Self {
+            jobs: Some(jobs),
+            done,
+            thread: Some(Builder::new().name("ahead".into()).spawn(work)?),
+            under_way: 0,
+        })
+    }
+
+    /// Begins to read the block behind those that were begun, or behind the validator's last.
+    pub fn begin(&mut self, bytes: Vec<u8>, validator: &Validator) {
+        let tip = (self.under_way == 0).then(|| validator.tip());
+        let reader = validator.reader.clone();
+        if let Some(jobs) = &self.jobs
+            && jobs.send(Job { reader, bytes, tip }).is_ok()
+        {
+            self.under_way += 1;
+        }
+    }
+
+    /// The oldest block that was begun and not taken, once it is read.
+    pub fn take(&mut self) -> Option<Early> {
+        self.under_way = self.under_way.checked_sub(1)?;
+        self.done.recv().ok()
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // It ends when it is asked for nothing more; if it panicked, it has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn read(reader: Reader, bytes: Vec<u8>, tip: Option<Tip>, last: &mut Option<Tip>) -> Early {
+    let arenas = Arenas::new(&reader.options);
+    let source = MutBorrow::new(Source { bytes, arenas });
+    let cell = Cell::new(source, |source| {
+        let Source { bytes, arenas } = source.borrow_mut();
+        let read = match tip {
+            Some(tip) => reader.read(bytes, arenas, tip),
+            None => Err(Refused::PreviousHash.into()),
+        };
+        *last = read.as_ref().ok().map(|read| read.tips[1]);
+        Outcome(Some(read))
+    });
+    Early {
+        cell,
+        setting: reader.setting,
+        tip,
+    }
+}

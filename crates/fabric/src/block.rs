@@ -1,0 +1,263 @@
+//! Blocks: their header, what makes them follow one another, who signed them.
+
+use crate::der;
+use crate::error::{Error, Refused};
+use crate::limits::{BLOCK_BYTES_MAX, SIGNATURES_BYTES_MAX, SIGNATURES_MAX, TRANSACTIONS_MAX};
+use crate::proto::{
+    self, Arena, ChannelHeader, Envelope, IdentifierHeader, Malformed, Metadata, Payload, SignatureHeader,
+    wire,
+};
+use sha2::{Digest, Sha256};
+
+/// `BlockMetadataIndex_SIGNATURES`.
+pub(crate) const SIGNATURES: usize = 0;
+/// `BlockMetadataIndex_TRANSACTIONS_FILTER`.
+pub(crate) const TRANSACTIONS_FILTER: usize = 2;
+/// `BlockMetadataIndex_COMMIT_HASH`.
+pub(crate) const COMMIT_HASH: usize = 4;
+/// How many entries there are.
+pub(crate) const METADATA: usize = 5;
+
+/// Types of transactions.
+pub mod header_type {
+    #![allow(missing_docs)]
+    pub const CONFIG: i32 = 1;
+    pub const CONFIG_UPDATE: i32 = 2;
+    pub const ENDORSER_TRANSACTION: i32 = 3;
+    pub const ORDERER_TRANSACTION: i32 = 4;
+}
+
+/// A block, read.
+#[derive(Debug)]
+pub struct Block<'a> {
+    /// Its number.
+    pub number: u64,
+    /// The header hash of the block before it.
+    pub previous_hash: &'a [u8],
+    /// The hash of its transactions.
+    pub data_hash: &'a [u8],
+    /// Its transactions' envelopes.
+    pub transactions: Vec<&'a [u8]>,
+    /// Its metadata.
+    pub metadata: Vec<&'a [u8]>,
+}
+
+/// A signature on a block: whose, over what.
+#[derive(Debug)]
+pub struct BlockSignature {
+    /// The signer, serialised.
+    pub identity: Vec<u8>,
+    /// SHA-256 of what is signed.
+    pub digest: [u8; 32],
+    /// The signature.
+    pub signature: Vec<u8>,
+}
+
+impl<'a> Block<'a> {
+    /// Reads a block. Nothing is checked but its form.
+    pub fn read(bytes: &'a [u8], arena: &'a Arena) -> Result<Self, Error> {
+        let malformed = |what| Refused::Malformed { what };
+        if bytes.len() > BLOCK_BYTES_MAX {
+            return Err(malformed("more bytes than are taken").into());
+        }
+        let block: proto::Block<'a> = proto::decode(bytes, arena).map_err(|why| {
+            malformed(match why {
+                Malformed::Bad => "not the message",
+                Malformed::TooLarge => "larger than is taken",
+            })
+        })?;
+        let header = block.header.ok_or(malformed("there is no header"))?;
+        let transactions = block.data.unwrap_or_default().data;
+        if transactions.len() > TRANSACTIONS_MAX {
+            return Err(malformed("more transactions than are taken").into());
+        }
+        Ok(Self {
+            number: header.number,
+            previous_hash: header.previous_hash,
+            data_hash: header.data_hash,
+            transactions,
+            metadata: block.metadata.unwrap_or_default().metadata,
+        })
+    }
+
+    /// The header in DER: what is hashed, and signed.
+    pub fn header_bytes(&self) -> Vec<u8> {
+        let mut content = Vec::with_capacity(80);
+        der::put_unsigned(&mut content, self.number);
+        der::put(&mut content, der::tag::OCTET_STRING, self.previous_hash);
+        der::put(&mut content, der::tag::OCTET_STRING, self.data_hash);
+        let mut header = Vec::with_capacity(content.len() + 4);
+        der::put(&mut header, der::tag::SEQUENCE, &content);
+        header
+    }
+
+    /// The header hash: what the next block has as its previous hash.
+    pub fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.header_bytes()).into()
+    }
+
+    /// Whether the transactions are the header's and stand as the orderer writes them.
+    pub fn check_data(&self) -> Result<(), Refused> {
+        if self.transactions.is_empty() {
+            return Err(Refused::Empty);
+        }
+        if !self.is_config() {
+            for (index, envelope) in self.transactions.iter().enumerate() {
+                well_formed(envelope).map_err(|what| Refused::Envelope { index, what })?;
+            }
+        }
+        let mut hasher = Sha256::new();
+        for envelope in &self.transactions {
+            hasher.update(envelope);
+        }
+        if hasher.finalize().as_slice() != self.data_hash {
+            return Err(Refused::DataHash);
+        }
+        Ok(())
+    }
+
+    /// Whether its only transaction is a configuration's.
+    pub fn is_config(&self) -> bool {
+        let arena = Arena::new();
+        let [only] = self.transactions.as_slice() else {
+            return false;
+        };
+        let kind = channel_header(only, &arena).map(|header| header.kind);
+        matches!(kind, Some(header_type::CONFIG | header_type::ORDERER_TRANSACTION))
+    }
+
+    /// The configuration of a genesis block.
+    pub(crate) fn genesis_config(&self, arena: &'a Arena) -> Option<&'a [u8]> {
+        let [only] = self.transactions.as_slice() else {
+            return None;
+        };
+        let envelope: Envelope<'a> = proto::decode(only, arena).ok()?;
+        let payload: Payload<'a> = proto::decode(envelope.payload, arena).ok()?;
+        let header: ChannelHeader<'_> = proto::decode(payload.header?.channel_header, arena).ok()?;
+        (header.kind == header_type::CONFIG).then_some(payload.data)
+    }
+
+    /// The channel that its first transaction names, where that can be read.
+    pub fn channel(&self) -> Option<String> {
+        let arena = Arena::new();
+        let header = channel_header(self.transactions.first()?, &arena)?;
+        Some(header.channel_id.to_owned())
+    }
+
+    /// The signatures on the block. Those of BFT orderers name a consenter by number, whose identity is looked up.
+    pub fn signatures(
+        &self,
+        consenter: impl Fn(u32) -> Option<Vec<u8>>,
+        bft: bool,
+    ) -> Result<Vec<BlockSignature>, Refused> {
+        if self.metadata.len() < METADATA {
+            return Err(Refused::Metadata {
+                found: self.metadata.len(),
+            });
+        }
+        let arena = Arena::new();
+        let bytes = self.metadata.get(SIGNATURES).copied().unwrap_or_default();
+        if bytes.len() > SIGNATURES_BYTES_MAX {
+            return Err(Refused::Signature);
+        }
+        let metadata: Metadata<'_> = proto::decode(bytes, &arena).map_err(|_| Refused::Signature)?;
+        if metadata.signatures.len() > SIGNATURES_MAX {
+            return Err(Refused::Signature);
+        }
+        let header = self.header_bytes();
+        let mut signatures = Vec::new();
+        for of in &metadata.signatures {
+            let numbered = bft && of.signature_header.is_empty() && !of.identifier_header.is_empty();
+            let (signed, identity) = if numbered {
+                let by: IdentifierHeader<'_> =
+                    proto::decode(of.identifier_header, &arena).map_err(|_| Refused::Signature)?;
+                let Some(identity) = consenter(by.identifier).filter(|identity| !identity.is_empty()) else {
+                    continue;
+                };
+                (of.identifier_header, identity)
+            } else {
+                let by: SignatureHeader<'_> =
+                    proto::decode(of.signature_header, &arena).map_err(|_| Refused::Signature)?;
+                (of.signature_header, by.creator.to_vec())
+            };
+            let hasher = Sha256::new().chain_update(metadata.value).chain_update(signed);
+            signatures.push(BlockSignature {
+                identity,
+                digest: hasher.chain_update(&header).finalize().into(),
+                signature: of.signature.to_vec(),
+            });
+        }
+        Ok(signatures)
+    }
+
+    /// The codes that a committed block holds, one byte each.
+    pub fn filter(&self) -> &'a [u8] {
+        self.metadata
+            .get(TRANSACTIONS_FILTER)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The commit hash that a committed block holds.
+    pub fn commit_hash(&self) -> Option<Vec<u8>> {
+        let arena = Arena::new();
+        let bytes = self.metadata.get(COMMIT_HASH).copied()?;
+        let metadata: Metadata<'_> = proto::decode(bytes, &arena).ok()?;
+        (!metadata.value.is_empty()).then(|| metadata.value.to_vec())
+    }
+}
+
+fn channel_header<'a>(envelope: &'a [u8], arena: &'a Arena) -> Option<ChannelHeader<'a>> {
+    let envelope: Envelope<'_> = proto::decode(envelope, arena).ok()?;
+    let payload: Payload<'_> = proto::decode(envelope.payload, arena).ok()?;
+    proto::decode(payload.header?.channel_header, arena).ok()
+}
+
+/// Whether an envelope is what Go would write of it: payload, signature, then what it does not know, as it came.
+fn well_formed(bytes: &[u8]) -> Result<(), &'static str> {
+    const MALFORMED: &str = "it is malformed";
+    let mut rest = bytes;
+    let (mut payload, mut signature, mut unknown) = (None, None, Vec::new());
+    while !rest.is_empty() {
+        let mut after = rest;
+        let (number, wire_type) = wire::tag(&mut after).map_err(|_| MALFORMED)?;
+        let value = after;
+        if matches!(number, 1 | 2) && wire_type == wire::BYTES {
+            let content = wire::length_delimited(&mut after).map_err(|_| MALFORMED)?;
+            *(if number == 1 { &mut payload } else { &mut signature }) = Some(content);
+        } else {
+            wire::skip(number, wire_type, &mut after).map_err(|_| MALFORMED)?;
+            wire::put_varint(&mut unknown, u64::from(number) << 3 | u64::from(wire_type));
+            let length = value.len() - after.len();
+            unknown.extend_from_slice(value.get(..length).unwrap_or_default());
+        }
+        rest = after;
+    }
+    let payload = payload
+        .filter(|payload| !payload.is_empty())
+        .ok_or("it has no payload")?;
+    let signature = signature
+        .filter(|signature| !signature.is_empty())
+        .ok_or("it has no signature")?;
+    let header = |number: u64, content: &[u8]| {
+        let mut header = Vec::with_capacity(6);
+        wire::put_varint(&mut header, number << 3 | u64::from(wire::BYTES));
+        wire::put_varint(&mut header, content.len() as u64);
+        header
+    };
+    let before = [header(1, payload), header(2, signature)];
+    let parts = [
+        before[0].as_slice(),
+        payload,
+        before[1].as_slice(),
+        signature,
+        &unknown,
+    ];
+    let canonical = parts
+        .iter()
+        .try_fold(bytes, |rest, part| rest.strip_prefix(*part));
+    match canonical {
+        Some([]) => Ok(()),
+        _ => Err("it is not in the form that the orderer writes"),
+    }
+}

@@ -1,0 +1,350 @@
+//! Whether a transaction is endorsed by whom it has to be: key by key, collection by collection, chaincode by
+//! chaincode (Fabric's `vscc`).
+
+use crate::config::Config;
+use crate::error::Stop;
+use crate::lifecycle::{self, Definition, Endorsement, LIFECYCLE, OfCollection};
+use crate::limits::KEPT_BYTES_MAX;
+use crate::msp::Identity;
+use crate::policy::Compiler;
+use crate::rules::{Rule, Rules};
+use crate::rwset::NsRwSet;
+use crate::state::State;
+use crate::tx::{Dispatched, Known, Next, Parsed, Passed};
+use hashbrown::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Key-level policies kept compiled, at most; then all are forgotten.
+const KEY_POLICIES_MAX: usize = 10_000;
+
+/// Definitions and key-level policies, compiled; they belong to one configuration and one state of `_lifecycle`.
+#[derive(Default, Debug)]
+pub(crate) struct Compiled {
+    definitions: HashMap<String, Option<Arc<Definition>>>,
+    key_policies: HashMap<Box<[u8]>, Option<Arc<Endorsement>>>,
+}
+
+impl Compiled {
+    /// Forgets the definitions, since they changed.
+    pub fn forget_definitions(&mut self) {
+        self.definitions.clear();
+    }
+}
+
+/// What policies are evaluated against.
+pub(crate) struct Endorser<'b> {
+    pub state: &'b State,
+    pub config: &'b Config,
+    pub compiler: Compiler<'b>,
+    pub compiled: &'b mut Compiled,
+    pub rules: Rules,
+    /// Keys whose metadata transactions of this block change that were endorsed well.
+    pub changed: HashSet<(String, String, Vec<u8>)>,
+    /// Keys whose metadata transactions of this block would change of which peers do not come to an end, or not to
+    /// the same: they look at a transaction's writes before they know whether they will look at its endorsements, and
+    /// wait for what comes of these.
+    pub undecided: HashSet<(String, String, Vec<u8>)>,
+    /// What stops peers in this block, and at what of the transactions behind.
+    pub halted: Option<(When, &'static str)>,
+}
+
+/// What peers look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum When {
+    /// A transaction of a chaincode that is defined.
+    Chaincode,
+    /// A key's policy.
+    Key,
+}
+
+/// What comes of a transaction's endorsements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    Endorsed,
+    NotEndorsed,
+    /// A chaincode that is not defined.
+    Undefined,
+}
+
+/// A policy failed, or it cannot be said.
+enum Failure {
+    Policy,
+    Unsure(&'static str),
+}
+
+impl Endorser<'_> {
+    /// Decides one transaction; they have to come in order.
+    pub fn decide(
+        &mut self,
+        tx: &Dispatched<'_>,
+        signers: &[&Identity],
+        index: usize,
+    ) -> Result<Verdict, Stop> {
+        let unsure = |what: &str| Stop::Transaction {
+            index,
+            what: what.to_owned(),
+        };
+        let (mut undefined, mut failed) = (false, Vec::new());
+        for &namespace in &tx.namespaces {
+            let Some(definition) = self.definition(namespace)? else {
+                undefined |= self.rules.hold(Rule::DefinedChaincode);
+                continue;
+            };
+            match self.namespace(namespace, &definition, tx, signers) {
+                Ok(()) => {}
+                Err(Failure::Policy) => failed.push(namespace),
+                Err(Failure::Unsure(what)) => return Err(unsure(what)),
+            }
+        }
+        if undefined && !failed.is_empty() {
+            return Err(unsure(
+                "peers differ on it: one namespace is not defined, and another's policy fails",
+            ));
+        }
+        let verdict = match (undefined, failed.is_empty()) {
+            (true, _) => Verdict::Undefined,
+            (false, true) => Verdict::Endorsed,
+            (false, false) => Verdict::NotEndorsed,
+        };
+        let several = tx.namespaces.len() > 1;
+        for of in &tx.rwset {
+            for (collection, key) in metadata_writes(of) {
+                let key = (of.namespace.to_owned(), collection.to_owned(), key.to_vec());
+                if verdict == Verdict::Endorsed || !self.rules.hold(Rule::KeyLevelInBlockOnlyIfValid) {
+                    self.changed.insert(key);
+                } else if several && !failed.contains(&of.namespace) {
+                    self.undecided.insert(key);
+                }
+            }
+        }
+        Ok(verdict)
+    }
+
+    /// Notes a transaction whose endorsements nobody looks at.
+    pub fn pass_over(&mut self, tx: &Parsed<'_>) {
+        let dispatched = match &tx.known {
+            Known::Signed(signed) => match &signed.next {
+                Next::Endorser(endorser) => endorser.dispatched.as_ref().ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        match (dispatched, tx.passed.as_deref()) {
+            (Some(dispatched), _) => self.undecide(&dispatched.rwset),
+            (None, Some(Passed::Writes(rwset))) => self.undecide(rwset),
+            (None, Some(Passed::Halts)) => {
+                let what =
+                    "peers wait for ever for what an earlier transaction, which they cannot read, writes";
+                self.halted.get_or_insert((When::Key, what));
+            }
+            (None, Some(Passed::Crashes)) => {
+                self.halted = Some((When::Chaincode, "peers crash on an earlier transaction"));
+            }
+            (None, Some(Passed::Unsure)) => {
+                let what = "what an earlier transaction writes is larger than is taken";
+                self.halted = Some((When::Chaincode, what));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn undecide(&mut self, rwset: &[NsRwSet<'_>]) {
+        for of in rwset {
+            let keys = metadata_writes(of);
+            self.undecided.extend(
+                keys.map(|(collection, key)| (of.namespace.to_owned(), collection.to_owned(), key.to_vec())),
+            );
+        }
+    }
+
+    fn comes_to(&self, when: When) -> Result<(), Failure> {
+        match self.halted {
+            Some((found, what)) if found == when => Err(Failure::Unsure(what)),
+            _ => Ok(()),
+        }
+    }
+
+    fn definition(&mut self, name: &str) -> Result<Option<Arc<Definition>>, Stop> {
+        if let Some(known) = self.compiled.definitions.get(name) {
+            return Ok(known.clone());
+        }
+        let found = lifecycle::definition(name, self.state, self.config, self.compiler)?.map(Arc::new);
+        // What is not defined is not kept: anybody can name it.
+        if found.is_some() {
+            self.compiled.definitions.insert(name.to_owned(), found.clone());
+        }
+        Ok(found)
+    }
+
+    fn namespace(
+        &mut self,
+        namespace: &str,
+        definition: &Definition,
+        tx: &Dispatched<'_>,
+        signers: &[&Identity],
+    ) -> Result<(), Failure> {
+        self.comes_to(When::Chaincode)?;
+        if namespace == LIFECYCLE && !self.rules.hold(Rule::LifecyclePolicy) {
+            return Ok(());
+        }
+        let mut checked = Checked::default();
+        for of in tx.rwset.iter().filter(|of| of.namespace == namespace) {
+            for write in &of.public.writes {
+                self.key(
+                    definition,
+                    of.namespace,
+                    "",
+                    write.key.as_bytes(),
+                    signers,
+                    &mut checked,
+                )?;
+            }
+            for write in &of.public.metadata_writes {
+                self.key(
+                    definition,
+                    of.namespace,
+                    "",
+                    write.key.as_bytes(),
+                    signers,
+                    &mut checked,
+                )?;
+            }
+            for collection in &of.collections {
+                if definition.expires(collection.name) && !collection.hashed.writes.is_empty() {
+                    return Err(Failure::Unsure("it writes to a collection with a block to live"));
+                }
+                for write in &collection.hashed.writes {
+                    self.key(
+                        definition,
+                        namespace,
+                        collection.name,
+                        write.key_hash,
+                        signers,
+                        &mut checked,
+                    )?;
+                }
+            }
+            for collection in &of.collections {
+                for write in &collection.hashed.metadata_writes {
+                    self.key(
+                        definition,
+                        namespace,
+                        collection.name,
+                        write.key_hash,
+                        signers,
+                        &mut checked,
+                    )?;
+                }
+            }
+        }
+        if checked.any || !self.rules.hold(Rule::PolicyWithoutWrites) {
+            return Ok(());
+        }
+        self.satisfied(&definition.endorsement, signers)
+    }
+
+    fn satisfied(&self, endorsement: &Endorsement, signers: &[&Identity]) -> Result<(), Failure> {
+        match endorsement.satisfied(signers, self.config, self.rules) {
+            true => Ok(()),
+            false => Err(Failure::Policy),
+        }
+    }
+
+    /// The policy for one key: its own, or its collection's, or the chaincode's.
+    fn key<'t>(
+        &mut self,
+        definition: &Definition,
+        namespace: &str,
+        collection: &'t str,
+        key: &[u8],
+        signers: &[&Identity],
+        checked: &mut Checked<'t>,
+    ) -> Result<(), Failure> {
+        self.comes_to(When::Key)?;
+        if !self.changed.is_empty() || !self.undecided.is_empty() {
+            let key = (namespace.to_owned(), collection.to_owned(), key.to_vec());
+            if self.changed.contains(&key) && self.rules.hold(Rule::KeyLevelInBlock) {
+                return Err(Failure::Policy);
+            }
+            if self.undecided.contains(&key) {
+                return Err(Failure::Unsure(
+                    "peers differ on whether an earlier transaction changed the policy of a key it writes",
+                ));
+            }
+        }
+        let entry = self.state.get(namespace, collection, key);
+        let parameter = entry.and_then(|entry| entry.validation_parameter.clone());
+        let parameter = parameter.filter(|parameter| !parameter.is_empty());
+        if let Some(parameter) = parameter.filter(|_| self.rules.hold(Rule::KeyLevelPolicy)) {
+            let policy = self.key_policy(&parameter)?;
+            self.satisfied(&policy, signers)?;
+            checked.any = true;
+            return Ok(());
+        }
+        if !collection.is_empty() && self.rules.hold(Rule::CollectionPolicy) {
+            if checked.collections.contains(&collection) {
+                return Ok(());
+            }
+            let implied;
+            let own = match definition.collection(collection, self.config) {
+                OfCollection::Missing => return Err(Failure::Policy),
+                OfCollection::Own(own) => own,
+                OfCollection::Implied(endorsement) => {
+                    implied = endorsement;
+                    &implied
+                }
+                OfCollection::Chaincode => &definition.endorsement,
+            };
+            self.satisfied(own, signers)?;
+            checked.collections.push(collection);
+            checked.any = true;
+            return Ok(());
+        }
+        if !checked.chaincode {
+            self.satisfied(&definition.endorsement, signers)?;
+            checked.chaincode = true;
+            checked.any = true;
+        }
+        Ok(())
+    }
+
+    fn key_policy(&mut self, parameter: &[u8]) -> Result<Arc<Endorsement>, Failure> {
+        const HALTS: &str = "it writes a key whose validation parameter is no policy";
+        if let Some(known) = self.compiled.key_policies.get(parameter) {
+            return known.clone().ok_or(Failure::Unsure(HALTS));
+        }
+        let policy = Endorsement::envelope(parameter, self.compiler)
+            .map_err(Failure::Unsure)?
+            .map(Arc::new);
+        if parameter.len() <= KEPT_BYTES_MAX {
+            if self.compiled.key_policies.len() >= KEY_POLICIES_MAX {
+                self.compiled.key_policies.clear();
+            }
+            self.compiled
+                .key_policies
+                .insert(parameter.into(), policy.clone());
+        }
+        policy.ok_or(Failure::Unsure(HALTS))
+    }
+}
+
+/// Which policies hold already.
+#[derive(Default)]
+struct Checked<'t> {
+    any: bool,
+    chaincode: bool,
+    collections: Vec<&'t str>,
+}
+
+/// Collection and key of each metadata write.
+fn metadata_writes<'t>(of: &'t NsRwSet<'_>) -> impl Iterator<Item = (&'t str, &'t [u8])> {
+    let public = of
+        .public
+        .metadata_writes
+        .iter()
+        .map(|write| ("", write.key.as_bytes()));
+    public.chain(of.collections.iter().flat_map(|collection| {
+        let writes = collection.hashed.metadata_writes.iter();
+        writes.map(|write| (collection.name, write.key_hash))
+    }))
+}

@@ -1,0 +1,110 @@
+//! Identities of a block, looked up once each, and those of earlier blocks.
+
+use crate::limits::{IDENTITIES_BYTES_MAX, IDENTITIES_MAX, KEPT_BYTES_MAX};
+use crate::msp::{Identity, Msps, Resolution};
+use crate::rules::Rules;
+use hashbrown::HashMap;
+use lineside_verify::Verifier;
+use std::sync::Arc;
+
+/// Identities that earlier blocks had, by a keyed hash of all their bytes, then by these. They belong to one
+/// configuration.
+#[derive(Default, Debug)]
+pub(crate) struct Cache {
+    known: HashMap<Box<[u8]>, Arc<Identity>>,
+    bytes: usize,
+}
+
+impl Cache {
+    fn keep(&mut self, bytes: &[u8], identity: &Arc<Identity>) {
+        if bytes.len() > KEPT_BYTES_MAX {
+            return;
+        }
+        if self.known.len() >= IDENTITIES_MAX || self.bytes + bytes.len() > IDENTITIES_BYTES_MAX {
+            self.known.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes.len();
+        self.known.insert(bytes.into(), identity.clone());
+    }
+}
+
+/// The identities of one block.
+#[derive(Default, Debug)]
+pub(crate) struct OfBlock<'a> {
+    places: HashMap<&'a [u8], usize>,
+    bytes: Vec<&'a [u8]>,
+    resolutions: Vec<Resolution>,
+}
+
+impl<'a> OfBlock<'a> {
+    /// The place of an identity.
+    pub fn place(&mut self, bytes: &'a [u8]) -> usize {
+        let next = self.bytes.len();
+        let place = *self.places.entry(bytes).or_insert(next);
+        if place == next {
+            self.bytes.push(bytes);
+        }
+        place
+    }
+
+    /// Finds out about all of them.
+    pub fn resolve(&mut self, cache: &mut Cache, msps: &Msps, verifier: &Verifier, rules: Rules) {
+        self.resolutions = vec![Resolution::Unknown; self.bytes.len()];
+        let (mut at, mut unknown) = (Vec::new(), Vec::new());
+        for (place, bytes) in self.bytes.iter().enumerate() {
+            match (cache.known.get(*bytes), self.resolutions.get_mut(place)) {
+                (Some(identity), Some(resolution)) => *resolution = Resolution::Known(identity.clone()),
+                _ => {
+                    at.push(place);
+                    unknown.push(*bytes);
+                }
+            }
+        }
+        let resolved = msps.resolve(&unknown, verifier, rules);
+        for ((place, bytes), found) in at.into_iter().zip(unknown).zip(resolved) {
+            if let Resolution::Known(identity) = &found {
+                cache.keep(bytes, identity);
+            }
+            if let Some(resolution) = self.resolutions.get_mut(place) {
+                *resolution = found;
+            }
+        }
+    }
+
+    /// What is known of one.
+    pub fn get(&self, place: usize) -> &Resolution {
+        self.resolutions.get(place).unwrap_or(&Resolution::Unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::network::Network;
+
+    #[test]
+    fn identities_are_kept_within_their_bytes() {
+        let mut network = Network::new();
+        let validator = network.start(None);
+        let serialised = network.client(0).serialised();
+        let msps = &validator.config().msps;
+        let resolved = msps.resolve(&[&serialised], &Verifier::default(), Rules::default());
+        let Resolution::Known(identity) = &resolved[0] else {
+            panic!("{resolved:?}");
+        };
+        let mut cache = Cache::default();
+        cache.keep(&vec![0; KEPT_BYTES_MAX + 1], identity);
+        assert!(cache.known.is_empty());
+        let mut most = 0;
+        for number in 0..2 * IDENTITIES_BYTES_MAX / KEPT_BYTES_MAX {
+            let mut bytes = vec![0; KEPT_BYTES_MAX];
+            bytes[..8].copy_from_slice(&number.to_be_bytes());
+            cache.keep(&bytes, identity);
+            let kept: usize = cache.known.keys().map(|bytes| bytes.len()).sum();
+            assert_eq!(cache.bytes, kept);
+            most = most.max(kept);
+        }
+        assert_eq!(most, IDENTITIES_BYTES_MAX);
+    }
+}

@@ -1,0 +1,240 @@
+//! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
+
+use super::error::LedgerError;
+use super::image::{Image, LAYOUT};
+use super::index::{Index, NO_ID, OfBlock};
+use super::redo::Standing;
+use super::store::Blocks;
+use crate::state::{Entry, Height, Space, State, TxId, TxIds};
+use lineside_journal::{Disk, Lsn};
+use std::io::{self, Read, Write};
+
+/// Transactions written while the index cannot grow.
+const CHUNK: usize = 1 << 16;
+/// No text, key or value is longer.
+const BYTES_MAX: u64 = crate::limits::BLOCK_BYTES_MAX as u64;
+
+impl Image {
+    /// Writes it, and the blocks up to it, which are durable.
+    pub fn write<D: Disk>(&self, blocks: &Blocks<D>, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&self.len().to_le_bytes())?;
+        for piece in &self.pieces {
+            out.write_all(piece)?;
+        }
+        let count = self.last + 1;
+        let (transactions, others) = {
+            let view = blocks.view();
+            let index = &view.index;
+            let next = index.blocks.get(count as usize);
+            let transactions = next.map_or(index.ids.len() as u64, |block| block.first);
+            out.write_all(&count.to_le_bytes())?;
+            for block in index.blocks.iter().take(count as usize) {
+                out.write_all(&block.begin.to_le_bytes())?;
+                out.write_all(&block.end.to_le_bytes())?;
+                out.write_all(&block.first.to_le_bytes())?;
+                out.write_all(&block.hash)?;
+            }
+            let others = index
+                .others
+                .iter()
+                .filter(|(_, number)| u64::from(**number) < transactions);
+            let mut others: Vec<(u32, Box<[u8]>)> =
+                others.map(|(id, number)| (*number, id.clone())).collect();
+            others.sort_unstable();
+            (transactions, others)
+        };
+        out.write_all(&transactions.to_le_bytes())?;
+        let mut done = 0;
+        while done < transactions as usize {
+            let end = (done + CHUNK).min(transactions as usize);
+            let (codes, ids) = {
+                let view = blocks.view();
+                let codes = view.index.codes.get(done..end).unwrap_or_default().to_vec();
+                (codes, view.index.ids.get(done..end).unwrap_or_default().to_vec())
+            };
+            out.write_all(&codes)?;
+            out.write_all(ids.as_flattened())?;
+            done = end;
+        }
+        out.write_all(&(others.len() as u64).to_le_bytes())?;
+        for (number, id) in others {
+            out.write_all(&number.to_le_bytes())?;
+            out.write_all(&(id.len() as u32).to_le_bytes())?;
+            out.write_all(&id)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a checkpoint holds.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub standing: Standing,
+    pub config_block: u64,
+    pub index: Index,
+}
+
+struct Input<R> {
+    from: R,
+    lsn: Lsn,
+}
+
+impl<R: Read> Input<R> {
+    fn wrong(&self, what: &'static str) -> LedgerError {
+        LedgerError::Checkpoint { lsn: self.lsn, what }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], LedgerError> {
+        let mut bytes = [0; N];
+        self.from.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn number(&mut self) -> Result<u64, LedgerError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn bytes(&mut self, length: u64) -> Result<Vec<u8>, LedgerError> {
+        if length > BYTES_MAX {
+            return Err(self.wrong("it holds something that is too long"));
+        }
+        let mut bytes = vec![0; length as usize];
+        self.from.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn prefixed(&mut self) -> Result<Vec<u8>, LedgerError> {
+        let length = u32::from_le_bytes(self.array()?);
+        self.bytes(u64::from(length))
+    }
+
+    fn text(&mut self) -> Result<String, LedgerError> {
+        let bytes = self.prefixed()?;
+        String::from_utf8(bytes).map_err(|_| self.wrong("it holds a name that is no text"))
+    }
+
+    fn flag(&mut self) -> Result<bool, LedgerError> {
+        match self.array()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(self.wrong("it holds a flag that is neither 0 nor 1")),
+        }
+    }
+
+    fn keys(&mut self) -> Result<impl Iterator<Item = (Box<[u8]>, Entry)>, LedgerError> {
+        let count = self.number()?;
+        let mut keys = Vec::new();
+        for _ in 0..count {
+            let key = self.prefixed()?.into_boxed_slice();
+            let value = self.prefixed()?.into();
+            let has_parameter = self.flag()?;
+            let parameter = self.prefixed()?;
+            let version = Height {
+                block: self.number()?,
+                tx: self.number()?,
+            };
+            let entry = Entry {
+                value,
+                validation_parameter: has_parameter.then(|| parameter.into()),
+                version,
+            };
+            keys.push((key, entry));
+        }
+        Ok(keys.into_iter())
+    }
+
+    fn state(&mut self) -> Result<State, LedgerError> {
+        let mut state = State::default();
+        for _ in 0..self.number()? {
+            let name = self.text()?;
+            let mut space = Space::default();
+            for _ in 0..self.number()? {
+                let collection = self.text()?;
+                let keys = self.keys()?.collect();
+                if collection.is_empty() {
+                    space.public = keys;
+                } else {
+                    space.collections.insert(collection, keys);
+                }
+            }
+            state.namespaces.insert(name, space);
+        }
+        Ok(state)
+    }
+
+    fn index(&mut self) -> Result<Index, LedgerError> {
+        let mut index = Index::default();
+        for _ in 0..self.number()? {
+            let block = OfBlock {
+                begin: self.number()?,
+                end: self.number()?,
+                first: self.number()?,
+                offset: 0.into(),
+                hash: self.array()?,
+            };
+            index.push_block(block);
+        }
+        let transactions = self.number()?;
+        if !usize::try_from(transactions).is_ok_and(|count| index.has_room(count)) {
+            return Err(self.wrong("it holds too many transactions"));
+        }
+        let mut ids: Vec<(u8, [u8; 32])> = Vec::new();
+        let mut left = transactions as usize;
+        while left > 0 {
+            let count = left.min(CHUNK);
+            let codes = self.bytes(count as u64)?;
+            let flat = self.bytes(count as u64 * 32)?;
+            let (hashes, _) = flat.as_chunks::<32>();
+            ids.extend(codes.into_iter().zip(hashes.iter().copied()));
+            left -= count;
+        }
+        index.reserve(ids.len());
+        for (code, id) in ids {
+            let id = (id != NO_ID).then_some(TxId::Hash(id));
+            index.push_transaction(code, id);
+        }
+        for _ in 0..self.number()? {
+            let number = u32::from_le_bytes(self.array()?);
+            let id = self.prefixed()?.into_boxed_slice();
+            index.others.insert(id, number);
+        }
+        Ok(index)
+    }
+}
+
+/// Reads a checkpoint, whose bytes are whole.
+pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
+    let mut input = Input { from, lsn };
+    let _image_bytes = input.number()?;
+    if u32::from_le_bytes(input.array()?) != LAYOUT {
+        return Err(input.wrong("a layout that this program does not know"));
+    }
+    let channel = input.text()?;
+    let last = input.number()?;
+    let config_block = input.number()?;
+    let has_commit_hash = input.flag()?;
+    let commit_hash = input.array()?;
+    let state = input.state()?;
+    let index = input.index()?;
+    let last_hash = index.blocks.last().map(|block| block.hash);
+    let last_hash = last_hash.ok_or_else(|| input.wrong("it holds no blocks"))?;
+    if index.blocks.len() as u64 != last + 1 || config_block > last {
+        return Err(input.wrong("its blocks do not end where its state stands"));
+    }
+    let mut ids = TxIds::default();
+    for id in index.all_ids() {
+        ids.insert(id);
+    }
+    Ok(Restored {
+        standing: Standing {
+            channel,
+            last,
+            last_hash,
+            commit_hash: has_commit_hash.then_some(commit_hash),
+            state,
+            ids,
+        },
+        config_block,
+        index,
+    })
+}

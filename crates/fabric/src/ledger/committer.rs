@@ -1,0 +1,247 @@
+//! A thread that commits, while the next block is validated. What waits is committed together.
+
+use super::error::LedgerError;
+use super::results::{Publisher, Timed};
+use super::store::{Blocks, Meta, Writer};
+use lineside_journal::{Disk, Error as JournalError, Lsn};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes of blocks that wait, at most; one block may always wait.
+const WAITING_BYTES: usize = 64 << 20;
+/// How often a full disk is tried again.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+
+/// A block to be committed.
+pub(crate) struct Job {
+    pub bytes: Vec<u8>,
+    pub meta: Meta,
+    pub timed: Timed,
+}
+
+struct State {
+    waiting: VecDeque<Job>,
+    waiting_bytes: usize,
+    /// Blocks that are durable.
+    durable: u64,
+    durable_lsn: Lsn,
+    full: Option<Arc<str>>,
+    failed: Option<Arc<str>>,
+    stopping: bool,
+}
+
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn alive(&self) -> Result<(), LedgerError> {
+        match (&self.failed, &self.full) {
+            (Some(what), _) => Err(LedgerError::Stopped { what: what.clone() }),
+            (None, Some(what)) => Err(LedgerError::Full { what: what.clone() }),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Commits blocks on a thread of its own.
+pub(crate) struct Committer<D: Disk> {
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<Writer<D>>>,
+}
+
+/// Waits for blocks to be durable.
+#[derive(Clone)]
+pub struct Waiter(Arc<Queue>);
+
+impl<D: Disk> Committer<D> {
+    pub fn start(writer: Writer<D>, results: Option<Publisher>) -> Result<Self, LedgerError> {
+        let state = State {
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            durable: writer.next(),
+            durable_lsn: writer.journal().durable_lsn(),
+            full: None,
+            failed: None,
+            stopping: false,
+        };
+        let queue = Arc::new(Queue {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        let mut working = Working {
+            queue: queue.clone(),
+            writer,
+            results,
+            done: Vec::new(),
+        };
+        let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || {
+            working.run();
+            working.writer
+        })?;
+        Ok(Self {
+            queue,
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands a block in; waits while too much waits already.
+    pub fn submit(&self, job: Job) -> Result<(), LedgerError> {
+        let mut state = self.queue.lock();
+        loop {
+            state.alive()?;
+            if state.waiting.is_empty() || state.waiting_bytes + job.bytes.len() <= WAITING_BYTES {
+                break;
+            }
+            state = self.queue.wait(state);
+        }
+        state.waiting_bytes += job.bytes.len();
+        state.waiting.push_back(job);
+        self.queue.changed.notify_all();
+        Ok(())
+    }
+
+    pub fn waiter(&self) -> Waiter {
+        Waiter(self.queue.clone())
+    }
+
+    /// Commits what waits, unless it cannot be, and ends the thread.
+    pub fn stop(mut self) -> Option<Writer<D>> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Option<Writer<D>> {
+        self.queue.lock().stopping = true;
+        self.queue.changed.notify_all();
+        self.thread.take().and_then(|thread| thread.join().ok())
+    }
+}
+
+impl<D: Disk> Drop for Committer<D> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Waiter {
+    /// Waits until block `number` is durable.
+    ///
+    /// # Errors
+    /// Those of [`Replica::wait`](super::Replica::wait).
+    pub fn wait(&self, number: u64) -> Result<(), LedgerError> {
+        self.wait_for(number + 1).map(|_| ())
+    }
+
+    /// Waits until there are so many blocks; the record that the last durable one ends with.
+    pub(crate) fn wait_for(&self, blocks: u64) -> Result<Lsn, LedgerError> {
+        let mut state = self.0.lock();
+        while state.durable < blocks {
+            state.alive()?;
+            state = self.0.wait(state);
+        }
+        Ok(state.durable_lsn)
+    }
+
+    /// How many blocks are durable.
+    pub fn durable(&self) -> u64 {
+        self.0.lock().durable
+    }
+}
+
+struct Working<D: Disk> {
+    queue: Arc<Queue>,
+    writer: Writer<D>,
+    results: Option<Publisher>,
+    /// Appended, and not durable yet.
+    done: Vec<(Meta, Timed)>,
+}
+
+impl<D: Disk> Working<D> {
+    fn run(&mut self) {
+        let queue = self.queue.clone();
+        loop {
+            let mut state = queue.lock();
+            while state.waiting.is_empty() && !state.stopping {
+                state = queue.wait(state);
+            }
+            let jobs = std::mem::take(&mut state.waiting);
+            state.waiting_bytes = 0;
+            queue.changed.notify_all();
+            drop(state);
+            if jobs.is_empty() {
+                return;
+            }
+            if let Err(error) = self.commit_all(jobs) {
+                let mut state = queue.lock();
+                state.failed = Some(error.to_string().into());
+                queue.changed.notify_all();
+                return;
+            }
+        }
+    }
+
+    fn commit_all(&mut self, jobs: VecDeque<Job>) -> Result<(), LedgerError> {
+        for Job {
+            bytes,
+            meta,
+            mut timed,
+        } in jobs
+        {
+            timed.ledger_from = Some(Instant::now());
+            while let Err(error) = self.writer.append(&bytes, &meta) {
+                let LedgerError::Journal(JournalError::Full { .. }) = error else {
+                    return Err(error);
+                };
+                // What was appended before has its space.
+                self.commit()?;
+                self.wait_for_space(error)?;
+            }
+            self.done.push((meta, timed));
+        }
+        self.commit()
+    }
+
+    fn commit(&mut self) -> Result<(), LedgerError> {
+        let durable = self.writer.commit()?;
+        let blocks: Blocks<D> = self.writer.blocks();
+        for (meta, timed) in self.done.drain(..) {
+            if let Some(results) = &mut self.results {
+                results.publish(&meta, &timed);
+            }
+        }
+        let durable_lsn = blocks.end_of(durable.saturating_sub(1));
+        let mut state = self.queue.lock();
+        (state.durable, state.durable_lsn) = (durable, durable_lsn);
+        state.full = None;
+        self.queue.changed.notify_all();
+        Ok(())
+    }
+
+    fn wait_for_space(&self, error: LedgerError) -> Result<(), LedgerError> {
+        let mut state = self.queue.lock();
+        if state.stopping {
+            return Err(error);
+        }
+        state.full = Some(error.to_string().into());
+        self.queue.changed.notify_all();
+        let waited = self.queue.changed.wait_timeout(state, FULL_RETRY);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match state.stopping {
+            true => Err(error),
+            false => Ok(()),
+        }
+    }
+}

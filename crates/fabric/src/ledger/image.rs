@@ -1,0 +1,278 @@
+//! An image of the state, taken a few keys at a time while blocks go on being committed: whoever commits tells what is
+//! about to change, and what has not been copied yet is remembered as it was.
+
+use crate::state::{Entry, State, Updates};
+use crate::validate::Validator;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+pub(super) const LAYOUT: u32 = 1;
+/// Bytes copied before another piece of memory is begun, so that none is ever moved.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What of a validator is written to a checkpoint, as it was after block `last`.
+pub(crate) struct Image {
+    pub last: u64,
+    pub(super) pieces: Vec<Vec<u8>>,
+}
+
+impl Image {
+    /// Taken at once.
+    pub fn new(validator: &Validator, config_block: u64) -> Self {
+        let taking = Taking::begin(validator, config_block);
+        taking
+            .advance(&validator.state, usize::MAX)
+            .unwrap_or_else(|more| more.image)
+    }
+
+    /// Bytes of all pieces.
+    pub(super) fn len(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.len() as u64).sum()
+    }
+}
+
+/// An image that is not whole yet.
+pub(crate) struct Taking {
+    image: Image,
+    /// What has not been copied, in the order in which it will be.
+    sections: VecDeque<Section>,
+    keys: usize,
+}
+
+/// The keys of a namespace or of one of its collections.
+struct Section {
+    namespace: String,
+    /// Empty: the public keys.
+    collection: String,
+    /// What stands before the keys.
+    head: Vec<u8>,
+    /// The last key that was copied.
+    copied: Option<Box<[u8]>>,
+    /// Those changed since the image was begun and not copied yet, as they were.
+    before: BTreeMap<Box<[u8]>, Option<Entry>>,
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn put_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put_entry(out: &mut Vec<u8>, key: &[u8], entry: &Entry) {
+    put_bytes(out, key);
+    put_bytes(out, &entry.value);
+    out.push(u8::from(entry.validation_parameter.is_some()));
+    put_bytes(out, entry.validation_parameter.as_deref().unwrap_or_default());
+    put_number(out, entry.version.block);
+    put_number(out, entry.version.tx);
+}
+
+fn keys_of<'s>(
+    state: &'s State,
+    namespace: &str,
+    collection: &str,
+) -> Option<&'s BTreeMap<Box<[u8]>, Entry>> {
+    let space = state.namespaces.get(namespace)?;
+    match collection {
+        "" => Some(&space.public),
+        collection => space.collections.get(collection),
+    }
+}
+
+impl Taking {
+    /// Of a validator as it is; block `config_block` set its configuration. Nothing but names and counts is copied yet.
+    pub fn begin(validator: &Validator, config_block: u64) -> Self {
+        let mut head = Vec::new();
+        head.extend_from_slice(&LAYOUT.to_le_bytes());
+        put_bytes(&mut head, validator.channel().as_bytes());
+        put_number(&mut head, validator.last);
+        put_number(&mut head, config_block);
+        head.push(u8::from(validator.commit_hash.is_some()));
+        head.extend_from_slice(&validator.commit_hash.unwrap_or_default());
+        let state = &validator.state;
+        put_number(&mut head, state.namespaces.len() as u64);
+        let mut sections = VecDeque::new();
+        let mut names: Vec<&String> = state.namespaces.keys().collect();
+        names.sort_unstable();
+        for name in names {
+            let Some(space) = state.namespaces.get(name) else {
+                continue;
+            };
+            let mut head = Vec::new();
+            put_bytes(&mut head, name.as_bytes());
+            put_number(&mut head, space.collections.len() as u64 + 1);
+            let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
+            for (collection, keys) in std::iter::once(("", &space.public)).chain(collections) {
+                put_bytes(&mut head, collection.as_bytes());
+                put_number(&mut head, keys.len() as u64);
+                sections.push_back(Section {
+                    namespace: name.clone(),
+                    collection: collection.to_owned(),
+                    head: std::mem::take(&mut head),
+                    copied: None,
+                    before: BTreeMap::new(),
+                });
+            }
+        }
+        Self {
+            image: Image {
+                last: validator.last,
+                pieces: vec![head],
+            },
+            sections,
+            keys: state.len(),
+        }
+    }
+
+    /// How many keys there were when it was begun.
+    pub fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// `updates` are about to be applied to `state`.
+    pub fn note(&mut self, state: &State, updates: &Updates) {
+        for (namespace, space) in &updates.namespaces {
+            let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
+            for (collection, keys) in std::iter::once(("", &space.public)).chain(collections) {
+                let is = |section: &&mut Section| {
+                    (section.namespace.as_str(), section.collection.as_str()) == (namespace, collection)
+                };
+                let Some(section) = self.sections.iter_mut().find(is) else {
+                    continue;
+                };
+                for key in keys.keys().filter(|key| section.copied.as_ref() < Some(*key)) {
+                    if !section.before.contains_key(key) {
+                        let entry = state.get(namespace, collection, key).cloned();
+                        section.before.insert(key.clone(), entry);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies so many more keys of `state`; the image, once there are no more.
+    pub fn advance(mut self, state: &State, keys: usize) -> Result<Image, Self> {
+        let mut left = keys;
+        while let Some(section) = self.sections.front_mut() {
+            let pieces = &mut self.image.pieces;
+            if !section.copy(state, pieces, &mut left) {
+                return Err(self);
+            }
+            self.sections.pop_front();
+        }
+        Ok(self.image)
+    }
+}
+
+impl Section {
+    /// Copies keys until there are no more (`true`) or `left` is 0.
+    fn copy(&mut self, state: &State, pieces: &mut Vec<Vec<u8>>, left: &mut usize) -> bool {
+        let from = match &self.copied {
+            Some(key) => Bound::Excluded(&**key),
+            None => Bound::Unbounded,
+        };
+        let now = keys_of(state, &self.namespace, &self.collection).into_iter();
+        let mut now = now
+            .flat_map(|keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
+            .peekable();
+        let mut last: Option<Box<[u8]>> = None;
+        let done = loop {
+            let out = match pieces.last_mut() {
+                Some(piece) if piece.len() < PIECE_BYTES => piece,
+                _ => {
+                    pieces.push(Vec::with_capacity(2 * PIECE_BYTES));
+                    continue;
+                }
+            };
+            out.append(&mut self.head);
+            if *left == 0 {
+                break false;
+            }
+            *left -= 1;
+            let changed = self.before.keys().next();
+            let changed_first = match (now.peek(), changed) {
+                (None, None) => break true,
+                (Some((key, _)), Some(changed)) => changed <= key,
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+            };
+            if !changed_first {
+                if let Some((key, entry)) = now.next() {
+                    put_entry(out, key, entry);
+                    last = Some(key.clone());
+                }
+            } else if let Some((key, entry)) = self.before.pop_first() {
+                now.next_if(|(other, _)| **other == key);
+                if let Some(entry) = entry {
+                    put_entry(out, &key, &entry);
+                }
+                last = Some(key);
+            }
+        };
+        if last.is_some() {
+            self.copied = last;
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Height, Update};
+    use crate::tests::network::Network;
+
+    fn random(seed: &mut u64, below: u64) -> u64 {
+        *seed ^= *seed << 13;
+        *seed ^= *seed >> 7;
+        *seed ^= *seed << 17;
+        *seed % below
+    }
+
+    fn updates(seed: &mut u64, block: u64, namespaces: u64) -> Updates {
+        let mut updates = Updates::default();
+        for tx in 0..random(seed, 30) {
+            let namespace = format!("cc{}", random(seed, namespaces));
+            let collection = ["", "", "one", "two"][random(seed, 4) as usize];
+            let key = random(seed, 200).to_be_bytes();
+            let value = (random(seed, 3) > 0).then(|| {
+                let parameter = (random(seed, 4) == 0).then(|| b"policy"[..].into());
+                (seed.to_be_bytes()[..].into(), parameter)
+            });
+            let version = Height { block, tx };
+            updates.put(&namespace, collection, &key, Update { value, version });
+        }
+        updates
+    }
+
+    /// Whatever is changed meanwhile, and in whatever steps it is taken, the image is what was there when it was begun.
+    #[test]
+    fn an_image_is_of_one_moment() {
+        let mut steps = 0;
+        for seed in 1..60 {
+            let mut seed = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
+            let mut validator = Network::new().start(None);
+            for block in 0..40 {
+                validator.state.apply(updates(&mut seed, block, 3));
+            }
+            let whole = Image::new(&validator, 7);
+            let mut taking = Taking::begin(&validator, 7);
+            assert_eq!(taking.keys(), validator.state.len());
+            let image = loop {
+                let next = updates(&mut seed, 100, 5);
+                taking.note(&validator.state, &next);
+                validator.state.apply(next);
+                match taking.advance(&validator.state, random(&mut seed, 40) as usize) {
+                    Ok(image) => break image,
+                    Err(more) => taking = more,
+                }
+                steps += 1;
+            };
+            assert_eq!(image.pieces.concat(), whole.pieces.concat());
+        }
+        assert!(steps > 500, "{steps}");
+    }
+}

@@ -1,0 +1,212 @@
+//! Which blocks and transactions there are, and where.
+
+use crate::code::TxCode;
+use crate::state::TxId;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use lineside_journal::Lsn;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A block.
+#[derive(Debug)]
+pub(crate) struct OfBlock {
+    /// Its record of the kind BEGIN.
+    pub begin: Lsn,
+    /// Its record of the kind END.
+    pub end: Lsn,
+    /// Where the first stands in its segment; 0: not known yet.
+    pub offset: AtomicU64,
+    pub hash: [u8; 32],
+    /// The number of its first transaction, counted from the first of the ledger.
+    pub first: u64,
+}
+
+impl OfBlock {
+    pub fn offset(&self) -> Option<u64> {
+        Some(self.offset.load(Ordering::Relaxed)).filter(|offset| *offset != 0)
+    }
+}
+
+/// Where a transaction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Its block.
+    pub block: u64,
+    /// Its place in it.
+    pub index: u64,
+    /// What it is marked with.
+    pub code: TxCode,
+}
+
+/// A block to be added.
+pub(crate) struct Entry {
+    pub begin: Lsn,
+    pub end: Lsn,
+    pub offset: u64,
+    pub hash: [u8; 32],
+    pub codes: Vec<u8>,
+    pub ids: Vec<Option<TxId>>,
+}
+
+/// Blocks and transactions, in order.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub blocks: Vec<OfBlock>,
+    by_hash: HashTable<u32>,
+    /// By number: the id where it is a hash in hex, else zeros.
+    pub ids: Vec<[u8; 32]>,
+    pub codes: Vec<u8>,
+    /// In parts, by the id's hash: one that grows hashes all of its ids again, and that of all together would take as
+    /// long as some blocks do.
+    by_id: Box<[HashTable<u32>; PARTS]>,
+    /// Ids that are no hash in hex.
+    pub others: HashMap<Box<[u8]>, u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self {
+            blocks: Vec::new(),
+            by_hash: HashTable::new(),
+            ids: Vec::new(),
+            codes: Vec::new(),
+            by_id: Box::new(std::array::from_fn(|_| HashTable::new())),
+            others: HashMap::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+/// Stands where a transaction has no id, or one that is no hash in hex.
+pub(crate) const NO_ID: [u8; 32] = [0; 32];
+/// The one id that is a hash in hex and still among the others.
+const NO_ID_TEXT: [u8; 64] = [b'0'; 64];
+/// More transactions than this are not counted.
+const TRANSACTIONS_MAX: usize = u32::MAX as usize;
+/// Parts of the index of ids. That they do not grow with the same block, each is a little more or less full.
+const PARTS: usize = 256;
+
+impl Index {
+    /// Takes space for so many transactions.
+    pub fn reserve(&mut self, transactions: usize) {
+        self.ids.reserve(transactions);
+        self.codes.reserve(transactions);
+        let (ids, hasher) = (&self.ids, &self.hasher);
+        for part in &mut *self.by_id {
+            part.reserve(transactions / PARTS, |&place| {
+                hasher.hash_one(ids.get(place as usize).unwrap_or(&[0; 32]))
+            });
+        }
+    }
+
+    /// Whether there is space for so many more.
+    pub fn has_room(&self, transactions: usize) -> bool {
+        self.ids.len() + transactions < TRANSACTIONS_MAX && self.blocks.len() < TRANSACTIONS_MAX
+    }
+
+    /// Adds the next block.
+    pub fn push(&mut self, entry: Entry) {
+        let number = self.blocks.len() as u32;
+        self.push_block(OfBlock {
+            begin: entry.begin,
+            end: entry.end,
+            offset: entry.offset.into(),
+            hash: entry.hash,
+            first: self.ids.len() as u64,
+        });
+        debug_assert_eq!(self.blocks.len() as u32, number + 1);
+        for (code, id) in entry.codes.into_iter().zip(entry.ids) {
+            self.push_transaction(code, id);
+        }
+    }
+
+    pub fn push_block(&mut self, block: OfBlock) {
+        let number = self.blocks.len() as u32;
+        let (blocks, hasher) = (&mut self.blocks, &self.hasher);
+        let hash = hasher.hash_one(block.hash);
+        blocks.push(block);
+        let rehash =
+            |&place: &u32| hasher.hash_one(blocks.get(place as usize).map_or([0; 32], |block| block.hash));
+        self.by_hash.insert_unique(hash, number, rehash);
+    }
+
+    /// Adds the next transaction of the last block. Of several with one id, the first is found.
+    pub fn push_transaction(&mut self, code: u8, id: Option<TxId>) {
+        let number = self.ids.len() as u32;
+        self.codes.push(code);
+        let (ids, hasher) = (&mut self.ids, &self.hasher);
+        match id {
+            Some(TxId::Hash(id)) if id != NO_ID => {
+                ids.push(id);
+                let get = |place: &u32| ids.get(*place as usize).unwrap_or(&[0; 32]);
+                let hash = hasher.hash_one(id);
+                let part = &mut self.by_id[part_of(hash)];
+                if part.find(hash, |place| *get(place) == id).is_none() {
+                    part.insert_unique(hash, number, |place| hasher.hash_one(get(place)));
+                }
+            }
+            Some(TxId::Hash(_)) => {
+                ids.push(NO_ID);
+                self.others.entry(NO_ID_TEXT.into()).or_insert(number);
+            }
+            Some(TxId::Other(id)) => {
+                ids.push(NO_ID);
+                self.others.entry(id).or_insert(number);
+            }
+            None => ids.push(NO_ID),
+        }
+    }
+
+    /// The block with this header hash.
+    pub fn block_of_hash(&self, hash: &[u8; 32]) -> Option<u64> {
+        let is = |place: &u32| {
+            self.blocks
+                .get(*place as usize)
+                .is_some_and(|block| block.hash == *hash)
+        };
+        let found = self.by_hash.find(self.hasher.hash_one(hash), is);
+        found.map(|number| u64::from(*number))
+    }
+
+    /// The first transaction with this id.
+    pub fn transaction(&self, id: &TxId) -> Option<Place> {
+        let number = match id {
+            TxId::Hash(NO_ID) => *self.others.get(&NO_ID_TEXT[..])?,
+            TxId::Hash(id) => {
+                let is = |place: &u32| self.ids.get(*place as usize) == Some(id);
+                let hash = self.hasher.hash_one(id);
+                *self.by_id[part_of(hash)].find(hash, is)?
+            }
+            TxId::Other(id) => *self.others.get(id)?,
+        };
+        let after = self
+            .blocks
+            .partition_point(|block| block.first <= u64::from(number));
+        let block = after.checked_sub(1)?;
+        Some(Place {
+            block: block as u64,
+            index: u64::from(number) - self.blocks.get(block)?.first,
+            code: TxCode::from_number(*self.codes.get(number as usize)?)?,
+        })
+    }
+
+    /// Every id once, for the validator.
+    pub fn all_ids(&self) -> impl Iterator<Item = TxId> {
+        let hashes = self
+            .by_id
+            .iter()
+            .flat_map(HashTable::iter)
+            .filter_map(|place| self.ids.get(*place as usize));
+        let others = self.others.keys().map(|id| match **id == NO_ID_TEXT {
+            true => TxId::Hash(NO_ID),
+            false => TxId::Other(id.clone()),
+        });
+        hashes.map(|id| TxId::Hash(*id)).chain(others)
+    }
+}
+
+/// By bits that a table neither places by, which are the lowest, nor tags by, which are the highest.
+fn part_of(hash: u64) -> usize {
+    (hash >> 40) as usize % PARTS
+}

@@ -1,0 +1,33 @@
+//! The ledger: committed blocks in a journal, what they give in memory, both there again after a restart.
+//!
+//! A [`Replica`] validates blocks and keeps them. [`Blocks`] reads what is committed, from any thread; [`Look`] reads
+//! a ledger that another process may have open; [`verify_ledger`] validates all of it again. [`results`] tells other
+//! processes of each block.
+//!
+//! `docs/fabric.md` has the records, and what is promised.
+
+mod checkpoint;
+mod committed;
+mod committer;
+mod error;
+mod identities;
+mod image;
+mod index;
+mod open;
+mod record;
+mod redo;
+mod replica;
+pub mod results;
+mod splice;
+mod store;
+pub mod totals;
+mod verify;
+
+pub use committer::Waiter;
+pub use error::LedgerError;
+pub use index::Place;
+pub use open::{Begun, Found, Look, Opened};
+pub use record::{Stored, kind};
+pub use replica::{Added, Replica, Setup};
+pub use store::{Blocks, Cursor, Meta, Writer, journal_options};
+pub use verify::{Report, verify_ledger};

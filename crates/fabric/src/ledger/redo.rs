@@ -1,0 +1,111 @@
+//! A validator brought to where a ledger stands, by codes that are known already.
+
+use super::error::LedgerError;
+use super::record::Stored;
+use crate::block::Block;
+use crate::code::TxCode;
+use crate::config::Config;
+use crate::endorse::Compiled;
+use crate::error::{Error, Refused};
+use crate::mvcc::Checker;
+use crate::proto::Arena;
+use crate::read::{Reader, Setting};
+use crate::rules::Rules;
+use crate::state::{Height, State, TxIds, Updates};
+use crate::tx::{Known, Next, parse};
+use crate::validate::{Options, Times, Validated, Validator};
+use std::sync::Arc;
+
+/// What of a validator a checkpoint keeps; the configuration is in a block.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub channel: String,
+    pub last: u64,
+    pub last_hash: [u8; 32],
+    pub commit_hash: Option<[u8; 32]>,
+    pub state: State,
+    pub ids: TxIds,
+}
+
+impl Validator {
+    /// A channel that stands elsewhere than at its beginning. `config_block` set its configuration.
+    pub(crate) fn resume(standing: Standing, config_block: &[u8], options: Options) -> Result<Self, Error> {
+        let rules = Rules::default();
+        let arena = Arena::new();
+        let block = Block::read(config_block, &arena)?;
+        let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
+            what: "a block that should set the configuration does not",
+        })?;
+        let config = Config::new(config, &options.verifier, rules)?;
+        Ok(Self {
+            reader: Reader {
+                options,
+                channel: standing.channel.into(),
+                setting: Setting::new(Arc::new(config)),
+                rules,
+            },
+            last: standing.last,
+            last_hash: standing.last_hash,
+            commit_hash: standing.commit_hash,
+            state: standing.state,
+            ids: standing.ids,
+            compiled: Compiled::default(),
+        })
+    }
+
+    /// Commits the next block of a ledger by the codes that it was committed with. No signature is verified, no policy
+    /// evaluated. Whether it sets the configuration.
+    pub(crate) fn redo(&mut self, stored: &Stored) -> Result<bool, LedgerError> {
+        let number = stored.number;
+        let wrong = |what: &str| LedgerError::block(number, what);
+        let failed = |source: Error| LedgerError::Validation { number, source };
+        let arena = Arena::new();
+        let block = Block::read(&stored.bytes, &arena).map_err(failed)?;
+        if number != self.last + 1 || block.previous_hash != self.last_hash {
+            return Err(wrong("it does not follow the one before it"));
+        }
+        let mut checker = Checker {
+            state: &self.state,
+            updates: Updates::default(),
+            rules: self.reader.rules,
+        };
+        let (mut codes, mut ids, mut config) = (Vec::with_capacity(stored.codes.len()), Vec::new(), None);
+        for (index, (bytes, code)) in block.transactions.iter().zip(&stored.codes).enumerate() {
+            let code = TxCode::from_number(*code).ok_or_else(|| wrong("there is no such code"))?;
+            codes.push(code);
+            let parsed = parse(bytes, &self.reader.channel, &arena, self.reader.rules);
+            if let (TxCode::Valid, Known::Signed(signed)) = (code, &parsed.known) {
+                match &signed.next {
+                    Next::Endorser(tx) => {
+                        if let Ok(dispatched) = &tx.dispatched {
+                            let version = Height {
+                                block: number,
+                                tx: index as u64,
+                            };
+                            checker.apply(&dispatched.rwset, version);
+                        }
+                    }
+                    Next::Config(data) => {
+                        let next = Config::new(data, &self.reader.options.verifier, self.reader.rules);
+                        config = Some(Arc::new(next.map_err(|stop| failed(stop.into()))?));
+                    }
+                    Next::Code(_) | Next::Unsure(_) => {}
+                }
+            }
+            ids.extend(parsed.id);
+        }
+        let updates = checker.updates;
+        let sets_config = config.is_some();
+        self.commit(Validated {
+            number,
+            hash: stored.hash,
+            codes,
+            commit_hash: stored.commit_hash,
+            updates,
+            ids,
+            times: Times::default(),
+            config,
+        });
+        Ok(sets_config)
+    }
+}

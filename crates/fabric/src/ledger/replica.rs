@@ -1,0 +1,371 @@
+//! A channel that is kept: blocks validated, committed to a ledger, and there again after a restart.
+
+use super::committer::{Committer, Job, Waiter};
+use super::error::LedgerError;
+use super::image::{Image, Taking};
+use super::open::{Begun, Opened};
+use super::results::{Publisher, Timed};
+use super::store::{Blocks, Meta, journal_options};
+use crate::ahead::Ahead;
+use crate::code::TxCode;
+use crate::error::{Error, Refused};
+use crate::tables::Tables;
+use crate::validate::{Options, Times, Validated, Validator};
+use lineside_journal::{Disk, Options as JournalOptions, Snapshots};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How to keep a channel.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How to validate.
+    pub validation: Options,
+    /// The sizes of the journal.
+    pub journal: JournalOptions,
+    /// Transactions between two checkpoints, at least; in a long ledger it is an eighth of them. 0: none are made.
+    pub checkpoint_after: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            validation: Options::default(),
+            journal: journal_options(),
+            checkpoint_after: 50_000,
+        }
+    }
+}
+
+/// In a long ledger, the part of it that is read again after a restart.
+const CHECKPOINT_SHARE: u64 = 8;
+/// Keys copied for a checkpoint with each block, at least; and the part of all keys that this is in a large state.
+const CHECKPOINT_KEYS: usize = 2_048;
+const CHECKPOINT_KEYS_SHARE: usize = 256;
+
+/// A block that was taken. It is durable after [`Replica::wait`].
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// Its number.
+    pub number: u64,
+    /// Its codes.
+    pub codes: Vec<TxCode>,
+    /// Its commit hash.
+    pub commit_hash: Option<[u8; 32]>,
+    /// How long each stage took.
+    pub times: Times,
+    /// How long it took to change the state so.
+    pub commit: Duration,
+}
+
+/// A channel that is kept.
+pub struct Replica<D: Disk> {
+    validator: Option<Validator>,
+    blocks: Blocks<D>,
+    committer: Committer<D>,
+    waiter: Waiter,
+    setup: Setup,
+    config_block: u64,
+    /// Transactions since the ledger's beginning, those not yet durable among them.
+    transactions: u64,
+    checkpointed: u64,
+    snapshots: Snapshots<D>,
+    /// A checkpoint whose image is being taken.
+    taking: Option<Taking>,
+    /// One that is being written.
+    checkpoint: Option<JoinHandle<Result<(), LedgerError>>>,
+    ahead: Ahead,
+    tables: Tables,
+    /// When each block was begun that is not finished.
+    begun: VecDeque<Instant>,
+}
+
+impl<D: Disk> Replica<D> {
+    /// Opens the ledger on `disk`, or begins one; `results` is told of each block once it is durable.
+    ///
+    /// # Errors
+    /// Why it cannot be kept.
+    pub fn open(disk: D, setup: Setup, results: Option<Publisher>) -> Result<(Self, Opened), LedgerError> {
+        let begun = Begun::open(disk, setup.journal, &setup.validation)?;
+        let opened = begun.opened;
+        let blocks = begun.writer.blocks();
+        let mut validator = begun.validator;
+        if let Some(validator) = &mut validator {
+            validator.ids.rest_on(Arc::new(blocks.clone()));
+        }
+        let committer = Committer::start(begun.writer, results)?;
+        let transactions = blocks.transactions();
+        let tables = Tables::start(setup.validation.verifier.clone())?;
+        let replica = Self {
+            validator,
+            waiter: committer.waiter(),
+            committer,
+            setup,
+            config_block: begun.config_block,
+            transactions,
+            checkpointed: transactions - opened.ledger.replayed_transactions,
+            snapshots: begun.snapshots,
+            taking: None,
+            checkpoint: None,
+            ahead: Ahead::start()?,
+            tables,
+            begun: VecDeque::new(),
+            blocks,
+        };
+        Ok((replica, opened))
+    }
+
+    /// What is committed; for other threads, too.
+    pub fn blocks(&self) -> Blocks<D> {
+        self.blocks.clone()
+    }
+
+    /// The channel, with blocks that are not durable yet. `None` before the first block.
+    pub fn validator(&self) -> Option<&Validator> {
+        self.validator.as_ref()
+    }
+
+    /// The number of the block to add next.
+    pub fn next(&self) -> u64 {
+        self.validator
+            .as_ref()
+            .map_or(0, |validator| validator.last() + 1)
+    }
+
+    /// Validates the next block and hands it to the ledger. The first is the genesis block, which nothing vouches for.
+    ///
+    /// # Errors
+    /// [`LedgerError::Validation`]: it is not taken. [`LedgerError::Full`]: it may be given again later. Others: the
+    /// ledger has to be opened again. After none of them anything has changed. Where blocks were begun, those of
+    /// [`Self::finish`], and the block is not looked at.
+    pub fn add(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
+        while self.finish()?.is_some() {}
+        if self.validator.is_none() {
+            return self.found(bytes);
+        }
+        let begun = Instant::now();
+        self.add_validated(begun, |validator| {
+            let validated = validator.validate(&bytes);
+            (bytes, validated)
+        })
+    }
+
+    /// Begins to read a block and to verify its signatures, while those begun before it are executed. It follows them,
+    /// and is added by [`Self::finish`]. Each that is begun is held in memory.
+    ///
+    /// # Errors
+    /// [`LedgerError::Validation`]: nothing can follow before there is a genesis block.
+    pub fn begin(&mut self, bytes: Vec<u8>) -> Result<(), LedgerError> {
+        let Some(validator) = &self.validator else {
+            let refused = Refused::Number {
+                found: 1,
+                expected: 0,
+            };
+            return Err(LedgerError::Validation {
+                number: 0,
+                source: refused.into(),
+            });
+        };
+        self.ahead.begin(bytes, validator);
+        self.begun.push_back(Instant::now());
+        Ok(())
+    }
+
+    /// Begins a block, then finishes the one that was begun before it, if there is one: what a stream of blocks needs.
+    ///
+    /// # Errors
+    /// Those of [`Self::begin`] and [`Self::finish`].
+    pub fn finish_after(&mut self, next: Vec<u8>) -> Result<Option<Added>, LedgerError> {
+        let others = self.begun.len();
+        self.begin(next)?;
+        if others == 0 {
+            return Ok(None);
+        }
+        self.finish()
+    }
+
+    /// Validates the oldest block that was begun and hands it to the ledger; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`Self::add`]; and what was begun behind it is forgotten.
+    pub fn finish(&mut self) -> Result<Option<Added>, LedgerError> {
+        let Some(begun) = self.begun.pop_front() else {
+            return Ok(None);
+        };
+        let Some(early) = self.ahead.take() else {
+            let what = "the thread that reads blocks ended".into();
+            return Err(LedgerError::Stopped { what });
+        };
+        let added = self.add_validated(begun, |validator| early.decide(validator));
+        if added.is_err() {
+            self.begun.clear();
+            while self.ahead.take().is_some() {}
+        }
+        added.map(Some)
+    }
+
+    fn found(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
+        let received = Instant::now();
+        let failed = |source| LedgerError::Validation { number: 0, source };
+        let mut started = Validator::new(&bytes, self.setup.validation.clone()).map_err(failed)?;
+        started.ids.rest_on(Arc::new(self.blocks.clone()));
+        let meta = Meta {
+            number: 0,
+            hash: started.last_hash(),
+            codes: vec![TxCode::Valid as u8],
+            commit_hash: None,
+        };
+        let timed = Timed::new(received, Times::default());
+        self.committer.submit(Job { bytes, meta, timed })?;
+        self.validator = Some(started);
+        self.transactions += 1;
+        Ok(Added {
+            number: 0,
+            codes: vec![TxCode::Valid],
+            commit_hash: None,
+            times: Times::default(),
+            commit: Duration::ZERO,
+        })
+    }
+
+    /// Adds the block that `validate` validates.
+    fn add_validated(
+        &mut self,
+        begun: Instant,
+        validate: impl FnOnce(&mut Validator) -> (Vec<u8>, Result<Validated, Error>),
+    ) -> Result<Added, LedgerError> {
+        let number = self.next();
+        let Some(validator) = &mut self.validator else {
+            let what = "there is no channel yet".into();
+            return Err(LedgerError::Stopped { what });
+        };
+        let (bytes, validated) = validate(validator);
+        let validated = validated.map_err(|source| LedgerError::Validation { number, source })?;
+        let mut added = Added {
+            number,
+            codes: validated.codes.clone(),
+            commit_hash: validated.commit_hash,
+            times: validated.times,
+            commit: Duration::ZERO,
+        };
+        let meta = Meta::from(&validated);
+        let timed = Timed::new(begun, validated.times);
+        self.committer.submit(Job { bytes, meta, timed })?;
+        if validated.config.is_some() {
+            self.config_block = number;
+        }
+        self.transactions += validated.codes.len() as u64;
+        let committing = Instant::now();
+        if let Some(taking) = &mut self.taking {
+            taking.note(&validator.state, &validated.updates);
+        }
+        validator.commit(validated);
+        self.checkpoint_if_due()?;
+        added.commit = committing.elapsed();
+        self.tables.build();
+        Ok(added)
+    }
+
+    /// Waits until block `number` is durable.
+    ///
+    /// # Errors
+    /// [`LedgerError::Full`]: not as long as there is no space. [`LedgerError::Stopped`]: never.
+    pub fn wait(&self, number: u64) -> Result<(), LedgerError> {
+        self.waiter.wait(number)
+    }
+
+    /// Waits until all that was added is durable.
+    ///
+    /// # Errors
+    /// Those of [`Self::wait`].
+    pub fn flush(&self) -> Result<(), LedgerError> {
+        self.waiter.wait_for(self.next()).map(|_| ())
+    }
+
+    /// Waits for blocks on other threads.
+    pub fn waiter(&self) -> Waiter {
+        self.waiter.clone()
+    }
+
+    /// How many blocks are durable.
+    pub fn durable(&self) -> u64 {
+        self.waiter.durable()
+    }
+
+    /// Goes on with a checkpoint, or begins one.
+    fn checkpoint_if_due(&mut self) -> Result<(), LedgerError> {
+        let Some(validator) = &self.validator else {
+            return Ok(());
+        };
+        if let Some(taking) = self.taking.take() {
+            let keys = CHECKPOINT_KEYS.max(taking.keys() / CHECKPOINT_KEYS_SHARE);
+            match taking.advance(&validator.state, keys) {
+                Ok(image) => self.write_checkpoint(image)?,
+                Err(more) => self.taking = Some(more),
+            }
+            return Ok(());
+        }
+        let after = self.setup.checkpoint_after;
+        let due = after.max(self.transactions / CHECKPOINT_SHARE);
+        let writing = self
+            .checkpoint
+            .as_ref()
+            .is_some_and(|writing| !writing.is_finished());
+        if after > 0 && self.transactions - self.checkpointed >= due && !writing {
+            self.taking = Some(Taking::begin(validator, self.config_block));
+            self.checkpointed = self.transactions;
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint beside the work; one that fails leaves the one before.
+    fn write_checkpoint(&mut self, image: Image) -> Result<(), LedgerError> {
+        let (waiter, blocks, snapshots) = (self.waiter.clone(), self.blocks.clone(), self.snapshots.clone());
+        let write = move || {
+            let blocks_wanted = image.last + 1;
+            waiter.wait_for(blocks_wanted)?;
+            let end = blocks.end_of(image.last);
+            snapshots.write(end, |out| image.write(&blocks, out))?;
+            Ok(())
+        };
+        let thread = std::thread::Builder::new().name("checkpoint".into());
+        self.checkpoint = Some(thread.spawn(write)?);
+        Ok(())
+    }
+
+    /// Makes all durable and writes a checkpoint.
+    ///
+    /// # Errors
+    /// What stands in the way; the ledger goes on without it.
+    pub fn checkpoint(&mut self) -> Result<(), LedgerError> {
+        if let Some(writing) = self.checkpoint.take() {
+            // It failed, or not: the next one takes its place.
+            let _ = writing.join();
+        }
+        self.taking = None;
+        self.flush()?;
+        if let Some(validator) = &self.validator {
+            let image = Image::new(validator, self.config_block);
+            self.checkpointed = self.transactions;
+            self.write_checkpoint(image)?;
+        }
+        match self.checkpoint.take().map(JoinHandle::join) {
+            Some(Ok(written)) => written,
+            _ => Ok(()),
+        }
+    }
+
+    /// Commits what was added and ends the threads.
+    ///
+    /// # Errors
+    /// What could not be committed.
+    pub fn stop(mut self) -> Result<(), LedgerError> {
+        let flushed = self.flush();
+        if let Some(writing) = self.checkpoint.take() {
+            let _ = writing.join();
+        }
+        self.committer.stop();
+        flushed
+    }
+}

@@ -1,0 +1,415 @@
+//! Blocks in a journal: one who writes them, and any number who read.
+
+use super::error::LedgerError;
+use super::identities::{Identities, Known};
+use super::index::{Entry, Index, Place};
+use super::record::{self, Assembler, BEGIN_BYTES, PART_BYTES, Stored, Whole, kind};
+use super::splice::{self, Encoded};
+use crate::block::Block;
+use crate::proto::Arena;
+use crate::state::{KnownIds, TxId};
+use crate::validate::Validated;
+use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Records, record_bytes};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+/// The sizes that a ledger's journal has by default.
+pub fn journal_options() -> Options {
+    Options {
+        record_bytes_max: 1 << 18,
+        ..Options::default()
+    }
+}
+
+/// What of a validated block the ledger keeps.
+#[derive(Clone, Debug)]
+pub struct Meta {
+    /// Its number.
+    pub number: u64,
+    /// Its header hash.
+    pub hash: [u8; 32],
+    /// The codes of its transactions.
+    pub codes: Vec<u8>,
+    /// Its commit hash.
+    pub commit_hash: Option<[u8; 32]>,
+}
+
+impl From<&Validated> for Meta {
+    fn from(validated: &Validated) -> Self {
+        Self {
+            number: validated.number,
+            hash: validated.hash,
+            codes: validated.filter(),
+            commit_hash: validated.commit_hash,
+        }
+    }
+}
+
+/// What writer and readers share: everything here is durable.
+#[derive(Debug)]
+pub(crate) struct View<D: Disk> {
+    pub reader: Reader<D>,
+    pub index: Index,
+    pub commit_hash: Option<[u8; 32]>,
+}
+
+#[derive(Debug)]
+struct Shared<D: Disk> {
+    view: RwLock<View<D>>,
+    identities: Mutex<Identities>,
+}
+
+/// Reads committed blocks, beside whoever writes. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Blocks<D: Disk> {
+    shared: Arc<Shared<D>>,
+}
+
+impl<D: Disk> KnownIds for Blocks<D> {
+    fn knows(&self, id: &TxId) -> bool {
+        self.view().index.transaction(id).is_some()
+    }
+
+    fn durable(&self) -> u64 {
+        self.count()
+    }
+}
+
+impl<D: Disk> Blocks<D> {
+    pub(crate) fn new(view: View<D>, identities: Identities) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                view: RwLock::new(view),
+                identities: Mutex::new(identities),
+            }),
+        }
+    }
+
+    pub(crate) fn view(&self) -> RwLockReadGuard<'_, View<D>> {
+        self.shared.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many blocks are committed; the last one's number is one less.
+    pub fn count(&self) -> u64 {
+        self.view().index.blocks.len() as u64
+    }
+
+    /// How many transactions they hold.
+    pub fn transactions(&self) -> u64 {
+        self.view().index.ids.len() as u64
+    }
+
+    fn begin_of(&self, number: u64) -> Option<Lsn> {
+        self.view()
+            .index
+            .blocks
+            .get(number as usize)
+            .map(|block| block.begin)
+    }
+
+    /// The record that a block ends with; 0: it is not there.
+    pub(crate) fn end_of(&self, number: u64) -> Lsn {
+        self.view()
+            .index
+            .blocks
+            .get(number as usize)
+            .map_or(0, |block| block.end)
+    }
+
+    /// The header hash and the commit hash of the last block.
+    pub fn last_hashes(&self) -> Option<([u8; 32], Option<[u8; 32]>)> {
+        let view = self.view();
+        Some((view.index.blocks.last()?.hash, view.commit_hash))
+    }
+
+    /// The number of the block with this header hash.
+    pub fn number_of(&self, hash: &[u8; 32]) -> Option<u64> {
+        self.view().index.block_of_hash(hash)
+    }
+
+    /// Where a transaction is, and its code. Of several with one id, the first.
+    pub fn transaction(&self, id: &TxId) -> Option<Place> {
+        self.view().index.transaction(id)
+    }
+
+    /// A block, checked by its header hash and its data hash.
+    ///
+    /// # Errors
+    /// [`LedgerError::NotThere`]; what the journal says.
+    pub fn block(&self, number: u64) -> Result<Stored, LedgerError> {
+        let mut cursor = self.from(number)?;
+        let blocks = self.count();
+        cursor.next()?.ok_or(LedgerError::NotThere { number, blocks })
+    }
+
+    /// The blocks from `number` on, as far as they are committed now.
+    ///
+    /// # Errors
+    /// [`LedgerError::NotThere`] for more than the one after the last; what the journal says.
+    pub fn from(&self, number: u64) -> Result<Cursor<D>, LedgerError> {
+        let view = self.view();
+        let blocks = view.index.blocks.len() as u64;
+        if number > blocks {
+            return Err(LedgerError::NotThere { number, blocks });
+        }
+        let reader = view.reader.clone();
+        let at = view.index.blocks.get(number as usize);
+        let records = match at.map(|block| (block.begin, block.offset())) {
+            None => reader.records(reader.durable_lsn() + 1)?,
+            Some((begin, Some(offset))) => reader.records_at(begin, offset)?,
+            Some((begin, None)) => {
+                // From the nearest place that is known, or the segment's start.
+                let segment = reader.segment_of(begin).unwrap_or(begin);
+                let before = view.index.blocks.get(..number as usize).unwrap_or_default();
+                let mut known = before.iter().rev().take_while(|block| block.begin >= segment);
+                match known.find_map(|block| Some((block.begin, block.offset()?))) {
+                    Some((begin, offset)) => reader.records_at(begin, offset)?,
+                    None => reader.records(segment)?,
+                }
+            }
+        };
+        drop(view);
+        Ok(Cursor {
+            blocks: self.clone(),
+            reader,
+            records,
+            assembler: Assembler::default(),
+            next: number,
+        })
+    }
+
+    pub(crate) fn learn(&self, lsn: Lsn, identity: &[u8]) {
+        let identities = &self.shared.identities;
+        let mut identities = identities.lock().unwrap_or_else(PoisonError::into_inner);
+        identities.add(lsn, identity);
+    }
+
+    /// Adds a block that is durable.
+    pub(crate) fn push(&self, entry: Entry, commit_hash: Option<[u8; 32]>) {
+        let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
+        view.index.push(entry);
+        view.commit_hash = commit_hash;
+    }
+
+    /// Notes where a block stands.
+    fn seen(&self, whole: &Whole) {
+        if let Some(block) = self.view().index.blocks.get(whole.number as usize)
+            && block.begin == whole.begin
+        {
+            block.offset.store(whole.offset, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn restore(&self, reader: &Reader<D>, whole: &Whole) -> Result<Stored, LedgerError> {
+        let wrong = || LedgerError::block(whole.number, "its records do not give a block");
+        let encoded = Encoded::read(&whole.stream).ok_or_else(wrong)?;
+        let identities = &self.shared.identities;
+        let mut identities = identities.lock().unwrap_or_else(PoisonError::into_inner);
+        let resolved = identities.resolve(reader, &encoded.table)?;
+        drop(identities);
+        whole.restore(&encoded, &resolved)
+    }
+}
+
+/// Blocks, one after the other.
+pub struct Cursor<D: Disk> {
+    blocks: Blocks<D>,
+    reader: Reader<D>,
+    records: Records<D>,
+    assembler: Assembler,
+    next: u64,
+}
+
+impl<D: Disk> Cursor<D> {
+    /// The next block; `None` after the last that was committed when the cursor was made.
+    ///
+    /// # Errors
+    /// What the journal says; a block that is not the one that was committed.
+    #[allow(clippy::should_implement_trait, reason = "it can fail, and is over then")]
+    pub fn next(&mut self) -> Result<Option<Stored>, LedgerError> {
+        // One may come into the middle of a block that stands before the wanted one.
+        let begin = self.blocks.begin_of(self.next);
+        while let Some(record) = self.records.next()? {
+            if record.kind == kind::IDENTITY {
+                continue;
+            }
+            let whole = match self.assembler.feed(&record) {
+                Err(LedgerError::Record { .. }) if begin.is_some_and(|begin| record.lsn < begin) => continue,
+                fed => fed?,
+            };
+            let Some(whole) = whole else { continue };
+            self.blocks.seen(&whole);
+            if whole.number < self.next {
+                continue;
+            }
+            if whole.number > self.next {
+                return Err(LedgerError::block(self.next, "it is missing"));
+            }
+            self.next += 1;
+            return self.blocks.restore(&self.reader, &whole).map(Some);
+        }
+        Ok(None)
+    }
+}
+
+/// Writes blocks. Nobody sees one before it is durable.
+pub struct Writer<D: Disk> {
+    journal: Journal<D>,
+    options: Options,
+    known: Known,
+    blocks: Blocks<D>,
+    staged: Vec<Staged>,
+}
+
+struct Staged {
+    entry: Entry,
+    commit_hash: Option<[u8; 32]>,
+}
+
+impl<D: Disk> Writer<D> {
+    pub(crate) fn new(journal: Journal<D>, options: Options, known: Known, blocks: Blocks<D>) -> Self {
+        Self {
+            journal,
+            options,
+            known,
+            blocks,
+            staged: Vec::new(),
+        }
+    }
+
+    /// Reads what this one writes.
+    pub fn blocks(&self) -> Blocks<D> {
+        self.blocks.clone()
+    }
+
+    /// The number of the block to append next.
+    pub fn next(&self) -> u64 {
+        self.blocks.count() + self.staged.len() as u64
+    }
+
+    /// The journal, to write snapshots beside it.
+    pub(crate) fn journal(&self) -> &Journal<D> {
+        &self.journal
+    }
+
+    /// Puts the next block behind the last one. It is committed by [`Self::commit`]; blocks that do not fit into one
+    /// group commit what stands before.
+    ///
+    /// # Errors
+    /// [`JournalError::Full`]: nothing is appended, the same call works when there is space. Others end writing.
+    pub fn append(&mut self, bytes: &[u8], meta: &Meta) -> Result<(), LedgerError> {
+        let number = meta.number;
+        if number != self.next() {
+            let what = format!("the next one is {}", self.next());
+            return Err(LedgerError::block(number, what));
+        }
+        if !self.blocks.view().index.has_room(meta.codes.len()) {
+            return Err(LedgerError::block(number, "there are too many transactions"));
+        }
+        let arena = Arena::new();
+        let block =
+            Block::read(bytes, &arena).map_err(|source| LedgerError::Validation { number, source })?;
+        let record_bytes_max = self.options.record_bytes_max as usize;
+        let walked = splice::walk(bytes, &block, record_bytes_max);
+        drop(block);
+
+        // The records of new identities come first, so their numbers are known before they are written.
+        let first = self.journal.next_lsn();
+        let (mut new, mut numbers): (Vec<&[u8]>, Known) = Default::default();
+        let mut lsns = Vec::with_capacity(walked.spans.len());
+        for (_, identity) in &walked.spans {
+            lsns.push(match self.known.get(identity).or_else(|| numbers.get(identity)) {
+                Some(lsn) => lsn,
+                None => {
+                    let lsn = first + new.len() as u64;
+                    numbers.add(identity, lsn);
+                    new.push(identity);
+                    lsn
+                }
+            });
+        }
+        let mut stream = Vec::with_capacity(bytes.len() / 3);
+        splice::encode(bytes, &meta.codes, &walked.spans, &lsns, &mut stream);
+        let mut records: Vec<(u8, Vec<u8>)> = Vec::new();
+        let (head, rest) = stream.split_at(stream.len().min(record_bytes_max.saturating_sub(BEGIN_BYTES)));
+        records.push((kind::BEGIN, record::begin(number, stream.len(), head)));
+        for part in rest.chunks(record_bytes_max.saturating_sub(PART_BYTES).max(1)) {
+            let index = records.len() as u32;
+            records.push((kind::PART, record::part(number, index, part)));
+        }
+        let end = record::end(
+            number,
+            records.len() as u32,
+            &meta.hash,
+            meta.commit_hash.as_ref(),
+        );
+        records.push((kind::END, end));
+
+        let begin = first + new.len() as u64;
+        let payloads = new.iter().map(|identity| identity.len());
+        let payloads = payloads.chain(records.iter().map(|(_, payload)| payload.len()));
+        let all_bytes: u64 = payloads.map(record_bytes).sum();
+        if all_bytes <= self.options.group_bytes_max {
+            // All or nothing.
+            self.reserve(all_bytes)?;
+        }
+        for identity in new {
+            self.push(kind::IDENTITY, identity)?;
+        }
+        for (kind, payload) in &records {
+            self.push(*kind, payload)?;
+        }
+        self.staged.push(Staged {
+            entry: Entry {
+                begin,
+                end: self.journal.next_lsn() - 1,
+                offset: 0,
+                hash: meta.hash,
+                codes: meta.codes.clone(),
+                ids: walked.ids,
+            },
+            commit_hash: meta.commit_hash,
+        });
+        Ok(())
+    }
+
+    fn reserve(&mut self, bytes: u64) -> Result<(), LedgerError> {
+        match self.journal.reserve(bytes) {
+            Err(JournalError::GroupFull { .. }) => {
+                self.commit()?;
+                Ok(self.journal.reserve(bytes)?)
+            }
+            reserved => Ok(reserved?),
+        }
+    }
+
+    fn push(&mut self, of: u8, payload: &[u8]) -> Result<(), LedgerError> {
+        self.reserve(record_bytes(payload.len()))?;
+        let lsn = self.journal.append(of, payload)?;
+        if of == kind::IDENTITY {
+            self.known.add(payload, lsn);
+        }
+        Ok(())
+    }
+
+    /// Makes all that was appended durable, and shows it to the readers: one write, one fdatasync. The number of
+    /// blocks there are.
+    ///
+    /// # Errors
+    /// Those of [`Journal::commit`].
+    pub fn commit(&mut self) -> Result<u64, LedgerError> {
+        self.journal.commit()?;
+        let mut view = self
+            .blocks
+            .shared
+            .view
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        view.reader = self.journal.reader();
+        for staged in self.staged.drain(..) {
+            view.index.push(staged.entry);
+            view.commit_hash = staged.commit_hash;
+        }
+        Ok(view.index.blocks.len() as u64)
+    }
+}

@@ -1,0 +1,62 @@
+//! What a replica has committed since it was started, added up: for metrics.
+
+use crate::code::TxCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The stages of a block, in the order of [`Totals::stages_ns`].
+pub const STAGES: [&str; 6] = ["parse", "verify", "policy", "mvcc", "ledger", "total"];
+
+/// Blocks that are durable, added up.
+#[derive(Debug)]
+pub struct Totals {
+    blocks: AtomicU64,
+    by_code: [AtomicU64; 256],
+    stages_ns: [AtomicU64; STAGES.len()],
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            blocks: AtomicU64::new(0),
+            by_code: [const { AtomicU64::new(0) }; 256],
+            stages_ns: [const { AtomicU64::new(0) }; STAGES.len()],
+        }
+    }
+}
+
+impl Totals {
+    pub(crate) fn add(&self, codes: &[u8], stages_ns: [u64; STAGES.len()]) {
+        self.blocks.fetch_add(1, Ordering::Relaxed);
+        for code in codes {
+            if let Some(count) = self.by_code.get(usize::from(*code)) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        for (sum, ns) in self.stages_ns.iter().zip(stages_ns) {
+            sum.fetch_add(ns, Ordering::Relaxed);
+        }
+    }
+
+    /// How many blocks.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// Transactions by code, where there is one.
+    pub fn transactions(&self) -> Vec<(TxCode, u64)> {
+        let counts = self.by_code.iter().zip(0..=u8::MAX);
+        let counts = counts.map(|(count, code)| (TxCode::from_number(code), count.load(Ordering::Relaxed)));
+        counts
+            .filter_map(|(code, count)| Some((code?, count)).filter(|_| count > 0))
+            .collect()
+    }
+
+    /// Nanoseconds that each of [`STAGES`] took; the last is from the whole block until it was durable, waiting
+    /// included.
+    pub fn stages_ns(&self) -> [u64; STAGES.len()] {
+        std::array::from_fn(|stage| {
+            let sum = self.stages_ns.get(stage);
+            sum.map_or(0, |sum| sum.load(Ordering::Relaxed))
+        })
+    }
+}

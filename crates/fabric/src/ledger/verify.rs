@@ -1,0 +1,264 @@
+//! A whole ledger, looked at again.
+
+use super::error::LedgerError;
+use super::identities::Identities;
+use super::image::Image;
+use super::index::{Entry, Index};
+use super::record::{Assembler, Stored, Whole, kind};
+use super::splice;
+use super::store::{Blocks, View};
+use crate::block::Block;
+use crate::code::TxCode;
+use crate::proto::Arena;
+use crate::validate::{Options, Validator};
+use lineside_journal::{Disk, Error as JournalError, Lsn, Reader, verify};
+use sha2::{Digest, Sha256};
+use std::io::{self, Read, Write};
+
+/// Findings that are told; more are counted.
+const FINDINGS_MAX: usize = 1_000;
+
+/// What a ledger is worth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Blocks that were validated again.
+    pub blocks: u64,
+    /// Their transactions.
+    pub transactions: u64,
+    /// Bytes of these blocks, as they were delivered.
+    pub block_bytes: u64,
+    /// Bytes of their records.
+    pub record_bytes: u64,
+    /// Bytes behind the last whole group: a commit that was never acknowledged.
+    pub unfinished_bytes: u64,
+    /// Checkpoints that were compared with what the blocks give.
+    pub checkpoints: u64,
+    /// The header hash of the last block.
+    pub last_hash: Option<[u8; 32]>,
+    /// The commit hash of the last block.
+    pub commit_hash: Option<[u8; 32]>,
+    /// What is wrong; empty: nothing is.
+    pub findings: Vec<String>,
+    /// How much is wrong.
+    pub wrong: u64,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.wrong == 0
+    }
+
+    fn find(&mut self, what: String) {
+        self.wrong += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(what);
+        }
+    }
+}
+
+/// Reads every byte of a ledger, validates every block again from the first (up to the first damage), and compares
+/// codes, commit hashes, hashes and the newest checkpoint. Only reads. `each` is called after every block, with its
+/// number.
+///
+/// # Errors
+/// [`LedgerError::Empty`], and what the disk says. What is wrong with the ledger is in the report.
+pub fn verify_ledger<D: Disk>(
+    disk: &D,
+    options: &Options,
+    each: &mut dyn FnMut(u64),
+) -> Result<Report, LedgerError> {
+    let mut report = Report::default();
+    let journal = match verify(disk) {
+        Err(JournalError::NoJournal) => return Err(LedgerError::Empty),
+        verified => verified?,
+    };
+    report.unfinished_bytes = journal.unfinished_bytes;
+    for finding in &journal.findings {
+        let what = format!(
+            "{}: byte {}, record {}: {}",
+            finding.file, finding.offset, finding.lsn, finding.what
+        );
+        report.find(what);
+    }
+    if journal.first_lsn != 1 {
+        report.find(format!("the journal begins with record {}", journal.first_lsn));
+        return Ok(report);
+    }
+    let reader = match Reader::open(disk.clone()) {
+        Ok(reader) if journal.is_sound() => reader,
+        Err(error) if journal.is_sound() => {
+            report.find(error.to_string());
+            return Ok(report);
+        }
+        _ => Reader::open_before_damage(disk.clone(), &journal),
+    };
+    let mut again = Again::new(&reader, options, report)?;
+    let ended = again.run(&reader, each);
+    let mut report = again.report;
+    match ended {
+        Ok(()) => {}
+        Err(error @ LedgerError::Io(_)) => return Err(error),
+        Err(error) => report.find(error.to_string()),
+    }
+    Ok(report)
+}
+
+struct Again<'o, D: Disk> {
+    options: &'o Options,
+    report: Report,
+    blocks: Blocks<D>,
+    validator: Option<Validator>,
+    config_block: u64,
+    /// The record that the newest checkpoint stands for, and the hash of what is in it.
+    checkpoint: Option<(Lsn, [u8; 32])>,
+}
+
+impl<'o, D: Disk> Again<'o, D> {
+    fn new(reader: &Reader<D>, options: &'o Options, mut report: Report) -> Result<Self, LedgerError> {
+        let view = View {
+            reader: reader.clone(),
+            index: Index::default(),
+            commit_hash: None,
+        };
+        let mut checkpoint = None;
+        match reader.latest_snapshot() {
+            Ok(latest) => {
+                if let Some(mut snapshot) = latest.snapshot {
+                    checkpoint = Some((snapshot.lsn, hash_of(&mut snapshot)?));
+                }
+            }
+            Err(error) => report.find(error.to_string()),
+        }
+        Ok(Self {
+            options,
+            report,
+            blocks: Blocks::new(view, Identities::default()),
+            validator: None,
+            config_block: 0,
+            checkpoint,
+        })
+    }
+
+    fn run(&mut self, reader: &Reader<D>, each: &mut dyn FnMut(u64)) -> Result<(), LedgerError> {
+        let mut records = reader.records(1)?;
+        let mut assembler = Assembler::default();
+        while let Some(record) = records.next()? {
+            self.report.record_bytes += record.payload.len() as u64;
+            if record.kind == kind::IDENTITY {
+                self.blocks.learn(record.lsn, record.payload);
+                continue;
+            }
+            let Some(whole) = assembler.feed(&record)? else {
+                continue;
+            };
+            let stored = self.blocks.restore(reader, &whole)?;
+            self.block(&whole, &stored)?;
+            self.compare_checkpoint(&whole)?;
+            each(stored.number);
+        }
+        // One behind the damage cannot be compared.
+        if let Some((lsn, _)) = self.checkpoint.filter(|(lsn, _)| *lsn <= reader.durable_lsn()) {
+            self.report
+                .find(format!("the checkpoint at record {lsn} stands at no block's end"));
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, whole: &Whole, stored: &Stored) -> Result<(), LedgerError> {
+        let number = stored.number;
+        let failed = |source| LedgerError::Validation { number, source };
+        let (codes, hash, commit_hash) = match &mut self.validator {
+            None => {
+                if number != 0 {
+                    return Err(LedgerError::block(0, "it is missing"));
+                }
+                let started = Validator::new(&stored.bytes, self.options.clone()).map_err(failed)?;
+                let hash = started.last_hash();
+                self.validator = Some(started);
+                (vec![TxCode::Valid as u8], hash, None)
+            }
+            Some(validator) => {
+                let validated = validator.validate(&stored.bytes).map_err(failed)?;
+                let found = (validated.filter(), validated.hash, validated.commit_hash);
+                if validated.config.is_some() {
+                    self.config_block = number;
+                }
+                validator.commit(validated);
+                found
+            }
+        };
+        for (index, (now, then)) in codes.iter().zip(&stored.codes).enumerate() {
+            if now != then {
+                let name = |code: u8| TxCode::from_number(code).map_or("no code", TxCode::name);
+                let (now, then) = (name(*now), name(*then));
+                self.report.find(format!(
+                    "block {number}: transaction {index} was {then} and is {now}"
+                ));
+            }
+        }
+        if hash != stored.hash {
+            self.report
+                .find(format!("block {number}: it has another header hash"));
+        }
+        if commit_hash != stored.commit_hash {
+            self.report
+                .find(format!("block {number}: it has another commit hash"));
+        }
+        let arena = Arena::new();
+        let block = Block::read(&stored.bytes, &arena).map_err(failed)?;
+        let walked = splice::walk(&stored.bytes, &block, 0);
+        self.report.blocks += 1;
+        self.report.transactions += stored.codes.len() as u64;
+        self.report.block_bytes += stored.bytes.len() as u64;
+        self.report.last_hash = Some(hash);
+        self.report.commit_hash = commit_hash;
+        let entry = Entry {
+            begin: whole.begin,
+            end: whole.end,
+            offset: whole.offset,
+            hash,
+            codes,
+            ids: walked.ids,
+        };
+        self.blocks.push(entry, commit_hash);
+        Ok(())
+    }
+
+    fn compare_checkpoint(&mut self, whole: &Whole) -> Result<(), LedgerError> {
+        let Some((lsn, hash)) = self.checkpoint.filter(|(lsn, _)| *lsn == whole.end) else {
+            return Ok(());
+        };
+        self.checkpoint = None;
+        self.report.checkpoints += 1;
+        if let Some(validator) = &self.validator {
+            let mut hasher = Hashing(Sha256::new());
+            Image::new(validator, self.config_block).write(&self.blocks, &mut hasher)?;
+            if hash != <[u8; 32]>::from(hasher.0.finalize()) {
+                self.report.find(format!(
+                    "the checkpoint at record {lsn} is not what the blocks give"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Hashing(Sha256);
+
+impl Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn hash_of(from: &mut impl Read) -> io::Result<[u8; 32]> {
+    let mut hasher = Hashing(Sha256::new());
+    io::copy(from, &mut hasher)?;
+    Ok(hasher.0.finalize().into())
+}

@@ -1,0 +1,231 @@
+//! Chaincode definitions: who has to endorse what, as committed to the namespace `_lifecycle`.
+
+use crate::config::{Config, LIFECYCLE_ENDORSEMENT};
+use crate::error::Stop;
+use crate::msp::Identity;
+use crate::policy::{Compiled, Compiler, PolicyError};
+use crate::proto::{
+    self, ApplicationPolicy, Arena, ChaincodeEndorsementInfo, ChaincodeValidationInfo,
+    CollectionConfigPackage, Message, StateData, StateMetadata, plain,
+};
+use crate::rules::Rules;
+use crate::state::State;
+use std::collections::HashMap;
+
+/// The namespace of definitions.
+pub const LIFECYCLE: &str = "_lifecycle";
+/// The namespace of definitions before Fabric 2.0.
+const LEGACY: &str = "lscc";
+const IMPLICIT_COLLECTION: &str = "_implicit_org_";
+
+/// Who has to endorse.
+#[derive(Clone, Debug)]
+pub(crate) enum Endorsement {
+    /// Whoever this policy says.
+    Signature(Box<Compiled>),
+    /// Whoever the channel's policy at this path says.
+    Reference(String),
+    /// Nobody can: a peer fails to evaluate it.
+    Impossible,
+}
+
+impl Endorsement {
+    /// From an `ApplicationPolicy`.
+    pub fn new(bytes: &[u8], compiler: Compiler<'_>) -> Result<Self, &'static str> {
+        let arena = Arena::new();
+        match plain::normalise(ApplicationPolicy::schema(), bytes) {
+            Ok(_) => {}
+            Err(proto::Malformed::Bad) => return Ok(Endorsement::Impossible),
+            Err(proto::Malformed::TooLarge) => {
+                return Err("a policy larger or nested more deeply than is taken");
+            }
+        }
+        let Ok(policy) = proto::decode::<ApplicationPolicy<'_>>(bytes, &arena) else {
+            return Ok(Endorsement::Impossible);
+        };
+        match (policy.signature_policy, policy.channel_config_policy_reference) {
+            (Some(envelope), _) => {
+                Self::envelope(envelope, compiler).map(|policy| policy.unwrap_or(Self::Impossible))
+            }
+            (None, Some(reference)) => Ok(match Config::path_of(reference) {
+                Some(path) if !path.is_empty() => Self::Reference(path.to_owned()),
+                _ => Self::Impossible,
+            }),
+            (None, None) => Ok(Self::Impossible),
+        }
+    }
+
+    /// From a `SignaturePolicyEnvelope`; `None` where it is none at all.
+    pub fn envelope(bytes: &[u8], compiler: Compiler<'_>) -> Result<Option<Self>, &'static str> {
+        match compiler.envelope(bytes) {
+            Ok(policy) => Ok(Some(Self::Signature(Box::new(policy)))),
+            Err(PolicyError::Malformed) => Ok(None),
+            Err(PolicyError::Compile) => Ok(Some(Self::Impossible)),
+            Err(PolicyError::Unsure(what)) => Err(what),
+        }
+    }
+
+    /// Whether these identities, each of whom signed, are enough.
+    pub fn satisfied(&self, identities: &[&Identity], config: &Config, rules: Rules) -> bool {
+        match self {
+            Self::Signature(policy) => policy.evaluate(identities, rules),
+            Self::Reference(path) => config.evaluate(path, identities, rules),
+            Self::Impossible => false,
+        }
+    }
+}
+
+/// A chaincode's definition.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    /// Who has to endorse what it writes.
+    pub endorsement: Endorsement,
+    /// Of its collections, by name.
+    collections: HashMap<String, Collection>,
+}
+
+#[derive(Clone, Debug)]
+struct Collection {
+    endorsement: Option<Endorsement>,
+    expires: bool,
+}
+
+/// What there is to say about a collection.
+pub(crate) enum OfCollection<'d> {
+    /// The chaincode has no such collection, or no such organisation is in the channel.
+    Missing,
+    /// Its own policy.
+    Own(&'d Endorsement),
+    /// A policy that is not written anywhere.
+    Implied(Endorsement),
+    /// The chaincode's.
+    Chaincode,
+}
+
+impl Definition {
+    /// A collection's policy.
+    pub fn collection(&self, name: &str, config: &Config) -> OfCollection<'_> {
+        if let Some(msp) = name.strip_prefix(IMPLICIT_COLLECTION) {
+            let place = config.msps.place(msp);
+            let mut organisations = config.organisations.iter();
+            let Some((organisation, _)) = organisations.find(|(_, msp)| Some(**msp) == place) else {
+                return OfCollection::Missing;
+            };
+            let path = format!("Application/{organisation}/Endorsement");
+            return OfCollection::Implied(match (config.has(&path), place) {
+                (false, Some(place)) => Endorsement::Signature(Box::new(Compiled::members(1, &[place]))),
+                _ => Endorsement::Reference(path),
+            });
+        }
+        match self.collections.get(name) {
+            None => OfCollection::Missing,
+            Some(collection) => match &collection.endorsement {
+                Some(own) => OfCollection::Own(own),
+                None => OfCollection::Chaincode,
+            },
+        }
+    }
+
+    /// Whether what is written to a collection is forgotten after some blocks.
+    pub fn expires(&self, collection: &str) -> bool {
+        self.collections
+            .get(collection)
+            .is_some_and(|collection| collection.expires)
+    }
+}
+
+/// The definition of a chaincode as it was committed; `None` if there is none that a transaction may name.
+pub(crate) fn definition(
+    name: &str,
+    state: &State,
+    config: &Config,
+    compiler: Compiler<'_>,
+) -> Result<Option<Definition>, Stop> {
+    let stop = |what| Stop::Chaincode {
+        name: name.to_owned(),
+        what,
+    };
+    if name == LIFECYCLE {
+        let endorsement = if config.has(LIFECYCLE_ENDORSEMENT) {
+            Endorsement::Reference(LIFECYCLE_ENDORSEMENT.to_owned())
+        } else {
+            let msps: Vec<usize> = config.organisations.values().copied().collect();
+            let majority = i32::try_from(msps.len() / 2 + 1).unwrap_or(i32::MAX);
+            Endorsement::Signature(Box::new(Compiled::members(majority, &msps)))
+        };
+        return Ok(Some(Definition {
+            endorsement,
+            collections: HashMap::new(),
+        }));
+    }
+    let arena = Arena::new();
+    let get = |key: String| {
+        state
+            .get(LIFECYCLE, "", key.as_bytes())
+            .map(|entry| entry.value.clone())
+    };
+    let Some(metadata) = get(format!("namespaces/metadata/{name}")) else {
+        return match state.get(LEGACY, "", name.as_bytes()) {
+            Some(_) => Err(stop("it is of the lifecycle before Fabric 2.0")),
+            None => Ok(None),
+        };
+    };
+    let metadata: StateMetadata<'_> =
+        proto::decode(&metadata, &arena).map_err(|_| stop("its metadata is malformed"))?;
+    if metadata.datatype != "ChaincodeDefinition" {
+        return Err(stop("its metadata is of another type"));
+    }
+    let field = |field: &str| -> Result<Vec<u8>, Stop> {
+        let bytes = get(format!("namespaces/fields/{name}/{field}")).unwrap_or_else(|| [].into());
+        let arena = Arena::new();
+        let data: StateData<'_> = proto::decode(&bytes, &arena).map_err(|_| stop("a field is malformed"))?;
+        match data {
+            StateData { int64: Some(_), .. } | StateData { string: Some(_), .. } => {
+                Err(stop("a field of another type"))
+            }
+            StateData { bytes, .. } => Ok(bytes.unwrap_or_default().to_vec()),
+        }
+    };
+    let sequence = get(format!("namespaces/fields/{name}/Sequence")).unwrap_or_else(|| [].into());
+    let sequence: StateData<'_> =
+        proto::decode(&sequence, &arena).map_err(|_| stop("a field is malformed"))?;
+    if sequence.bytes.is_some() || sequence.string.is_some() {
+        return Err(stop("a field of another type"));
+    }
+    let endorsement_info = field("EndorsementInfo")?;
+    proto::decode::<ChaincodeEndorsementInfo<'_>>(&endorsement_info, &arena)
+        .map_err(|_| stop("its endorsement info is malformed"))?;
+    let validation = field("ValidationInfo")?;
+    let validation: ChaincodeValidationInfo<'_> =
+        proto::decode(&validation, &arena).map_err(|_| stop("its validation info is malformed"))?;
+    match validation.validation_plugin {
+        "vscc" => {}
+        "" => return Ok(None),
+        _ => return Err(stop("a validation plugin that is not vscc")),
+    }
+    if validation.validation_parameter.is_empty() {
+        return Ok(None);
+    }
+    let package = field("Collections")?;
+    // The walker leaves the policies in it to be read later; a peer reads all of it or halts.
+    plain::normalise(CollectionConfigPackage::schema(), &package)
+        .map_err(|_| stop("its collections are malformed"))?;
+    let package: CollectionConfigPackage<'_> =
+        proto::decode(&package, &arena).map_err(|_| stop("its collections are malformed"))?;
+    let mut collections = HashMap::new();
+    for fixed in package.configs.into_iter().filter_map(|config| config.fixed) {
+        let endorsement = fixed
+            .endorsement_policy
+            .map(|bytes| Endorsement::new(bytes, compiler));
+        let endorsement = endorsement.transpose().map_err(stop)?;
+        // Of two with one name, the peer takes the first.
+        collections.entry(fixed.name.to_owned()).or_insert(Collection {
+            endorsement,
+            expires: fixed.block_to_live > 0,
+        });
+    }
+    Ok(Some(Definition {
+        endorsement: Endorsement::new(validation.validation_parameter, compiler).map_err(stop)?,
+        collections,
+    }))
+}

@@ -1,0 +1,541 @@
+//! Membership: which identities there are, and what they are.
+//!
+//! As an MSP of Fabric 1.4.3 and later: a chain to a root that is the only one, no CA, not revoked, one node OU.
+//! A certificate's own time decides nothing: it is judged one second after it begins (FAB-3678).
+
+use crate::error::Stop;
+use crate::limits::{CAS_MAX, CHAIN_CHECKS_MAX, CHAIN_LENGTH_MAX};
+use crate::pem;
+use crate::proto::{self, Arena, FabricMspConfig, FabricOuIdentifier, SerializedIdentity};
+use crate::rules::{Rule, Rules};
+use crate::x509::{Certificate, Crl, Signed};
+use lineside_verify::hash::sha256;
+use lineside_verify::{Item, PublicKey, SignatureBytes, Verifier};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bits of [`Identity::roles`].
+pub mod role {
+    #![allow(missing_docs)]
+    pub const CLIENT: u8 = 1;
+    pub const PEER: u8 = 2;
+    pub const ADMIN: u8 = 4;
+    pub const ORDERER: u8 = 8;
+}
+
+/// Somebody whom a CA of the channel signed.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Its MSP, as a place in [`Msps`].
+    pub msp: usize,
+    /// SHA-256 of the certificate; with the MSP, what two identities are told apart by.
+    pub id: [u8; 32],
+    /// The certificate.
+    pub raw: Vec<u8>,
+    /// Its key.
+    pub key: PublicKey,
+    /// Whether the MSP takes it: not a CA, not revoked, node OUs as they should be.
+    pub valid: bool,
+    /// The node OUs that it has.
+    pub roles: u8,
+    /// In the MSP's own list of admins.
+    pub listed_admin: bool,
+    /// Its organizational units.
+    pub units: Vec<String>,
+    /// SHA-256 of the CA certificates above it.
+    pub certifiers: [u8; 32],
+}
+
+/// What becomes of a serialised identity.
+#[derive(Clone, Debug)]
+pub enum Resolution {
+    /// It is one.
+    Known(Arc<Identity>),
+    /// No MSP of the channel knows it.
+    Unknown,
+    /// A CA of the channel signed it, and this program cannot read it.
+    Unsure(&'static str),
+}
+
+/// A CA certificate of an MSP.
+#[derive(Debug)]
+struct Ca {
+    certificate: Certificate,
+    key: PublicKey,
+    root: bool,
+    /// From here to a root, as places in [`Msp::cas`].
+    chains: Vec<Vec<usize>>,
+    /// It stands above an intermediate CA, so it may not sign identities.
+    internal: bool,
+}
+
+#[derive(Debug)]
+struct NodeOu {
+    unit: String,
+    role: u8,
+    certifiers: Option<[u8; 32]>,
+}
+
+/// A membership service provider.
+#[derive(Debug)]
+pub struct Msp {
+    /// Its identifier.
+    pub name: String,
+    cas: Vec<Ca>,
+    crls: Vec<Crl>,
+    admins: Vec<Vec<u8>>,
+    /// Whether node OUs are told apart.
+    node_ous: Option<Vec<NodeOu>>,
+    units: Vec<(String, [u8; 32])>,
+}
+
+/// The MSPs of a channel.
+#[derive(Debug, Default)]
+pub struct Msps {
+    all: Vec<Msp>,
+    by_name: HashMap<String, usize>,
+}
+
+fn wrong(name: &str, what: &str) -> Stop {
+    Stop::Config {
+        what: format!("MSP {name}: {what}"),
+    }
+}
+
+/// A certificate from an MSP's configuration.
+fn configured(name: &str, pem: &[u8]) -> Result<Certificate, Stop> {
+    let Some(der) = pem::decode(pem) else {
+        return Err(wrong(name, "a certificate is not PEM"));
+    };
+    let signed = Signed::parse(&der).ok_or_else(|| wrong(name, "a certificate is malformed"))?;
+    Certificate::parse(&signed).ok_or_else(|| wrong(name, "a certificate of a form that is not known here"))
+}
+
+impl Msp {
+    /// Sets an MSP up.
+    pub fn new(config: &FabricMspConfig<'_>, verifier: &Verifier) -> Result<Self, Stop> {
+        let name = config.name;
+        let crypto = config.crypto_config.clone().unwrap_or_default();
+        if !matches!(crypto.signature_hash_family, "" | "SHA2")
+            || !matches!(crypto.identity_hash_function, "" | "SHA256")
+        {
+            return Err(wrong(name, "another hash than SHA-256"));
+        }
+        let mut msp = Self {
+            name: name.to_owned(),
+            cas: Vec::new(),
+            crls: Vec::new(),
+            admins: Vec::new(),
+            node_ous: None,
+            units: Vec::new(),
+        };
+        msp.add_cas(config, verifier)?;
+        for crl in &config.revocation_list {
+            let der = pem::decode(crl).unwrap_or_else(|| crl.to_vec());
+            let crl = Crl::parse(&der).ok_or_else(|| wrong(name, "a revocation list is malformed"))?;
+            if crl.authority_key_id.is_none() {
+                return Err(wrong(
+                    name,
+                    "a revocation list without an authority key identifier",
+                ));
+            }
+            msp.crls.push(crl);
+        }
+        for unit in &config.organizational_units {
+            let certifiers = msp.certifiers_of(unit.certificate)?;
+            msp.units.push((unit.unit.to_owned(), certifiers));
+        }
+        msp.add_node_ous(config)?;
+        for admin in &config.admins {
+            msp.admins.push(configured(name, admin)?.raw);
+        }
+        if msp.admins.is_empty() && !msp.node_ous.iter().flatten().any(|ou| ou.role == role::ADMIN) {
+            return Err(wrong(name, "no admins"));
+        }
+        Ok(msp)
+    }
+
+    fn add_cas(&mut self, config: &FabricMspConfig<'_>, verifier: &Verifier) -> Result<(), Stop> {
+        let name = self.name.clone();
+        let count = config.root_certs.len() + config.intermediate_certs.len();
+        if config.root_certs.is_empty() || count > CAS_MAX {
+            return Err(wrong(&name, "no root certificates, or too many"));
+        }
+        let mut signed = Vec::new();
+        let roots = config.root_certs.iter().map(|pem| (pem, true));
+        for (pem, root) in roots.chain(config.intermediate_certs.iter().map(|pem| (pem, false))) {
+            let certificate = configured(&name, pem)?;
+            let key = certificate
+                .key
+                .ok_or_else(|| wrong(&name, "a CA with another key than P-256"))?;
+            if !certificate.is_ca || certificate.subject_key_id.is_none() {
+                return Err(wrong(&name, "a CA certificate that is not one"));
+            }
+            if certificate.name_constraints || certificate.unknown_critical || !certificate.usage_fits {
+                return Err(wrong(
+                    &name,
+                    "a CA certificate with constraints that are not known here",
+                ));
+            }
+            self.cas.push(Ca {
+                certificate,
+                key,
+                root,
+                chains: Vec::new(),
+                internal: false,
+            });
+            if let Some(der) = pem::decode(pem) {
+                signed.push(der);
+            }
+        }
+        // Who signed whom.
+        let mut parents: Vec<Vec<usize>> = Vec::new();
+        for (der, ca) in signed.iter().zip(&self.cas) {
+            let checked = Signed::parse(der).ok_or_else(|| wrong(&name, "a certificate is malformed"))?;
+            let mut above = Vec::new();
+            if !ca.root {
+                for candidate in self.candidates(checked.issuer) {
+                    let parent = self.cas.get(candidate).map(|parent| &parent.certificate.raw);
+                    let itself = parent == Some(&ca.certificate.raw);
+                    if !itself && self.signed_by(&checked, candidate, verifier) {
+                        above.push(candidate);
+                    }
+                }
+            }
+            parents.push(above);
+        }
+        let mut internal = vec![false; self.cas.len()];
+        for place in 0..self.cas.len() {
+            let mut found = Vec::new();
+            self.follow(&parents, vec![place], &mut found);
+            let ca = self
+                .cas
+                .get_mut(place)
+                .ok_or_else(|| wrong(&name, "no such CA"))?;
+            if !ca.root {
+                let [chain] = found.as_slice() else {
+                    return Err(wrong(&name, "an intermediate CA without one chain to a root"));
+                };
+                for &above in chain.iter().skip(1) {
+                    if let Some(flag) = internal.get_mut(above) {
+                        *flag = true;
+                    }
+                }
+            }
+            ca.chains = found;
+        }
+        for (ca, internal) in self.cas.iter_mut().zip(internal) {
+            ca.internal = internal;
+        }
+        Ok(())
+    }
+
+    fn follow(&self, parents: &[Vec<usize>], chain: Vec<usize>, found: &mut Vec<Vec<usize>>) {
+        let Some(ca) = chain.last().and_then(|&last| self.cas.get(last)) else {
+            return;
+        };
+        let below = chain.len() - 1;
+        let too_long = |length: u32| below > length as usize;
+        if ca.certificate.path_length.is_some_and(too_long) || found.len() > 1 {
+            return;
+        }
+        if ca.root {
+            found.push(chain);
+            return;
+        }
+        let last = chain.last().copied().unwrap_or_default();
+        for &parent in parents.get(last).into_iter().flatten() {
+            if chain.len() < CHAIN_LENGTH_MAX && !chain.contains(&parent) {
+                let mut longer = chain.clone();
+                longer.push(parent);
+                self.follow(parents, longer, found);
+            }
+        }
+    }
+
+    /// CAs with this name that may sign certificates.
+    fn candidates(&self, issuer: &[u8]) -> impl Iterator<Item = usize> {
+        let fits = move |(place, ca): (usize, &Ca)| {
+            (ca.certificate.subject == issuer && ca.certificate.may_sign).then_some(place)
+        };
+        self.cas
+            .iter()
+            .enumerate()
+            .filter_map(fits)
+            .take(CHAIN_CHECKS_MAX)
+    }
+
+    fn signed_by(&self, signed: &Signed<'_>, ca: usize, verifier: &Verifier) -> bool {
+        let parts = (self.cas.get(ca), signed.digest, signed.signature);
+        let (Some(ca), Some(digest), Some(signature)) = parts else {
+            return false;
+        };
+        let signature = SignatureBytes::Parsed(signature);
+        let item = Item {
+            key: &ca.key,
+            digest,
+            signature,
+        };
+        verifier.verify(&item).is_valid()
+    }
+
+    /// SHA-256 of the certificates from one of the MSP's CAs to its root.
+    fn certifiers_of(&self, pem: &[u8]) -> Result<[u8; 32], Stop> {
+        let certificate = configured(&self.name, pem)?;
+        let mut cas = self.cas.iter();
+        let found = cas.find(|ca| ca.certificate.raw == certificate.raw);
+        let chain = found.and_then(|ca| ca.chains.first());
+        let chain = chain.ok_or_else(|| wrong(&self.name, "an OU of a CA that the MSP does not have"))?;
+        Ok(self.hash_of(chain))
+    }
+
+    fn hash_of(&self, chain: &[usize]) -> [u8; 32] {
+        let raw = |&ca: &usize| self.cas.get(ca).map(|ca| ca.certificate.raw.as_slice());
+        sha256(&chain.iter().filter_map(raw).collect::<Vec<_>>().concat())
+    }
+
+    fn add_node_ous(&mut self, config: &FabricMspConfig<'_>) -> Result<(), Stop> {
+        let Some(node_ous) = config.node_ous.as_ref() else {
+            return Ok(());
+        };
+        let mut known = Vec::new();
+        let listed: [(&Option<FabricOuIdentifier<'_>>, u8); 4] = [
+            (&node_ous.client, role::CLIENT),
+            (&node_ous.peer, role::PEER),
+            (&node_ous.admin, role::ADMIN),
+            (&node_ous.orderer, role::ORDERER),
+        ];
+        for (ou, role) in listed {
+            if let Some(ou) = ou {
+                let certifiers = match ou.certificate {
+                    [] => None,
+                    pem => Some(self.certifiers_of(pem)?),
+                };
+                known.push(NodeOu {
+                    unit: ou.unit.to_owned(),
+                    role,
+                    certifiers,
+                });
+            }
+        }
+        if node_ous.enable && !known.is_empty() {
+            self.node_ous = Some(known);
+        }
+        Ok(())
+    }
+
+    /// Whether every CA of a chain is valid one second after a certificate begins.
+    fn in_time(&self, chain: &[usize], not_before_s: i64) -> bool {
+        let now = not_before_s + 1;
+        chain.iter().filter_map(|&ca| self.cas.get(ca)).all(|ca| {
+            let certificate = &ca.certificate;
+            certificate.not_before_s <= now && now <= certificate.not_after_s
+        })
+    }
+
+    /// What the MSP says of a certificate that these of its CAs signed.
+    fn admit(
+        &self,
+        place: usize,
+        signed: &Signed<'_>,
+        signers: &[usize],
+        verifier: &Verifier,
+        rules: Rules,
+    ) -> Resolution {
+        let Some(certificate) = Certificate::parse(signed) else {
+            return Resolution::Unsure("a certificate of a form that is not known here");
+        };
+        let mut now_s = certificate.not_before_s + 1;
+        if !rules.hold(Rule::ExpiryIgnored) {
+            now_s = 1_795_219_965;
+        }
+        if certificate.unknown_critical || !certificate.usage_fits || now_s > certificate.not_after_s {
+            return Resolution::Unknown;
+        }
+        let chains = signers
+            .iter()
+            .filter_map(|&ca| self.cas.get(ca))
+            .flat_map(|ca| &ca.chains);
+        let mut chains = chains.filter(|chain| self.in_time(chain, certificate.not_before_s));
+        let (Some(chain), None) = (chains.next(), chains.next()) else {
+            return Resolution::Unknown;
+        };
+        let Some(key) = certificate.key else {
+            return Resolution::Unsure("a key that is not of P-256");
+        };
+        let certifiers = self.hash_of(chain);
+        let roles = self.roles(&certificate, &certifiers, rules);
+        let issuer = chain.first().and_then(|&ca| self.cas.get(ca));
+        let from_leaf = issuer.is_some_and(|ca| !ca.internal);
+        let not_ca = !certificate.is_ca || !rules.hold(Rule::CaRefused);
+        let revoked = issuer.is_none_or(|ca| self.revoked(&certificate, ca, verifier));
+        let revoked = revoked && rules.hold(Rule::RevokedRefused);
+        Resolution::Known(Arc::new(Identity {
+            msp: place,
+            id: sha256(&certificate.raw),
+            key,
+            valid: from_leaf && not_ca && !revoked && roles.is_some(),
+            roles: roles.unwrap_or_default(),
+            listed_admin: self.admins.contains(&certificate.raw),
+            raw: certificate.raw,
+            units: certificate.units,
+            certifiers,
+        }))
+    }
+
+    fn revoked(&self, certificate: &Certificate, issuer: &Ca, verifier: &Verifier) -> bool {
+        let mut listing = self.crls.iter().filter(|crl| {
+            crl.authority_key_id == issuer.certificate.subject_key_id && crl.lists(&certificate.serial)
+        });
+        listing.any(|crl| {
+            let (Some(digest), Some(signature)) = (crl.digest, crl.signature) else {
+                return false;
+            };
+            let signature = SignatureBytes::Parsed(signature);
+            let item = Item {
+                key: &issuer.key,
+                digest,
+                signature,
+            };
+            verifier.verify(&item).is_valid()
+        })
+    }
+
+    /// The node OUs of a certificate; `None` if they are not as they should be.
+    fn roles(&self, certificate: &Certificate, certifiers: &[u8; 32], rules: Rules) -> Option<u8> {
+        let Some(node_ous) = &self.node_ous else {
+            let listed = |unit: &String| {
+                self.units
+                    .iter()
+                    .any(|(name, by)| name == unit && by == certifiers)
+            };
+            let fits = self.units.is_empty() || certificate.units.iter().any(listed);
+            return fits.then_some(0);
+        };
+        let (mut count, mut roles) = (0, 0);
+        for unit in &certificate.units {
+            // Where two roles have one name, the last in this order is the one whose certifiers count.
+            let mut named = node_ous.iter().filter(|ou| ou.unit == *unit);
+            let Some(ou) = named.clone().next_back() else {
+                continue;
+            };
+            if ou.certifiers.is_some_and(|by| by != *certifiers) && count < 2 {
+                return None;
+            }
+            count += 1;
+            roles |= named.by_ref().fold(0, |all, ou| all | ou.role);
+        }
+        (count == 1 || !rules.hold(Rule::OneNodeOu)).then_some(roles)
+    }
+
+    /// Whether node OUs tell its identities apart.
+    pub fn has_node_ous(&self) -> bool {
+        self.node_ous.is_some()
+    }
+}
+
+/// An identity that waits for its certificate's signature to be checked.
+struct Waiting {
+    at: usize,
+    msp: usize,
+    der: Vec<u8>,
+    /// The CAs that may have signed it.
+    candidates: Vec<usize>,
+}
+
+impl Msps {
+    /// Adds one.
+    pub fn add(&mut self, msp: Msp) -> usize {
+        let place = self.all.len();
+        self.by_name.insert(msp.name.clone(), place);
+        self.all.push(msp);
+        place
+    }
+
+    /// The place of the MSP with this identifier.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The identifier of the MSP at a place.
+    pub fn name(&self, place: usize) -> Option<&str> {
+        self.get(place).map(|msp| msp.name.as_str())
+    }
+
+    /// The MSP at a place.
+    pub fn get(&self, place: usize) -> Option<&Msp> {
+        self.all.get(place)
+    }
+
+    /// What becomes of serialised identities; the signatures on their certificates are checked in one batch.
+    pub(crate) fn resolve(&self, identities: &[&[u8]], verifier: &Verifier, rules: Rules) -> Vec<Resolution> {
+        let mut resolutions = vec![Resolution::Unknown; identities.len()];
+        let mut waiting = Vec::new();
+        for (at, (bytes, resolution)) in identities.iter().zip(&mut resolutions).enumerate() {
+            match self.prepare(bytes) {
+                Ok((msp, der, candidates)) => waiting.push(Waiting {
+                    at,
+                    msp,
+                    der,
+                    candidates,
+                }),
+                Err(early) => *resolution = early,
+            }
+        }
+        let signed: Vec<_> = waiting
+            .iter()
+            .map(|waiting| Signed::parse(&waiting.der))
+            .collect();
+        let mut items = Vec::new();
+        for (waiting, signed) in waiting.iter().zip(&signed) {
+            for &ca in &waiting.candidates {
+                let ca = self.all.get(waiting.msp).and_then(|msp| msp.cas.get(ca));
+                let parts = signed
+                    .as_ref()
+                    .and_then(|signed| signed.digest.zip(signed.signature));
+                if let (Some(ca), Some((digest, signature))) = (ca, parts) {
+                    let signature = SignatureBytes::Parsed(signature);
+                    items.push(Item {
+                        key: &ca.key,
+                        digest,
+                        signature,
+                    });
+                }
+            }
+        }
+        let mut verdicts = verifier.verify_batch(&items).into_iter();
+        for (waiting, signed) in waiting.iter().zip(&signed) {
+            let (Some(msp), Some(signed)) = (self.all.get(waiting.msp), signed) else {
+                continue;
+            };
+            if signed.digest.is_none() || signed.signature.is_none() {
+                continue;
+            }
+            let candidates = waiting.candidates.iter().copied();
+            let signers: Vec<usize> = candidates
+                .filter(|_| verdicts.next().is_some_and(|verdict| verdict.is_valid()))
+                .collect();
+            if !signers.is_empty()
+                && let Some(resolution) = resolutions.get_mut(waiting.at)
+            {
+                *resolution = msp.admit(waiting.msp, signed, &signers, verifier, rules);
+            }
+        }
+        resolutions
+    }
+
+    fn prepare(&self, bytes: &[u8]) -> Result<(usize, Vec<u8>, Vec<usize>), Resolution> {
+        let unknown = || Resolution::Unknown;
+        let arena = Arena::new();
+        let identity: SerializedIdentity<'_> = proto::decode(bytes, &arena).map_err(|_| unknown())?;
+        let place = self.place(identity.mspid).ok_or_else(unknown)?;
+        let msp = self.all.get(place).ok_or_else(unknown)?;
+        let der = pem::decode(identity.id_bytes).ok_or_else(unknown)?;
+        let signed = Signed::parse(&der).ok_or_else(unknown)?;
+        let candidates: Vec<usize> = msp.candidates(signed.issuer).collect();
+        if candidates.is_empty() {
+            return Err(Resolution::Unknown);
+        }
+        Ok((place, der, candidates))
+    }
+}

@@ -1,0 +1,320 @@
+//! Which transactions read what is still so; what the block writes; the commit hash.
+
+use crate::code::TxCode;
+use crate::merkle;
+use crate::proto::{KvMetadataEntry, KvRead, RangeQueryInfo, wire};
+use crate::rules::{Rule, Rules};
+use crate::rwset::{Collection, NsRwSet, height};
+use crate::state::{Height, State, Update, Updates, Written, range};
+use lineside_verify::hash::sha256;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The metadata that this program keeps.
+pub const VALIDATION_PARAMETER: &str = "VALIDATION_PARAMETER";
+
+/// A transaction's reads, checked against the state and what the block wrote before it.
+pub(crate) struct Checker<'s> {
+    pub state: &'s State,
+    pub updates: Updates,
+    pub rules: Rules,
+}
+
+impl Checker<'_> {
+    /// The code of a transaction that endorsers agree on; an error where a peer would crash or halt.
+    pub fn check(&self, rwset: &[NsRwSet<'_>]) -> Result<TxCode, &'static str> {
+        for of in rwset {
+            if of.namespace.is_empty() && !(of.public.reads.is_empty() && of.public.range_queries.is_empty())
+            {
+                // A peer keeps it there, and this program elsewhere.
+                return Err("it reads the channel's configuration from the state");
+            }
+            for read in &of.public.reads {
+                if !self.read_holds(of.namespace, read) {
+                    return Ok(TxCode::MvccReadConflict);
+                }
+            }
+            for query in &of.public.range_queries {
+                if !self.range_holds(of.namespace, query)? {
+                    return Ok(TxCode::PhantomReadConflict);
+                }
+            }
+            for collection in &of.collections {
+                if !self.hashed_hold(of.namespace, collection) {
+                    return Ok(TxCode::MvccReadConflict);
+                }
+            }
+        }
+        Ok(TxCode::Valid)
+    }
+
+    fn holds(&self, namespace: &str, collection: &str, key: &[u8], version: Option<Height>) -> bool {
+        let in_block = self.updates.get(namespace, collection, key).is_some();
+        if in_block && self.rules.hold(Rule::ReadsInBlock) {
+            return false;
+        }
+        let committed = self
+            .state
+            .get(namespace, collection, key)
+            .map(|entry| entry.version);
+        committed == version
+    }
+
+    fn read_holds(&self, namespace: &str, read: &KvRead<'_>) -> bool {
+        self.holds(namespace, "", read.key.as_bytes(), height(&read.version))
+            || !self.rules.hold(Rule::ReadVersions)
+    }
+
+    fn hashed_hold(&self, namespace: &str, collection: &Collection<'_>) -> bool {
+        let mut reads = collection.hashed.reads.iter();
+        let all =
+            reads.all(|read| self.holds(namespace, collection.name, read.key_hash, height(&read.version)));
+        all || !self.rules.hold(Rule::HashedReads)
+    }
+
+    fn range_holds(&self, namespace: &str, query: &RangeQueryInfo<'_>) -> Result<bool, &'static str> {
+        let results = self.results(namespace, query);
+        if let Some(summary) = &query.merkle {
+            if summary.max_degree < 2 {
+                return Err("a range query's Merkle summary of degree 0 or 1");
+            }
+            let matches = merkle::matches(summary, results.iter().copied());
+            return Ok(matches || !self.rules.hold(Rule::RangeMerkle));
+        }
+        let reads = query.raw_reads.as_ref().map(|raw| raw.reads.as_slice());
+        let reads = reads.unwrap_or_default();
+        for (read, &(key, version)) in reads.iter().zip(&results) {
+            if read.key.as_bytes() != key {
+                return Ok(!self.rules.hold(Rule::RangeRaw));
+            }
+            // Some versions of the peer read this version without looking whether it is there.
+            let read = height(&read.version).ok_or("a range query's read without a version")?;
+            if read != version {
+                return Ok(!self.rules.hold(Rule::RangeRaw));
+            }
+        }
+        Ok(reads.len() == results.len() || !self.rules.hold(Rule::RangeRaw))
+    }
+
+    /// The keys in a range as they are now, those that the block wrote included.
+    fn results<'a>(&'a self, namespace: &str, query: &'a RangeQueryInfo<'_>) -> Vec<(&'a [u8], Height)> {
+        let (start, end) = (query.start_key.as_bytes(), query.end_key.as_bytes());
+        let committed = self.state.range(namespace, start, end);
+        let mut committed = committed.map(|(key, entry)| (key, entry.version)).peekable();
+        let space = self.updates.namespaces.get(namespace);
+        let space = space.filter(|_| self.rules.hold(Rule::RangeInBlock));
+        let updates = space
+            .into_iter()
+            .flat_map(|space| range(&space.public, start, end));
+        let mut results = Vec::new();
+        for (key, update) in updates {
+            while let Some(earlier) = committed.next_if(|(other, _)| *other < &**key) {
+                results.push(earlier);
+            }
+            committed.next_if(|(other, _)| *other == &**key);
+            if update.value.is_some() {
+                results.push((&**key, update.version));
+            }
+        }
+        results.extend(committed);
+        if !query.itr_exhausted {
+            let update = space.and_then(|space| space.public.get(end));
+            let last = match update {
+                Some(update) => update.value.as_ref().map(|_| update.version),
+                None => self.state.get(namespace, "", end).map(|entry| entry.version),
+            };
+            results.extend(last.map(|version| (end, version)));
+        }
+        results
+    }
+
+    /// Adds what a valid transaction writes.
+    pub fn apply(&mut self, rwset: &[NsRwSet<'_>], version: Height) {
+        let mut operations = Operations::default();
+        for of in rwset {
+            operations.add(of, self.rules);
+        }
+        for ((namespace, collection, key), operation) in operations.0 {
+            let latest = || self.latest(namespace, collection, key);
+            let value = if operation.flags & KEY_DELETE != 0 {
+                None
+            } else if operation.flags & UPSERT != 0
+                && operation.flags & (METADATA_UPDATE | METADATA_DELETE) != 0
+            {
+                Some((operation.value.into(), operation.metadata.map(Arc::from)))
+            } else if operation.flags & !UPSERT == 0 {
+                Some((
+                    operation.value.into(),
+                    latest().and_then(|(_, metadata)| metadata),
+                ))
+            } else {
+                // Only the metadata: the value stays, if there is one, and gets this version.
+                match latest() {
+                    Some((value, _)) => Some((value, operation.metadata.map(Arc::from))),
+                    None => continue,
+                }
+            };
+            if operation.flags & UPSERT == 0
+                && value.is_some()
+                && !self.rules.hold(Rule::MetadataBumpsVersion)
+            {
+                continue;
+            }
+            self.updates
+                .put(namespace, collection, key, Update { value, version });
+        }
+    }
+
+    /// What the block wrote, or else what was committed; also where the block deleted it, as the peer has it.
+    fn latest(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Written> {
+        let written = self
+            .updates
+            .get(namespace, collection, key)
+            .and_then(|update| update.value.clone());
+        written.or_else(|| {
+            let entry = self.state.get(namespace, collection, key)?;
+            Some((entry.value.clone(), entry.validation_parameter.clone()))
+        })
+    }
+}
+
+const UPSERT: u8 = 1;
+const METADATA_UPDATE: u8 = 2;
+const METADATA_DELETE: u8 = 4;
+const KEY_DELETE: u8 = 8;
+
+/// What one transaction does to one key.
+#[derive(Default)]
+struct Operation<'a> {
+    /// Sums, as in the peer: a key that is written twice looks like a change of metadata.
+    flags: u8,
+    value: &'a [u8],
+    metadata: Option<&'a [u8]>,
+}
+
+#[derive(Default)]
+struct Operations<'a>(BTreeMap<(&'a str, &'a str, &'a [u8]), Operation<'a>>);
+
+impl<'a> Operations<'a> {
+    fn add(&mut self, of: &'a NsRwSet<'_>, rules: Rules) {
+        for write in &of.public.writes {
+            let empty = write.value.is_empty() && rules.hold(Rule::EmptyValueDeletes);
+            self.write(
+                of.namespace,
+                "",
+                write.key.as_bytes(),
+                write.value,
+                write.is_delete || empty,
+            );
+        }
+        for write in &of.public.metadata_writes {
+            self.metadata(of.namespace, "", write.key.as_bytes(), &write.entries);
+        }
+        for collection in &of.collections {
+            let name = collection.name;
+            for write in &collection.hashed.writes {
+                let empty = write.value_hash.is_empty() || write.value_hash == sha256(b"");
+                self.write(
+                    of.namespace,
+                    name,
+                    write.key_hash,
+                    write.value_hash,
+                    write.is_delete || empty,
+                );
+            }
+            for write in &collection.hashed.metadata_writes {
+                self.metadata(of.namespace, name, write.key_hash, &write.entries);
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        namespace: &'a str,
+        collection: &'a str,
+        key: &'a [u8],
+        value: &'a [u8],
+        delete: bool,
+    ) {
+        let operation = self.0.entry((namespace, collection, key)).or_default();
+        if delete {
+            operation.flags = operation.flags.wrapping_add(KEY_DELETE);
+        } else {
+            operation.flags = operation.flags.wrapping_add(UPSERT);
+            operation.value = value;
+        }
+    }
+
+    fn metadata(
+        &mut self,
+        namespace: &'a str,
+        collection: &'a str,
+        key: &'a [u8],
+        entries: &[KvMetadataEntry<'a>],
+    ) {
+        let operation = self.0.entry((namespace, collection, key)).or_default();
+        if entries.is_empty() {
+            operation.flags = operation.flags.wrapping_add(METADATA_DELETE);
+        } else {
+            operation.flags = operation.flags.wrapping_add(METADATA_UPDATE);
+            let mut parameters = entries
+                .iter()
+                .rev()
+                .filter(|entry| entry.name == VALIDATION_PARAMETER);
+            operation.metadata = parameters.next().map(|entry| entry.value);
+        }
+    }
+}
+
+/// SHA-256 over the flags, the updates and the previous commit hash.
+pub(crate) fn commit_hash(flags: &[u8], updates: &Updates, previous: &[u8], rules: Rules) -> [u8; 32] {
+    let mut bytes = Vec::new();
+    wire::put_varint(&mut bytes, flags.len() as u64);
+    bytes.extend_from_slice(flags);
+    let mut write = Vec::new();
+    // The namespace "" holds the channel's configuration, which is not part of it.
+    for (namespace, space) in updates
+        .namespaces
+        .iter()
+        .filter(|(namespace, _)| !namespace.is_empty())
+    {
+        let mut namespace = Some(namespace.as_bytes());
+        let public = std::iter::once(("", &space.public));
+        let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
+        for (collection, keys) in public.chain(collections) {
+            let mut collection = Some(collection.as_bytes()).filter(|name| !name.is_empty());
+            for (key, update) in keys {
+                write.clear();
+                for (number, once) in [(1, &mut namespace), (2, &mut collection)] {
+                    if let Some(name) = once.take() {
+                        wire::put_bytes(&mut write, number, name);
+                    }
+                }
+                if !key.is_empty() {
+                    wire::put_bytes(&mut write, 3, key);
+                }
+                match &update.value {
+                    None if rules.hold(Rule::CommitHashOfDeletes) => wire::put_number(&mut write, 4, 1),
+                    None => {}
+                    Some((value, _)) if value.is_empty() => {}
+                    Some((value, _)) => wire::put_bytes(&mut write, 5, value),
+                }
+                let mut version = order_preserving(update.version.block);
+                version.extend(order_preserving(update.version.tx));
+                wire::put_bytes(&mut write, 6, &version);
+                wire::put_bytes(&mut bytes, 1, &write);
+            }
+        }
+    }
+    bytes.extend_from_slice(previous);
+    sha256(&bytes)
+}
+
+/// The number's bytes, big-endian and without zeros in front, and before them their count.
+fn order_preserving(number: u64) -> Vec<u8> {
+    let bytes = number.to_be_bytes();
+    let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+    let mut out = vec![(bytes.len() - zeros) as u8];
+    out.extend(bytes.iter().skip(zeros));
+    out
+}

@@ -1,0 +1,224 @@
+//! PEM, as Go's `encoding/pem.Decode` reads the first block, and its `base64.StdEncoding`.
+//!
+//! It is the decoder of Go 1.25.3 and later, with which Fabric 3.1.5 seems to be built. That of Go 1.24 and before
+//! begins at the first BEGIN, this one at the last BEGIN before an END: they differ only where several BEGINs stand
+//! before an END, or where what a BEGIN begins is no block.
+
+const BEGIN: &[u8] = b"-----BEGIN ";
+const END: &[u8] = b"\n-----END ";
+const DASHES: &[u8] = b"-----";
+
+/// The first block's bytes, whatever its type says.
+pub fn decode(data: &[u8]) -> Option<Vec<u8>> {
+    let mut from = 0;
+    loop {
+        let end = from + find(data.get(from..)?, END)?;
+        let trailer = end + END.len();
+        match block(data, from, end, trailer) {
+            Found::Block(bytes) => return Some(bytes),
+            Found::None => from = trailer,
+            Found::End => return None,
+        }
+    }
+}
+
+/// What there is in front of an END.
+enum Found {
+    Block(Vec<u8>),
+    /// Nothing; something may follow.
+    None,
+    /// Nothing, and Go looks no further.
+    End,
+}
+
+/// The block that the END at `end` ends and that begins at `from` or after; the END's type is at `trailer`.
+fn block(data: &[u8], from: usize, end: usize, trailer: usize) -> Found {
+    let before = data.get(from..end).unwrap_or_default();
+    let Some(begin) = before.windows(BEGIN.len()).rposition(|window| window == BEGIN) else {
+        return Found::None;
+    };
+    if begin > 0 && before.get(begin - 1) != Some(&b'\n') {
+        return Found::None;
+    }
+    let (type_line, mut text) = line(data, from + begin + BEGIN.len());
+    let Some(name) = type_line.strip_suffix(DASHES) else {
+        return Found::None;
+    };
+    let mut headers = false;
+    loop {
+        if text >= data.len() {
+            return Found::End;
+        }
+        let (header, next) = line(data, text);
+        if !header.contains(&b':') {
+            break;
+        }
+        headers = true;
+        text = next;
+    }
+    if headers && end < text {
+        // The headers reach the END, or go beyond it.
+        return if trailer < text { Found::End } else { Found::None };
+    }
+    let end_line = data.get(trailer..).unwrap_or_default();
+    let ended = end_line
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix(DASHES));
+    if ended.is_none_or(|rest| !line(rest, 0).0.is_empty()) {
+        return Found::None;
+    }
+    let text = data.get(text..end).unwrap_or_default().iter().copied();
+    let digits = text.filter(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+    base64(digits).map_or(Found::None, Found::Block)
+}
+
+/// The line that begins at a place, without its end and the blanks before that; and where the next begins.
+fn line(data: &[u8], at: usize) -> (&[u8], usize) {
+    let rest = data.get(at..).unwrap_or_default();
+    let (line, next) = match rest.iter().position(|&byte| byte == b'\n') {
+        Some(length) => {
+            let line = rest.get(..length).unwrap_or_default();
+            (line.strip_suffix(b"\r").unwrap_or(line), at + length + 1)
+        }
+        None => (rest, data.len()),
+    };
+    let blanks = line
+        .iter()
+        .rev()
+        .take_while(|byte| matches!(byte, b' ' | b'\t'))
+        .count();
+    (line.get(..line.len() - blanks).unwrap_or_default(), next)
+}
+
+/// Padded, and the bits that no byte needs may be anything.
+fn base64(text: impl Iterator<Item = u8>) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let (mut bits, mut digits, mut padding) = (0u32, 0, 0);
+    for byte in text {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' if digits + padding < 4 && digits >= 2 => {
+                padding += 1;
+                continue;
+            }
+            _ => return None,
+        };
+        if padding > 0 {
+            return None;
+        }
+        bits = bits << 6 | u32::from(digit);
+        digits += 1;
+        if digits == 4 {
+            out.extend_from_slice(bits.to_be_bytes().get(1..)?);
+            (bits, digits) = (0, 0);
+        }
+    }
+    match (digits, padding) {
+        (0, 0) => {}
+        (2, 2) => out.push((bits >> 4) as u8),
+        (3, 1) => out.extend_from_slice(&((bits >> 2) as u16).to_be_bytes()),
+        _ => return None,
+    }
+    Some(out)
+}
+
+fn find(data: &[u8], what: &[u8]) -> Option<usize> {
+    data.windows(what.len()).position(|window| window == what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &str) -> Option<Vec<u8>> {
+        decode(text.as_bytes())
+    }
+
+    const PLAIN: &str = "-----BEGIN X-----\nAQID\n-----END X-----\n";
+
+    #[test]
+    fn text_around_the_first_block_is_ignored() {
+        for text in [
+            PLAIN,
+            &format!("hello\n{PLAIN}bye"),
+            &format!("{PLAIN}{}", PLAIN.replace("AQID", "AQIE")),
+        ] {
+            assert_eq!(whole(text), Some(vec![1, 2, 3]), "{text:?}");
+        }
+        assert_eq!(whole(&format!("hello{PLAIN}")), None);
+    }
+
+    #[test]
+    fn the_type_is_not_checked_but_must_come_back() {
+        assert_eq!(
+            whole("-----BEGIN -----\nAQID\n-----END -----"),
+            Some(vec![1, 2, 3])
+        );
+        assert_eq!(whole("-----BEGIN X-----\nAQID\n-----END Y-----"), None);
+        assert_eq!(whole("-----BEGIN X-----\nAQID\n-----END X-----y"), None);
+        assert_eq!(
+            whole("-----BEGIN X-----\nAQID\n-----END X----- \t\r\nz"),
+            Some(vec![1, 2, 3])
+        );
+    }
+
+    #[test]
+    fn headers_blanks_and_line_ends() {
+        assert_eq!(
+            whole("-----BEGIN X-----\r\na: b\r\n\r\nAQ\r\n ID\r\n-----END X-----"),
+            Some(vec![1, 2, 3])
+        );
+        assert_eq!(
+            whole("-----BEGIN X-----\na: b\nAQID\n-----END X-----"),
+            Some(vec![1, 2, 3])
+        );
+        assert_eq!(whole("-----BEGIN X-----\n-----END X-----"), Some(vec![]));
+        assert_eq!(whole("-----BEGIN X-----\na: b\n-----END X-----"), None);
+    }
+
+    #[test]
+    fn base64_wants_its_padding_and_nothing_after_it() {
+        let of = |text: &str| whole(&format!("-----BEGIN X-----\n{text}\n-----END X-----"));
+        assert_eq!(of("AQ=="), Some(vec![1]));
+        assert_eq!(of("AR=="), Some(vec![1]));
+        assert_eq!(of("AQI="), Some(vec![1, 2]));
+        assert_eq!(of("AQI"), None);
+        assert_eq!(of("AQ="), None);
+        assert_eq!(of("AQ==AQID"), None);
+        assert_eq!(of("AQID="), None);
+        assert_eq!(of("AQ-_"), None);
+    }
+
+    /// As Go 1.25.3 and later; before, the first BEGIN was tried first.
+    #[test]
+    fn several_begins() {
+        let other = PLAIN.replace("AQID", "AQIE");
+        // The last BEGIN before an END counts.
+        assert_eq!(whole(&format!("-----BEGIN X-----\n{PLAIN}")), Some(vec![1, 2, 3]));
+        assert_eq!(
+            whole("-----BEGIN A-----\nAQIE\n-----BEGIN X-----\nAQID\n-----END X-----"),
+            Some(vec![1, 2, 3])
+        );
+        // One that is not at the beginning of a line takes the END with it.
+        let inside = format!("-----BEGIN X-----\nAQIE -----BEGIN X-----\nAQID\n-----END X-----\n{other}");
+        assert_eq!(whole(&inside), Some(vec![1, 2, 4]));
+        // What is no block is passed over.
+        for bad in [
+            "-----BEGIN X-----\n!\n-----END X-----\n",
+            "-----BEGIN X-----\nAQIE\n-----END Y-----\n",
+            "-----BEGIN X\nAQIE\n-----END X-----\n",
+            "text\n-----END X-----\n",
+        ] {
+            assert_eq!(whole(&format!("{bad}{PLAIN}")), Some(vec![1, 2, 3]), "{bad:?}");
+        }
+        // Headers without a line before END: passed over, but not where END itself looks like one.
+        let reached = "-----BEGIN X-----\na: b\n-----END X-----\n";
+        assert_eq!(whole(&format!("{reached}{PLAIN}")), Some(vec![1, 2, 3]));
+        let beyond = "-----BEGIN X:-----\na: b\n-----END X:-----\n";
+        assert_eq!(whole(&format!("{beyond}{PLAIN}")), None);
+    }
+}

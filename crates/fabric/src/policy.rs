@@ -1,0 +1,252 @@
+//! Signature policies, compiled once, and the principals in them.
+
+use crate::limits::POLICY_RULES_MAX;
+use crate::msp::{Identity, Msps, Resolution, role};
+use crate::proto::{
+    self, Arena, CombinedPrincipal, IdentityAnonymity, Malformed, Message, MspPrincipal, MspRole, NOutOf,
+    OrganizationUnit, SignaturePolicy, SignaturePolicyEnvelope, plain,
+};
+use crate::rules::{Rule, Rules};
+use lineside_verify::Verifier;
+
+/// Who may sign.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Principal {
+    /// Whoever the MSP takes.
+    Member(usize),
+    /// An admin: by list or by node OU.
+    Admin(usize),
+    /// Bits of [`role`].
+    Role(usize, u8),
+    /// An organizational unit, certified so.
+    Unit(usize, String, [u8; 32]),
+    /// This certificate.
+    Certificate(usize, Vec<u8>),
+    /// Anybody who is known at all.
+    Anybody,
+    /// All of these.
+    All(Vec<Principal>),
+    /// Nobody.
+    Nobody,
+}
+
+impl Principal {
+    /// Whether an identity is one.
+    pub fn is(&self, identity: &Identity) -> bool {
+        match self {
+            Principal::Member(msp) => identity.msp == *msp && identity.valid,
+            Principal::Admin(msp) => {
+                let by_unit = identity.valid && identity.roles & role::ADMIN != 0;
+                identity.msp == *msp && (identity.listed_admin || by_unit)
+            }
+            Principal::Role(msp, roles) => {
+                identity.msp == *msp && identity.valid && identity.roles & roles != 0
+            }
+            Principal::Unit(msp, unit, certifiers) => {
+                let has = identity.units.contains(unit) && identity.certifiers == *certifiers;
+                identity.msp == *msp && identity.valid && has
+            }
+            Principal::Certificate(msp, raw) => identity.msp == *msp && identity.raw == *raw,
+            Principal::Anybody => true,
+            Principal::All(all) => all.iter().all(|principal| principal.is(identity)),
+            Principal::Nobody => false,
+        }
+    }
+}
+
+/// Why a policy cannot be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PolicyError {
+    /// The bytes are no policy.
+    Malformed,
+    /// A peer cannot compile it.
+    Compile,
+    /// This program does not take it, a peer might.
+    Unsure(&'static str),
+}
+
+impl From<Malformed> for PolicyError {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Bad => PolicyError::Malformed,
+            Malformed::TooLarge => PolicyError::Unsure("a policy larger or nested more deeply than is taken"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    SignedBy(usize),
+    NOutOf(i32, Vec<Node>),
+}
+
+/// A signature policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compiled {
+    root: Node,
+    principals: Vec<Principal>,
+    /// Its version; channel policies have to have 0.
+    pub version: i32,
+}
+
+/// What compiling needs to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Compiler<'a> {
+    pub msps: &'a Msps,
+    pub verifier: &'a Verifier,
+    pub rules: Rules,
+}
+
+impl Compiler<'_> {
+    /// From a `SignaturePolicyEnvelope`.
+    pub fn envelope(self, bytes: &[u8]) -> Result<Compiled, PolicyError> {
+        // All of it has to be readable before any of it is compiled.
+        let ordered = plain::normalise(SignaturePolicyEnvelope::schema(), bytes)?;
+        let arena = Arena::new();
+        let envelope: SignaturePolicyEnvelope<'_> = proto::decode(&ordered, &arena)?;
+        if envelope.identities.len() > POLICY_RULES_MAX {
+            return Err(PolicyError::Unsure("a policy with too many principals"));
+        }
+        let rule = envelope.rule.ok_or(PolicyError::Compile);
+        let principals = envelope
+            .identities
+            .iter()
+            .map(|principal| self.principal(principal, 0));
+        let principals = principals.collect::<Result<Vec<_>, _>>()?;
+        let mut rules = 0;
+        let root = node(rule?, principals.len(), &mut rules, plain::DEPTH_MAX, &arena)?;
+        Ok(Compiled {
+            root,
+            principals,
+            version: envelope.version,
+        })
+    }
+
+    fn principal(self, principal: &MspPrincipal<'_>, depth: usize) -> Result<Principal, PolicyError> {
+        let arena = Arena::new();
+        let place = |name: &str| self.msps.place(name);
+        let bytes = principal.principal;
+        Ok(match principal.classification {
+            0 => match proto::decode::<MspRole<'_>>(bytes, &arena) {
+                Ok(of) => match (place(of.msp_identifier), of.role) {
+                    (Some(msp), 0) => Principal::Member(msp),
+                    (Some(msp), 1) => Principal::Admin(msp),
+                    (Some(msp), 2) => Principal::Role(msp, role::CLIENT),
+                    (Some(msp), 3) => Principal::Role(msp, role::PEER),
+                    (Some(msp), 4) => Principal::Role(msp, role::ORDERER),
+                    _ => Principal::Nobody,
+                },
+                Err(_) => Principal::Nobody,
+            },
+            1 => match proto::decode::<OrganizationUnit<'_>>(bytes, &arena) {
+                Ok(of) => match (place(of.msp_identifier), of.certifiers_identifier.try_into()) {
+                    (Some(msp), Ok(certifiers)) => Principal::Unit(msp, of.unit.to_owned(), certifiers),
+                    _ => Principal::Nobody,
+                },
+                Err(_) => Principal::Nobody,
+            },
+            2 => match self.msps.resolve(&[bytes], self.verifier, self.rules).pop() {
+                Some(Resolution::Known(identity)) if identity.valid => {
+                    Principal::Certificate(identity.msp, identity.raw.clone())
+                }
+                Some(Resolution::Unsure(what)) => return Err(PolicyError::Unsure(what)),
+                _ => Principal::Nobody,
+            },
+            3 => match proto::decode::<IdentityAnonymity<'_>>(bytes, &arena) {
+                Ok(of) if of.anonymity == 0 => Principal::Anybody,
+                _ => Principal::Nobody,
+            },
+            // One layer is what there is a use for.
+            4 if depth == 0 => match proto::decode::<CombinedPrincipal<'_>>(bytes, &arena) {
+                Ok(of) if !of.principals.is_empty() => {
+                    let all = of.principals.iter().map(|principal| self.principal(principal, 1));
+                    Principal::All(all.collect::<Result<_, _>>()?)
+                }
+                _ => Principal::Nobody,
+            },
+            4 => return Err(PolicyError::Unsure("a combined principal in another")),
+            _ => Principal::Nobody,
+        })
+    }
+}
+
+fn node(
+    bytes: &[u8],
+    principals: usize,
+    rules: &mut usize,
+    depth: usize,
+    arena: &Arena,
+) -> Result<Node, PolicyError> {
+    let depth = depth.checked_sub(2).ok_or(Malformed::TooLarge)?;
+    *rules += 1;
+    if *rules > POLICY_RULES_MAX {
+        return Err(PolicyError::Unsure("a policy with too many rules"));
+    }
+    let policy: SignaturePolicy<'_> = proto::decode(bytes, arena)?;
+    match (policy.signed_by, policy.n_out_of) {
+        (Some(by), _) => {
+            let by = usize::try_from(by).map_err(|_| PolicyError::Compile)?;
+            if by < principals {
+                Ok(Node::SignedBy(by))
+            } else {
+                Err(PolicyError::Compile)
+            }
+        }
+        (None, Some(of)) => {
+            let of: NOutOf<'_> = proto::decode(of, arena)?;
+            let mut nodes = Vec::new();
+            for rule in of.rules {
+                nodes.push(node(rule, principals, rules, depth, arena)?);
+            }
+            Ok(Node::NOutOf(of.n, nodes))
+        }
+        (None, None) => Err(PolicyError::Compile),
+    }
+}
+
+impl Compiled {
+    /// Whether these identities, each of whom signed, satisfy the policy: from left to right, each used once, no
+    /// going back.
+    pub(crate) fn evaluate(&self, identities: &[&Identity], rules: Rules) -> bool {
+        let mut used = vec![false; identities.len()];
+        self.node(&self.root, identities, &mut used, rules)
+    }
+
+    fn node(&self, node: &Node, identities: &[&Identity], used: &mut Vec<bool>, rules: Rules) -> bool {
+        match node {
+            Node::SignedBy(by) => {
+                let Some(principal) = self.principals.get(*by) else {
+                    return false;
+                };
+                for (identity, used) in identities.iter().zip(used) {
+                    if !*used && principal.is(identity) {
+                        *used = rules.hold(Rule::SignatureUsedOnce);
+                        return true;
+                    }
+                }
+                false
+            }
+            Node::NOutOf(n, nodes) => {
+                let mut satisfied = 0i32;
+                let mut branch = used.clone();
+                for node in nodes {
+                    branch.clone_from(used);
+                    if self.node(node, identities, &mut branch, rules) {
+                        satisfied += 1;
+                        used.clone_from(&branch);
+                    }
+                }
+                satisfied >= *n
+            }
+        }
+    }
+
+    /// `n` of the members of these MSPs, each once.
+    pub(crate) fn members(n: i32, msps: &[usize]) -> Self {
+        Self {
+            root: Node::NOutOf(n, (0..msps.len()).map(Node::SignedBy).collect()),
+            principals: msps.iter().map(|&msp| Principal::Member(msp)).collect(),
+            version: 0,
+        }
+    }
+}

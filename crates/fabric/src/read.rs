@@ -1,0 +1,410 @@
+//! What is done with a block before anything is looked up in the state: it is read, and its signatures are verified.
+//! That may be done while the blocks ahead of it are still being executed.
+//!
+//! What the orderer signed comes first. Until then nothing costs more than a small multiple of the block's bytes,
+//! since anybody may have sent it.
+
+use crate::block::Block;
+use crate::config::{BLOCK_VALIDATION, Config};
+use crate::error::{Error, Refused, Stop};
+use crate::identity::{Cache, OfBlock};
+use crate::msp::{Identity, Resolution};
+use crate::proto::Arena;
+use crate::rules::{Rule, Rules};
+use crate::tx::{Known, Next, Parsed, parse};
+use crate::validate::Options;
+use crate::x509::is_low_s;
+use lineside_verify::encoding::der;
+use lineside_verify::hash::sha256_batch;
+use lineside_verify::{Item, SignatureBytes};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+/// The hash of a larger block's transactions is made before they are read; that of a smaller one's meanwhile.
+const MEANWHILE_BYTES_MAX: usize = 4 << 20;
+
+/// A channel's configuration, and the identities that were found to belong to it.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub config: Arc<Config>,
+    identities: Mutex<Cache>,
+}
+
+impl Setting {
+    pub fn new(config: Arc<Config>) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            identities: Mutex::default(),
+        })
+    }
+}
+
+/// The block that the next one must follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tip {
+    pub number: u64,
+    pub hash: [u8; 32],
+}
+
+/// Reads the blocks of a channel under one configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    pub options: Options,
+    pub channel: Arc<str>,
+    pub setting: Arc<Setting>,
+    pub rules: Rules,
+}
+
+/// A block, read and its signatures verified.
+#[derive(Debug)]
+pub(crate) struct Read<'a> {
+    /// The block that it follows, and it.
+    pub tips: [Tip; 2],
+    pub parsed: Vec<Parsed<'a>>,
+    pub checked: Checked<'a>,
+    /// How long that took.
+    pub parse: Duration,
+    pub verify: Duration,
+}
+
+impl Reader {
+    /// Reads the block that follows `tip`.
+    pub fn read<'a>(&self, bytes: &'a [u8], arenas: &'a mut Arenas, tip: Tip) -> Result<Read<'a>, Error> {
+        let started = Instant::now();
+        let Arenas { of_block, of_shares } = arenas;
+        let block = Block::read(bytes, of_block)?;
+        self.check_chain(&block, tip)?;
+        self.check_signatures(&block)?;
+        let signed_at = Instant::now();
+        let parsed = self.parse(&block, bytes.len(), of_shares)?;
+        let parsed_at = Instant::now();
+        let checked = self.verify(&parsed);
+        let own = Tip {
+            number: block.number,
+            hash: block.hash(),
+        };
+        Ok(Read {
+            tips: [tip, own],
+            parsed,
+            checked,
+            parse: parsed_at - signed_at,
+            verify: signed_at - started + parsed_at.elapsed(),
+        })
+    }
+
+    fn check_chain(&self, block: &Block<'_>, tip: Tip) -> Result<(), Refused> {
+        if block.number != tip.number + 1 {
+            return Err(Refused::Number {
+                found: block.number,
+                expected: tip.number + 1,
+            });
+        }
+        if block.previous_hash != tip.hash {
+            return Err(Refused::PreviousHash);
+        }
+        match block.channel() {
+            Some(channel) if *channel != *self.channel => Err(Refused::Channel),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the orderers' signatures satisfy the channel's policy for blocks.
+    fn check_signatures(&self, block: &Block<'_>) -> Result<(), Error> {
+        let (config, rules) = (&*self.setting.config, self.rules);
+        let consenters = config.consenters.as_deref();
+        let consenter = |id| {
+            let mut all = consenters.unwrap_or_default().iter();
+            all.find(|consenter| consenter.id == id)
+                .map(|consenter| consenter.identity.clone())
+        };
+        let signatures = block.signatures(consenter, consenters.is_some())?;
+        let mut identities = OfBlock::default();
+        let places: Vec<usize> = signatures
+            .iter()
+            .map(|by| identities.place(&by.identity))
+            .collect();
+        self.resolve(&mut identities);
+        let (mut known, mut items) = (Vec::new(), Vec::new());
+        for (by, place) in signatures.iter().zip(&places) {
+            if let Resolution::Known(identity) = identities.get(*place)
+                && let Some(item) = item(identity, by.digest, &by.signature, rules)
+            {
+                known.push(&**identity);
+                items.push(item);
+            }
+        }
+        let verdicts = self.options.verifier.verify_batch(&items);
+        let mut signers: Vec<&Identity> = Vec::new();
+        for (identity, _) in known
+            .into_iter()
+            .zip(verdicts)
+            .filter(|(_, verdict)| verdict.is_valid())
+        {
+            let is_same = |other: &&Identity| (other.msp, other.id) == (identity.msp, identity.id);
+            if !signers.iter().any(is_same) {
+                signers.push(identity);
+            }
+        }
+        if config.evaluate(BLOCK_VALIDATION, &signers, rules) || !rules.hold(Rule::OrdererSignature) {
+            return Ok(());
+        }
+        for place in places {
+            if let Resolution::Unsure(what) = identities.get(place) {
+                return Err(Stop::Config {
+                    what: format!("an orderer's identity: {what}"),
+                }
+                .into());
+            }
+        }
+        Err(Refused::Signature.into())
+    }
+
+    /// Reads the transactions, which must be those that the header tells.
+    fn parse<'a>(
+        &self,
+        block: &Block<'a>,
+        bytes: usize,
+        arenas: &'a mut [Arena],
+    ) -> Result<Vec<Parsed<'a>>, Refused> {
+        let (channel, rules) = (&*self.channel, self.rules);
+        let large = bytes > MEANWHILE_BYTES_MAX;
+        if large {
+            block.check_data()?;
+        }
+        let share = block.transactions.len().div_ceil(arenas.len().max(1)).max(1);
+        std::thread::scope(|scope| {
+            let mut shares = block.transactions.chunks(share).zip(arenas);
+            let first = shares.next();
+            let others: Vec<_> = shares
+                .map(|share| scope.spawn(move || read_share(share, channel, rules)))
+                .collect();
+            let data = if large { Ok(()) } else { block.check_data() };
+            let mut parsed = first
+                .map(|share| read_share(share, channel, rules))
+                .unwrap_or_default();
+            for other in others {
+                parsed.extend(joined(other));
+            }
+            data.map(|()| parsed)
+        })
+    }
+
+    /// Looks identities up and verifies all of the transactions' signatures, in one batch a thread.
+    fn verify<'a>(&self, parsed: &[Parsed<'a>]) -> Checked<'a> {
+        let mut identities = OfBlock::default();
+        // Who is said to have signed what.
+        let mut claims: Vec<Claim<'a>> = Vec::with_capacity(parsed.len() * 3);
+        let mut first = Vec::with_capacity(parsed.len());
+        for tx in parsed {
+            first.push(claims.len());
+            let Known::Signed(signed) = &tx.known else {
+                continue;
+            };
+            claims.push(Claim {
+                place: identities.place(signed.creator),
+                digest: signed.digest,
+                signature: signed.signature,
+            });
+            if let Next::Endorser(endorser) = &signed.next
+                && let Ok(dispatched) = &endorser.dispatched
+            {
+                claims.extend(dispatched.endorsements.iter().map(|by| Claim {
+                    place: identities.place(by.endorser),
+                    digest: by.digest,
+                    signature: by.signature,
+                }));
+            }
+        }
+        self.resolve(&mut identities);
+        let mut items = Vec::with_capacity(claims.len());
+        let mut of_item = Vec::with_capacity(claims.len());
+        for (number, claim) in claims.iter().enumerate() {
+            if let Resolution::Known(identity) = identities.get(claim.place)
+                && let Some(item) = item(identity, claim.digest, claim.signature, self.rules)
+            {
+                items.push(item);
+                of_item.push(number);
+            }
+        }
+        let mut holds = vec![false; claims.len()];
+        for (number, valid) in of_item.into_iter().zip(self.verify_all(&items)) {
+            if let Some(holds) = holds.get_mut(number) {
+                *holds = valid;
+            }
+        }
+        Checked {
+            identities,
+            claims,
+            first,
+            holds,
+        }
+    }
+
+    fn resolve(&self, identities: &mut OfBlock<'_>) {
+        let cache = self.setting.identities.lock();
+        let mut cache = cache.unwrap_or_else(PoisonError::into_inner);
+        let msps = &self.setting.config.msps;
+        identities.resolve(&mut cache, msps, &self.options.verifier, self.rules);
+    }
+
+    fn verify_all(&self, items: &[Item<'_>]) -> Vec<bool> {
+        let threads = self.options.threads.max(1);
+        let share = items.len().div_ceil(threads).max(1);
+        let verifier = &self.options.verifier;
+        let one = |share: &[Item<'_>]| -> Vec<bool> {
+            verifier
+                .verify_batch(share)
+                .into_iter()
+                .map(|verdict| verdict.is_valid())
+                .collect()
+        };
+        std::thread::scope(|scope| {
+            let mut shares = items.chunks(share);
+            let first = shares.next();
+            let others: Vec<_> = shares.map(|share| scope.spawn(move || one(share))).collect();
+            let mut verdicts = first.map(one).unwrap_or_default();
+            for other in others {
+                verdicts.extend(joined(other));
+            }
+            verdicts
+        })
+    }
+}
+
+/// Where messages of a block are kept that had to be rewritten; one for each thread's share of the transactions.
+pub(crate) struct Arenas {
+    of_block: Arena,
+    of_shares: Vec<Arena>,
+}
+
+impl Arenas {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            of_block: Arena::new(),
+            of_shares: (0..options.threads.max(1)).map(|_| Arena::new()).collect(),
+        }
+    }
+}
+
+/// What a thread made. If it panicked, so does this one: codes that are missing are worse than none.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(made) => made,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn read_share<'a>(
+    (share, arena): (&[&'a [u8]], &'a mut Arena),
+    channel: &str,
+    rules: Rules,
+) -> Vec<Parsed<'a>> {
+    let arena = &*arena;
+    let mut parsed: Vec<_> = share
+        .iter()
+        .map(|bytes| parse(bytes, channel, arena, rules))
+        .collect();
+    // A third of all that is hashed, and in one piece each: in lanes it costs a quarter.
+    let signed = |parsed: &'_ Parsed<'a>| match &parsed.known {
+        Known::Signed(signed) => signed.payload,
+        Known::Code(_) | Known::Unsure(_) => &[],
+    };
+    let payloads: Vec<&[u8]> = parsed.iter().map(signed).collect();
+    let mut digests = vec![[0; 32]; payloads.len()];
+    sha256_batch(&payloads, &mut digests);
+    for (parsed, digest) in parsed.iter_mut().zip(digests) {
+        if let Known::Signed(signed) = &mut parsed.known {
+            signed.digest = digest;
+        }
+    }
+    parsed
+}
+
+/// Somebody is said to have signed something.
+#[derive(Debug)]
+struct Claim<'a> {
+    place: usize,
+    digest: [u8; 32],
+    signature: &'a [u8],
+}
+
+/// What a signature's check needs, if its form is right: DER as Go reads it, s in the lower half.
+pub(crate) fn item<'i>(
+    identity: &'i Identity,
+    digest: [u8; 32],
+    signature: &[u8],
+    rules: Rules,
+) -> Option<Item<'i>> {
+    let parsed = if rules.hold(Rule::TrailingBytesAfterDer) {
+        der::parse_go(signature)
+    } else {
+        der::parse_strict(signature)
+    };
+    let signature = parsed
+        .ok()
+        .filter(|parsed| is_low_s(parsed) || !rules.hold(Rule::LowS))?;
+    Some(Item {
+        key: &identity.key,
+        digest,
+        signature: SignatureBytes::Parsed(signature),
+    })
+}
+
+/// A block's signatures, verified.
+#[derive(Debug)]
+pub(crate) struct Checked<'a> {
+    identities: OfBlock<'a>,
+    claims: Vec<Claim<'a>>,
+    /// The first claim of each transaction: its creator's.
+    pub first: Vec<usize>,
+    holds: Vec<bool>,
+}
+
+impl Checked<'_> {
+    /// Whether a valid identity did sign.
+    pub fn signed(&self, claim: usize, index: usize, rules: Rules) -> Result<bool, Stop> {
+        let Some(of) = self.claims.get(claim) else {
+            return Ok(false);
+        };
+        match self.identities.get(of.place) {
+            Resolution::Known(identity) => {
+                let valid = identity.valid || !rules.hold(Rule::CreatorValid);
+                Ok(valid && self.holds.get(claim).copied().unwrap_or_default())
+            }
+            Resolution::Unknown => Ok(false),
+            Resolution::Unsure(what) => Err(Stop::Identity { index, what }),
+        }
+    }
+
+    /// Who did sign, each once. One whose first signature is bad may sign again.
+    pub fn signers(
+        &self,
+        from: usize,
+        count: usize,
+        index: usize,
+        rules: Rules,
+    ) -> Result<Vec<&Identity>, Stop> {
+        let mut signers: Vec<&Identity> = Vec::with_capacity(count);
+        for claim in from..from + count {
+            let Some(of) = self.claims.get(claim) else {
+                continue;
+            };
+            match self.identities.get(of.place) {
+                Resolution::Unknown => {}
+                Resolution::Unsure(what) => return Err(Stop::Identity { index, what }),
+                Resolution::Known(identity) => {
+                    let holds = self.holds.get(claim).copied().unwrap_or_default();
+                    let before = signers
+                        .iter()
+                        .any(|other| (other.msp, other.id) == (identity.msp, identity.id));
+                    let before = before && rules.hold(Rule::EndorserDeduplication);
+                    if !before && (holds || !rules.hold(Rule::EndorsementSignature)) {
+                        signers.push(identity);
+                    }
+                }
+            }
+        }
+        Ok(signers)
+    }
+}

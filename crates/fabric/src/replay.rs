@@ -1,0 +1,313 @@
+//! A folder of recorded blocks, validated again and compared with what was recorded of them.
+//!
+//! `NNNNN.orderer.pb.gz` is a block as the orderer delivered it, `NNNNN.committed.pb.gz` as a peer committed it;
+//! `manifest.json` has the codes and commit hashes. Only the blocks have to be there, from 00000 on.
+
+use crate::block::Block;
+use crate::limits::BLOCK_BYTES_MAX;
+use crate::proto::Arena;
+use crate::{Error, Options, Times, TxCode, Validator};
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Why a folder cannot be replayed to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// A file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The folder does not begin with a genesis block.
+    #[error("{}: there is no 00000.orderer.pb.gz or 00000.committed.pb.gz here", path.display())]
+    NoGenesis {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The manifest is not what it should be.
+    #[error("{}: {what}", path.display())]
+    Manifest {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A block is not taken.
+    #[error("block {number}: {source}")]
+    Block {
+        /// Its number.
+        number: u64,
+        /// Why not.
+        source: Error,
+    },
+}
+
+/// A block, replayed.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// Its number.
+    pub number: u64,
+    /// Its codes.
+    pub codes: Vec<TxCode>,
+    /// Its commit hash; the genesis block has none.
+    pub commit_hash: Option<[u8; 32]>,
+    /// What differs from what was recorded.
+    pub differences: Vec<String>,
+    /// What it was compared with: the manifest, the committed block, or neither.
+    pub compared: bool,
+    /// It is recorded and was not replayed, for it is not there, or one before it is not: a difference.
+    pub missing: bool,
+    /// How long it took.
+    pub times: Times,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    blocks: Vec<Recorded>,
+}
+
+#[derive(Deserialize)]
+struct Recorded {
+    number: u64,
+    commit_hash: Option<String>,
+    /// The commit hash vouches for the codes too, so they may be left out.
+    txs: Option<Vec<RecordedTx>>,
+}
+
+#[derive(Deserialize)]
+struct RecordedTx {
+    code_num: u8,
+    #[serde(default)]
+    label: Option<String>,
+}
+
+/// Reads a recorded block; `None` if there is no such file.
+pub fn read(directory: &Path, number: u64, form: &str) -> Result<Option<Vec<u8>>, ReplayError> {
+    let path = directory.join(format!("{number:05}.{form}.pb.gz"));
+    let failed = |source| ReplayError::Io {
+        path: path.clone(),
+        source,
+    };
+    let file = match std::fs::File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut bytes = Vec::new();
+    let mut gz = GzDecoder::new(file).take(BLOCK_BYTES_MAX as u64 + 1);
+    gz.read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Some(bytes))
+}
+
+fn manifest(directory: &Path) -> Result<Option<Manifest>, ReplayError> {
+    let path = directory.join("manifest.json");
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ReplayError::Io { path, source }),
+    };
+    let manifest = serde_json::from_slice(&text).map_err(|error| ReplayError::Manifest {
+        path,
+        what: error.to_string(),
+    })?;
+    Ok(Some(manifest))
+}
+
+/// Replays a folder and calls `each` for every block, until there are no more or it says `false`.
+///
+/// # Errors
+/// What stands in the way; the blocks before were told.
+pub fn replay(
+    directory: &Path,
+    options: Options,
+    each: &mut dyn FnMut(&Replayed) -> bool,
+) -> Result<Option<Validator>, ReplayError> {
+    let mut start = |genesis: &[u8]| Validator::new(genesis, options.clone());
+    replay_with(directory, &mut start, each)
+}
+
+/// As [`replay`], with another start.
+pub(crate) fn replay_with(
+    directory: &Path,
+    start: &mut dyn FnMut(&[u8]) -> Result<Validator, Error>,
+    each: &mut dyn FnMut(&Replayed) -> bool,
+) -> Result<Option<Validator>, ReplayError> {
+    let manifest = manifest(directory)?;
+    let mut validator: Option<Validator> = None;
+    for number in 0.. {
+        let delivered = read(directory, number, "orderer")?;
+        let committed = read(directory, number, "committed")?;
+        let Some(bytes) = delivered.as_ref().or(committed.as_ref()) else {
+            if number > 0 {
+                tell_missing(directory, number, manifest.as_ref(), each)?;
+            }
+            break;
+        };
+        let failed = |source| ReplayError::Block { number, source };
+        let mut replayed = match &mut validator {
+            None => {
+                validator = Some(start(bytes).map_err(failed)?);
+                Replayed {
+                    number,
+                    codes: vec![TxCode::Valid],
+                    commit_hash: None,
+                    differences: Vec::new(),
+                    compared: false,
+                    missing: false,
+                    times: Times::default(),
+                }
+            }
+            Some(validator) => {
+                let validated = validator.validate(bytes).map_err(failed)?;
+                let replayed = Replayed {
+                    number,
+                    codes: validated.codes.clone(),
+                    commit_hash: validated.commit_hash,
+                    differences: Vec::new(),
+                    compared: false,
+                    missing: false,
+                    times: validated.times,
+                };
+                validator.commit(validated);
+                replayed
+            }
+        };
+        let recorded = manifest.as_ref().map(|manifest| &manifest.blocks);
+        let recorded = recorded.and_then(|blocks| blocks.iter().find(|block| block.number == number));
+        if let Some(recorded) = recorded {
+            compare_manifest(&mut replayed, recorded);
+        }
+        if let Some(committed) = &committed {
+            compare_committed(&mut replayed, committed);
+        }
+        if !each(&replayed) {
+            break;
+        }
+    }
+    if validator.is_none() {
+        return Err(ReplayError::NoGenesis {
+            path: directory.to_owned(),
+        });
+    }
+    Ok(validator)
+}
+
+/// Tells of the blocks from `next` on that the manifest or the folder has.
+fn tell_missing(
+    directory: &Path,
+    next: u64,
+    manifest: Option<&Manifest>,
+    each: &mut dyn FnMut(&Replayed) -> bool,
+) -> Result<(), ReplayError> {
+    let failed = |source| ReplayError::Io {
+        path: directory.to_owned(),
+        source,
+    };
+    let mut recorded: BTreeSet<u64> = BTreeSet::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let block = [".orderer.pb.gz", ".committed.pb.gz"]
+            .iter()
+            .find_map(|form| name.strip_suffix(form));
+        recorded.extend(block.and_then(|number| number.parse::<u64>().ok()));
+    }
+    recorded.extend(
+        manifest
+            .iter()
+            .flat_map(|manifest| &manifest.blocks)
+            .map(|block| block.number),
+    );
+    for number in recorded.range(next..) {
+        let missing = Replayed {
+            number: *number,
+            codes: Vec::new(),
+            commit_hash: None,
+            differences: vec![format!(
+                "it is recorded, and not replayed: block {next} is not there"
+            )],
+            compared: false,
+            missing: true,
+            times: Times::default(),
+        };
+        if !each(&missing) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn compare_manifest(replayed: &mut Replayed, recorded: &Recorded) {
+    replayed.compared = true;
+    if let Some(txs) = &recorded.txs {
+        if replayed.codes.len() != txs.len() {
+            let differs = format!("{} transactions, recorded {}", replayed.codes.len(), txs.len());
+            replayed.differences.push(differs);
+        }
+        for (index, (code, tx)) in replayed.codes.iter().zip(txs).enumerate() {
+            if *code as u8 != tx.code_num {
+                let label = tx.label.as_deref().unwrap_or("no label");
+                let recorded = name(tx.code_num);
+                let differs = format!("transaction {index}: {code}, recorded {recorded} ({label})");
+                replayed.differences.push(differs);
+            }
+        }
+    }
+    if let (Some(ours), Some(theirs)) = (&replayed.commit_hash, &recorded.commit_hash)
+        && hex(ours) != *theirs
+    {
+        replayed
+            .differences
+            .push(format!("commit hash {}, recorded {theirs}", hex(ours)));
+    }
+}
+
+fn compare_committed(replayed: &mut Replayed, committed: &[u8]) {
+    let arena = Arena::new();
+    let Ok(block) = Block::read(committed, &arena) else {
+        replayed
+            .differences
+            .push("the committed block is malformed".to_owned());
+        return;
+    };
+    replayed.compared = true;
+    let filter: Vec<u8> = replayed.codes.iter().map(|&code| code as u8).collect();
+    if block.filter() != filter {
+        let both = filter.iter().zip(block.filter()).enumerate();
+        let differing: Vec<String> = both
+            .filter(|(_, (ours, theirs))| ours != theirs)
+            .map(|(index, (&ours, &theirs))| format!("{index}: {} not {}", name(ours), name(theirs)))
+            .collect();
+        let differs = format!(
+            "TRANSACTIONS_FILTER of the committed block: {}",
+            differing.join(", ")
+        );
+        replayed.differences.push(differs);
+    }
+    if let (Some(ours), Some(theirs)) = (&replayed.commit_hash, block.commit_hash())
+        && ours.as_slice() != theirs
+    {
+        let differs = format!(
+            "commit hash {}, the committed block has {}",
+            hex(ours),
+            hex(&theirs)
+        );
+        replayed.differences.push(differs);
+    }
+}
+
+fn name(code: u8) -> String {
+    TxCode::from_number(code).map_or_else(|| code.to_string(), |code| code.name().to_owned())
+}
+
+/// Lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

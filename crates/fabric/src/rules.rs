@@ -1,0 +1,71 @@
+//! The rules that the mutation test breaks, one at a time. Outside of tests there is nothing to break.
+
+/// A rule of validation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(test), allow(dead_code))]
+#[allow(missing_docs)]
+pub(crate) enum Rule {
+    EpochIsZero,
+    HeaderType,
+    CreatorSignature,
+    CreatorValid,
+    LowS,
+    TrailingBytesAfterDer,
+    RevokedRefused,
+    OneNodeOu,
+    CaRefused,
+    ExpiryIgnored,
+    TxId,
+    OneAction,
+    ProposalHash,
+    DuplicateInLedger,
+    DuplicateInBlock,
+    InvalidTxIdsIndexed,
+    ChaincodeVersion,
+    EventChaincode,
+    DuplicateNamespace,
+    DefinedChaincode,
+    EndorsementSignature,
+    EndorserDeduplication,
+    SignatureUsedOnce,
+    KeyLevelPolicy,
+    KeyLevelInBlock,
+    KeyLevelInBlockOnlyIfValid,
+    PolicyWithoutWrites,
+    CollectionPolicy,
+    LifecyclePolicy,
+    ReadVersions,
+    ReadsInBlock,
+    RangeRaw,
+    RangeMerkle,
+    RangeInBlock,
+    HashedReads,
+    MetadataBumpsVersion,
+    OnlyValidWrites,
+    EmptyValueDeletes,
+    OrdererSignature,
+    CommitHashOfDeletes,
+    ConfigAppliedAtOnce,
+    ConfigAuthorised,
+}
+
+/// Which rules hold: all of them.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Rules {
+    #[cfg(test)]
+    pub broken: Option<Rule>,
+}
+
+impl Rules {
+    /// Whether a rule holds.
+    #[inline(always)]
+    pub fn hold(self, rule: Rule) -> bool {
+        #[cfg(test)]
+        return self.broken != Some(rule);
+        #[cfg(not(test))]
+        {
+            let _ = rule;
+            true
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The state that valid transactions leave: keys of chaincodes, hashed keys of their collections, transaction ids.
+
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Where a value was written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Height {
+    /// The block.
+    pub block: u64,
+    /// The transaction in it.
+    pub tx: u64,
+}
+
+/// A value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its bytes; of a collection, the hash of them.
+    pub value: Arc<[u8]>,
+    /// The metadata VALIDATION_PARAMETER: who has to endorse a write. Other metadata is not kept.
+    pub validation_parameter: Option<Arc<[u8]>>,
+    /// Who wrote it.
+    pub version: Height,
+}
+
+/// A value, and its metadata VALIDATION_PARAMETER.
+pub type Written = (Arc<[u8]>, Option<Arc<[u8]>>);
+
+/// What a block does to a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Update {
+    /// `None`: it is deleted.
+    pub value: Option<Written>,
+    /// By whom.
+    pub version: Height,
+}
+
+/// Keys in order, public ones and those of each collection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Space<T> {
+    /// The chaincode's own.
+    pub public: BTreeMap<Box<[u8]>, T>,
+    /// By the collection's name; keys are hashes.
+    pub collections: BTreeMap<String, BTreeMap<Box<[u8]>, T>>,
+}
+
+impl<T> Default for Space<T> {
+    fn default() -> Self {
+        Self {
+            public: BTreeMap::new(),
+            collections: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Space<T> {
+    /// What there is under a key; `collection` is empty for the public ones.
+    pub fn get(&self, collection: &str, key: &[u8]) -> Option<&T> {
+        match collection {
+            "" => self.public.get(key),
+            name => self.collections.get(name)?.get(key),
+        }
+    }
+
+    fn keys_mut(&mut self, collection: &str) -> &mut BTreeMap<Box<[u8]>, T> {
+        if collection.is_empty() {
+            return &mut self.public;
+        }
+        self.collections.entry(collection.to_owned()).or_default()
+    }
+}
+
+/// What a block does to the state, in the order of the commit hash: by namespace, key, collection.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Updates {
+    /// By namespace.
+    pub namespaces: BTreeMap<String, Space<Update>>,
+}
+
+impl Updates {
+    /// What the block does to a key.
+    pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<&Update> {
+        self.namespaces.get(namespace)?.get(collection, key)
+    }
+
+    /// Does it; what was done before is forgotten.
+    pub fn put(&mut self, namespace: &str, collection: &str, key: &[u8], update: Update) {
+        if !self.namespaces.contains_key(namespace) {
+            self.namespaces.insert(namespace.to_owned(), Space::default());
+        }
+        if let Some(space) = self.namespaces.get_mut(namespace) {
+            space.keys_mut(collection).insert(key.into(), update);
+        }
+    }
+
+    /// Keys written or deleted.
+    pub fn len(&self) -> usize {
+        let collections =
+            |space: &Space<Update>| space.collections.values().map(BTreeMap::len).sum::<usize>();
+        self.namespaces
+            .values()
+            .map(|space| space.public.len() + collections(space))
+            .sum()
+    }
+
+    /// Whether the block changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The state, in memory.
+#[derive(Default, Debug)]
+pub struct State {
+    pub(crate) namespaces: HashMap<String, Space<Entry>>,
+}
+
+impl State {
+    /// What there is under a key.
+    pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<&Entry> {
+        self.namespaces.get(namespace)?.get(collection, key)
+    }
+
+    /// Public keys from `start` on, before `end`; an empty `end` is none.
+    pub fn range<'a>(
+        &'a self,
+        namespace: &str,
+        start: &'a [u8],
+        end: &'a [u8],
+    ) -> impl Iterator<Item = (&'a [u8], &'a Entry)> {
+        let space = self.namespaces.get(namespace);
+        let keys = space.map(|space| range(&space.public, start, end));
+        keys.into_iter().flatten().map(|(key, entry)| (&**key, entry))
+    }
+
+    /// Applies a block's updates.
+    pub fn apply(&mut self, updates: Updates) {
+        for (namespace, updates) in updates.namespaces {
+            let space = self.namespaces.entry(namespace).or_default();
+            let collections = updates.collections.into_iter();
+            for (collection, updates) in std::iter::once((String::new(), updates.public)).chain(collections) {
+                let keys = space.keys_mut(&collection);
+                for (key, update) in updates {
+                    match update.value {
+                        None => drop(keys.remove(&key)),
+                        Some((value, validation_parameter)) => {
+                            let version = update.version;
+                            keys.insert(
+                                key,
+                                Entry {
+                                    value,
+                                    validation_parameter,
+                                    version,
+                                },
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Public keys of all namespaces, and keys of all collections.
+    pub fn len(&self) -> usize {
+        let collections = |space: &Space<Entry>| space.collections.values().map(BTreeMap::len).sum::<usize>();
+        self.namespaces
+            .values()
+            .map(|space| space.public.len() + collections(space))
+            .sum()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The keys from `start` on, before `end`.
+pub(crate) fn range<'a, T>(
+    keys: &'a BTreeMap<Box<[u8]>, T>,
+    start: &'a [u8],
+    end: &'a [u8],
+) -> impl Iterator<Item = (&'a Box<[u8]>, &'a T)> {
+    let end = match end {
+        [] => Bound::Unbounded,
+        // `range` panics where the end is before the start; there is nothing in between.
+        end => Bound::Excluded(end.max(start)),
+    };
+    let bounds = (Bound::Included(start), end);
+    keys.range::<[u8], _>(bounds)
+}
+
+/// The ids of every transaction in the ledger, valid or not.
+///
+/// Where a ledger knows the ids of blocks that are durable ([`rest_on`](Self::rest_on)), only those of later ones are
+/// kept here, in two generations: what is older goes when all of it is in the ledger.
+#[derive(Default)]
+pub struct TxIds {
+    recent: Ids,
+    older: Ids,
+    /// The last block of `older`.
+    older_last: u64,
+    ledger: Option<Arc<dyn KnownIds>>,
+}
+
+/// Who knows the ids of durable blocks.
+pub trait KnownIds: Send + Sync {
+    /// Whether one of their transactions has this id.
+    fn knows(&self, id: &TxId) -> bool;
+    /// How many blocks are durable.
+    fn durable(&self) -> u64;
+}
+
+#[derive(Default)]
+struct Ids {
+    /// Those that are a hash in hex, which all honest ones are.
+    hashes: HashSet<[u8; 32]>,
+    others: HashSet<Box<[u8]>>,
+}
+
+impl Ids {
+    fn contains(&self, id: &TxId) -> bool {
+        match id {
+            TxId::Hash(hash) => self.hashes.contains(hash),
+            TxId::Other(text) => self.others.contains(text),
+        }
+    }
+
+    fn insert(&mut self, id: TxId) {
+        match id {
+            TxId::Hash(hash) => drop(self.hashes.insert(hash)),
+            TxId::Other(text) => drop(self.others.insert(text)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.hashes.len() + self.others.len()
+    }
+}
+
+/// The id of a transaction.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub enum TxId {
+    /// 64 digits of lower-case hex.
+    Hash([u8; 32]),
+    /// Anything else.
+    Other(Box<[u8]>),
+}
+
+impl TxId {
+    /// From the text in a channel header.
+    pub fn new(text: &str) -> Self {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let mut hash = [0; 32];
+        if text.len() == 64 {
+            let (pairs, _) = text.as_bytes().as_chunks::<2>();
+            let mut read = hash.iter_mut().zip(pairs).map(|(byte, &[high, low])| {
+                *byte = digit(high)? << 4 | digit(low)?;
+                Some(())
+            });
+            if read.all(|read| read.is_some()) {
+                return TxId::Hash(hash);
+            }
+        }
+        TxId::Other(text.as_bytes().into())
+    }
+}
+
+impl std::fmt::Debug for TxIds {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} ids and those of the ledger", self.len())
+    }
+}
+
+impl TxIds {
+    /// Whether the ledger has it.
+    pub fn contains(&self, id: &TxId) -> bool {
+        let known = |ledger: &Arc<dyn KnownIds>| ledger.knows(id);
+        self.recent.contains(id) || self.older.contains(id) || self.ledger.as_ref().is_some_and(known)
+    }
+
+    /// Adds one, of the block that is being committed.
+    pub fn insert(&mut self, id: TxId) {
+        self.recent.insert(id);
+    }
+
+    /// All that was added is in `ledger` or will be, and so is what is added from now on.
+    pub(crate) fn rest_on(&mut self, ledger: Arc<dyn KnownIds>) {
+        self.ledger = Some(ledger);
+    }
+
+    /// Block `last` is committed, with all before it.
+    pub(crate) fn committed(&mut self, last: u64) {
+        if let Some(ledger) = &self.ledger
+            && ledger.durable() > self.older_last
+        {
+            self.older = std::mem::take(&mut self.recent);
+            self.older_last = last;
+        }
+    }
+
+    /// How many are kept here.
+    pub fn len(&self) -> usize {
+        self.recent.len() + self.older.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Knows the ids of as many blocks as are durable, each with one transaction.
+    struct Ledger(AtomicU64);
+
+    fn id(block: u64) -> TxId {
+        TxId::Other(block.to_string().into_bytes().into())
+    }
+
+    impl KnownIds for Ledger {
+        fn knows(&self, of: &TxId) -> bool {
+            (0..self.durable()).any(|block| id(block) == *of)
+        }
+
+        fn durable(&self) -> u64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn ids_are_kept_until_the_ledger_has_them() {
+        let ledger = Arc::new(Ledger(AtomicU64::new(0)));
+        let mut ids = TxIds::default();
+        ids.insert(id(0));
+        ids.rest_on(ledger.clone());
+        for block in 1..200 {
+            // The ledger is up to ten blocks behind, and then not at all.
+            let behind = block % 11;
+            ledger.0.fetch_max(block - behind.min(block), Ordering::Relaxed);
+            ids.insert(id(block));
+            ids.committed(block);
+            for earlier in 0..=block {
+                assert!(ids.contains(&id(earlier)), "block {earlier} after {block}");
+            }
+            assert!(!ids.contains(&id(block + 1)));
+            assert!(ids.len() < 40, "{} after block {block}", ids.len());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests that look behind the public face of the crate.
+
+mod crafted;
+mod hostile;
+mod mutation;
+pub(crate) mod network;
+mod protobuf;
+mod update;
+mod vouching;

@@ -1,0 +1,85 @@
+//! The validator's own rules, broken one at a time: each has to be noticed by the recorded sets, or by the blocks of
+//! `crafted`.
+
+use crate::replay::replay_with;
+use crate::rules::{Rule, Rules};
+use crate::{Options, Validator};
+use std::path::Path;
+
+/// Whether a set shows that a rule is broken: by a difference, a refusal or a stop.
+fn shows(directory: &Path, broken: Rule, options: &Options) -> bool {
+    let rules = Rules { broken: Some(broken) };
+    let mut start = |genesis: &[u8]| Validator::with_rules(genesis, options.clone(), rules);
+    let mut differs = false;
+    let replayed = replay_with(directory, &mut start, &mut |block| {
+        differs |= !block.differences.is_empty();
+        !differs
+    });
+    differs || replayed.is_err()
+}
+
+/// Rules that the set `dev` shows to be broken.
+const BY_DEV: &[Rule] = &[
+    Rule::EpochIsZero,
+    Rule::HeaderType,
+    Rule::CreatorSignature,
+    Rule::CreatorValid,
+    Rule::LowS,
+    Rule::RevokedRefused,
+    Rule::OneNodeOu,
+    Rule::ExpiryIgnored,
+    Rule::TxId,
+    Rule::OneAction,
+    Rule::ProposalHash,
+    Rule::DuplicateInLedger,
+    Rule::DuplicateInBlock,
+    Rule::InvalidTxIdsIndexed,
+    Rule::ChaincodeVersion,
+    Rule::EventChaincode,
+    Rule::DuplicateNamespace,
+    Rule::DefinedChaincode,
+    Rule::EndorsementSignature,
+    Rule::KeyLevelPolicy,
+    Rule::KeyLevelInBlock,
+    Rule::ReadVersions,
+    Rule::ReadsInBlock,
+    Rule::RangeRaw,
+    Rule::RangeMerkle,
+    Rule::RangeInBlock,
+    Rule::MetadataBumpsVersion,
+    Rule::CommitHashOfDeletes,
+];
+
+/// Rules that the part of `dev-edge` in the repository shows to be broken.
+const BY_EDGE: &[Rule] = &[
+    Rule::CreatorSignature,
+    Rule::TrailingBytesAfterDer,
+    Rule::EndorserDeduplication,
+    Rule::SignatureUsedOnce,
+    Rule::KeyLevelInBlockOnlyIfValid,
+    Rule::CollectionPolicy,
+    Rule::OnlyValidWrites,
+];
+
+#[test]
+fn every_broken_rule_shows_in_dev_edge() {
+    let edge = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
+    let options = Options::default();
+    for &rule in BY_EDGE {
+        assert!(shows(&edge, rule, &options), "{rule:?}");
+    }
+}
+
+#[test]
+fn every_broken_rule_shows_in_dev() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let dev = root.join("shared/data/fabric-blocks/dev");
+    if !dev.join("manifest.json").exists() {
+        eprintln!("skipped: there are no recorded blocks at {}", dev.display());
+        return;
+    }
+    let options = Options::default();
+    for &rule in BY_DEV {
+        assert!(shows(&dev, rule, &options), "{rule:?}");
+    }
+}

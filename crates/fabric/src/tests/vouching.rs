@@ -1,0 +1,248 @@
+//! What nobody vouches for costs little and decides nothing; what a peer would hang or crash on gets no code; and a
+//! block that was read ahead is decided as if it had not been.
+
+use super::network::{Network, Payload, Spec, message, metadata, number, policy, read, rwset, write};
+use super::update::Change;
+use crate::ahead::Ahead;
+use crate::limits::{REPEATED_MAX, SIGNATURES_BYTES_MAX};
+use crate::proto::wire::put_bytes;
+use crate::{Error, Options, Refused, Stop, TxCode, Validator};
+
+const CC: &str = "cc";
+
+/// A channel with a chaincode that any peer of the first organisation endorses.
+fn channel() -> (Network, Validator) {
+    let mut network = Network::new();
+    let mut validator = network.start(None);
+    let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
+    let definition = network.define(CC, &policy, &[]).build();
+    assert_eq!(network.codes(&mut validator, &[definition]), [TxCode::Valid]);
+    (network, validator)
+}
+
+fn writing(key: &str) -> Vec<u8> {
+    rwset(&[(CC, &write(key, b"value"), &[])])
+}
+
+fn with_data(data: &'static [u8]) -> Option<Payload> {
+    Some(Box::new(move |header, _| message(&[(1, header), (2, data)])))
+}
+
+/// The block, with metadata of one's own instead of the signatures.
+fn with_signatures(block: &[u8], signatures: &[u8]) -> Vec<u8> {
+    let arena = crate::proto::Arena::new();
+    let block: crate::proto::Block<'_> = crate::proto::decode(block, &arena).unwrap();
+    let header = block.header.unwrap();
+    let header = [
+        number(1, header.number),
+        message(&[(2, header.previous_hash), (3, header.data_hash)]),
+    ]
+    .concat();
+    let mut data = Vec::new();
+    for envelope in block.data.unwrap().data {
+        put_bytes(&mut data, 1, envelope);
+    }
+    let metadata = message(&[(1, signatures), (1, b""), (1, b""), (1, b""), (1, b"")]);
+    message(&[(1, &header), (2, &data), (3, &metadata)])
+}
+
+fn refusal(validated: Result<crate::Validated, Error>) -> Refused {
+    match validated {
+        Err(Error::Refused(refused)) => refused,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn signatures_without_end_refuse_the_block_and_stop_nothing() {
+    let (mut network, mut validator) = channel();
+    let tx = network.tx(CC, &writing("a")).build();
+    let good = network.block(&[tx]);
+    let empty = [0x12, 0].repeat(5_000);
+    let block = with_signatures(&good, &empty);
+    assert_eq!(refusal(validator.validate(&block)), Refused::Signature);
+    let more = [0x12, 0].repeat(SIGNATURES_BYTES_MAX / 2 + 1);
+    let block = with_signatures(&good, &more);
+    assert_eq!(refusal(validator.validate(&block)), Refused::Signature);
+    assert_eq!(validator.validate(&good).unwrap().codes, [TxCode::Valid]);
+}
+
+#[test]
+fn an_orderer_signs_before_anything_is_read() {
+    let (mut network, mut validator) = channel();
+    // A million namespaces of no bytes: ten times as much in memory, if it were read.
+    let many = [0x12, 0].repeat(REPEATED_MAX + 1);
+    let tx = network.tx(CC, &many).build();
+    let signed = network.block(&[tx]);
+    let unsigned = with_signatures(&signed, b"");
+    assert_eq!(refusal(validator.validate(&unsigned)), Refused::Signature);
+    // Once an orderer has signed it, it is not guessed at either.
+    let stopped = validator.validate(&signed);
+    assert!(
+        matches!(stopped, Err(Error::Stop(Stop::Transaction { index: 0, .. }))),
+        "{stopped:?}"
+    );
+}
+
+#[test]
+fn more_transactions_than_are_taken_refuse_the_block() {
+    let (_, mut validator) = channel();
+    let data = [0x0a, 0].repeat(REPEATED_MAX + 1);
+    let block = message(&[(1, &number(1, 2)), (2, &data)]);
+    assert!(matches!(
+        refusal(validator.validate(&block)),
+        Refused::Malformed { .. }
+    ));
+}
+
+/// The codes of two transactions, or why there are none.
+fn behind(first: Vec<u8>, network: &mut Network, validator: &mut Validator) -> Result<Vec<TxCode>, Error> {
+    let second = network.tx(CC, &writing("b")).build();
+    network.next(validator, &[first, second])
+}
+
+/// A peer looks for the writes of each transaction ahead of one it looks at: no action, and it crashes; no message,
+/// and it never comes to an end.
+#[test]
+fn what_stands_ahead_can_halt_a_peer() {
+    for (data, why) in [
+        (&b""[..], "crash"),
+        (b"\xff", "wait for ever"),
+        (b"\x0a\x02\x12\x00", "crash"),
+        (b"\x0a\x03\x12\x01\xff", "wait for ever"),
+    ] {
+        let (mut network, mut validator) = channel();
+        let mut first = network.tx(CC, &writing("a"));
+        first.payload = with_data(data);
+        match behind(first.build(), &mut network, &mut validator) {
+            Err(Error::Stop(Stop::Transaction { index: 1, what })) => {
+                assert!(what.contains(why), "{data:?}: {what}");
+            }
+            other => panic!("{data:?}: {other:?}"),
+        }
+        // Alone it has a code, whoever comes in the next block.
+        let mut alone = network.tx(CC, &writing("a"));
+        alone.payload = with_data(data);
+        let alone = alone.build();
+        let codes = network.codes(&mut validator, &[alone]);
+        assert_ne!(codes, [TxCode::Valid], "{data:?}");
+        let good = network.tx(CC, &writing("b")).build();
+        assert_eq!(network.codes(&mut validator, &[good]), [TxCode::Valid]);
+    }
+}
+
+/// A read-write set that cannot be read is nothing to wait for.
+#[test]
+fn a_malformed_write_set_halts_nobody() {
+    let (mut network, mut validator) = channel();
+    let first = network.tx(CC, b"\xff").build();
+    let codes = behind(first, &mut network, &mut validator).unwrap();
+    assert_eq!(codes, [TxCode::BadRwset, TxCode::Valid]);
+}
+
+/// A chaincode's name that does not fit keeps a transaction from its policies, but not its metadata writes from being
+/// waited for.
+#[test]
+fn metadata_writes_of_the_invalid_are_waited_for() {
+    let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
+    let set = rwset(&[(CC, &metadata("b", &policy), &[])]);
+    for (key, decided) in [("b", false), ("c", true)] {
+        let (mut network, mut validator) = channel();
+        let mut first = network.tx(CC, &set);
+        first.extension = Some(message(&[(2, &message(&[(2, b"other")]))]));
+        let second = network.tx(CC, &writing(key)).build();
+        let codes = network.next(&mut validator, &[first.build(), second]);
+        match codes {
+            Ok(codes) => assert!(
+                decided && codes == [TxCode::InvalidChaincode, TxCode::Valid],
+                "{key}: {codes:?}"
+            ),
+            Err(Error::Stop(Stop::Transaction { index: 1, .. })) => assert!(!decided, "{key}"),
+            Err(other) => panic!("{key}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_configuration_is_not_read_from_the_state() {
+    let (mut network, mut validator) = channel();
+    let set = rwset(&[
+        (CC, &write("a", b"1"), &[]),
+        ("", &read("CHANNEL_CONFIG_ENV_BYTES", None), &[]),
+    ]);
+    let tx = network.tx(CC, &set).build();
+    let stopped = network.next(&mut validator, &[tx]);
+    assert!(
+        matches!(stopped, Err(Error::Stop(Stop::Transaction { index: 0, .. }))),
+        "{stopped:?}"
+    );
+}
+
+/// Blocks of which each is read before the one ahead of it is decided: a configuration that shuts a client out among
+/// them.
+#[test]
+fn reading_ahead_changes_nothing() {
+    let mut network = Network::new();
+    let genesis = network.genesis();
+    let mut validator = Validator::new(&genesis, Options::default()).unwrap();
+    let (mut blocks, mut codes) = (Vec::new(), Vec::new());
+    let mut follow = |network: &mut Network, tx: Vec<u8>| {
+        let block = network.block(&[tx]);
+        let validated = validator.validate(&block).unwrap();
+        network.last = (validated.number, validated.hash.to_vec());
+        codes.push(validated.codes.clone());
+        validator.commit(validated);
+        blocks.push(block);
+    };
+    let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
+    let definition = network.define(CC, &policy, &[]).build();
+    follow(&mut network, definition);
+    let client = network.client(0);
+    let before = network.tx(CC, &writing("a")).from(&client).build();
+    follow(&mut network, before);
+    let config = network.config();
+    let serial = Spec::new("user1", &["client"]).serial;
+    network.orgs[0].crls = vec![network.orgs[0].root.revoke(&[serial])];
+    let admin = network.orgs[0].admin();
+    let config = Change::between(&config, &network.config()).by(&[&admin]);
+    let config = config.transaction(&mut network);
+    follow(&mut network, config);
+    let after = network.tx(CC, &writing("b")).from(&client).build();
+    follow(&mut network, after);
+    assert_eq!(codes[3], [TxCode::BadCreatorSignature]);
+
+    for depth in 1..=4 {
+        let mut again = Validator::new(&genesis, Options::default()).unwrap();
+        let mut ahead = Ahead::start().unwrap();
+        let (mut begun, mut left) = (0, blocks.iter());
+        for (number, codes) in codes.iter().enumerate() {
+            for block in left.by_ref().take(number + depth - begun) {
+                ahead.begin(block.clone(), &again);
+                begun += 1;
+            }
+            let (bytes, validated) = ahead.take().unwrap().decide(&mut again);
+            assert_eq!(bytes, blocks[number]);
+            let validated = validated.unwrap();
+            assert_eq!(validated.codes, *codes, "{depth}");
+            again.commit(validated);
+        }
+        assert!(ahead.take().is_none());
+        assert_eq!(again.commit_hash(), validator.commit_hash());
+    }
+}
+
+/// A block that was read behind one that is refused is read again behind the one that is taken.
+#[test]
+fn a_refused_block_spoils_none_behind_it() {
+    let (mut network, mut validator) = channel();
+    let bad = with_signatures(&network.block(&[b"no transaction".to_vec()]), b"");
+    let tx = network.tx(CC, &writing("a")).build();
+    let good = network.block(&[tx]);
+    let mut ahead = Ahead::start().unwrap();
+    ahead.begin(bad, &validator);
+    ahead.begin(good, &validator);
+    let (_, refused) = ahead.take().unwrap().decide(&mut validator);
+    refusal(refused);
+    let (_, taken) = ahead.take().unwrap().decide(&mut validator);
+    assert_eq!(taken.unwrap().codes, [TxCode::Valid]);
+}

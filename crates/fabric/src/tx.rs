@@ -1,0 +1,358 @@
+//! A transaction, read as far as it can be without knowing anything else: its part of the checks that every
+//! transaction has to itself, in the peer's order.
+
+use crate::block::header_type;
+use crate::code::TxCode;
+use crate::limits::ENDORSEMENTS_MAX;
+use crate::proto::{
+    self, Arena, ChaincodeAction, ChaincodeActionPayload, ChaincodeEvent, ChaincodeHeaderExtension,
+    ChannelHeader, Envelope, Header, Malformed, Payload, ProposalResponsePayload, SignatureHeader,
+    Transaction,
+};
+use crate::rules::{Rule, Rules};
+use crate::rwset::{self, NsRwSet};
+use crate::state::TxId;
+use sha2::{Digest, Sha256};
+
+/// A transaction, read.
+#[derive(Debug)]
+pub(crate) struct Parsed<'a> {
+    /// The id under which the ledger has it, valid or not.
+    pub id: Option<TxId>,
+    /// What is known of it.
+    pub known: Known<'a>,
+    /// Where its endorsements are not looked at: what peers find in it all the same.
+    pub passed: Option<Box<Passed<'a>>>,
+}
+
+/// What a peer finds in a transaction when it looks for keys whose policies it changes. It does so with each that is
+/// ahead of one whose endorsements it looks at, whatever became of it.
+#[derive(Debug)]
+pub(crate) enum Passed<'a> {
+    /// Its writes.
+    Writes(Vec<NsRwSet<'a>>),
+    /// Nothing that can be read; then the peer waits for ever before it looks at any key's policy.
+    Halts,
+    /// Nothing where it must be; then the peer crashes.
+    Crashes,
+    /// Not known here.
+    Unsure,
+}
+
+/// Nearly all are signed; a box would cost each of them an allocation.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Known<'a> {
+    /// It is decided.
+    Code(TxCode),
+    /// It depends on who signed it.
+    Signed(Signed<'a>),
+    /// It cannot be said.
+    Unsure(&'static str),
+}
+
+/// What the creator signed.
+#[derive(Debug)]
+pub(crate) struct Signed<'a> {
+    pub creator: &'a [u8],
+    pub payload: &'a [u8],
+    /// SHA-256 of the payload; whoever reads many transactions makes it of all together.
+    pub digest: [u8; 32],
+    pub signature: &'a [u8],
+    /// What it is if the creator did sign it.
+    pub next: Next<'a>,
+    /// Why that cannot be said.
+    pub unsure: Option<&'static str>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Next<'a> {
+    Code(TxCode),
+    Config(&'a [u8]),
+    Endorser(Endorser<'a>),
+    /// A peer crashes here, or it cannot be said.
+    Unsure(&'static str),
+}
+
+/// Why a transaction is read no further.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Code(TxCode),
+    Unsure(&'static str),
+}
+
+/// `code` for what Go refuses, too.
+fn or(code: TxCode) -> impl Fn(Malformed) -> Fault {
+    move |why| match why {
+        Malformed::Bad => Fault::Code(code),
+        Malformed::TooLarge => Fault::Unsure("a message in it is larger or nested more deeply than is taken"),
+    }
+}
+
+/// An endorser transaction, well formed, with the right id.
+#[derive(Debug)]
+pub(crate) struct Endorser<'a> {
+    pub id: TxId,
+    pub dispatched: Result<Dispatched<'a>, TxCode>,
+}
+
+/// An endorser transaction that its endorsements decide.
+#[derive(Debug)]
+pub(crate) struct Dispatched<'a> {
+    /// The chaincode, then what it writes to, each once.
+    pub namespaces: Vec<&'a str>,
+    pub rwset: Vec<NsRwSet<'a>>,
+    pub endorsements: Vec<Endorsement<'a>>,
+    /// There are more endorsements than this program takes.
+    pub too_many: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Endorsement<'a> {
+    pub endorser: &'a [u8],
+    pub digest: [u8; 32],
+    pub signature: &'a [u8],
+}
+
+/// Reads one transaction.
+pub(crate) fn parse<'a>(bytes: &'a [u8], channel: &str, arena: &'a Arena, rules: Rules) -> Parsed<'a> {
+    let mut parsed = read(bytes, channel, arena, rules).unwrap_or_else(|fault| Parsed {
+        id: None,
+        known: fault.into(),
+        passed: None,
+    });
+    let looked_at = match &parsed.known {
+        Known::Signed(signed) => match &signed.next {
+            Next::Endorser(tx) => tx.dispatched.is_ok(),
+            // It is alone in its block.
+            Next::Config(_) => true,
+            Next::Code(_) | Next::Unsure(_) => false,
+        },
+        Known::Code(_) | Known::Unsure(_) => false,
+    };
+    if !looked_at {
+        let passed = writes(bytes, arena).map_or_else(|other| other, Passed::Writes);
+        parsed.passed = Some(Box::new(passed));
+    }
+    parsed
+}
+
+impl From<Fault> for Known<'_> {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Code(code) => Self::Code(code),
+            Fault::Unsure(what) => Self::Unsure(what),
+        }
+    }
+}
+
+fn read<'a>(bytes: &'a [u8], channel: &str, arena: &'a Arena, rules: Rules) -> Result<Parsed<'a>, Fault> {
+    let envelope: Envelope<'_> = proto::decode(bytes, arena).map_err(or(TxCode::InvalidOtherReason))?;
+    let payload: Payload<'_> = proto::decode(envelope.payload, arena).map_err(or(TxCode::BadPayload))?;
+    let header = payload.header.ok_or(Fault::Code(TxCode::BadCommonHeader))?;
+    let channel_header = proto::decode::<ChannelHeader<'_>>(header.channel_header, arena);
+    let signature_header = proto::decode::<SignatureHeader<'_>>(header.signature_header, arena);
+    let channel_header = channel_header.map_err(or(TxCode::BadCommonHeader))?;
+    let id_hash: Option<[u8; 32]> = signature_header.as_ref().ok().map(|by| {
+        let hasher = Sha256::new().chain_update(by.nonce);
+        hasher.chain_update(by.creator).finalize().into()
+    });
+    let id = match channel_header.tx_id {
+        "" => id_hash.map(TxId::Hash),
+        text => Some(TxId::new(text)),
+    };
+    let known = match signature_header {
+        Err(why) => or(TxCode::BadCommonHeader)(why).into(),
+        Ok(by) => {
+            let header = (&header, &channel_header, &by, id_hash.unwrap_or_default());
+            signed(&envelope, payload.data, header, channel, arena, rules)
+        }
+    };
+    Ok(Parsed {
+        id,
+        known,
+        passed: None,
+    })
+}
+
+/// What the transaction would write, as a peer reads it that looks at nothing else.
+#[cold]
+fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Passed<'a>> {
+    let halts = |why| match why {
+        Malformed::Bad => Passed::Halts,
+        Malformed::TooLarge => Passed::Unsure,
+    };
+    let envelope: Envelope<'_> = proto::decode(bytes, arena).map_err(halts)?;
+    let payload: Payload<'_> = proto::decode(envelope.payload, arena).map_err(halts)?;
+    let transaction: Transaction<'_> = proto::decode(payload.data, arena).map_err(halts)?;
+    let action = transaction.actions.first().ok_or(Passed::Crashes)?;
+    let payload: ChaincodeActionPayload<'_> = proto::decode(action.payload, arena).map_err(halts)?;
+    let response = payload.action.ok_or(Passed::Crashes)?.proposal_response_payload;
+    let response: ProposalResponsePayload<'_> = proto::decode(response, arena).map_err(halts)?;
+    let action: ChaincodeAction<'_> = proto::decode(response.extension, arena).map_err(halts)?;
+    match rwset::read(action.results, arena) {
+        Ok(writes) => Ok(writes),
+        // The peer makes nothing of it, and goes on.
+        Err(Malformed::Bad) => Ok(Vec::new()),
+        Err(Malformed::TooLarge) => Err(Passed::Unsure),
+    }
+}
+
+type Headers<'h, 'a> = (
+    &'h Header<'a>,
+    &'h ChannelHeader<'a>,
+    &'h SignatureHeader<'a>,
+    [u8; 32],
+);
+
+fn signed<'a>(
+    envelope: &Envelope<'a>,
+    data: &'a [u8],
+    headers: Headers<'_, 'a>,
+    channel: &str,
+    arena: &'a Arena,
+    rules: Rules,
+) -> Known<'a> {
+    use header_type::{CONFIG, CONFIG_UPDATE, ENDORSER_TRANSACTION};
+    let (header, channel_header, by, id_hash) = headers;
+    let kind_known = matches!(channel_header.kind, CONFIG | CONFIG_UPDATE | ENDORSER_TRANSACTION);
+    let epoch = channel_header.epoch != 0 && rules.hold(Rule::EpochIsZero);
+    if !kind_known && rules.hold(Rule::HeaderType) || epoch || by.nonce.is_empty() || by.creator.is_empty() {
+        return Known::Code(TxCode::BadCommonHeader);
+    }
+    let id = TxId::new(channel_header.tx_id);
+    let next = match channel_header.kind {
+        ENDORSER_TRANSACTION if id != TxId::Hash(id_hash) && rules.hold(Rule::TxId) => {
+            Next::Code(TxCode::BadProposalTxid)
+        }
+        ENDORSER_TRANSACTION => match endorser(data, header, channel_header, id, arena, rules) {
+            Ok(endorser) => Next::Endorser(endorser),
+            Err(Fault::Code(code)) => Next::Code(code),
+            Err(Fault::Unsure(what)) => Next::Unsure(what),
+        },
+        CONFIG if data.is_empty() => Next::Code(TxCode::InvalidConfigTransaction),
+        CONFIG => Next::Config(data),
+        _ => Next::Code(TxCode::UnsupportedTxPayload),
+    };
+    Known::Signed(Signed {
+        creator: by.creator,
+        payload: envelope.payload,
+        digest: [0; 32],
+        signature: envelope.signature,
+        next,
+        unsure: (channel_header.channel_id != channel).then_some("it names another channel than its block"),
+    })
+}
+
+fn endorser<'a>(
+    data: &'a [u8],
+    header: &Header<'a>,
+    channel_header: &ChannelHeader<'a>,
+    id: TxId,
+    arena: &'a Arena,
+    rules: Rules,
+) -> Result<Endorser<'a>, Fault> {
+    const INVALID: Fault = Fault::Code(TxCode::InvalidEndorserTransaction);
+    let invalid = or(TxCode::InvalidEndorserTransaction);
+    if data.is_empty() {
+        return Err(INVALID);
+    }
+    let transaction: Transaction<'_> = proto::decode(data, arena).map_err(&invalid)?;
+    let action = match transaction.actions.as_slice() {
+        [only] => only,
+        [first, ..] if !rules.hold(Rule::OneAction) => first,
+        _ => return Err(INVALID),
+    };
+    let by: SignatureHeader<'_> = proto::decode(action.header, arena).map_err(&invalid)?;
+    if by.nonce.is_empty() || by.creator.is_empty() {
+        return Err(INVALID);
+    }
+    let payload: ChaincodeActionPayload<'_> = proto::decode(action.payload, arena).map_err(&invalid)?;
+    let endorsed = payload
+        .action
+        .ok_or(Fault::Unsure("its action holds no endorsed action"))?;
+    let response = endorsed.proposal_response_payload;
+    let response: ProposalResponsePayload<'_> = proto::decode(response, arena).map_err(&invalid)?;
+    if header.channel_header.is_empty() || payload.chaincode_proposal_payload.is_empty() {
+        return Err(INVALID);
+    }
+    let hasher = Sha256::new()
+        .chain_update(header.channel_header)
+        .chain_update(action.header);
+    let hash = hasher.chain_update(payload.chaincode_proposal_payload).finalize();
+    if hash.as_slice() != response.proposal_hash && rules.hold(Rule::ProposalHash) {
+        return Err(INVALID);
+    }
+    let dispatched = dispatch(channel_header, &response, arena, rules).map(|(namespaces, rwset)| {
+        // All endorsers sign the same response, each before its own name.
+        let common = Sha256::new().chain_update(endorsed.proposal_response_payload);
+        let endorsements = endorsed.endorsements.iter().take(ENDORSEMENTS_MAX);
+        Dispatched {
+            namespaces,
+            rwset,
+            endorsements: endorsements
+                .map(|endorsement| Endorsement {
+                    endorser: endorsement.endorser,
+                    digest: common
+                        .clone()
+                        .chain_update(endorsement.endorser)
+                        .finalize()
+                        .into(),
+                    signature: endorsement.signature,
+                })
+                .collect(),
+            too_many: endorsed.endorsements.len() > ENDORSEMENTS_MAX,
+        }
+    });
+    let dispatched = match dispatched {
+        Ok(dispatched) => Ok(dispatched),
+        Err(Fault::Code(code)) => Err(code),
+        Err(unsure) => return Err(unsure),
+    };
+    Ok(Endorser { id, dispatched })
+}
+
+type Written<'a> = (Vec<&'a str>, Vec<NsRwSet<'a>>);
+
+/// What stands between the id of a transaction and its policies.
+fn dispatch<'a>(
+    channel_header: &ChannelHeader<'a>,
+    response: &ProposalResponsePayload<'a>,
+    arena: &'a Arena,
+    rules: Rules,
+) -> Result<Written<'a>, Fault> {
+    let extension = channel_header.extension;
+    let extension: ChaincodeHeaderExtension<'a> =
+        proto::decode(extension, arena).map_err(or(TxCode::BadHeaderExtension))?;
+    if response.extension.is_empty() {
+        return Err(Fault::Code(TxCode::BadResponsePayload));
+    }
+    let action: ChaincodeAction<'a> =
+        proto::decode(response.extension, arena).map_err(or(TxCode::BadResponsePayload))?;
+    let rwset = rwset::read(action.results, arena).map_err(or(TxCode::BadRwset))?;
+    let nameless = Fault::Code(TxCode::InvalidOtherReason);
+    let asked = extension.chaincode_id.ok_or(nameless)?;
+    let answered = action.chaincode_id.ok_or(nameless)?;
+    let versioned = !answered.version.is_empty() || !rules.hold(Rule::ChaincodeVersion);
+    if asked.name.is_empty() || asked.name != answered.name || !versioned {
+        return Err(Fault::Code(TxCode::InvalidChaincode));
+    }
+    if !action.events.is_empty() {
+        let event: ChaincodeEvent<'_> =
+            proto::decode(action.events, arena).map_err(or(TxCode::InvalidOtherReason))?;
+        if event.chaincode_id != asked.name && rules.hold(Rule::EventChaincode) {
+            return Err(Fault::Code(TxCode::InvalidOtherReason));
+        }
+    }
+    let mut all: Vec<&str> = rwset.iter().map(|of| of.namespace).collect();
+    all.sort_unstable();
+    if all.is_sorted_by(|a, b| a < b) || !rules.hold(Rule::DuplicateNamespace) {
+        let mut namespaces = vec![asked.name];
+        let written = rwset
+            .iter()
+            .filter(|of| of.writes() && of.namespace != asked.name);
+        namespaces.extend(written.map(|of| of.namespace));
+        return Ok((namespaces, rwset));
+    }
+    Err(Fault::Code(TxCode::IllegalWriteset))
+}

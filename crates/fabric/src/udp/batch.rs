@@ -1,0 +1,237 @@
+//! Batches of datagrams: one recvmmsg, one sendmmsg, and a wait that is finer than a socket's time-out. The only
+//! `unsafe` of the block protocol.
+
+use socket2::{SockAddr, SockAddrStorage};
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Datagrams of a batch.
+pub(super) const BATCH: usize = 64;
+/// The payload of a jumbo frame fits. No power of two, so that buffers do not share the same lines of the caches.
+const DATAGRAM_BYTES_MAX: usize = 9_216 + 64;
+
+/// Errors that pass: the datagram is lost, as datagrams may be.
+pub(super) fn transient(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
+    };
+    let kinds = [
+        ConnectionRefused,
+        HostUnreachable,
+        Interrupted,
+        NetworkUnreachable,
+        TimedOut,
+        WouldBlock,
+    ];
+    // ENOBUFS: the interface's queue is full.
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+fn header(vector: &mut libc::iovec) -> libc::mmsghdr {
+    // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
+    let mut header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_hdr.msg_iov = vector;
+    header.msg_hdr.msg_iovlen = 1;
+    header
+}
+
+/// Datagrams that came together.
+pub(super) struct Incoming {
+    bytes: Vec<u8>,
+    names: Vec<SockAddr>,
+    /// Of each, how many; none of one that was cut off.
+    lengths: Vec<usize>,
+}
+
+impl Default for Incoming {
+    fn default() -> Self {
+        Self {
+            bytes: vec![0; BATCH * DATAGRAM_BYTES_MAX],
+            names: Vec::with_capacity(BATCH),
+            lengths: Vec::with_capacity(BATCH),
+        }
+    }
+}
+
+impl Incoming {
+    /// Waits at most `wait` for a first datagram, and takes what is there, at most a batch.
+    pub fn receive(&mut self, socket: &UdpSocket, wait: Duration) -> io::Result<()> {
+        self.lengths.clear();
+        self.names.clear();
+        if !wait.is_zero() && !ready(socket, wait)? {
+            return Ok(());
+        }
+        let mut storage: [SockAddrStorage; BATCH] = std::array::from_fn(|_| SockAddrStorage::zeroed());
+        let mut chunks = self.bytes.chunks_exact_mut(DATAGRAM_BYTES_MAX);
+        let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|_| {
+            let chunk = chunks.next().unwrap_or_default();
+            libc::iovec {
+                iov_base: chunk.as_mut_ptr().cast(),
+                iov_len: chunk.len(),
+            }
+        });
+        let mut headers: [libc::mmsghdr; BATCH] = std::array::from_fn(|at| {
+            let mut header = header(&mut vectors[at]);
+            header.msg_hdr.msg_name = std::ptr::from_mut(&mut storage[at]).cast();
+            header.msg_hdr.msg_namelen = storage[at].size_of();
+            header
+        });
+        // SAFETY: every header points to one vector and one name, which outlive the call.
+        let count = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        let Ok(count) = usize::try_from(count) else {
+            let error = io::Error::last_os_error();
+            return if transient(&error) { Ok(()) } else { Err(error) };
+        };
+        for (header, storage) in headers.iter().zip(storage).take(count) {
+            let is_whole = header.msg_hdr.msg_flags & libc::MSG_TRUNC == 0;
+            self.lengths
+                .push(if is_whole { header.msg_len as usize } else { 0 });
+            // SAFETY: the kernel has written a name of this length there.
+            self.names
+                .push(unsafe { SockAddr::new(storage, header.msg_hdr.msg_namelen) });
+        }
+        Ok(())
+    }
+
+    /// What came: from where, and the payload.
+    pub fn each(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        let payloads = self.bytes.chunks_exact(DATAGRAM_BYTES_MAX).zip(&self.lengths);
+        let payloads = payloads.map(|(bytes, &length)| bytes.get(..length).unwrap_or_default());
+        let names = self.names.iter();
+        names
+            .zip(payloads)
+            .filter_map(|(name, payload)| Some((name.as_socket()?, payload)))
+    }
+}
+
+/// Datagrams that leave together.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    payloads: Vec<Vec<u8>>,
+    count: usize,
+}
+
+impl Outgoing {
+    /// Has `fill` write the next one; whether it has.
+    pub fn put(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        if self.count == BATCH {
+            return false;
+        }
+        if self.payloads.len() == self.count {
+            self.payloads.push(Vec::new());
+        }
+        let wrote = fill(&mut self.payloads[self.count]);
+        self.count += usize::from(wrote);
+        wrote
+    }
+
+    /// Sends them to whom the socket is connected to; waits where the socket has no room. What cannot leave is lost.
+    pub fn send(&mut self, socket: &UdpSocket) -> io::Result<()> {
+        let payloads = self.payloads.get(..self.count).unwrap_or_default();
+        let mut vectors: Vec<libc::iovec> = payloads
+            .iter()
+            .map(|payload| libc::iovec {
+                iov_base: payload.as_ptr().cast_mut().cast(),
+                iov_len: payload.len(),
+            })
+            .collect();
+        let mut headers: Vec<libc::mmsghdr> = vectors.iter_mut().map(header).collect();
+        self.count = 0;
+        let mut done = 0;
+        while let Some(rest) = headers.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            // SAFETY: the headers point to vectors that outlive the call, these to payloads; it only reads them.
+            let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, 0) };
+            match usize::try_from(sent) {
+                Ok(sent) => done += sent.max(1),
+                Err(_) => {
+                    let error = io::Error::last_os_error();
+                    if !transient(&error) {
+                        return Err(error);
+                    }
+                    // It is of the first one, such as a port that nobody listens on.
+                    done += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a datagram is there, after waiting for one.
+fn ready(socket: &UdpSocket, wait: Duration) -> io::Result<bool> {
+    let mut poll = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let wait = libc::timespec {
+        tv_sec: wait.as_secs() as libc::time_t,
+        tv_nsec: wait.subsec_nanos().into(),
+    };
+    // SAFETY: one descriptor, a time, and no mask of signals.
+    let found = unsafe { libc::ppoll(&raw mut poll, 1, &raw const wait, std::ptr::null()) };
+    if found < 0 {
+        let error = io::Error::last_os_error();
+        return if transient(&error) { Ok(false) } else { Err(error) };
+    }
+    // An error that waits is taken by receiving, too.
+    Ok(found > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_go_both_ways_and_long_ones_are_empty() {
+        let (a, b) = (
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+        );
+        a.connect(b.local_addr().unwrap()).unwrap();
+        let (mut out, mut incoming) = (Outgoing::default(), Incoming::default());
+        incoming.receive(&b, Duration::from_micros(50)).unwrap();
+        assert_eq!(incoming.each().count(), 0);
+        let mut number = 0u8;
+        while out.put(|payload| {
+            payload.clear();
+            payload.extend([number; 9]);
+            number += 1;
+            true
+        }) {}
+        assert_eq!(usize::from(number), BATCH);
+        out.send(&a).unwrap();
+        let mut seen = 0;
+        while seen < BATCH {
+            incoming.receive(&b, Duration::from_secs(1)).unwrap();
+            for (from, payload) in incoming.each() {
+                assert_eq!((from, payload), (a.local_addr().unwrap(), &[seen as u8; 9][..]));
+                seen += 1;
+            }
+        }
+        a.send(&[1; 10_000]).unwrap();
+        incoming.receive(&b, Duration::from_secs(1)).unwrap();
+        assert_eq!(
+            incoming.each().map(|(_, payload)| payload.len()).sum::<usize>(),
+            0
+        );
+        // Nobody listens any more: that ends nothing.
+        drop(b);
+        for _ in 0..3 {
+            assert!(out.put(|payload| !payload.is_empty()));
+            out.send(&a).unwrap();
+            incoming.receive(&a, Duration::from_micros(50)).unwrap();
+        }
+    }
+}

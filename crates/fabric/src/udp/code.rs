@@ -1,0 +1,351 @@
+//! How the bytes of a segment are written: literals, copies from what stands before, entries of the cache, and hex.
+//!
+//! | first byte | means |
+//! |---|---|
+//! | 0x00–0x7f | as many bytes and one more follow as they are |
+//! | 0x80–0xbf | a copy of 6 bytes or more (0xbf: the next byte tells how many more); a distance (16 bits) follows |
+//! | 0xc0 | a whole entry of the cache, whose id (16 bits) follows |
+//! | 0xc1 | 64 lower-case hex digits, from the 32 bytes that follow |
+//!
+//! A copy reaches back in the run, and beyond its beginning into the run's dictionary, but not over the border.
+
+use super::cut::{Cut, Note};
+use crate::proto::wire;
+use lineside_wire::FABRIC_COPY_BYTES_MIN as COPY_MIN;
+
+const COPY: u8 = 0x80;
+const COPY_LONG: u8 = 0x3f;
+const ENTRY: u8 = 0xc0;
+const HEX: u8 = 0xc1;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+const COPY_MAX: usize = COPY_MIN + COPY_LONG as usize + 255;
+const TABLE_BITS: u32 = 12;
+const DISTANCE_MAX: usize = 0xffff;
+
+/// Why a stream is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bad {
+    /// It is not what a sender writes.
+    Malformed,
+    /// It names an entry that is not in the cache.
+    Unknown(u16),
+}
+
+/// Writes runs.
+#[derive(Debug)]
+pub struct Encoder {
+    table: Vec<u32>,
+    history: Vec<u8>,
+    dictionary: usize,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self {
+            table: vec![u32::MAX; 1 << TABLE_BITS],
+            history: Vec::new(),
+            dictionary: 0,
+        }
+    }
+}
+
+fn hash(bytes: &[u8]) -> Option<usize> {
+    let six = bytes.first_chunk::<6>()?;
+    let low = u32::from_le_bytes([six[0], six[1], six[2], six[3]]);
+    let high = u16::from_le_bytes([six[4], six[5]]);
+    let value = u64::from(low) | u64::from(high) << 32;
+    Some((value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - TABLE_BITS)) as usize)
+}
+
+impl Encoder {
+    /// One that cannot be used, for the time that another is lent out.
+    pub(crate) fn none() -> Self {
+        Self {
+            table: Vec::new(),
+            history: Vec::new(),
+            dictionary: 0,
+        }
+    }
+
+    /// Begins a run.
+    pub fn begin(&mut self, dictionary: &[u8]) {
+        self.table.fill(u32::MAX);
+        self.history.clear();
+        self.history.extend_from_slice(dictionary);
+        self.dictionary = dictionary.len();
+        for at in 0..dictionary.len() {
+            self.learn(at);
+        }
+    }
+
+    fn learn(&mut self, at: usize) {
+        if let Some(place) = self.history.get(at..).and_then(hash) {
+            self.table[place] = at as u32;
+        }
+    }
+
+    /// Takes back the last segment.
+    pub(crate) fn take_back(&mut self, bytes: usize) {
+        self.history.truncate(self.history.len().saturating_sub(bytes));
+    }
+
+    /// Writes a segment of which nothing is cut.
+    pub fn plain_segment(&mut self, segment: &[u8], out: &mut Vec<u8>) {
+        self.segment(segment, &[], None, |_| None, out);
+    }
+
+    /// Writes a segment. `entry` has the cache id of a cut, if it has one.
+    pub(crate) fn segment(
+        &mut self,
+        segment: &[u8],
+        cuts: &[Cut],
+        notes: Option<&[Note]>,
+        mut entry: impl FnMut(&[u8]) -> Option<u16>,
+        out: &mut Vec<u8>,
+    ) {
+        wire::put_varint(out, segment.len() as u64);
+        if let Some(notes) = notes {
+            let notes = notes.get(..notes.len().min(255)).unwrap_or_default();
+            out.push(notes.len() as u8);
+            for note in notes {
+                out.push(note.kind);
+                wire::put_varint(out, u64::from(note.at));
+                wire::put_varint(out, u64::from(note.bytes));
+            }
+        }
+        let start = self.history.len();
+        self.history.extend_from_slice(segment);
+        let mut done = 0;
+        for cut in cuts {
+            let Some(content) = segment.get(cut.range.clone()) else {
+                continue;
+            };
+            if cut.hex {
+                self.literals(start + done, start + cut.range.start, out);
+                out.push(HEX);
+                let digit = |byte: u8| {
+                    if byte >= b'a' {
+                        byte - b'a' + 10
+                    } else {
+                        byte.wrapping_sub(b'0')
+                    }
+                };
+                let pairs = content.chunks_exact(2);
+                out.extend(pairs.map(|pair| digit(pair[0]) << 4 | digit(pair[1]) & 15));
+            } else if let Some(id) = entry(content) {
+                self.literals(start + done, start + cut.range.start, out);
+                out.push(ENTRY);
+                out.extend(id.to_be_bytes());
+            } else {
+                continue;
+            }
+            done = cut.range.end;
+        }
+        self.literals(start + done, start + segment.len(), out);
+    }
+
+    fn literals(&mut self, from: usize, to: usize, out: &mut Vec<u8>) {
+        let (mut at, mut plain) = (from, from);
+        while at + COPY_MIN <= to {
+            let candidate = hash(&self.history[at..to]).map_or(u32::MAX, |place| self.table[place]) as usize;
+            self.learn(at);
+            let length = self.matching(candidate, at, to);
+            if length < COPY_MIN {
+                at += 1;
+                continue;
+            }
+            self.plain(plain, at, out);
+            let beyond = length - COPY_MIN;
+            if beyond < usize::from(COPY_LONG) {
+                out.push(COPY | beyond as u8);
+            } else {
+                out.push(COPY | COPY_LONG);
+                out.push((beyond - usize::from(COPY_LONG)) as u8);
+            }
+            out.extend(((at - candidate) as u16).to_be_bytes());
+            for learned in at + 1..at + length {
+                self.learn(learned);
+            }
+            at += length;
+            plain = at;
+        }
+        self.plain(plain, to, out);
+    }
+
+    fn matching(&self, candidate: usize, at: usize, to: usize) -> usize {
+        if candidate >= at || at - candidate > DISTANCE_MAX {
+            return 0;
+        }
+        let border = if candidate < self.dictionary {
+            self.dictionary
+        } else {
+            at
+        };
+        let limit = (border - candidate).min(to - at).min(COPY_MAX);
+        let (old, new) = (
+            &self.history[candidate..candidate + limit],
+            &self.history[at..at + limit],
+        );
+        old.iter().zip(new).take_while(|(a, b)| a == b).count()
+    }
+
+    fn plain(&self, from: usize, to: usize, out: &mut Vec<u8>) {
+        for piece in self.history.get(from..to).unwrap_or_default().chunks(128) {
+            out.push(piece.len() as u8 - 1);
+            out.extend_from_slice(piece);
+        }
+    }
+}
+
+/// An entry of the cache where it stands in a segment: an identity that need not be hashed again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// Where it begins, from the segment's first byte.
+    pub at: u32,
+    /// Its bytes.
+    pub bytes: u32,
+    /// Its cache id.
+    pub id: u16,
+}
+
+/// What is read along with a segment.
+#[derive(Default, Debug)]
+pub struct Aside {
+    /// Its annotations, not yet checked.
+    pub notes: Vec<Note>,
+    /// The entries in it: these bytes are there, since they were copied from the cache.
+    pub known: Vec<Known>,
+}
+
+fn byte(stream: &mut &[u8]) -> Result<u8, Bad> {
+    let (&first, rest) = stream.split_first().ok_or(Bad::Malformed)?;
+    *stream = rest;
+    Ok(first)
+}
+
+fn number(stream: &mut &[u8]) -> Result<usize, Bad> {
+    let value = wire::varint(stream).map_err(|_| Bad::Malformed)?;
+    u32::try_from(value)
+        .map(|value| value as usize)
+        .map_err(|_| Bad::Malformed)
+}
+
+fn take<'a>(stream: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], Bad> {
+    let (taken, rest) = stream.split_at_checked(bytes).ok_or(Bad::Malformed)?;
+    *stream = rest;
+    Ok(taken)
+}
+
+fn short(stream: &mut &[u8]) -> Result<u16, Bad> {
+    let taken = take(stream, 2)?;
+    Ok(u16::from_be_bytes([taken[0], taken[1]]))
+}
+
+/// Pieces are short: as many bytes are moved at once, where there is room, which costs less than a copy of any length.
+const AT_ONCE: usize = 16;
+
+/// Writes the first `bytes` of `from` to the beginning of `to`, and perhaps some of what follows behind them. The
+/// caller has checked that both have as many.
+fn put(to: &mut [u8], from: &[u8], bytes: usize) {
+    match (to.first_chunk_mut::<AT_ONCE>(), from.first_chunk::<AT_ONCE>()) {
+        (Some(to), Some(from)) if bytes <= AT_ONCE => *to = *from,
+        _ => to[..bytes].copy_from_slice(&from[..bytes]),
+    }
+}
+
+/// Reads one segment into `block` at `at`, where its run began at `run`; returns its bytes.
+pub fn decode<'c>(
+    stream: &mut &[u8],
+    notes: bool,
+    block: &mut [u8],
+    (run, at): (usize, usize),
+    dictionary: &[u8],
+    entries: impl Fn(u16) -> Option<&'c [u8]>,
+    aside: &mut Aside,
+) -> Result<usize, Bad> {
+    aside.notes.clear();
+    aside.known.clear();
+    let length = number(stream)?;
+    let end = at
+        .checked_add(length)
+        .filter(|&end| end <= block.len() && run <= at);
+    let end = end.ok_or(Bad::Malformed)?;
+    if notes {
+        for _ in 0..byte(stream)? {
+            let kind = byte(stream)?;
+            let (from, bytes) = (number(stream)?, number(stream)?);
+            if from.checked_add(bytes).is_none_or(|end| end > length) {
+                return Err(Bad::Malformed);
+            }
+            aside.notes.push(Note {
+                kind,
+                at: from as u32,
+                bytes: bytes as u32,
+            });
+        }
+    }
+    let mut place = at;
+    let room = |place: usize, bytes: usize| {
+        if bytes <= end - place {
+            Ok(())
+        } else {
+            Err(Bad::Malformed)
+        }
+    };
+    while place < end {
+        let op = byte(stream)?;
+        match op {
+            ..COPY => {
+                let (from, bytes) = (*stream, usize::from(op) + 1);
+                take(stream, bytes)?;
+                room(place, bytes)?;
+                put(&mut block[place..end], from, bytes);
+                place += bytes;
+            }
+            COPY..ENTRY => {
+                let mut bytes = COPY_MIN + usize::from(op & COPY_LONG);
+                if op & COPY_LONG == COPY_LONG {
+                    bytes += usize::from(byte(stream)?);
+                }
+                let distance = usize::from(short(stream)?);
+                room(place, bytes)?;
+                if distance <= place - run {
+                    if distance < bytes {
+                        return Err(Bad::Malformed);
+                    }
+                    let (before, after) = block.split_at_mut(place);
+                    put(&mut after[..end - place], &before[place - distance..], bytes);
+                } else {
+                    let back = distance - (place - run);
+                    let from = dictionary.len().checked_sub(back).ok_or(Bad::Malformed)?;
+                    let content = dictionary.get(from..).filter(|content| bytes <= content.len());
+                    put(&mut block[place..end], content.ok_or(Bad::Malformed)?, bytes);
+                }
+                place += bytes;
+            }
+            ENTRY => {
+                let id = short(stream)?;
+                let content = entries(id).ok_or(Bad::Unknown(id))?;
+                room(place, content.len())?;
+                block[place..place + content.len()].copy_from_slice(content);
+                aside.known.push(Known {
+                    at: (place - at) as u32,
+                    bytes: content.len() as u32,
+                    id,
+                });
+                place += content.len();
+            }
+            HEX => {
+                let raw = take(stream, 32)?;
+                room(place, 64)?;
+                for (pair, byte) in block[place..place + 64].chunks_exact_mut(2).zip(raw) {
+                    pair[0] = DIGITS[usize::from(byte >> 4)];
+                    pair[1] = DIGITS[usize::from(byte & 15)];
+                }
+                place += 64;
+            }
+            _ => return Err(Bad::Malformed),
+        }
+    }
+    Ok(length)
+}

@@ -1,0 +1,233 @@
+//! A block cut into segments, and what of a segment need not be sent.
+
+use crate::proto::{
+    self, Arena, BlockMetadata, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, Metadata,
+    Payload, ProposalResponsePayload, SignatureHeader, Transaction, wire,
+};
+use lineside_wire::FABRIC_SEGMENTS_MAX;
+use std::ops::Range;
+
+/// Where segments begin and end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// One more than there are segments; the first is 0, the last the block's bytes.
+    pub bounds: Vec<u32>,
+    /// Whether all but the first and the last segment are transactions, each with its tag and length.
+    pub transactions: bool,
+}
+
+impl Layout {
+    /// Of a block, whatever its form.
+    pub fn of(block: &[u8]) -> Self {
+        let transactions = transactions(block).filter(|bounds| bounds.len() <= FABRIC_SEGMENTS_MAX + 1);
+        if let Some(bounds) = transactions {
+            return Self {
+                bounds,
+                transactions: true,
+            };
+        }
+        // Not as an orderer writes it: pieces of any size do.
+        let piece = (block.len() / 32_768 + 1).max(1_000);
+        let mut bounds: Vec<u32> = (0..block.len()).step_by(piece).map(|at| at as u32).collect();
+        bounds.push(block.len() as u32);
+        Self {
+            bounds,
+            transactions: false,
+        }
+    }
+
+    /// How many segments there are.
+    pub fn segments(&self) -> u32 {
+        self.bounds.len().saturating_sub(1) as u32
+    }
+
+    /// The bytes of one.
+    pub fn range(&self, segment: u32) -> Option<Range<usize>> {
+        let at = segment as usize;
+        Some(*self.bounds.get(at)? as usize..*self.bounds.get(at + 1)? as usize)
+    }
+}
+
+fn transactions(block: &[u8]) -> Option<Vec<u32>> {
+    let mut bounds = vec![0];
+    let mut rest = block;
+    let mut found = false;
+    while !rest.is_empty() {
+        let (number, wire_type) = wire::tag(&mut rest).ok()?;
+        if (number, wire_type) != (2, wire::BYTES) {
+            wire::skip(number, wire_type, &mut rest).ok()?;
+            continue;
+        }
+        if found {
+            return None;
+        }
+        found = true;
+        let mut data = wire::length_delimited(&mut rest).ok()?;
+        let end = block.len() - rest.len();
+        bounds.push((end - data.len()) as u32);
+        while !data.is_empty() {
+            if wire::tag(&mut data).ok()? != (1, wire::BYTES) {
+                return None;
+            }
+            wire::length_delimited(&mut data).ok()?;
+            bounds.push((end - data.len()) as u32);
+        }
+    }
+    bounds.push(block.len() as u32);
+    found.then_some(bounds)
+}
+
+/// The envelope of a transaction's segment.
+pub fn envelope(segment: &[u8]) -> Option<&[u8]> {
+    let mut rest = segment;
+    let tag = wire::tag(&mut rest).ok()?;
+    let content = wire::length_delimited(&mut rest).ok()?;
+    (tag == (1, wire::BYTES) && rest.is_empty()).then_some(content)
+}
+
+/// What an annotation points at; numbers as the papers have them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum NoteKind {
+    /// The proposal response payload: what endorsers signed.
+    Response = 0x29,
+    /// The read-write set.
+    Results = 0x2a,
+}
+
+/// An annotation: a place in a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// What is there, if it is true: a [`NoteKind`] as a number.
+    pub kind: u8,
+    /// Where it begins, from the segment's first byte.
+    pub at: u32,
+    /// Its bytes.
+    pub bytes: u32,
+}
+
+/// Bytes that are not sent as they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Cut {
+    pub range: Range<usize>,
+    pub hex: bool,
+}
+
+/// What can be cut from a segment, in its order, and its annotations.
+#[derive(Default, Debug)]
+pub(crate) struct Cuts {
+    pub cuts: Vec<Cut>,
+    pub notes: Vec<Note>,
+}
+
+/// Where `part` stands in `whole`, if it is a part of it.
+fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    let at = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
+    let end = at.checked_add(part.len())?;
+    (end <= whole.len() && !part.is_empty()).then_some(at..end)
+}
+
+impl Cuts {
+    fn identity(&mut self, segment: &[u8], identity: &[u8]) {
+        if let Some(range) = place(segment, identity) {
+            self.cuts.push(Cut { range, hex: false });
+        }
+    }
+
+    /// Of a transaction's segment.
+    pub fn of_transaction(segment: &[u8]) -> Self {
+        let (mut cuts, arena) = (Self::default(), Arena::new());
+        if let Some(envelope) = envelope(segment) {
+            let _ = cuts.walk(segment, envelope, &arena);
+        }
+        cuts.ordered()
+    }
+
+    fn walk<'a>(&mut self, segment: &'a [u8], envelope: &'a [u8], arena: &'a Arena) -> Option<()> {
+        let envelope: Envelope<'a> = proto::decode(envelope, arena).ok()?;
+        let payload: Payload<'a> = proto::decode(envelope.payload, arena).ok()?;
+        let header = payload.header?;
+        if let Ok(channel) = proto::decode::<ChannelHeader<'a>>(header.channel_header, arena) {
+            let id = channel.tx_id.as_bytes();
+            let plain = id.len() == 64 && id.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            if let Some(range) = place(segment, id).filter(|_| plain) {
+                self.cuts.push(Cut { range, hex: true });
+            }
+        }
+        if let Ok(by) = proto::decode::<SignatureHeader<'a>>(header.signature_header, arena) {
+            self.identity(segment, by.creator);
+        }
+        let transaction: Transaction<'a> = proto::decode(payload.data, arena).ok()?;
+        for action in &transaction.actions {
+            if let Ok(by) = proto::decode::<SignatureHeader<'a>>(action.header, arena) {
+                self.identity(segment, by.creator);
+            }
+            let payload: ChaincodeActionPayload<'a> = proto::decode(action.payload, arena).ok()?;
+            let endorsed = payload.action?;
+            for endorsement in &endorsed.endorsements {
+                self.identity(segment, endorsement.endorser);
+            }
+            let response = endorsed.proposal_response_payload;
+            self.note(segment, NoteKind::Response, response);
+            if let Ok(response) = proto::decode::<ProposalResponsePayload<'a>>(response, arena)
+                && let Ok(action) = proto::decode::<ChaincodeAction<'a>>(response.extension, arena)
+            {
+                self.note(segment, NoteKind::Results, action.results);
+            }
+        }
+        Some(())
+    }
+
+    fn note(&mut self, segment: &[u8], kind: NoteKind, bytes: &[u8]) {
+        if let Some(range) = place(segment, bytes) {
+            self.notes.push(Note {
+                kind: kind as u8,
+                at: range.start as u32,
+                bytes: range.len() as u32,
+            });
+        }
+    }
+
+    /// Of what stands behind the transactions: the orderer's signatures.
+    pub fn of_metadata(segment: &[u8]) -> Self {
+        let (mut cuts, arena) = (Self::default(), Arena::new());
+        let mut rest = segment;
+        let content = wire::tag(&mut rest).ok().and_then(|tag| {
+            let content = wire::length_delimited(&mut rest).ok();
+            content.filter(|_| tag == (3, wire::BYTES))
+        });
+        let all = content.and_then(|content| proto::decode::<BlockMetadata<'_>>(content, &arena).ok());
+        for bytes in all.iter().flat_map(|all| &all.metadata) {
+            let Ok(metadata) = proto::decode::<Metadata<'_>>(bytes, &arena) else {
+                continue;
+            };
+            for of in &metadata.signatures {
+                if let Ok(by) = proto::decode::<SignatureHeader<'_>>(of.signature_header, &arena) {
+                    cuts.identity(segment, by.creator);
+                }
+            }
+        }
+        cuts.ordered()
+    }
+
+    /// None over another.
+    fn ordered(mut self) -> Self {
+        self.cuts.sort_by_key(|cut| cut.range.start);
+        let mut end = 0;
+        self.cuts.retain(|cut| {
+            let apart = cut.range.start >= end;
+            if apart {
+                end = cut.range.end;
+            }
+            apart
+        });
+        self
+    }
+}
+
+impl Note {
+    /// Whether it points at what it says, by reading the segment.
+    pub fn check(&self, segment: &[u8]) -> bool {
+        Cuts::of_transaction(segment).notes.contains(self)
+    }
+}

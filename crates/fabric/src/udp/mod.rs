@@ -1,0 +1,89 @@
+//! Blocks over UDP: a sender beside the orderer, a receiver before the validator.
+//!
+//! [`Sender`] and [`Receiver`] do no I/O and have no clock: datagrams and times go in, datagrams and blocks come out.
+//! [`driver`] connects them with sockets. [`paper`] understands the papers' packets. The form of datagrams is in
+//! `docs/wire-formats.md`, the rules are in `docs/fabric.md`.
+
+mod assembly;
+mod batch;
+pub mod code;
+pub mod cut;
+pub mod driver;
+mod mac;
+pub mod packet;
+pub mod paper;
+mod receiver;
+mod sender;
+mod want;
+mod window;
+
+pub use mac::{KEY_BYTES_MIN, Session, SharedKey, ShortKey};
+pub use receiver::{Counters, Heard, Receiver, ReceiverOptions};
+pub use sender::{Polled, Sender, SenderCounters, SenderOptions};
+
+use code::{Aside, Known};
+use cut::Note;
+
+/// Part of a block that has come, before the block is whole. Nothing of it may be shown to anyone yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Early<'a> {
+    /// The block's number.
+    pub block: u64,
+    /// The transaction's index.
+    pub index: u32,
+    /// Its envelope.
+    pub bytes: &'a [u8],
+    /// The segment that the places below are in: the envelope with its tag and length.
+    pub segment: &'a [u8],
+    aside: &'a Aside,
+}
+
+impl<'a> Early<'a> {
+    /// Identities in it that the cache has, so that they need not be looked up by their bytes.
+    pub fn known(&self) -> &'a [Known] {
+        &self.aside.known
+    }
+
+    /// What the sender says where things are: hints. [`Note::check`] tells whether one is true.
+    pub fn notes(&self) -> &'a [Note] {
+        &self.aside.notes
+    }
+}
+
+/// Why what has come of a block is of no use. It is asked for again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Dropped {
+    /// The bytes are no block of this number.
+    #[error("the bytes are no block of this number")]
+    Malformed,
+    /// Its transactions are not those of its header.
+    #[error("its data hash is not that of its transactions")]
+    DataHash,
+    /// The other end restarted.
+    #[error("the sender restarted")]
+    Session,
+    /// There was no room for it beside earlier blocks.
+    #[error("earlier blocks need the memory")]
+    Memory,
+}
+
+/// Who takes what a receiver has to give.
+pub trait Blocks {
+    /// A transaction has come: work on it may start, in private. Blocks and transactions may come in any order.
+    fn early(&mut self, _early: Early<'_>) {}
+
+    /// Whether there is room for the next block. Where there is none, it stays with the receiver, and the sender waits.
+    fn ready(&self) -> bool {
+        true
+    }
+
+    /// The next block: byte for byte the orderer's, its data hash checked. What was made of its early transactions
+    /// may be used once its previous hash and signatures hold too.
+    fn whole(&mut self, number: u64, bytes: Vec<u8>);
+
+    /// What was told early of this block is void.
+    fn dropped(&mut self, _number: u64, _why: Dropped) {}
+
+    /// The sender cannot give these blocks any more: get them by Deliver, then call [`Receiver::set_next`].
+    fn gap(&mut self, from: u64, to: u64);
+}

@@ -1,0 +1,247 @@
+//! The papers' packets, translated into the same blocks.
+//!
+//! One datagram a section, without block numbers, retransmission or a MAC: whoever can send from a trusted address is
+//! believed, and a lost datagram is a lost block. What does not come out with the right data hash is dropped.
+//!
+//! Where the published code leaves it open, this is how it is read here: a header's payload is a `BlockHeader`, a
+//! transaction's an `Envelope`, the metadata's a `BlockMetadata`; a locator's offset is where its identity has to be
+//! put back into the payload as it was sent; a cache update has one locator of kind 0x01 whose description is the
+//! identity's id and whose offset is where the identity begins in the payload, to its end.
+
+use super::{Blocks, Dropped, assembly};
+use crate::proto::wire;
+use hashbrown::HashMap;
+use lineside_wire::{FABRIC_PAPER_BYTES_MAX, FABRIC_PAPER_LOCATOR, PaperAnnotation, PaperHead};
+use std::net::IpAddr;
+use zerocopy::FromBytes;
+
+const CACHE: u8 = 0;
+const HEADER: u8 = 1;
+const TRANSACTION: u8 = 2;
+const METADATA: u8 = 3;
+const NOTE_COUNT: u8 = 0x11;
+const NOTE_DATA: u8 = 0x01;
+const IDENTITIES_MAX: usize = 32_768;
+const TRANSACTIONS_MAX: usize = 65_535;
+
+/// Blocks of a gap that is told of at once: nobody vouches for the number that it is seen by. What is really behind it
+/// is told of by a header that comes after these.
+const GAP_BLOCKS_MAX: u64 = 64;
+
+/// What a receiver of the papers' packets has counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct PaperCounters {
+    pub datagrams: u64,
+    /// From an address that is not trusted.
+    pub untrusted: u64,
+    pub malformed: u64,
+    /// Without an identity that they refer to.
+    pub unknown_identity: u64,
+    pub blocks: u64,
+    pub dropped: u64,
+    pub gaps: u64,
+}
+
+#[derive(Debug)]
+struct Coming {
+    number: u64,
+    header: Vec<u8>,
+    count: usize,
+    got: usize,
+    data: Vec<u8>,
+    metadata: Option<Vec<u8>>,
+}
+
+/// Takes the papers' packets.
+#[derive(Debug)]
+pub struct PaperReceiver {
+    trusted: Vec<IpAddr>,
+    next: u64,
+    identities: HashMap<u16, Box<[u8]>>,
+    coming: Option<Coming>,
+    bytes_max: usize,
+    told: Option<u64>,
+    counters: PaperCounters,
+}
+
+impl PaperReceiver {
+    /// Hands on blocks from `next` on, out of datagrams from `trusted` addresses. Blocks have `bytes_max` at most.
+    pub fn new(trusted: Vec<IpAddr>, next: u64, bytes_max: usize) -> Self {
+        Self {
+            trusted,
+            next,
+            identities: HashMap::new(),
+            coming: None,
+            bytes_max,
+            told: None,
+            counters: PaperCounters::default(),
+        }
+    }
+
+    /// What has been counted.
+    pub fn counters(&self) -> PaperCounters {
+        self.counters
+    }
+
+    /// An identity that is known beforehand, as the published code loads them from a file.
+    pub fn preload(&mut self, id: u16, identity: &[u8]) {
+        if self.identities.len() < IDENTITIES_MAX || self.identities.contains_key(&id) {
+            self.identities.insert(id, identity.into());
+        }
+    }
+
+    /// The next block that is handed on.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Blocks before `next` came another way.
+    pub fn set_next(&mut self, next: u64) {
+        self.next = next;
+        self.told = None;
+    }
+
+    /// Takes a datagram.
+    pub fn datagram(&mut self, from: IpAddr, datagram: &[u8], blocks: &mut dyn Blocks) {
+        self.counters.datagrams += 1;
+        if !self.trusted.contains(&from.to_canonical()) {
+            return self.counters.untrusted += 1;
+        }
+        if self.take(datagram, blocks).is_none() {
+            self.counters.malformed += 1;
+        }
+    }
+
+    fn take(&mut self, datagram: &[u8], blocks: &mut dyn Blocks) -> Option<()> {
+        if datagram.len() > FABRIC_PAPER_BYTES_MAX {
+            return None;
+        }
+        let (head, rest) = PaperHead::ref_from_prefix(datagram).ok()?;
+        let (notes, payload) =
+            <[PaperAnnotation]>::ref_from_prefix_with_elems(rest, usize::from(head.annotations)).ok()?;
+        let kind = head.control & 0x0f;
+        if kind == CACHE {
+            let note = notes
+                .iter()
+                .find(|note| note.kind & !FABRIC_PAPER_LOCATOR == NOTE_DATA)?;
+            let identity = payload
+                .get(usize::from(note.offset.get())..)
+                .filter(|bytes| !bytes.is_empty())?;
+            self.preload(note.description.get(), identity);
+            return Some(());
+        }
+        let Some(section) = self.put_back(notes, payload)? else {
+            self.counters.unknown_identity += 1;
+            self.drop_coming(Dropped::Malformed, blocks);
+            return Some(());
+        };
+        match kind {
+            HEADER => {
+                let count = notes.iter().find(|note| note.kind == NOTE_COUNT)?.offset.get();
+                self.begin(section, usize::from(count), blocks)?;
+            }
+            TRANSACTION => {
+                let bytes_max = self.bytes_max;
+                let coming = self.coming.as_mut()?;
+                let room = coming.got < coming.count.min(TRANSACTIONS_MAX)
+                    && coming.data.len() + section.len() <= bytes_max;
+                if !room {
+                    self.drop_coming(Dropped::Malformed, blocks);
+                    return None;
+                }
+                wire::put_bytes(&mut coming.data, 1, &section);
+                coming.got += 1;
+            }
+            METADATA => self.coming.as_mut()?.metadata = Some(section),
+            _ => return None,
+        }
+        self.finish(blocks);
+        Some(())
+    }
+
+    /// The payload with its identities; the inner `None`: one is unknown.
+    fn put_back(&self, notes: &[PaperAnnotation], payload: &[u8]) -> Option<Option<Vec<u8>>> {
+        let locators = notes.iter().filter(|note| note.kind & FABRIC_PAPER_LOCATOR != 0);
+        let mut locators: Vec<_> = locators
+            .map(|note| (usize::from(note.offset.get()), note.description.get()))
+            .collect();
+        locators.sort_by_key(|(offset, _)| *offset);
+        let (mut section, mut done) = (Vec::with_capacity(payload.len()), 0);
+        for (offset, id) in locators {
+            section.extend_from_slice(payload.get(done..offset)?);
+            done = offset;
+            let Some(identity) = self.identities.get(&id) else {
+                return Some(None);
+            };
+            section.extend_from_slice(identity);
+        }
+        section.extend_from_slice(payload.get(done..)?);
+        Some(Some(section))
+    }
+
+    fn begin(&mut self, header: Vec<u8>, count: usize, blocks: &mut dyn Blocks) -> Option<()> {
+        self.drop_coming(Dropped::Malformed, blocks);
+        let mut rest = header.as_slice();
+        let mut number = 0;
+        while !rest.is_empty() {
+            let (field, wire_type) = wire::tag(&mut rest).ok()?;
+            match (field, wire_type) {
+                (1, wire::VARINT) => number = wire::varint(&mut rest).ok()?,
+                _ => wire::skip(field, wire_type, &mut rest).ok()?,
+            }
+        }
+        if number > self.next {
+            self.gap(number - 1, blocks);
+        }
+        self.coming = (number == self.next).then(|| Coming {
+            number,
+            header,
+            count,
+            got: 0,
+            data: Vec::new(),
+            metadata: None,
+        });
+        Some(())
+    }
+
+    fn gap(&mut self, to: u64, blocks: &mut dyn Blocks) {
+        let to = to.min(self.next.saturating_add(GAP_BLOCKS_MAX - 1));
+        if self.told.is_none_or(|told| told < to) {
+            self.told = Some(to);
+            self.counters.gaps += 1;
+            blocks.gap(self.next, to);
+        }
+    }
+
+    fn drop_coming(&mut self, why: Dropped, blocks: &mut dyn Blocks) {
+        if let Some(coming) = self.coming.take() {
+            self.counters.dropped += 1;
+            blocks.dropped(coming.number, why);
+            self.gap(coming.number, blocks);
+        }
+    }
+
+    fn finish(&mut self, blocks: &mut dyn Blocks) {
+        let done = |coming: &mut Coming| coming.got == coming.count && coming.metadata.is_some();
+        let Some(coming) = self.coming.take_if(done) else {
+            return;
+        };
+        let mut block = Vec::new();
+        wire::put_bytes(&mut block, 1, &coming.header);
+        wire::put_bytes(&mut block, 2, &coming.data);
+        wire::put_bytes(&mut block, 3, coming.metadata.as_deref().unwrap_or_default());
+        match assembly::check(&block, coming.number, true) {
+            Ok(()) => {
+                self.counters.blocks += 1;
+                self.next += 1;
+                blocks.whole(coming.number, block);
+            }
+            Err(why) => {
+                self.counters.dropped += 1;
+                blocks.dropped(coming.number, why);
+                self.gap(coming.number, blocks);
+            }
+        }
+    }
+}

@@ -1,0 +1,710 @@
+//! The receiving end.
+
+use super::assembly::{Assembly, Entries, envelope_at};
+use super::code::{self, Aside, Bad};
+use super::mac::{Session, SessionKey, SharedKey, Way};
+use super::packet::{self, OP_ANNOUNCE, OP_DATA, OP_WANT, Packet};
+use super::want::{self, ITEMS_MAX, Item};
+use super::window::{Seen, Window};
+use super::{Blocks, Dropped, Early};
+use lineside_wire::{
+    Announce, DataHead, EntryHead, FABRIC_NO_ENTRY, FABRIC_RUN_NOTES, FABRIC_RUN_TRANSACTIONS,
+    FABRIC_SECTION_ENTRY, FABRIC_SECTION_RUN, RunHead,
+};
+use std::collections::{BTreeMap, VecDeque};
+use zerocopy::FromBytes;
+
+/// Sessions that are never taken again.
+const RETIRED_MAX: usize = 1_024;
+/// How often a block may come wrong before it is reported as a gap.
+const WRONG_MAX: u32 = 3;
+/// Blocks after which the sender is told without being asked, so that it may go on.
+const TELL_EVERY: u64 = 8;
+
+/// Bounds and patience of a receiver.
+#[derive(Clone, Debug)]
+pub struct ReceiverOptions {
+    /// Blocks after the next one that are taken in.
+    pub blocks_ahead: u64,
+    /// Bytes of blocks coming in, all together.
+    pub memory_bytes_max: usize,
+    /// A block that has been quiet for so long is asked for.
+    pub quiet_ns: u64,
+    /// Time between two questions for one block at first; it doubles up to 64 times this.
+    pub ask_again_ns: u64,
+    /// Time between two datagrams with questions, at least.
+    pub ask_interval_ns: u64,
+    /// Time between two greetings while there is no session.
+    pub greet_interval_ns: u64,
+    /// Whether data hashes are checked here. Where not, whoever takes the blocks has to.
+    pub data_hash: bool,
+}
+
+/// Whose a datagram was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// Nobody's: not of this protocol, without the right MAC, or said before.
+    Nobody,
+    /// Of another session than the current one, from someone who has the key, now or some time ago.
+    Stranger,
+    /// The current session's.
+    Sender,
+}
+
+impl Default for ReceiverOptions {
+    fn default() -> Self {
+        Self {
+            blocks_ahead: 64,
+            memory_bytes_max: 256 << 20,
+            quiet_ns: 3_000_000,
+            ask_again_ns: 10_000_000,
+            ask_interval_ns: 500_000,
+            greet_interval_ns: 50_000_000,
+            data_hash: true,
+        }
+    }
+}
+
+/// What a receiver has counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Counters {
+    pub datagrams: u64,
+    pub bytes: u64,
+    /// Not of this protocol, or the other way's.
+    pub bad_form: u64,
+    /// The MAC does not hold.
+    pub bad_mac: u64,
+    /// Of another session, or an announcement to another receiver.
+    pub other_session: u64,
+    pub replayed: u64,
+    /// Below the window of sequences.
+    pub old: u64,
+    /// Authentic, but not what a sender writes.
+    pub malformed: u64,
+    /// Of blocks that were handed on already.
+    pub late: u64,
+    /// Of blocks too far ahead, or without room.
+    pub no_room: u64,
+    /// Datagrams that had to wait for an entry of the cache.
+    pub waited: u64,
+    pub sessions: u64,
+    pub transactions: u64,
+    pub blocks: u64,
+    pub dropped: u64,
+    pub gaps: u64,
+    pub asked: u64,
+    /// Most bytes of blocks coming in that there were at a time.
+    pub memory_bytes_peak: u64,
+}
+
+struct Peer {
+    session: Session,
+    key: SessionKey,
+    window: Window,
+    entries: Entries,
+    /// One more than the newest block of which the sender has told.
+    told: u64,
+    wanted: BTreeMap<u16, u64>,
+}
+
+/// The receiving end.
+pub struct Receiver {
+    shared: SharedKey,
+    session: Session,
+    key: SessionKey,
+    sequence: u64,
+    options: ReceiverOptions,
+    next: u64,
+    peer: Option<Peer>,
+    retired: VecDeque<Session>,
+    assemblies: BTreeMap<u64, Assembly>,
+    absent: BTreeMap<u64, (u64, u32)>,
+    wrong: (u64, u32),
+    gap: Option<(u64, u64)>,
+    memory: usize,
+    spare: Vec<Vec<u8>>,
+    aside: Aside,
+    ask_at_ns: u64,
+    greet_at_ns: u64,
+    answer: bool,
+    /// What the sender was told last.
+    told_next: u64,
+    counters: Counters,
+}
+
+impl std::fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = (self.next, &self.counters);
+        f.debug_tuple("Receiver").field(&shown).finish()
+    }
+}
+
+impl Receiver {
+    /// A receiver that hands on blocks from `next` on. `session` must be random.
+    pub fn new(shared: SharedKey, session: Session, next: u64, options: ReceiverOptions) -> Self {
+        Self {
+            key: shared.session(Way::ToSender, &session),
+            shared,
+            session,
+            sequence: 0,
+            options,
+            next,
+            peer: None,
+            retired: VecDeque::new(),
+            assemblies: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            wrong: (0, 0),
+            gap: None,
+            memory: 0,
+            spare: Vec::new(),
+            aside: Aside::default(),
+            ask_at_ns: 0,
+            greet_at_ns: 0,
+            answer: false,
+            told_next: next,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The next block that is handed on.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// What has been counted.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bytes of blocks coming in.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory
+    }
+
+    /// Gives a block's bytes back, to be filled again.
+    pub fn recycle(&mut self, bytes: Vec<u8>) {
+        let kept: usize = self.spare.iter().map(Vec::capacity).sum();
+        if self.spare.len() < 64 && kept + bytes.capacity() <= self.options.memory_bytes_max / 4 {
+            self.spare.push(bytes);
+        }
+    }
+
+    /// Blocks before `next` came another way.
+    pub fn set_next(&mut self, next: u64, blocks: &mut dyn Blocks) {
+        self.next = next;
+        self.gap = self.gap.filter(|&(_, to)| to >= next);
+        let keep = self.assemblies.split_off(&next);
+        let done = std::mem::replace(&mut self.assemblies, keep);
+        for (_, assembly) in done {
+            self.release(assembly);
+        }
+        self.absent = self.absent.split_off(&next);
+        self.hand_on(blocks);
+    }
+
+    fn release(&mut self, assembly: Assembly) {
+        self.memory = self.memory.saturating_sub(assembly.memory());
+        self.recycle(assembly.bytes);
+    }
+
+    fn drop_block(&mut self, number: u64, why: Dropped, blocks: &mut dyn Blocks) {
+        if let Some(assembly) = self.assemblies.remove(&number) {
+            self.counters.dropped += 1;
+            self.release(assembly);
+            blocks.dropped(number, why);
+        }
+    }
+
+    /// Takes a datagram. Nothing is kept of it, and nothing allocated for it, before its MAC holds.
+    pub fn datagram(&mut self, now_ns: u64, datagram: &[u8], blocks: &mut dyn Blocks) -> Heard {
+        self.counters.datagrams += 1;
+        self.counters.bytes += datagram.len() as u64;
+        let Some(packet) = Packet::read(datagram).filter(|packet| packet.op != OP_WANT) else {
+            self.counters.bad_form += 1;
+            return Heard::Nobody;
+        };
+        let heard = self.whose(now_ns, &packet, blocks);
+        if heard == Heard::Sender {
+            self.take(now_ns, &packet, blocks);
+        }
+        heard
+    }
+
+    /// Whose it is; it begins a session where that is what it says.
+    fn whose(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn Blocks) -> Heard {
+        let refused = match &mut self.peer {
+            Some(peer) if peer.session == packet.session => match peer.window.look(packet.sequence) {
+                Seen::Replayed => &mut self.counters.replayed,
+                Seen::Old => &mut self.counters.old,
+                Seen::Fresh if packet.holds(&peer.key) => {
+                    peer.window.mark(packet.sequence);
+                    return Heard::Sender;
+                }
+                Seen::Fresh => &mut self.counters.bad_mac,
+            },
+            _ => {
+                let key = self.shared.session(Way::ToReceiver, &packet.session);
+                match packet.holds(&key) {
+                    true if self.adopt(packet, key, blocks) => return Heard::Sender,
+                    true => {
+                        self.counters.other_session += 1;
+                        let soon = now_ns + self.options.greet_interval_ns / 8;
+                        self.greet_at_ns = self.greet_at_ns.min(soon);
+                        return Heard::Stranger;
+                    }
+                    false => &mut self.counters.bad_mac,
+                }
+            }
+        };
+        *refused += 1;
+        Heard::Nobody
+    }
+
+    fn take(&mut self, now_ns: u64, packet: &Packet<'_>, blocks: &mut dyn Blocks) {
+        match packet.op {
+            OP_ANNOUNCE => self.announced(packet.body, blocks),
+            OP_DATA => {
+                if self.data(packet.body, now_ns, blocks).is_none() {
+                    self.counters.malformed += 1;
+                }
+            }
+            _ => self.counters.bad_form += 1,
+        }
+        self.hand_on(blocks);
+    }
+
+    /// A session begins only by an announcement that answers this receiver, and never again.
+    fn adopt(&mut self, packet: &Packet<'_>, key: SessionKey, blocks: &mut dyn Blocks) -> bool {
+        let to_us =
+            Announce::ref_from_bytes(packet.body).is_ok_and(|announce| announce.receiver == self.session);
+        if packet.op != OP_ANNOUNCE
+            || !to_us
+            || self.retired.contains(&packet.session)
+            || packet.sequence == 0
+        {
+            return false;
+        }
+        if let Some(old) = self.peer.take() {
+            if self.retired.len() == RETIRED_MAX {
+                self.retired.pop_front();
+            }
+            self.retired.push_back(old.session);
+        }
+        let unfinished = self.assemblies.iter().filter(|(_, assembly)| !assembly.whole);
+        let unfinished: Vec<u64> = unfinished.map(|(number, _)| *number).collect();
+        for number in unfinished {
+            self.drop_block(number, Dropped::Session, blocks);
+        }
+        self.absent.clear();
+        self.gap = None;
+        self.greet_at_ns = u64::MAX;
+        let mut window = Window::default();
+        window.mark(packet.sequence);
+        self.counters.sessions += 1;
+        self.peer = Some(Peer {
+            session: packet.session,
+            key,
+            window,
+            entries: Entries::default(),
+            told: 0,
+            wanted: BTreeMap::new(),
+        });
+        true
+    }
+
+    fn announced(&mut self, body: &[u8], blocks: &mut dyn Blocks) {
+        let (Ok(announce), Some(peer)) = (Announce::ref_from_bytes(body), &mut self.peer) else {
+            return self.counters.malformed += 1;
+        };
+        let (oldest, told) = (announce.oldest.get(), announce.next.get());
+        if announce.receiver != self.session {
+            // The sender does not know us yet, or any more: our answer was lost, or it was an old one's.
+            self.answer = true;
+            return self.counters.other_session += 1;
+        }
+        if oldest > told {
+            return self.counters.malformed += 1;
+        }
+        peer.told = peer.told.max(told);
+        self.answer = true;
+        if oldest > self.next && oldest < told {
+            self.report(self.next, oldest - 1, blocks);
+        }
+    }
+
+    fn report(&mut self, from: u64, to: u64, blocks: &mut dyn Blocks) {
+        if self.gap.is_none_or(|(_, known)| known < to) {
+            self.gap = Some((from, to));
+            self.counters.gaps += 1;
+            blocks.gap(from, to);
+        }
+    }
+
+    fn data(&mut self, body: &[u8], now_ns: u64, blocks: &mut dyn Blocks) -> Option<()> {
+        let (head, sections) = DataHead::ref_from_prefix(body).ok()?;
+        let (number, segments) = (head.block.get(), head.segments.get());
+        let block_bytes = usize::try_from(head.block_bytes.get()).ok()?;
+        let peer = self.peer.as_mut()?;
+        let mut rest = sections;
+        let mut learned = false;
+        while rest.first() == Some(&FABRIC_SECTION_ENTRY) {
+            let (entry, after) = EntryHead::ref_from_prefix(rest).ok()?;
+            let (bytes, after) = after.split_at_checked(usize::from(entry.length.get()))?;
+            learned |= peer.entries.put(entry.id.get(), bytes, &entry.sha256)?;
+            peer.wanted.remove(&entry.id.get());
+            rest = after;
+        }
+        if learned {
+            self.retry(now_ns, blocks);
+        }
+        if segments == 0 {
+            return rest.is_empty().then_some(());
+        }
+        if number < self.next {
+            self.counters.late += 1;
+            return Some(());
+        }
+        if !self.admit(number, block_bytes, segments, blocks)? {
+            self.counters.no_room += 1;
+            return Some(());
+        }
+        self.runs(number, rest, now_ns, blocks)
+    }
+
+    /// Whether the block may come in; room is made for it.
+    fn admit(
+        &mut self,
+        number: u64,
+        block_bytes: usize,
+        segments: u32,
+        blocks: &mut dyn Blocks,
+    ) -> Option<bool> {
+        if let Some(known) = self.assemblies.get(&number) {
+            return (known.bytes.len() == block_bytes && known.segments == segments).then_some(true);
+        }
+        if !Assembly::fits(block_bytes, segments) {
+            return None;
+        }
+        if number - self.next > self.options.blocks_ahead {
+            if let Some(peer) = &mut self.peer {
+                peer.told = peer.told.max(number);
+            }
+            return Some(false);
+        }
+        if block_bytes > self.options.memory_bytes_max {
+            if number == self.next {
+                self.report(number, number, blocks);
+            }
+            return Some(false);
+        }
+        while self.memory + block_bytes > self.options.memory_bytes_max {
+            // The furthest gives way, if it is further than this one.
+            let Some(last) = self
+                .assemblies
+                .last_key_value()
+                .map(|(&last, _)| last)
+                .filter(|&last| last > number)
+            else {
+                return Some(false);
+            };
+            self.drop_block(last, Dropped::Memory, blocks);
+        }
+        self.memory += block_bytes;
+        self.counters.memory_bytes_peak = self.counters.memory_bytes_peak.max(self.memory as u64);
+        let assembly = Assembly::new(self.spare.pop().unwrap_or_default(), block_bytes, segments);
+        self.assemblies.insert(number, assembly);
+        self.absent.remove(&number);
+        if let Some(peer) = &mut self.peer {
+            peer.told = peer.told.max(number);
+        }
+        Some(true)
+    }
+
+    fn runs(&mut self, number: u64, sections: &[u8], now_ns: u64, blocks: &mut dyn Blocks) -> Option<()> {
+        let assembly = self.assemblies.get_mut(&number)?;
+        if assembly.whole {
+            self.counters.late += 1;
+            return Some(());
+        }
+        assembly.ask_at_ns = now_ns + self.options.quiet_ns;
+        assembly.asked = 0;
+        let entries = &self.peer.as_ref()?.entries;
+        let took = take_runs(assembly, sections, entries, &mut self.aside, &mut |early| {
+            self.counters.transactions += 1;
+            blocks.early(Early {
+                block: number,
+                ..early
+            });
+        });
+        match took {
+            Ok(()) => {}
+            Err(Bad::Malformed) => return None,
+            Err(Bad::Unknown(id)) => {
+                let room = self.options.memory_bytes_max.saturating_sub(self.memory);
+                let few = assembly.pending_bytes < assembly.bytes.len() + 65_536;
+                if sections.len() <= room && few {
+                    self.counters.waited += 1;
+                    assembly.pending_bytes += sections.len();
+                    self.memory += sections.len();
+                    assembly.pending.push((id, sections.into()));
+                }
+                let soon = now_ns + self.options.quiet_ns / 4;
+                self.peer.as_mut()?.wanted.entry(id).or_insert(soon);
+            }
+        }
+        self.finish(number, now_ns, blocks);
+        Some(())
+    }
+
+    fn finish(&mut self, number: u64, now_ns: u64, blocks: &mut dyn Blocks) {
+        let Some(assembly) = self
+            .assemblies
+            .get_mut(&number)
+            .filter(|known| known.complete() && !known.whole)
+        else {
+            return;
+        };
+        self.memory = self.memory.saturating_sub(assembly.pending_bytes);
+        assembly.pending_bytes = 0;
+        assembly.pending = Vec::new();
+        match assembly.check(number, self.options.data_hash) {
+            Ok(()) => assembly.whole = true,
+            Err(why) => {
+                self.drop_block(number, why, blocks);
+                self.wrong = (
+                    number,
+                    if self.wrong.0 == number {
+                        self.wrong.1 + 1
+                    } else {
+                        1
+                    },
+                );
+                self.absent.insert(number, (now_ns, 0));
+                if self.wrong.1 >= WRONG_MAX && number == self.next {
+                    self.report(number, number, blocks);
+                }
+            }
+        }
+    }
+
+    /// Looks again at what waited for entries.
+    fn retry(&mut self, now_ns: u64, blocks: &mut dyn Blocks) {
+        let waiting = self
+            .assemblies
+            .iter()
+            .filter(|(_, assembly)| !assembly.pending.is_empty());
+        let waiting: Vec<u64> = waiting.map(|(number, _)| *number).collect();
+        for number in waiting {
+            let (Some(assembly), Some(peer)) = (self.assemblies.get_mut(&number), &self.peer) else {
+                continue;
+            };
+            let ready = |(id, _): &mut (u16, Box<[u8]>)| peer.entries.get(*id).is_some();
+            let ready: Vec<_> = assembly.pending.extract_if(.., ready).collect();
+            for (_, sections) in ready {
+                if let Some(assembly) = self.assemblies.get_mut(&number) {
+                    assembly.pending_bytes = assembly.pending_bytes.saturating_sub(sections.len());
+                    self.memory = self.memory.saturating_sub(sections.len());
+                }
+                if self.assemblies.contains_key(&number)
+                    && self.runs(number, &sections, now_ns, blocks).is_none()
+                {
+                    self.counters.malformed += 1;
+                }
+            }
+        }
+    }
+
+    /// Hands on what is whole and next, as far as it is wanted.
+    pub(crate) fn hand_on(&mut self, blocks: &mut dyn Blocks) {
+        while blocks.ready()
+            && self
+                .gap
+                .is_none_or(|(from, to)| !(from..=to).contains(&self.next))
+        {
+            let whole = self
+                .assemblies
+                .first_entry()
+                .filter(|first| *first.key() == self.next && first.get().whole);
+            let Some(whole) = whole else { return };
+            let assembly = whole.remove();
+            self.memory = self.memory.saturating_sub(assembly.memory());
+            self.counters.blocks += 1;
+            let number = self.next;
+            self.next += 1;
+            blocks.whole(number, assembly.bytes);
+        }
+    }
+
+    /// Writes into `out` what is to be sent to the sender now, if anything. Call it after a batch of datagrams and
+    /// every millisecond or so.
+    pub fn ask(&mut self, now_ns: u64, out: &mut Vec<u8>) -> bool {
+        if now_ns < self.ask_at_ns {
+            return false;
+        }
+        if now_ns >= self.greet_at_ns {
+            self.greet_at_ns = match self.peer {
+                None => now_ns + self.options.greet_interval_ns,
+                Some(_) => u64::MAX,
+            };
+            self.ask_at_ns = now_ns + self.options.ask_interval_ns;
+            self.send([0; 16], &[], out);
+            return true;
+        }
+        let Some(sender) = self.peer.as_ref().map(|peer| peer.session) else {
+            return false;
+        };
+        let mut items = Vec::new();
+        self.items(now_ns, &mut items);
+        if items.is_empty() && !self.answer && self.next < self.told_next + TELL_EVERY {
+            return false;
+        }
+        self.answer = false;
+        self.counters.asked += u64::from(!items.is_empty());
+        self.ask_at_ns = now_ns + self.options.ask_interval_ns;
+        self.send(sender, &items, out);
+        true
+    }
+
+    fn send(&mut self, sender: Session, items: &[Item], out: &mut Vec<u8>) {
+        self.sequence += 1;
+        let next = self.gap.map_or(self.next, |(_, to)| self.next.max(to + 1));
+        self.told_next = next;
+        packet::write(out, (OP_WANT, self.sequence), &self.session, &self.key, |out| {
+            want::write(out, sender, next, items);
+        });
+    }
+
+    fn blocks_wanted(&self) -> std::ops::Range<u64> {
+        let told = self.peer.as_ref().map_or(0, |peer| peer.told);
+        let from = self.gap.map_or(self.next, |(_, to)| self.next.max(to + 1));
+        from..told.min(self.next + self.options.blocks_ahead + 1)
+    }
+
+    fn items(&mut self, now_ns: u64, items: &mut Vec<Item>) {
+        let options = &self.options;
+        let later = |asked: u32| now_ns + (options.ask_again_ns << asked.min(6));
+        let mut range = self.blocks_wanted();
+        if let Some(peer) = &mut self.peer {
+            for (&id, at) in peer
+                .wanted
+                .iter_mut()
+                .filter(|(_, at)| now_ns >= **at)
+                .take(ITEMS_MAX / 2)
+            {
+                let id = u32::from(id);
+                items.push(Item::Entries { first: id, last: id });
+                *at = later(0);
+            }
+        }
+        let newest = self
+            .assemblies
+            .last_key_value()
+            .map_or(0, |(&number, _)| number + 1);
+        range.end = range.end.max(newest);
+        for number in range {
+            if items.len() >= ITEMS_MAX {
+                return;
+            }
+            match self.assemblies.get_mut(&number) {
+                Some(assembly) if assembly.whole || now_ns < assembly.ask_at_ns => {}
+                Some(assembly) => {
+                    assembly.missing(number, items, ITEMS_MAX);
+                    assembly.ask_at_ns = later(assembly.asked);
+                    assembly.asked += 1;
+                }
+                None => {
+                    let quiet = (now_ns + options.quiet_ns, 0);
+                    let (at, asked) = self.absent.entry(number).or_insert(quiet);
+                    if now_ns >= *at {
+                        items.push(Item::block(number));
+                        *at = later(*asked);
+                        *asked += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+type OnEarly<'f> = &'f mut dyn FnMut(Early<'_>);
+
+fn take_runs(
+    assembly: &mut Assembly,
+    sections: &[u8],
+    entries: &Entries,
+    aside: &mut Aside,
+    early: OnEarly<'_>,
+) -> Result<(), Bad> {
+    let mut rest = sections;
+    while !rest.is_empty() {
+        let (run, after) = RunHead::ref_from_prefix(rest).map_err(|_| Bad::Malformed)?;
+        rest = after;
+        take_run(assembly, run, &mut rest, entries, aside, early)?;
+    }
+    Ok(())
+}
+
+fn take_run(
+    assembly: &mut Assembly,
+    run: &RunHead,
+    rest: &mut &[u8],
+    entries: &Entries,
+    aside: &mut Aside,
+    early: OnEarly<'_>,
+) -> Result<(), Bad> {
+    let (first, count) = (run.segment.get(), u32::from(run.count.get()));
+    let (part, parts) = (run.part.get(), run.parts.get());
+    let in_block = first
+        .checked_add(count)
+        .is_some_and(|end| end <= assembly.segments);
+    if run.kind != FABRIC_SECTION_RUN || !in_block || parts == 0 || parts > 1 && count != 1 {
+        return Err(Bad::Malformed);
+    }
+    let dictionary = match run.dictionary.get() {
+        FABRIC_NO_ENTRY => &[][..],
+        id => entries.get(id).ok_or(Bad::Unknown(id))?,
+    };
+    let notes = run.flags & FABRIC_RUN_NOTES != 0;
+    let start = run.offset.get() as usize;
+    let mut at = start;
+    for segment in first..first + count {
+        let known = |id| entries.get(id);
+        let bytes = code::decode(
+            rest,
+            notes,
+            &mut assembly.bytes,
+            (start, at),
+            dictionary,
+            known,
+            aside,
+        )?;
+        let range = if parts == 1 {
+            Some((at, at + bytes))
+        } else if assembly.expect_part(segment, part, parts) {
+            aside.known.clear();
+            aside.notes.clear();
+            assembly.got_part(segment, part, (at, bytes))
+        } else {
+            None
+        };
+        at += bytes;
+        let Some((from, to)) = range else { continue };
+        if !assembly.got(segment, to - from) {
+            continue;
+        }
+        let transaction =
+            run.flags & FABRIC_RUN_TRANSACTIONS != 0 && segment > 0 && segment + 1 < assembly.segments;
+        let found = envelope_at(&assembly.bytes, from, to - from).filter(|_| transaction);
+        if let Some((segment_bytes, envelope)) = found {
+            early(Early {
+                block: 0,
+                index: segment - 1,
+                bytes: envelope,
+                segment: segment_bytes,
+                aside,
+            });
+        }
+    }
+    Ok(())
+}

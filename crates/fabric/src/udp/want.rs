@@ -1,0 +1,134 @@
+//! What a receiver asks for, as it goes over the wire.
+
+use super::mac::Session;
+use super::packet::Packet;
+use lineside_wire::{FABRIC_WANT_ENTRIES, WantHead, WantItem};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Items of one datagram: 1,368 bytes with everything around them.
+pub(crate) const ITEMS_MAX: usize = 64;
+
+/// Segments, parts of a segment, or entries of the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Item {
+    Segments {
+        block: u64,
+        first: u32,
+        last: u32,
+    },
+    Parts {
+        block: u64,
+        segment: u32,
+        first: u16,
+        last: u16,
+    },
+    Entries {
+        first: u32,
+        last: u32,
+    },
+}
+
+impl Item {
+    /// A whole block.
+    pub fn block(block: u64) -> Self {
+        Self::Segments {
+            block,
+            first: 0,
+            last: u32::MAX,
+        }
+    }
+
+    fn wire(self) -> WantItem {
+        let (block, first, last, part_first, part_last) = match self {
+            Self::Segments { block, first, last } => (block, first, last, 0, u16::MAX),
+            Self::Parts {
+                block,
+                segment,
+                first,
+                last,
+            } => (block, segment, segment, first, last),
+            Self::Entries { first, last } => (FABRIC_WANT_ENTRIES, first, last, 0, u16::MAX),
+        };
+        WantItem {
+            block: block.into(),
+            first: first.into(),
+            last: last.into(),
+            part_first: part_first.into(),
+            part_last: part_last.into(),
+        }
+    }
+
+    fn read(item: &WantItem) -> Self {
+        let (block, first, last) = (item.block.get(), item.first.get(), item.last.get());
+        let (part_first, part_last) = (item.part_first.get(), item.part_last.get());
+        if block == FABRIC_WANT_ENTRIES {
+            Self::Entries { first, last }
+        } else if first == last && (part_first, part_last) != (0, u16::MAX) {
+            Self::Parts {
+                block,
+                segment: first,
+                first: part_first,
+                last: part_last,
+            }
+        } else {
+            Self::Segments { block, first, last }
+        }
+    }
+}
+
+/// Appends the body.
+pub(crate) fn write(out: &mut Vec<u8>, sender: Session, next: u64, items: &[Item]) {
+    let items = items.get(..items.len().min(ITEMS_MAX)).unwrap_or_default();
+    let head = WantHead {
+        sender,
+        next: next.into(),
+        count: (items.len() as u16).into(),
+        reserved: 0.into(),
+    };
+    out.extend_from_slice(head.as_bytes());
+    for item in items {
+        out.extend_from_slice(item.wire().as_bytes());
+    }
+}
+
+/// Whether a datagram of a receiver asks who is there, and nothing else.
+pub(crate) fn is_greeting(datagram: &[u8]) -> bool {
+    let read = Packet::read(datagram).and_then(|packet| Some(read(packet.body)?.0));
+    read == Some([0; 16])
+}
+
+/// Reads the body: who is asked, the next block, the items.
+pub(crate) fn read(body: &[u8]) -> Option<(Session, u64, impl Iterator<Item = Item>)> {
+    let (head, rest) = WantHead::ref_from_prefix(body).ok()?;
+    let items = <[WantItem]>::ref_from_bytes(rest).ok()?;
+    let counted = items.len() == usize::from(head.count.get()) && items.len() <= ITEMS_MAX;
+    counted.then(|| (head.sender, head.next.get(), items.iter().map(Item::read)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            kinds in prop::collection::vec((0u8..3, 0u64..1 << 40, any::<u32>(), 0u16..9), 0..ITEMS_MAX),
+            next: u64,
+        ) {
+            let item = |&(kind, block, at, part): &(u8, u64, u32, u16)| match kind {
+                0 => Item::Segments { block, first: at / 2, last: at },
+                1 => Item::Parts { block, segment: at, first: part, last: part + 1 },
+                _ => Item::Entries { first: at / 2, last: at },
+            };
+            let items: Vec<Item> = kinds.iter().map(item).collect();
+            let mut body = Vec::new();
+            write(&mut body, [7; 16], next, &items);
+            let (sender, read_next, read) = read(&body).unwrap();
+            prop_assert_eq!((sender, read_next), ([7; 16], next));
+            prop_assert_eq!(read.collect::<Vec<_>>(), items);
+            body.pop();
+            prop_assert!(super::read(&body).is_none());
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Which sequences of a session have come: a sliding window, after RFC 4303, 3.4.3.
+
+const WORDS: usize = 64;
+/// The newest sequences.
+#[derive(Clone, Debug)]
+pub struct Window {
+    top: u64,
+    words: [u64; WORDS],
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            top: 0,
+            words: [0; WORDS],
+        }
+    }
+}
+
+/// What a sequence is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// It has not come yet.
+    Fresh,
+    /// It has.
+    Replayed,
+    /// It is below the window: nobody knows.
+    Old,
+}
+
+fn place(sequence: u64) -> (usize, u64) {
+    (((sequence / 64) as usize) % WORDS, 1 << (sequence % 64))
+}
+
+impl Window {
+    /// What `sequence` is. 0 is none.
+    pub fn look(&self, sequence: u64) -> Seen {
+        // A word is taken for new sequences as a whole, so the window ends a word early.
+        let bottom = (self.top / 64).saturating_sub(WORDS as u64 - 1) * 64;
+        let (word, bit) = place(sequence);
+        match sequence {
+            0 => Seen::Replayed,
+            _ if sequence > self.top => Seen::Fresh,
+            _ if sequence < bottom => Seen::Old,
+            _ if self.words[word] & bit != 0 => Seen::Replayed,
+            _ => Seen::Fresh,
+        }
+    }
+
+    /// Takes a fresh sequence whose MAC holds.
+    pub fn mark(&mut self, sequence: u64) {
+        let (from, to) = (self.top / 64, sequence / 64);
+        if to > from {
+            for word in (from + 1..=to).take(WORDS) {
+                self.words[(word as usize) % WORDS] = 0;
+            }
+            if to - from > WORDS as u64 {
+                self.words = [0; WORDS];
+            }
+        }
+        self.top = self.top.max(sequence);
+        let (word, bit) = place(sequence);
+        self.words[word] |= bit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #[test]
+        fn nothing_comes_twice(steps in prop::collection::vec((0u64..3, 0u64..6000), 1..400)) {
+            let (mut window, mut taken, mut top) = (Window::default(), HashSet::new(), 1u64);
+            for (kind, by) in steps {
+                let sequence = match kind {
+                    0 => top + by % 3,
+                    1 => top + by,
+                    _ => top.saturating_sub(by),
+                };
+                match window.look(sequence) {
+                    Seen::Fresh => {
+                        prop_assert!(taken.insert(sequence));
+                        window.mark(sequence);
+                    }
+                    Seen::Replayed => prop_assert!(sequence == 0 || taken.contains(&sequence)),
+                    Seen::Old => prop_assert!(sequence + 64 * (WORDS as u64 - 1) <= top),
+                }
+                top = top.max(sequence);
+                prop_assert!(window.look(sequence) != Seen::Fresh);
+                if top > 70 && !taken.contains(&(top - 60)) {
+                    prop_assert_eq!(window.look(top - 60), Seen::Fresh);
+                }
+            }
+        }
+    }
+}

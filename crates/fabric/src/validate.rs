@@ -1,0 +1,390 @@
+//! The validator: a chain of blocks, each checked as a peer checks it.
+
+use crate::block::Block;
+use crate::code::TxCode;
+use crate::config::Config;
+use crate::endorse::{Compiled, Endorser, Verdict};
+use crate::error::{Error, Refused, Stop};
+use crate::lifecycle::LIFECYCLE;
+use crate::mvcc::{Checker, commit_hash};
+use crate::policy::Compiler;
+use crate::proto::Arena;
+use crate::read::{Arenas, Read, Reader, Setting, Tip};
+use crate::rules::{Rule, Rules};
+use crate::state::{Height, State, TxId, TxIds, Updates};
+use crate::tx::{Known, Next, Parsed, parse};
+use crate::update;
+use hashbrown::HashSet;
+use lineside_verify::Verifier;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How to validate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Threads that read transactions and verify signatures; 1 or more.
+    pub threads: usize,
+    /// Verifies signatures; it may be shared.
+    pub verifier: Verifier,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            verifier: Verifier::default(),
+        }
+    }
+}
+
+/// How long each stage took.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Times {
+    /// Block and transactions read and hashed.
+    pub parse: Duration,
+    /// Identities looked up, signatures verified.
+    pub verify: Duration,
+    /// Codes and policies.
+    pub policy: Duration,
+    /// Reads checked, writes collected, commit hash.
+    pub mvcc: Duration,
+}
+
+/// A block, validated and not yet committed.
+#[derive(Debug)]
+pub struct Validated {
+    /// Its number.
+    pub number: u64,
+    /// Its header hash.
+    pub hash: [u8; 32],
+    /// What each transaction is marked with.
+    pub codes: Vec<TxCode>,
+    /// The commit hash; the genesis block has none.
+    pub commit_hash: Option<[u8; 32]>,
+    /// What it does to the state.
+    pub updates: Updates,
+    /// The ids of its transactions, valid or not.
+    pub ids: Vec<TxId>,
+    /// How long it took.
+    pub times: Times,
+    /// The configuration that it sets.
+    pub(crate) config: Option<Arc<Config>>,
+}
+
+impl Validated {
+    /// The codes as TRANSACTIONS_FILTER has them.
+    pub fn filter(&self) -> Vec<u8> {
+        self.codes.iter().map(|&code| code as u8).collect()
+    }
+}
+
+/// A channel: where its chain stands, its configuration, its state.
+#[derive(Debug)]
+pub struct Validator {
+    pub(crate) reader: Reader,
+    pub(crate) last: u64,
+    pub(crate) last_hash: [u8; 32],
+    pub(crate) commit_hash: Option<[u8; 32]>,
+    pub(crate) state: State,
+    pub(crate) ids: TxIds,
+    pub(crate) compiled: Compiled,
+}
+
+impl Validator {
+    /// A channel from its genesis block, which nothing vouches for but who gives it.
+    ///
+    /// # Errors
+    /// What is wrong with the block, or not known here.
+    pub fn new(genesis: &[u8], options: Options) -> Result<Self, Error> {
+        Self::with_rules(genesis, options, Rules::default())
+    }
+
+    pub(crate) fn with_rules(genesis: &[u8], options: Options, rules: Rules) -> Result<Self, Error> {
+        let arena = Arena::new();
+        let block = Block::read(genesis, &arena)?;
+        if block.number != 0 {
+            return Err(Refused::Number {
+                found: block.number,
+                expected: 0,
+            }
+            .into());
+        }
+        block.check_data()?;
+        let channel = block.channel().unwrap_or_default();
+        // Nobody has to have signed it.
+        let config = block.genesis_config(&arena).ok_or(Refused::Malformed {
+            what: "a genesis block holds one CONFIG transaction",
+        })?;
+        let mut ids = TxIds::default();
+        let parsed = block
+            .transactions
+            .first()
+            .map(|bytes| parse(bytes, &channel, &arena, rules));
+        if let Some(id) = parsed.and_then(|parsed| parsed.id) {
+            ids.insert(id);
+        }
+        let config = Config::new(config, &options.verifier, rules)?;
+        Ok(Self {
+            reader: Reader {
+                options,
+                channel: channel.into(),
+                setting: Setting::new(Arc::new(config)),
+                rules,
+            },
+            last: 0,
+            last_hash: block.hash(),
+            commit_hash: None,
+            state: State::default(),
+            ids,
+            compiled: Compiled::default(),
+        })
+    }
+
+    /// The channel's name.
+    pub fn channel(&self) -> &str {
+        &self.reader.channel
+    }
+
+    /// The number of the last block.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The header hash of the last block.
+    pub fn last_hash(&self) -> [u8; 32] {
+        self.last_hash
+    }
+
+    /// The commit hash of the last block.
+    pub fn commit_hash(&self) -> Option<[u8; 32]> {
+        self.commit_hash
+    }
+
+    /// The state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The ids of all transactions.
+    pub fn ids(&self) -> &TxIds {
+        &self.ids
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.reader.setting.config
+    }
+
+    /// The configuration, to be kept.
+    pub fn shared_config(&self) -> Arc<Config> {
+        self.reader.setting.config.clone()
+    }
+
+    /// Validates the next block. Nothing changes but what is remembered to be faster the next time.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where a peer would not take the block, [`Error::Stop`] where this program cannot say.
+    pub fn validate(&mut self, bytes: &[u8]) -> Result<Validated, Error> {
+        let mut arenas = Arenas::new(&self.reader.options);
+        let read = self.reader.read(bytes, &mut arenas, self.tip())?;
+        self.decide(&read)
+    }
+
+    /// The block that the next one must follow.
+    pub(crate) fn tip(&self) -> Tip {
+        Tip {
+            number: self.last,
+            hash: self.last_hash,
+        }
+    }
+
+    /// What becomes of the next block, which was read under this configuration.
+    pub(crate) fn decide(&mut self, read: &Read<'_>) -> Result<Validated, Error> {
+        let started = Instant::now();
+        let rules = self.reader.rules;
+        let (mut codes, config) = self.endorsed(read)?;
+        let decided_at = Instant::now();
+        let [_, tip] = read.tips;
+        let updates = self.execute(tip.number, &read.parsed, &mut codes)?;
+        let flags: Vec<u8> = codes.iter().map(|&code| code as u8).collect();
+        let previous = self.commit_hash.as_ref().map_or(&[][..], |hash| hash);
+        let commit_hash = commit_hash(&flags, &updates, previous, rules);
+        let ids = read.parsed.iter().zip(&codes).filter_map(|(parsed, code)| {
+            let indexed = rules.hold(Rule::InvalidTxIdsIndexed) || *code == TxCode::Valid;
+            parsed.id.clone().filter(|_| indexed)
+        });
+        Ok(Validated {
+            number: tip.number,
+            hash: tip.hash,
+            ids: ids.collect(),
+            codes,
+            commit_hash: Some(commit_hash),
+            updates,
+            times: Times {
+                parse: read.parse,
+                verify: read.verify,
+                policy: decided_at - started,
+                mvcc: decided_at.elapsed(),
+            },
+            config,
+        })
+    }
+
+    /// Commits what [`validate`](Self::validate) made of the next block.
+    pub fn commit(&mut self, validated: Validated) {
+        debug_assert_eq!(validated.number, self.last + 1);
+        if let Some(config) = validated
+            .config
+            .filter(|_| self.reader.rules.hold(Rule::ConfigAppliedAtOnce))
+        {
+            self.reader.setting = Setting::new(config);
+            self.compiled = Compiled::default();
+        }
+        if validated.updates.namespaces.contains_key(LIFECYCLE) {
+            self.compiled.forget_definitions();
+        }
+        self.state.apply(validated.updates);
+        for id in validated.ids {
+            self.ids.insert(id);
+        }
+        self.ids.committed(validated.number);
+        self.last = validated.number;
+        self.last_hash = validated.hash;
+        self.commit_hash = validated.commit_hash;
+    }
+
+    /// The codes before anything is executed.
+    fn endorsed(&mut self, read: &Read<'_>) -> Result<(Vec<TxCode>, Option<Arc<Config>>), Error> {
+        let (parsed, checked) = (&read.parsed, &read.checked);
+        let Reader {
+            options,
+            channel,
+            setting,
+            rules,
+        } = &self.reader;
+        let (current, verifier, rules) = (&setting.config, &options.verifier, *rules);
+        let mut config = None;
+        let mut endorser = Endorser {
+            state: &self.state,
+            config: current,
+            compiler: Compiler {
+                msps: &current.msps,
+                verifier,
+                rules,
+            },
+            compiled: &mut self.compiled,
+            rules,
+            changed: HashSet::new(),
+            undecided: HashSet::new(),
+            halted: None,
+        };
+        let mut codes = Vec::with_capacity(parsed.len());
+        for (index, tx) in parsed.iter().enumerate() {
+            let stop = |what: &str| Stop::Transaction {
+                index,
+                what: what.to_owned(),
+            };
+            let signed = match &tx.known {
+                Known::Code(code) => {
+                    endorser.pass_over(tx);
+                    codes.push(*code);
+                    continue;
+                }
+                Known::Unsure(what) => return Err(stop(what).into()),
+                Known::Signed(signed) => signed,
+            };
+            if let Some(what) = signed.unsure {
+                return Err(stop(what).into());
+            }
+            let first = checked.first.get(index).copied().unwrap_or_default();
+            if rules.hold(Rule::CreatorSignature) && !checked.signed(first, index, rules)? {
+                endorser.pass_over(tx);
+                codes.push(TxCode::BadCreatorSignature);
+                continue;
+            }
+            codes.push(match &signed.next {
+                Next::Code(code) => {
+                    endorser.pass_over(tx);
+                    *code
+                }
+                Next::Unsure(what) => return Err(stop(what).into()),
+                Next::Config(data) => {
+                    if parsed.len() != 1 {
+                        return Err(stop("it is a configuration that is not alone in its block").into());
+                    }
+                    if rules.hold(Rule::ConfigAuthorised) {
+                        update::check(data, channel, current, verifier, rules)?;
+                    }
+                    let next = Config::new(data, verifier, rules)?;
+                    current.may_become(&next)?;
+                    config = Some(Arc::new(next));
+                    TxCode::Valid
+                }
+                Next::Endorser(of) => match &of.dispatched {
+                    _ if self.ids.contains(&of.id) && rules.hold(Rule::DuplicateInLedger) => {
+                        endorser.pass_over(tx);
+                        TxCode::DuplicateTxid
+                    }
+                    Err(code) => {
+                        endorser.pass_over(tx);
+                        *code
+                    }
+                    Ok(dispatched) if dispatched.too_many => {
+                        return Err(stop("it has too many endorsements").into());
+                    }
+                    Ok(dispatched) => {
+                        let signers =
+                            checked.signers(first + 1, dispatched.endorsements.len(), index, rules)?;
+                        match endorser.decide(dispatched, &signers, index)? {
+                            Verdict::Endorsed => TxCode::Valid,
+                            Verdict::NotEndorsed => TxCode::EndorsementPolicyFailure,
+                            Verdict::Undefined => TxCode::InvalidChaincode,
+                        }
+                    }
+                },
+            });
+        }
+        let mut seen = HashSet::new();
+        for (tx, code) in parsed.iter().zip(&mut codes) {
+            if let (TxCode::Valid, Known::Signed(signed)) = (*code, &tx.known)
+                && let Next::Endorser(tx) = &signed.next
+                && !seen.insert(&tx.id)
+                && rules.hold(Rule::DuplicateInBlock)
+            {
+                *code = TxCode::DuplicateTxid;
+            }
+        }
+        Ok((codes, config))
+    }
+
+    /// Checks reads, in order, and collects writes.
+    fn execute(&self, number: u64, parsed: &[Parsed<'_>], codes: &mut [TxCode]) -> Result<Updates, Error> {
+        let mut checker = Checker {
+            state: &self.state,
+            updates: Updates::default(),
+            rules: self.reader.rules,
+        };
+        for (index, (tx, code)) in parsed.iter().zip(codes).enumerate() {
+            if let Known::Signed(signed) = &tx.known
+                && let Next::Endorser(tx) = &signed.next
+                && let Ok(dispatched) = &tx.dispatched
+            {
+                if *code == TxCode::Valid {
+                    let checked = checker.check(&dispatched.rwset);
+                    *code = checked.map_err(|what| Stop::Transaction {
+                        index,
+                        what: what.to_owned(),
+                    })?;
+                }
+                if *code == TxCode::Valid || !self.reader.rules.hold(Rule::OnlyValidWrites) {
+                    let version = Height {
+                        block: number,
+                        tx: index as u64,
+                    };
+                    checker.apply(&dispatched.rwset, version);
+                }
+            }
+        }
+        Ok(checker.updates)
+    }
+}

@@ -1,0 +1,442 @@
+//! Certificates and revocation lists, as far as an MSP looks at them.
+//!
+//! A certificate is read in two steps. [`Signed::parse`] takes what is needed to check who signed it; what that
+//! refuses, Go's `crypto/x509` refuses too. [`Certificate::parse`] reads the rest, and takes less than Go does: it is
+//! asked only about certificates that a CA of the channel did sign, and where it refuses one, nothing is decided.
+
+use crate::der::{Reader, put, tag};
+use lineside_verify::encoding::Signature;
+use lineside_verify::encoding::der as ecdsa_der;
+use lineside_verify::{Curve, PublicKey, leftmost_256_bits};
+use sha2::{Digest, Sha256, Sha384, Sha512};
+
+/// ecdsa-with-SHA256, and SHA384, SHA512: 1.2.840.10045.4.3.2 to 4.
+const ECDSA_WITH: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
+/// id-ecPublicKey: 1.2.840.10045.2.1.
+const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+/// prime256v1: 1.2.840.10045.3.1.7.
+const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+/// organizationalUnitName: 2.5.4.11.
+const ORGANIZATIONAL_UNIT: &[u8] = &[0x55, 0x04, 0x0b];
+/// anyExtendedKeyUsage, serverAuth.
+const USAGES: [&[u8]; 2] = [
+    &[0x55, 0x1d, 0x25, 0x00],
+    &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01],
+];
+
+/// n/2 of P-256, rounded down: the largest s that is low.
+const HALF_ORDER: [u8; 32] = [
+    0x7f, 0xff, 0xff, 0xff, 0x80, 0x00, 0x00, 0x00, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xde,
+    0x73, 0x7d, 0x56, 0xd3, 0x8b, 0xcf, 0x42, 0x79, 0xdc, 0xe5, 0x61, 0x7e, 0x31, 0x92, 0xa8,
+];
+/// n of P-256.
+const ORDER: [u8; 32] = [
+    0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xbc,
+    0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+];
+
+/// Whether s is n/2 or less.
+pub fn is_low_s(signature: &Signature) -> bool {
+    signature.s <= HALF_ORDER
+}
+
+/// Something signed, with an ECDSA signature: a certificate or a revocation list.
+#[derive(Clone, Debug)]
+pub struct Signed<'a> {
+    /// All of it.
+    pub whole: &'a [u8],
+    /// What is signed.
+    tbs: &'a [u8],
+    algorithm: &'a [u8],
+    /// The digest that is signed, of a known algorithm.
+    pub digest: Option<[u8; 32]>,
+    /// The signature, if it is one in strict DER.
+    pub signature: Option<Signature>,
+    /// The issuer's name.
+    pub issuer: &'a [u8],
+    serial: &'a [u8],
+}
+
+impl<'a> Signed<'a> {
+    /// A certificate.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let mut signed = Self::outer(bytes)?;
+        let mut tbs = Reader::new(signed.tbs).inside(tag::SEQUENCE)?;
+        tbs.optional(0xa0)?;
+        signed.serial = tbs.integer()?;
+        signed.inner(&mut tbs)?;
+        Some(signed)
+    }
+
+    /// `SEQUENCE { tbs, algorithm, signature }` and nothing else.
+    fn outer(bytes: &'a [u8]) -> Option<Self> {
+        let mut all = Reader::new(bytes);
+        let whole = all.expect(tag::SEQUENCE)?;
+        let mut outer = Reader::new(whole.content);
+        let tbs = outer.expect(tag::SEQUENCE)?.whole;
+        let algorithm = outer.expect(tag::SEQUENCE)?;
+        let signature = outer.bit_string()?;
+        if !outer.is_empty() || !all.is_empty() {
+            return None;
+        }
+        let oid = Reader::new(algorithm.content).expect(tag::OID)?.content;
+        let digest = match oid.strip_prefix(ECDSA_WITH) {
+            Some([2]) => Some(Sha256::digest(tbs).into()),
+            Some([3]) => Some(leftmost_256_bits(&Sha384::digest(tbs))),
+            Some([4]) => Some(leftmost_256_bits(&Sha512::digest(tbs))),
+            _ => None,
+        };
+        Some(Self {
+            whole: whole.whole,
+            tbs,
+            algorithm: algorithm.whole,
+            digest,
+            signature: ecdsa_der::parse_strict(signature).ok(),
+            issuer: &[],
+            serial: &[],
+        })
+    }
+
+    /// The algorithm again, and the issuer.
+    fn inner(&mut self, tbs: &mut Reader<'a>) -> Option<()> {
+        if tbs.expect(tag::SEQUENCE)?.whole != self.algorithm {
+            return None;
+        }
+        self.issuer = tbs.expect(tag::SEQUENCE)?.whole;
+        Some(())
+    }
+
+    /// All of it, with the signature's s brought below n/2: what an MSP makes of a certificate before it hashes it.
+    fn sanitised(&self) -> Vec<u8> {
+        let signature = match self.signature {
+            Some(signature) if !is_low_s(&signature) => signature,
+            _ => return self.whole.to_vec(),
+        };
+        let mut low = signature;
+        let mut borrow = 0;
+        for ((to, &n), &s) in low.s.iter_mut().zip(&ORDER).zip(&signature.s).rev() {
+            let difference = i16::from(n) - i16::from(s) - borrow;
+            borrow = i16::from(difference < 0);
+            *to = (difference & 0xff) as u8;
+        }
+        let mut bits = vec![0];
+        bits.extend_from_slice(ecdsa_der::write(&low).as_bytes());
+        let mut content = [self.tbs, self.algorithm].concat();
+        put(&mut content, tag::BIT_STRING, &bits);
+        let mut whole = Vec::new();
+        put(&mut whole, tag::SEQUENCE, &content);
+        whole
+    }
+}
+
+/// A certificate, read whole.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// The DER, its signature's s made low.
+    pub raw: Vec<u8>,
+    /// The subject's name.
+    pub subject: Vec<u8>,
+    /// The content of the serial number.
+    pub serial: Vec<u8>,
+    /// In seconds since 1970.
+    pub not_before_s: i64,
+    /// In seconds since 1970.
+    pub not_after_s: i64,
+    /// The subject's organizational units.
+    pub units: Vec<String>,
+    /// `None`: another kind of key than P-256.
+    pub key: Option<PublicKey>,
+    /// Basic constraints say CA.
+    pub is_ca: bool,
+    /// Basic constraints: how many CAs may stand below.
+    pub path_length: Option<u32>,
+    /// Key usage allows to sign certificates, or is not there.
+    pub may_sign: bool,
+    /// Extended key usage is not there, or one of those that Go asks for by default: server, or any.
+    pub usage_fits: bool,
+    /// An extension that is critical and not known to Go.
+    pub unknown_critical: bool,
+    /// Extensions that only a CA of the channel may not have here.
+    pub name_constraints: bool,
+    /// The subject key identifier.
+    pub subject_key_id: Option<Vec<u8>>,
+}
+
+impl Certificate {
+    /// Reads all of a certificate. `None` for what this program does not know, also where Go would take it.
+    pub fn parse(signed: &Signed<'_>) -> Option<Self> {
+        let mut all = Reader::new(signed.tbs);
+        let mut tbs = all.inside(tag::SEQUENCE)?;
+        let mut version = tbs.inside(0xa0)?;
+        if version.integer()? != [2] || !version.is_empty() {
+            return None;
+        }
+        // Go refuses a negative serial number.
+        if tbs.integer()?.first().is_none_or(|&first| first >= 0x80) {
+            return None;
+        }
+        tbs.expect(tag::SEQUENCE)?;
+        names(tbs.expect(tag::SEQUENCE)?.content)?;
+        let mut validity = tbs.inside(tag::SEQUENCE)?;
+        let (not_before_s, not_after_s) = (time(&mut validity)?, time(&mut validity)?);
+        let subject = tbs.expect(tag::SEQUENCE)?;
+        let mut certificate = Self {
+            raw: signed.sanitised(),
+            subject: subject.whole.to_vec(),
+            serial: signed.serial.to_vec(),
+            not_before_s,
+            not_after_s,
+            units: names(subject.content)?,
+            key: key(&mut tbs.inside(tag::SEQUENCE)?)?,
+            is_ca: false,
+            path_length: None,
+            may_sign: true,
+            usage_fits: true,
+            unknown_critical: false,
+            name_constraints: false,
+            subject_key_id: None,
+        };
+        if let Some(extensions) = tbs.optional(0xa3)? {
+            let mut outer = Reader::new(extensions.content);
+            let mut extensions = outer.inside(tag::SEQUENCE)?;
+            let mut seen: Vec<&[u8]> = Vec::new();
+            while !extensions.is_empty() {
+                let (oid, critical, value) = extension(&mut extensions)?;
+                if seen.len() == EXTENSIONS_MAX || seen.contains(&oid) {
+                    return None;
+                }
+                seen.push(oid);
+                certificate.extend(oid, critical, value)?;
+            }
+            if !outer.is_empty() {
+                return None;
+            }
+        }
+        (tbs.is_empty() && all.is_empty() && validity.is_empty()).then_some(certificate)
+    }
+
+    fn extend(&mut self, oid: &[u8], critical: bool, value: &[u8]) -> Option<()> {
+        let mut value = Reader::new(value);
+        match oid {
+            [0x55, 0x1d, 0x0f] => {
+                let bits = value.expect(tag::BIT_STRING)?.content;
+                // keyCertSign is bit 5; all bits zero is taken for no usage at all.
+                let any = bits.iter().skip(1).any(|&byte| byte != 0);
+                self.may_sign = !any || bits.get(1).is_some_and(|&byte| byte & 0x04 != 0);
+            }
+            [0x55, 0x1d, 0x13] => {
+                let mut constraints = value.inside(tag::SEQUENCE)?;
+                if let Some(ca) = constraints.optional(tag::BOOLEAN)? {
+                    self.is_ca = match ca.content {
+                        [0xff] => true,
+                        [0x00] => false,
+                        _ => return None,
+                    };
+                }
+                if !constraints.is_empty() {
+                    let length = constraints.integer()?;
+                    self.path_length = match *length {
+                        [small @ ..=0x7f] => Some(u32::from(small)),
+                        _ => return None,
+                    };
+                }
+            }
+            [0x55, 0x1d, 0x0e] => {
+                self.subject_key_id = Some(value.expect(tag::OCTET_STRING)?.content.to_vec());
+            }
+            [0x55, 0x1d, 0x25] => {
+                let mut usages = value.inside(tag::SEQUENCE)?;
+                let mut fits = usages.is_empty();
+                while !usages.is_empty() {
+                    fits |= USAGES.contains(&usages.expect(tag::OID)?.content);
+                }
+                self.usage_fits = fits;
+            }
+            [0x55, 0x1d, 0x1e] => {
+                self.name_constraints = true;
+                return Some(());
+            }
+            // Authority key identifier, alternative names, policies, where to find CRLs and the issuer.
+            [0x55, 0x1d, 0x23 | 0x11 | 0x20 | 0x1f] | [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x01] => {
+                value.any()?;
+                return (!critical).then_some(());
+            }
+            // Of the others of this arc, which ones Go knows depends on its version.
+            [0x55, 0x1d, ..] if critical => return None,
+            _ => {
+                self.unknown_critical |= critical;
+                return Some(());
+            }
+        }
+        value.is_empty().then_some(())
+    }
+}
+
+/// Extensions of one certificate, at most.
+const EXTENSIONS_MAX: usize = 64;
+
+fn extension<'a>(extensions: &mut Reader<'a>) -> Option<(&'a [u8], bool, &'a [u8])> {
+    let mut extension = extensions.inside(tag::SEQUENCE)?;
+    let oid = extension.expect(tag::OID)?.content;
+    let critical = match extension.optional(tag::BOOLEAN)?.map(|flag| flag.content) {
+        None | Some([0x00]) => false,
+        Some([0xff]) => true,
+        Some(_) => return None,
+    };
+    let value = extension.expect(tag::OCTET_STRING)?.content;
+    extension.is_empty().then_some((oid, critical, value))
+}
+
+/// The organizational units of a name, all of which has to be of plain text.
+fn names(content: &[u8]) -> Option<Vec<String>> {
+    let mut units = Vec::new();
+    let mut sequence = Reader::new(content);
+    while !sequence.is_empty() {
+        let mut set = sequence.inside(tag::SET)?;
+        while !set.is_empty() {
+            let mut pair = set.inside(tag::SEQUENCE)?;
+            let oid = pair.expect(tag::OID)?.content;
+            let value = pair.any()?;
+            let text = std::str::from_utf8(value.content).ok()?;
+            let plain = match value.tag {
+                tag::PRINTABLE_STRING => text.bytes().all(is_printable),
+                tag::IA5_STRING => text.is_ascii(),
+                tag::UTF8_STRING => true,
+                _ => false,
+            };
+            if !plain || !pair.is_empty() {
+                return None;
+            }
+            if oid == ORGANIZATIONAL_UNIT {
+                units.push(text.to_owned());
+            }
+        }
+    }
+    Some(units)
+}
+
+/// The alphabet of PrintableString; Go takes `*` and `&` too.
+fn is_printable(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" '()+,-./:=?*&".contains(&byte)
+}
+
+/// `UTCTime` or `GeneralizedTime`, to the second, in UTC.
+fn time(reader: &mut Reader<'_>) -> Option<i64> {
+    let element = reader.any()?;
+    let digits = element.content.strip_suffix(b"Z")?;
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = |from: usize| {
+        let pair = digits.get(from..from + 2)?;
+        pair.iter()
+            .try_fold(0i64, |sum, &digit| Some(sum * 10 + i64::from(digit - b'0')))
+    };
+    let (year, rest) = match (element.tag, digits.len()) {
+        (tag::UTC_TIME, 12) => {
+            let year = number(0)?;
+            (if year >= 50 { 1900 + year } else { 2000 + year }, 2)
+        }
+        (tag::GENERALIZED_TIME, 14) => (number(0)? * 100 + number(2)?, 4),
+        _ => return None,
+    };
+    let [month, day, hour, minute, second] = [0, 2, 4, 6, 8].map(|place| number(rest + place));
+    let (month, day, hour, minute, second) = (month?, day?, hour?, minute?, second?);
+    let days_in = match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=days_in).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    // Days since 1970-01-01 of the proleptic Gregorian calendar, with years that begin in March.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
+    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
+}
+
+/// The key, or `Some(None)` if it is of another kind.
+fn key(info: &mut Reader<'_>) -> Option<Option<PublicKey>> {
+    let mut algorithm = info.inside(tag::SEQUENCE)?;
+    let kind = algorithm.expect(tag::OID)?.content;
+    let curve = algorithm.optional(tag::OID)?.map(|oid| oid.content);
+    let bits = info.bit_string()?;
+    if !info.is_empty() {
+        return None;
+    }
+    if kind != EC_PUBLIC_KEY || curve != Some(P256) || !algorithm.is_empty() {
+        return Some(None);
+    }
+    // Go takes the uncompressed form only.
+    if bits.first() != Some(&4) {
+        return None;
+    }
+    PublicKey::from_sec1(Curve::P256, bits).ok().map(Some)
+}
+
+/// A revocation list.
+#[derive(Clone, Debug)]
+pub struct Crl {
+    /// The digest that is signed.
+    pub digest: Option<[u8; 32]>,
+    /// The signature.
+    pub signature: Option<Signature>,
+    /// The authority key identifier.
+    pub authority_key_id: Option<Vec<u8>>,
+    /// The contents of the serial numbers.
+    pub serials: Vec<Vec<u8>>,
+}
+
+impl Crl {
+    /// Reads a list; dates are not looked at.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut signed = Signed::outer(bytes)?;
+        let mut tbs = Reader::new(signed.tbs).inside(tag::SEQUENCE)?;
+        tbs.optional(tag::INTEGER)?;
+        signed.inner(&mut tbs)?;
+        time(&mut tbs)?;
+        if tbs.optional(tag::UTC_TIME)?.is_none() {
+            tbs.optional(tag::GENERALIZED_TIME)?;
+        }
+        let mut serials = Vec::new();
+        if let Some(revoked) = tbs.optional(tag::SEQUENCE)? {
+            let mut revoked = Reader::new(revoked.content);
+            while !revoked.is_empty() {
+                serials.push(revoked.inside(tag::SEQUENCE)?.integer()?.to_vec());
+            }
+        }
+        serials.sort_unstable();
+        let mut authority_key_id = None;
+        if let Some(extensions) = tbs.optional(0xa0)? {
+            let mut extensions = Reader::new(extensions.content).inside(tag::SEQUENCE)?;
+            while !extensions.is_empty() {
+                let (oid, _, value) = extension(&mut extensions)?;
+                if oid == [0x55, 0x1d, 0x23] && authority_key_id.is_none() {
+                    let mut identifier = Reader::new(value).inside(tag::SEQUENCE)?;
+                    let key = identifier.optional(0x80)?.map(|key| key.content.to_vec());
+                    authority_key_id = Some(key.unwrap_or_default());
+                }
+            }
+        }
+        Some(Self {
+            digest: signed.digest,
+            signature: signed.signature,
+            authority_key_id,
+            serials,
+        })
+    }
+
+    /// Whether the list names this serial number.
+    pub fn lists(&self, serial: &[u8]) -> bool {
+        self.serials
+            .binary_search_by(|other| other.as_slice().cmp(serial))
+            .is_ok()
+    }
+}

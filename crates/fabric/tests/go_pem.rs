@@ -1,0 +1,144 @@
+//! PEM as Go itself reads it, on texts made of its parts.
+
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
+use lineside_fabric::pem;
+use std::fmt::Write as _;
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const TEXTS: usize = 200_000;
+/// What texts are made of; some of it twice, so that there are blocks.
+const PARTS: &[&str] = &[
+    "-----BEGIN X-----\n",
+    "-----BEGIN X-----\n",
+    "-----BEGIN Y-----\n",
+    "-----BEGIN a:b-----\n",
+    "-----BEGIN X\n",
+    "-----BEGIN ",
+    "-----END X-----\n",
+    "-----END X-----\n",
+    "\n-----END X-----",
+    "-----END Y-----\n",
+    "-----END a:b-----\n",
+    "-----END ",
+    "-----",
+    "AQID\n",
+    "AQID",
+    "AQ==\n",
+    "AR==\n",
+    "AQI",
+    "=",
+    "name: value\n",
+    ":\n",
+    "\n",
+    "\r\n",
+    " ",
+    "\t\n",
+    "!\n",
+];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ z >> 31) % bound as u64) as usize
+    }
+
+    fn text(&mut self) -> Vec<u8> {
+        let parts = 1 + self.below(12);
+        let mut text: Vec<u8> = (0..parts)
+            .flat_map(|_| PARTS[self.below(PARTS.len())].bytes())
+            .collect();
+        if self.below(4) == 0 && !text.is_empty() {
+            let at = self.below(text.len());
+            text.remove(at);
+        }
+        text
+    }
+}
+
+/// A Go whose decoder is that of 1.25.3 and later.
+fn find_go() -> Option<&'static str> {
+    ["go", "/usr/local/go/bin/go"].into_iter().find(|go| {
+        let Ok(said) = Command::new(go).arg("version").output() else {
+            return false;
+        };
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let version = said.split_whitespace().find_map(|word| word.strip_prefix("go1."));
+        let mut numbers = version
+            .unwrap_or_default()
+            .split('.')
+            .map(|number| number.parse::<u32>());
+        let mut number = || numbers.next().and_then(Result::ok).unwrap_or_default();
+        (number(), number()) >= (25, 3)
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+#[test]
+fn go_agrees() {
+    let Some(go) = find_go() else {
+        skip::skipped("no Go of version 1.25.3 or later to compare with");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut build = Command::new(go);
+    build.args(["build", "-o", "pem"]);
+    build.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go/pem.go"));
+    build
+        .current_dir(&folder)
+        .env("GO111MODULE", "off")
+        .env("GOTOOLCHAIN", "local");
+    build.env("GOFLAGS", "").env("GOPATH", folder.path());
+    if ["GOCACHE", "XDG_CACHE_HOME", "HOME"]
+        .iter()
+        .all(|name| std::env::var_os(name).is_none())
+    {
+        build.env("GOCACHE", folder.path().join("cache"));
+    }
+    assert!(build.status().unwrap().success(), "go build failed");
+
+    let mut random = Random(0x70_65_6d);
+    let texts: Vec<Vec<u8>> = (0..TEXTS).map(|_| random.text()).collect();
+    let mut questions = tempfile::tempfile().unwrap();
+    let lines: String = texts.iter().map(|text| hex(text) + "\n").collect();
+    questions.write_all(lines.as_bytes()).unwrap();
+    questions.rewind().unwrap();
+    let mut program = Command::new(folder.path().join("pem"));
+    let answers = program
+        .stdin(questions)
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(answers.status.success());
+    let answers = String::from_utf8(answers.stdout).unwrap();
+    let (mut compared, mut found) = (0, 0);
+    for (text, answer) in texts.iter().zip(answers.lines()) {
+        let ours = match pem::decode(text) {
+            Some(bytes) => format!("+{}", hex(&bytes)),
+            None => "-".to_owned(),
+        };
+        assert_eq!(ours, answer, "{:?}", String::from_utf8_lossy(text));
+        compared += 1;
+        found += usize::from(answer != "-");
+    }
+    assert_eq!(compared, TEXTS);
+    assert!(
+        found > 1_000,
+        "only {found} blocks found: the comparison says little"
+    );
+}

@@ -1,0 +1,556 @@
+//! Recorded and made blocks over a network that loses, reorders, doubles and corrupts, by seed.
+
+use lineside_fabric::proto::wire;
+use lineside_fabric::replay::read;
+use lineside_fabric::udp::{
+    Blocks, Dropped, Early, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
+};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+type Recorded = Vec<Arc<[u8]>>;
+
+fn recorded(set: &str) -> Option<Recorded> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let directory = root.join("shared/data/fabric-blocks").join(set);
+    let blocks: Recorded = (0..)
+        .map_while(|number| read(&directory, number, "orderer").unwrap())
+        .map(Arc::from)
+        .collect();
+    if blocks.is_empty() {
+        eprintln!("skipped: there are no recorded blocks at {}", directory.display());
+    }
+    (!blocks.is_empty()).then_some(blocks)
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    fn session(&mut self) -> [u8; 16] {
+        let mut session = [0; 16];
+        session[..8].copy_from_slice(&self.next().to_be_bytes());
+        session[8..].copy_from_slice(&self.next().to_be_bytes());
+        session
+    }
+}
+
+/// What came out, held against what went in.
+struct Taken {
+    blocks: Recorded,
+    layouts: Vec<cut::Layout>,
+    next: u64,
+    early: BTreeMap<u64, BTreeSet<u32>>,
+    whole: u64,
+    gaps: Vec<(u64, u64)>,
+    dropped: u64,
+}
+
+impl Taken {
+    fn new(blocks: Recorded) -> Self {
+        Self {
+            layouts: blocks.iter().map(|block| cut::Layout::of(block)).collect(),
+            blocks,
+            next: 0,
+            early: BTreeMap::new(),
+            whole: 0,
+            gaps: Vec::new(),
+            dropped: 0,
+        }
+    }
+}
+
+impl Blocks for Taken {
+    fn early(&mut self, early: Early<'_>) {
+        let block = &self.blocks[early.block as usize];
+        let layout = &self.layouts[early.block as usize];
+        assert!(layout.transactions);
+        let segment = &block[layout.range(early.index + 1).unwrap()];
+        assert_eq!(early.segment, segment);
+        assert_eq!(early.bytes, cut::envelope(segment).unwrap());
+        assert!(early.notes().iter().all(|note| note.check(segment)));
+        assert!(
+            self.early.entry(early.block).or_default().insert(early.index),
+            "told twice"
+        );
+    }
+
+    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+        assert_eq!(number, self.next, "in order, each once");
+        assert!(
+            bytes[..] == self.blocks[number as usize][..],
+            "block {number} differs"
+        );
+        self.next += 1;
+        self.whole += 1;
+        self.early.remove(&number);
+    }
+
+    fn dropped(&mut self, number: u64, _why: Dropped) {
+        self.early.remove(&number);
+        self.dropped += 1;
+    }
+
+    fn gap(&mut self, from: u64, to: u64) {
+        assert!(from <= to && from == self.next && to < self.blocks.len() as u64);
+        self.gaps.push((from, to));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Weather {
+    lost: u64,
+    late: u64,
+    doubled: u64,
+    corrupt: u64,
+    restarts: u64,
+}
+
+const FAIR: Weather = Weather {
+    lost: 0,
+    late: 0,
+    doubled: 0,
+    corrupt: 0,
+    restarts: 0,
+};
+const BAD: Weather = Weather {
+    lost: 5,
+    late: 20,
+    doubled: 5,
+    corrupt: 2,
+    restarts: 0,
+};
+const STORM: Weather = Weather {
+    lost: 30,
+    late: 40,
+    doubled: 20,
+    corrupt: 10,
+    restarts: 0,
+};
+
+struct World {
+    random: Random,
+    key: SharedKey,
+    weather: Weather,
+    sender_options: SenderOptions,
+    receiver_options: ReceiverOptions,
+    /// Datagrams under way: when they arrive, a tie breaker, whether to the receiver.
+    air: BTreeMap<(u64, u64), (bool, Vec<u8>)>,
+    /// Old datagrams, which someone sends again.
+    heard: Vec<(bool, Vec<u8>)>,
+    bytes: u64,
+}
+
+impl World {
+    fn new(seed: u64, weather: Weather) -> Self {
+        Self {
+            random: Random(seed),
+            key: SharedKey::new(&[9; 32]).unwrap(),
+            weather,
+            sender_options: SenderOptions::default(),
+            receiver_options: ReceiverOptions::default(),
+            air: BTreeMap::new(),
+            heard: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn sender(&mut self) -> Sender {
+        let session = self.random.session();
+        Sender::new(self.key.clone(), session, self.sender_options.clone())
+    }
+
+    fn receiver(&mut self, next: u64) -> Receiver {
+        let session = self.random.session();
+        Receiver::new(self.key.clone(), session, next, self.receiver_options.clone())
+    }
+
+    fn send(&mut self, now: u64, to_receiver: bool, datagram: &[u8]) {
+        self.bytes += datagram.len() as u64 + 28;
+        let weather = self.weather;
+        if self.random.below(20) == 0 && self.heard.len() < 2_000 {
+            self.heard.push((to_receiver, datagram.to_vec()));
+        }
+        let copies = 1 + u64::from(self.random.percent(weather.doubled));
+        for _ in 0..copies {
+            if self.random.percent(weather.lost) {
+                continue;
+            }
+            let mut copy = datagram.to_vec();
+            if self.random.percent(weather.corrupt) {
+                match self.random.below(3) {
+                    0 => copy.truncate(self.random.below(copy.len() as u64) as usize),
+                    1 => copy.extend([0; 7]),
+                    _ => {
+                        let at = self.random.below(copy.len() as u64) as usize;
+                        copy[at] ^= 1 << self.random.below(8);
+                    }
+                }
+            }
+            let late = if self.random.percent(weather.late) {
+                self.random.below(2_000_000)
+            } else {
+                0
+            };
+            let tie = self.random.next();
+            self.air.insert((now + 50_000 + late, tie), (to_receiver, copy));
+        }
+        if weather.corrupt > 0 && self.random.percent(3) && !self.heard.is_empty() {
+            let which = self.random.below(self.heard.len() as u64) as usize;
+            let again = self.heard[which].clone();
+            let tie = self.random.next();
+            self.air.insert((now + 60_000, tie), again);
+        }
+    }
+
+    /// Runs until every block is out; returns the receiver's counters of its last life, and the time.
+    fn run(&mut self, taken: &mut Taken) -> (lineside_fabric::udp::Counters, u64) {
+        let blocks = taken.blocks.clone();
+        let (mut sender, mut receiver) = (self.sender(), self.receiver(0));
+        let (mut now, mut pushed, mut out) = (0u64, 0u64, Vec::new());
+        let (mut restarts, mut quiet_until) = (self.weather.restarts, 0);
+        while taken.next < blocks.len() as u64 {
+            assert!(
+                now < 600_000_000_000,
+                "stuck at {}: {receiver:?} {sender:?}",
+                taken.next
+            );
+            if restarts > 0 && self.random.below(4_000) == 0 {
+                restarts -= 1;
+                if self.random.percent(50) {
+                    // It begins with the block that the receiver lacks, or later, or earlier.
+                    sender = self.sender();
+                    pushed = (taken.next + self.random.below(4))
+                        .saturating_sub(1)
+                        .min(blocks.len() as u64 - 1);
+                } else {
+                    receiver = self.receiver(taken.next);
+                    taken.early.clear();
+                }
+            }
+            while pushed < blocks.len() as u64 && sender.unsent() < 4 {
+                sender.push(pushed, blocks[pushed as usize].clone());
+                pushed += 1;
+            }
+            let wait = match sender.poll(now, &mut out) {
+                Polled::Datagram => {
+                    assert!(out.len() <= self.sender_options.payload_bytes);
+                    self.send(now, true, &out);
+                    5_000
+                }
+                Polled::Wait(until) => until.saturating_sub(now).clamp(1_000, 100_000),
+            };
+            now += wait;
+            while let Some(first) = self.air.first_entry().filter(|first| first.key().0 <= now) {
+                let ((at, _), (to_receiver, datagram)) = first.remove_entry();
+                match to_receiver {
+                    true => _ = receiver.datagram(at, &datagram, taken),
+                    false => sender.datagram(at, &datagram),
+                }
+            }
+            if let Some(&(from, to)) = taken.gaps.last()
+                && to >= taken.next
+            {
+                // As from Deliver.
+                assert_eq!(from, taken.next);
+                taken.next = to + 1;
+                taken.early.clear();
+                receiver.set_next(to + 1, taken);
+            }
+            if now >= quiet_until {
+                quiet_until = now + 500_000;
+                if receiver.ask(now, &mut out) {
+                    self.send(now, false, &out.clone());
+                }
+            }
+            assert!(receiver.memory_bytes() <= self.receiver_options.memory_bytes_max);
+        }
+        (receiver.counters(), now)
+    }
+}
+
+fn goes_through(set: &str, weather: Weather, seeds: std::ops::Range<u64>, change: fn(&mut World)) {
+    let Some(blocks) = recorded(set) else { return };
+    for seed in seeds {
+        let mut world = World::new(seed, weather);
+        change(&mut world);
+        let mut taken = Taken::new(blocks.clone());
+        let (counters, now) = world.run(&mut taken);
+        let sent: usize = blocks.iter().map(|block| block.len()).sum();
+        let saved = 100.0 - 100.0 * world.bytes as f64 / sent as f64;
+        println!(
+            "{set} seed {seed}: {} whole, gaps {:?}, {saved:.2} % fewer bytes, {} ms, {counters:?}",
+            taken.whole,
+            taken.gaps,
+            now / 1_000_000
+        );
+        let in_gaps: u64 = taken.gaps.iter().map(|(from, to)| to - from + 1).sum();
+        assert_eq!(taken.whole + in_gaps, blocks.len() as u64);
+        if weather.restarts == 0 {
+            assert!(taken.gaps.is_empty());
+        }
+    }
+}
+
+#[test]
+fn every_block_comes_through_fair_weather() {
+    goes_through("dev", FAIR, 0..1, |_| ());
+    goes_through("dev-edge", FAIR, 0..1, |world| {
+        world.sender_options.payload_bytes = 8_972
+    });
+}
+
+#[test]
+fn every_block_comes_through_loss_of_5_percent() {
+    goes_through("dev", BAD, 0..2, |_| ());
+    goes_through("dev-edge", BAD, 2..4, |world| {
+        world.sender_options.payload_bytes = 8_972
+    });
+}
+
+#[test]
+fn every_block_comes_through_loss_of_30_percent() {
+    goes_through("dev-edge", STORM, 4..7, |_| ());
+}
+
+#[test]
+fn either_end_may_restart_at_any_datagram() {
+    goes_through("dev-edge", Weather { restarts: 12, ..BAD }, 10..16, |world| {
+        world.sender_options.payload_bytes = 700;
+    });
+}
+
+#[test]
+fn little_memory_is_enough() {
+    goes_through("dev-edge", BAD, 20..22, |world| {
+        world.receiver_options.memory_bytes_max = 500_000
+    });
+}
+
+/// A block of these envelopes, in the orderer's form.
+fn block(number: u64, envelopes: &[Vec<u8>]) -> Arc<[u8]> {
+    let mut hasher = Sha256::new();
+    let mut data = Vec::new();
+    for envelope in envelopes {
+        hasher.update(envelope);
+        wire::put_bytes(&mut data, 1, envelope);
+    }
+    let mut header = Vec::new();
+    wire::put_number(&mut header, 1, number);
+    wire::put_bytes(&mut header, 2, &[1; 32]);
+    wire::put_bytes(&mut header, 3, &hasher.finalize());
+    let mut block = Vec::new();
+    wire::put_bytes(&mut block, 1, &header);
+    wire::put_bytes(&mut block, 2, &data);
+    wire::put_bytes(&mut block, 3, &[10, 0, 10, 1, 7]);
+    block.into()
+}
+
+#[test]
+fn blocks_of_every_size_come_through() {
+    let mut random = Random(77);
+    let noise =
+        |random: &mut Random, bytes: usize| (0..bytes).map(|_| random.next() as u8).collect::<Vec<u8>>();
+    let mut blocks = Vec::new();
+    let sizes: [&[usize]; 5] = [
+        &[0],
+        &[1, 70_000, 3],
+        &[300_000],
+        &[1_430, 1_431, 1_432, 1_433],
+        &[],
+    ];
+    for (number, sizes) in sizes.iter().enumerate() {
+        let envelopes: Vec<_> = sizes.iter().map(|&bytes| noise(&mut random, bytes)).collect();
+        blocks.push(block(number as u64, &envelopes));
+    }
+    // The most transactions that a block may have, and one more; data before header; two data fields.
+    blocks.push(block(5, &vec![vec![5]; 65_535]));
+    blocks.push(block(6, &vec![vec![6]; 65_536]));
+    for number in [7, 8] {
+        let plain = block(number, &[noise(&mut random, 2_000), noise(&mut random, 3_000)]);
+        let layout = cut::Layout::of(&plain);
+        let header = plain[..2 + plain[1] as usize].to_vec();
+        let first = layout.range(1).unwrap();
+        let mut odd = Vec::new();
+        if number == 7 {
+            odd.extend_from_slice(&plain[header.len()..]);
+            odd.extend_from_slice(&header);
+        } else {
+            odd.extend_from_slice(&header);
+            wire::put_bytes(&mut odd, 2, &plain[first]);
+            wire::put_bytes(&mut odd, 2, &plain[layout.range(2).unwrap()]);
+        }
+        blocks.push(odd.into());
+    }
+    for seed in 30..33 {
+        let mut taken = Taken::new(blocks.clone());
+        World::new(seed, BAD).run(&mut taken);
+        assert_eq!((taken.whole, taken.gaps.len()), (9, 0));
+    }
+}
+
+#[test]
+fn what_the_sender_has_forgotten_is_a_gap() {
+    let blocks: Recorded = (0..40)
+        .map(|number| block(number, &[vec![number as u8; 90]]))
+        .collect();
+    let mut world = World::new(50, FAIR);
+    world.sender_options.blocks_kept = 5;
+    let (mut sender, mut receiver) = (world.sender(), world.receiver(0));
+    for (number, bytes) in blocks.iter().enumerate() {
+        sender.push(number as u64, bytes.clone());
+    }
+    let mut taken = Taken::new(blocks);
+    let mut out = Vec::new();
+    for now in (0..1_000_000_000).step_by(500_000) {
+        while sender.poll(now, &mut out) == Polled::Datagram {
+            receiver.datagram(now, &out, &mut taken);
+        }
+        if receiver.ask(now, &mut out) {
+            sender.datagram(now, &out);
+        }
+        if taken.gaps == [(0, 34)] && taken.next == 0 {
+            taken.next = 35;
+            receiver.set_next(35, &mut taken);
+        }
+    }
+    assert_eq!((taken.gaps.as_slice(), taken.whole), (&[(0, 34)][..], 5));
+}
+
+#[test]
+fn an_answer_that_is_lost_is_given_again() {
+    let blocks: Recorded = (0..4)
+        .map(|number| block(number, &[vec![number as u8; 90]]))
+        .collect();
+    let mut world = World::new(55, FAIR);
+    let mut sender = world.sender();
+    for (number, bytes) in blocks.iter().enumerate() {
+        sender.push(number as u64, bytes.clone());
+    }
+    let mut now = 0;
+    // Of each receiver only the first greeting comes through, then nothing for a while.
+    for _ in 0..2 {
+        let mut receiver = world.receiver(0);
+        let mut taken = Taken::new(blocks.clone());
+        let (mut out, mut said) = (Vec::new(), 0);
+        let end = now + 1_000_000_000;
+        while now < end {
+            while sender.poll(now, &mut out) == Polled::Datagram {
+                receiver.datagram(now, &out, &mut taken);
+            }
+            if receiver.ask(now, &mut out) {
+                said += 1;
+                if !(2..6).contains(&said) {
+                    sender.datagram(now, &out);
+                }
+            }
+            now += 500_000;
+        }
+        assert_eq!(taken.whole, 4, "{receiver:?} {sender:?}");
+    }
+}
+
+#[test]
+fn foreign_datagrams_change_nothing() {
+    let blocks: Recorded = (0..3)
+        .map(|number| block(number, &[vec![number as u8; 90]]))
+        .collect();
+    let mut world = World::new(60, FAIR);
+    let (mut sender, mut receiver) = (world.sender(), world.receiver(0));
+    world.key = SharedKey::new(&[8; 32]).unwrap();
+    let (mut liar, mut deaf) = (world.sender(), world.receiver(0));
+    let mut taken = Taken::new(blocks.clone());
+    let mut out = Vec::new();
+    let mut kept = Vec::new();
+    liar.push(0, blocks[0].clone());
+    for now in (0..200_000_000).step_by(500_000) {
+        while liar.poll(now, &mut out) == Polled::Datagram {
+            receiver.datagram(now, &out, &mut taken);
+        }
+        if deaf.ask(now, &mut out) {
+            sender.datagram(now, &out);
+        }
+        for at in 0..out.len() {
+            receiver.datagram(now, &out[..at], &mut taken);
+            sender.datagram(now, &out[..at]);
+        }
+    }
+    assert!(!sender.joined() && receiver.memory_bytes() == 0);
+    assert_eq!(
+        (
+            taken.whole,
+            receiver.counters().sessions,
+            receiver.counters().asked
+        ),
+        (0, 0, 0)
+    );
+    // The right ones, each byte of each changed once, and each sent twice.
+    for (number, bytes) in blocks.iter().enumerate() {
+        sender.push(number as u64, bytes.clone());
+    }
+    for now in (200_000_000..400_000_000).step_by(500_000) {
+        while sender.poll(now, &mut out) == Polled::Datagram {
+            let before = receiver.counters();
+            let sessions = |receiver: &Receiver| {
+                let counters = receiver.counters();
+                (
+                    counters.sessions,
+                    counters.transactions,
+                    counters.blocks,
+                    receiver.memory_bytes(),
+                )
+            };
+            let state = sessions(&receiver);
+            for at in 0..out.len() {
+                let mut changed = out.clone();
+                changed[at] ^= 0x10;
+                receiver.datagram(now, &changed, &mut taken);
+                assert_eq!(sessions(&receiver), state, "byte {at}");
+            }
+            receiver.datagram(now, &out, &mut taken);
+            let once = receiver.counters();
+            receiver.datagram(now, &out, &mut taken);
+            let twice = receiver.counters();
+            assert!(once.bad_mac + once.bad_form > before.bad_mac + before.bad_form);
+            assert_eq!(twice.blocks, once.blocks);
+            assert_eq!(
+                twice.replayed + twice.other_session,
+                once.replayed + once.other_session + 1
+            );
+            kept.push(out.clone());
+        }
+        if receiver.ask(now, &mut out) {
+            sender.datagram(now, &out);
+            let refused = sender.counters().refused;
+            if sender.joined() {
+                sender.datagram(now, &out);
+                assert_eq!(sender.counters().refused, refused + 1);
+            }
+        }
+    }
+    assert_eq!(taken.whole, 3);
+    // All of it again to a receiver that has just begun: none of it counts.
+    world.key = SharedKey::new(&[9; 32]).unwrap();
+    let mut fresh = world.receiver(0);
+    for datagram in &kept {
+        fresh.datagram(500_000_000, datagram, &mut taken);
+    }
+    assert_eq!(fresh.counters().sessions, 0);
+    assert_eq!(fresh.memory_bytes(), 0);
+}

@@ -1,0 +1,172 @@
+//! The fuzz target for packets, briefly, and the papers' packets.
+
+mod packets;
+
+use lineside_fabric::replay::read;
+use lineside_fabric::udp::paper::PaperReceiver;
+use lineside_fabric::udp::{Blocks, Dropped, cut};
+use packets::{packet_seeds, packets};
+use proptest::prelude::*;
+use std::net::IpAddr;
+use std::path::Path;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn changed_packets_do_no_harm(
+        which in 0usize..4,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
+        let mut seed = packet_seeds().swap_remove(which);
+        for (at, byte) in changes {
+            let at = 1 + at.index(seed.len() - 1);
+            seed[at] = byte;
+        }
+        packets(&seed);
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm(mode in 0u8..4, mut bytes in prop::collection::vec(any::<u8>(), 0..3_000)) {
+        bytes.insert(0, mode);
+        packets(&bytes);
+    }
+
+    #[test]
+    fn repeats_are_read_as_written(
+        pieces in prop::collection::vec(prop::collection::vec(0u8..4, 1..40), 1..6),
+        order in prop::collection::vec(0usize..6, 1..60),
+    ) {
+        let mut bytes = vec![2];
+        order.iter().for_each(|at| bytes.extend_from_slice(&pieces[at % pieces.len()]));
+        packets(&bytes);
+    }
+}
+
+#[derive(Default)]
+struct Told {
+    whole: Vec<(u64, Vec<u8>)>,
+    gaps: Vec<(u64, u64)>,
+    dropped: Vec<u64>,
+}
+
+impl Blocks for Told {
+    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+        self.whole.push((number, bytes));
+    }
+
+    fn dropped(&mut self, number: u64, _: Dropped) {
+        self.dropped.push(number);
+    }
+
+    fn gap(&mut self, from: u64, to: u64) {
+        self.gaps.push((from, to));
+    }
+}
+
+fn packet(kind: u8, notes: &[(u8, u16, u16)], payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0, 0, kind, notes.len() as u8];
+    for (kind, offset, description) in notes {
+        packet.push(*kind);
+        packet.extend(offset.to_be_bytes());
+        packet.extend(description.to_be_bytes());
+    }
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// The papers' packets of a block: the creator of each transaction, where it is `identity`, cut out.
+fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
+    let layout = cut::Layout::of(block);
+    let segment = |at| &block[layout.range(at).unwrap()];
+    // Both header and metadata: a tag, a length of one or more bytes, the content.
+    let content = |bytes: &[u8]| {
+        let length = bytes[1..].iter().take_while(|&&byte| byte >= 0x80).count() + 1;
+        bytes[1 + length..].to_vec()
+    };
+    let header = &segment(0)[..2 + usize::from(segment(0)[1])];
+    let count = layout.segments() - 2;
+    let mut packets = vec![packet(1, &[(0x11, count as u16, 0)], &content(header))];
+    for transaction in 1..=count {
+        let mut envelope = cut::envelope(segment(transaction)).unwrap().to_vec();
+        let mut notes = Vec::new();
+        while let Some(at) = envelope
+            .windows(identity.len())
+            .position(|bytes| bytes == identity)
+        {
+            envelope.drain(at..at + identity.len());
+            notes.push((0xa4, at as u16, 0x0123));
+        }
+        packets.push(packet(2, &notes, &envelope));
+    }
+    packets.push(packet(3, &[], &content(segment(count + 1))));
+    packets
+}
+
+/// Anybody may have made a header of a block far away: it makes little work, and that once.
+#[test]
+fn a_far_header_is_a_gap_of_a_few_blocks() {
+    let here: IpAddr = "127.0.0.1".parse().unwrap();
+    let far = packet(1, &[(0x11, 1, 0)], &[&[8], &[0xff; 9][..], &[1]].concat());
+    let mut receiver = PaperReceiver::new(vec![here], 5, 1 << 24);
+    let mut told = Told::default();
+    receiver.datagram(here, &far, &mut told);
+    receiver.datagram(here, &far, &mut told);
+    assert_eq!(told.gaps, [(5, 68)]);
+    receiver.set_next(69);
+    receiver.datagram(here, &far, &mut told);
+    assert_eq!(told.gaps, [(5, 68), (69, 132)]);
+}
+
+#[test]
+fn the_papers_packets_become_the_same_blocks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let directory = root.join("shared/data/fabric-blocks/dev-edge");
+    let Some(block) = read(&directory, 5, "orderer").unwrap() else {
+        return eprintln!("skipped: there are no recorded blocks at {}", directory.display());
+    };
+    // Any string that comes often will do for an identity.
+    let layout = cut::Layout::of(&block);
+    let first = cut::envelope(&block[layout.range(1).unwrap()]).unwrap();
+    let identity = &first[200..900];
+    let (here, other): (IpAddr, IpAddr) = ("127.0.0.1".parse().unwrap(), "192.0.2.1".parse().unwrap());
+    let packets = paper(&block, identity);
+    let saved: usize = packets.iter().map(Vec::len).sum();
+    assert!(saved < block.len() - identity.len());
+    let update = packet(0, &[(0x81, 3, 0x0123)], &[b"abc", identity].concat());
+    let play = |receiver: &mut PaperReceiver, from, packets: &[Vec<u8>]| {
+        let mut told = Told::default();
+        packets
+            .iter()
+            .for_each(|packet| receiver.datagram(from, packet, &mut told));
+        told
+    };
+
+    let mut receiver = PaperReceiver::new(vec![here], 5, 1 << 24);
+    let told = play(&mut receiver, other, &packets);
+    assert_eq!(
+        (told.whole.len(), receiver.counters().untrusted),
+        (0, packets.len() as u64)
+    );
+    // Without the identity: dropped, and told.
+    let told = play(&mut receiver, here, &packets);
+    assert!(told.whole.is_empty() && told.dropped.contains(&5) && told.gaps == [(5, 5)]);
+    let told = play(&mut receiver, here, &[&[update][..], &packets].concat());
+    assert_eq!(told.whole, [(5, block.clone())]);
+    // One lost, or two in the wrong order: no block, a gap.
+    for wrong in 0..2 {
+        let mut receiver = PaperReceiver::new(vec![here], 5, 1 << 24);
+        receiver.preload(0x0123, identity);
+        let mut packets = packets.clone();
+        if wrong == 0 {
+            packets.remove(3);
+            packets.push(packet(1, &[(0x11, 1, 0)], &[8, 6]));
+        } else {
+            packets.swap(3, 4);
+        }
+        let told = play(&mut receiver, here, &packets);
+        assert_eq!((told.whole.len(), told.gaps.first()), (0, Some(&(5, 5))));
+    }
+    let mut late = PaperReceiver::new(vec![here], 3, 1 << 24);
+    assert_eq!(play(&mut late, here, &packets).gaps, [(3, 4)]);
+}

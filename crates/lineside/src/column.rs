@@ -1,0 +1,33 @@
+//! `lineside column …`
+
+mod ask;
+mod serve;
+mod text;
+
+use clap::Subcommand;
+
+/// What can be done with the service.
+#[derive(Subcommand)]
+pub enum Verb {
+    Serve(serve::Serve),
+    Get(ask::Get),
+    Put(ask::Put),
+    Delete(ask::Delete),
+    Scan(ask::Scan),
+    Increment(ask::Increment),
+}
+
+/// Does one verb.
+///
+/// # Errors
+/// What stands in its way.
+pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
+    match verb {
+        Verb::Serve(arguments) => serve::run(arguments, as_json),
+        Verb::Get(arguments) => arguments.run(as_json),
+        Verb::Put(arguments) => arguments.run(as_json),
+        Verb::Delete(arguments) => arguments.run(as_json),
+        Verb::Scan(arguments) => arguments.run(as_json),
+        Verb::Increment(arguments) => arguments.run(as_json),
+    }
+}

@@ -1,0 +1,295 @@
+//! The verbs that ask a server.
+
+use super::text;
+use crate::out::Unwritten;
+use anyhow::bail;
+use clap::Args;
+use lineside_column::client::{Client, Outcome};
+use lineside_column::native::{Answer, Rows};
+use lineside_column::table::{Change, ColumnName, ROW_BYTES_MAX};
+use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_SOURCE_NEAR};
+use serde_json::{Map, Value, json};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Who is asked, and how.
+#[derive(Args)]
+struct Server {
+    /// Who is asked.
+    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT)))]
+    server: SocketAddr,
+    /// Milliseconds to wait for an answer.
+    #[arg(long, default_value_t = 3000)]
+    timeout_ms: u64,
+}
+
+impl Server {
+    fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client::connect(
+            self.server,
+            Duration::from_millis(self.timeout_ms),
+        )?)
+    }
+}
+
+/// A key as it was given.
+#[derive(Clone)]
+struct KeyText(Vec<u8>);
+
+fn key(text: &str) -> Result<KeyText, String> {
+    match text::parse(text)? {
+        bytes if bytes.is_empty() => Err("a key has a byte at least".into()),
+        bytes if bytes.len() > ROW_BYTES_MAX => Err(format!("a key has at most {ROW_BYTES_MAX} bytes")),
+        bytes => Ok(KeyText(bytes)),
+    }
+}
+
+/// A value as it was given.
+#[derive(Clone)]
+struct ValueText(Vec<u8>);
+
+fn value(text: &str) -> Result<ValueText, String> {
+    text::parse(text).map(ValueText)
+}
+
+fn column(text: &str) -> Result<ColumnName, String> {
+    ColumnName::new(text.as_bytes())
+        .ok_or_else(|| "a column is family:qualifier, at most 32 bytes".to_owned())
+}
+
+/// Ask what a row's columns hold.
+#[derive(Args)]
+pub struct Get {
+    #[command(flatten)]
+    server: Server,
+    /// The column, family:qualifier; may be given again.
+    #[arg(long = "column", value_parser = column, default_value = "entry:foo")]
+    columns: Vec<ColumnName>,
+    /// The rows' keys; \xNN is any byte.
+    #[arg(required = true, value_parser = key)]
+    keys: Vec<KeyText>,
+}
+
+/// Write one cell.
+#[derive(Args)]
+pub struct Put {
+    #[command(flatten)]
+    cell: Cell,
+    /// What it holds from now on; \xNN is any byte.
+    #[arg(value_parser = value)]
+    value: ValueText,
+}
+
+/// Empty one cell; it may be empty already.
+#[derive(Args)]
+pub struct Delete {
+    #[command(flatten)]
+    cell: Cell,
+}
+
+/// Add to a number of eight bytes, big-endian and signed; an empty cell is 0.
+#[derive(Args)]
+pub struct Increment {
+    #[command(flatten)]
+    cell: Cell,
+    /// How much.
+    #[arg(default_value_t = 1, allow_negative_numbers = true)]
+    by: i64,
+}
+
+#[derive(Args)]
+struct Cell {
+    #[command(flatten)]
+    server: Server,
+    /// The column, family:qualifier.
+    #[arg(long, value_parser = column, default_value = "entry:foo")]
+    column: ColumnName,
+    /// The row's key; \xNN is any byte.
+    #[arg(value_parser = key)]
+    key: KeyText,
+}
+
+/// Show the rows of a range, in the order of their keys.
+#[derive(Args)]
+pub struct Scan {
+    #[command(flatten)]
+    server: Server,
+    /// The column, family:qualifier; may be given again.
+    #[arg(long = "column", value_parser = column, default_value = "entry:foo")]
+    columns: Vec<ColumnName>,
+    /// Where it begins; without it, at the table's first row (reversed: its last).
+    #[arg(long, value_parser = key)]
+    start: Option<KeyText>,
+    /// Where it ends, itself left out; without it, at the table's end.
+    #[arg(long, value_parser = key)]
+    stop: Option<KeyText>,
+    /// The row at --stop is wanted too.
+    #[arg(long, requires = "stop")]
+    stop_inclusive: bool,
+    /// Rows at most.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    limit: Option<u16>,
+    /// From the highest key down.
+    #[arg(long)]
+    reverse: bool,
+}
+
+/// Who answered, as it is shown.
+fn source(answer: &Answer) -> &'static str {
+    match answer.source {
+        COLUMN_SOURCE_NEAR => "near",
+        _ => "host",
+    }
+}
+
+fn may_be_stale(answer: &Answer) -> bool {
+    answer.flags & COLUMN_REPLY_MAY_BE_STALE != 0
+}
+
+/// The cells of one row, by column.
+fn cells(columns: &[ColumnName], row: &[(Vec<u8>, usize, Vec<u8>)]) -> Map<String, Value> {
+    let cell = |(_, column, value): &(Vec<u8>, usize, Vec<u8>)| {
+        let name = columns.get(*column).map(|name| text::show(name.as_bytes()));
+        (name.unwrap_or_default(), text::show(value).into())
+    };
+    row.iter().map(cell).collect()
+}
+
+/// One row as a line: key, who answered, columns.
+fn show_row(
+    columns: &[ColumnName],
+    row: &[(Vec<u8>, usize, Vec<u8>)],
+    answer: &Answer,
+    as_json: bool,
+) -> Result<(), Unwritten> {
+    let (key, cells) = (text::show(&row[0].0), cells(columns, row));
+    let (source, stale) = (source(answer), may_be_stale(answer));
+    if as_json {
+        return say!(
+            "{}",
+            json!({"key": key, "found": true, "cells": cells, "source": source, "may_be_stale": stale})
+        );
+    }
+    let held: Vec<_> = (cells.iter())
+        .map(|(name, value)| format!("{name} = {}", value.as_str().unwrap_or_default()))
+        .collect();
+    let stale = if stale { ", may be stale" } else { "" };
+    say!("{key}: {} (from {source}{stale})", held.join(", "))
+}
+
+impl Get {
+    /// Asks for each key.
+    ///
+    /// # Errors
+    /// See the client's; not found.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let mut client = self.server.client()?;
+        let mut missing = 0;
+        for KeyText(key) in &self.keys {
+            let answer = client.get(key, &self.columns)?;
+            if answer.flags & COLUMN_REPLY_MORE != 0 {
+                bail!("{}: not all of it fits a packet", text::show(key));
+            }
+            if !answer.rows.is_empty() {
+                show_row(&self.columns, &answer.rows, &answer, as_json)?;
+                continue;
+            }
+            missing += 1;
+            let (key, source) = (text::show(key), source(&answer));
+            let stale = may_be_stale(&answer);
+            match as_json {
+                true => say!(
+                    "{}",
+                    json!({"key": key, "found": false, "source": source, "may_be_stale": stale})
+                ),
+                false => say!("{key}: no such row (from {source})"),
+            }?;
+        }
+        match missing {
+            0 => Ok(()),
+            _ => bail!("{missing} of {} not found", self.keys.len()),
+        }
+    }
+}
+
+impl Cell {
+    fn change(&self, change: &Change, as_json: bool) -> anyhow::Result<()> {
+        let outcome = self.server.client()?.change(&self.key.0, &self.column, change)?;
+        let key = text::show(&self.key.0);
+        let mut object = json!({"key": key, "done": true});
+        let mut said = "done".to_owned();
+        if let (Change::Increment(_), Outcome::Now(value)) = (change, outcome)
+            && let Ok(value) = <[u8; 8]>::try_from(value)
+        {
+            let value = i64::from_be_bytes(value);
+            object["value"] = value.into();
+            said = value.to_string();
+        }
+        match as_json {
+            true => say!("{object}"),
+            false => say!("{key}: {said}"),
+        }?;
+        Ok(())
+    }
+}
+
+impl Put {
+    /// Puts.
+    ///
+    /// # Errors
+    /// See the client's.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        self.cell
+            .change(&Change::Put(self.value.0.clone(), None), as_json)
+    }
+}
+
+impl Delete {
+    /// Deletes.
+    ///
+    /// # Errors
+    /// See the client's.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        self.cell.change(&Change::Delete, as_json)
+    }
+}
+
+impl Increment {
+    /// Adds, and shows the sum.
+    ///
+    /// # Errors
+    /// See the client's.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        self.cell.change(&Change::Increment(self.by), as_json)
+    }
+}
+
+impl Scan {
+    /// Shows the rows, packet after packet.
+    ///
+    /// # Errors
+    /// See the client's.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let bytes = |key: &Option<KeyText>| key.as_ref().map(|key| key.0.clone()).unwrap_or_default();
+        let rows = Rows {
+            start: bytes(&self.start),
+            stop: bytes(&self.stop),
+            stop_inclusive: self.stop_inclusive,
+            limit: self.limit.unwrap_or_default(),
+            reverse: self.reverse,
+            ..Rows::default()
+        };
+        let mut client = self.server.client()?;
+        let mut said = Ok(());
+        client.scan_all(&rows, &self.columns, |answer| {
+            let mut rows = answer.rows.chunk_by(|one, other| one.0 == other.0);
+            said = rows.try_for_each(|row| show_row(&self.columns, row, &answer, as_json));
+            match said {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        })?;
+        Ok(said?)
+    }
+}

@@ -1,0 +1,62 @@
+//! Keys and values on the command line, as HBase's shell has them: text, and `\xNN` for any other byte.
+
+/// The bytes that `text` means.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        if *first != b'\\' {
+            bytes.push(*first);
+            rest = behind;
+            continue;
+        }
+        let Some((escaped, behind)) = behind.split_first() else {
+            return Err("a backslash at the end: write \\\\ for one".into());
+        };
+        rest = behind;
+        bytes.push(match escaped {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'\\' | b'\'' | b'"' => *escaped,
+            b'x' => {
+                let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+                let byte = digits
+                    .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+                    .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+                rest = rest.get(2..).unwrap_or_default();
+                byte.ok_or("behind \\x go two hex digits")?
+            }
+            _ => {
+                return Err(
+                    "behind a backslash goes x and two hex digits, n, r, t, or what it quotes".into(),
+                );
+            }
+        });
+    }
+    Ok(bytes)
+}
+
+/// The text that means `bytes`.
+pub fn show(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_said_and_meant() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(parse(&show(&all)), Ok(all));
+        assert_eq!(parse("row\\x00\\xFf"), Ok(b"row\0\xff".to_vec()));
+        assert_eq!(parse("é"), Ok("é".as_bytes().to_vec()));
+        for wrong in ["\\", "\\x", "\\x1", "\\x+1", "\\xg0", "\\0", "\\xé"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

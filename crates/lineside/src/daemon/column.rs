@@ -1,0 +1,253 @@
+//! `column` put together: table, coherence, host, near, its plane, and the lease that it lives by.
+
+use crate::config::{CoherenceName, Column, Config, Plane, TableName};
+use crate::line::{Counted, Front, Line, Renewal};
+use anyhow::{Context, bail};
+use lineside_column::coherence::Coherence;
+use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::near::ColumnNear;
+use lineside_column::store::Store;
+use lineside_column::table::{ColumnName, Table};
+use lineside_column::thrift2::Thrift2;
+use lineside_column::writer::ColumnWriter;
+use lineside_console::ServiceStatus;
+use lineside_near::{Readers, lease};
+use lineside_plane::column as plane;
+use lineside_plane::socket::{SocketOptions, SocketPlane};
+use lineside_plane::xdp::{Image, Pins, XdpPlane};
+use lineside_wire::{COLUMN_SLOT, ColumnCounter, metric};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For one call of HBase's gateway.
+const GATEWAY_TIME: Duration = Duration::from_secs(5);
+
+/// Everything but the line: it listens, and near may answer.
+pub struct Opened {
+    store: Arc<Store>,
+    near: Arc<ColumnNear>,
+    coherence: Arc<Coherence>,
+    embedded: Option<Arc<Embedded>>,
+    column: ColumnName,
+    socket: SocketPlane,
+    lease: Duration,
+}
+
+/// A running `column`.
+pub struct Running {
+    inner: Arc<Inner>,
+    renewal: Option<Renewal>,
+}
+
+/// How it is, whenever it is asked.
+pub struct Inner {
+    store: Arc<Store>,
+    near: Arc<ColumnNear>,
+    coherence: Arc<Coherence>,
+    /// The table, where it is here, and a column of it: asked before the lease is renewed.
+    embedded: Option<Arc<Embedded>>,
+    column: ColumnName,
+    front: Front,
+}
+
+/// What must be done while this process may still do everything: the directory is made.
+///
+/// # Errors
+/// What the system says.
+pub fn prepare(config: &Column) -> anyhow::Result<()> {
+    if config.store == TableName::Embedded {
+        std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Its program.
+pub fn image(config: &Column) -> Image {
+    plane::image(&config.geometry(), config.listen.port())
+}
+
+/// A near that a killed server left at the interface would answer beside this one, of which it hears nothing.
+fn refuse_left_over(plane: &Plane) -> anyhow::Result<()> {
+    let folder = Pins::folder_of(&plane.pin_dir, &plane.interface);
+    if folder.join("column_control").exists() {
+        let interface = &plane.interface;
+        bail!(
+            "near of an earlier server is pinned at {interface}, and may be answering: `lineside xdp detach \
+             {interface} --pin-dir {}` first",
+            plane.pin_dir.display()
+        );
+    }
+    Ok(())
+}
+
+fn names(config: &Column) -> anyhow::Result<Vec<ColumnName>> {
+    let name =
+        |text: &String| ColumnName::new(text.as_bytes()).with_context(|| format!("{text:?}: no column"));
+    config.columns.iter().map(name).collect()
+}
+
+impl Opened {
+    /// Near in the maps of `xdp`, where there is one, else in this process, and empty; its host over the table that
+    /// the configuration names; both listening.
+    ///
+    /// # Errors
+    /// What stands in the way, and what to do about it.
+    pub fn new(config: &Config, xdp: Option<&mut XdpPlane>) -> anyhow::Result<Self> {
+        let column = &config.column;
+        let (geometry, columns) = (column.geometry(), names(column)?);
+        let readers = Readers::new(xdp.is_some());
+        let store = match xdp {
+            Some(plane) => {
+                let store = plane::store(plane, &geometry)?;
+                // What a killed server left there was true as long as nothing changes without it: from here on it does.
+                lease::end(&store.control().lease_until_ns);
+                readers.wait();
+                store.format(&geometry)?;
+                store
+            }
+            None => {
+                refuse_left_over(&config.plane)?;
+                Store::anonymous(&geometry)?
+            }
+        };
+        let store = Arc::new(store);
+        let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
+        let embedded = match &column.store {
+            TableName::Memory => Some(Embedded::in_memory(system_clock())),
+            TableName::Embedded => Some(
+                Embedded::open(&column.data, system_clock())
+                    .with_context(|| format!("opening {}", column.data.display()))?,
+            ),
+            TableName::Thrift2 { .. } => None,
+        };
+        let embedded = embedded.map(Arc::new);
+        let table: Arc<dyn Table> = match (&embedded, &column.store) {
+            (None, TableName::Thrift2 { gateway, table }) => {
+                let opened = Thrift2::connect(gateway, table.as_bytes(), GATEWAY_TIME);
+                Arc::new(opened.with_context(|| format!("table {table} behind {gateway}"))?)
+            }
+            (Some(embedded), _) => {
+                embedded.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &columns)));
+                Arc::clone(embedded) as _
+            }
+            (None, _) => bail!("no table"),
+        };
+        let telling = match (&embedded, column.coherence) {
+            (Some(_), _) => Telling::ByTable,
+            (None, CoherenceName::Ttl) => Telling::Ttl(column.ttl_ms * 1_000_000),
+            (None, CoherenceName::None) => Telling::Nothing,
+        };
+        let first = columns[0];
+        let mut setup = Setup::new(table, Arc::clone(&coherence), columns, telling);
+        setup.paper_format = column.paper_format;
+        let trusting = Arc::clone(&store);
+        setup.trusted = Box::new(move |address| trusting.trusts(address));
+        let host = ColumnHost::new(setup)?;
+        let near = Arc::new(ColumnNear::new(Arc::clone(&store)));
+        let listen = column.listen;
+        let options = SocketOptions {
+            listen,
+            threads: config.plane.threads(),
+            queue: config.plane.queue,
+        };
+        let socket = SocketPlane::start(options, Arc::clone(&near) as _, Arc::new(host), &readers)
+            .with_context(|| format!("column cannot listen on {listen} (--listen gives another address)"))?;
+        lease::renew(&store.control().lease_until_ns, column.lease().as_nanos() as u64);
+        Ok(Self {
+            store,
+            near,
+            coherence,
+            embedded,
+            column: first,
+            socket,
+            lease: column.lease(),
+        })
+    }
+
+    /// Renews the lease from now on.
+    ///
+    /// # Errors
+    /// What the system says of the thread.
+    pub fn run(self, line: &Arc<Line>) -> std::io::Result<Running> {
+        let inner = Arc::new(Inner {
+            store: self.store,
+            near: self.near,
+            coherence: self.coherence,
+            embedded: self.embedded,
+            column: self.column,
+            front: Front::new(self.socket, line),
+        });
+        let (length, renewed) = (self.lease, Arc::clone(&inner));
+        let renewal = Renewal::start(length, move || {
+            if renewed.is_well() {
+                lease::renew(&renewed.store.control().lease_until_ns, length.as_nanos() as u64);
+            }
+        })?;
+        Ok(Running {
+            inner,
+            renewal: Some(renewal),
+        })
+    }
+}
+
+impl Running {
+    /// How it is, whenever it is asked.
+    pub fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.inner)
+    }
+
+    /// Where it listens.
+    pub fn listen(&self) -> SocketAddr {
+        self.inner.front.socket.local_addr()
+    }
+
+    /// Where near stands, in words.
+    pub fn plane(&self) -> String {
+        self.inner.front.words()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.renewal.take());
+        lease::end(&self.inner.store.control().lease_until_ns);
+        self.inner.front.detach();
+    }
+}
+
+impl Inner {
+    /// Asks what every change and every fill needs: where one of them is stuck this does not return, and the lease
+    /// ends.
+    fn is_well(&self) -> bool {
+        self.coherence.counts();
+        (self.embedded.as_ref()).is_none_or(|table| table.get(&[0], &[self.column]).is_ok())
+    }
+
+    /// Its part of a snapshot; what cannot be told is put among the `problems`.
+    pub fn status(&self, problems: &mut Vec<String>) -> ServiceStatus {
+        let counted = Counted {
+            names: ColumnCounter::ALL.map(ColumnCounter::name),
+            socket: self.near.counters(),
+            slot: COLUMN_SLOT,
+            map: "column_counts",
+            replies: ColumnCounter::Hits as usize,
+        };
+        let lease_until_ns = &self.store.control().lease_until_ns;
+        let mut status = self.front.status("column", lease_until_ns, &counted, problems);
+        let counts = self.coherence.counts();
+        for (metric, value) in [
+            (metric::COLUMN_BLOCKS, counts.near.blocks),
+            (metric::COLUMN_ROWS, counts.near.rows),
+            (metric::COLUMN_FILLS, counts.near.fills),
+            (metric::COLUMN_LATE_FILLS, counts.overtaken),
+            (metric::COLUMN_INVALIDATIONS, counts.near.invalidations),
+            (metric::COLUMN_EVICTIONS, counts.near.evictions),
+            (metric::COLUMN_MARKS, counts.marks),
+        ] {
+            status.set_host(metric, value);
+        }
+        status
+    }
+}

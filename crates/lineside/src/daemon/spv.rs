@@ -1,0 +1,231 @@
+//! `spv` put together: chain, host, near, its plane, and the lease that it lives by.
+
+use crate::config::{Config, Prefill};
+use crate::hex::to_display;
+use crate::line::{Counted, Front, Line, Renewal};
+use anyhow::{Context, bail};
+use lineside_console::{ServiceStatus, Tip};
+use lineside_near::{Readers, lease};
+use lineside_plane::socket::{SocketOptions, SocketPlane};
+use lineside_plane::spv;
+use lineside_plane::xdp::{Image, XdpPlane};
+use lineside_spv::chain::{ChainStore, DemoChain, Network};
+use lineside_spv::host::SpvHost;
+use lineside_spv::near::SpvNear;
+use lineside_spv::store::Store;
+use lineside_spv::writer::StoreWriter;
+use lineside_wire::{SPV_SLOT, SpvCounter, metric};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The demonstration chain: 64 blocks of 2,048 transactions.
+pub const DEMO_SEED: u64 = 1;
+/// Its blocks.
+pub const DEMO_BLOCKS: usize = 64;
+/// Transactions in each.
+pub const DEMO_TRANSACTIONS: u32 = 2048;
+
+/// Everything but the line: it listens, and near may answer.
+pub struct Opened {
+    store: Arc<Store>,
+    near: Arc<SpvNear>,
+    host: Arc<SpvHost>,
+    socket: SocketPlane,
+    kept: bool,
+    lease: Duration,
+    keep_near: bool,
+}
+
+/// A running `spv`.
+pub struct Running {
+    inner: Arc<Inner>,
+    renewal: Option<Renewal>,
+    keep_near: bool,
+}
+
+/// How it is, whenever it is asked.
+pub struct Inner {
+    store: Arc<Store>,
+    near: Arc<SpvNear>,
+    host: Arc<SpvHost>,
+    front: Front,
+    kept: bool,
+}
+
+/// Its program.
+pub fn image(config: &Config) -> Image {
+    spv::image(&config.spv.geometry(), config.spv.listen.port())
+}
+
+impl Opened {
+    /// Near in the maps of `xdp`, where there is one, else in this process; its host over `chain`; both listening.
+    ///
+    /// # Errors
+    /// What stands in the way, and what to do about it.
+    pub fn new(config: &Config, chain: ChainStore, xdp: Option<&mut XdpPlane>) -> anyhow::Result<Self> {
+        let geometry = config.spv.geometry();
+        let readers = Readers::new(xdp.is_some());
+        let store = Arc::new(match xdp {
+            Some(plane) => spv::store(plane, &geometry)?,
+            None => Store::anonymous(&geometry)?,
+        });
+        let (writer, kept) = if store.has_geometry(&geometry) {
+            StoreWriter::adopt(Arc::clone(&store), chain.state())
+        } else {
+            lease::end(&store.control().lease_until_ns);
+            let writer = StoreWriter::new(Arc::clone(&store));
+            store.format(&geometry)?;
+            (writer, false)
+        };
+        let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.spv.paper_format);
+        let host = Arc::new(host);
+        match config.spv.prefill {
+            Prefill::None => {}
+            Prefill::Tip(blocks) => host.prefill(blocks),
+            Prefill::All => host.prefill(u32::MAX),
+        }
+        let near = Arc::new(SpvNear::new(Arc::clone(&store)));
+        let options = SocketOptions {
+            listen: config.spv.listen,
+            threads: config.plane.threads(),
+            queue: config.plane.queue,
+        };
+        let socket = SocketPlane::start(options, Arc::clone(&near) as _, Arc::clone(&host) as _, &readers)
+            .with_context(|| {
+                format!(
+                    "spv cannot listen on {} (--listen gives another address)",
+                    config.spv.listen
+                )
+            })?;
+        lease::renew(
+            &store.control().lease_until_ns,
+            config.spv.lease().as_nanos() as u64,
+        );
+        Ok(Self {
+            store,
+            near,
+            host,
+            socket,
+            kept,
+            lease: config.spv.lease(),
+            keep_near: config.plane.keep_near,
+        })
+    }
+
+    /// Renews the lease from now on.
+    ///
+    /// # Errors
+    /// What the system says of the thread.
+    pub fn run(self, line: &Arc<Line>) -> std::io::Result<Running> {
+        let inner = Arc::new(Inner {
+            store: self.store,
+            near: self.near,
+            host: self.host,
+            front: Front::new(self.socket, line),
+            kept: self.kept,
+        });
+        let (length, renewed) = (self.lease, Arc::clone(&inner));
+        let renewal = Renewal::start(length, move || {
+            // The host is asked first: one that is stuck lets the lease end.
+            renewed.host.tip();
+            lease::renew(&renewed.store.control().lease_until_ns, length.as_nanos() as u64);
+        })?;
+        Ok(Running {
+            inner,
+            renewal: Some(renewal),
+            keep_near: self.keep_near,
+        })
+    }
+}
+
+impl Running {
+    /// How it is, whenever it is asked.
+    pub fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.inner)
+    }
+
+    /// Where it listens.
+    pub fn listen(&self) -> SocketAddr {
+        self.inner.front.socket.local_addr()
+    }
+
+    /// Where near stands, in words.
+    pub fn plane(&self) -> String {
+        let kept = if self.inner.kept {
+            ", near kept from before"
+        } else {
+            ""
+        };
+        format!("{}{kept}", self.inner.front.words())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.renewal.take());
+        if self.keep_near && self.inner.front.keep() {
+            return;
+        }
+        lease::end(&self.inner.store.control().lease_until_ns);
+        self.inner.front.detach();
+    }
+}
+
+impl Inner {
+    /// Its part of a snapshot; what cannot be told is put among the `problems`.
+    pub fn status(&self, problems: &mut Vec<String>) -> ServiceStatus {
+        let counted = Counted {
+            names: SpvCounter::ALL.map(SpvCounter::name),
+            socket: self.near.counters(),
+            slot: SPV_SLOT,
+            map: "spv_counts",
+            replies: SpvCounter::Hits as usize,
+        };
+        let lease_until_ns = &self.store.control().lease_until_ns;
+        let mut status = self.front.status("spv", lease_until_ns, &counted, problems);
+        status.tip = self.host.tip().map(|tip| Tip {
+            hash: to_display(&tip.hash),
+            height: tip.height,
+        });
+        let written = self.host.writer_counts();
+        let (blocks, transactions) = self.host.size();
+        for (metric, value) in [
+            (metric::SPV_FILLS, written.fills),
+            (metric::SPV_CONFLICTS, written.conflicts),
+            (metric::SPV_INVALIDATIONS, written.invalidations),
+            (metric::SPV_LATE_FILLS, written.late),
+            (metric::SPV_BLOCKS, blocks),
+            (metric::SPV_TRANSACTIONS, transactions),
+        ] {
+            status.set_host(metric, value);
+        }
+        status
+    }
+}
+
+/// The chain store of the configuration, or the demonstration chain.
+///
+/// # Errors
+/// What stands in the way of opening it.
+pub fn open_chain(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
+    if let Some(data) = config.spv.data() {
+        if !data.exists() {
+            bail!("{} is not there: `lineside spv import` makes it", data.display());
+        }
+        let (chain, rebuilt) =
+            ChainStore::open_with(Some(data), config.spv.network.into(), config.spv.index.into())
+                .with_context(|| format!("opening {}", data.display()))?;
+        warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
+        return Ok(chain);
+    }
+    if Network::from(config.spv.network) != Network::Regtest {
+        bail!("the demonstration chain is of regtest: set `data` to serve another network");
+    }
+    let mut chain = ChainStore::open(None, Network::Regtest)?;
+    for block in DemoChain::new(DEMO_SEED, DEMO_TRANSACTIONS).take(DEMO_BLOCKS) {
+        chain.submit(&block.raw, false)?;
+    }
+    chain.catch_up()?;
+    Ok(chain)
+}

@@ -1,0 +1,133 @@
+//! `lineside fabric …`
+
+use crate::fabric_follow::{self, Follow};
+use crate::fabric_ledger as ledger;
+use crate::fabric_send as send;
+use crate::fabric_serve as serve;
+use crate::hex::to_hex;
+use crate::out::Unwritten;
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use lineside_fabric::replay::{Replayed, replay};
+use lineside_fabric::{Options, TxCode};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// What can be done with the service.
+#[derive(Subcommand)]
+pub enum Verb {
+    Replay(Replay),
+    Import(ledger::Import),
+    Status(ledger::Status),
+    Block(ledger::Block),
+    Tx(ledger::Tx),
+    State(ledger::State),
+    VerifyLedger(ledger::VerifyLedger),
+    Serve(Box<serve::Serve>),
+    Send(send::Send),
+    Follow(Follow),
+    MockOrderer(serve::MockOrderer),
+}
+
+/// Validate a folder of recorded blocks again: the codes and the commit hash of each, compared with manifest.json and
+/// with the committed blocks where they are there.
+#[derive(Args)]
+pub struct Replay {
+    /// Holds NNNNN.orderer.pb.gz, from 00000 on.
+    directory: PathBuf,
+    /// Threads that read transactions and verify signatures; as many as the machine has by default.
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+}
+
+/// Does one verb.
+///
+/// # Errors
+/// What stands in its way.
+pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
+    match verb {
+        Verb::Replay(arguments) => run_replay(&arguments, as_json),
+        Verb::Import(arguments) => ledger::import(&arguments, as_json),
+        Verb::Status(arguments) => ledger::status(&arguments, as_json),
+        Verb::Block(arguments) => ledger::block(&arguments, as_json),
+        Verb::Tx(arguments) => ledger::tx(&arguments, as_json),
+        Verb::State(arguments) => ledger::state(&arguments, as_json),
+        Verb::VerifyLedger(arguments) => ledger::verify(&arguments, as_json),
+        Verb::Serve(arguments) => serve::serve(&arguments, as_json),
+        Verb::Send(arguments) => send::send(&arguments, as_json),
+        Verb::Follow(arguments) => fabric_follow::follow(&arguments, as_json),
+        Verb::MockOrderer(arguments) => serve::mock_orderer(&arguments, as_json),
+    }
+}
+
+fn run_replay(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
+    let threads = arguments.threads.map(NonZeroUsize::get);
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
+    let options = Options {
+        threads: threads.unwrap_or(1),
+        ..Options::default()
+    };
+    let (mut blocks, mut transactions, mut compared, mut differences) = (0u64, 0, 0u64, 0);
+    let mut shown = Ok(());
+    let mut each = |block: &Replayed| {
+        blocks += u64::from(!block.missing);
+        transactions += block.codes.len();
+        compared += u64::from(block.compared);
+        differences += block.differences.len();
+        shown = show(block, as_json);
+        shown.is_ok()
+    };
+    let replayed = replay(&arguments.directory, options, &mut each);
+    shown?;
+    replayed.with_context(|| format!("replaying {}", arguments.directory.display()))?;
+    if as_json {
+        let summary = json!({
+            "blocks": blocks, "transactions": transactions, "compared": compared, "differences": differences,
+        });
+        say!("{summary}")?;
+    } else {
+        say!("{blocks} blocks, {transactions} transactions; {compared} compared, {differences} differences")?;
+    }
+    if differences > 0 {
+        bail!("{differences} differences from what was recorded");
+    }
+    Ok(())
+}
+
+fn show(block: &Replayed, as_json: bool) -> Result<(), Unwritten> {
+    let hash = block.commit_hash.map(|hash| to_hex(&hash));
+    let mut counts: BTreeMap<TxCode, usize> = BTreeMap::new();
+    for &code in &block.codes {
+        *counts.entry(code).or_default() += 1;
+    }
+    if as_json {
+        let counts: Map<String, Value> = counts
+            .iter()
+            .map(|(code, count)| (code.name().to_owned(), json!(count)))
+            .collect();
+        let codes: Vec<u8> = block.codes.iter().map(|&code| code as u8).collect();
+        let line = json!({
+            "block": block.number, "transactions": codes.len(), "codes": codes, "counts": counts,
+            "commit_hash": hash, "compared": block.compared, "missing": block.missing,
+            "differences": block.differences,
+        });
+        return say!("{line}");
+    }
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(code, count)| format!("{count} {code}"))
+        .collect();
+    let none = if block.missing {
+        "missing"
+    } else {
+        "no commit hash"
+    };
+    let hash = hash.unwrap_or_else(|| none.to_owned());
+    say!("{:>6}  {hash}  {}", block.number, counts.join(", "))?;
+    for difference in &block.differences {
+        say!("        differs: {difference}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! `lineside fabric serve`: a committing replica. It follows an orderer, validates, keeps the ledger, and serves its
+//! blocks as a peer does. `lineside fabric mock-orderer` delivers recorded blocks, to try it with.
+
+use crate::fabric_ledger::Data;
+use crate::fabric_orderer::Following;
+use crate::fabric_udp::{Udp, UdpSource};
+use crate::fabric_watch::Watch;
+use crate::out::{self, Unwritten};
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_console::Console;
+use lineside_fabric::ledger::results::Publisher;
+use lineside_fabric::ledger::{LedgerError, Replica};
+use lineside_fabric::{Error, Validator};
+use lineside_fabric_grpc::client::{self, Ahead, Received};
+use lineside_fabric_grpc::mock::{self, Orderer};
+use lineside_fabric_grpc::replica::{Teller, committed};
+use lineside_fabric_grpc::serve::{Limits, Role};
+use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_fabric_grpc::{ServerTls, Source, start};
+use lineside_journal::FsDisk;
+use serde_json::json;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Blocks that a results file has places for.
+const RESULTS: usize = 64;
+
+/// Follow an orderer, validate and keep its blocks, and serve them as a peer does, until a signal ends it.
+#[derive(Args)]
+pub struct Serve {
+    #[command(flatten)]
+    data: Data,
+    #[command(flatten)]
+    following: Following,
+    #[command(flatten)]
+    udp: Udp,
+    /// The channel's genesis block, where the ledger has none yet: a file as `peer channel fetch` writes it.
+    #[arg(long)]
+    genesis: Option<PathBuf>,
+    /// Where block events are served.
+    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 7051)))]
+    listen: SocketAddr,
+    /// The server's certificate; without one there is no TLS.
+    #[arg(long, requires = "key")]
+    certificate: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, requires = "certificate")]
+    key: Option<PathBuf>,
+    /// CA certificates of clients, for mutual TLS.
+    #[arg(long, requires = "certificate")]
+    client_ca: Option<PathBuf>,
+    /// A file that other processes map, with what became of the last 64 blocks.
+    #[arg(long)]
+    results: Option<PathBuf>,
+    /// Address and port for `/metrics`, `/healthz` and `/status`; without it there is no console.
+    #[arg(long)]
+    console: Option<SocketAddr>,
+}
+
+/// Deliver recorded blocks as an orderer does, to whoever asks, without TLS.
+#[derive(Args)]
+pub struct MockOrderer {
+    /// Holds NNNNN.orderer.pb.gz, from 00000 on.
+    folder: PathBuf,
+    /// Where it listens.
+    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 7050)))]
+    listen: SocketAddr,
+}
+
+impl Serve {
+    fn open(&self) -> anyhow::Result<(Replica<FsDisk>, Arc<Watch>)> {
+        let directory = &self.data.data;
+        let opening = || format!("opening the ledger in {}", directory.display());
+        let results = match &self.results {
+            Some(file) => Publisher::open(file, RESULTS).with_context(|| file.display().to_string())?,
+            None => Publisher::anonymous(RESULTS)?,
+        };
+        let watch = Watch::new(&results);
+        let setup = self.data.setup()?;
+        let disk = FsDisk::open(directory).with_context(opening)?;
+        let (mut replica, _) = Replica::open(disk, setup, Some(results)).with_context(opening)?;
+        if replica.next() == 0 {
+            let file = self.genesis.as_ref().context(
+                "the ledger is empty: --genesis FILE gives the channel's first block, which nobody else vouches for",
+            )?;
+            let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+            replica.add(bytes)?;
+            replica.flush()?;
+        }
+        Ok((replica, watch))
+    }
+
+    fn server_tls(&self) -> anyhow::Result<Option<ServerTls>> {
+        let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else {
+            return Ok(None);
+        };
+        Ok(Some(ServerTls::from_files(
+            certificate,
+            key,
+            self.client_ca.as_deref(),
+        )?))
+    }
+}
+
+/// Takes what comes, and reads it while the block before is executed; `Err`: nothing more can be taken, and why.
+fn take(
+    replica: &mut Replica<FsDisk>,
+    teller: &Teller<FsDisk>,
+    received: Option<Received>,
+) -> Result<Ahead, String> {
+    let added = match received {
+        Some(received) => replica.finish_after(received.bytes.into()),
+        None => replica.finish(),
+    };
+    match added {
+        Ok(added) => {
+            if let (Some(added), Some(validator)) = (added, replica.validator()) {
+                teller.taken(added.number, validator);
+            }
+            Ok(Ahead::On)
+        }
+        Err(LedgerError::Validation {
+            number,
+            source: Error::Refused(why),
+        }) => Ok(Ahead::Back(number, why.to_string())),
+        // It is asked for again later.
+        Err(error @ LedgerError::Full { .. }) => Ok(Ahead::Back(replica.next(), error.to_string())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// What stands in the way of serving.
+pub fn serve(arguments: &Serve, as_json: bool) -> anyhow::Result<()> {
+    // What is wrong with the arguments is said before anything is made.
+    let udp = arguments.udp.source()?;
+    let (mut replica, watch) = arguments.open()?;
+    let teller = committed(&replica)?.context("the ledger has no channel")?;
+    let ledger = teller.committed();
+    let mut following = arguments.following.options(ledger.channel(), replica.next())?;
+    following.on_left = Some(watch.on_left(following.on_left.take()));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let why = runtime.block_on(async {
+        // Before anybody can see that it serves, and end it.
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let sources: Vec<Arc<dyn Source>> = vec![Arc::clone(&ledger) as _];
+        let server = start(
+            arguments.listen,
+            arguments.server_tls()?,
+            Role::Peer,
+            sources,
+            Limits::default(),
+        );
+        let server = server
+            .await
+            .with_context(|| format!("listening on {}", arguments.listen))?;
+        let channel = ledger.channel();
+        let console = match arguments.console {
+            Some(address) => {
+                let console = watch.serve(address, channel, server.address, replica.waiter());
+                Some(console.with_context(|| format!("the console on {address}"))?)
+            }
+            None => None,
+        };
+        let at = At {
+            listen: server.address,
+            udp: udp.as_ref().map(UdpSource::address).transpose()?,
+            console: console.as_ref().map(Console::local_addr),
+        };
+        out::said_by_server(say_started(channel, &at, replica.next(), as_json));
+        let mut stopped = None;
+        let mut on = |received: Option<Received>| {
+            if received.is_some() {
+                watch.came();
+            }
+            take(&mut replica, &teller, received).unwrap_or_else(|why| {
+                watch.stopped(&why);
+                stopped = Some(why);
+                Ahead::Stop
+            })
+        };
+        let follow = async {
+            match udp {
+                Some(udp) => {
+                    let on_block = |received| match on(Some(received)) {
+                        Ahead::On => on(None).into(),
+                        other => other.into(),
+                    };
+                    udp.follow(following, on_block).await
+                }
+                None => {
+                    client::follow_ahead(following, on).await;
+                    Ok(())
+                }
+            }
+        };
+        let ended = tokio::select! {
+            ended = follow => Some(ended),
+            _ = terminate.recv() => None,
+            _ = interrupt.recv() => None,
+        };
+        if let Some(ended) = ended {
+            let socket = ended.err().map(|error| format!("UDP: {error}"));
+            stopped = stopped.or(socket);
+            let why = stopped.clone().unwrap_or_default();
+            tell!("lineside: nothing more is taken, and what there is is served on: {why}");
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        server.stop().await?;
+        anyhow::Ok(stopped)
+    })?;
+    drop(teller);
+    let checkpointed = replica.checkpoint();
+    replica.stop()?;
+    match why {
+        Some(why) => bail!("{why}"),
+        None => Ok(checkpointed?),
+    }
+}
+
+/// Where a replica can be reached.
+struct At {
+    listen: SocketAddr,
+    udp: Option<SocketAddr>,
+    console: Option<SocketAddr>,
+}
+
+fn say_started(channel: &str, at: &At, next: u64, as_json: bool) -> Result<(), Unwritten> {
+    let At { listen, udp, console } = at;
+    if as_json {
+        let line = json!({
+            "channel": channel,
+            "blocks": next,
+            "listen": listen.to_string(),
+            "udp": udp,
+            "console": console,
+        });
+        say!("{line}")
+    } else {
+        say!("channel {channel}: {next} blocks; block events on {listen}")?;
+        if let Some(udp) = udp {
+            say!("blocks come over UDP to {udp}")?;
+        }
+        if let Some(console) = console {
+            say!("console on http://{console}/status, http://{console}/metrics")?;
+        }
+        say!("Ctrl-C ends it")
+    }
+}
+
+/// Delivers until a signal comes.
+///
+/// # Errors
+/// What stands in the way.
+pub fn mock_orderer(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
+    let blocks = Memory::read(&arguments.folder, "orderer")?;
+    let genesis = blocks
+        .first()
+        .with_context(|| format!("{}: there is no 00000.orderer.pb.gz", arguments.folder.display()))?;
+    let channel = Validator::new(genesis, lineside_fabric::Options::default())?
+        .channel()
+        .to_owned();
+    let count = blocks.len();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let blocks = mock::Blocks::new(&channel, blocks, Access::Everybody);
+        let orderer = Orderer::start(arguments.listen, None, blocks).await?;
+        orderer.blocks.show(u64::MAX);
+        let listen = orderer.endpoint();
+        out::said_by_server(match as_json {
+            true => say!(
+                "{}",
+                json!({ "channel": channel, "blocks": count, "listen": listen })
+            ),
+            false => say!("channel {channel}: {count} blocks on {listen}"),
+        });
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        orderer.running.stop().await?;
+        Ok(())
+    })
+}

@@ -1,0 +1,228 @@
+//! `lineside journal …`: what a journal's files hold, whoever's it is, and how a damaged one is made one that opens.
+
+use crate::hex::to_hex;
+use crate::out::Unwritten;
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use lineside_journal::{FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, dump, repair, verify};
+use serde_json::json;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+/// Bytes of a payload that are shown on a line.
+const SHOWN_BYTES: usize = 32;
+
+/// What can be done with a journal.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Read every byte of it, and say what is wrong. Changes nothing.
+    Verify(Place),
+    /// Keep what is valid up to the first damage, and move what follows aside. What was acknowledged may be lost by it.
+    Repair(Place),
+    /// Show its records. Changes nothing.
+    Dump(Dump),
+}
+
+#[derive(Args)]
+pub struct Place {
+    /// The journal's directory, such as that of `lineside transfer serve --data`.
+    directory: PathBuf,
+}
+
+#[derive(Args)]
+pub struct Dump {
+    #[command(flatten)]
+    place: Place,
+    /// The first record to be shown.
+    #[arg(long, default_value_t = 1)]
+    from: Lsn,
+    /// Show so many at most.
+    #[arg(long)]
+    limit: Option<u64>,
+}
+
+/// Does one verb.
+///
+/// # Errors
+/// What stands in its way; of `verify` also that something is wrong.
+pub fn run(verb: &Verb, as_json: bool) -> anyhow::Result<()> {
+    match verb {
+        Verb::Verify(place) => place.verify(as_json),
+        Verb::Repair(place) => place.repair(as_json),
+        Verb::Dump(arguments) => arguments.run(as_json),
+    }
+}
+
+impl Place {
+    fn look(&self) -> anyhow::Result<FsDisk> {
+        FsDisk::look(&self.directory).with_context(|| self.directory.display().to_string())
+    }
+
+    fn verify(&self, as_json: bool) -> anyhow::Result<()> {
+        let found = verify(&self.look()?).with_context(|| self.directory.display().to_string())?;
+        if as_json {
+            say!("{}", verified(&found))?;
+        } else {
+            for segment in &found.segments {
+                say!(
+                    "{}: {} records from {}, {} of {} bytes",
+                    segment.file,
+                    segment.records,
+                    segment.first_lsn,
+                    segment.used_bytes,
+                    segment.file_bytes
+                )?;
+            }
+            for snapshot in &found.snapshots {
+                let state = if snapshot.whole { "whole" } else { "damaged" };
+                let (file, bytes, lsn) = (&snapshot.file, snapshot.bytes, snapshot.lsn);
+                say!("{file}: the state after record {lsn}, {bytes} bytes, {state}")?;
+            }
+            for finding in &found.findings {
+                say!(
+                    "{} at byte {}, record {}: {}",
+                    finding.file,
+                    finding.offset,
+                    finding.lsn,
+                    finding.what
+                )?;
+            }
+            if found.unfinished_bytes > 0 {
+                let (bytes, last) = (found.unfinished_bytes, found.last_lsn);
+                say!(
+                    "{bytes} bytes behind record {last} are of a group that was never acknowledged: opening cuts them"
+                )?;
+            }
+            say!(
+                "journal {:016x}: {} records, {} to {}, {} bytes of payload{}",
+                found.journal_id,
+                found.records,
+                found.first_lsn,
+                found.last_lsn,
+                found.payload_bytes,
+                if found.is_sound() {
+                    "; nothing is wrong"
+                } else {
+                    ""
+                }
+            )?;
+        }
+        match found.findings.len() {
+            0 => Ok(()),
+            1 => bail!("1 thing is wrong"),
+            count => bail!("{count} things are wrong"),
+        }
+    }
+
+    fn repair(&self, as_json: bool) -> anyhow::Result<()> {
+        // Opening would make a directory that is not there.
+        self.look()?;
+        let shown = || self.directory.display().to_string();
+        let disk = FsDisk::open(&self.directory).with_context(shown)?;
+        let done = repair(&disk, Options::default()).with_context(shown)?;
+        if as_json {
+            say!("{}", repaired(&done))?;
+            return Ok(());
+        }
+        for note in &done.notes {
+            say!("{note}")?;
+        }
+        if let Some(from) = done.dropped_from {
+            say!(
+                "dropped: everything from record {from} on, {} whole records among it; {} bytes are kept in what was \
+                 moved aside",
+                done.dropped_whole_records,
+                done.dropped_bytes
+            )?;
+        } else if !done.moved.is_empty() {
+            say!(
+                "no record was dropped; {} bytes were moved aside",
+                done.dropped_bytes
+            )?;
+        }
+        say!("the journal ends with record {}", done.last_lsn)?;
+        Ok(())
+    }
+}
+
+impl Dump {
+    fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let disk = self.place.look()?;
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        let (mut written, mut left) = (Ok(()), self.limit.unwrap_or(u64::MAX));
+        let read = dump(&disk, self.from, |record| {
+            if written.is_ok() && left > 0 {
+                left -= 1;
+                written = match as_json {
+                    true => writeln!(out, "{}", shown_json(&record)),
+                    false => writeln!(out, "{}", shown(&record)),
+                };
+            }
+        });
+        written.and_then(|()| out.flush()).map_err(Unwritten::from)?;
+        read.with_context(|| self.place.directory.display().to_string())
+    }
+}
+
+fn shown(record: &Record<'_>) -> String {
+    let some = &record.payload[..record.payload.len().min(SHOWN_BYTES)];
+    let more = if some.len() < record.payload.len() {
+        " ..."
+    } else {
+        ""
+    };
+    format!(
+        "{} kind {} of {} bytes at {:020}.log:{}: {}{more}",
+        record.lsn,
+        record.kind,
+        record.payload.len(),
+        record.segment,
+        record.offset,
+        to_hex(some)
+    )
+}
+
+fn shown_json(record: &Record<'_>) -> serde_json::Value {
+    json!({
+        "lsn": record.lsn, "kind": record.kind, "file": format!("{:020}.log", record.segment),
+        "offset": record.offset, "payload": to_hex(record.payload)
+    })
+}
+
+fn verified(found: &VerifyReport) -> serde_json::Value {
+    let segments = found.segments.iter().map(|segment| {
+        json!({
+            "file": segment.file, "first_lsn": segment.first_lsn, "records": segment.records,
+            "used_bytes": segment.used_bytes, "file_bytes": segment.file_bytes
+        })
+    });
+    let snapshots = found.snapshots.iter().map(|snapshot| {
+        json!({
+            "file": snapshot.file, "lsn": snapshot.lsn, "bytes": snapshot.bytes, "whole": snapshot.whole
+        })
+    });
+    let findings = found.findings.iter().map(|finding| {
+        json!({
+            "file": finding.file, "offset": finding.offset, "lsn": finding.lsn, "what": finding.what
+        })
+    });
+    json!({
+        "journal_id": format!("{:016x}", found.journal_id), "first_lsn": found.first_lsn,
+        "last_lsn": found.last_lsn, "records": found.records, "payload_bytes": found.payload_bytes,
+        "segments": segments.collect::<Vec<_>>(), "snapshots": snapshots.collect::<Vec<_>>(),
+        "unfinished_bytes": found.unfinished_bytes, "sound": found.is_sound(),
+        "findings": findings.collect::<Vec<_>>()
+    })
+}
+
+fn repaired(done: &RepairReport) -> serde_json::Value {
+    let moved = done
+        .moved
+        .iter()
+        .map(|(from, to)| json!({"from": from, "to": to}));
+    json!({
+        "last_lsn": done.last_lsn, "dropped_from": done.dropped_from,
+        "dropped_whole_records": done.dropped_whole_records, "dropped_bytes": done.dropped_bytes,
+        "moved": moved.collect::<Vec<_>>(), "notes": done.notes
+    })
+}

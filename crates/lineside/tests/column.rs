@@ -1,0 +1,415 @@
+//! `lineside column` as its users have it: served in user space, asked and changed by the command, killed and started
+//! again.
+
+mod daemons;
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+
+use daemons::{Bpf, alone};
+use serde_json::Value;
+use skip::skipped;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn lineside() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+}
+
+/// A running server; killed when dropped.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    console: String,
+}
+
+impl Server {
+    fn start(more: &[&str]) -> Result<Self, String> {
+        let mut arguments = vec!["--plane", "socket", "--listen", "127.0.0.1:0"];
+        arguments.extend(["--pin-dir", "/sys/fs/bpf/lineside-test-column"]);
+        arguments.extend(more);
+        Self::start_at(&arguments, "socket plane")
+    }
+
+    fn start_at(arguments: &[&str], plane: &str) -> Result<Self, String> {
+        let mut command = lineside();
+        command
+            .args(["column", "serve", "--console", "127.0.0.1:0"])
+            .args(arguments);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let (mut address, mut console) = (None, None);
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            if let Some(rest) = line.strip_prefix("column on ") {
+                assert!(rest.contains(plane), "{rest}");
+                address = rest.split(' ').next().unwrap().parse().ok();
+            }
+            if let Some(rest) = line.strip_prefix("console on http://") {
+                console = rest.split('/').next().map(str::to_owned);
+            }
+            if line == "Ctrl-C ends it" {
+                return Ok(Self {
+                    child,
+                    address: address.expect("it says where it listens"),
+                    console: console.expect("it says where its console is"),
+                });
+            }
+        }
+        let mut why = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+        let status = child.wait().unwrap();
+        Err(format!("{why}exit code {:?}", status.code()))
+    }
+
+    fn with_data(data: &Path) -> Self {
+        Self::start(&["--data", data.to_str().unwrap()]).expect("it starts")
+    }
+
+    fn ask(&self, words: &[&str]) -> Output {
+        let (verb, rest) = words.split_first().unwrap();
+        lineside()
+            .args(["--json", "column", verb, "--server", &self.address.to_string()])
+            .args(rest)
+            .output()
+            .unwrap()
+    }
+
+    /// Every line that was said, and the exit code.
+    fn said(&self, words: &[&str]) -> (Vec<Value>, i32) {
+        let output = self.ask(words);
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+        (lines.collect(), output.status.code().unwrap())
+    }
+
+    fn done(&self, words: &[&str]) -> Value {
+        let (mut lines, code) = self.said(words);
+        assert_eq!((lines.len(), code), (1, 0), "{words:?}: {lines:?}");
+        lines.remove(0)
+    }
+
+    /// What the column `entry:foo` of a row holds, and who said so.
+    fn get(&self, key: &str) -> (Option<String>, String) {
+        let (lines, code) = self.said(&["get", key]);
+        let found = lines[0]["found"] == true;
+        assert_eq!(code, i32::from(!found), "{lines:?}");
+        assert_eq!(lines[0]["may_be_stale"], false);
+        let value = lines[0]["cells"]["entry:foo"].as_str().map(str::to_owned);
+        assert_eq!(value.is_some(), found);
+        (value, lines[0]["source"].as_str().unwrap().to_owned())
+    }
+
+    fn scan(&self, words: &[&str]) -> Vec<String> {
+        let words: Vec<_> = ["scan"].into_iter().chain(words.iter().copied()).collect();
+        let (lines, code) = self.said(&words);
+        assert_eq!(code, 0);
+        let row = |line: &Value| {
+            format!(
+                "{}={}",
+                line["key"].as_str().unwrap(),
+                line["cells"]["entry:foo"].as_str().unwrap()
+            )
+        };
+        lines.iter().map(row).collect()
+    }
+
+    fn status(&self) -> Value {
+        let output = lineside()
+            .args(["--json", "status", "--console", &self.console])
+            .output()
+            .unwrap();
+        let mut status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(status["problems"], serde_json::json!([]));
+        status["services"][0].take()
+    }
+
+    fn signal(&mut self, signal: i32) -> Option<i32> {
+        // SAFETY: a child of ours that was not waited for yet.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn held(value: &str, source: &str) -> (Option<String>, String) {
+    (Some(value.into()), source.into())
+}
+
+#[test]
+fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
+    let mut server = Server::start(&[]).expect("it starts");
+    for (key, value) in [("a", "1"), ("b", "2"), ("c", "3"), ("d\\x00", "4\\xff")] {
+        assert_eq!(server.done(&["put", key, value])["done"], true);
+    }
+    assert_eq!(server.get("b"), held("2", "host"));
+    assert_eq!(server.get("b"), held("2", "near"));
+    assert_eq!(
+        server.get("d\\x00"),
+        held("4\\xff", "near"),
+        "the rows behind came with it"
+    );
+    // Every change is seen by the next who asks, and near has not got it from the writer.
+    server.done(&["put", "b", "20"]);
+    assert_eq!(server.get("b"), held("20", "host"));
+    assert_eq!(server.get("b"), held("20", "near"));
+    server.done(&["delete", "b"]);
+    assert_eq!(server.get("b"), (None, "host".into()));
+    assert_eq!(
+        server.get("b"),
+        (None, "near".into()),
+        "that there is none is known too"
+    );
+    server.done(&["put", "b", "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05"]);
+    assert_eq!(server.get("b").1, "host");
+    assert_eq!(server.done(&["increment", "b", "-7"])["value"], -2);
+    assert_eq!(server.done(&["increment", "b"])["value"], -1);
+    let ones = "\\xff".repeat(8);
+    assert_eq!(server.get("b"), held(&ones, "host"));
+    assert_eq!(server.get("b"), held(&ones, "near"));
+
+    let status = server.status();
+    assert_eq!(
+        (&status["name"], &status["plane"]),
+        (&"column".into(), &"socket".into())
+    );
+    assert_eq!(status["counters"]["socket"]["hits"], 5);
+    assert!(status["host"]["fills"].as_u64().unwrap() >= 4, "{status}");
+    assert!(status["host"]["rows"].as_u64().unwrap() >= 1, "{status}");
+    assert_eq!(status["host"]["marks"], 0);
+    assert!(status["lease_left_ms"].as_u64().unwrap() <= 1000);
+    assert_eq!(server.signal(libc::SIGTERM), Some(0));
+}
+
+#[test]
+fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
+    let server = Server::start(&["--column", "entry:foo", "--column", "entry:bar"]).expect("it starts");
+    for key in ["a", "b", "c", "d"] {
+        server.done(&["put", key, &format!("of {key}")]);
+    }
+    server.done(&["put", "--column", "entry:bar", "b", "other"]);
+    let all = ["a=of a", "b=of b", "c=of c", "d=of d"];
+    assert_eq!(server.scan(&[]), all);
+    assert_eq!(server.scan(&["--start", "b", "--stop", "d"]), all[1..3]);
+    assert_eq!(server.scan(&["--start", "b", "--stop", "d"]), all[1..3]);
+    let (lines, _) = server.said(&["scan", "--start", "b", "--stop", "d"]);
+    assert!(lines.iter().all(|line| line["source"] == "near"), "{lines:?}");
+    assert_eq!(
+        server.scan(&["--start", "b", "--stop", "d", "--stop-inclusive"]),
+        all[1..]
+    );
+    assert_eq!(server.scan(&["--limit", "2"]), all[..2]);
+    assert_eq!(server.scan(&["--reverse", "--limit", "2"]), ["d=of d", "c=of c"]);
+    assert_eq!(server.scan(&["--start", "e"]), [""; 0]);
+    let both = server.done(&["get", "--column", "entry:foo", "--column", "entry:bar", "b"]);
+    let cells = serde_json::json!({"entry:foo": "of b", "entry:bar": "other"});
+    assert_eq!(both["cells"], cells);
+    // An insert into a range that near holds, and more rows than one packet has room for.
+    server.done(&["put", "bb", "new"]);
+    assert_eq!(
+        server.scan(&["--start", "b", "--stop", "d"]),
+        ["b=of b", "bb=new", "c=of c"]
+    );
+    let long = "x".repeat(700);
+    for key in ["e", "f", "g"] {
+        server.done(&["put", key, &long]);
+    }
+    assert_eq!(server.scan(&["--start", "e"]).len(), 3);
+    // Whoever reads the rows may leave.
+    let scan = ["column", "scan", "--server", &server.address.to_string()];
+    let mut left = lineside().args(scan).stdout(Stdio::piped()).spawn().unwrap();
+    drop(left.stdout.take());
+    assert_eq!(left.wait().unwrap().code(), Some(141));
+    let backwards = server.ask(&["scan", "--start", "d", "--stop", "b"]);
+    assert_eq!(backwards.status.code(), Some(1), "start behind stop");
+}
+
+#[test]
+fn rows_outlive_a_kill_and_near_starts_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("new");
+    let mut server = Server::with_data(&data);
+    for number in 0..20 {
+        server.done(&["put", &format!("row{number:02}"), &format!("value {number}")]);
+    }
+    server.done(&["delete", "row07"]);
+    assert_eq!(server.get("row03").1, "host");
+    assert_eq!(server.get("row03").1, "near");
+    let rows = server.scan(&[]);
+    assert_eq!(rows.len(), 19);
+    let second = Server::start(&["--data", data.to_str().unwrap()])
+        .err()
+        .expect("two at once");
+    assert!(
+        second.contains("opening") && second.ends_with("exit code Some(1)"),
+        "{second}"
+    );
+    assert_eq!(server.signal(libc::SIGKILL), None);
+    let dead = server.ask(&["get", "--timeout-ms", "200", "row03"]);
+    assert_eq!(dead.status.code(), Some(1));
+
+    let mut server = Server::with_data(&data);
+    assert_eq!(server.get("row03"), held("value 3", "host"));
+    assert_eq!(server.get("row07").0, None);
+    assert_eq!(server.scan(&[]), rows);
+    assert_eq!(server.signal(libc::SIGTERM), Some(0));
+}
+
+#[test]
+fn at_the_line_near_ends_with_its_lease_and_a_server_after_a_kill_starts_it_empty() {
+    alone(|| {
+        let Some(bpf) = Bpf::new("column") else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let data = data.to_str().unwrap();
+        // A lease that outlives the questions, however slow this machine is.
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, "[column]\nlease_ms = 30000\n").unwrap();
+        let common = [
+            "--pin-dir",
+            bpf.path(),
+            "--data",
+            data,
+            "--config",
+            file.to_str().unwrap(),
+        ];
+        let on_line = [&["--plane", "xdp"], &common[..]].concat();
+        let mut server = match Server::start_at(&on_line, "xdp plane, generic on lo") {
+            Err(why) if why.contains("BPF is not allowed") => return skipped(why),
+            started => started.expect("it starts"),
+        };
+        server.done(&["put", "a", "1"]);
+        assert_eq!(server.get("a"), held("1", "host"));
+        assert_eq!(server.get("a"), held("1", "near"));
+        assert_eq!(server.status()["counters"]["xdp"]["hits"], 1);
+        server.done(&["put", "a", "2"]);
+        assert_eq!(server.get("a"), held("2", "host"));
+        assert_eq!(server.get("a"), held("2", "near"));
+
+        assert_eq!(server.signal(libc::SIGKILL), None);
+        assert_eq!(
+            server.get("a"),
+            held("2", "near"),
+            "nobody can change it meanwhile"
+        );
+        // In user space a server would change rows that the near at the line goes on answering.
+        let socket = [&["--plane", "socket"], &common[..]].concat();
+        let why = Server::start_at(&socket, "").err().expect("near is still there");
+        assert!(why.contains("lineside xdp detach lo"), "{why}");
+
+        let mut server = Server::start_at(&on_line, "xdp plane").expect("it starts again");
+        assert_eq!(server.get("a"), held("2", "host"), "near is empty");
+        assert_eq!(server.get("a"), held("2", "near"));
+        assert_eq!(server.signal(libc::SIGTERM), Some(0));
+
+        // A server that stands still: near answers until its lease ends, and again when the server goes on.
+        std::fs::write(&file, "[column]\nlease_ms = 500\n").unwrap();
+        let mut server = Server::start_at(&on_line, "xdp plane").expect("it starts");
+        assert_eq!(server.get("a"), held("2", "host"));
+        // SAFETY: a child of ours that was not waited for yet.
+        unsafe { libc::kill(server.child.id() as i32, libc::SIGSTOP) };
+        let stopped = Instant::now();
+        while server.said(&["get", "--timeout-ms", "100", "a"]).1 == 0 {
+            assert!(
+                stopped.elapsed() < Duration::from_secs(30),
+                "near outlived its lease"
+            );
+        }
+        // SAFETY: as before.
+        unsafe { libc::kill(server.child.id() as i32, libc::SIGCONT) };
+        assert_eq!(server.get("a").0.as_deref(), Some("2"));
+        assert_eq!(server.signal(libc::SIGTERM), Some(0));
+        let left = lineside()
+            .args(["xdp", "status", "--pin-dir", bpf.path()])
+            .output()
+            .unwrap();
+        let left = String::from_utf8(left.stdout).unwrap();
+        assert!(left.starts_with("nothing is pinned"), "{left}");
+    });
+}
+
+#[test]
+fn run_serves_it_beside_another_where_the_configuration_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.toml");
+    let text = "[console]\nlisten = \"127.0.0.1:0\"\n[plane]\nplane = \"socket\"\n\
+                pin_dir = \"/sys/fs/bpf/lineside-test-column\"\n\
+                [transfer]\nenabled = true\nlisten = \"127.0.0.1:0\"\naccount_bits = 10\ndata = \"LEDGER\"\n\
+                [spv]\nenabled = false\n[column]\nenabled = true\nlisten = \"127.0.0.1:0\"\n";
+    let ledger = folder.path().join("ledger");
+    std::fs::write(&file, text.replace("LEDGER", ledger.to_str().unwrap())).unwrap();
+    let run = ["--json", "run", "--once", "--config", file.to_str().unwrap()];
+    let output = lineside().args(run).output().unwrap();
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names = said["services"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), ["transfer", "column"]);
+}
+
+#[test]
+fn wrong_arguments_are_told() {
+    let cases: [(&[&str], &str); 10] = [
+        (&["get"], "<KEYS>"),
+        (&["get", ""], "a byte at least"),
+        (&["get", "\\xg0"], "two hex digits"),
+        (&["get", "--column", "foo", "a"], "family:qualifier"),
+        (&["put", "a"], "<VALUE>"),
+        (&["increment", "a", "much"], "invalid digit"),
+        (&["scan", "--limit", "0"], "1.."),
+        (&["scan", "--stop-inclusive"], "--stop <STOP>"),
+        (&["serve", "--store", "hbase"], "thrift2://host:port/table"),
+        (&["serve", "--coherence", "hope"], "possible values: none, ttl"),
+    ];
+    for (words, said) in cases {
+        let output = lineside().arg("column").args(words).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {errors}");
+        assert!(errors.contains(said), "{words:?}: {errors}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.toml");
+    std::fs::write(&file, "[column]\nlease_ms = 5\n").unwrap();
+    let file = file.to_str().unwrap();
+    let refused: [(&[&str], &str); 7] = [
+        (&["--config", file], "bad.toml:2: [column] lease_ms = 5"),
+        (&["--column", "foo"], "[column] columns = "),
+        (&["--row-bits", "40"], "[column] row_bits = n must be b to 21"),
+        (&["--store", "embedded"], "needs `data`"),
+        (
+            &["--store", "memory", "--data", "/nowhere"],
+            "it goes with --store embedded alone",
+        ),
+        (
+            &["--store", "thrift2://127.0.0.1:1/t"],
+            "table t behind 127.0.0.1:1",
+        ),
+        (&["--keep-near"], "near of column always goes with its server"),
+    ];
+    for (words, said) in refused {
+        let why = Server::start(words).err().expect("refused");
+        assert!(why.contains(said), "{words:?}: {why}");
+        let code = if why.contains("[column]") || why.contains("goes with --store") {
+            2
+        } else {
+            1
+        };
+        assert!(
+            why.ends_with(&format!("exit code Some({code})")),
+            "{words:?}: {why}"
+        );
+    }
+}

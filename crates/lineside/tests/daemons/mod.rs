@@ -1,0 +1,114 @@
+//! Daemons in network namespaces of their own.
+#![allow(dead_code, reason = "each test uses what it needs")]
+
+use crate::skip::skipped;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+/// Runs `test` in a thread with a network namespace of its own; says in one line when it may not.
+pub fn alone(test: impl FnOnce() + Send + 'static) {
+    // Named after the test, for what is said in it.
+    let name = std::thread::current().name().map(String::from);
+    let named = std::thread::Builder::new().name(name.unwrap_or_default());
+    let thread = named.spawn(move || {
+        // SAFETY: takes no memory; the namespace is this thread's alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            skipped("no right to make network namespaces here (root is needed)");
+            return;
+        }
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip (iproute2)").success());
+        test();
+    });
+    if let Err(panic) = thread.expect("a thread").join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// A running daemon; killed when dropped.
+pub struct Daemon {
+    pub child: Child,
+    pub said: Vec<String>,
+}
+
+impl Daemon {
+    /// Starts it and waits until it serves; else what it said.
+    pub fn start(arguments: &[&str], user: Option<u32>) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+        command
+            .arg("run")
+            .args(arguments)
+            .args(["--line-bits", "17", "--prefill", "none"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let mut said = Vec::new();
+        for line in BufReader::new(child.stdout.take().expect("piped")).lines() {
+            said.push(line.expect("text"));
+            if said.last().is_some_and(|line| line == "Ctrl-C ends it") {
+                return Ok(Self { child, said });
+            }
+        }
+        let mut why = String::new();
+        let mut errors = child.stderr.take().expect("piped");
+        errors.read_to_string(&mut why).expect("text");
+        child.wait().expect("wait");
+        Err(why)
+    }
+
+    pub fn signal(mut self, signal: i32) -> String {
+        // SAFETY: a process that we started and have not waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+        self.child.wait().expect("wait");
+        let mut said = String::new();
+        let mut errors = self.child.stderr.take().expect("piped");
+        errors.read_to_string(&mut said).expect("text");
+        said
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn lineside(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+/// A folder of pins, emptied at the end; `None`, said in one line, where BPF cannot be used.
+pub struct Bpf(PathBuf);
+
+impl Bpf {
+    pub fn new(name: &str) -> Option<Self> {
+        let made = Self::make(name);
+        made.map_err(|error| skipped(format_args!("no BPF file system to use here ({error})")))
+            .ok()
+    }
+
+    pub fn make(name: &str) -> std::io::Result<Self> {
+        let dir = PathBuf::from(format!("/sys/fs/bpf/lineside-test-{}-{name}", std::process::id()));
+        std::fs::create_dir(&dir).map(|()| Self(dir))
+    }
+
+    pub fn path(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for Bpf {
+    fn drop(&mut self) {
+        lineside(&["xdp", "detach", "--pin-dir", self.path()]);
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}

@@ -1,0 +1,535 @@
+//! `lineside fabric`: replay, the ledger's verbs, and a replica that follows an orderer.
+
+mod replica;
+
+use lineside_fabric::TxCode;
+use lineside_fabric_maker::{Blocks, Network, Options, Workload};
+use replica::{Running, fabric, msp, objects, one, recorded};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn replay(directory: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    command.args(["fabric", "replay"]).arg(directory).args(more);
+    command.output().unwrap()
+}
+
+#[test]
+fn recorded_blocks_without_differences() {
+    let output = replay(&recorded(), &["--json", "--threads", "2"]);
+    assert!(output.status.success(), "{output:?}");
+    let objects = objects(&output);
+    assert_eq!(objects.len(), 15);
+    assert_eq!(objects[0]["commit_hash"], Value::Null);
+    assert_eq!(objects[13]["block"], 13);
+    assert_eq!(objects[13]["counts"]["BAD_CREATOR_SIGNATURE"], 10);
+    assert_eq!(objects[13]["codes"].as_array().unwrap().len(), 100);
+    assert_eq!(objects[13]["commit_hash"].as_str().unwrap().len(), 64);
+    assert_eq!(
+        (&objects[14]["transactions"], &objects[14]["differences"]),
+        (&764.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_difference_ends_with_1() {
+    let directory = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(recorded()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), directory.path().join(file.file_name())).unwrap();
+    }
+    let manifest = directory.path().join("manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(
+        &manifest,
+        text.replacen("\"code_num\": 10", "\"code_num\": 11", 1),
+    )
+    .unwrap();
+    let output = replay(directory.path(), &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("ENDORSEMENT_POLICY_FAILURE, recorded MVCC_READ_CONFLICT"),
+        "{text}"
+    );
+    assert!(text.ends_with("14 compared, 1 differences\n"), "{text}");
+}
+
+#[test]
+fn a_hole_is_a_difference() {
+    let directory = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(recorded()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), directory.path().join(file.file_name())).unwrap();
+    }
+    for file in std::fs::read_dir(directory.path()).unwrap() {
+        let file = file.unwrap();
+        if file.file_name().to_str().unwrap().starts_with("00005.") {
+            std::fs::remove_file(file.path()).unwrap();
+        }
+    }
+    let missing = |objects: &[Value]| objects.iter().filter(|block| block["missing"] == true).count();
+    let output = replay(directory.path(), &["--json"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let objects_of = objects(&output);
+    assert_eq!(missing(&objects_of), 9);
+    let summary = objects_of.last().unwrap();
+    assert_eq!(
+        (&summary["blocks"], &summary["differences"]),
+        (&5.into(), &9.into())
+    );
+    // So it is where only the files behind it say so.
+    std::fs::remove_file(directory.path().join("manifest.json")).unwrap();
+    let output = replay(directory.path(), &["--json"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(missing(&objects(&output)), 8);
+}
+
+#[test]
+fn a_folder_without_blocks_or_with_a_broken_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = replay(directory.path(), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("there is no 00000.orderer.pb.gz")
+    );
+    let from = |name: &str| recorded().join(name);
+    std::fs::copy(
+        from("00000.orderer.pb.gz"),
+        directory.path().join("00000.orderer.pb.gz"),
+    )
+    .unwrap();
+    std::fs::copy(
+        from("00002.orderer.pb.gz"),
+        directory.path().join("00001.orderer.pb.gz"),
+    )
+    .unwrap();
+    let output = replay(directory.path(), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        words.contains("block 1: block refused: it has number 2, the next is 1"),
+        "{words}"
+    );
+}
+
+/// The manifest's commit hash of the last block.
+fn last_commit_hash() -> String {
+    let manifest = std::fs::read_to_string(recorded().join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    let blocks = manifest["blocks"].as_array().unwrap();
+    blocks.last().unwrap()["commit_hash"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_verbs_of_a_ledger() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("ledger");
+    let data = data.to_str().unwrap();
+    let folder = recorded();
+    let folder = folder.to_str().unwrap();
+    let imported = one(&["import", "--json", "--data", data, folder]);
+    assert_eq!(
+        (&imported["imported"], &imported["transactions"]),
+        (&14.into(), &764.into())
+    );
+    let again = one(&["import", "--json", "--data", data, folder]);
+    assert_eq!(again["imported"], 0, "it has them");
+    let status = one(&["status", "--json", "--data", data]);
+    assert_eq!(
+        (&status["channel"], &status["blocks"]),
+        (&"edge".into(), &14.into())
+    );
+    assert_eq!(status["commit_hash"], last_commit_hash());
+    let block = one(&["block", "--json", "--data", data, "13"]);
+    assert_eq!(block["counts"]["BAD_CREATOR_SIGNATURE"], 10);
+    let hash = block["header_hash"].as_str().unwrap();
+    assert_eq!(one(&["block", "--json", "--data", data, hash])["block"], 13);
+    let sound = one(&["verify-ledger", "--json", "--data", data]);
+    assert_eq!((&sound["sound"], &sound["blocks"]), (&true.into(), &14.into()));
+    let unknown = fabric(&["tx", "--data", data, &"0".repeat(64)]);
+    assert!(!unknown.status.success());
+    // One bit of the journal, and it is not sound any more.
+    damage(data);
+    assert!(!fabric(&["verify-ledger", "--data", data]).status.success());
+}
+
+/// Changes one bit in the middle of a ledger's records.
+fn damage(data: &str) {
+    let files = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().path());
+    let mut segments = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+    let segment = segments.next().unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    // What stands behind the last record is zeros.
+    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_ledger_is_repaired_up_to_the_damage_and_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, folder) = (directory.path().to_str().unwrap(), recorded());
+    let folder = folder.to_str().unwrap();
+    one(&["import", "--json", "--data", data, folder]);
+    damage(data);
+    let refused = fabric(&["status", "--data", data]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let mut repair = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    let repaired = repair.args(["journal", "repair", data]).output().unwrap();
+    assert!(repaired.status.success(), "{repaired:?}");
+    let left = one(&["status", "--json", "--data", data])["blocks"]
+        .as_u64()
+        .unwrap();
+    assert!((1..14).contains(&left), "{left}");
+    let imported = one(&["import", "--json", "--data", data, folder]);
+    assert_eq!(
+        (&imported["imported"], &imported["blocks"]),
+        (&(14 - left).into(), &14.into())
+    );
+    let sound = one(&["verify-ledger", "--json", "--data", data]);
+    assert_eq!((&sound["sound"], &sound["blocks"]), (&true.into(), &14.into()));
+    assert_eq!(sound["commit_hash"], last_commit_hash());
+}
+
+/// A channel made here, as a folder of blocks and an MSP that may read it.
+struct Made {
+    directory: tempfile::TempDir,
+    network: Arc<Network>,
+    /// Of each block, the names of its codes.
+    codes: Vec<Vec<&'static str>>,
+}
+
+impl Made {
+    fn new() -> Self {
+        let network = Arc::new(Network::new(5, Options::default()));
+        let mut workload = Workload {
+            keys: 60,
+            block: 15,
+            transactions: 60,
+            faulty: 300,
+            config_every: 2,
+            ..Workload::default()
+        };
+        // Filtered blocks leave out transactions without a header that can be read.
+        workload.faults.retain(|fault| {
+            !matches!(
+                fault.code(),
+                TxCode::BadPayload | TxCode::BadCommonHeader | TxCode::InvalidOtherReason
+            )
+        });
+        let directory = tempfile::tempdir().unwrap();
+        let mut codes = Vec::new();
+        for block in Blocks::new(Arc::clone(&network), workload, 1) {
+            let file = directory
+                .path()
+                .join(format!("{:05}.orderer.pb.gz", block.number));
+            let file = std::fs::File::create(file).unwrap();
+            let mut writer = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+            writer.write_all(&block.bytes).unwrap();
+            writer.finish().unwrap();
+            if block.number == 0 {
+                std::fs::write(directory.path().join("genesis"), &block.bytes).unwrap();
+            }
+            codes.push(block.codes.iter().map(|code| code.name()).collect());
+        }
+        network.orgs[0].clients[0]
+            .write_msp(&directory.path().join("msp"))
+            .unwrap();
+        Self {
+            directory,
+            network,
+            codes,
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// An orderer, and a replica that follows it.
+    fn serve(&self) -> [Running; 2] {
+        let orderer = Running::start(&["mock-orderer", "--listen", "127.0.0.1:0", &self.path("")]);
+        let (listen, any) = (orderer.listen().to_owned(), "127.0.0.1:0");
+        let (data, genesis, msp) = (self.path("ledger"), self.path("genesis"), self.path("msp"));
+        let replica = Running::start(&[
+            "serve",
+            "--data",
+            &data,
+            "--genesis",
+            &genesis,
+            "--orderer",
+            &listen,
+            "--msp-id",
+            "Org1MSP",
+            "--msp",
+            &msp,
+            "--listen",
+            any,
+            "--console",
+            any,
+        ]);
+        [orderer, replica]
+    }
+
+    /// `follow`, as somebody whose MSP is in this folder.
+    fn follow<'a>(&self, listen: &'a str, msp_id: &'a str, msp: &'a str, more: &[&'a str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+        let words = ["fabric", "follow", "lab", "--json", "--peer", listen];
+        command.args(words).args(["--msp-id", msp_id, "--msp", msp]);
+        command.args(more);
+        command
+    }
+}
+
+/// What the console says at a path: the status and the body.
+fn get(console: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(console).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+#[test]
+fn events_are_followed_from_a_checkpoint_on() {
+    let made = Made::new();
+    let [orderer, replica] = made.serve();
+    let (listen, msp, checkpoint) = (replica.listen(), made.path("msp"), made.path("checkpoint"));
+    let total = made.codes.len();
+    let names = |block: &Value, field: &str| -> Vec<Value> {
+        let transactions = block["transactions"].as_array().unwrap();
+        transactions.iter().map(|tx| tx[field].clone()).collect()
+    };
+    let mut next = 0;
+    // Two blocks, then the others, of one kind and of the other.
+    for (count, more) in [(2, &[][..]), (total - 2, &["--filtered"][..])] {
+        let count = count.to_string();
+        let words = [&["--checkpoint", &checkpoint, "--count", &count], more].concat();
+        let output = made.follow(listen, "Org1MSP", &msp, &words).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        for block in objects(&output) {
+            assert_eq!(
+                (&block["block"], &block["channel"]),
+                (&next.into(), &"lab".into())
+            );
+            assert_eq!(names(&block, "code"), made.codes[next], "block {next}");
+            next += 1;
+        }
+        assert_eq!(std::fs::read_to_string(&checkpoint).unwrap(), format!("{next}\n"));
+    }
+    assert_eq!(next, total);
+    assert!(made.codes.iter().flatten().any(|code| *code != "VALID"));
+
+    // What goes nowhere is not counted as seen.
+    let words = ["--checkpoint", &checkpoint, "--count", "1"];
+    let mut nowhere = made.follow(listen, "Org1MSP", &msp, &words);
+    let status = nowhere.stdout(Stdio::null()).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&checkpoint).unwrap(), format!("{next}\n"));
+
+    // An orderer's blocks have no codes.
+    let words = ["--orderer", "--from", "1", "--count", "1"];
+    let output = made
+        .follow(orderer.listen(), "Org1MSP", &msp, &words)
+        .output()
+        .unwrap();
+    let block = objects(&output).remove(0);
+    assert_eq!(
+        (&block["block"], &names(&block, "code")[0]),
+        (&1.into(), &Value::Null)
+    );
+
+    // Who is not of the channel gets nothing.
+    let stranger = made.path("stranger");
+    made.network
+        .odd()
+        .unknown_msp
+        .write_msp(Path::new(&stranger))
+        .unwrap();
+    let mut refused = made.follow(listen, "Org99MSP", &stranger, &[]);
+    let mut refused = refused
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(refused.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    refused.kill().unwrap();
+    refused.wait().unwrap();
+    assert!(line.contains("status 403"), "{line}");
+    // Each failure is a line, without colours where it is no terminal.
+    assert!(
+        line.starts_with(&format!("lineside: {listen}: ")) && !line.contains('\x1b'),
+        "{line:?}"
+    );
+    let mut more = String::new();
+    said.read_to_string(&mut more).unwrap();
+    let prefix = format!("lineside: {listen}: ");
+    assert!(more.lines().all(|line| line.starts_with(&prefix)), "{more:?}");
+}
+
+#[test]
+fn the_console_of_a_replica() {
+    let made = Made::new();
+    let [orderer, replica] = made.serve();
+    let console = replica.said["console"].as_str().unwrap();
+    let total = made.codes.len();
+    let began = Instant::now();
+    let status = loop {
+        let status = one(&["status", "--json", "--console", console]);
+        if status["services"][0]["host"]["height"] == total {
+            break status;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{status}");
+    };
+    let service = &status["services"][0];
+    let of_codes = |wanted: &str| {
+        made.codes
+            .iter()
+            .skip(1)
+            .flatten()
+            .filter(|code| **code == wanted)
+            .count()
+    };
+    let series = service["labelled"]["transactions"].as_object().unwrap();
+    for (code, count) in series {
+        // The genesis block is in the ledger, too.
+        assert_eq!(*count, of_codes(code) + usize::from(code == "VALID"), "{code}");
+    }
+    assert!(series.len() > 2, "{series:?}");
+    let blocks = service["fabric"]["blocks"].as_array().unwrap();
+    assert_eq!((blocks.len(), &blocks[0]["number"]), (8, &(total - 1).into()));
+    for block in blocks {
+        let codes = &made.codes[block["number"].as_u64().unwrap() as usize];
+        assert_eq!(block["transactions"], codes.len());
+        assert_eq!(block["codes"].as_str().unwrap().len(), 2 * codes.len());
+        for code in codes {
+            let count = codes.iter().filter(|other| *other == code).count();
+            assert_eq!(block["counts"][code], count);
+        }
+        assert_eq!(block["commit_hash"].as_str().unwrap().len(), 64);
+        assert!(block["stages_ns"]["total"].as_u64() >= block["stages_ns"]["parse"].as_u64());
+    }
+    assert_eq!(service["tip"]["hash"], blocks[0]["header_hash"]);
+    assert_eq!(
+        (&service["fabric"]["following"], &service["fabric"]["stopped"]),
+        (&true.into(), &Value::Null)
+    );
+
+    let (code, body) = get(console, "/healthz");
+    assert_eq!((code.as_str(), body.trim()), ("HTTP/1.1 200 OK", "ok"));
+    let (_, metrics) = get(console, "/metrics");
+    let valid = of_codes("VALID") + 1;
+    for line in [
+        format!("lineside_fabric_transactions_total{{code=\"VALID\"}} {valid}"),
+        format!("lineside_fabric_height {total}"),
+        "lineside_fabric_following 1".to_owned(),
+        "lineside_fabric_stopped 0".to_owned(),
+    ] {
+        assert!(
+            metrics.lines().any(|other| other == line),
+            "{line} is not in:\n{metrics}"
+        );
+    }
+    assert!(metrics.contains("lineside_fabric_stage_seconds_total{stage=\"verify\"}"));
+
+    // The source goes: that is seen, and the replica serves on.
+    assert!(orderer.end());
+    let began = Instant::now();
+    loop {
+        let status = one(&["status", "--json", "--console", console]);
+        if status["services"][0]["fabric"]["following"] == false {
+            assert!(
+                status["warnings"][0]
+                    .as_str()
+                    .unwrap()
+                    .contains("no source sends blocks")
+            );
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{status}");
+    }
+    assert_eq!(get(console, "/healthz").0, "HTTP/1.1 200 OK");
+    assert!(replica.end());
+    assert!(
+        !fabric(&["status", "--data", &made.path("nowhere")])
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn a_replica_follows_an_orderer_and_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, genesis) = (directory.path().join("ledger"), directory.path().join("genesis"));
+    let (data, genesis) = (data.to_str().unwrap(), genesis.to_str().unwrap());
+    let msp = msp(directory.path());
+    let folder = recorded();
+    // The genesis block comes from somewhere that is trusted: here, from another ledger of the same folder.
+    let other = directory.path().join("other");
+    let other = other.to_str().unwrap();
+    one(&["import", "--json", "--data", other, folder.to_str().unwrap()]);
+    one(&[
+        "block",
+        "--json",
+        "--data",
+        other,
+        "0",
+        "--delivered",
+        "--out",
+        genesis,
+    ]);
+    let orderer = Running::start(&[
+        "mock-orderer",
+        "--listen",
+        "127.0.0.1:0",
+        folder.to_str().unwrap(),
+    ]);
+    let listen = orderer.listen().to_owned();
+    let serve = [
+        "serve",
+        "--data",
+        data,
+        "--orderer",
+        &listen,
+        "--msp-id",
+        "Org1MSP",
+        "--msp",
+        msp.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let without = fabric(&serve);
+    assert!(
+        String::from_utf8_lossy(&without.stderr).contains("--genesis"),
+        "{without:?}"
+    );
+    let first = [&serve[..], &["--genesis", genesis]].concat();
+    for words in [&first[..], &serve[..]] {
+        let replica = Running::start(words);
+        assert_eq!(replica.said["channel"], "edge");
+        let began = Instant::now();
+        loop {
+            let status = one(&["status", "--json", "--data", data]);
+            if status["blocks"] == 14 {
+                assert_eq!(status["commit_hash"], last_commit_hash());
+                break;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{status}");
+        }
+        assert!(replica.end(), "SIGTERM ends it well");
+    }
+    let sound = one(&["verify-ledger", "--json", "--data", data]);
+    assert_eq!((&sound["sound"], &sound["blocks"]), (&true.into(), &14.into()));
+}

@@ -1,0 +1,485 @@
+//! Blocks over UDP between processes: mock orderer, `fabric send`, a network that loses, reorders and doubles, `fabric
+//! serve`. What comes out has the codes and commit hashes of the recording.
+
+mod replica;
+
+use lineside_fabric::replay::read;
+use lineside_fabric::udp::cut;
+use replica::{Running, fabric, msp, objects, one, recorded};
+use serde_json::Value;
+use std::fs::Permissions;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Nobody listens there.
+const NO_ORDERER: &str = "127.0.0.1:1";
+
+struct Random(u64);
+
+impl Random {
+    fn percent(&mut self, percent: u64) -> bool {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % 100 < percent
+    }
+}
+
+/// A network between a sender and a receiver.
+struct Network {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    /// What went to the receiver, and what came back.
+    passed: Arc<[AtomicU64; 2]>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Network {
+    /// 5 % lost, 5 % twice, 10 % later than up to 20 others; by `seed`.
+    fn start(receiver: SocketAddr, seed: u64) -> Self {
+        let front = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let back = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (stop, passed) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let sender = Arc::new(Mutex::new(None));
+        let address = front.local_addr().unwrap();
+        let ways = [(&front, &back), (&back, &front)].into_iter().enumerate();
+        let threads = ways.map(|(way, (from, to))| {
+            let (from, to) = (Arc::clone(from), Arc::clone(to));
+            let (stop, passed): (_, Arc<[AtomicU64; 2]>) = (Arc::clone(&stop), Arc::clone(&passed));
+            let (sender, mut random) = (Arc::clone(&sender), Random(seed * 2 + way as u64));
+            let mut late: Vec<(usize, Vec<u8>)> = Vec::new();
+            let mut buffer = vec![0; 65_536];
+            from.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+            std::thread::spawn(move || {
+                while !stop.load(Relaxed) {
+                    if let Ok((bytes, whose)) = from.recv_from(&mut buffer) {
+                        if way == 0 {
+                            *sender.lock().unwrap() = Some(whose);
+                        }
+                        let copies = 1 + usize::from(random.percent(5));
+                        for _ in 0..copies {
+                            let behind = match () {
+                                () if random.percent(5) => continue,
+                                () if random.percent(10) => 1 + (random.0 >> 40) as usize % 20,
+                                () => 0,
+                            };
+                            late.push((behind, buffer[..bytes].to_vec()));
+                        }
+                    } else {
+                        late.iter_mut().for_each(|(behind, _)| *behind = 0);
+                    }
+                    let to_whom = if way == 0 {
+                        Some(receiver)
+                    } else {
+                        *sender.lock().unwrap()
+                    };
+                    for (_, datagram) in late.extract_if(.., |(behind, _)| *behind == 0) {
+                        if let Some(whom) = to_whom {
+                            passed[way].fetch_add(1, Relaxed);
+                            // Where nobody listens, it is lost.
+                            let _ = to.send_to(&datagram, whom);
+                        }
+                    }
+                    late.iter_mut().for_each(|(behind, _)| *behind -= 1);
+                }
+            })
+        });
+        Self {
+            threads: threads.collect(),
+            address,
+            stop,
+            passed,
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// An address that nobody listens on now.
+fn free() -> SocketAddr {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A folder with a channel's recorded blocks, and what is needed to follow it.
+struct Place {
+    folder: PathBuf,
+    directory: tempfile::TempDir,
+    msp: String,
+    genesis: String,
+    channel: String,
+    /// Codes and commit hash of each block, from replay, which compares them with the recording.
+    expected: Vec<(Value, Value)>,
+    orderer: Running,
+}
+
+impl Place {
+    fn new(folder: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let replayed = fabric(&["replay", "--json", folder.to_str().unwrap()]);
+        assert!(replayed.status.success(), "{replayed:?}");
+        let mut expected = objects(&replayed);
+        let summary = expected.pop().unwrap();
+        assert_eq!(
+            (&summary["differences"], &summary["compared"]),
+            (&0.into(), &summary["blocks"])
+        );
+        let genesis = directory.path().join("genesis");
+        std::fs::write(&genesis, read(folder, 0, "orderer").unwrap().unwrap()).unwrap();
+        for (key, digit) in [("key", "5"), ("other", "6")] {
+            let path = directory.path().join(key);
+            std::fs::write(&path, digit.repeat(64)).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        }
+        let words = [
+            "mock-orderer",
+            "--listen",
+            "127.0.0.1:0",
+            folder.to_str().unwrap(),
+        ];
+        let orderer = Running::start(&words);
+        Self {
+            folder: folder.to_owned(),
+            msp: msp(directory.path()).to_str().unwrap().to_owned(),
+            genesis: genesis.to_str().unwrap().to_owned(),
+            channel: orderer.said["channel"].as_str().unwrap().to_owned(),
+            expected: expected
+                .iter()
+                .map(|block| (block["codes"].clone(), block["commit_hash"].clone()))
+                .collect(),
+            directory,
+            orderer,
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn serve(&self, data: &str, orderer: &str, udp: SocketAddr, more: &[&str], stderr: Stdio) -> Running {
+        let (data, udp) = (self.path(data), udp.to_string());
+        let words = [
+            "serve",
+            "--data",
+            &data,
+            "--orderer",
+            orderer,
+            "--msp-id",
+            "Org1MSP",
+            "--msp",
+            &self.msp,
+            "--genesis",
+            &self.genesis,
+            "--listen",
+            "127.0.0.1:0",
+            "--udp-listen",
+            &udp,
+        ];
+        let running = Running::start_saying(&[&words[..], more].concat(), stderr);
+        assert_eq!(running.said["udp"], udp);
+        running
+    }
+
+    /// With the key, and no orderer: what it gets, it gets over UDP.
+    fn receive(&self, data: &str, udp: SocketAddr, key: &str) -> Running {
+        self.serve(
+            data,
+            NO_ORDERER,
+            udp,
+            &["--udp-key", &self.path(key)],
+            Stdio::null(),
+        )
+    }
+
+    fn send(&self, to: SocketAddr, more: &[&str]) -> Running {
+        let (to, key) = (to.to_string(), self.path("key"));
+        let words = [
+            "send",
+            "--orderer",
+            self.orderer.listen(),
+            "--msp-id",
+            "Org1MSP",
+            "--msp",
+            &self.msp,
+            "--channel",
+            &self.channel,
+            "--to",
+            &to,
+            "--udp-key",
+            &key,
+        ];
+        Running::start(&[&words[..], more].concat())
+    }
+
+    fn blocks(&self, data: &str) -> usize {
+        let status = one(&["status", "--json", "--data", &self.path(data)]);
+        status["blocks"].as_u64().unwrap() as usize
+    }
+
+    /// Waits until a ledger has so many blocks; how many it has then.
+    fn wait_for(&self, data: &str, blocks: usize) -> usize {
+        let began = Instant::now();
+        loop {
+            let there = self.blocks(data);
+            if there >= blocks {
+                return there;
+            }
+            assert!(began.elapsed() < PATIENCE, "{there} blocks, not {blocks}");
+        }
+    }
+
+    /// 0 differences.
+    fn compare(&self, data: &str) {
+        let data = self.path(data);
+        for (number, expected) in self.expected.iter().enumerate() {
+            let block = one(&["block", "--json", "--data", &data, &number.to_string()]);
+            let found = (block["codes"].clone(), block["commit_hash"].clone());
+            assert_eq!(&found, expected, "block {number}");
+        }
+    }
+}
+
+/// The part of the recording that is in the repository, and the rest where it is there.
+fn sets() -> Vec<PathBuf> {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/fabric-blocks");
+    let others = ["dev", "dev-edge"].map(|set| shared.join(set)).into_iter();
+    let (mut there, missing): (Vec<_>, Vec<_>) = others.partition(|set| set.is_dir());
+    for set in missing {
+        eprintln!("skipped: there are no recorded blocks at {}", set.display());
+    }
+    there.insert(0, recorded());
+    there
+}
+
+#[test]
+fn recorded_blocks_come_through_a_bad_network() {
+    for (seed, set) in sets().iter().enumerate() {
+        let place = Place::new(set);
+        let udp = free();
+        let network = Network::start(udp, seed as u64);
+        let replica = place.receive("ledger", udp, "key");
+        let sender = place.send(network.address, &[]);
+        place.wait_for("ledger", place.expected.len());
+        assert!(sender.end() && replica.end(), "SIGTERM ends them well");
+        place.compare("ledger");
+    }
+}
+
+#[test]
+fn either_end_may_be_killed_in_the_middle() {
+    let place = Place::new(&recorded());
+    let udp = free();
+    let network = Network::start(udp, 77);
+    let all = place.expected.len();
+    // All of it takes four seconds.
+    let pace = ["--bytes-per-s", "100000", "--burst-bytes", "1"];
+    let (mut replica, mut sender) = (
+        place.receive("ledger", udp, "key"),
+        place.send(network.address, &pace),
+    );
+    for (blocks, kill_sender) in [(3, false), (6, true), (9, false)] {
+        let there = place.wait_for("ledger", blocks);
+        assert!(there < all, "in the middle");
+        // Dropping them is kill -9.
+        if kill_sender {
+            drop(sender);
+            sender = place.send(network.address, &pace);
+        } else {
+            drop(replica);
+            replica = place.receive("ledger", udp, "key");
+        }
+    }
+    place.wait_for("ledger", all);
+    place.compare("ledger");
+    assert!(sender.end() && replica.end());
+}
+
+#[test]
+fn a_wrong_key_gets_nothing() {
+    let place = Place::new(&recorded());
+    let udp = free();
+    let network = Network::start(udp, 5);
+    let deaf = place.receive("ledger", udp, "other");
+    let sender = place.send(network.address, &[]);
+    let began = Instant::now();
+    // It goes on announcing itself.
+    while network.passed[0].load(Relaxed) < 40 {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    assert_eq!(network.passed[1].load(Relaxed), 0, "nobody is answered");
+    assert_eq!(place.blocks("ledger"), 1, "the genesis block");
+    assert!(deaf.end());
+    let replica = place.receive("ledger", udp, "key");
+    place.wait_for("ledger", place.expected.len());
+    place.compare("ledger");
+    assert!(sender.end() && replica.end());
+    let path = place.path("key");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    let to = udp.to_string();
+    let refused = fabric(&[
+        "send",
+        "--orderer",
+        NO_ORDERER,
+        "--msp-id",
+        "Org1MSP",
+        "--msp",
+        &place.msp,
+        "--channel",
+        "edge",
+        "--to",
+        &to,
+        "--udp-key",
+        &path,
+    ]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("chmod 600"), "{said}");
+}
+
+#[test]
+fn what_the_sender_has_no_more_is_fetched_by_deliver() {
+    let place = Place::new(&recorded());
+    let udp = free();
+    let first = place.receive("first", udp, "key");
+    let sender = place.send(udp, &["--blocks-kept", "2"]);
+    place.wait_for("first", place.expected.len());
+    drop(first);
+    // Another ledger, which has nothing yet.
+    let stderr = place.path("stderr");
+    let (key, orderer) = (place.path("key"), place.orderer.listen());
+    let file = std::fs::File::create(&stderr).unwrap();
+    let second = place.serve("second", orderer, udp, &["--udp-key", &key], file.into());
+    place.wait_for("second", place.expected.len());
+    place.compare("second");
+    assert!(sender.end() && second.end());
+    let said = std::fs::read_to_string(&stderr).unwrap();
+    let last = place.expected.len() - 1;
+    let gap = format!("blocks 1 to {} are fetched by Deliver", last - 2);
+    assert!(said.contains(&gap), "{said}");
+}
+
+fn packet(kind: u8, transactions: Option<u16>, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0, 0, kind, u8::from(transactions.is_some())];
+    if let Some(count) = transactions {
+        packet.push(0x11);
+        packet.extend(count.to_be_bytes());
+        packet.extend([0, 0]);
+    }
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// The papers' packets of a block, with every identity where it was; `None`: a part is too long for a datagram.
+fn paper(block: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let layout = cut::Layout::of(block);
+    let segment = |at| &block[layout.range(at).unwrap()];
+    let header = &segment(0)[2..2 + usize::from(segment(0)[1])];
+    let count = layout.segments() - 2;
+    let mut packets = vec![packet(1, Some(count as u16), header)];
+    packets.extend((1..=count).map(|at| packet(2, None, cut::envelope(segment(at)).unwrap())));
+    let metadata = segment(count + 1);
+    let length = metadata[1..].iter().take_while(|&&byte| byte >= 0x80).count() + 1;
+    packets.push(packet(3, None, &metadata[1 + length..]));
+    packets
+        .iter()
+        .all(|packet| packet.len() <= 9_000)
+        .then_some(packets)
+}
+
+#[test]
+fn wrong_arguments_end_with_2_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (name, digits, mode) in [("open", 64, 0o644), ("short", 62, 0o600)] {
+        std::fs::write(path(name), "a".repeat(digits)).unwrap();
+        std::fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let serve = [
+        "serve",
+        "--data",
+        &path("ledger"),
+        "--msp-id",
+        "Org1MSP",
+        "--msp",
+        "nowhere",
+    ];
+    let (open, short) = (path("open"), path("short"));
+    for (orderer, more) in [
+        ("bad host:1", &[][..]),
+        ("127.0.0.1", &[]),
+        ("127.0.0.1:1", &["--udp-listen", "127.0.0.1:0"]),
+        (
+            "127.0.0.1:1",
+            &["--udp-listen", "127.0.0.1:0", "--udp-key", &open],
+        ),
+        (
+            "127.0.0.1:1",
+            &["--udp-listen", "127.0.0.1:0", "--udp-key", &short],
+        ),
+    ] {
+        let output = fabric(&[&serve[..], &["--orderer", orderer], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{orderer} {more:?}: {output:?}");
+        assert!(!output.stderr.is_empty() && !folder.path().join("ledger").exists());
+    }
+}
+
+#[test]
+fn the_papers_packets_are_taken_from_trusted_sources() {
+    let place = Place::new(&recorded());
+    let udp = free();
+    let stderr = place.path("stderr");
+    let orderer = place.orderer.listen();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let blocks: Vec<_> = (0..place.expected.len() as u64)
+        .map(|number| paper(&read(&place.folder, number, "orderer").unwrap().unwrap()))
+        .collect();
+    // What does not fit into datagrams is fetched when the next block comes.
+    let fetched: Vec<usize> = (1..blocks.len())
+        .filter(|&number| blocks[number].is_none())
+        .collect();
+    assert!(fetched.len() < 9 && blocks.last().unwrap().is_some());
+    for trusted in ["192.0.2.1", "127.0.0.1"] {
+        let file = std::fs::File::create(&stderr).unwrap();
+        let more = ["--udp-paper", "--trusted-sources", trusted];
+        let replica = place.serve("ledger", orderer, udp, &more, file.into());
+        let began = Instant::now();
+        for (number, packets) in blocks.iter().enumerate() {
+            let Some(packets) = packets else { continue };
+            while place.blocks("ledger") <= number {
+                assert!(began.elapsed() < PATIENCE, "block {number}");
+                for packet in packets {
+                    socket.send_to(packet, udp).unwrap();
+                }
+                if trusted != "127.0.0.1" {
+                    break;
+                }
+            }
+        }
+        assert!(replica.end());
+        if trusted != "127.0.0.1" {
+            assert_eq!(place.blocks("ledger"), 1, "nothing but the genesis block");
+        }
+    }
+    place.compare("ledger");
+    let said = std::fs::read_to_string(&stderr).unwrap();
+    for number in fetched {
+        assert!(
+            said.contains(&format!("to {number} are fetched by Deliver")),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! `lineside journal` on a journal that is sound, damaged, in use, and not there.
+
+use lineside_journal::{FsDisk, Journal, Options};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+const RECORDS: u64 = 200;
+const GROUP: u64 = 5;
+
+fn lineside(words: &[&str], directory: &Path) -> (bool, String) {
+    let output: Output = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .arg("journal")
+        .args(words)
+        .arg(directory)
+        .output()
+        .expect("run");
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said)
+}
+
+fn json(words: &[&str], directory: &Path) -> serde_json::Value {
+    let (_, said) = lineside(&[words, &["--json"]].concat(), directory);
+    let first = said.lines().next().unwrap_or_default();
+    serde_json::from_str(first).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// Records of 64 bytes, several segments of them, in groups.
+fn written() -> TempDir {
+    let directory = TempDir::new().expect("a directory");
+    let disk = FsDisk::open(directory.path()).expect("open");
+    let mut journal = Journal::create(disk, 7, Options::small()).expect("create");
+    for number in 1..=RECORDS {
+        let lsn = journal.append(3, &[number as u8; 64]).expect("append");
+        assert_eq!(lsn, number);
+        if number % GROUP == 0 {
+            journal.commit().expect("commit");
+        }
+    }
+    directory
+}
+
+/// The segments, oldest first.
+fn segments(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("read");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "log"));
+    paths.sort();
+    paths
+}
+
+/// Turns a bit in the payload of the first record of `segment`, whose number is returned.
+fn damage(segment: &Path) -> u64 {
+    let mut bytes = std::fs::read(segment).expect("read");
+    bytes[64 + 24 + 10] ^= 1;
+    std::fs::write(segment, bytes).expect("write");
+    let name = segment.file_stem().expect("a name").to_str().expect("text");
+    name.parse().expect("a number")
+}
+
+#[test]
+fn a_sound_one_is_shown() {
+    let journal = written();
+    let (sound, said) = lineside(&["verify"], journal.path());
+    assert!(
+        sound && said.contains("journal 0000000000000007: 200 records, 1 to 200"),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("12800 bytes of payload; nothing is wrong\n"),
+        "{said}"
+    );
+    let report = json(&["verify"], journal.path());
+    assert_eq!(
+        (&report["sound"], &report["records"]),
+        (&true.into(), &RECORDS.into())
+    );
+    assert_eq!(
+        report["segments"].as_array().expect("segments").len(),
+        segments(journal.path()).len()
+    );
+
+    let (all, said) = lineside(&["dump"], journal.path());
+    assert!(all && said.lines().count() as u64 == RECORDS);
+    let first = format!(
+        "1 kind 3 of 64 bytes at {:020}.log:64: {} ...",
+        1,
+        "01".repeat(32)
+    );
+    assert_eq!(said.lines().next(), Some(&first[..]));
+    let (all, said) = lineside(&["dump", "--from", "150", "--limit", "3"], journal.path());
+    assert!(
+        all && said.lines().count() == 3 && said.starts_with("150 kind 3"),
+        "{said}"
+    );
+    let record = json(&["dump", "--from", "200"], journal.path());
+    assert_eq!((&record["lsn"], &record["kind"]), (&200.into(), &3.into()));
+    assert_eq!(record["payload"], "c8".repeat(64));
+
+    let before = segments(journal.path());
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(
+        done && said == "nothing is wrong\nthe journal ends with record 200\n",
+        "{said}"
+    );
+    assert_eq!(segments(journal.path()), before);
+}
+
+#[test]
+fn damage_is_named_and_repair_says_what_it_costs() {
+    let journal = written();
+    let all = segments(journal.path());
+    let from = damage(&all[1]);
+    let file = all[1]
+        .file_name()
+        .expect("a name")
+        .to_str()
+        .expect("text")
+        .to_owned();
+    let (sound, said) = lineside(&["verify"], journal.path());
+    assert!(!sound, "{said}");
+    assert!(
+        said.contains(&format!("{file} at byte 64, record {from}: ")),
+        "{said}"
+    );
+    assert!(
+        said.contains("things are wrong") || said.contains("1 thing is wrong"),
+        "{said}"
+    );
+    let report = json(&["verify"], journal.path());
+    assert_eq!(
+        (&report["sound"], &report["last_lsn"]),
+        (&false.into(), &(from - 1).into())
+    );
+
+    // What stands before the damage is shown; then that there is some.
+    let (whole, said) = lineside(&["dump"], journal.path());
+    assert!(!whole && said.contains(&file), "{said}");
+    assert_eq!(
+        said.lines().filter(|line| line.contains(" kind ")).count() as u64,
+        from - 1
+    );
+
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(done, "{said}");
+    let behind = RECORDS - from;
+    for wanted in [
+        format!("record {} is the last; those behind it are dropped", from - 1),
+        format!("everything from record {from} on, {behind} whole records among it"),
+        format!(
+            "was moved to {}.damaged",
+            all[2].file_name().expect("a name").to_str().expect("text")
+        ),
+        format!("the journal ends with record {}", from - 1),
+    ] {
+        assert!(said.contains(&wanted), "no {wanted:?}: {said}");
+    }
+    let (sound, said) = lineside(&["verify"], journal.path());
+    assert!(sound && said.contains(&format!("{} records", from - 1)), "{said}");
+
+    // It goes on where it was cut.
+    let disk = FsDisk::open(journal.path()).expect("open");
+    let (mut again, _) = Journal::open(disk, Options::small()).expect("open");
+    assert_eq!(again.append(3, &[1; 64]).expect("append"), from);
+    again.commit().expect("commit");
+}
+
+#[test]
+fn nothing_is_repaired_under_a_server() {
+    let journal = written();
+    damage(&segments(journal.path())[1]);
+    let before: Vec<_> = segments(journal.path());
+    let owner = FsDisk::open(journal.path()).expect("open");
+    let (done, said) = lineside(&["repair"], journal.path());
+    assert!(!done && said.contains("is in use"), "{said}");
+    assert_eq!(segments(journal.path()), before);
+    // Looking is allowed.
+    assert_eq!(json(&["verify"], journal.path())["sound"], false);
+    drop(owner);
+    assert!(lineside(&["repair"], journal.path()).0);
+}
+
+#[test]
+fn a_ledgers_journal_beside_its_server() {
+    let data = TempDir::new().expect("a directory");
+    let mut server = Server::start(data.path());
+    let done = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(["transfer", "create", "1", "5", "--server", &server.address])
+        .output()
+        .expect("run");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(lineside(&["verify"], data.path()).0);
+    let (done, said) = lineside(&["repair"], data.path());
+    assert!(!done && said.contains("is in use"), "{said}");
+    server.child.kill().expect("kill");
+    server.child.wait().expect("wait");
+    let (done, said) = lineside(&["repair"], data.path());
+    assert!(done && said.starts_with("nothing is wrong"), "{said}");
+}
+
+#[test]
+fn what_is_not_there_is_not_made() {
+    let nowhere = TempDir::new().expect("a directory");
+    for verb in ["verify", "repair", "dump"] {
+        let (done, said) = lineside(&[verb], nowhere.path());
+        assert!(!done && said.contains("no journal"), "{verb}: {said}");
+        let missing = nowhere.path().join("missing");
+        let (done, said) = lineside(&[verb], &missing);
+        assert!(!done && said.contains("missing"), "{verb}: {said}");
+        assert!(!missing.exists(), "{verb} made it");
+    }
+}
+
+/// A ledger's server, in user space; killed when dropped.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(data: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
+            .args([
+                "transfer",
+                "serve",
+                "--plane",
+                "socket",
+                "--listen",
+                "127.0.0.1:0",
+            ])
+            .args(["--console", "127.0.0.1:0", "--account-bits", "8", "--data"])
+            .arg(data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a server");
+        let mut address = String::new();
+        for line in BufReader::new(child.stdout.take().expect("piped")).lines() {
+            let line = line.expect("text");
+            if let Some(rest) = line.strip_prefix("transfer on ") {
+                address = rest.split(' ').next().expect("an address").into();
+            }
+            if line == "Ctrl-C ends it" {
+                break;
+            }
+        }
+        Self { child, address }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,302 @@
+//! A ledger being brought back: each entry is executed again and compared with what it was answered. Blocks, whose
+//! hashing takes as long, are checked by a thread besides.
+
+use super::OpenError;
+use crate::entry::Entry;
+use crate::ledger::{Account, Ledger, SessionAnswer, Taken};
+use crate::ring::NO_SESSION;
+use crate::settlement::{self, Block, Chain, LEAF_BYTES};
+use crate::signed::{self, Checker, Signed};
+use crate::store::Mode;
+use lineside_journal::{Disk, Journal, Lsn, Record};
+use lineside_wire::{ExecuteHead, Operation, SignedHead, TransferCode as Code};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+/// Leaves that go to the thread together.
+const LEAVES: usize = 1024;
+/// Signatures that are checked together.
+const SIGNATURES: usize = 512;
+/// Messages that may wait for it.
+const MESSAGES: usize = 64;
+
+/// A ledger that follows a journal.
+pub(super) struct Replay {
+    pub(super) ledger: Ledger,
+    pub(super) mode: Option<Mode>,
+    /// Packets that were signed.
+    pub(super) signed: u64,
+    checks_signatures: bool,
+    leaves: Vec<[u8; LEAF_BYTES]>,
+    blocks: SyncSender<ToCheck>,
+    checker: JoinHandle<Result<Chain, OpenError>>,
+}
+
+/// What the thread that checks blocks is told.
+enum ToCheck {
+    Leaves(Vec<[u8; LEAF_BYTES]>),
+    Signed {
+        lsn: Lsn,
+        head: Box<SignedHead>,
+        bytes: Vec<u8>,
+    },
+    Block {
+        lsn: Lsn,
+        block: Box<Block>,
+        issued: u128,
+        accounts: u64,
+    },
+}
+
+/// An entry that is not what the journal before it leads to.
+fn wrong(lsn: Lsn, what: String) -> OpenError {
+    OpenError::Replay { lsn, what }
+}
+
+impl Replay {
+    /// From a snapshot's state, or an empty one, on.
+    pub(super) fn new(ledger: Ledger, mode: Option<Mode>, chain: Chain) -> std::io::Result<Self> {
+        let (blocks, told) = sync_channel(MESSAGES);
+        let checker = thread::Builder::new()
+            .name("blocks".into())
+            .spawn(move || check(chain, &told))?;
+        Ok(Self {
+            ledger,
+            mode,
+            signed: 0,
+            checks_signatures: false,
+            leaves: Vec::with_capacity(LEAVES),
+            blocks,
+            checker,
+        })
+    }
+
+    /// The same, and signatures are checked: as a rule it is enough that they were before they came into the journal.
+    pub(super) fn checking_signatures(self) -> Self {
+        Self {
+            checks_signatures: true,
+            ..self
+        }
+    }
+
+    /// Executes the journal's records from `from` on; returns how many.
+    pub(super) fn run<D: Disk>(&mut self, journal: &Journal<D>, from: Lsn) -> Result<u64, OpenError> {
+        let mut records = journal.records(from)?;
+        let mut replayed = 0;
+        while let Some(record) = records.next()? {
+            self.record(&record)?;
+            replayed += 1;
+        }
+        Ok(replayed)
+    }
+
+    /// Executes one record.
+    pub(super) fn record(&mut self, record: &Record<'_>) -> Result<(), OpenError> {
+        let entry = Entry::from_record(record.kind, record.payload)
+            .ok_or_else(|| wrong(record.lsn, format!("no entry of kind {}", record.kind)))?;
+        self.entry(record.lsn, &entry)
+            .map_err(|what| wrong(record.lsn, what))?;
+        // Near is filled from the whole ledger, not from what led to it.
+        self.ledger.forget_changes();
+        Ok(())
+    }
+
+    /// The end, `so_far` being how it went: the ledger, its mode, and the chain once every block is checked. Of two
+    /// faults the one that comes first in the journal counts.
+    pub(super) fn finish(
+        mut self,
+        so_far: Result<(), OpenError>,
+    ) -> Result<(Ledger, Option<Mode>, Chain), OpenError> {
+        self.send_leaves();
+        drop(self.blocks);
+        let chain = match self.checker.join() {
+            Ok(chain) => chain,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        match (so_far, chain) {
+            (Ok(()), Ok(chain)) => Ok((self.ledger, self.mode, chain)),
+            // A block is checked after the entries before it were executed.
+            (_, Err(fault)) | (Err(fault), Ok(_)) => Err(fault),
+        }
+    }
+
+    fn push(&mut self, leaf: [u8; LEAF_BYTES]) {
+        self.leaves.push(leaf);
+        if self.leaves.len() == LEAVES {
+            self.send_leaves();
+        }
+    }
+
+    fn send_leaves(&mut self) {
+        let leaves = std::mem::replace(&mut self.leaves, Vec::with_capacity(LEAVES));
+        self.send(ToCheck::Leaves(leaves));
+    }
+
+    fn send_signed(&self, lsn: Lsn, head: &SignedHead, execute: &ExecuteHead, operations: &[Operation]) {
+        if self.checks_signatures {
+            let (head, bytes) = (Box::new(*head), signed::signed_bytes(execute, operations));
+            self.send(ToCheck::Signed { lsn, head, bytes });
+        }
+    }
+
+    fn send(&self, message: ToCheck) {
+        // It has ended where it has found a fault, which `finish` tells.
+        let _ = self.blocks.send(message);
+    }
+
+    /// Executes an entry again.
+    fn entry(&mut self, lsn: Lsn, entry: &Entry) -> Result<(), String> {
+        match entry {
+            Entry::Limits { limits, mode } => {
+                if self.mode.is_some_and(|own| own != *mode) {
+                    return Err("the mode changes".into());
+                }
+                self.mode = Some(*mode);
+                self.ledger.set_limits(*limits);
+            }
+            Entry::Paper { request, answer } => {
+                if self.ledger.paper_answer(request).is_some() {
+                    return Err("its transaction id was used before".into());
+                }
+                let again = self.ledger.paper(request);
+                if again != (*answer, true) {
+                    return Err(format!("it was answered {answer:?}, and now {again:?}"));
+                }
+                self.push(settlement::paper_leaf(request, answer, self.ledger.number()));
+            }
+            Entry::Execute {
+                slot,
+                sequence,
+                now_s,
+                operations,
+                outcomes,
+                signed,
+            } => {
+                let token = self.ledger.session(*slot).map_or(0, |session| session.token);
+                match self.ledger.session_answer(*slot, token, *sequence, operations) {
+                    None => {}
+                    Some(SessionAnswer::NoSession) => return Err("its session is not open".into()),
+                    Some(_) => return Err("it is not the next of its session".into()),
+                }
+                // Who was allowed to do it is known only by the answer.
+                let permitted = |index: usize, _: Option<&Account>| match outcomes[index].code {
+                    Code::Unauthorised => Err(Code::Unauthorised),
+                    _ => Ok(()),
+                };
+                let again = self
+                    .ledger
+                    .execute(*slot, *sequence, operations, permitted, *now_s);
+                if again != *outcomes {
+                    return Err(format!("it was answered {outcomes:?}, and now {again:?}"));
+                }
+                for (operation, outcome) in operations.iter().zip(outcomes) {
+                    self.push(settlement::leaf(operation, outcome));
+                }
+                if let Some(head) = signed {
+                    self.signed += 1;
+                    self.send_signed(
+                        lsn,
+                        head,
+                        &execute_head(*slot, token, *sequence, operations),
+                        operations,
+                    );
+                }
+            }
+            Entry::Open { slot, token, opener } => {
+                if self.ledger.session(*slot).is_some() || *token == 0 {
+                    return Err("its slot is taken".into());
+                }
+                self.ledger.open(*slot, *token, *opener);
+            }
+            Entry::Close { slot } => self.ledger.close(*slot),
+            Entry::Expire(id) => {
+                if !self.ledger.expire(id) {
+                    return Err("there is no such pending transfer".into());
+                }
+            }
+            Entry::Line(record) => {
+                if record.index == 0 && record.slot != NO_SESSION {
+                    // The journal goes on behind a packet only where its end was lost with the power.
+                    self.ledger.nothing_is_missing(Some(record.slot));
+                }
+                if self.ledger.line(record)? != Taken::Done {
+                    return Err("it is not its turn".into());
+                }
+                self.push(settlement::line_leaf(record, self.ledger.number()));
+            }
+            Entry::Block(block) => {
+                self.send_leaves();
+                self.send(ToCheck::Block {
+                    lsn,
+                    block: Box::new(*block),
+                    issued: self.ledger.issued(),
+                    accounts: self.ledger.account_count() as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The head of a session's packet, as it was sent.
+fn execute_head(slot: u32, token: u64, sequence: u64, operations: &[Operation]) -> ExecuteHead {
+    ExecuteHead {
+        token: token.into(),
+        sequence: sequence.into(),
+        slot: slot.into(),
+        count: (operations.len() as u16).into(),
+        durability: 0.into(),
+    }
+}
+
+/// Follows blocks and signatures until the replay ends, or one is wrong.
+fn check(mut chain: Chain, told: &Receiver<ToCheck>) -> Result<Chain, OpenError> {
+    let (mut checker, mut waiting) = (None, Vec::new());
+    for message in told {
+        match message {
+            ToCheck::Leaves(leaves) => leaves.iter().for_each(|leaf| chain.push(leaf)),
+            ToCheck::Signed { lsn, head, bytes } => {
+                waiting.push((lsn, head, bytes));
+                if waiting.len() == SIGNATURES {
+                    check_signatures(&mut checker, &mut waiting)?;
+                }
+            }
+            ToCheck::Block {
+                lsn,
+                block,
+                issued,
+                accounts,
+            } => {
+                check_signatures(&mut checker, &mut waiting)?;
+                if let Some(fault) = chain.fault(&block, issued, accounts) {
+                    return Err(wrong(lsn, format!("block {}: {fault}", block.number)));
+                }
+                chain.passed(&block);
+            }
+        }
+    }
+    check_signatures(&mut checker, &mut waiting)?;
+    Ok(chain)
+}
+
+fn check_signatures(
+    checker: &mut Option<Checker>,
+    waiting: &mut Vec<(Lsn, Box<SignedHead>, Vec<u8>)>,
+) -> Result<(), OpenError> {
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let (lsns, signed): (Vec<Lsn>, Vec<Signed<'_>>) = waiting
+        .iter_mut()
+        .map(|(lsn, head, bytes)| {
+            let bytes = std::mem::take(bytes);
+            (*lsn, Signed { head, bytes })
+        })
+        .unzip();
+    let signers = checker.get_or_insert_default().check(&signed);
+    if let Some(at) = signers.iter().position(Option::is_none) {
+        return Err(wrong(lsns[at], "its signature is not of it".into()));
+    }
+    waiting.clear();
+    Ok(())
+}

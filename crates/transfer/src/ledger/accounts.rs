@@ -1,0 +1,167 @@
+//! All accounts, found by their ids. An index of small places leads to slots of whole cache lines, so that many
+//! accounts can be brought into the CPU's caches side by side before any of them is needed.
+
+use super::Account;
+use crate::AccountId;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+
+/// log2 of the slots that are allocated together; what is there never moves.
+const CHUNK_BITS: u32 = 12;
+
+/// Accounts by id, in the order in which they were made.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    index: HashTable<Place>,
+    hasher: DefaultHashBuilder,
+    chunks: Vec<Vec<Slot>>,
+}
+
+/// Where an account lies. `tag` is half of its hash: other accounts' slots are hardly ever looked at.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    tag: u32,
+    at: u32,
+}
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Slot {
+    id: AccountId,
+    account: Account,
+}
+
+/// The index takes its own bits from both ends of a hash.
+const fn tag(hash: u64) -> u32 {
+    (hash >> 20) as u32
+}
+
+fn slot(chunks: &[Vec<Slot>], at: u32) -> &Slot {
+    &chunks[(at >> CHUNK_BITS) as usize][(at & ((1 << CHUNK_BITS) - 1)) as usize]
+}
+
+impl Accounts {
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(super) fn get(&self, id: &AccountId) -> Option<&Account> {
+        let place = self.place(id, |at| slot(&self.chunks, at).id == *id)?;
+        Some(&slot(&self.chunks, place.at).account)
+    }
+
+    pub(super) fn contains(&self, id: &AccountId) -> bool {
+        self.get(id).is_some()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&AccountId, &Account)> {
+        self.chunks.iter().flatten().map(|slot| (&slot.id, &slot.account))
+    }
+
+    /// Puts an account there; returns what was there before.
+    pub(super) fn insert(&mut self, id: AccountId, account: Account) -> Option<Account> {
+        if let Some(place) = self.place(&id, |at| slot(&self.chunks, at).id == id).copied() {
+            let (chunk, within) = (place.at >> CHUNK_BITS, place.at & ((1 << CHUNK_BITS) - 1));
+            let slot = &mut self.chunks[chunk as usize][within as usize];
+            return Some(std::mem::replace(&mut slot.account, account));
+        }
+        let at = self.len() as u32;
+        if at & ((1 << CHUNK_BITS) - 1) == 0 {
+            self.chunks.push(Vec::with_capacity(1 << CHUNK_BITS));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(Slot { id, account });
+        }
+        let Self {
+            index,
+            hasher,
+            chunks,
+        } = self;
+        let hash = hasher.hash_one(id);
+        let hash_of = |place: &Place| hasher.hash_one(slot(chunks, place.at).id);
+        index.insert_unique(hash, Place { tag: tag(hash), at }, hash_of);
+        None
+    }
+
+    /// Takes the account away that was made last.
+    pub(super) fn remove_last(&mut self) {
+        let Some(Slot { id, .. }) = self.chunks.last_mut().and_then(Vec::pop) else {
+            return;
+        };
+        if self.chunks.last().is_some_and(Vec::is_empty) {
+            self.chunks.pop();
+        }
+        let at = self.len() as u32 - 1;
+        if let Ok(place) = self
+            .index
+            .find_entry(self.hasher.hash_one(id), |place| place.at == at)
+        {
+            place.remove();
+        }
+    }
+
+    /// Brings accounts into the CPU's caches. One at a time each would be waited for; here they come side by side.
+    pub(super) fn warm<const N: usize>(&self, ids: [AccountId; N]) {
+        let places = ids.map(|id| self.place(&id, |_| true).map_or(0, |place| place.at));
+        for at in places.into_iter().take_while(|_| self.len() > 0) {
+            let Slot { id, account } = slot(&self.chunks, at);
+            // Both of its lines, wherever the compiler has put these.
+            std::hint::black_box((
+                id.0[0],
+                account.version,
+                account.owner[0],
+                account.holding.balance,
+            ));
+        }
+    }
+
+    fn place(&self, id: &AccountId, is_at: impl Fn(u32) -> bool) -> Option<&Place> {
+        let hash = self.hasher.hash_one(id);
+        let tag = tag(hash);
+        self.index.find(hash, |place| place.tag == tag && is_at(place.at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_stay_where_they_were_put() {
+        let account = |version| Account {
+            version,
+            ..Account::default()
+        };
+        let mut accounts = Accounts::default();
+        accounts.warm([AccountId::from_paper(1)]);
+        for id in 0..10_000 {
+            assert_eq!(
+                accounts.insert(AccountId::from_paper(id), account(id.into())),
+                None
+            );
+        }
+        assert_eq!(
+            accounts.insert(AccountId::from_paper(7), account(70)),
+            Some(account(7))
+        );
+        accounts.remove_last();
+        accounts.remove_last();
+        assert_eq!(accounts.len(), 9_998);
+        assert_eq!(accounts.get(&AccountId::from_paper(9_999)), None);
+        assert_eq!(accounts.get(&AccountId::from_paper(9_998)), None);
+        accounts.warm([AccountId::from_paper(9_999), AccountId::from_paper(3)]);
+        let versions: Vec<u64> = accounts.iter().map(|(_, account)| account.version).collect();
+        let due: Vec<u64> = (0..9_998).map(|id| if id == 7 { 70 } else { id }).collect();
+        assert_eq!(versions, due);
+        assert_eq!(accounts.insert(AccountId::from_paper(9_999), account(5)), None);
+        assert_eq!(accounts.get(&AccountId::from_paper(9_999)), Some(&account(5)));
+        for id in 0..9_998 {
+            assert!(accounts.contains(&AccountId::from_paper(id)));
+        }
+    }
+
+    #[test]
+    fn a_slot_is_two_lines() {
+        assert_eq!(size_of::<Slot>(), 128);
+    }
+}

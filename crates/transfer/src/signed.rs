@@ -1,0 +1,223 @@
+//! Packets that are signed by whose accounts they move: ECDSA over P-256 or secp256k1, of the session's packet. Its
+//! token and sequence are signed with it, so a signature is good for one place in one session.
+
+use crate::hex::{from_hex, to_hex};
+use hashbrown::HashMap;
+use lineside_verify::hash::{sha256, sha256_batch};
+use lineside_verify::{Curve, Item, Options, PublicKey, SignatureBytes, Verifier};
+use lineside_wire::{ExecuteHead, Operation, SignedHead, TRANSFER_CURVE_P256, TRANSFER_CURVE_SECP256K1};
+use std::fmt;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What is hashed before everything else that is signed.
+const DOMAIN: &[u8] = b"lineside/transfer/1";
+/// Keys that are remembered as points of their curves.
+const KEYS: usize = 4096;
+/// Memory for tables of keys that come back.
+const TABLE_BYTES: usize = 64 << 20;
+
+/// A key's fingerprint: what an account knows of its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub [u8; 16]);
+
+impl KeyId {
+    /// The first half of SHA-256 over curve, prefix and x.
+    pub fn of(head: &SignedHead) -> Self {
+        let mut id = [0; 16];
+        id.copy_from_slice(&sha256(&encoded(head))[..16]);
+        Self(id)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&to_hex(&self.0))
+    }
+}
+
+impl std::str::FromStr for KeyId {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        from_hex(text)
+            .map(Self)
+            .ok_or("a key's fingerprint is 32 hex digits")
+    }
+}
+
+/// Curve, then the key as SEC 1 has it, compressed.
+fn encoded(head: &SignedHead) -> [u8; 34] {
+    let mut bytes = [0; 34];
+    (bytes[0], bytes[1]) = (head.curve, head.key_prefix);
+    bytes[2..].copy_from_slice(&head.key_x);
+    bytes
+}
+
+/// What is signed of a packet.
+pub fn signed_bytes(head: &ExecuteHead, operations: &[Operation]) -> Vec<u8> {
+    [DOMAIN, head.as_bytes(), operations.as_bytes()].concat()
+}
+
+/// A secret key.
+#[derive(Clone)]
+pub enum Signer {
+    /// Of P-256.
+    P256(p256::ecdsa::SigningKey),
+    /// Of secp256k1.
+    Secp256k1(k256::ecdsa::SigningKey),
+}
+
+impl Signer {
+    /// The key of these bytes; `None`: 0, or not below the curve's order.
+    pub fn from_bytes(curve: Curve, secret: &[u8; 32]) -> Option<Self> {
+        match curve {
+            Curve::P256 => p256::ecdsa::SigningKey::from_slice(secret).ok().map(Self::P256),
+            Curve::Secp256k1 => k256::ecdsa::SigningKey::from_slice(secret)
+                .ok()
+                .map(Self::Secp256k1),
+        }
+    }
+
+    /// The secret itself.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        match self {
+            Self::P256(key) => key.to_bytes().into(),
+            Self::Secp256k1(key) => key.to_bytes().into(),
+        }
+    }
+
+    /// The curve.
+    pub fn curve(&self) -> Curve {
+        match self {
+            Self::P256(_) => Curve::P256,
+            Self::Secp256k1(_) => Curve::Secp256k1,
+        }
+    }
+
+    /// The fingerprint of its public half.
+    pub fn id(&self) -> KeyId {
+        KeyId::of(&self.head())
+    }
+
+    /// Signs a session's packet.
+    pub fn sign(&self, head: &ExecuteHead, operations: &[Operation]) -> SignedHead {
+        let digest = sha256(&signed_bytes(head, operations));
+        let mut signed = self.head();
+        // Refused only for digests shorter than half a scalar; this one is a whole one.
+        let (r, s) = match self {
+            Self::P256(key) => {
+                use p256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
+                let made: Result<Signature, _> = key.sign_prehash(&digest);
+                let low = made.map(|made| made.normalize_s().unwrap_or(made));
+                low.map_or_else(|_| Default::default(), |made| made.split_bytes())
+            }
+            Self::Secp256k1(key) => {
+                use k256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
+                let made: Result<Signature, _> = key.sign_prehash(&digest);
+                made.map_or_else(|_| Default::default(), |made| made.split_bytes())
+            }
+        };
+        (signed.r, signed.s) = (r.into(), s.into());
+        signed
+    }
+
+    /// With its public half, and no signature yet.
+    fn head(&self) -> SignedHead {
+        let (curve, point) = match self {
+            Self::P256(key) => (
+                TRANSFER_CURVE_P256,
+                key.verifying_key().to_encoded_point(true).as_bytes().to_vec(),
+            ),
+            Self::Secp256k1(key) => (
+                TRANSFER_CURVE_SECP256K1,
+                key.verifying_key().to_encoded_point(true).as_bytes().to_vec(),
+            ),
+        };
+        let mut head = SignedHead::new_zeroed();
+        head.curve = curve;
+        // 33 bytes: SEC 1, section 2.3.3.
+        head.key_prefix = point[0];
+        head.key_x.copy_from_slice(&point[1..]);
+        head
+    }
+}
+
+/// A signature, and what it is said to be of.
+pub struct Signed<'a> {
+    /// Key and signature.
+    pub head: &'a SignedHead,
+    /// See [`signed_bytes`].
+    pub bytes: Vec<u8>,
+}
+
+/// Checks signatures, many at once. Keys that come back cost less.
+pub struct Checker {
+    verifier: Verifier,
+    keys: HashMap<[u8; 34], PublicKey>,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        let options = Options {
+            table_bytes: TABLE_BYTES,
+            // One signature of one packet has one form.
+            low_s: true,
+            ..Options::default()
+        };
+        Self {
+            // It is refused only where a back end is asked for that the CPU has not.
+            verifier: Verifier::new(options).unwrap_or_default(),
+            keys: HashMap::new(),
+        }
+    }
+}
+
+impl Checker {
+    /// Of each, who signed it; `None`: nobody did.
+    pub fn check(&mut self, signed: &[Signed<'_>]) -> Vec<Option<KeyId>> {
+        let messages: Vec<&[u8]> = signed.iter().map(|signed| signed.bytes.as_slice()).collect();
+        let mut digests = vec![[0; 32]; messages.len()];
+        sha256_batch(&messages, &mut digests);
+        let keys: Vec<Option<PublicKey>> = signed.iter().map(|signed| self.key(signed.head)).collect();
+        let signatures: Vec<[u8; 64]> = signed.iter().map(|signed| compact(signed.head)).collect();
+        let with_keys = || (0..signed.len()).filter_map(|at| keys[at].as_ref().map(|key| (at, key)));
+        let items: Vec<Item<'_>> = with_keys()
+            .map(|(at, key)| Item {
+                key,
+                digest: digests[at],
+                signature: SignatureBytes::Compact(&signatures[at]),
+            })
+            .collect();
+        let mut found = vec![None; signed.len()];
+        let verdicts = self.verifier.verify_batch(&items);
+        for ((at, _), verdict) in with_keys().zip(verdicts) {
+            found[at] = verdict.is_valid().then(|| KeyId::of(signed[at].head));
+        }
+        found
+    }
+
+    fn key(&mut self, head: &SignedHead) -> Option<PublicKey> {
+        let curve = match head.curve {
+            TRANSFER_CURVE_P256 => Curve::P256,
+            TRANSFER_CURVE_SECP256K1 => Curve::Secp256k1,
+            _ => return None,
+        };
+        let encoded = encoded(head);
+        if let Some(key) = self.keys.get(&encoded) {
+            return Some(*key);
+        }
+        let key = PublicKey::from_sec1(curve, &encoded[1..]).ok()?;
+        if self.keys.len() == KEYS {
+            self.keys.clear();
+        }
+        self.keys.insert(encoded, key);
+        Some(key)
+    }
+}
+
+fn compact(head: &SignedHead) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(&head.r);
+    bytes[32..].copy_from_slice(&head.s);
+    bytes
+}

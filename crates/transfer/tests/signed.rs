@@ -1,0 +1,432 @@
+//! Signed packets: who may move what, and what a signature is good for. Signatures are made here by the curves' own
+//! crates over bytes that are put together here.
+
+mod common;
+
+use common::{ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation, outcomes, start_with};
+use k256::ecdsa::SigningKey as K256;
+use lineside_journal::SimDisk;
+use lineside_near::Source;
+use lineside_transfer::AccountId;
+use lineside_transfer::host::{SealPolicy, audit};
+use lineside_transfer::signed::{KeyId, Signer};
+use lineside_verify::Curve;
+use lineside_wire::{
+    Operation, SignedHead, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE,
+    TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+    TRANSFER_CONTRACT_PENDING as PENDING, TRANSFER_FLAG_LINKED as LINKED, TRANSFER_OP_SIGNED,
+    TransferCode as Code, native,
+};
+use p256::ecdsa::SigningKey as P256;
+use sha2::{Digest, Sha256};
+use std::sync::atomic::Ordering::Relaxed;
+use zerocopy::{FromBytes, IntoBytes};
+
+const SEAL: SealPolicy = SealPolicy {
+    operations: 4,
+    seconds: 10,
+};
+/// Bytes of a native header, and of what begins a signed body.
+const HEADER: usize = 16;
+const SIGNED: usize = 104;
+const UNAUTHORISED: u16 = 8;
+
+/// A key of either curve.
+enum Key {
+    P256(P256),
+    K256(K256),
+}
+
+fn p256(secret: u8) -> Key {
+    Key::P256(P256::from_slice(&[secret; 32]).unwrap())
+}
+
+fn k256(secret: u8) -> Key {
+    Key::K256(K256::from_slice(&[secret; 32]).unwrap())
+}
+
+impl Key {
+    /// Curve, then SEC 1.
+    fn public(&self) -> Vec<u8> {
+        match self {
+            Self::P256(key) => [&[1], key.verifying_key().to_encoded_point(true).as_bytes()].concat(),
+            Self::K256(key) => [&[2], key.verifying_key().to_encoded_point(true).as_bytes()].concat(),
+        }
+    }
+
+    fn id(&self) -> KeyId {
+        KeyId(Sha256::digest(self.public())[..16].try_into().unwrap())
+    }
+
+    /// r and s over these bytes, s low.
+    fn sign(&self, bytes: &[u8]) -> Vec<u8> {
+        let digest = Sha256::digest(bytes);
+        match self {
+            Self::P256(key) => {
+                use p256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
+                let made: Signature = key.sign_prehash(&digest).unwrap();
+                made.normalize_s().unwrap_or(made).to_bytes().to_vec()
+            }
+            Self::K256(key) => {
+                use k256::ecdsa::{Signature, signature::hazmat::PrehashSigner};
+                let made: Signature = key.sign_prehash(&digest).unwrap();
+                made.to_bytes().to_vec()
+            }
+        }
+    }
+
+    /// A session's packet, signed.
+    fn packet(&self, session: (u32, u64), sequence: u64, operations: &[Operation]) -> Vec<u8> {
+        let plain = execute_packet(session, sequence, operations);
+        let body = &plain[HEADER..];
+        let signature = self.sign(&[b"lineside/transfer/1", body].concat());
+        let public = self.public();
+        let head = [&public[..2], &[0; 6], &public[2..], &signature].concat();
+        assert_eq!(head.len(), SIGNED);
+        let header = native::request_header(TRANSFER_OP_SIGNED, sequence, (SIGNED + body.len()) as u16);
+        [header.as_bytes(), &head, body].concat()
+    }
+}
+
+/// A server that requires signatures, with accounts 1 and 2 of these owners, and a session.
+fn server(owners: [&Key; 2], issuer_keys: Vec<KeyId>) -> (SimDisk, Server, (u32, u64)) {
+    let disk = SimDisk::new(1);
+    let mut server = start_with(&disk, 1, SEAL, issuer_keys).unwrap();
+    let session = server.open();
+    let create = |account: u32, owner: &Key| Operation {
+        destination: owner.id().0,
+        ..operation(CREATE, account, 0, 100)
+    };
+    let made = [
+        create(1, owners[0]),
+        create(2, owners[1]),
+        operation(CREATE, 3, 0, 0),
+    ];
+    let done = server.execute(session, 1, &made);
+    assert_eq!(done, [(Code::Done, 100), (Code::Done, 100), (Code::Done, 0)]);
+    server.store.control().require_signature.store(1, Relaxed);
+    (disk, server, session)
+}
+
+/// Its status, and what became of its operations.
+fn ask_from(server: &mut Server, from: Source, packet: &[u8]) -> (u16, Vec<(Code, u64)>) {
+    let reply = server.ask_at(NOW_S, from, packet).unwrap();
+    assert!(reply.len() <= packet.len(), "a reply longer than its request");
+    assert_eq!(
+        reply.len(),
+        HEADER + usize::from(u16::from_be_bytes([reply[6], reply[7]]))
+    );
+    (u16::from_be_bytes([reply[4], reply[5]]), outcomes(&reply))
+}
+
+fn ask(server: &mut Server, packet: &[u8]) -> (u16, Vec<(Code, u64)>) {
+    ask_from(server, ELSEWHERE, packet)
+}
+
+#[test]
+fn only_its_owner_moves_what_an_account_holds() {
+    let (alice, bob) = (p256(1), k256(2));
+    let (disk, mut server, session) = server([&alice, &bob], vec![]);
+    let pay = operation(TRANSFER, 1, 2, 10);
+    let back = operation(TRANSFER, 2, 1, 1);
+    assert_eq!(
+        ask(&mut server, &alice.packet(session, 2, &[pay])),
+        (0, vec![(Code::Done, 90)])
+    );
+    assert_eq!(
+        ask(&mut server, &bob.packet(session, 3, &[back, pay])),
+        (0, vec![(Code::Done, 109), (Code::Unauthorised, 0)]),
+        "the other's is not his"
+    );
+    assert_eq!(
+        ask(
+            &mut server,
+            &alice.packet(session, 4, &[operation(TRANSFER, 3, 1, 0)])
+        )
+        .1,
+        [(Code::Unauthorised, 0)],
+        "an account without owner is nobody's"
+    );
+    assert_eq!(
+        ask(
+            &mut server,
+            &alice.packet(session, 5, &[operation(TRANSFER, 9, 1, 0)])
+        )
+        .1,
+        [(Code::UnknownAccount, 0)]
+    );
+    let pending = Operation {
+        contract: PENDING.into(),
+        uuid: *b"a pending-------",
+        ..pay
+    };
+    assert_eq!(
+        ask(&mut server, &bob.packet(session, 6, &[pending])).1,
+        [(Code::Unauthorised, 0)]
+    );
+    let linked = Operation {
+        flags: LINKED,
+        ..back
+    };
+    assert_eq!(
+        ask(&mut server, &bob.packet(session, 7, &[linked, pay])).1,
+        [(Code::LinkedFailed, 0), (Code::Unauthorised, 0)]
+    );
+    let before = server.host.ledger().to_bytes();
+    drop(server);
+    let server = start_with(&disk, 2, SEAL, vec![]).unwrap();
+    assert_eq!(
+        server.host.ledger().to_bytes(),
+        before,
+        "a replay permits what was permitted"
+    );
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().signed, 6);
+}
+
+#[test]
+fn what_is_not_signed_is_refused() {
+    let alice = p256(1);
+    let (_, mut server, session) = server([&alice, &alice], vec![]);
+    let before = server.host.ledger().to_bytes();
+    let pay = operation(TRANSFER, 1, 2, 10);
+    assert_eq!(
+        ask(&mut server, &execute_packet(session, 2, &[pay, pay])),
+        (UNAUTHORISED, vec![(Code::Unauthorised, 10); 2])
+    );
+    for command in [CREATE, ISSUE, TRANSFER] {
+        let answer = server.paper(command, 1, 1, 2, 10);
+        assert_eq!(
+            answer,
+            (0x8000_0000 | u32::from(command), Code::Unauthorised as u32)
+        );
+    }
+    assert_eq!(server.paper(REFER, 0, 1, 0, 0), (4, 100), "asking is free");
+    assert_eq!(
+        server.host.ledger().to_bytes(),
+        before,
+        "not even its sequence was used"
+    );
+    assert_eq!(ask(&mut server, &alice.packet(session, 2, &[pay])).0, 0);
+}
+
+#[test]
+fn a_signature_is_good_for_one_packet_of_one_session() {
+    let alice = k256(1);
+    let (_, mut server, session) = server([&alice, &p256(2)], vec![]);
+    let other = server.open_from(ELSEWHERE);
+    let pay = operation(TRANSFER, 1, 2, 10);
+    let good = alice.packet(session, 2, &[pay]);
+    let before = server.host.ledger().to_bytes();
+    // Every bit of it counts, but for the header's request id, by which a client knows its answer.
+    for bit in (0..8 * good.len()).filter(|bit| !(64..128).contains(bit)) {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        if let Some(reply) = server.ask_at(NOW_S, ELSEWHERE, &bad) {
+            assert_ne!(u16::from_be_bytes([reply[4], reply[5]]), 0, "bit {bit}");
+        }
+        assert_eq!(server.host.ledger().to_bytes(), before, "bit {bit}");
+    }
+    let moved = |session: (u32, u64), sequence| {
+        let mut moved = alice.packet(session, sequence, &[pay]);
+        moved[HEADER..HEADER + SIGNED].copy_from_slice(&good[HEADER..HEADER + SIGNED]);
+        moved
+    };
+    for (session, sequence) in [(other, 1), (session, 3), (session, 1), (other, 2)] {
+        assert_eq!(ask(&mut server, &moved(session, sequence)).0, UNAUTHORISED);
+    }
+    assert_eq!(ask(&mut server, &good), (0, vec![(Code::Done, 90)]));
+    assert_eq!(
+        ask(&mut server, &good),
+        (0, vec![(Code::Done, 90)]),
+        "answered again, done once"
+    );
+    assert_eq!(
+        ask(&mut server, &alice.packet(session, 3, &[pay])).1,
+        [(Code::Done, 80)]
+    );
+    assert_ne!(ask(&mut server, &good).0, 0, "an old one again");
+    assert_eq!(
+        server
+            .host
+            .ledger()
+            .account(&AccountId::from_paper(1))
+            .unwrap()
+            .holding
+            .balance,
+        80
+    );
+}
+
+#[test]
+fn a_key_of_one_curve_is_none_of_the_other() {
+    let (alice, same_secret) = (k256(1), p256(1));
+    let (_, mut server, session) = server([&alice, &alice], vec![]);
+    let pay = operation(TRANSFER, 1, 2, 10);
+    let packet = same_secret.packet(session, 2, &[pay]);
+    assert_eq!(ask(&mut server, &packet), (0, vec![(Code::Unauthorised, 0)]));
+    for curve in [0, 2, 3, 255] {
+        let mut wrong = same_secret.packet(session, 3, &[pay]);
+        wrong[HEADER] = curve;
+        assert_eq!(ask(&mut server, &wrong).0, UNAUTHORISED, "curve {curve}");
+    }
+}
+
+#[test]
+fn a_high_s_is_refused() {
+    let alice = k256(1);
+    let (_, mut server, session) = server([&alice, &alice], vec![]);
+    let mut packet = alice.packet(session, 2, &[operation(TRANSFER, 1, 2, 10)]);
+    let place = HEADER + SIGNED - 32..HEADER + SIGNED;
+    let s = k256::NonZeroScalar::try_from(&packet[place.clone()]).unwrap();
+    let high = k256::NonZeroScalar::new(-*s.as_ref()).unwrap();
+    packet[place].copy_from_slice(&high.to_bytes());
+    assert_eq!(ask(&mut server, &packet).0, UNAUTHORISED);
+}
+
+#[test]
+fn issuers_are_sources_or_keys() {
+    let (alice, mint) = (p256(1), k256(9));
+    let (_, mut server, session) = server([&alice, &alice], vec![mint.id()]);
+    let make = [
+        operation(CREATE, 7, 0, 5),
+        operation(ISSUE, 1, 0, 5),
+        operation(FREEZE, 1, 0, 0),
+    ];
+    let done = vec![(Code::Done, 5), (Code::Done, 105), (Code::Done, 105)];
+    let refused = vec![(Code::Unauthorised, 0); 3];
+    assert_eq!(
+        ask_from(&mut server, ELSEWHERE, &alice.packet(session, 2, &make)),
+        (0, refused)
+    );
+    assert_eq!(
+        ask_from(&mut server, ELSEWHERE, &mint.packet(session, 3, &make)),
+        (0, done)
+    );
+    assert_eq!(
+        ask_from(
+            &mut server,
+            LOOPBACK,
+            &alice.packet(session, 4, &[operation(ISSUE, 2, 0, 1)])
+        )
+        .1,
+        [(Code::Done, 101)],
+        "loopback may, whoever signs"
+    );
+    assert_eq!(
+        ask_from(
+            &mut server,
+            ELSEWHERE,
+            &mint.packet(session, 5, &[operation(TRANSFER, 2, 1, 1)])
+        )
+        .1,
+        [(Code::Unauthorised, 0)],
+        "who makes money cannot move that of others"
+    );
+}
+
+#[test]
+fn one_group_has_signatures_of_all_kinds() {
+    let keys: Vec<Key> = (1..=20)
+        .map(|secret| {
+            if secret % 2 == 0 {
+                p256(secret)
+            } else {
+                k256(secret)
+            }
+        })
+        .collect();
+    let (_, mut server, session) = server([&keys[0], &keys[1]], vec![]);
+    let pay = operation(TRANSFER, 1, 2, 1);
+    let mut packets = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        packets.push(key.packet(session, at as u64 + 2, &[pay]));
+        let mut bad = packets[at].clone();
+        bad[HEADER + SIGNED - 1] ^= 1;
+        packets.insert(0, bad);
+        packets.push(execute_packet(session, at as u64 + 2, &[pay]));
+    }
+    packets.sort_by_key(|packet| packet[8..16].to_vec());
+    let asked: Vec<_> = packets
+        .iter()
+        .map(|payload| lineside_near::Asked {
+            from: ELSEWHERE,
+            payload,
+        })
+        .collect();
+    let said = server.host.group(NOW_S, &asked);
+    let done = said
+        .iter()
+        .flat_map(|said| outcomes(said.reply.as_ref().unwrap()))
+        .filter(|(code, _)| *code == Code::Done)
+        .count();
+    assert_eq!(done, 1, "only the owner's");
+    assert_eq!(
+        server
+            .host
+            .ledger()
+            .account(&AccountId::from_paper(1))
+            .unwrap()
+            .holding
+            .balance,
+        99
+    );
+}
+
+#[test]
+fn an_audit_finds_a_signature_that_is_not_of_its_packet() {
+    use lineside_journal::{Journal, dump};
+    use lineside_transfer::entry::Entry;
+    let alice = p256(1);
+    let (disk, mut server, session) = server([&alice, &alice], vec![]);
+    ask(
+        &mut server,
+        &alice.packet(session, 2, &[operation(TRANSFER, 1, 2, 10)]),
+    );
+    drop(server);
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().signed, 1);
+    // The same journal, but another signature of hers in it.
+    let forged = SimDisk::new(2);
+    let (mut journal, _) = Journal::open_or_create(forged.clone(), 1, common::options()).unwrap();
+    dump(&disk, 1, |record| {
+        let mut entry = Entry::from_record(record.kind, record.payload).unwrap();
+        if let Entry::Execute {
+            signed: Some(head), ..
+        } = &mut entry
+        {
+            let signature = alice.sign(b"something else");
+            head.r.copy_from_slice(&signature[..32]);
+            head.s.copy_from_slice(&signature[32..]);
+        }
+        if !matches!(entry, Entry::Block(_)) {
+            journal.append(entry.kind(), &entry.to_bytes()).unwrap();
+        }
+    })
+    .unwrap();
+    journal.commit().unwrap();
+    drop(journal);
+    let fault = audit(&forged, *key().verifying_key()).unwrap_err().to_string();
+    assert!(fault.contains("signature"), "{fault}");
+}
+
+#[test]
+fn a_signer_signs_as_is_done_here() {
+    for curve in [Curve::P256, Curve::Secp256k1] {
+        let ours = Signer::from_bytes(curve, &[5; 32]).unwrap();
+        let theirs = if curve == Curve::P256 { p256(5) } else { k256(5) };
+        assert_eq!(ours.id(), theirs.id());
+        assert_eq!(ours.to_bytes(), [5; 32]);
+        let packet = theirs.packet((3, 4), 5, &[operation(TRANSFER, 1, 2, 3)]);
+        let (execute, rest) =
+            lineside_wire::ExecuteHead::ref_from_prefix(&packet[HEADER + SIGNED..]).unwrap();
+        let operations = <[Operation]>::ref_from_bytes(rest).unwrap();
+        // Both sign by RFC 6979, so it is the same signature.
+        let head = SignedHead::ref_from_bytes(&packet[HEADER..HEADER + SIGNED]).unwrap();
+        assert_eq!(ours.sign(execute, operations), *head);
+        assert!(Signer::from_bytes(curve, &[0; 32]).is_none());
+    }
+    let id = p256(1).id();
+    assert_eq!(id.to_string().parse(), Ok(id));
+    for wrong in ["", "+0000000000000000000000000000000", "0123"] {
+        assert!(wrong.parse::<KeyId>().is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,90 @@
+//! What happened, for whoever reads it, and how often.
+
+use std::collections::VecDeque;
+
+/// The beginning of a packet.
+pub fn hex(bytes: &[u8]) -> String {
+    let begin: String = bytes.iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+    format!("{begin} ({} bytes)", bytes.len())
+}
+
+/// The last things that happened.
+#[derive(Debug, Default)]
+pub struct Events {
+    last: VecDeque<String>,
+    /// Of everything: the same for the same seed.
+    pub digest: u64,
+}
+
+impl Events {
+    pub fn note(&mut self, event: String) {
+        for byte in event.bytes() {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        if self.last.len() == 50 {
+            self.last.pop_front();
+        }
+        self.last.push_back(event);
+    }
+
+    pub fn print(&self) {
+        self.last.iter().for_each(|event| eprintln!("  {event}"));
+    }
+}
+
+macro_rules! tally {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What a run came to.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Tally {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Tally {
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// What happened too seldom to be tested.
+            pub fn rare(&self, is_express: bool, least: u64) -> Vec<&'static str> {
+                let all = [$((stringify!($name), self.$name)),*];
+                let rare = all.iter().filter(|(name, count)| {
+                    *count < least && (is_express || !AT_THE_LINE.contains(name))
+                });
+                rare.map(|(name, _)| *name).collect()
+            }
+        }
+    };
+}
+
+/// What happens in `express` alone.
+const AT_THE_LINE: [&str; 6] = ["line", "busy", "rests", "adopted", "forgotten", "behind"];
+
+tally! {
+    groups,
+    operations,
+    answered,
+    restarts,
+    /// Restarts after which a group that nobody was told of was there, and was not.
+    kept,
+    lost,
+    snapshots,
+    full,
+    near_checks,
+    blocks,
+    /// Packets whose signature was right, and requests that were refused for want of one.
+    signed,
+    unsigned,
+    /// Requests over a stream.
+    streamed,
+    /// Answered by near; that its ring is full; and how often it rested.
+    line,
+    busy,
+    rests,
+    /// Hosts that found a near that had gone on alone.
+    adopted,
+    /// What near had answered, and nobody knows any more.
+    forgotten,
+    /// Groups before which the rings could not be emptied.
+    behind,
+}

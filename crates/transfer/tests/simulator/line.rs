@@ -1,0 +1,333 @@
+//! `express`: near executes at the line, and what it did is on the disk later, or never.
+
+use super::network::Datagram;
+use super::server::Server;
+use super::world::{Checked, World};
+use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, Said, is_no_room, u16_at, u32_at, u64_at};
+use lineside_near::{Near, Reply, Said as Answer, Verdict};
+use lineside_transfer::AccountId;
+use lineside_transfer::ledger::Ledger;
+use lineside_transfer::ring::Ring;
+use lineside_wire::{TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_OPEN as OPEN};
+use std::cmp::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What near has executed, as long as it may be forgotten.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    datagram: Datagram,
+    now_s: u64,
+    said: Said,
+    /// Accounts that it changed, and their versions after it.
+    touched: Vec<(Id, u64)>,
+    /// Of a session's packet: slot, sequence, and how many operations it has.
+    packet: Option<(u32, u64, usize)>,
+}
+
+impl Logged {
+    /// `None`: it changed nothing.
+    fn new(before: &Oracle, after: &Oracle, datagram: &Datagram, now_s: u64, said: Said) -> Option<Self> {
+        let version = |id: &Id| before.accounts.get(id).map_or(0, |account| account.version);
+        let changed = after
+            .accounts
+            .iter()
+            .filter(|(id, account)| account.version != version(id));
+        let touched: Vec<_> = changed.map(|(id, account)| (*id, account.version)).collect();
+        let payload = &datagram.payload;
+        let packet = (payload.len() > HEAD + EXECUTE_HEAD && payload[3] == EXECUTE)
+            .then(|| {
+                (
+                    u32_at(payload, HEAD + 16),
+                    u64_at(payload, HEAD + 8),
+                    operations(payload),
+                )
+            })
+            .filter(|(slot, ..)| {
+                let sequence = |oracle: &Oracle| oracle.sessions.get(slot).map(|session| session.sequence);
+                sequence(before) != sequence(after)
+            });
+        (packet.is_some() || !touched.is_empty()).then(|| Self {
+            datagram: datagram.clone(),
+            now_s,
+            said,
+            touched,
+            packet,
+        })
+    }
+
+    /// What became of its operations. A refusal changes no account, so that what it was for may come into the journal
+    /// after it, or not at all.
+    fn codes(&self) -> Vec<u16> {
+        let Said::Reply(reply) = &self.said else {
+            return Vec::new();
+        };
+        match self.packet {
+            Some(_) => reply[HEAD + EXECUTE_HEAD..]
+                .chunks(OPERATION)
+                .map(|operation| u16_at(operation, 2))
+                .collect(),
+            None if reply[0] & 0x80 != 0 => vec![u32_at(reply, 16) as u16],
+            None => vec![0],
+        }
+    }
+
+    /// How many of its operations a ledger has, of how many.
+    fn in_ledger(&self, ledger: &Ledger) -> Result<(usize, usize), String> {
+        if let Some((slot, sequence, count)) = self.packet {
+            let session = ledger.session(slot).ok_or("its session is gone")?;
+            let there = match session.sequence.cmp(&sequence) {
+                Ordering::Greater => count,
+                Ordering::Less => 0,
+                Ordering::Equal => session.outcomes.len(),
+            };
+            return Ok((there, count));
+        }
+        let has = |(id, version): &&(Id, u64)| {
+            let account = ledger.account(&AccountId(*id));
+            account.is_some_and(|account| account.version >= *version)
+        };
+        match self.touched.iter().filter(has).count() {
+            0 => Ok((0, 1)),
+            all if all == self.touched.len() => Ok((1, 1)),
+            _ => Err(format!("half of {self:?} is there")),
+        }
+    }
+}
+
+/// How many a session's packet has.
+fn operations(payload: &[u8]) -> usize {
+    (payload.len() - HEAD - EXECUTE_HEAD) / OPERATION
+}
+
+/// A packet with only its first `count` operations.
+fn beginning(payload: &[u8], count: usize) -> Vec<u8> {
+    let mut packet = payload[..HEAD + EXECUTE_HEAD + count * OPERATION].to_vec();
+    let length = (packet.len() - HEAD) as u16;
+    packet[6..8].copy_from_slice(&length.to_be_bytes());
+    packet[HEAD + 20..HEAD + 22].copy_from_slice(&(count as u16).to_be_bytes());
+    packet
+}
+
+/// Does again what of `log` is in `ledger`, each as it was answered; returns what is not. A packet may have lost its
+/// end only with the power.
+fn follow(
+    oracle: &mut Oracle,
+    log: &[Logged],
+    ledger: &Ledger,
+    may_end: bool,
+) -> Result<Vec<Logged>, String> {
+    let mut rest = Vec::new();
+    oracle.is_near = true;
+    for done in log {
+        let Datagram { client, payload, .. } = &done.datagram;
+        oracle.told = done.codes();
+        let said = match done.in_ledger(ledger)? {
+            (0, _) => {
+                rest.push(done.clone());
+                continue;
+            }
+            (there, all) if there == all => oracle.ask(done.now_s, *client, payload),
+            (there, _) if may_end => {
+                oracle.ask(done.now_s, *client, &beginning(payload, there));
+                done.said.clone()
+            }
+            (there, all) => return Err(format!("{there} of {all} operations of {payload:02x?} are there")),
+        };
+        if said != done.said {
+            return Err(format!(
+                "{payload:02x?} was answered {:02x?}, and now {said:02x?}",
+                done.said
+            ));
+        }
+    }
+    (oracle.is_near, oracle.told) = (false, Vec::new());
+    Ok(rest)
+}
+
+impl World<'_> {
+    /// Near takes some of what has arrived.
+    pub(super) fn at_the_line(&mut self) -> Checked {
+        let most = *self.rng.pick(&[1, 4, 16]);
+        for datagram in self.requests.receive(&mut self.rng, self.step, most) {
+            self.ask_near(&datagram)?;
+        }
+        Ok(())
+    }
+
+    /// Near, on one of its CPUs.
+    pub(super) fn ask_near(&mut self, datagram: &Datagram) -> Checked {
+        let line = match (&self.server, &self.left) {
+            (Some(server), _) => &server.line,
+            (None, Some(line)) => line,
+            (None, None) => return Ok(()),
+        };
+        let cpu = self.rng.below(line.cpus.len() as u64) as usize;
+        let room = Ring::of(&line.store, cpu).room();
+        let is_leased = line.store.control().lease_until_ns.load(Relaxed) > self.step;
+        let (from, payload) = (datagram.client, &datagram.payload);
+        let mut reply = Reply::default();
+        let verdict = line.cpus[cpu].answer(from, self.step, payload, &mut reply);
+        let mut after = self.tip.clone();
+        after.is_near = true;
+        let expected = after.ask(self.now_s, from, payload);
+        after.is_near = false;
+        let is_paper = (20..=22).contains(&payload.len());
+        let reply = match verdict {
+            Verdict::Reply => reply.as_bytes().to_vec(),
+            Verdict::Drop(_) if expected == Said::Nothing => return Ok(()),
+            Verdict::Forward if !(is_leased && is_paper) => {
+                if self.server.is_some() {
+                    self.forwarded.push_back(datagram.clone());
+                }
+                return Ok(());
+            }
+            other => return Err(format!("near: {other:?} of {payload:02x?}")),
+        };
+        let said = self.note_answer(datagram, Some(&reply));
+        self.tally.line += 1;
+        if !is_leased {
+            return Err(format!("near answers without a lease: {said}"));
+        }
+        if reply.len() > payload.len() {
+            return Err(format!("a reply longer than its request: {said}"));
+        }
+        if is_no_room(payload, &reply) && expected != Said::Nothing {
+            let needed = if is_paper { 1 } else { operations(payload) as u64 };
+            if room >= needed {
+                return Err(format!("near is busy with room for {room}: {said}"));
+            }
+            self.tally.busy += 1;
+        } else if !after.check(self.now_s, from, payload, &expected, &reply) {
+            return Err(format!(
+                "near: {said}\n{payload:02x?}\n{reply:02x?}, and\n{expected:02x?} is right"
+            ));
+        } else {
+            let logged = Logged::new(&self.tip, &after, datagram, self.now_s, expected);
+            self.log.extend(logged);
+            self.tip = after;
+        }
+        self.send_reply(datagram, reply);
+        Ok(())
+    }
+
+    /// Nobody listens to near, until a host comes.
+    pub(super) fn alone(&mut self) -> Checked {
+        if let Some(line) = &self.left
+            && self.rng.chance(3)
+        {
+            line.store.control().lease_until_ns.store(0, Relaxed);
+            self.note("near's lease has ended".into());
+        }
+        if self.rng.chance(12) { self.open() } else { Ok(()) }
+    }
+
+    /// The host takes what the rings hold.
+    pub(super) fn drain(&mut self) -> Checked {
+        let Some(server) = &mut self.server else {
+            return Ok(());
+        };
+        let had_failed = server.host.failed().is_some();
+        server.host.drain();
+        self.note("the rings are emptied".into());
+        if had_failed { Ok(()) } else { self.taken() }
+    }
+
+    /// What the host has taken is on the disk; all of it, where there is room.
+    fn taken(&mut self) -> Checked {
+        let server = self.server.as_ref().expect("it has just taken it");
+        if server.host.failed().is_some() {
+            // How far it came is seen after the restart.
+            self.note("the host has failed".into());
+            return Ok(());
+        }
+        let ledger = server.host.ledger();
+        self.log = follow(&mut self.durable, &self.log, ledger, false)?;
+        if let Some(difference) = self.durable.differs(ledger) {
+            return Err(format!("the ledger is wrong: {difference}"));
+        }
+        let is_same = (&self.tip.accounts, self.tip.number) == (&self.durable.accounts, self.durable.number);
+        if self.log.is_empty() && !is_same {
+            return Err(format!(
+                "all of {:?} was taken, and it is {:?}",
+                self.tip, self.durable
+            ));
+        }
+        if !self.log.is_empty() && !self.is_limited {
+            return Err(format!("{} requests were not taken", self.log.len()));
+        }
+        self.durable.fault().map_or(Ok(()), Err)
+    }
+
+    /// A group that found no room for what is in the rings: nothing was executed but sessions opened.
+    pub(super) fn behind(&mut self, datagrams: &[Datagram], said: &[Answer]) -> Checked {
+        self.tally.behind += 1;
+        let server = self.server.as_ref().expect("it has just answered");
+        let has_failed = server.host.failed().is_some();
+        if !has_failed && !self.is_limited {
+            return Err("near's rings are not emptied, though there is room".into());
+        }
+        for (datagram, said) in datagrams.iter().zip(said) {
+            let line = self.note_answer(datagram, said.reply.as_deref());
+            let (from, payload) = (datagram.client, &datagram.payload);
+            let mut after = self.tip.clone();
+            let expected = after.ask(self.now_s, from, payload);
+            let opens = matches!(expected, Said::Challenge | Said::Granted { .. });
+            match &said.reply {
+                Some(reply) if is_no_room(payload, reply) && expected != Said::Nothing => continue,
+                Some(reply) if after.check(self.now_s, from, payload, &expected, reply) => {
+                    let version = |oracle: &Oracle| oracle.number;
+                    if has_failed || version(&after) != version(&self.tip) {
+                        return Err(format!("executed, though near was ahead: {line}"));
+                    }
+                    if opens {
+                        let expected = self.durable.ask(self.now_s, from, payload);
+                        self.durable.check(self.now_s, from, payload, &expected, reply);
+                    }
+                    self.tip = after;
+                }
+                Some(reply) => {
+                    return Err(format!(
+                        "{line}\n{payload:02x?}\n{reply:02x?}, and\n{expected:02x?} is right"
+                    ));
+                }
+                None if expected == Said::Nothing => {}
+                None if has_failed => {
+                    let mut maybe = self.maybe.last().unwrap_or(&self.durable).clone();
+                    maybe.ask(self.now_s, from, payload);
+                    if matches!(expected, Said::Granted { .. }) && payload[3] == OPEN {
+                        self.maybe.push(maybe);
+                    }
+                }
+                None => return Err(format!("no answer: {line}")),
+            }
+        }
+        self.taken()
+    }
+
+    /// With the power, or its process. What it had answered may be forgotten.
+    pub(super) fn near_is_gone(&mut self) {
+        for client in &mut self.clients {
+            client.may_be_forgotten |= self.setting.is_express;
+        }
+    }
+
+    /// What a restart has left, if it can be: `oracle`, and what of near's answers was written down before it. With
+    /// near nothing is lost. Returns how many answers are forgotten.
+    pub(super) fn came_back(
+        &self,
+        mut oracle: Oracle,
+        server: &Server,
+        has_all: bool,
+    ) -> Result<(Oracle, u64), String> {
+        let ledger = server.host.ledger();
+        let rest = follow(&mut oracle, &self.log, ledger, !has_all)?;
+        if has_all && !rest.is_empty() {
+            return Err(format!("near was there, and {rest:02x?} is lost"));
+        }
+        oracle.restarted();
+        match oracle.differs(ledger) {
+            None => Ok((oracle, rest.len() as u64)),
+            Some(difference) => Err(difference),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What is tried: a host over a disk, and near.
+
+use super::rng::Rng;
+use crate::oracle::Oracle;
+use k256::ecdsa::SigningKey;
+use lineside_journal::{Options, SimDisk};
+use lineside_near::Readers;
+use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPolicy, Setup};
+use lineside_transfer::ledger::Limits;
+use lineside_transfer::near::TransferNear;
+use lineside_transfer::store::{Geometry, Mode, Store};
+use lineside_transfer::writer::StoreWriter;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+const LIMITS: Limits = Limits {
+    accounts: 16,
+    sessions: 64,
+};
+const SESSIONS_PER_SOURCE: usize = 48;
+/// Near's CPUs in `express`.
+const CPUS: usize = 3;
+
+pub fn key() -> SigningKey {
+    SigningKey::from_slice(&[7; 32]).unwrap()
+}
+
+/// What a run is set to.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub seal: SealPolicy,
+    /// Near has four cells for each of 2^`account_bits` accounts.
+    pub account_bits: u32,
+    pub is_express: bool,
+    pub requires_signature: bool,
+    /// Records as large as a packet over a stream.
+    pub is_large: bool,
+}
+
+impl Setting {
+    pub fn durable(seal: SealPolicy, account_bits: u32) -> Self {
+        Self {
+            seal,
+            account_bits,
+            is_express: false,
+            requires_signature: false,
+            is_large: false,
+        }
+    }
+
+    fn options(&self) -> Options {
+        let times = if self.is_large { 32 } else { 1 };
+        Options {
+            segment_bytes: times * (16 << 10),
+            record_bytes_max: times as u32 * (4 << 10),
+            group_bytes_max: times * (6 << 10),
+            ..Options::default()
+        }
+    }
+
+    pub fn oracle(&self) -> Oracle {
+        let mut oracle = Oracle::new(LIMITS.accounts as usize, LIMITS.sessions, SESSIONS_PER_SOURCE);
+        oracle.is_express = self.is_express;
+        oracle.requires_signature = self.requires_signature;
+        oracle
+    }
+}
+
+/// Near: what a process that is killed may leave behind.
+pub struct Line {
+    pub store: Arc<Store>,
+    pub near: TransferNear,
+    /// Who executes; the same near, on each CPU.
+    pub cpus: Vec<TransferNear>,
+}
+
+impl Line {
+    fn new(setting: &Setting) -> Result<Self, OpenError> {
+        let geometry = Geometry {
+            account_bits: setting.account_bits,
+            sessions: 64,
+            rings: CPUS as u32,
+            ring_bits: 3,
+            mode: if setting.is_express {
+                Mode::Express
+            } else {
+                Mode::Durable
+            },
+            require_signature: setting.requires_signature,
+            ..Geometry::default()
+        };
+        let store = Arc::new(Store::anonymous(&geometry)?);
+        if !setting.is_express {
+            store.control().lease_until_ns.store(u64::MAX, Relaxed);
+        }
+        Ok(Self {
+            near: TransferNear::new(Arc::clone(&store)),
+            cpus: (0..CPUS)
+                .map(|cpu| TransferNear::on_cpu(Arc::clone(&store), cpu))
+                .collect(),
+            store,
+        })
+    }
+}
+
+/// A host, and near over what it shows.
+pub struct Server {
+    pub host: Host<SimDisk>,
+    pub line: Line,
+}
+
+/// `left`: what the host before it left behind.
+pub fn start(
+    disk: &SimDisk,
+    rng: &mut Rng,
+    setting: &Setting,
+    left: Option<&Arc<Store>>,
+) -> Result<Server, OpenError> {
+    let mut line = Line::new(setting)?;
+    if let Some(store) = left {
+        line.store = Arc::clone(store);
+        line.near = TransferNear::new(Arc::clone(store));
+        let on_cpu = |cpu| TransferNear::on_cpu(Arc::clone(store), cpu);
+        line.cpus = (0..CPUS).map(on_cpu).collect();
+    }
+    let mut random = Rng(rng.next());
+    let (host, _) = Host::open(
+        disk.clone(),
+        setting.options(),
+        Setup {
+            limits: LIMITS,
+            seal: setting.seal,
+            sessions: SessionPolicy {
+                per_source: SESSIONS_PER_SOURCE,
+            },
+            issuer_keys: Vec::new(),
+            express: setting.is_express.then(|| Executing {
+                readers: Readers::default(),
+                lease_ns: 1 << 60,
+            }),
+        },
+        key(),
+        Box::new(move || random.next()),
+        Arc::clone(&line.store),
+        Box::new(StoreWriter::new(Arc::clone(&line.store))),
+    )?;
+    Ok(Server { host, line })
+}

@@ -1,0 +1,336 @@
+"""What becomes of requests to `spv`: vectors/spv/*.toml."""
+from packet import *
+
+ZERO = bytes(32)
+
+
+# ---- what near and host hold: patterns, so that a byte out of order shows ----
+
+def txid(number):
+    return bytes((7 * number + i) % 256 for i in range(32))
+
+
+def block(number, height):
+    return {
+        "root": bytes((0x80 + 5 * number + 3 * i) % 256 for i in range(32)),
+        "hash": bytes((0x40 + 11 * number + 7 * i) % 256 for i in range(32)),
+        "height": height,
+    }
+
+
+TIP = {"hash": bytes((0x21 + 13 * i) % 256 for i in range(32)), "height": 0x01020306}
+BLOCKS = [  # block, TXIDs that near has, TXIDs that only the host has
+    (block(0, 0x01020304), range(1, 17), []),
+    (block(1, 0xFFFFFFFF), [17, 18], []),  # height not known
+    (block(2, 0x01020305), [], [21, 22]),
+]
+UNKNOWN = 30
+
+
+def place(number):
+    for of, near, host in BLOCKS:
+        if number in near or number in host:
+            return of
+    return None
+
+
+# ---- native payloads ----
+
+def root_request(number, body=None, **head):
+    body = (number if isinstance(number, bytes) else txid(number)) + bytes(72) if body is None else body
+    head.setdefault("body_bytes", len(body))
+    return header(head.pop("op", 1), **head) + body
+
+
+def root_reply(number):
+    of = place(number)
+    found = (of["root"], of["hash"], of["height"]) if of else (ZERO, ZERO, 0)
+    body = found[0] + found[1] + TIP["hash"] + struct.pack(">II", found[2], TIP["height"])
+    return header(0x81, len(body), status=0 if of else 1) + body
+
+
+def item(number):
+    return (number if isinstance(number, bytes) else txid(number)) + bytes(40)
+
+
+def roots_request(numbers, count=None, head=bytes(36), body=None, **native):
+    count = len(numbers) if count is None else count
+    body = head + struct.pack(">I", count) + b"".join(map(item, numbers)) if body is None else body
+    native.setdefault("body_bytes", len(body))
+    return header(2, **native) + body
+
+
+def roots_reply(numbers):
+    body = TIP["hash"] + struct.pack(">II", TIP["height"], len(numbers))
+    for number in numbers:
+        of = place(number) if isinstance(number, int) else None
+        if of:
+            body += of["root"] + of["hash"] + struct.pack(">II", of["height"], 0)
+        else:
+            body += ZERO + ZERO + struct.pack(">II", 0, 1)
+    return header(0x82, len(body)) + body
+
+
+# ---- files of vectors ----
+
+class File:
+    def __init__(self, name, about, lease="valid", chain="at rest", paper_format=True, loopback=False):
+        self.name, self.about, self.vectors = name, about, []
+        self.state = {"lease": lease, "chain": chain, "paper_format": paper_format, "loopback": loopback}
+
+    def hit(self, what, request, reply, host=True, trailer=b"", **how):
+        head = headers(request, **how)
+        self.add(what, head, request, "reply", "hits", turned(head, reply), reply, "reply" if host else None, trailer)
+
+    def forward(self, what, request, counts=None, reply=None, host=None, trailer=b"", head=None, **how):
+        head = headers(request, **how) if head is None else head
+        host = "reply" if reply is not None else host
+        self.add(what, head, request, "forward", counts, None, reply, host, trailer)
+
+    def drop(self, what, request, reason, host=False, **how):
+        self.add(what, headers(request, **how), request, f"drop {reason}", None, None, None,
+                 f"drop {reason}" if host else None, b"")
+
+    def add(self, what, head, request, near, counts, reply_headers, reply, host, trailer):
+        lines = ["", "[[vector]]", f'what = "{what}"', parts("headers", head), hexes("request", request)]
+        if trailer:
+            lines.append(hexes("trailer", trailer))
+        lines.append(f'near = "{near}"')
+        if counts:
+            lines.append(f'counts = "{counts}"')
+        if reply_headers:
+            lines.append(parts("reply_headers", reply_headers))
+        if reply is not None:
+            lines.append(hexes("reply", reply))
+        if host:
+            lines.append(f'host = "{host}"')
+        self.vectors.append("\n".join(lines))
+
+    def text(self):
+        mac = bytes(6) if self.state["loopback"] else OWN_MAC
+        out = [f"# {self.about}", "# Written by vectors/make.py from docs/wire-formats.md; what the keys mean: "
+               "vectors/README.md.", "", "[state]"]
+        out += [f"{key} = {str(value).lower() if isinstance(value, bool) else quoted(value)}"
+                for key, value in self.state.items()]
+        out += ["", "[endpoint]", f'mac = "{mac.hex()}"', f'addresses = ["{OWN4}", "{OWN6}"]',
+                'broadcast = "10.0.0.255"', "", "[tip]", f'hash = "{TIP["hash"].hex()}"', f"height = {TIP['height']}"]
+        for of, near, host in BLOCKS:
+            out += ["", "[[block]]", f'hash = "{of["hash"].hex()}"', f'root = "{of["root"].hex()}"',
+                    f"height = {of['height']}", listed("near", near), listed("host", host)]
+        return "\n".join(out + self.vectors) + "\n"
+
+
+def listed(key, numbers):
+    lines = [f'    "{txid(number).hex()}",' for number in numbers]
+    return f"{key} = []" if not lines else "\n".join([f"{key} = [", *lines, "]"])
+
+PAPER_UNKNOWN = ZERO
+HIT, ROOT0 = txid(1), BLOCKS[0][0]["root"]
+
+
+def payloads():
+    """What a payload is answered with, by near and by the host alone."""
+    file = File("payloads", "What a payload is answered with: by near, and by the host alone.")
+    for v6 in (False, True):
+        family = "IPv6" if v6 else "IPv4"
+        file.hit(f"paper, cached, {family}", HIT, ROOT0, v6=v6)
+        file.forward(f"paper, not cached: the host knows it, {family}", txid(21), "misses", BLOCKS[2][0]["root"], v6=v6)
+        file.forward(f"paper, unknown: 32 zero bytes from the host, {family}", txid(UNKNOWN), "misses", PAPER_UNKNOWN,
+                     v6=v6)
+        file.drop(f"paper, TXID all zero: the reply unknown is no request, {family}", ZERO, "not_a_request", True,
+                  v6=v6)
+        file.hit(f"root, cached, {family}", root_request(2), root_reply(2), v6=v6)
+        file.hit(f"roots, one cached, {family}", roots_request([3]), roots_reply([3]), v6=v6)
+    file.hit("paper, cached, block at no known height", txid(17), BLOCKS[1][0]["root"])
+    almost = HIT[:31] + b"\0"
+    file.forward("paper, a TXID that differs from a cached one in its last byte", almost, "misses", PAPER_UNKNOWN)
+    native_32 = root_request(b"", body=HIT[:16])
+    file.forward("32 bytes with the native magic are a TXID: length decides first", native_32, "misses", PAPER_UNKNOWN)
+    for size in (0, 1, 15, 16, 31, 33, 64, 120, 512):
+        request = (HIT * 16)[:size]
+        file.drop(f"{size} bytes without magic are no request", request, "not_a_request", True)
+    file.drop("native header cut to 15 bytes", header(1, 104)[:15], "not_a_request", True)
+
+    file.hit("root, block at no known height", root_request(18), root_reply(18))
+    file.hit("root, request id all ones", root_request(2, ident=2**64 - 1),
+             header(0x81, 104, ident=2**64 - 1) + root_reply(2)[16:])
+    file.forward("root, not cached: the host knows it", root_request(22), "misses", root_reply(22))
+    file.forward("root, unknown", root_request(UNKNOWN), "misses", root_reply(UNKNOWN))
+    file.forward("root, TXID all zero is unknown", root_request(ZERO), "misses", root_reply(UNKNOWN))
+
+    def refused(what, request, status=BAD_REQUEST):
+        file.forward(what, request, "forwarded_native", refusal(request, status))
+
+    refused("root, header alone", header(1, 0))
+    refused("root, not padded to its reply", root_request(2, body=txid(2)))
+    refused("root, one byte too short", root_request(2, body=txid(2) + bytes(71)))
+    refused("root, one byte too long", root_request(2, body=txid(2) + bytes(73)))
+    for at in (32, 63, 64, 95, 96, 99, 100, 103):
+        body = bytearray(txid(2) + bytes(72))
+        body[at] = 1
+        refused(f"root, padding not zero at byte {at} of the body", root_request(2, body=bytes(body)))
+    refused("root, length says one byte less than there is", root_request(2, body_bytes=103))
+    refused("root, length says one byte more than there is", root_request(2, body_bytes=105))
+    refused("root, length 0", root_request(2, body_bytes=0))
+    refused("root, length 65535", root_request(2, body_bytes=65535))
+    refused("root, a status in a request", root_request(2, status=1))
+    refused("operation 0", root_request(2, op=0))
+    refused("operation 3, which is not known", root_request(2, op=3))
+    refused("operation 127, which is not known", root_request(2, op=127))
+    for version in (0, 2, 255):
+        refused(f"version {version}", root_request(2, version=version), UNSUPPORTED)
+    refused("version 2, and a wrong length: the version decides first", root_request(2, version=2, body_bytes=7),
+            UNSUPPORTED)
+    for magic in (0x4C54, 0x4D53, 0x534C):
+        file.drop(f"magic {magic:04x}", root_request(2, magic=magic), "not_a_request", True)
+    for op in (0x81, 0x82, 0x80, 0xFF):
+        file.drop(f"reply bit in a request: operation {op:02x}", root_request(2, op=op), "reply_bit", True)
+    file.drop("reply bit decides before the version", root_request(2, op=0x81, version=9), "reply_bit", True)
+    file.drop("a whole reply of ours", root_reply(2), "reply_bit", True)
+    file.drop("a refusal of ours", refusal(root_request(2), BAD_REQUEST), "reply_bit", True)
+
+    file.hit("roots, two of one block", roots_request([1, 2]), roots_reply([1, 2]))
+    file.hit("roots, the same TXID twice", roots_request([1, 1]), roots_reply([1, 1]))
+    file.hit("roots, of two blocks", roots_request([18, 1, 17]), roots_reply([18, 1, 17]))
+    file.hit("roots, 16 cached", roots_request(range(1, 17)), roots_reply(range(1, 17)))
+    some = [1, 21, 2]
+    file.forward("roots, one of three not cached: all is the host's", roots_request(some), "misses", roots_reply(some))
+    some = [1, UNKNOWN, 17]
+    file.forward("roots, one of three unknown", roots_request(some), "misses", roots_reply(some))
+    some = list(range(2, 17)) + [22]
+    file.forward("roots, the last of 16 not cached", roots_request(some), "misses", roots_reply(some))
+    file.forward("roots, none known", roots_request([31, 32]), "misses", roots_reply([31, 32]))
+    file.forward("roots, TXID all zero is unknown", roots_request([1, ZERO]), "misses", roots_reply([1, ZERO]))
+    refused("roots, 17 items", roots_request(range(1, 18)))
+    refused("roots, no item", roots_request([]))
+    refused("roots, count one less than the items", roots_request([1, 2], count=1))
+    refused("roots, count one more than the items", roots_request([1, 2], count=3))
+    refused("roots, count 0xffffffff", roots_request([1], count=2**32 - 1))
+    refused("roots, count of 2^31 + 1", roots_request([1], count=2**31 + 1))
+    refused("roots, half an item", roots_request([], body=bytes(36) + struct.pack(">I", 1) + item(1)[:36]))
+    refused("roots, one byte behind the items", roots_request([], body=bytes(36) + struct.pack(">I", 1) + item(1) + b"\0"))
+    refused("roots, head cut", roots_request([], body=bytes(36)))
+    refused("roots, header alone", header(2, 0))
+    for at in (0, 31, 32, 35):
+        head = bytearray(36)
+        head[at] = 0x80
+        refused(f"roots, head not zero at byte {at}", roots_request([1], head=bytes(head)))
+    for at in (32, 63, 64, 71):
+        second = bytearray(item(2))
+        second[at] = 1
+        body = bytes(36) + struct.pack(">I", 2) + item(1) + bytes(second)
+        refused(f"roots, padding of the second item not zero at byte {at}", roots_request([], body=body))
+    return file
+
+
+def frames():
+    """What near does with the frame around a request that it could answer."""
+    file = File("frames", "What becomes of frames around a request that near could answer.")
+    file.hit("no reply but the checksums changes: TOS, id, TTL 1", HIT, ROOT0, False, ttl=1, tos=0xB8, ident=0xBEEF)
+    file.hit("TTL 255, may be fragmented on its way", HIT, ROOT0, False, ttl=255, flags=0)
+    file.hit("reserved bit of the fragment word: no fragment", HIT, ROOT0, False, flags=0x8000)
+    file.hit("IPv6, traffic class and flow label stay", HIT, ROOT0, False, v6=True, first=0x6B812345, hops=3)
+    file.hit("Ethernet padding stays behind the reply", HIT, ROOT0, False, trailer=bytes.fromhex("00ff00ff00ff"))
+    file.hit("a broken IPv4 header checksum goes out broken", HIT, ROOT0, False, ttl=9, wrong=0x0100)
+    file.hit("UDP checksum 0, IPv4: none was computed", HIT, ROOT0, False, check=0)
+    file.hit("UDP checksum 0, IPv6: only a read, and the reply's is computed", HIT, ROOT0, False, v6=True, check=0)
+    file.hit("UDP checksum wrong: only a read, and the reply's is right", HIT, ROOT0, False, check=0x1234)
+    zero = next(port for port in range(1024, 65536)
+                if udp(OWN4, PEER4, SPV, port, ROOT0)[6:] == b"\xff\xff" and not SPV <= port <= 7705)
+    file.hit("a reply's UDP checksum that comes out 0 is sent as ffff", HIT, ROOT0, False, sport=zero)
+    vlan, qinq = bytes.fromhex("81002007"), bytes.fromhex("88a80fff")
+    for v6 in (False, True):
+        family = "IPv6" if v6 else "IPv4"
+        file.hit(f"VLAN tag, {family}", HIT, ROOT0, False, tags=vlan, v6=v6)
+        file.hit(f"service VLAN tag, {family}", HIT, ROOT0, False, tags=qinq, v6=v6)
+        file.forward(f"two VLAN tags, {family}", HIT, tags=qinq + vlan, v6=v6)
+        file.forward(f"port 53, {family}", HIT, dport=53, v6=v6)
+        file.forward(f"port 7702: no service of ours stands there, {family}", HIT, dport=7702, v6=v6)
+        file.forward(f"another's MAC, {family}", HIT, eth_destination=PEER_MAC, v6=v6)
+        file.forward(f"broadcast MAC, {family}", HIT, eth_destination=b"\xff" * 6, v6=v6)
+        file.drop(f"sent from a group's MAC, {family}", HIT, "source_address", eth_source=b"\x01\0\x5e\0\0\x01", v6=v6)
+        file.drop(f"source port 0, {family}", HIT, "source_port", sport=0, v6=v6)
+        for port in (7701, 7702, 7705):
+            file.drop(f"source port {port} is a Lineside service's, {family}", HIT, "source_port", sport=port, v6=v6)
+        for port in (7700, 7706):
+            file.hit(f"source port {port} is no service's, {family}", HIT, ROOT0, False, sport=port, v6=v6)
+        file.forward(f"UDP length one less than IP says, {family}", HIT, v6=v6, udp_length=39)
+        file.forward(f"UDP length one more than IP says, {family}", HIT, v6=v6, udp_length=41)
+        file.forward(f"UDP and IP length 7: less than a UDP header, {family}", HIT, v6=v6, udp_length=7, ip_length=7)
+        file.forward(f"UDP and IP length longer than the frame, {family}", HIT, v6=v6, udp_length=41, ip_length=41)
+        whole = b"".join(headers(HIT, v6=v6)) + HIT
+        for size in (14, 17, 18, 33, 34, 41, 42, 53, 54, 61, 62, len(whole) - 1):
+            cut = whole[:size]
+            if size < len(whole):
+                file.forward(f"frame cut to {size} bytes, {family}", b"", head=[cut[:14], cut[14:54], cut[54:]])
+        file.drop(f"a wrong payload is a source's fault only after its address, {family}", b"", "source_port", sport=0,
+                  v6=v6)
+    for source, whose in (("0.0.0.0", "nobody"), ("224.0.0.1", "a group"), ("239.255.255.255", "a group"),
+                          ("255.255.255.255", "everybody"), ("10.0.0.255", "the subnet"), ("127.0.0.1", "loopback"),
+                          (OWN4, "ourselves")):
+        file.drop(f"source address {source}: {whose}", HIT, "source_address", source=source)
+    for source, whose in (("::", "nobody"), ("ff02::1", "a group"), ("::1", "loopback"), (OWN6, "ourselves")):
+        file.drop(f"source address {source}: {whose}", HIT, "source_address", v6=True, source=source)
+    for source in ("223.255.255.255", "240.0.0.1", "10.0.0.254", "128.0.0.1"):
+        file.hit(f"source address {source} is a host's", HIT, ROOT0, False, source=source)
+    for source in ("fe80::9", "::ffff:10.0.0.9", "fd00::1"):
+        file.hit(f"source address {source} is a host's", HIT, ROOT0, False, v6=True, source=source)
+    file.forward("another's IPv4 address", HIT, destination=OTHER4)
+    file.forward("the subnet's broadcast address", HIT, destination="10.0.0.255")
+    file.forward("another's IPv6 address", HIT, v6=True, destination="fd00::3")
+    file.forward("IPv4 options", HIT, options=bytes.fromhex("94040000"), first=0x46)
+    file.forward("IPv4 header of 4 words", HIT, first=0x44)
+    file.forward("IPv4 version 6", HIT, first=0x65)
+    file.forward("first fragment", HIT, flags=0x2000)
+    file.forward("last fragment", HIT, flags=0x0001)
+    file.forward("middle fragment", HIT, flags=0x3FFF)
+    file.forward("TCP", HIT, protocol=6)
+    file.forward("UDP-Lite", HIT, protocol=136)
+    file.forward("IPv4 total length 19: less than its header", HIT, ip_length=-1, udp_length=65535)
+    file.forward("IPv6 hop-by-hop header", HIT, v6=True, following=0)
+    file.forward("IPv6 fragment header", HIT, v6=True, following=44)
+    file.forward("IPv6 with version 4", HIT, v6=True, first=0x40000000)
+    file.forward("ARP", HIT, kind=0x0806)
+    file.forward("IPv4 under IPv6's EtherType", HIT, kind=0x86DD)
+    return file
+
+
+def others():
+    """The same requests in other states."""
+    over = File("lease-over", "After the lease near answers nothing, and the host everything.", lease="over")
+    over.forward("paper, cached", HIT, "not_leased", ROOT0)
+    over.forward("paper, unknown", txid(UNKNOWN), "not_leased", PAPER_UNKNOWN)
+    over.forward("root, cached", root_request(2), "not_leased", root_reply(2))
+    over.forward("roots, cached", roots_request([1, 17]), "not_leased", roots_reply([1, 17]))
+    bad = root_request(2, op=9)
+    over.forward("an unknown operation is the host's with and without lease", bad, "forwarded_native",
+                 refusal(bad, BAD_REQUEST))
+    over.drop("the reply bit is refused with and without lease", root_reply(2), "reply_bit", True)
+    over.drop("no request is none with and without lease", HIT[:31], "not_a_request", True)
+
+    # The host cannot be asked here: it holds the chain's lock.
+    changing = File("chain-changing", "While the chain changes near answers nothing.", chain="changing")
+    changing.forward("paper, cached", HIT, "not_leased")
+    changing.forward("root, cached", root_request(2), "not_leased")
+    changing.forward("roots, cached", roots_request([1, 17]), "not_leased")
+
+    refused = File("paper-refused", "With the paper's format switched off.", paper_format=False)
+    refused.drop("paper, cached", HIT, "paper_refused", True)
+    refused.drop("paper, unknown", txid(UNKNOWN), "paper_refused", True)
+    refused.drop("paper, TXID all zero: no request, before any policy", ZERO, "not_a_request", True)
+    refused.hit("root is answered", root_request(2), root_reply(2))
+
+    lo = File("loopback", "On lo: own and loopback sources are answered there.", loopback=True)
+    mac = {"eth_source": bytes(6), "eth_destination": bytes(6)}
+    for source in (OWN4, "127.0.0.1", PEER4):
+        lo.hit(f"source {source}", HIT, ROOT0, False, source=source, **mac)
+    for source in (OWN6, "::1", PEER6):
+        lo.hit(f"source {source}", HIT, ROOT0, False, v6=True, source=source, **mac)
+    lo.drop("source port 7701, of a second server", HIT, "source_port", source=OWN4, sport=7701, **mac)
+    lo.drop("source 0.0.0.0", HIT, "source_address", source="0.0.0.0", **mac)
+    lo.drop("source ff02::1", HIT, "source_address", v6=True, source="ff02::1", **mac)
+    return [over, changing, refused, lo]
+
+
+def files():
+    return [payloads(), frames(), *others()]

@@ -1,0 +1,317 @@
+/*
+ * Rows put into a reply, which is made aside and copied into the packet when it is known to be whole. The C twin of
+ * `Draft` in crates/column/src/near.rs.
+ */
+#pragma once
+#include "column_find.h"
+
+/* Blocks that one scan goes through at most. */
+#define COLUMN_SCAN_BLOCKS_MAX 16
+/* What column_scan_block says, besides counters: go on with the next block. */
+#define COLUMN_NEXT 0x100
+#define COLUMN_NATIVE_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_column_reply))
+
+/* Zeros from work->used (rounded up to a word) to the payload's end. */
+__noinline int column_clear(struct column_work *work)
+{
+	__u32 at, end;
+
+	if (!work)
+		return 0;
+	at = (work->used + 7) / 8;
+	end = (work->payload_bytes + 7) / 8;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < COLUMN_DRAFT_WORDS / COLUMN_STEP; i++) {
+		if (at >= end || at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
+			break;
+		/* The verifier must see this check on the very register that is used below it. */
+		asm volatile("" : "+r"(at));
+		for (__u32 j = 0; j < COLUMN_STEP; j++)
+			work->draft[at + j] = 0;
+		at += COLUMN_STEP;
+	}
+	return 0;
+}
+
+/* The same, inline where one step is enough. */
+static __always_inline void column_clear_first(struct column_work *work)
+{
+	__u32 at = (work->used + 7) / 8, end = (work->payload_bytes + 7) / 8;
+
+	if (at >= end)
+		return;
+	if (end - at > COLUMN_STEP) {
+		column_clear(work);
+		return;
+	}
+	/* The verifier must see this check on the very register that is used below it. */
+	asm volatile("" : "+r"(at));
+	if (at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
+		return;
+	asm volatile("" : "+r"(at));
+	for (__u32 j = 0; j < COLUMN_STEP; j++)
+		work->draft[at + j] = 0;
+}
+
+/* Puts `bytes` of a block's records from the byte `begin` on behind what the reply has: there is room. */
+__noinline int column_copy(struct column_work *work, __u32 index, __u32 begin, __u32 bytes)
+{
+	__u64 *data = bpf_map_lookup_elem(&column_data, &index);
+	__u32 from = begin / 8, end = (begin + bytes) / 8, at;
+
+	if (!work || !data)
+		return 0;
+	at = work->used / 8;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < COLUMN_DRAFT_WORDS / COLUMN_STEP; i++) {
+		if (from >= end || from > column_geometry.data_bytes / 8 - COLUMN_STEP ||
+		    at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
+			break;
+		/* The verifier must see these checks on the very registers that are used below them. */
+		asm volatile("" : "+r"(at), "+r"(from));
+		for (__u32 j = 0; j < COLUMN_STEP; j++)
+			work->draft[at + j] = data[from + j];
+		from += COLUMN_STEP;
+		at += COLUMN_STEP;
+	}
+	work->used += bytes;
+	return 0;
+}
+
+/* The same, inline where one step is enough. */
+static __always_inline void column_copy_first(struct column_work *work, __u32 index, __u32 begin, __u32 bytes)
+{
+	__u64 *data = bpf_map_lookup_elem(&column_data, &index);
+	__u32 from = begin / 8, at = work->used / 8;
+
+	if (bytes > 8 * COLUMN_STEP || !data) {
+		column_copy(work, index, begin, bytes);
+		return;
+	}
+	/* The verifier must see these checks on the very registers that are used below them. */
+	asm volatile("" : "+r"(at), "+r"(from));
+	if (from > column_geometry.data_bytes / 8 - COLUMN_STEP || at > COLUMN_DRAFT_WORDS - COLUMN_STEP)
+		return;
+	asm volatile("" : "+r"(at), "+r"(from));
+	for (__u32 j = 0; j < COLUMN_STEP; j++)
+		work->draft[at + j] = data[from + j];
+	work->used += bytes;
+}
+
+/* The sum of a block's records before `row`. */
+static __always_inline __u64 column_sum_before(const struct ls_column_block *block, __u32 row)
+{
+	return row ? LS_READ_ONCE(block->sum[(row - 1) & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) : 0;
+}
+
+/* Puts the rows `from` to `to` of a block into a native reply, as many as have room: how many. */
+__noinline int column_put_rows(struct column_work *work, __u32 index, __u32 from, __u32 to)
+{
+	struct ls_column_block *block = bpf_map_lookup_elem(&column_blocks, &index);
+	__u32 begin, last = from, room;
+	__u64 newest;
+
+	if (!work || !block)
+		return 0;
+	begin = column_begin(block, from);
+	room = work->payload_bytes - work->used;
+	newest = work->version_ms;
+	for (__u32 i = 0; i < LS_COLUMN_BLOCK_ROWS_MAX; i++) {
+		__s64 above;
+
+		if (last >= to || LS_READ_ONCE(block->end[last & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) - begin > room)
+			break;
+		/* The greater of the two, without a branch: times have no highest bit. */
+		above = LS_READ_ONCE(block->version_ms[last & (LS_COLUMN_BLOCK_ROWS_MAX - 1)]) - newest;
+		newest += above & ~(above >> 63);
+		last++;
+	}
+	work->version_ms = newest;
+	work->sum += column_sum_before(block, last) - column_sum_before(block, from);
+	column_copy(work, index, begin, column_begin(block, last) - begin);
+	return last - from;
+}
+
+/* Puts one row into a native reply: whether it had room. */
+static __always_inline int column_put_row(struct column_work *work, struct ls_column_block *block, __u32 index,
+					  __u32 row)
+{
+	__u32 begin = column_begin(block, row), bytes = LS_READ_ONCE(block->end[row]) - begin;
+
+	if (bytes > work->payload_bytes - work->used)
+		return 0;
+	work->version_ms = LS_READ_ONCE(block->version_ms[row]);
+	work->sum = LS_READ_ONCE(block->sum[row]) - column_sum_before(block, row);
+	column_copy_first(work, index, begin, bytes);
+	return 1;
+}
+
+/* Puts a row into a reply of the paper's: 0, or why not. There is room. */
+__noinline int column_put_paper(struct column_work *work, __u32 index, __u32 row)
+{
+	struct ls_column_block *block = bpf_map_lookup_elem(&column_blocks, &index);
+	__u8 *data = bpf_map_lookup_elem(&column_data, &index), *reply;
+	__u32 at, key_bytes, value_bytes, key, used;
+	__u64 value[2];
+	__u16 last;
+
+	if (!work || !block || !data)
+		return LS_COLUMN_COUNTER_CHANGING;
+	at = column_begin(block, row);
+	if (at > column_geometry.data_bytes - 72)
+		return LS_COLUMN_COUNTER_CHANGING;
+	data += at;
+	key_bytes = data[0];
+	value_bytes = (__u32)data[2] << 8 | data[3];
+	if (!key_bytes || key_bytes > LS_COLUMN_PAPER_KEY_BYTES || value_bytes > LS_COLUMN_PAPER_VALUE_BYTES)
+		return LS_COLUMN_COUNTER_FORWARDED;
+	key = *(__u32 *)(data + 4) & (0xffffffff >> (32 - 8 * key_bytes));
+	if (!(key >> (8 * (key_bytes - 1))))
+		return LS_COLUMN_COUNTER_FORWARDED;
+	data += 4 + key_bytes;
+	value[0] = *(__u64 *)data;
+	value[1] = *(__u64 *)(data + 8);
+	last = *(__u16 *)(data + 16);
+	if (value_bytes < 8)
+		value[0] &= (1ULL << (8 * value_bytes)) - 1;
+	if (value_bytes <= 8)
+		value[1] = 0;
+	else if (value_bytes < 16)
+		value[1] &= (1ULL << (8 * (value_bytes - 8))) - 1;
+	if (value_bytes <= 16)
+		last = 0;
+	else if (value_bytes == 17)
+		last &= 0xff;
+	used = work->used;
+	if (used > COLUMN_PAYLOAD_MAX)
+		return LS_COLUMN_COUNTER_CHANGING;
+	reply = (__u8 *)work->draft + used;
+	if (work->is_paper > 1) {
+		*(__u32 *)reply = key;
+		reply += LS_COLUMN_PAPER_KEY_BYTES;
+		used += LS_COLUMN_PAPER_KEY_BYTES;
+	}
+	*(__u64 *)reply = value[0];
+	*(__u64 *)(reply + 8) = value[1];
+	*(__u16 *)(reply + 16) = last;
+	work->used = used + LS_COLUMN_PAPER_VALUE_BYTES;
+	return 0;
+}
+
+/* The same of the rows `from` to `to`, as many as have room: how many, or less than 0, why not. */
+__noinline int column_put_papers(struct column_work *work, __u32 index, __u32 from, __u32 to)
+{
+	__u32 row = from;
+
+	if (!work)
+		return 0;
+	for (__u32 i = 0; i < LS_COLUMN_BLOCK_ROWS_MAX; i++) {
+		int left;
+
+		if (row >= to || work->used + LS_COLUMN_PAPER_ROW_BYTES > work->payload_bytes)
+			break;
+		left = column_put_paper(work, index, row);
+		if (left)
+			return -left;
+		row++;
+	}
+	return row - from;
+}
+
+/* What of the range is in the block at work->block: 0, it is the last one; COLUMN_NEXT; or why not. */
+__noinline int column_scan_block(struct column_work *work, __u32 is_first)
+{
+	struct ls_column_block *block;
+	__u32 index, from = 0, to, rows, ends = 0, cut = 0;
+	int left;
+
+	if (!work)
+		return LS_COLUMN_COUNTER_CHANGING;
+	index = work->block;
+	block = bpf_map_lookup_elem(&column_blocks, &index);
+	if (!block)
+		return LS_COLUMN_COUNTER_CHANGING;
+	left = column_check(block, work->now_ns);
+	if (left)
+		return left;
+	if (is_first)
+		from = (__u8)column_rows_first(&work->start, block, index,
+						   work->flags & LS_COLUMN_FLAG_START_EXCLUSIVE);
+	to = LS_READ_ONCE(block->rows);
+	if (work->has_stop) {
+		int order = column_order_high(&work->stop, block);
+		__u32 inclusive = work->flags & LS_COLUMN_FLAG_STOP_INCLUSIVE;
+
+		ends = order == COLUMN_LESS || (order == COLUMN_EQUAL && !inclusive);
+		if (ends)
+			to = (__u8)column_rows_before(&work->stop, index, inclusive);
+	}
+	rows = to > from ? to - from : 0;
+	if (work->limit && work->rows + rows >= work->limit) {
+		rows = work->limit - work->rows;
+		cut = 1;
+	}
+	if (rows) {
+		left = work->is_paper ? column_put_papers(work, index, from, from + rows) :
+					column_put_rows(work, index, from, from + rows);
+		if (left < 0)
+			return -left;
+		work->rows += left;
+		cut |= (__u32)left < rows;
+	}
+	if (cut) {
+		work->more = 1;
+		return work->rows ? 0 : LS_COLUMN_COUNTER_FORWARDED;
+	}
+	if (ends || column_high_bytes(block->lengths) == LS_COLUMN_NO_END)
+		return 0;
+	if (!(LS_READ_ONCE(block->flags) & LS_COLUMN_BLOCK_CONTINUES))
+		return LS_COLUMN_COUNTER_MISSES;
+	left = column_on(work);
+	return left ? left : COLUMN_NEXT;
+}
+
+/* Puts the rows of the range into the reply: 0, or why not. */
+static __always_inline int column_scan(struct column_work *work)
+{
+	int left = column_find(work);
+
+	if (left)
+		return left;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < COLUMN_SCAN_BLOCKS_MAX; i++) {
+		/* Before the next block is looked for, this one may have been the last that a scan goes through. */
+		left = column_scan_block(work, !i);
+		if (left != COLUMN_NEXT)
+			return left;
+	}
+	return LS_COLUMN_COUNTER_MISSES;
+}
+
+/* Puts the row at the start key into the reply, or that there is none: 0, or why not. */
+static __always_inline int column_get(struct column_work *work)
+{
+	struct ls_column_block *block;
+	int left = column_find(work);
+	__u32 index, row;
+
+	if (left)
+		return left;
+	index = work->block;
+	block = bpf_map_lookup_elem(&column_blocks, &index);
+	if (!block)
+		return LS_COLUMN_COUNTER_CHANGING;
+	left = column_check(block, work->now_ns);
+	if (left)
+		return left;
+	row = column_rows_first(&work->start, block, index, 0);
+	if (!(row & COLUMN_THERE))
+		return 0;
+	row &= LS_COLUMN_BLOCK_ROWS_MAX - 1;
+	if (work->is_paper) {
+		work->rows = 1;
+		return column_put_paper(work, index, row);
+	}
+	work->rows = column_put_row(work, block, index, row);
+	return work->rows ? 0 : LS_COLUMN_COUNTER_FORWARDED;
+}

@@ -1,0 +1,173 @@
+/*
+ * The store of `column`, and what one packet is worked on with: the C twin of crates/column/src/store.rs. The host
+ * writes it (crates/column/src/writer.rs). Layouts in spec/column.toml.
+ */
+#pragma once
+#include "hash.h"
+#include "maps.h"
+#include "order.h"
+
+/* Sizes are set before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_column_control);
+} column_control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_column_servers);
+} column_servers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 16);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_column_name);
+} column_names SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_column_table);
+} column_tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_column_tops);
+} column_tops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_column_page);
+} column_pages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct ls_column_block);
+} column_blocks SEC(".maps");
+
+/* A value is the records of a block; its size is set before loading too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, 64);
+} column_data SEC(".maps");
+
+struct ls_column_counts {
+	__u64 count[LS_COLUMN_COUNTERS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ls_column_counts);
+} column_counts SEC(".maps");
+
+/* Set before loading: the verifier must know them. */
+struct column_geometry {
+	__u32 data_bytes; /* of a block's records and the room behind them */
+	__u32 name_mask;
+};
+
+#ifndef LS_NATIVE
+const
+#endif
+	volatile struct column_geometry column_geometry SEC(".rodata.column") = {
+	.data_bytes = 64,
+	.name_mask = 15,
+};
+
+#define COLUMN_WORDS (LS_COLUMN_KEY_BYTES_MAX / 8)
+/* Payload of the largest reply (PAYLOAD_BYTES_MAX in crates/near/src/contract.rs). */
+#define COLUMN_PAYLOAD_MAX 1452
+/* Words that are copied at once; what is copied may go so much too far. */
+#define COLUMN_STEP 8
+#define COLUMN_DRAFT_WORDS ((COLUMN_PAYLOAD_MAX + 7) / 8 + 2 * COLUMN_STEP)
+
+/* A key as near compares it: words whose highest byte comes first, and an empty one behind them. */
+struct column_key {
+	__u64 word[COLUMN_WORDS + 1];
+	__u32 bytes;
+	__u32 reserved;
+};
+
+/* One packet, of this CPU alone. */
+struct column_work {
+	struct column_key start;
+	struct column_key stop;
+	__u64 name[4];
+	__u64 now_ns;
+	__u64 sum;        /* of the reply's 32-bit words so far */
+	__u64 version_ms; /* the newest so far */
+	__u32 column;
+	__u32 page;  /* which of the column's pages in order, */
+	__u32 place; /* which of the page's blocks, */
+	__u32 block; /* and its number */
+	__u32 flags; /* of a native request */
+	__u32 limit; /* rows at most */
+	__u32 has_stop;
+	__u32 is_paper;
+	__u32 payload_bytes;
+	__u32 used; /* bytes of the reply so far */
+	__u32 rows; /* rows of the reply so far */
+	__u32 more;
+	__u64 draft[COLUMN_DRAFT_WORDS]; /* the reply */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct column_work);
+} column_works SEC(".maps");
+
+static __always_inline struct ls_column_control *column_controlled(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&column_control, &zero);
+}
+
+/* The table of the column called work->name, or NULL. */
+static __always_inline struct ls_column_table *column_named(const struct ls_column_control *control,
+							    struct column_work *work)
+{
+	/* Odd numbers with their bits well spread (store.rs, FOLD). */
+	__u64 folded[2] = {
+		work->name[0] ^ work->name[1] * 0x9e3779b97f4a7c15,
+		work->name[2] ^ work->name[3] * 0xc2b2ae3d27d4eb4f,
+	};
+	__u32 at = (ls_hash(folded, control->key) >> 32) & column_geometry.name_mask;
+	struct ls_column_name *name = bpf_map_lookup_elem(&column_names, &at);
+	__u32 column;
+
+	if (!name)
+		return NULL;
+	column = LS_READ_ONCE(name->column) - 1;
+	if ((name->name[0] ^ work->name[0]) | (name->name[1] ^ work->name[1]) | (name->name[2] ^ work->name[2]) |
+	    (name->name[3] ^ work->name[3]))
+		return NULL;
+	work->column = column;
+	return bpf_map_lookup_elem(&column_tables, &column);
+}
