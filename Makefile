@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build run test test-fresh test-kernels bench fuzz soak spec lint fmt
+.PHONY: setup build run test test-fresh test-kernels bench fuzz soak hbase spec lint fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -43,6 +43,10 @@ fuzz: setup
 # Ten to the eighth checked replies while the chain changes; docs/soak.md has a result.
 soak: setup
 	cargo run --release --locked -p lineside -- soak --replies 100000000 --seed 1
+
+# What runs in Java beside HBase; needs a JDK and Maven.
+hbase:
+	mvn --batch-mode --quiet --file hbase/pom.xml package
 
 spec:
 	cargo run --locked -p lineside-spec

@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fabric-grpc", 3),
     ("hybrid", 2),
     ("fabric-maker", 3),
+    ("hbase-mini", 3),
     ("plane", 3),
     ("console", 3),
     ("bench", 4),

@@ -1,0 +1,100 @@
+package lineside.mini;
+
+import java.io.IOException;
+import java.util.List;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.client.Admin;
+import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
+import org.apache.hadoop.hbase.client.Connection;
+import org.apache.hadoop.hbase.client.RegionInfo;
+import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
+import org.apache.hadoop.hbase.util.Bytes;
+
+/**
+ * What a test may have done to the tables that a client's own protocol does not do. Words are separated by blanks:
+ *
+ * <ul>
+ *   <li>{@code create TABLE FAMILY [SPLIT_KEY ...]}
+ *   <li>{@code split TABLE KEY}, and waits until there is a region that begins with it
+ *   <li>{@code flush TABLE}, {@code compact TABLE}
+ *   <li>{@code truncate TABLE}, {@code drop TABLE}
+ *   <li>{@code regions TABLE}: how many
+ * </ul>
+ */
+final class Commands {
+  private static final int PATIENCE_MS = 60_000;
+
+  private final Connection connection;
+
+  Commands(Connection connection) {
+    this.connection = connection;
+  }
+
+  String run(String line) {
+    try (Admin admin = connection.getAdmin()) {
+      return ("OK " + run(admin, line.trim().split(" +"))).trim();
+    } catch (Exception error) {
+      return "ERROR " + String.valueOf(error).replace('\n', ' ');
+    }
+  }
+
+  private static String run(Admin admin, String[] words) throws Exception {
+    if (words.length < 2) {
+      throw new IllegalArgumentException("a command and a table");
+    }
+    TableName table = TableName.valueOf(words[1]);
+    switch (words[0]) {
+      case "create":
+        create(admin, table, words);
+        return "";
+      case "split":
+        split(admin, table, Bytes.toBytes(words[2]));
+        return "";
+      case "flush":
+        admin.flush(table);
+        return "";
+      case "compact":
+        admin.majorCompact(table);
+        return "";
+      case "truncate":
+        admin.disableTable(table);
+        admin.truncateTable(table, true);
+        return "";
+      case "drop":
+        admin.disableTable(table);
+        admin.deleteTable(table);
+        return "";
+      case "regions":
+        return Integer.toString(admin.getRegions(table).size());
+      default:
+        throw new IllegalArgumentException("no command " + words[0]);
+    }
+  }
+
+  private static void create(Admin admin, TableName table, String[] words) throws IOException {
+    byte[][] keys = new byte[words.length - 3][];
+    for (int at = 0; at < keys.length; at++) {
+      keys[at] = Bytes.toBytes(words[at + 3]);
+    }
+    admin.createTable(
+        TableDescriptorBuilder.newBuilder(table)
+            .setColumnFamily(ColumnFamilyDescriptorBuilder.of(words[2]))
+            .build(),
+        keys.length == 0 ? null : keys);
+  }
+
+  private static void split(Admin admin, TableName table, byte[] key) throws Exception {
+    admin.split(table, key);
+    long began = System.nanoTime();
+    while (!begins(admin.getRegions(table), key)) {
+      if (System.nanoTime() - began > PATIENCE_MS * 1_000_000L) {
+        throw new IllegalStateException("not split in " + PATIENCE_MS + " ms");
+      }
+      Thread.sleep(20);
+    }
+  }
+
+  private static boolean begins(List<RegionInfo> regions, byte[] key) {
+    return regions.stream().anyMatch(region -> Bytes.equals(region.getStartKey(), key));
+  }
+}
