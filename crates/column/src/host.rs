@@ -345,13 +345,15 @@ impl ColumnHost {
             }
             Ask::Open(asked) => {
                 let now_s = (self.setup.clock)() / 1_000_000_000;
-                Ok(match self.sessions.open(from, &asked, now_s) {
-                    Ok(session) => {
-                        let header = wire::reply_header(header, Status::Ok, size_of_val(&session) as u16);
-                        [header.as_bytes(), session.as_bytes()].concat()
-                    }
-                    Err(status) => native::refusal(header, status),
-                })
+                Ok(
+                    match self.sessions.open(from, header.request_id.get(), &asked, now_s) {
+                        Ok(session) => {
+                            let header = wire::reply_header(header, Status::Ok, size_of_val(&session) as u16);
+                            [header.as_bytes(), session.as_bytes()].concat()
+                        }
+                        Err(status) => native::refusal(header, status),
+                    },
+                )
             }
         };
         Some(reply.unwrap_or_else(|error| native::refusal(header, status_of(&error))))

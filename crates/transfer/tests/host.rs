@@ -192,7 +192,18 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
         first,
         "a repeated request opens no second one"
     );
-    for port in 1..4 {
+    // Another client, which was given the port of the first: the challenge is the same.
+    let mut another = answer.clone();
+    another[8..16].copy_from_slice(&7_u64.to_be_bytes());
+    let second = server.ask(&another).unwrap();
+    assert_eq!(second[5], 0);
+    let session = |reply: &[u8]| {
+        let body = SessionBody::ref_from_bytes(&reply[16..]).unwrap();
+        (body.slot.get(), body.token.get())
+    };
+    assert_ne!(session(&second).0, session(&first).0);
+    assert_ne!(session(&second).1, session(&first).1);
+    for port in 1..3 {
         let from = lineside_near::Source { port, ..LOOPBACK };
         let challenge = server
             .ask_at(NOW_S, from, &session_packet(TRANSFER_OP_OPEN, &empty))

@@ -17,12 +17,16 @@ const SESSIONS_MAX: usize = 65_536;
 /// Of one address.
 const PER_SOURCE_MAX: usize = 1024;
 
+/// A challenge that came back, and the id of the request that it came back in: a repeated request opens no second
+/// session, while another client that was given the port of one that has ended gets one of its own.
+type Opening = ([u8; 16], u64);
+
 /// Where one session stands.
 #[derive(Debug)]
 pub(super) struct Session {
     token: u64,
     opener: [u8; 16],
-    challenge: [u8; 16],
+    opening: Opening,
     used_s: u64,
     /// Its last change's nonce, its packet and the reply to it.
     pub(super) last: u64,
@@ -33,7 +37,7 @@ pub(super) struct Session {
 #[derive(Debug, Default)]
 struct Open {
     by_slot: HashMap<u32, Arc<Mutex<Session>>>,
-    by_challenge: HashMap<[u8; 16], u32>,
+    by_opening: HashMap<Opening, u32>,
     per_source: HashMap<[u8; 16], usize>,
     next_slot: u32,
 }
@@ -58,6 +62,7 @@ impl Sessions {
     pub(super) fn open(
         &self,
         from: Source,
+        request_id: u64,
         asked: &ColumnSession,
         now_s: u64,
     ) -> Result<ColumnSession, Status> {
@@ -72,10 +77,11 @@ impl Sessions {
             return Err(Status::Unauthorised);
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = match open.by_challenge.get(&asked.challenge) {
+        let opening = (asked.challenge, request_id);
+        let slot = match open.by_opening.get(&opening) {
             // Asked again: the same session.
             Some(slot) => *slot,
-            None => open.grant(from.address_bytes(), asked.challenge, now_s)?,
+            None => open.grant(from.address_bytes(), opening, now_s)?,
         };
         let session = open.by_slot.get(&slot).ok_or(Status::Busy)?;
         let token = session.lock().unwrap_or_else(PoisonError::into_inner).token;
@@ -104,7 +110,7 @@ impl Sessions {
 }
 
 impl Open {
-    fn grant(&mut self, opener: [u8; 16], challenge: [u8; 16], now_s: u64) -> Result<u32, Status> {
+    fn grant(&mut self, opener: [u8; 16], opening: Opening, now_s: u64) -> Result<u32, Status> {
         let held = self.per_source.get(&opener).copied().unwrap_or(0);
         if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
             self.forget_idle(now_s);
@@ -125,7 +131,7 @@ impl Open {
         let session = Session {
             token,
             opener,
-            challenge,
+            opening,
             used_s: now_s,
             last: 0,
             request: Vec::new(),
@@ -135,7 +141,7 @@ impl Open {
             return Err(Status::Busy);
         }
         self.by_slot.insert(slot, Arc::new(Mutex::new(session)));
-        self.by_challenge.insert(challenge, slot);
+        self.by_opening.insert(opening, slot);
         *self.per_source.entry(opener).or_default() += 1;
         Ok(slot)
     }
@@ -144,7 +150,7 @@ impl Open {
     fn forget_idle(&mut self, now_s: u64) {
         let Self {
             by_slot,
-            by_challenge,
+            by_opening,
             per_source,
             ..
         } = self;
@@ -155,7 +161,7 @@ impl Open {
             };
             let is_kept = now_s.saturating_sub(session.used_s) < IDLE_S;
             if !is_kept {
-                by_challenge.remove(&session.challenge);
+                by_opening.remove(&session.opening);
                 if let Some(held) = per_source.get_mut(&session.opener) {
                     *held -= 1;
                 }
@@ -181,16 +187,22 @@ mod tests {
     #[test]
     fn a_session_takes_a_challenge_of_the_same_source_and_time() {
         let sessions = Sessions::new().unwrap();
-        let challenge = sessions.open(from(1), &ColumnSession::new_zeroed(), 100).unwrap();
+        let challenge = sessions
+            .open(from(1), 1, &ColumnSession::new_zeroed(), 100)
+            .unwrap();
         assert_eq!(challenge.token.get(), 0);
         let asked = ColumnSession {
             challenge: challenge.challenge,
             ..ColumnSession::new_zeroed()
         };
-        assert_eq!(sessions.open(from(2), &asked, 100), Err(Status::Unauthorised));
-        assert_eq!(sessions.open(from(1), &asked, 160), Err(Status::Unauthorised));
-        let granted = sessions.open(from(1), &asked, 110).unwrap();
-        assert_eq!(sessions.open(from(1), &asked, 111).unwrap(), granted);
+        assert_eq!(sessions.open(from(2), 2, &asked, 100), Err(Status::Unauthorised));
+        assert_eq!(sessions.open(from(1), 2, &asked, 160), Err(Status::Unauthorised));
+        let granted = sessions.open(from(1), 2, &asked, 110).unwrap();
+        assert_eq!(sessions.open(from(1), 2, &asked, 111).unwrap(), granted);
+        // Another client, which was given the port of the first.
+        let other = sessions.open(from(1), 3, &asked, 111).unwrap();
+        assert_ne!(other.slot, granted.slot);
+        assert_ne!(other.token, granted.token);
         let (slot, token) = (granted.slot.get(), granted.token.get());
         assert!(sessions.find(slot, token, 112).is_some());
         assert!(sessions.find(slot, token ^ 1, 112).is_none());
@@ -201,12 +213,12 @@ mod tests {
     fn an_address_has_so_many_sessions_until_they_are_idle() {
         let sessions = Sessions::new().unwrap();
         let open = |port: usize, now_s| {
-            let challenge = sessions.open(from(port as u16), &ColumnSession::new_zeroed(), now_s);
+            let challenge = sessions.open(from(port as u16), 1, &ColumnSession::new_zeroed(), now_s);
             let asked = ColumnSession {
                 challenge: challenge.unwrap().challenge,
                 ..ColumnSession::new_zeroed()
             };
-            sessions.open(from(port as u16), &asked, now_s)
+            sessions.open(from(port as u16), 1, &asked, now_s)
         };
         for port in 0..PER_SOURCE_MAX {
             open(port, 5).unwrap();

@@ -13,6 +13,9 @@ use lineside_wire::{
 use std::collections::HashMap;
 use zerocopy::{FromZeros, IntoBytes};
 
+/// A challenge that came back, and the id of the request that it came back in.
+type Opening = ([u8; 16], u64);
+
 /// Who may have how many sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPolicy {
@@ -31,9 +34,10 @@ pub(super) struct Sessions {
     policy: SessionPolicy,
     challenges: Challenges,
     random: Box<dyn FnMut() -> u64 + Send>,
-    /// The slot that a challenge was answered with, while that session has not been used: a repeated request opens
-    /// no second one. Challenges of old times are forgotten.
-    granted: HashMap<[u8; 16], (u64, u32)>,
+    /// The slot that a challenge was answered with in the request of an id: a repeated request opens no second
+    /// session, while another client that was given the port of one that has ended gets one of its own. Challenges of
+    /// old times are forgotten.
+    granted: HashMap<Opening, (u64, u32)>,
 }
 
 impl Sessions {
@@ -69,7 +73,7 @@ impl<D: Disk> Host<D> {
         body: &SessionBody,
     ) -> Result<Vec<u8>, NoRoom> {
         let answer = match header.op {
-            TRANSFER_OP_OPEN => self.open_session(now_s, asked.from, body)?,
+            TRANSFER_OP_OPEN => self.open_session(now_s, asked.from, header.request_id.get(), body)?,
             TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => {
                 let (slot, token) = (body.slot.get(), body.token.get());
                 let session = self.ledger.session(slot).filter(|session| session.token == token);
@@ -104,6 +108,7 @@ impl<D: Disk> Host<D> {
         &mut self,
         now_s: u64,
         from: Source,
+        request_id: u64,
         body: &SessionBody,
     ) -> Result<Result<SessionBody, Status>, NoRoom> {
         if body.token.get() != 0 || body.slot.get() != 0 {
@@ -123,7 +128,8 @@ impl<D: Disk> Host<D> {
         self.sessions
             .granted
             .retain(|_, (granted, _)| period.saturating_sub(*granted) <= 2);
-        if let Some((_, slot)) = self.sessions.granted.get(&body.challenge)
+        let opening = (body.challenge, request_id);
+        if let Some((_, slot)) = self.sessions.granted.get(&opening)
             && let Some(session) = self.ledger.session(*slot)
         {
             let sequence = self.near_sequence(*slot, session.token);
@@ -143,7 +149,7 @@ impl<D: Disk> Host<D> {
         self.ledger.open(slot, token, opener);
         self.touch(slot);
         self.append(&Entry::Open { slot, token, opener });
-        self.sessions.granted.insert(body.challenge, (period, slot));
+        self.sessions.granted.insert(opening, (period, slot));
         Ok(Ok(granted(body, slot, token, 1)))
     }
 }

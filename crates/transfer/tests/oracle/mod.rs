@@ -101,9 +101,9 @@ pub struct Oracle {
     /// What became of the operations of what is asked, where that is known: a refusal stands, whatever it was for.
     pub told: Vec<u16>,
     executed: BTreeMap<Key, u32>,
-    /// Lost at a restart: challenges given (to whom, in which period), and the slots granted for them.
+    /// Lost at a restart: challenges given (to whom, in which period), and the slots granted for them, by request id.
     challenges: BTreeMap<Id, (Source2, u64)>,
-    granted: BTreeMap<Id, (u64, u32)>,
+    granted: BTreeMap<(Id, u64), (u64, u32)>,
 }
 
 /// An address as an IPv6 one, and a port.

@@ -196,6 +196,7 @@ impl Oracle {
         if challenge == [0; 16] {
             return Said::Challenge;
         }
+        let opening = (challenge, u64_at(payload, 8));
         let period = now_s / CHALLENGE_S;
         let opener = address_of(from);
         let is_theirs = self.challenges.get(&challenge).is_some_and(|(to, given)| {
@@ -206,7 +207,7 @@ impl Oracle {
         }
         self.granted
             .retain(|_, (granted, _)| period.saturating_sub(*granted) <= 2);
-        if let Some((_, slot)) = self.granted.get(&challenge)
+        if let Some((_, slot)) = self.granted.get(&opening)
             && self.sessions.contains_key(slot)
         {
             return Said::Granted { slot: *slot };
@@ -225,7 +226,7 @@ impl Oracle {
             ..Session::default()
         };
         self.sessions.insert(slot, session);
-        self.granted.insert(challenge, (period, slot));
+        self.granted.insert(opening, (period, slot));
         Said::Granted { slot }
     }
 
