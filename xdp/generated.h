@@ -410,6 +410,7 @@ enum ls_transfer_counter {
 #define LS_COLUMN_OP_CHECK_AND_PUT 6
 #define LS_COLUMN_OP_APPEND 7
 #define LS_COLUMN_OP_OPEN 8
+#define LS_COLUMN_OP_SWITCH 9
 
 enum ls_column_code {
 	LS_COLUMN_CODE_DONE = 0,
@@ -464,6 +465,12 @@ struct ls_column_session {
 	__be64 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_column_session) == 40, "column_session");
+
+/* Near is empty and stays so, or may fill again; for loopback and trusted_sources. */
+struct ls_column_switch {
+	__be64 off; /* 1: near is off; 0: it is on */
+};
+_Static_assert(sizeof(struct ls_column_switch) == 8, "column_switch");
 
 /* What near stands on: lease, hash key, sizes and policies. */
 struct ls_column_control {

@@ -7,14 +7,14 @@ use crate::table::{Change, ColumnName};
 use lineside_near::PAYLOAD_BYTES_MAX;
 use lineside_near::exchange::{Again, ExchangeError, exchange, open};
 use lineside_wire::{
-    COLUMN_OP_OPEN, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnSession, NATIVE_REPLY_BIT,
-    NativeHeader, Status, native as wire,
+    COLUMN_OP_OPEN, COLUMN_OP_SWITCH, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnSession,
+    NATIVE_REPLY_BIT, NativeHeader, Status, native as wire,
 };
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::ControlFlow;
 use std::time::Duration;
-use zerocopy::{FromBytes, FromZeros};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -219,6 +219,16 @@ impl Client {
         Ok(match answer.rows.into_iter().next() {
             Some((_, _, value)) => Outcome::Now(value),
             None => Outcome::Done,
+        })
+    }
+
+    /// Has near forget everything and stay empty (`off`), or fill again. Where it is so already, nothing else happens.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; `unauthorised` unless asked from the server's machine or its `trusted_sources`.
+    pub fn switch(&mut self, off: bool) -> Result<(), ClientError> {
+        self.exchange(&Ask::Switch(off), 0, |op, body| {
+            (op == COLUMN_OP_SWITCH && body == native::switch(off).as_bytes()).then_some(())
         })
     }
 

@@ -47,6 +47,8 @@ pub struct Counts {
     pub overflowed: u64,
     /// Stretches under change now.
     pub marks: u64,
+    /// It is switched off.
+    pub is_off: bool,
     /// What was done to near itself.
     pub near: FillCounts,
 }
@@ -167,11 +169,12 @@ impl Coherence {
         Some(Fill { coherence: self, id })
     }
 
-    /// Near forgets everything, and fills are refused while it is `off`.
+    /// Near forgets everything, and fills are refused while it is `off`. Nothing happens where it is so already.
     pub fn switch(&self, off: bool) {
         let mut inner = self.inner();
-        inner.is_off = off;
-        inner.forget_all();
+        if std::mem::replace(&mut inner.is_off, off) != off {
+            inner.forget_all();
+        }
     }
 
     /// Near answers ranges of `server` until `until_ns` (CLOCK_MONOTONIC).
@@ -197,6 +200,7 @@ impl Coherence {
         let inner = self.inner();
         Counts {
             marks: (inner.marks.len() + inner.unmarked.len()) as u64,
+            is_off: inner.is_off,
             near: inner.near.counts(),
             ..inner.counts
         }

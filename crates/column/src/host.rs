@@ -13,7 +13,7 @@ use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Tab
 use lineside_near::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
 use lineside_wire::{
     COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, COLUMN_SOURCE_HOST,
-    ColumnCode as Code, NATIVE_REPLY_BIT, NativeHeader, Status, native as wire,
+    ColumnCode as Code, ColumnSession, NATIVE_REPLY_BIT, NativeHeader, Status, native as wire,
 };
 use sessions::Sessions;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 /// Rows that a miss of `get` brings into near: the row, and those behind it.
 const READ_AHEAD_ROWS: usize = 8;
@@ -343,20 +343,27 @@ impl ColumnHost {
             Ask::Change(key, column, change, sender) => {
                 Ok(self.native_change(from, header, payload, &key, &column, &change, sender))
             }
-            Ask::Open(asked) => {
-                let now_s = (self.setup.clock)() / 1_000_000_000;
-                Ok(
-                    match self.sessions.open(from, header.request_id.get(), &asked, now_s) {
-                        Ok(session) => {
-                            let header = wire::reply_header(header, Status::Ok, size_of_val(&session) as u16);
-                            [header.as_bytes(), session.as_bytes()].concat()
-                        }
-                        Err(status) => native::refusal(header, status),
-                    },
-                )
-            }
+            Ask::Open(asked) => Ok(self.open(from, header, &asked)),
+            Ask::Switch(off) => Ok(self.switch(from, header, off)),
         };
         Some(reply.unwrap_or_else(|error| native::refusal(header, status_of(&error))))
+    }
+
+    fn open(&self, from: Source, header: &NativeHeader, asked: &ColumnSession) -> Vec<u8> {
+        let now_s = (self.setup.clock)() / 1_000_000_000;
+        match self.sessions.open(from, header.request_id.get(), asked, now_s) {
+            Ok(session) => whole(header, &session),
+            Err(status) => native::refusal(header, status),
+        }
+    }
+
+    /// Turns near off or on for those who may change the table without a session, and for whoever is on this machine.
+    fn switch(&self, from: Source, header: &NativeHeader, off: bool) -> Vec<u8> {
+        if !from.address.is_loopback() && !(self.setup.trusted)(from.address) {
+            return native::refusal(header, Status::Unauthorised);
+        }
+        self.setup.coherence.switch(off);
+        whole(header, &native::switch(off))
     }
 
     /// A reply of the request's length that is being written.
@@ -519,6 +526,12 @@ impl Host for ColumnHost {
             false => Verdict::Forward,
         }
     }
+}
+
+/// A reply whose body is this.
+fn whole<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
+    let header = wire::reply_header(header, Status::Ok, size_of::<T>() as u16);
+    [header.as_bytes(), body.as_bytes()].concat()
 }
 
 fn ids_of(columns: &[ColumnName]) -> HashMap<ColumnName, ColumnId> {

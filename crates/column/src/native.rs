@@ -5,8 +5,8 @@ use lineside_near::PAYLOAD_BYTES_MAX;
 use lineside_wire::{
     COLUMN_FLAG_ABSENT, COLUMN_FLAG_REVERSE, COLUMN_FLAG_START_EXCLUSIVE, COLUMN_FLAG_STOP_INCLUSIVE,
     COLUMN_OP_APPEND, COLUMN_OP_CHECK_AND_PUT, COLUMN_OP_DELETE, COLUMN_OP_GET, COLUMN_OP_INCREMENT,
-    COLUMN_OP_OPEN, COLUMN_OP_PUT, COLUMN_OP_SCAN, ColumnHead, ColumnReply, ColumnRow, ColumnSession,
-    NativeHeader, Status, native,
+    COLUMN_OP_OPEN, COLUMN_OP_PUT, COLUMN_OP_SCAN, COLUMN_OP_SWITCH, ColumnHead, ColumnReply, ColumnRow,
+    ColumnSession, ColumnSwitch, NativeHeader, Status, native,
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -35,6 +35,8 @@ pub enum Ask {
     Change(Vec<u8>, ColumnName, Change, Sender),
     /// A session is to be opened.
     Open(ColumnSession),
+    /// Near is to be off, or on again.
+    Switch(bool),
 }
 
 /// Which rows a scan wants.
@@ -122,6 +124,10 @@ fn parse_body(op: u8, body: &[u8]) -> Option<Ask> {
             && session.reserved.get() == 0;
         return is_plain.then_some(Ask::Open(session));
     }
+    if op == COLUMN_OP_SWITCH {
+        let off = ColumnSwitch::read_from_bytes(body).ok()?.off.get();
+        return (off <= 1).then_some(Ask::Switch(off == 1));
+    }
     if !body.len().is_multiple_of(8) {
         return None;
     }
@@ -204,6 +210,11 @@ pub fn request(request_id: u64, ask: &Ask, reply_bytes: usize) -> Option<Vec<u8>
             let header = native::request_header(COLUMN_OP_OPEN, request_id, bytes);
             return Some([header.as_bytes(), session.as_bytes()].concat());
         }
+        Ask::Switch(off) => {
+            let switch = switch(*off);
+            let header = native::request_header(COLUMN_OP_SWITCH, request_id, size_of_val(&switch) as u16);
+            return Some([header.as_bytes(), switch.as_bytes()].concat());
+        }
         Ask::Get(key, columns) => (COLUMN_OP_GET, &columns[..], [&key[..], b"", b"", b""]),
         Ask::Scan(rows, columns) => {
             head.limit = rows.limit.into();
@@ -251,6 +262,13 @@ pub fn request(request_id: u64, ask: &Ask, reply_bytes: usize) -> Option<Vec<u8>
         }
     };
     packet(request_id, op, head, columns, parts, reply_bytes)
+}
+
+/// Near off, or on.
+pub fn switch(off: bool) -> ColumnSwitch {
+    ColumnSwitch {
+        off: u64::from(off).into(),
+    }
 }
 
 fn packet(

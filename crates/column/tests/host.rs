@@ -363,6 +363,31 @@ fn a_miss_fills_near_and_a_change_empties_it_there() {
 }
 
 #[test]
+fn near_that_is_switched_off_is_empty_at_once_and_stays_so() {
+    let scene = scene();
+    scene.fill_rows(20);
+    let held = |row: u8| scene.near.get(COLUMN, &key(&[b'r', row]), NOW_NS);
+    let switch = |address, off| scene.native_from(address, &Ask::Switch(off), 0).0;
+    scene.get(&[b'r', 4]);
+    assert!(held(4).is_some());
+    assert_eq!(switch([10, 9, 9, 9], true), Status::Unauthorised);
+    assert!(held(4).is_some());
+    assert_eq!(switch([127, 0, 0, 1], true), Status::Ok);
+    assert_eq!(held(4), None);
+    // The table still answers, and changes.
+    assert_eq!(scene.get(&[b'r', 4]), Some(vec![4; 3]));
+    scene.change(&[b'r', 4], put(b"new"));
+    assert_eq!(scene.get(&[b'r', 4]), Some(b"new".to_vec()));
+    assert_eq!(held(4), None);
+    assert_eq!(switch([127, 0, 0, 1], false), Status::Ok);
+    assert_eq!(scene.get(&[b'r', 4]), Some(b"new".to_vec()));
+    assert_eq!(held(4).unwrap().unwrap().value, b"new");
+    // On twice takes nothing away.
+    assert_eq!(switch([127, 0, 0, 1], false), Status::Ok);
+    assert!(held(4).is_some());
+}
+
+#[test]
 fn what_is_too_long_for_near_ends_what_it_holds() {
     let scene = scene();
     let long = [&[b'b'; 70][..], b"x"].concat();

@@ -15,6 +15,9 @@ pub enum Verb {
     Delete(ask::Delete),
     Scan(ask::Scan),
     Increment(ask::Increment),
+    Append(ask::Append),
+    CheckAndPut(ask::CheckAndPut),
+    Switch(ask::Switch),
 }
 
 /// Does one verb.
@@ -29,5 +32,8 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Delete(arguments) => arguments.run(as_json),
         Verb::Scan(arguments) => arguments.run(as_json),
         Verb::Increment(arguments) => arguments.run(as_json),
+        Verb::Append(arguments) => arguments.run(as_json),
+        Verb::CheckAndPut(arguments) => arguments.run(as_json),
+        Verb::Switch(arguments) => arguments.run(as_json),
     }
 }

@@ -179,6 +179,16 @@ fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
     assert_eq!(server.get("b"), held(&ones, "host"));
     assert_eq!(server.get("b"), held(&ones, "near"));
 
+    assert_eq!(server.done(&["append", "c", "3"])["value"], "33");
+    let taken = ["check-and-put", "c", "4", "--expected", "3"];
+    let (said, code) = server.said(&taken);
+    assert_eq!((&said[0]["done"], code), (&false.into(), 1));
+    assert_eq!(server.get("c"), held("33", "host"));
+    let made = ["check-and-put", "c", "4", "--expected", "33"];
+    assert_eq!(server.done(&made)["done"], true);
+    assert_eq!(server.done(&["check-and-put", "e", "5"])["done"], true);
+    assert_eq!(server.get("c"), held("4", "host"));
+
     let status = server.status();
     assert_eq!(
         (&status["name"], &status["plane"]),
@@ -187,8 +197,25 @@ fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
     assert_eq!(status["counters"]["socket"]["hits"], 5);
     assert!(status["host"]["fills"].as_u64().unwrap() >= 4, "{status}");
     assert!(status["host"]["rows"].as_u64().unwrap() >= 1, "{status}");
-    assert_eq!(status["host"]["marks"], 0);
+    assert_eq!(
+        (&status["host"]["marks"], &status["host"]["off"]),
+        (&0.into(), &0.into())
+    );
     assert!(status["lease_left_ms"].as_u64().unwrap() <= 1000);
+
+    assert_eq!(server.get("c"), held("4", "near"));
+    assert_eq!(server.done(&["switch", "off"])["near"], "off");
+    for _ in 0..2 {
+        assert_eq!(server.get("c"), held("4", "host"));
+    }
+    let status = server.status();
+    assert_eq!(
+        (&status["host"]["off"], &status["host"]["rows"]),
+        (&1.into(), &0.into())
+    );
+    assert_eq!(server.done(&["switch", "on"])["near"], "on");
+    assert_eq!(server.get("c"), held("4", "host"));
+    assert_eq!(server.get("c"), held("4", "near"));
     assert_eq!(server.signal(libc::SIGTERM), Some(0));
 }
 

@@ -1004,6 +1004,9 @@ pub const COLUMN_OP_APPEND: u8 = 7;
 /// Operation `open` of `column`.
 pub const COLUMN_OP_OPEN: u8 = 8;
 
+/// Operation `switch` of `column`.
+pub const COLUMN_OP_SWITCH: u8 = 9;
+
 /// What became of one operation of `column`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -1130,6 +1133,16 @@ pub struct ColumnSession {
 }
 
 const _: () = assert!(size_of::<ColumnSession>() == 40);
+
+/// Near is empty and stays so, or may fill again; for loopback and trusted_sources. 8 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ColumnSwitch {
+    /// 1: near is off; 0: it is on
+    pub off: U64,
+}
+
+const _: () = assert!(size_of::<ColumnSwitch>() == 8);
 
 /// What near stands on: lease, hash key, sizes and policies.
 #[repr(C)]
@@ -2116,6 +2129,16 @@ pub mod metric {
         labels: &[],
         help: "intervals in which fills are forbidden now",
     };
+    /// 1 while near is switched off
+    pub const COLUMN_OFF: Metric = Metric {
+        name: "lineside_column_off",
+        key: "off",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "1 while near is switched off",
+    };
     /// blocks in the ledger, all durable
     pub const FABRIC_HEIGHT: Metric = Metric {
         name: "lineside_fabric_height",
@@ -2188,7 +2211,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 62] = [
+    pub const ALL: [&Metric; 63] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2244,6 +2267,7 @@ pub mod metric {
         &COLUMN_INVALIDATIONS,
         &COLUMN_EVICTIONS,
         &COLUMN_MARKS,
+        &COLUMN_OFF,
         &FABRIC_HEIGHT,
         &FABRIC_BLOCKS,
         &FABRIC_TRANSACTIONS,

@@ -3,7 +3,7 @@
 use super::text;
 use crate::out::Unwritten;
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use lineside_column::client::{Client, Outcome};
 use lineside_column::native::{Answer, Rows};
 use lineside_column::table::{Change, ColumnName, ROW_BYTES_MAX};
@@ -96,6 +96,45 @@ pub struct Increment {
     /// How much.
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     by: i64,
+}
+
+/// Append to one cell; an empty one has no bytes yet.
+#[derive(Args)]
+pub struct Append {
+    #[command(flatten)]
+    cell: Cell,
+    /// What is appended; \xNN is any byte.
+    #[arg(value_parser = value)]
+    value: ValueText,
+}
+
+/// Write one cell if it holds what is expected; code 1 where it does not.
+#[derive(Args)]
+pub struct CheckAndPut {
+    #[command(flatten)]
+    cell: Cell,
+    /// What it must hold; without it, it must be empty.
+    #[arg(long, value_parser = value)]
+    expected: Option<ValueText>,
+    /// What it holds from then on; \xNN is any byte.
+    #[arg(value_parser = value)]
+    value: ValueText,
+}
+
+/// Turn near off: it is empty at once, stays so, and every request goes to the table. Or on again.
+#[derive(Args)]
+pub struct Switch {
+    #[command(flatten)]
+    server: Server,
+    /// What near is from now on.
+    #[arg(value_enum)]
+    to: Near,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Near {
+    On,
+    Off,
 }
 
 #[derive(Args)]
@@ -214,21 +253,72 @@ impl Get {
 }
 
 impl Cell {
-    fn change(&self, change: &Change, as_json: bool) -> anyhow::Result<()> {
+    fn change(&self, change: &Change, as_json: bool) -> anyhow::Result<Outcome> {
         let outcome = self.server.client()?.change(&self.key.0, &self.column, change)?;
         let key = text::show(&self.key.0);
-        let mut object = json!({"key": key, "done": true});
-        let mut said = "done".to_owned();
-        if let (Change::Increment(_), Outcome::Now(value)) = (change, outcome)
-            && let Ok(value) = <[u8; 8]>::try_from(value)
-        {
-            let value = i64::from_be_bytes(value);
-            object["value"] = value.into();
-            said = value.to_string();
-        }
+        let mut object = json!({"key": key, "done": outcome != Outcome::NotApplied});
+        let said = match (change, &outcome) {
+            (Change::Increment(_), Outcome::Now(value))
+                if let Ok(value) = <[u8; 8]>::try_from(&value[..]) =>
+            {
+                let value = i64::from_be_bytes(value);
+                object["value"] = value.into();
+                value.to_string()
+            }
+            (_, Outcome::Now(value)) => {
+                object["value"] = text::show(value).into();
+                text::show(value)
+            }
+            (_, Outcome::Done) => "done".to_owned(),
+            (_, Outcome::NotApplied) => "it holds something else".to_owned(),
+        };
         match as_json {
             true => say!("{object}"),
             false => say!("{key}: {said}"),
+        }?;
+        Ok(outcome)
+    }
+}
+
+impl Append {
+    /// Appends, and shows the whole.
+    ///
+    /// # Errors
+    /// See the client's.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let change = Change::Append(self.value.0.clone());
+        self.cell.change(&change, as_json).map(|_| ())
+    }
+}
+
+impl CheckAndPut {
+    /// Compares, and puts.
+    ///
+    /// # Errors
+    /// See the client's; something else was there.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let change = Change::CheckAndPut {
+            expected: self.expected.clone().map(|value| value.0),
+            value: self.value.0.clone(),
+        };
+        match self.cell.change(&change, as_json)? {
+            Outcome::NotApplied => bail!("nothing was written"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Switch {
+    /// Turns it.
+    ///
+    /// # Errors
+    /// See the client's.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let off = self.to == Near::Off;
+        self.server.client()?.switch(off)?;
+        match as_json {
+            true => say!("{}", json!({"near": if off { "off" } else { "on" }})),
+            false => say!("near is {}", if off { "off" } else { "on" }),
         }?;
         Ok(())
     }
@@ -242,6 +332,7 @@ impl Put {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         self.cell
             .change(&Change::Put(self.value.0.clone(), None), as_json)
+            .map(|_| ())
     }
 }
 
@@ -251,7 +342,7 @@ impl Delete {
     /// # Errors
     /// See the client's.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        self.cell.change(&Change::Delete, as_json)
+        self.cell.change(&Change::Delete, as_json).map(|_| ())
     }
 }
 
@@ -261,7 +352,7 @@ impl Increment {
     /// # Errors
     /// See the client's.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        self.cell.change(&Change::Increment(self.by), as_json)
+        self.cell.change(&Change::Increment(self.by), as_json).map(|_| ())
     }
 }
 

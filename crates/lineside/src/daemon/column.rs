@@ -245,6 +245,7 @@ impl Inner {
             (metric::COLUMN_INVALIDATIONS, counts.near.invalidations),
             (metric::COLUMN_EVICTIONS, counts.near.evictions),
             (metric::COLUMN_MARKS, counts.marks),
+            (metric::COLUMN_OFF, counts.is_off.into()),
         ] {
             status.set_host(metric, value);
         }
