@@ -42,6 +42,8 @@ pub struct Filled<'a> {
 pub struct FillCounts {
     /// Intervals installed.
     pub fills: u64,
+    /// Intervals left out: near was full, and most of their rows had been read once.
+    pub cold: u64,
     /// Blocks invalidated.
     pub invalidations: u64,
     /// Blocks that gave way to others.
@@ -56,8 +58,8 @@ pub struct FillCounts {
 /// still true: that is the host's, before it calls (`coherence`).
 pub trait ColumnFill: Send + fmt::Debug {
     /// Takes over all of `filled.interval`; what near holds there and would answer for as long may stay, being as true.
-    /// What finds no room evicts what was not used for long, or is left out: near then holds less of the interval,
-    /// never a part of a row's truth.
+    /// What finds no room evicts what was not used for long, if it is hot itself, or is left out: near then holds less
+    /// of the interval, never a part of a row's truth.
     fn install(&mut self, filled: &Filled<'_>);
 
     /// From its return on near answers nothing that it knew of `interval` before. What lies beside may go too.

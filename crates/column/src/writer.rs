@@ -4,6 +4,7 @@
 //! walk through changes only while the column's sequence number is odd, in sections of a few pages.
 
 mod cut;
+mod hot;
 
 use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Row, ServerId};
 use crate::head::{self, End, KeyWords, Lengths, SKIP_MAX};
@@ -11,6 +12,7 @@ use crate::key::{Interval, Key};
 use crate::reader::set_invalid;
 use crate::store::Store;
 use cut::Piece;
+use hot::Hot;
 use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_NO_HEAD, COLUMN_NO_ROW_HEAD,
     COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, ColumnBlock, ColumnTable,
@@ -34,6 +36,7 @@ pub struct ColumnWriter {
     free_pages: Vec<u32>,
     /// The next block that eviction looks at.
     hand: usize,
+    hot: Hot,
     counts: FillCounts,
 }
 
@@ -56,7 +59,9 @@ struct Held {
 impl ColumnWriter {
     /// The only writer of `store`, which holds nothing from then on.
     pub fn new(store: Arc<Store>) -> Self {
+        let block_rows = store.control().block_rows.load(Relaxed) as usize;
         let mut writer = Self {
+            hot: Hot::new(store.blocks.as_slice().len() * block_rows),
             columns: vec![Vec::new(); store.tables.as_slice().len()],
             held: Vec::new(),
             free_blocks: Vec::new(),
@@ -238,6 +243,16 @@ impl ColumnWriter {
         self.counts.blocks -= 1;
         self.counts.rows -= u64::from(self.block(index).rows.load(Relaxed));
         self.free_blocks.push(index);
+    }
+
+    /// Whether so many rows in these intervals need no block that another part of the table has.
+    fn has_room(&self, column: usize, intervals: &[Interval], rows: usize) -> bool {
+        let block_rows = self.store.control().block_rows.load(Relaxed) as usize;
+        let needed = intervals.len().min(1) * (rows / block_rows.max(1) + 1);
+        self.free_blocks.len() >= needed
+            || intervals
+                .iter()
+                .any(|interval| !self.overlapping(column, interval).is_empty())
     }
 
     /// A free block; evicts one that was not used since the hand came by last.
@@ -531,8 +546,14 @@ impl ColumnFill for ColumnWriter {
         if filled.interval.is_empty() || column >= self.columns.len() {
             return;
         }
+        let is_hot = self.hot.count(filled);
+        let missing = self.missing(column, filled);
+        if !is_hot && !self.has_room(column, &missing, filled.rows.len()) {
+            self.counts.cold += 1;
+            return;
+        }
         self.counts.fills += 1;
-        for interval in self.missing(column, filled) {
+        for interval in missing {
             let from = filled.rows.partition_point(|row| row.key < interval.low);
             let is_inside = |row: &Row| interval.contains(&row.key);
             let to = from + filled.rows[from..].partition_point(is_inside);

@@ -2089,6 +2089,16 @@ pub mod metric {
         labels: &[],
         help: "intervals that the host wrote into near",
     };
+    /// fills left out because near is full and most of their rows were read once
+    pub const COLUMN_COLD_FILLS: Metric = Metric {
+        name: "lineside_column_cold_fills_total",
+        key: "cold_fills",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "fills left out because near is full and most of their rows were read once",
+    };
     /// fills not installed because the table had changed meanwhile
     pub const COLUMN_LATE_FILLS: Metric = Metric {
         name: "lineside_column_late_fills_total",
@@ -2211,7 +2221,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 63] = [
+    pub const ALL: [&Metric; 64] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2263,6 +2273,7 @@ pub mod metric {
         &COLUMN_BLOCKS,
         &COLUMN_ROWS,
         &COLUMN_FILLS,
+        &COLUMN_COLD_FILLS,
         &COLUMN_LATE_FILLS,
         &COLUMN_INVALIDATIONS,
         &COLUMN_EVICTIONS,

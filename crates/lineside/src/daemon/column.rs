@@ -241,6 +241,7 @@ impl Inner {
             (metric::COLUMN_BLOCKS, counts.near.blocks),
             (metric::COLUMN_ROWS, counts.near.rows),
             (metric::COLUMN_FILLS, counts.near.fills),
+            (metric::COLUMN_COLD_FILLS, counts.near.cold),
             (metric::COLUMN_LATE_FILLS, counts.overtaken),
             (metric::COLUMN_INVALIDATIONS, counts.near.invalidations),
             (metric::COLUMN_EVICTIONS, counts.near.evictions),

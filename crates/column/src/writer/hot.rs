@@ -1,0 +1,136 @@
+//! Which rows were read from the table more than once of late: what is asked for once shall not drive out of a full
+//! near what is asked for again and again.
+//!
+//! A count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows that fills brought,
+//! halved from time to time as in TinyLFU (Einziger, Friedman, Manes, 2017).
+
+use crate::fill::{ColumnId, Filled};
+use crate::key::Key;
+use std::hash::{BuildHasher, RandomState};
+
+/// Counters that each row has; it was read as often as the least of them says, or less.
+const DEPTH: usize = 4;
+/// Counters of each depth for a row that near has room for.
+const WIDTH_PER_ROW: usize = 4;
+/// Rows counted, for each that near has room for, after which all counters are halved.
+const AGE_PER_ROW: u64 = 8;
+/// A row is hot that was read so often.
+const HOT: u8 = 2;
+
+/// Rows by how often they were read.
+#[derive(Debug)]
+pub(super) struct Hot {
+    counters: Vec<[u8; DEPTH]>,
+    hasher: RandomState,
+    counted: u64,
+    halve_at: u64,
+}
+
+impl Hot {
+    /// Of a near with room for so many rows.
+    pub(super) fn new(rows: usize) -> Self {
+        Self {
+            counters: vec![[0; DEPTH]; (rows * WIDTH_PER_ROW).next_power_of_two()],
+            hasher: RandomState::new(),
+            counted: 0,
+            halve_at: rows as u64 * AGE_PER_ROW,
+        }
+    }
+
+    /// Counts what was read, and says whether most of its rows are hot; where it has none, whether its low key is.
+    pub(super) fn count(&mut self, filled: &Filled<'_>) -> bool {
+        if filled.rows.is_empty() {
+            return self.count_key(filled.column, &filled.interval.low) >= HOT;
+        }
+        let mut hot = 0;
+        for row in filled.rows {
+            hot += usize::from(self.count_key(filled.column, &row.key) >= HOT);
+        }
+        2 * hot >= filled.rows.len()
+    }
+
+    /// Counts one key: how often it was by now.
+    fn count_key(&mut self, column: ColumnId, key: &Key) -> u8 {
+        let hash = self.hasher.hash_one((column, key.as_bytes()));
+        let mask = self.counters.len() - 1;
+        // Two halves make as many places as are wanted (Kirsch, Mitzenmacher, 2006).
+        let (first, step) = (hash as u32 as usize, (hash >> 32) as usize | 1);
+        let places: [usize; DEPTH] = std::array::from_fn(|depth| (first + depth * step) & mask);
+        let least = (0..DEPTH).map(|depth| self.counters[places[depth]][depth]).min();
+        let count = least.unwrap_or(0).saturating_add(1);
+        for (depth, place) in places.into_iter().enumerate() {
+            let counter = &mut self.counters[place][depth];
+            *counter = (*counter).max(count);
+        }
+        self.counted += 1;
+        if self.counted >= self.halve_at {
+            self.counted = 0;
+            for counter in self.counters.as_flattened_mut() {
+                *counter /= 2;
+            }
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fill::{Row, ServerId};
+    use crate::key::Interval;
+
+    fn read(hot: &mut Hot, numbers: std::ops::Range<u64>) -> bool {
+        let key = |number: u64| Key::new(&number.to_be_bytes()).unwrap();
+        let rows: Vec<_> = numbers
+            .clone()
+            .map(|number| Row {
+                key: key(number),
+                value: Vec::new(),
+                timestamp_ms: 0,
+            })
+            .collect();
+        hot.count(&Filled {
+            column: ColumnId(0),
+            interval: Interval {
+                low: key(numbers.start),
+                high: Some(key(numbers.end)),
+            },
+            rows: &rows,
+            until_ns: u64::MAX,
+            server: ServerId(0),
+        })
+    }
+
+    #[test]
+    fn a_range_is_hot_when_most_of_it_was_read_before() {
+        let mut hot = Hot::new(1024);
+        assert!(!read(&mut hot, 0..8));
+        assert!(read(&mut hot, 4..12), "half of it");
+        assert!(!read(&mut hot, 100..108));
+        assert!(!read(&mut hot, 107..115), "an eighth of it");
+        // Where there are no rows, the place is what counts.
+        assert!(!read(&mut hot, 500..500));
+        assert!(read(&mut hot, 500..500));
+        assert!(!read(&mut hot, 501..501));
+    }
+
+    #[test]
+    fn what_was_hot_long_ago_is_so_no_more() {
+        let mut hot = Hot::new(64);
+        assert!(!read(&mut hot, 0..8));
+        assert!(read(&mut hot, 0..8));
+        // Two halvings: 2 becomes 1, then 0.
+        for pass in 0..2 * AGE_PER_ROW {
+            read(&mut hot, 1000 + 64 * pass..1064 + 64 * pass);
+        }
+        assert!(!read(&mut hot, 0..1));
+    }
+
+    #[test]
+    fn few_of_many_rows_read_once_seem_hot() {
+        let mut hot = Hot::new(1 << 14);
+        let seeming = (0..1 << 14).filter(|number| read(&mut hot, number * 3..number * 3 + 1));
+        let seeming = seeming.count();
+        assert!(seeming < 1 << 9, "{seeming} of 16,384");
+    }
+}
