@@ -11,6 +11,7 @@ pub mod client;
 pub mod coherence;
 pub mod embedded;
 pub mod fill;
+pub mod hbase;
 pub mod head;
 pub mod history;
 pub mod host;
