@@ -12,15 +12,19 @@
 pub mod calls;
 mod catalog;
 mod connection;
+#[cfg(test)]
+mod fake;
 pub mod frame;
 mod messages;
 mod pool;
 mod regions;
 mod retry;
 mod scan;
+#[cfg(test)]
+mod tests;
 
 use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
-use catalog::{Catalog, wrong};
+use catalog::{Catalog, Lives, wrong};
 use connection::{Connection, Failure};
 use pool::Pool;
 use prost::Message;
@@ -39,7 +43,7 @@ pub struct HBase {
     catalog: Catalog,
     pool: Pool,
     timeout: Duration,
-    lives_ms: Vec<(Vec<u8>, u64)>,
+    lives_ms: Lives,
     /// Whose nonces are those that it makes itself.
     nonce_group: u64,
 }

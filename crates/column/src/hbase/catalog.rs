@@ -26,6 +26,9 @@ const META_ROWS: u32 = 4;
 /// A life that HBase means for ever, in seconds.
 const FOREVER_S: u64 = i32::MAX as u64;
 
+/// Families, and for how many milliseconds what they hold lives.
+pub(super) type Lives = Vec<(Vec<u8>, u64)>;
+
 /// Finds regions of one table.
 #[derive(Debug)]
 pub(super) struct Catalog {
@@ -196,7 +199,7 @@ impl Catalog {
     }
 
     /// How long what its families hold lives, in milliseconds, where it ends; `None`: there is no such table.
-    pub(super) fn lives(&self, timeout: Duration) -> Result<Option<Vec<(Vec<u8>, u64)>>, Failure> {
+    pub(super) fn lives(&self, timeout: Duration) -> Result<Option<Lives>, Failure> {
         let deadline = Instant::now() + timeout;
         let active: ActiveMaster = self.ask("GetActiveMaster", deadline)?;
         let none = || Failure::NotSent("no master is active now".into());
