@@ -11,7 +11,7 @@ pub mod client;
 pub mod coherence;
 pub mod embedded;
 pub mod fill;
-pub mod hbase;
+pub mod hbase_rpc;
 pub mod head;
 pub mod history;
 pub mod host;

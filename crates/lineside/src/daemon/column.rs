@@ -5,7 +5,7 @@ use crate::line::{Counted, Front, Line, Renewal};
 use anyhow::{Context, bail};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
-use lineside_column::hbase::HBase;
+use lineside_column::hbase_rpc::HBase;
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::near::ColumnNear;
 use lineside_column::store::Store;
