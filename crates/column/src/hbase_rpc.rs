@@ -1,6 +1,6 @@
 //! HBase by its own RPC: many calls at once over one connection to each region server, which is what makes misses fast.
 //!
-//! [`frame`] and [`calls`] hold what a server sends to what was asked, without any I/O. `connection` tells answers apart,
+//! [`frame`], [`calls`] and [`located`] hold what a server sends to what was asked, without any I/O. `connection` tells answers apart,
 //! `pool` keeps a connection to each server, `catalog` finds regions by the registry and `hbase:meta`, `regions` remembers
 //! them, `retry` says what follows from a failure. Regions that split, merge or move are followed, as long as the
 //! time of a call lasts.
@@ -23,12 +23,14 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+pub use catalog::located;
+pub use regions::{Place, Region};
+
 use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
 use catalog::{Catalog, Lives, wrong};
 use connection::{Connection, Failure};
 use pool::Pool;
 use prost::Message;
-use regions::{Place, Region};
 use retry::{Outcome, outcome, pause};
 use std::fmt;
 use std::sync::Arc;

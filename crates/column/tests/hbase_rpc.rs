@@ -413,7 +413,7 @@ fn regions_that_change(mini: &mut Mini) {
     let table = self::open(mini, "merged", mini.ports.master);
     let keys = [&b"a"[..], b"h", b"m", b"q", b"z"];
     keys.iter().for_each(|key| put(&table, key, key));
-    mini.command("merge merged h").unwrap();
+    mini.command("merge merged").unwrap();
     assert_eq!(mini.command("regions merged").unwrap(), "2");
     for reverse in [false, true] {
         let mut found = table.scan(&all(9, reverse), &[foo()]).unwrap();

@@ -1,6 +1,7 @@
 //! What is asked of a region, and what its answer is held to: cells of the rows and columns that were asked for, each
 //! once, in order.
 
+use super::Region;
 use super::catalog::decode;
 use super::frame::Malformed;
 use super::messages::{
@@ -9,7 +10,6 @@ use super::messages::{
     MutateRequest, MutateResponse, Mutation, NameBytesPair, PREAD, PUT, QualifierValue, REGION_NAME,
     RegionSpecifier, Row, Scan, ScanRequest, ScanResponse,
 };
-use super::regions::Region;
 use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -148,7 +148,7 @@ pub struct Piece {
     pub found: Vec<Found>,
     /// Rows.
     pub rows: usize,
-    /// There may be more of the part in this region.
+    /// There may be more of the part in this region; without a row the server had no time for one.
     pub more: bool,
     /// The scanner that goes on with it, where one was left open.
     pub scanner: Option<u64>,
@@ -245,9 +245,6 @@ pub fn scanned(answer: Bytes, part: &Part, columns: &[ColumnName]) -> Result<Pie
         }));
     }
     let more = answer.more_results_in_region.unwrap_or(true);
-    if more && answer.results.is_empty() {
-        return Err(Malformed("there is more, and nothing of it"));
-    }
     Ok(Piece {
         rows: answer.results.len(),
         found,

@@ -155,13 +155,7 @@ impl Catalog {
         let left = deadline.saturating_duration_since(Instant::now());
         let connection = pool.connection(server, left)?;
         let answer = connection.call("Scan", &self.meta_scan(place), deadline)?;
-        let found: ScanResponse = decode(answer).map_err(wrong)?;
-        for row in &found.results {
-            if let Some(region) = region_of(row, &self.table).map_err(wrong)? {
-                return Ok(Some(region).filter(|region| region.is_at(place)));
-            }
-        }
-        Ok(None)
+        located(answer, &self.table, place).map_err(wrong)
     }
 
     /// Reads `hbase:meta` from the last row down that may be of the region.
@@ -226,8 +220,22 @@ impl Catalog {
     }
 }
 
+/// The region at `place` of `table` that an answer of `hbase:meta` has, without a server where it is on none.
+///
+/// # Errors
+/// [`Malformed`]: it is not an answer of that.
+pub fn located(answer: Bytes, table: &[u8], place: Place<'_>) -> Result<Option<Region>, Malformed> {
+    let found: ScanResponse = decode(answer)?;
+    for row in &found.results {
+        if let Some(region) = region_of(row, table)? {
+            return Ok(Some(region).filter(|region| region.is_at(place)));
+        }
+    }
+    Ok(None)
+}
+
 /// The region of a row of `hbase:meta`, without a server where it is on none; `None`: its daughters have its rows.
-pub(super) fn region_of(row: &Row, table: &[u8]) -> Result<Option<Region>, Malformed> {
+fn region_of(row: &Row, table: &[u8]) -> Result<Option<Region>, Malformed> {
     let name = row.cell.first().and_then(|cell| cell.row.clone());
     let name = name.ok_or(Malformed("a row of hbase:meta has no name"))?;
     let cell = |qualifier: &[u8]| {

@@ -22,7 +22,7 @@ pub struct Region {
 
 /// Which region is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub enum Place<'a> {
     /// The one that this row would be in.
     Of(&'a [u8]),
     /// The one with the rows just below this one; `None`: the table's last.
@@ -31,7 +31,7 @@ pub(super) enum Place<'a> {
 
 impl Region {
     /// Whether it is the one that is wanted.
-    pub(super) fn is_at(&self, place: Place<'_>) -> bool {
+    pub fn is_at(&self, place: Place<'_>) -> bool {
         let ends_behind = |key: &[u8], or_at: bool| {
             self.end.is_empty() || key < &self.end[..] || (or_at && key == &self.end[..])
         };

@@ -3,6 +3,7 @@
 
 use super::catalog::wrong;
 use super::connection::Failure;
+use super::messages::ScanRequest;
 use super::regions::{Place, Region};
 use super::{Asked, HBase, calls};
 use crate::table::{ColumnName, Found, Stretch, TableError};
@@ -66,6 +67,21 @@ pub(super) fn all(
     Ok(found)
 }
 
+/// A piece with a row in it, or the last of its region.
+fn ask(
+    asked: &Asked<'_>,
+    message: &ScanRequest,
+    part: &Part,
+    columns: &[ColumnName],
+) -> Result<Piece, Failure> {
+    let answer = asked.call("Scan", message)?;
+    let piece = calls::scanned(answer, &part.within(asked.region), columns).map_err(wrong)?;
+    match piece.more && piece.rows == 0 {
+        true => Err(Failure::NoAnswer("the server found no time for a row".into())),
+        false => Ok(piece),
+    }
+}
+
 /// The next piece, and the region that it is of.
 fn next(
     hbase: &HBase,
@@ -78,7 +94,7 @@ fn next(
     if let Some(scanner) = open.take() {
         let mut call = |asked: &Asked<'_>| -> Result<Piece, Failure> {
             let message = calls::scan_on(scanner.id, part.rows, scanner.calls);
-            calls::scanned(asked.call("Scan", &message)?, &part.within(asked.region), columns).map_err(wrong)
+            ask(asked, &message, part, columns)
         };
         // Whatever is wrong with it, it is opened again below.
         if let Ok(piece) = hbase.once(&scanner.region, deadline, &mut call) {
@@ -96,7 +112,7 @@ fn next(
     };
     let mut call = |asked: &Asked<'_>| {
         let message = calls::scan(asked.region, part, columns, in_one_call);
-        calls::scanned(asked.call("Scan", &message)?, &part.within(asked.region), columns).map_err(wrong)
+        ask(asked, &message, part, columns)
     };
     let (piece, region) = hbase.read(place, deadline, &mut call)?;
     if let Some(id) = piece.scanner.filter(|_| !in_one_call) {

@@ -20,7 +20,7 @@ import org.apache.hadoop.hbase.util.Bytes;
  * <ul>
  *   <li>{@code create TABLE FAMILY [SPLIT_KEY ...]}
  *   <li>{@code split TABLE KEY}, and waits until there is a region that begins with it
- *   <li>{@code merge TABLE KEY}: the region that begins with it and the one before
+ *   <li>{@code merge TABLE}: its first two regions
  *   <li>{@code move TABLE KEY}: the region with it, to another server
  *   <li>{@code flush TABLE}, {@code compact TABLE}
  *   <li>{@code truncate TABLE}, {@code drop TABLE}
@@ -57,7 +57,7 @@ final class Commands {
         split(admin, table, Bytes.toBytes(words[2]));
         return "";
       case "merge":
-        merge(admin, table, Bytes.toBytes(words[2]));
+        merge(admin, table);
         return "";
       case "move":
         move(admin, table, Bytes.toBytes(words[2]));
@@ -106,20 +106,10 @@ final class Commands {
     }
   }
 
-  private static void merge(Admin admin, TableName table, byte[] key) throws Exception {
-    byte[] before = null;
-    byte[] at = null;
-    for (RegionInfo region : admin.getRegions(table)) {
-      if (Bytes.equals(region.getEndKey(), key)) {
-        before = region.getEncodedNameAsBytes();
-      } else if (Bytes.equals(region.getStartKey(), key)) {
-        at = region.getEncodedNameAsBytes();
-      }
-    }
-    if (before == null || at == null) {
-      throw new IllegalArgumentException("no region begins there");
-    }
-    admin.mergeRegionsAsync(new byte[][] {before, at}, false).get(PATIENCE_MS, TimeUnit.MILLISECONDS);
+  private static void merge(Admin admin, TableName table) throws Exception {
+    List<RegionInfo> regions = admin.getRegions(table);
+    byte[][] first = {regions.get(0).getEncodedNameAsBytes(), regions.get(1).getEncodedNameAsBytes()};
+    admin.mergeRegionsAsync(first, false).get(PATIENCE_MS, TimeUnit.MILLISECONDS);
   }
 
   private static void move(Admin admin, TableName table, byte[] key) throws Exception {
