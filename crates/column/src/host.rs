@@ -21,7 +21,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use zerocopy::{Immutable, IntoBytes};
 
 /// Rows that a miss of `get` brings into near: the row, and those behind it.
@@ -332,21 +332,25 @@ impl ColumnHost {
 
     // ---- the native format ----
 
-    fn native(&self, from: Source, payload: &[u8]) -> Option<Vec<u8>> {
+    fn native(&self, from: Source, payload: &[u8]) -> Result<Vec<u8>, Verdict> {
         let (header, ask) = match native::parse(payload) {
             Ok(parsed) => parsed,
-            Err(status) => return header_of(payload).map(|header| native::refusal(header, status)),
+            Err(status) => {
+                let header = header_of(payload).ok_or(Verdict::Drop(DropReason::NotARequest))?;
+                return Ok(native::refusal(header, status));
+            }
         };
         let reply = match ask {
             Ask::Get(key, columns) => self.native_get(header, payload, &key, &columns),
             Ask::Scan(rows, columns) => self.native_scan(header, payload, &rows, &columns),
             Ask::Change(key, column, change, sender) => {
-                Ok(self.native_change(from, header, payload, &key, &column, &change, sender))
+                let reply = self.native_change(from, header, payload, &key, &column, &change, sender);
+                Ok(reply.ok_or(Verdict::Forward)?)
             }
             Ask::Open(asked) => Ok(self.open(from, header, &asked)),
             Ask::Switch(off) => Ok(self.switch(from, header, off)),
         };
-        Some(reply.unwrap_or_else(|error| native::refusal(header, status_of(&error))))
+        Ok(reply.unwrap_or_else(|error| native::refusal(header, status_of(&error))))
     }
 
     fn open(&self, from: Source, header: &NativeHeader, asked: &ColumnSession) -> Vec<u8> {
@@ -433,38 +437,43 @@ impl ColumnHost {
         column: &ColumnName,
         change: &Change,
         sender: Sender,
-    ) -> Vec<u8> {
+    ) -> Option<Vec<u8>> {
         if sender.token == 0 {
             if !(self.setup.trusted)(from.address) {
-                return native::refusal(header, Status::Unauthorised);
+                return Some(native::refusal(header, Status::Unauthorised));
             }
             let nonce = Nonce {
                 group: 0,
                 number: sender.nonce,
             };
-            return self.changed(header, payload, key, column, change, nonce);
+            return Some(self.changed(header, payload, key, column, change, nonce));
         }
         let now_s = (self.setup.clock)() / 1_000_000_000;
         let Some(session) = self.sessions.find(sender.slot, sender.token, now_s) else {
-            return native::refusal(header, Status::NoSession);
+            return Some(native::refusal(header, Status::NoSession));
         };
-        // Held while the change is made: the same one again waits for its answer.
-        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held while a change of the session is made. What comes meanwhile, mostly the same one again, gets no answer of
+        // its own: its sender hears that of the first, or asks again.
+        let mut last = match session.last.try_lock() {
+            Ok(last) => last,
+            Err(TryLockError::Poisoned(last)) => last.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
         let body = &payload[size_of::<NativeHeader>()..];
-        if sender.nonce == session.last && sender.nonce != 0 {
-            if session.request != body {
-                return native::refusal(header, Status::Reused);
+        if sender.nonce == last.nonce && sender.nonce != 0 {
+            if last.request != body {
+                return Some(native::refusal(header, Status::Reused));
             }
-            let mut reply = session.reply.clone();
+            let mut reply = last.reply.clone();
             let status = u16::from_be_bytes([reply[4], reply[5]]);
             let status = Status::from_code(status).unwrap_or(Status::Busy);
             let body_bytes = (reply.len() - size_of::<NativeHeader>()) as u16;
             let head = wire::reply_header(header, status, body_bytes);
             reply[..size_of::<NativeHeader>()].copy_from_slice(head.as_bytes());
-            return reply;
+            return Some(reply);
         }
-        if sender.nonce != session.last + 1 {
-            return native::refusal(header, Status::Sequence);
+        if sender.nonce != last.nonce + 1 {
+            return Some(native::refusal(header, Status::Sequence));
         }
         let nonce = Nonce {
             group: sender.token,
@@ -473,11 +482,11 @@ impl ColumnHost {
         let reply = self.changed(header, payload, key, column, change, nonce);
         let is_done = reply[4..6] != (Status::Busy as u16).to_be_bytes();
         if is_done {
-            session.last = sender.nonce;
-            session.request = body.to_vec();
-            session.reply = reply.clone();
+            last.nonce = sender.nonce;
+            last.request = body.to_vec();
+            last.reply = reply.clone();
         }
-        reply
+        Some(reply)
     }
 
     /// Makes a change, and says what became of it.
@@ -509,21 +518,16 @@ impl ColumnHost {
 impl Host for ColumnHost {
     fn serve(&self, from: Source, request: &[u8], reply: &mut Reply, _sender: &Reader) -> Verdict {
         let bytes = match paper::is_paper(request) {
-            true if !self.setup.paper_format => return Verdict::Drop(DropReason::PaperRefused),
-            true => match self.paper(from, request) {
-                Ok(bytes) => bytes,
-                Err(verdict) => return verdict,
-            },
-            false if !wire::is_native(request) => return Verdict::Drop(DropReason::NotARequest),
-            false if request[3] & NATIVE_REPLY_BIT != 0 => return Verdict::Drop(DropReason::ReplyBit),
-            false => match self.native(from, request) {
-                Some(bytes) => bytes,
-                None => return Verdict::Drop(DropReason::NotARequest),
-            },
+            true if !self.setup.paper_format => Err(Verdict::Drop(DropReason::PaperRefused)),
+            true => self.paper(from, request),
+            false if !wire::is_native(request) => Err(Verdict::Drop(DropReason::NotARequest)),
+            false if request[3] & NATIVE_REPLY_BIT != 0 => Err(Verdict::Drop(DropReason::ReplyBit)),
+            false => self.native(from, request),
         };
-        match reply.put(&bytes) {
-            true => Verdict::Reply,
-            false => Verdict::Forward,
+        match bytes {
+            Ok(bytes) if reply.put(&bytes) => Verdict::Reply,
+            Ok(_) => Verdict::Forward,
+            Err(verdict) => verdict,
         }
     }
 }

@@ -7,6 +7,7 @@ mod deliver;
 mod encodings;
 mod fabric;
 mod frames;
+mod hbase;
 mod input;
 mod journal;
 mod mutate;
@@ -106,6 +107,7 @@ pub const TARGETS: &[Target] = &[
     target("fabric_block", fabric::block, fabric::block_seeds, 4_000),
     target("fabric_packets", fabric::packets, fabric::packet_seeds, 500),
     target("fabric_deliver", deliver::deliver, deliver::deliver_seeds, 3_000),
+    target("hbase_response", hbase::response, hbase::response_seeds, 50_000),
 ];
 
 /// The target of this name.

@@ -53,4 +53,5 @@ targets! {
     ecdsa der sec1 hash journal merkle transfer_request transfer_entry transfer_ledger
     fabric_walk fabric_certificate fabric_block fabric_packets
     fabric_deliver
+    hbase_response
 }

@@ -135,7 +135,11 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("spv", "prefill", "\"tip:-1\"", "\"tip:N\""),
         ("spv", "prefill", "\"tip:4294967296\"", "\"tip:N\""),
         ("column", "store", "\"hbase\"", "\"thrift2://host:port/table\""),
+        ("column", "store", "\"hbase\"", "\"hbase://host:port/table\""),
+        ("column", "store", "\"hbase://host:1,/t\"", "host:port"),
+        ("column", "store", "\"hbase://host:1,host:65536/t\"", "host:port"),
         ("column", "store", "\"thrift2://host/table\"", "host:port"),
+        ("column", "store", "\"thrift2://host:1,host:2/t\"", "host:port"),
         ("column", "store", "\"thrift2://host:9090/\"", "host:port/table"),
         ("column", "store", "\"embedded\"", "needs `data`"),
         ("column", "coherence", "\"hope\"", "`none` or `ttl`"),
@@ -255,6 +259,12 @@ fn a_table_in_hbase_is_taken_apart_and_may_be_stale_only_by_ttl() {
     let config = Config::parse(&format!("{text}coherence = \"ttl\"\n")).unwrap();
     assert!(config.column.geometry().may_be_stale);
     assert!(config.warnings()[0].starts_with("[column] coherence"));
+    assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
+    let native = text.replace("thrift2://", "hbase://a:16000,");
+    let config = Config::parse(&format!("{native}coherence = \"ttl\"\n")).unwrap();
+    let (servers, table) = (vec!["a:16000".into(), "[::1]:9090".into()], "ns:t".into());
+    assert_eq!(config.column.store, TableName::HBase { servers, table });
+    assert!(config.column.geometry().may_be_stale);
     assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
     let memory = Config::parse("[column]\ncoherence = \"ttl\"\n").unwrap();
     assert!(!memory.column.geometry().may_be_stale, "it tells itself");

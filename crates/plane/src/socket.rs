@@ -1,5 +1,5 @@
 //! The socket plane: user space, any machine. Threads that share one port (SO_REUSEPORT) receive and answer in batches
-//! from near; one host thread behind a bounded queue answers what near forwards, one by one or in groups.
+//! from near; host threads behind a bounded queue, mostly one, answer what near forwards, one by one or in groups.
 
 mod batch;
 mod host;
@@ -76,7 +76,8 @@ enum Way {
 
 /// Who answers what near forwards.
 enum Answerer {
-    Each(Arc<dyn Host + Send + Sync>),
+    /// One by one, by so many threads.
+    Each(Arc<dyn Host + Send + Sync>, usize),
     Groups(Box<dyn GroupHost>),
 }
 
@@ -104,7 +105,27 @@ impl SocketPlane {
         host: Arc<dyn Host + Send + Sync>,
         readers: &Readers,
     ) -> io::Result<Self> {
-        Self::start_with(options, near, Answerer::Each(host), readers, &[])
+        Self::start_with(options, near, Answerer::Each(host, 1), readers, &[])
+    }
+
+    /// The same with `host_threads` threads that ask the host side by side: for one that waits for others.
+    ///
+    /// # Errors
+    /// As [`SocketPlane::start`].
+    pub fn start_side_by_side(
+        options: SocketOptions,
+        near: Arc<dyn Near + Send + Sync>,
+        host: Arc<dyn Host + Send + Sync>,
+        host_threads: usize,
+        readers: &Readers,
+    ) -> io::Result<Self> {
+        Self::start_with(
+            options,
+            near,
+            Answerer::Each(host, host_threads.max(1)),
+            readers,
+            &[],
+        )
     }
 
     /// The same with a host that answers in groups, on UDP and, at the same address and port, on TCP: native packets
@@ -164,21 +185,25 @@ impl SocketPlane {
             let run = move || near_loop(&socket, &shared, &sender, &reader);
             plane.threads().push(thread.spawn(run)?);
         }
-        let thread = std::thread::Builder::new().name("host".into());
-        let host = match answerer {
-            Answerer::Each(host) => {
-                let reader = readers.join();
-                thread.spawn(move || host::one_by_one(&host_socket, &shared, &*host, &receiver, &reader))?
+        let thread = || std::thread::Builder::new().name("host".into());
+        match answerer {
+            Answerer::Each(host, threads) => {
+                for _ in 0..threads {
+                    let (socket, shared) = (host_socket.try_clone()?, Arc::clone(&shared));
+                    let (host, receiver, reader) = (Arc::clone(&host), receiver.clone(), readers.join());
+                    let run = move || host::one_by_one(&socket, &shared, &*host, &receiver, &reader);
+                    plane.threads().push(thread().spawn(run)?);
+                }
             }
             Answerer::Groups(host) => {
                 if let Some(listener) = listener {
                     let streams = stream::listen(listener, Arc::clone(&shared), sender, readers.join())?;
                     plane.threads().push(streams);
                 }
-                thread.spawn(move || host::in_groups(&host_socket, &shared, host, &receiver))?
+                let run = move || host::in_groups(&host_socket, &shared, host, &receiver);
+                plane.threads().push(thread().spawn(run)?);
             }
-        };
-        plane.threads().push(host);
+        }
         Ok(plane)
     }
 

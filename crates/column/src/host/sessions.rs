@@ -7,6 +7,7 @@ use lineside_near::challenge::{CHALLENGE_S, Challenges};
 use lineside_wire::{ColumnSession, Status};
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::FromZeros;
 
@@ -21,22 +22,30 @@ const PER_SOURCE_MAX: usize = 1024;
 /// session, while another client that was given the port of one that has ended gets one of its own.
 type Opening = ([u8; 16], u64);
 
-/// Where one session stands.
+/// One session.
 #[derive(Debug)]
 pub(super) struct Session {
     token: u64,
     opener: [u8; 16],
     opening: Opening,
-    used_s: u64,
-    /// Its last change's nonce, its packet and the reply to it.
-    pub(super) last: u64,
+    used_s: AtomicU64,
+    /// Where it stands; locked while a change of it is made.
+    pub(super) last: Mutex<Last>,
+}
+
+/// A session's last change.
+#[derive(Debug, Default)]
+pub(super) struct Last {
+    /// Its nonce; 0: there was none.
+    pub(super) nonce: u64,
+    /// Its packet, and the reply to it.
     pub(super) request: Vec<u8>,
     pub(super) reply: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
-    by_slot: HashMap<u32, Arc<Mutex<Session>>>,
+    by_slot: HashMap<u32, Arc<Session>>,
     by_opening: HashMap<Opening, u32>,
     per_source: HashMap<[u8; 16], usize>,
     next_slot: u32,
@@ -83,8 +92,7 @@ impl Sessions {
             Some(slot) => *slot,
             None => open.grant(from.address_bytes(), opening, now_s)?,
         };
-        let session = open.by_slot.get(&slot).ok_or(Status::Busy)?;
-        let token = session.lock().unwrap_or_else(PoisonError::into_inner).token;
+        let token = open.by_slot.get(&slot).ok_or(Status::Busy)?.token;
         Ok(ColumnSession {
             challenge: asked.challenge,
             token: token.into(),
@@ -95,17 +103,11 @@ impl Sessions {
     }
 
     /// The session of a number and its secret.
-    pub(super) fn find(&self, slot: u32, token: u64, now_s: u64) -> Option<Arc<Mutex<Session>>> {
+    pub(super) fn find(&self, slot: u32, token: u64, now_s: u64) -> Option<Arc<Session>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = Arc::clone(open.by_slot.get(&slot)?);
-        drop(open);
-        let mut session = found.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.token != token {
-            return None;
-        }
-        session.used_s = now_s;
-        drop(session);
-        Some(found)
+        let session = open.by_slot.get(&slot).filter(|session| session.token == token)?;
+        session.used_s.store(now_s, Relaxed);
+        Some(Arc::clone(session))
     }
 }
 
@@ -132,15 +134,13 @@ impl Open {
             token,
             opener,
             opening,
-            used_s: now_s,
-            last: 0,
-            request: Vec::new(),
-            reply: Vec::new(),
+            used_s: AtomicU64::new(now_s),
+            last: Mutex::default(),
         };
         if self.by_slot.contains_key(&slot) {
             return Err(Status::Busy);
         }
-        self.by_slot.insert(slot, Arc::new(Mutex::new(session)));
+        self.by_slot.insert(slot, Arc::new(session));
         self.by_opening.insert(opening, slot);
         *self.per_source.entry(opener).or_default() += 1;
         Ok(slot)
@@ -156,10 +156,8 @@ impl Open {
         } = self;
         by_slot.retain(|_, session| {
             // One in use is not idle.
-            let Ok(session) = session.try_lock() else {
-                return true;
-            };
-            let is_kept = now_s.saturating_sub(session.used_s) < IDLE_S;
+            let is_in_use = session.last.try_lock().is_err();
+            let is_kept = is_in_use || now_s.saturating_sub(session.used_s.load(Relaxed)) < IDLE_S;
             if !is_kept {
                 by_opening.remove(&session.opening);
                 if let Some(held) = per_source.get_mut(&session.opener) {

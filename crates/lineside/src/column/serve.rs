@@ -17,7 +17,7 @@ pub struct Serve {
     /// Keep the rows in this directory, made where it is not there.
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Where the rows are: memory, embedded (in --data) or thrift2://host:port/table.
+    /// Where the rows are: memory, embedded (in --data), hbase://host:port/table or thrift2://host:port/table.
     #[arg(long, value_parser = |text: &str| TableName::try_from(text.to_owned()))]
     store: Option<TableName>,
     /// Address and UDP port.

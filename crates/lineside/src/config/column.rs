@@ -33,13 +33,22 @@ pub struct Column {
     pub paper_format: bool,
 }
 
-/// Where the rows are: `memory`, `embedded`, or `thrift2://host:port/table`.
+/// Where the rows are: `memory`, `embedded`, or in HBase: `hbase://host:port,host:port/table` by its region servers,
+/// `thrift2://host:port/table` by its Thrift 2 gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TableName {
     Memory,
     Embedded,
+    HBase { servers: Vec<String>, table: String },
     Thrift2 { gateway: String, table: String },
+}
+
+impl TableName {
+    /// Whether others change it without a word, as they do in HBase.
+    pub const fn is_hbase(&self) -> bool {
+        matches!(self, Self::HBase { .. } | Self::Thrift2 { .. })
+    }
 }
 
 /// How near learns what others change in a table that does not tell itself.
@@ -100,10 +109,7 @@ impl Column {
 
     /// Whether near may answer what others have changed since.
     pub const fn may_be_stale(&self) -> bool {
-        matches!(
-            (&self.store, self.coherence),
-            (TableName::Thrift2 { .. }, CoherenceName::Ttl)
-        )
+        self.store.is_hbase() && matches!(self.coherence, CoherenceName::Ttl)
     }
 
     /// How long near may answer without hearing from the host.
@@ -147,20 +153,34 @@ impl TryFrom<String> for TableName {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let gateway = || {
-            let (gateway, table) = text.strip_prefix("thrift2://")?.split_once('/')?;
-            let (host, port) = gateway.rsplit_once(':')?;
-            let is_whole = !host.is_empty() && port.parse::<u16>().is_ok() && !table.is_empty();
-            is_whole.then(|| Self::Thrift2 {
-                gateway: gateway.into(),
-                table: table.into(),
-            })
+        let is_address = |address: &&str| {
+            let parts = address.rsplit_once(':');
+            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        let in_hbase = || {
+            let (scheme, place) = text.split_once("://")?;
+            let (servers, table) = place.split_once('/').filter(|(_, table)| !table.is_empty())?;
+            let servers: Vec<&str> = servers.split(',').collect();
+            match (scheme, &servers[..], servers.iter().all(is_address)) {
+                ("hbase", servers, true) => Some(Self::HBase {
+                    servers: servers.iter().map(|server| (*server).to_owned()).collect(),
+                    table: table.into(),
+                }),
+                ("thrift2", [gateway], true) => Some(Self::Thrift2 {
+                    gateway: (*gateway).into(),
+                    table: table.into(),
+                }),
+                _ => None,
+            }
         };
         match text.as_str() {
             "memory" => Ok(Self::Memory),
             "embedded" => Ok(Self::Embedded),
-            _ => gateway().ok_or_else(|| {
-                format!("{text:?} must be \"memory\", \"embedded\" or \"thrift2://host:port/table\"")
+            _ => in_hbase().ok_or_else(|| {
+                format!(
+                    "{text:?} must be \"memory\", \"embedded\", \"hbase://host:port/table\" or \
+                     \"thrift2://host:port/table\""
+                )
             }),
         }
     }
@@ -171,6 +191,7 @@ impl From<TableName> for String {
         match name {
             TableName::Memory => "memory".into(),
             TableName::Embedded => "embedded".into(),
+            TableName::HBase { servers, table } => format!("hbase://{}/{table}", servers.join(",")),
             TableName::Thrift2 { gateway, table } => format!("thrift2://{gateway}/{table}"),
         }
     }

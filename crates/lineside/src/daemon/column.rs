@@ -5,6 +5,7 @@ use crate::line::{Counted, Front, Line, Renewal};
 use anyhow::{Context, bail};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::hbase_rpc::HBase;
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::near::ColumnNear;
 use lineside_column::store::Store;
@@ -21,8 +22,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For one call of HBase's gateway.
-const GATEWAY_TIME: Duration = Duration::from_secs(5);
+/// For one call of HBase, or of its gateway.
+const HBASE_TIME: Duration = Duration::from_secs(5);
+/// Requests that wait for HBase side by side: one connection answers many of them at the pace of one.
+const HBASE_THREADS: usize = 16;
 
 /// Everything but the line: it listens, and near may answer.
 pub struct Opened {
@@ -88,6 +91,25 @@ fn names(config: &Column) -> anyhow::Result<Vec<ColumnName>> {
     config.columns.iter().map(name).collect()
 }
 
+fn in_hbase(store: &TableName) -> anyhow::Result<Arc<dyn Table>> {
+    match store {
+        TableName::HBase { servers, table } => {
+            let addresses: Vec<&str> = servers.iter().map(String::as_str).collect();
+            let opened = HBase::connect(&addresses, table.as_bytes(), HBASE_TIME);
+            Ok(Arc::new(opened.with_context(|| {
+                format!("table {table} at {}", servers.join(","))
+            })?))
+        }
+        TableName::Thrift2 { gateway, table } => {
+            let opened = Thrift2::connect(gateway, table.as_bytes(), HBASE_TIME);
+            Ok(Arc::new(
+                opened.with_context(|| format!("table {table} behind {gateway}"))?,
+            ))
+        }
+        TableName::Memory | TableName::Embedded => bail!("no table"),
+    }
+}
+
 impl Opened {
     /// Near in the maps of `xdp`, where there is one, else in this process, and empty; its host over the table that
     /// the configuration names; both listening.
@@ -120,19 +142,15 @@ impl Opened {
                 Embedded::open(&column.data, system_clock())
                     .with_context(|| format!("opening {}", column.data.display()))?,
             ),
-            TableName::Thrift2 { .. } => None,
+            TableName::HBase { .. } | TableName::Thrift2 { .. } => None,
         };
         let embedded = embedded.map(Arc::new);
-        let table: Arc<dyn Table> = match (&embedded, &column.store) {
-            (None, TableName::Thrift2 { gateway, table }) => {
-                let opened = Thrift2::connect(gateway, table.as_bytes(), GATEWAY_TIME);
-                Arc::new(opened.with_context(|| format!("table {table} behind {gateway}"))?)
-            }
-            (Some(embedded), _) => {
+        let table: Arc<dyn Table> = match &embedded {
+            None => in_hbase(&column.store)?,
+            Some(embedded) => {
                 embedded.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &columns)));
                 Arc::clone(embedded) as _
             }
-            (None, _) => bail!("no table"),
         };
         let telling = match (&embedded, column.coherence) {
             (Some(_), _) => Telling::ByTable,
@@ -152,8 +170,16 @@ impl Opened {
             threads: config.plane.threads(),
             queue: config.plane.queue,
         };
-        let socket = SocketPlane::start(options, Arc::clone(&near) as _, Arc::new(host), &readers)
-            .with_context(|| format!("column cannot listen on {listen} (--listen gives another address)"))?;
+        // What is here is answered as fast by one.
+        let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
+        let socket = SocketPlane::start_side_by_side(
+            options,
+            Arc::clone(&near) as _,
+            Arc::new(host),
+            host_threads,
+            &readers,
+        )
+        .with_context(|| format!("column cannot listen on {listen} (--listen gives another address)"))?;
         lease::renew(&store.control().lease_until_ns, column.lease().as_nanos() as u64);
         Ok(Self {
             store,

@@ -2,11 +2,15 @@ package lineside.mini;
 
 import java.io.IOException;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.hbase.HRegionLocation;
+import org.apache.hadoop.hbase.ServerName;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.Admin;
 import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
 import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.RegionInfo;
+import org.apache.hadoop.hbase.client.RegionLocator;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.util.Bytes;
 
@@ -16,6 +20,8 @@ import org.apache.hadoop.hbase.util.Bytes;
  * <ul>
  *   <li>{@code create TABLE FAMILY [SPLIT_KEY ...]}
  *   <li>{@code split TABLE KEY}, and waits until there is a region that begins with it
+ *   <li>{@code merge TABLE}: its first two regions
+ *   <li>{@code move TABLE KEY}: the region with it, to another server
  *   <li>{@code flush TABLE}, {@code compact TABLE}
  *   <li>{@code truncate TABLE}, {@code drop TABLE}
  *   <li>{@code regions TABLE}: how many
@@ -49,6 +55,12 @@ final class Commands {
         return "";
       case "split":
         split(admin, table, Bytes.toBytes(words[2]));
+        return "";
+      case "merge":
+        merge(admin, table);
+        return "";
+      case "move":
+        move(admin, table, Bytes.toBytes(words[2]));
         return "";
       case "flush":
         admin.flush(table);
@@ -92,6 +104,26 @@ final class Commands {
       }
       Thread.sleep(20);
     }
+  }
+
+  private static void merge(Admin admin, TableName table) throws Exception {
+    List<RegionInfo> regions = admin.getRegions(table);
+    byte[][] first = {regions.get(0).getEncodedNameAsBytes(), regions.get(1).getEncodedNameAsBytes()};
+    admin.mergeRegionsAsync(first, false).get(PATIENCE_MS, TimeUnit.MILLISECONDS);
+  }
+
+  private static void move(Admin admin, TableName table, byte[] key) throws Exception {
+    HRegionLocation from;
+    try (RegionLocator locator = admin.getConnection().getRegionLocator(table)) {
+      from = locator.getRegionLocation(key, true);
+    }
+    for (ServerName server : admin.getRegionServers()) {
+      if (!server.equals(from.getServerName())) {
+        admin.move(from.getRegion().getEncodedNameAsBytes(), server);
+        return;
+      }
+    }
+    throw new IllegalStateException("there is no other server");
   }
 
   private static boolean begins(List<RegionInfo> regions, byte[] key) {

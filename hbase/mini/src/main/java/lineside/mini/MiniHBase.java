@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -16,6 +17,7 @@ import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.thrift2.ThriftServer;
 import org.apache.hadoop.hbase.zookeeper.MiniZooKeeperCluster;
+import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 
 /**
  * A whole HBase in one JVM: ZooKeeper, a master, region servers and the Thrift 2 gateway, on free ports of the loopback
@@ -33,6 +35,11 @@ public final class MiniHBase {
   private MiniHBase() {}
 
   public static void main(String[] args) throws Exception {
+    // What anything else prints, its log for one, is not an answer.
+    PrintStream answers = System.out;
+    System.setOut(System.err);
+    // Region servers side by side would count under one name, which is refused.
+    DefaultMetricsSystem.setMiniClusterMode(true);
     File folder = new File(args[0]);
     int regionServers = Integer.parseInt(args[1]);
     Configuration settings = settings(folder);
@@ -55,7 +62,7 @@ public final class MiniHBase {
       regionServerPort = first.getPort();
     }
     int masterPort = cluster.getActiveMaster().getServerName().getPort();
-    System.out.println(
+    answers.println(
         "READY zookeeper=" + zookeeperPort + " master=" + masterPort + " regionserver=" + regionServerPort
             + " thrift=" + thriftPort);
     try (Connection connection = ConnectionFactory.createConnection(settings);
@@ -63,7 +70,7 @@ public final class MiniHBase {
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
       Commands commands = new Commands(connection);
       for (String line = input.readLine(); line != null; line = input.readLine()) {
-        System.out.println(commands.run(line));
+        answers.println(commands.run(line));
       }
     }
     // Nothing is kept: whoever started this removes the folder.

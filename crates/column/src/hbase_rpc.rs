@@ -1,0 +1,298 @@
+//! HBase by its own RPC: many calls at once over one connection to each region server, which is what makes misses fast.
+//!
+//! [`frame`], [`calls`] and [`located`] hold what a server sends to what was asked, without any I/O. `connection` tells answers apart,
+//! `pool` keeps a connection to each server, `catalog` finds regions by the registry and `hbase:meta`, `regions` remembers
+//! them, `retry` says what follows from a failure. Regions that split, merge or move are followed, as long as the
+//! time of a call lasts.
+//!
+//! A change whose answer is lost may have been made. HBase knows increments and appends again by their nonce, as long as
+//! their region stays on its server, so these are tried again there; of all others it is said that nobody knows. Of a
+//! cell's own life HBase says nothing to who reads it. Neither Kerberos (SASL) nor TLS is spoken.
+
+pub mod calls;
+mod catalog;
+mod connection;
+#[cfg(test)]
+mod fake;
+pub mod frame;
+mod messages;
+mod pool;
+mod regions;
+mod retry;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+pub use catalog::located;
+pub use regions::{Place, Region};
+
+use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use catalog::{Catalog, Lives, wrong};
+use connection::{Connection, Failure};
+use pool::Pool;
+use prost::Message;
+use retry::{Outcome, outcome, pause};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Bytes of the longest row key of HBase.
+const KEY_BYTES_MAX: usize = i16::MAX as usize;
+
+/// A table of HBase behind its region servers.
+pub struct HBase {
+    table: String,
+    catalog: Catalog,
+    pool: Pool,
+    timeout: Duration,
+    lives_ms: Lives,
+    /// Whose nonces are those that it makes itself.
+    nonce_group: u64,
+}
+
+impl fmt::Debug for HBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HBase({})", self.table)
+    }
+}
+
+/// A region, the connection to its server, and until when it may be asked.
+struct Asked<'a> {
+    region: &'a Arc<Region>,
+    connection: &'a Connection,
+    deadline: Instant,
+}
+
+impl Asked<'_> {
+    fn call(&self, method: &str, message: &impl Message) -> Result<bytes::Bytes, Failure> {
+        self.connection.call(method, message, self.deadline)
+    }
+}
+
+impl HBase {
+    /// The table `table` of the cluster that the `servers` belong to: masters or region servers, `host:port`. No call may
+    /// take longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`TableError`]: nobody answers there, or there is no such table.
+    pub fn connect(servers: &[&str], table: &[u8], timeout: Duration) -> Result<Self, TableError> {
+        let servers = servers.iter().map(|server| (*server).to_owned()).collect();
+        let catalog = Catalog::new(servers, table);
+        let table = table.escape_ascii().to_string();
+        let lives_ms = catalog
+            .lives(timeout)
+            .map_err(|failure| match outcome(&failure) {
+                Outcome::Refused => TableError::Refused(failure.to_string()),
+                _ => TableError::Unavailable(failure.to_string()),
+            })?;
+        let none = || TableError::Refused(format!("there is no table {table}"));
+        let number = |error: getrandom::Error| TableError::Unavailable(error.to_string());
+        Ok(Self {
+            lives_ms: lives_ms.ok_or_else(none)?,
+            table,
+            catalog,
+            pool: Pool::default(),
+            timeout,
+            nonce_group: getrandom::u64().map_err(number)?,
+        })
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// Calls the server of the region at `place`, once, for at most half of an action's time.
+    fn once<T>(
+        &self,
+        region: &Arc<Region>,
+        deadline: Instant,
+        call: &mut dyn FnMut(&Asked<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let left = deadline
+            .saturating_duration_since(Instant::now())
+            .min(self.timeout / 2);
+        let answer = self.pool.connection(&region.server, left).and_then(|connection| {
+            call(&Asked {
+                region,
+                connection: &connection,
+                deadline: Instant::now() + left,
+            })
+        });
+        if let Err(failure) = &answer {
+            self.learn(region, failure);
+        }
+        answer
+    }
+
+    /// What a failure says of where the region is.
+    fn learn(&self, region: &Arc<Region>, failure: &Failure) {
+        let regions = self.catalog.regions();
+        match (outcome(failure), failure) {
+            (_, Failure::Said(said)) if said.moved_to.is_some() => {
+                regions.moved(region, said.moved_to.clone().unwrap_or_default());
+            }
+            (Outcome::Elsewhere, Failure::Said(_)) => regions.forget(region),
+            (_, Failure::NotSent(_) | Failure::NoAnswer(_)) => regions.forget_server(&region.server),
+            _ => {}
+        }
+    }
+
+    /// Reads, until there is an answer or no time.
+    fn read<T>(
+        &self,
+        place: Place<'_>,
+        deadline: Instant,
+        call: &mut dyn FnMut(&Asked<'_>) -> Result<T, Failure>,
+    ) -> Result<(T, Arc<Region>), TableError> {
+        let mut tries = 0;
+        let mut failed = Failure::NotSent("no time is left".into());
+        while pause(tries, deadline) {
+            tries += 1;
+            let answer = self
+                .catalog
+                .locate(&self.pool, place, deadline)
+                .and_then(|region| {
+                    let answer = self.once(&region, deadline, call)?;
+                    Ok((answer, region))
+                });
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failed = failure,
+            }
+            match outcome(&failed) {
+                Outcome::Refused => return Err(TableError::Refused(failed.to_string())),
+                Outcome::OpenForGood => break,
+                Outcome::Elsewhere | Outcome::Busy | Outcome::Open => {}
+            }
+        }
+        Err(TableError::Unavailable(failed.to_string()))
+    }
+
+    /// Changes, until it is known what became of it, or can no longer be. Where `is_known` (HBase knows it again by its
+    /// nonce) it is tried again even if it may have been done, on the same server.
+    fn write<T>(
+        &self,
+        key: &[u8],
+        is_known: bool,
+        call: &mut dyn FnMut(&Asked<'_>) -> Result<T, Failure>,
+    ) -> Result<T, TableError> {
+        let deadline = self.deadline();
+        let (mut tries, mut open_at): (u32, Option<Arc<Region>>) = (0, None);
+        let mut failed = Failure::NotSent("no time is left".into());
+        while pause(tries, deadline) {
+            tries += 1;
+            let region = match self.catalog.locate(&self.pool, Place::Of(key), deadline) {
+                Ok(region) => region,
+                Err(failure) => {
+                    failed = failure;
+                    match outcome(&failed) {
+                        Outcome::Refused | Outcome::OpenForGood => break,
+                        _ => continue,
+                    }
+                }
+            };
+            let is_same = |other: &Arc<Region>| {
+                other.server == region.server
+                    && other.start_code == region.start_code
+                    && region.start_code != 0
+            };
+            if open_at.as_ref().is_some_and(|other| !is_same(other)) {
+                // Another server knows nothing of the nonce.
+                break;
+            }
+            match self.once(&region, deadline, call) {
+                Ok(done) => return Ok(done),
+                Err(failure) => failed = failure,
+            }
+            match (outcome(&failed), is_known) {
+                (Outcome::Elsewhere | Outcome::Busy, _) => {}
+                (Outcome::Open, true) => open_at = Some(region),
+                (Outcome::Open | Outcome::OpenForGood, _) => {
+                    return Err(TableError::Unknown(failed.to_string()));
+                }
+                (Outcome::Refused, _) => break,
+            }
+        }
+        let why = failed.to_string();
+        Err(match outcome(&failed) {
+            _ if open_at.is_some() => TableError::Unknown(why),
+            Outcome::Refused => TableError::Refused(why),
+            _ => TableError::Unavailable(why),
+        })
+    }
+
+    /// The caller's nonce, or one of its own.
+    fn nonce(&self, nonce: Nonce) -> Result<Nonce, TableError> {
+        if nonce != Nonce::default() {
+            return Ok(nonce);
+        }
+        let number = getrandom::u64().map_err(|error| TableError::Unavailable(error.to_string()))?;
+        Ok(Nonce {
+            group: self.nonce_group,
+            // 0 is none.
+            number: number.max(1),
+        })
+    }
+}
+
+fn check(key: &[u8]) -> Result<(), TableError> {
+    match key.len() {
+        1..=KEY_BYTES_MAX => Ok(()),
+        _ => Err(TableError::Refused("a row's key has 1 to 32767 bytes".into())),
+    }
+}
+
+impl Table for HBase {
+    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
+        check(key)?;
+        let mut call = |asked: &Asked<'_>| {
+            let answer = asked.call("Get", &calls::get(asked.region, key, columns))?;
+            calls::got(answer, key, columns).map_err(wrong)
+        };
+        let (cells, _) = self.read(Place::Of(key), self.deadline(), &mut call)?;
+        Ok(cells)
+    }
+
+    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+        scan::all(self, stretch, columns)
+    }
+
+    fn change(
+        &self,
+        key: &[u8],
+        column: &ColumnName,
+        change: &Change,
+        nonce: Nonce,
+    ) -> Result<Changed, TableError> {
+        check(key)?;
+        if let Change::CheckAndPut {
+            expected: Some(expected),
+            ..
+        } = change
+            && expected.is_empty()
+        {
+            // HBase takes an empty value that is expected for nothing.
+            return Err(TableError::Refused(
+                "HBase does not tell an empty value from none".into(),
+            ));
+        }
+        let is_known = matches!(change, Change::Increment(_) | Change::Append(_));
+        let nonce = self.nonce(nonce)?;
+        self.write(key, is_known, &mut |asked: &Asked<'_>| {
+            let message = calls::change(asked.region, key, column, change, nonce);
+            let answer = asked.call("Mutate", &message)?;
+            calls::changed(answer, key, column, change).map_err(wrong)
+        })
+    }
+
+    fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
+        let (family, _) = column.split();
+        let mut lives = self.lives_ms.iter().filter(|(name, _)| name == family);
+        lives.next().map(|(_, life_ms)| *life_ms)
+    }
+
+    fn now_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    }
+}

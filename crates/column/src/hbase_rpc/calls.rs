@@ -1,0 +1,363 @@
+//! What is asked of a region, and what its answer is held to: cells of the rows and columns that were asked for, each
+//! once, in order.
+
+use super::Region;
+use super::catalog::decode;
+use super::frame::Malformed;
+use super::messages::{
+    APPEND, BinaryComparator, ByteArrayComparable, CELL_PUT, Cell as WireCell, Column, ColumnValue,
+    Comparator, Condition, DELETE, DELETE_MULTIPLE_VERSIONS, EQUAL, Get, GetRequest, GetResponse, INCREMENT,
+    MutateRequest, MutateResponse, Mutation, NameBytesPair, PREAD, PUT, QualifierValue, REGION_NAME,
+    RegionSpecifier, Row, Scan, ScanRequest, ScanResponse,
+};
+use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Bytes of rows after which a region server ends a part of a scan.
+const SCAN_BYTES: u64 = 2 << 20;
+const BINARY_COMPARATOR: &str = "org.apache.hadoop.hbase.filter.BinaryComparator";
+/// The attribute of a put that says how long it lives: eight bytes, big-endian, milliseconds.
+const TTL: &str = "_ttl";
+
+pub(super) fn specifier(region: &Region) -> RegionSpecifier {
+    RegionSpecifier {
+        kind: REGION_NAME,
+        value: region.name.clone(),
+    }
+}
+
+fn names(columns: &[ColumnName]) -> Vec<Column> {
+    let mut families: BTreeMap<&[u8], Vec<Vec<u8>>> = BTreeMap::new();
+    for column in columns {
+        let (family, qualifier) = column.split();
+        families.entry(family).or_default().push(qualifier.to_vec());
+    }
+    let families = families.into_iter();
+    families
+        .map(|(family, qualifier)| Column {
+            family: family.to_vec(),
+            qualifier,
+        })
+        .collect()
+}
+
+/// The row of an answer's cells; `None`: it has none.
+fn row_of(row: &Row) -> Result<Option<&Bytes>, Malformed> {
+    if row.associated_cell_count.unwrap_or(0) != 0 || row.partial.unwrap_or(false) {
+        return Err(Malformed("a row is not whole"));
+    }
+    if row.stale.unwrap_or(false) {
+        return Err(Malformed("a row is of another's copy"));
+    }
+    let Some(first) = row.cell.first() else {
+        return Ok(None);
+    };
+    let key = first.row.as_ref().filter(|key| !key.is_empty());
+    let key = key.ok_or(Malformed("a cell has no row"))?;
+    let is_of_it = |cell: &WireCell| cell.row.as_ref() == Some(key);
+    if !row.cell.iter().all(is_of_it) {
+        return Err(Malformed("a row has cells of another"));
+    }
+    Ok(Some(key))
+}
+
+fn cell_of(cell: &WireCell) -> Cell {
+    Cell {
+        value: cell.value.as_deref().unwrap_or_default().to_vec(),
+        timestamp_ms: cell.timestamp.unwrap_or(0),
+        expires_ms: None,
+    }
+}
+
+/// A row's cells, for each of the columns.
+fn cells_of(row: &Row, columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malformed> {
+    let mut cells = vec![None; columns.len()];
+    for cell in &row.cell {
+        let name = (
+            cell.family.as_deref().unwrap_or_default(),
+            cell.qualifier.as_deref().unwrap_or_default(),
+        );
+        if cell.cell_type.unwrap_or(CELL_PUT) != CELL_PUT {
+            return Err(Malformed("a cell is no value"));
+        }
+        let mut is_known = false;
+        for (found, column) in cells.iter_mut().zip(columns) {
+            if column.split() != name {
+                continue;
+            }
+            if found.is_some() {
+                return Err(Malformed("a row has a cell twice"));
+            }
+            *found = Some(cell_of(cell));
+            is_known = true;
+        }
+        if !is_known {
+            return Err(Malformed("a cell of a column that was not asked for"));
+        }
+    }
+    Ok(cells)
+}
+
+// ---- get ----
+
+pub(super) fn get(region: &Region, key: &[u8], columns: &[ColumnName]) -> GetRequest {
+    GetRequest {
+        region: specifier(region),
+        get: Get {
+            row: key.to_vec(),
+            column: names(columns),
+        },
+    }
+}
+
+/// The cells that the answer to a get of `key` has, in the order of `columns`.
+///
+/// # Errors
+/// [`Malformed`]: it is not an answer to that.
+pub fn got(answer: Bytes, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, Malformed> {
+    let answer: GetResponse = decode(answer)?;
+    let Some(row) = answer.result else {
+        return Err(Malformed("a get without a result"));
+    };
+    if row_of(&row)?.is_some_and(|found| found != key) {
+        return Err(Malformed("another row than was asked for"));
+    }
+    cells_of(&row, columns)
+}
+
+// ---- scan ----
+
+/// What of a stretch is asked next of one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The lowest row.
+    pub low: Vec<u8>,
+    /// The first row above; `None`: to the table's end.
+    pub high: Option<Vec<u8>>,
+    /// From the highest row down.
+    pub reverse: bool,
+    /// Rows at most.
+    pub rows: u32,
+}
+
+/// What of a part was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Cells, row by row, in the order in which they were asked for.
+    pub found: Vec<Found>,
+    /// Rows.
+    pub rows: usize,
+    /// There may be more of the part in this region; without a row the server had no time for one.
+    pub more: bool,
+    /// The scanner that goes on with it, where one was left open.
+    pub scanner: Option<u64>,
+}
+
+impl Part {
+    /// What is left of `stretch`; `None`: nothing.
+    pub(super) fn of(stretch: &Stretch, rows: u32) -> Option<Self> {
+        let is_empty = stretch.high.as_ref().is_some_and(|high| *high <= stretch.low);
+        (!is_empty && rows > 0).then(|| Self {
+            low: stretch.low.clone(),
+            high: stretch.high.clone(),
+            reverse: stretch.reverse,
+            rows,
+        })
+    }
+
+    /// What of it lies in `region`.
+    pub(super) fn within(&self, region: &Region) -> Self {
+        let end = Some(&region.end).filter(|end| !end.is_empty());
+        Self {
+            low: self.low.clone().max(region.start.clone()),
+            high: [self.high.as_ref(), end].into_iter().flatten().min().cloned(),
+            ..*self
+        }
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        &self.low[..] <= key && self.high.as_ref().is_none_or(|high| key < &high[..])
+    }
+}
+
+/// Opens a scanner on a region, reads the part, and with `close` closes it.
+pub(super) fn scan(region: &Region, part: &Part, columns: &[ColumnName], close: bool) -> ScanRequest {
+    let (low, high) = (part.low.clone(), part.high.clone().unwrap_or_default());
+    let (start_row, stop_row) = if part.reverse { (high, low) } else { (low, high) };
+    let scan = Scan {
+        column: names(columns),
+        // In reverse it begins below its upper bound, which is not its own, and ends with its lower.
+        include_start_row: Some(!part.reverse || start_row.is_empty()),
+        include_stop_row: Some(part.reverse && !stop_row.is_empty()),
+        start_row: Some(start_row),
+        stop_row: Some(stop_row),
+        max_result_size: Some(SCAN_BYTES),
+        reversed: Some(part.reverse),
+        caching: Some(part.rows),
+        read_type: close.then_some(PREAD),
+    };
+    ScanRequest {
+        region: Some(specifier(region)),
+        scan: Some(scan),
+        number_of_rows: Some(part.rows),
+        close_scanner: Some(close),
+        ..ScanRequest::default()
+    }
+}
+
+/// Goes on with an open scanner, for so many rows (0: none, it is closed).
+pub(super) fn scan_on(scanner: u64, rows: u32, sequence: u64) -> ScanRequest {
+    ScanRequest {
+        scanner_id: Some(scanner),
+        number_of_rows: Some(rows),
+        close_scanner: Some(rows == 0),
+        next_call_seq: (rows > 0).then_some(sequence),
+        ..ScanRequest::default()
+    }
+}
+
+/// What the answer to a scan has of `part`.
+///
+/// # Errors
+/// [`Malformed`]: it is not an answer to that.
+pub fn scanned(answer: Bytes, part: &Part, columns: &[ColumnName]) -> Result<Piece, Malformed> {
+    let answer: ScanResponse = decode(answer)?;
+    if !answer.cells_per_result.is_empty() || answer.stale.unwrap_or(false) {
+        return Err(Malformed("rows that are elsewhere"));
+    }
+    if answer.results.len() > part.rows as usize {
+        return Err(Malformed("more rows than were asked for"));
+    }
+    let mut found = Vec::with_capacity(answer.results.len());
+    let mut last: Option<&Bytes> = None;
+    for row in &answer.results {
+        let key = row_of(row)?.ok_or(Malformed("a row without cells"))?;
+        let is_next = last.is_none_or(|last| if part.reverse { key < last } else { key > last });
+        if !is_next || !part.contains(key) {
+            return Err(Malformed("rows out of order"));
+        }
+        last = Some(key);
+        let cells = cells_of(row, columns)?.into_iter().enumerate();
+        found.extend(cells.filter_map(|(column, cell)| {
+            let key = key.to_vec();
+            cell.map(|cell| Found { key, column, cell })
+        }));
+    }
+    let more = answer.more_results_in_region.unwrap_or(true);
+    Ok(Piece {
+        rows: answer.results.len(),
+        found,
+        more,
+        scanner: answer.scanner_id.filter(|_| more),
+    })
+}
+
+// ---- changes ----
+
+/// Of a column: what it is to hold, or what is to be done with it.
+fn value(column: &ColumnName, value: Option<&[u8]>, delete_type: Option<i32>) -> Vec<ColumnValue> {
+    let (family, qualifier) = column.split();
+    vec![ColumnValue {
+        family: family.to_vec(),
+        qualifier_value: vec![QualifierValue {
+            qualifier: Some(qualifier.to_vec()),
+            value: value.map(<[u8]>::to_vec),
+            delete_type,
+        }],
+    }]
+}
+
+fn equals(key: &[u8], column: &ColumnName, expected: Option<&[u8]>) -> Condition {
+    let (family, qualifier) = column.split();
+    let comparator = BinaryComparator {
+        comparable: ByteArrayComparable {
+            value: expected.map(<[u8]>::to_vec),
+        },
+    };
+    Condition {
+        row: key.to_vec(),
+        family: Some(family.to_vec()),
+        qualifier: Some(qualifier.to_vec()),
+        compare_type: Some(EQUAL),
+        comparator: Some(Comparator {
+            name: BINARY_COMPARATOR.into(),
+            serialized_comparator: Some(prost::Message::encode_to_vec(&comparator)),
+        }),
+    }
+}
+
+pub(super) fn change(
+    region: &Region,
+    key: &[u8],
+    column: &ColumnName,
+    change: &Change,
+    nonce: Nonce,
+) -> MutateRequest {
+    let number;
+    let (kind, column_value) = match change {
+        Change::Put(bytes, _) | Change::CheckAndPut { value: bytes, .. } => {
+            (PUT, value(column, Some(bytes), None))
+        }
+        Change::Delete => (DELETE, value(column, None, Some(DELETE_MULTIPLE_VERSIONS))),
+        Change::Increment(by) => {
+            number = by.to_be_bytes();
+            (INCREMENT, value(column, Some(&number), None))
+        }
+        Change::Append(tail) => (APPEND, value(column, Some(tail), None)),
+    };
+    let life = match change {
+        Change::Put(_, Some(life_ms)) => vec![NameBytesPair {
+            name: TTL.into(),
+            value: Some(Bytes::copy_from_slice(&life_ms.to_be_bytes())),
+        }],
+        _ => Vec::new(),
+    };
+    let condition = match change {
+        Change::CheckAndPut { expected, .. } => Some(equals(key, column, expected.as_deref())),
+        _ => None,
+    };
+    MutateRequest {
+        region: specifier(region),
+        mutation: Mutation {
+            row: Some(key.to_vec()),
+            mutate_type: Some(kind),
+            column_value,
+            attribute: life,
+            nonce: Some(nonce.number),
+        },
+        condition,
+        nonce_group: Some(nonce.group),
+    }
+}
+
+/// What the answer to a change of `key` says became of it.
+///
+/// # Errors
+/// [`Malformed`]: it is not an answer to that.
+pub fn changed(
+    answer: Bytes,
+    key: &[u8],
+    column: &ColumnName,
+    change: &Change,
+) -> Result<Changed, Malformed> {
+    let answer: MutateResponse = decode(answer)?;
+    match change {
+        Change::Put(..) | Change::Delete => Ok(Changed::Done),
+        Change::CheckAndPut { .. } => match answer.processed {
+            Some(true) => Ok(Changed::Done),
+            Some(false) => Ok(Changed::Mismatch),
+            None => Err(Malformed("a check without its outcome")),
+        },
+        Change::Increment(_) | Change::Append(_) => {
+            let row = answer.result.ok_or(Malformed("a change without its result"))?;
+            if row_of(&row)?.is_none_or(|found| found != key) {
+                return Err(Malformed("another row than was changed"));
+            }
+            let mut cells = cells_of(&row, std::slice::from_ref(column))?;
+            let cell = cells.pop().flatten();
+            cell.map(Changed::Now)
+                .ok_or(Malformed("a change without its result"))
+        }
+    }
+}

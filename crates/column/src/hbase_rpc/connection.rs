@@ -1,0 +1,312 @@
+//! One connection to a service of a server: calls of many threads side by side, told apart by their numbers.
+//!
+//! A caller puts its call behind those that wait to be written; whoever finds nobody writing writes them all. One thread
+//! reads, and gives each answer to its caller. A connection dies once, for one reason, and all its calls with it.
+
+use super::frame::{self, Exception, HEADER_BYTES_MAX, RESPONSE_BYTES_MAX};
+use bytes::Bytes;
+use prost::Message;
+use std::collections::{HashMap, HashSet};
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes read from the system at a time.
+const READ_BYTES: usize = 64 << 10;
+/// Calls given up whose answers may yet come; with more the server is too far behind to go on with.
+const LATE_MAX: usize = 1024;
+/// The highest number of a call; Java's are signed.
+const CALL_ID_MAX: u32 = i32::MAX as u32;
+/// What a server calls itself to be secure.
+const DENIED: [&str; 2] = ["AccessDeniedException", "FatalConnectionException"];
+
+/// How far a call got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nothing was sent.
+    NotSent(String),
+    /// It may have been done: no answer came.
+    NoAnswer(String),
+    /// It may have been done: the answer is not one, and will not be another time.
+    Wrong(String),
+    /// The server's own word.
+    Said(Exception),
+    /// The server does not talk to us.
+    Denied(String),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotSent(why) | Self::NoAnswer(why) | Self::Wrong(why) | Self::Denied(why) => {
+                f.write_str(why)
+            }
+            Self::Said(exception) => exception.fmt(f),
+        }
+    }
+}
+
+type Answer = Result<Bytes, Failure>;
+
+#[derive(Debug, Default)]
+struct Calls {
+    next_id: u32,
+    waiting: HashMap<u32, SyncSender<Answer>>,
+    /// Those that nobody waits for any more.
+    late: HashSet<u32>,
+    /// Answers so far.
+    heard: u64,
+    dead: Option<Failure>,
+}
+
+#[derive(Debug, Default)]
+struct Outbox {
+    bytes: Vec<u8>,
+    /// Somebody writes, or writing has failed.
+    is_taken: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stream: TcpStream,
+    peer: String,
+    calls: Mutex<Calls>,
+    outbox: Mutex<Outbox>,
+}
+
+/// It ends when dropped.
+#[derive(Debug)]
+pub(super) struct Connection {
+    shared: Arc<Shared>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Connection {
+    /// Connects to `service` at `peer`, `host:port`; neither that nor one write takes longer than `timeout`.
+    pub(super) fn open(peer: &str, service: &str, timeout: Duration) -> Result<Self, Failure> {
+        let not_sent = |error: io::Error| Failure::NotSent(format!("{peer}: {error}"));
+        let stream = connect(peer, timeout).map_err(not_sent)?;
+        stream.set_nodelay(true).map_err(not_sent)?;
+        stream.set_write_timeout(Some(timeout)).map_err(not_sent)?;
+        let incoming = stream.try_clone().map_err(not_sent)?;
+        (&stream).write_all(&frame::opening(service)).map_err(not_sent)?;
+        let shared = Arc::new(Shared {
+            stream,
+            peer: peer.to_owned(),
+            calls: Mutex::default(),
+            outbox: Mutex::default(),
+        });
+        let reading = Arc::clone(&shared);
+        let reader = std::thread::Builder::new()
+            .name("hbase".into())
+            .spawn(move || {
+                let why = reading.read(BufReader::with_capacity(READ_BYTES, incoming));
+                reading.die(why);
+            })
+            .map_err(not_sent)?;
+        Ok(Self {
+            shared,
+            reader: Some(reader),
+        })
+    }
+
+    /// Whether calls can be made.
+    pub(super) fn is_alive(&self) -> bool {
+        self.shared.calls().dead.is_none()
+    }
+
+    /// Makes a call and waits for its answer, until `deadline` at most.
+    pub(super) fn call(&self, method: &str, message: &impl Message, deadline: Instant) -> Answer {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Failure::NotSent(format!("{}: no time is left", self.shared.peer)));
+        }
+        let (sender, receiver) = sync_channel(1);
+        let (id, heard) = self.shared.register(sender)?;
+        let timeout_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
+        self.shared.send(&frame::request(id, method, timeout_ms, message));
+        match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(answer) => answer,
+            Err(_) => match self.shared.give_up(id, heard) {
+                Some(failure) => Err(failure),
+                // It came just now.
+                None => receiver.recv().unwrap_or_else(|_| Err(self.shared.silent())),
+            },
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared
+            .die(Failure::NoAnswer(format!("{}: closed", self.shared.peer)));
+        if let Some(reader) = self.reader.take() {
+            // A reader that panicked has said so already.
+            let _ = reader.join();
+        }
+    }
+}
+
+fn connect(peer: &str, timeout: Duration) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in peer.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+impl Shared {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn silent(&self) -> Failure {
+        Failure::NoAnswer(format!("{}: no answer in time", self.peer))
+    }
+
+    /// The number of a new call, and how many answers were heard before it.
+    fn register(&self, sender: SyncSender<Answer>) -> Result<(u32, u64), Failure> {
+        let mut calls = self.calls();
+        if let Some(dead) = &calls.dead {
+            return Err(match dead {
+                Failure::Denied(why) => Failure::Denied(why.clone()),
+                dead => Failure::NotSent(dead.to_string()),
+            });
+        }
+        let id = loop {
+            calls.next_id = (calls.next_id + 1) & CALL_ID_MAX;
+            let id = calls.next_id;
+            if !calls.waiting.contains_key(&id) && !calls.late.contains(&id) {
+                break id;
+            }
+        };
+        calls.waiting.insert(id, sender);
+        Ok((id, calls.heard))
+    }
+
+    /// Nobody waits for `id` any more; `None`: its answer came. A server that was silent all the while is not asked
+    /// again on this connection.
+    fn give_up(&self, id: u32, heard: u64) -> Option<Failure> {
+        let mut calls = self.calls();
+        calls.waiting.remove(&id)?;
+        calls.late.insert(id);
+        let is_lost = calls.heard == heard || calls.late.len() > LATE_MAX;
+        drop(calls);
+        if is_lost {
+            self.die(self.silent());
+        }
+        Some(self.silent())
+    }
+
+    /// Writes a call, and those that others put behind it meanwhile.
+    fn send(&self, call: &[u8]) {
+        let mut outbox = self.outbox();
+        outbox.bytes.extend_from_slice(call);
+        if outbox.is_taken {
+            return;
+        }
+        outbox.is_taken = true;
+        while !outbox.bytes.is_empty() {
+            let bytes = std::mem::take(&mut outbox.bytes);
+            drop(outbox);
+            if let Err(error) = (&self.stream).write_all(&bytes) {
+                self.die(Failure::NoAnswer(format!("{}: {error}", self.peer)));
+                return;
+            }
+            outbox = self.outbox();
+        }
+        outbox.is_taken = false;
+    }
+
+    /// Ends it, for the first reason that there is.
+    fn die(&self, why: Failure) {
+        let mut calls = self.calls();
+        let why = calls.dead.get_or_insert(why).clone();
+        let waiting = std::mem::take(&mut calls.waiting);
+        drop(calls);
+        for sender in waiting.into_values() {
+            // Who has given up does not hear it.
+            let _ = sender.send(Err(why.clone()));
+        }
+        // It may be closed already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Reads answers until there are no more; why.
+    fn read(&self, mut incoming: impl Read) -> Failure {
+        loop {
+            match self.read_one(&mut incoming) {
+                Ok(None) => {}
+                Ok(Some(failure)) => return failure,
+                Err(error) => return Failure::NoAnswer(format!("{}: {error}", self.peer)),
+            }
+        }
+    }
+
+    /// Reads one frame, and gives it to whom it is for; what ends the connection.
+    fn read_one(&self, incoming: &mut impl Read) -> io::Result<Option<Failure>> {
+        let mut length = [0; 4];
+        incoming.read_exact(&mut length)?;
+        let length = u32::from_be_bytes(length) as usize;
+        let is_too_long = length > RESPONSE_BYTES_MAX;
+        let kept = if is_too_long { HEADER_BYTES_MAX } else { length };
+        let mut bytes = Vec::with_capacity(kept.min(READ_BYTES));
+        incoming.by_ref().take(kept as u64).read_to_end(&mut bytes)?;
+        if bytes.len() < kept {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let wrong = |why: frame::Malformed| Failure::NoAnswer(format!("{}: {why}", self.peer));
+        let (call_id, answer) = if is_too_long {
+            let behind = (length - kept) as u64;
+            if io::copy(&mut incoming.take(behind), &mut io::sink())? < behind {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let why = format!("{}: an answer of {length} bytes is too long", self.peer);
+            match frame::call_of(bytes.into()) {
+                Ok(id) => (Some(id), Err(Failure::Wrong(why))),
+                Err(error) => return Ok(Some(wrong(error))),
+            }
+        } else {
+            match frame::parse(bytes.into()) {
+                Ok(response) => (response.call_id, response.outcome.map_err(Failure::Said)),
+                Err(error) => return Ok(Some(wrong(error))),
+            }
+        };
+        Ok(self.give(call_id, answer))
+    }
+
+    fn give(&self, call_id: Option<u32>, answer: Answer) -> Option<Failure> {
+        let peer = &self.peer;
+        let Some(id) = call_id.filter(|id| *id <= CALL_ID_MAX) else {
+            // It is about the connection.
+            return Some(match answer {
+                Err(Failure::Said(said)) if DENIED.contains(&said.name()) => Failure::Denied(format!(
+                    "{peer} does not let us in; Kerberos (SASL) is not spoken here: {said}"
+                )),
+                Err(failure) => Failure::NoAnswer(format!("{peer}: {failure}")),
+                Ok(_) => Failure::NoAnswer(format!("{peer}: an answer to no call")),
+            });
+        };
+        let mut calls = self.calls();
+        calls.heard += 1;
+        let Some(sender) = calls.waiting.remove(&id) else {
+            let is_late = calls.late.remove(&id);
+            let why = || Failure::NoAnswer(format!("{peer}: an answer to a call that was not made"));
+            return (!is_late).then(why);
+        };
+        drop(calls);
+        // Who has given up does not hear it.
+        let _ = sender.send(answer);
+        None
+    }
+}

@@ -1,0 +1,221 @@
+//! Frames of HBase's RPC: a length of four bytes, a header, a message, both behind their own lengths.
+
+use super::messages::{ConnectionHeader, RequestHeader, ResponseHeader, UserInformation};
+use bytes::{Buf, Bytes};
+use prost::Message;
+
+/// Bytes of the longest response that is read; a longer one is passed over, and its call fails.
+pub const RESPONSE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of a response that hold its header, where the response itself is too long.
+pub(super) const HEADER_BYTES_MAX: usize = 4096;
+/// "HBas", version 0, and 80: without SASL.
+const PREAMBLE: [u8; 6] = *b"HBas\0\x50";
+/// Characters of what a server says of an error.
+const SAID_MAX: usize = 300;
+
+/// What a peer sent is not what it should be, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server's answer is wrong: {0}")]
+pub struct Malformed(pub &'static str);
+
+/// What a server throws.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exception {
+    /// Its Java class, with its package.
+    pub class: String,
+    /// The first line of what it says.
+    pub said: String,
+    /// The same call will fail again.
+    pub do_not_retry: bool,
+    /// Where the region is now: host and port.
+    pub moved_to: Option<String>,
+}
+
+impl Exception {
+    /// Its class without the package.
+    pub fn name(&self) -> &str {
+        let last = self.class.rsplit('.').next().unwrap_or_default();
+        last.rsplit('$').next().unwrap_or_default()
+    }
+
+    /// Of a class and what it says.
+    pub(super) fn new(class: &str, said: &str) -> Self {
+        let line = said.lines().next().unwrap_or_default();
+        Self {
+            class: class.to_owned(),
+            said: line.chars().take(SAID_MAX).collect(),
+            do_not_retry: false,
+            moved_to: None,
+        }
+    }
+}
+
+impl std::fmt::Display for Exception {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.said.contains(self.name()) {
+            true => write!(f, "{}", self.said),
+            false => write!(f, "{}: {}", self.name(), self.said),
+        }
+    }
+}
+
+/// A response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Of which call; `None`, or all ones: of none, it is about the connection.
+    pub call_id: Option<u32>,
+    /// The message, or what was thrown.
+    pub outcome: Result<Bytes, Exception>,
+}
+
+/// What opens a connection to a service of a server.
+pub(super) fn opening(service: &str) -> Vec<u8> {
+    let header = ConnectionHeader {
+        user_info: Some(UserInformation {
+            effective_user: "lineside".into(),
+        }),
+        service_name: Some(service.into()),
+    };
+    let length = header.encoded_len() as u32;
+    let mut bytes = [&PREAMBLE[..], &length.to_be_bytes()].concat();
+    bytes.extend(header.encode_to_vec());
+    bytes
+}
+
+/// A call.
+pub(super) fn request(call_id: u32, method: &str, timeout_ms: u32, message: &impl Message) -> Vec<u8> {
+    let header = RequestHeader {
+        call_id: Some(call_id),
+        method_name: Some(method.into()),
+        request_param: Some(true),
+        timeout: Some(timeout_ms),
+    };
+    let mut bytes = vec![0; 4];
+    bytes.extend(header.encode_length_delimited_to_vec());
+    bytes.extend(message.encode_length_delimited_to_vec());
+    let length = (bytes.len() - 4) as u32;
+    bytes[..4].copy_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+/// Takes a message with its length from the front.
+fn delimited(frame: &mut Bytes) -> Result<Bytes, Malformed> {
+    let length = prost::decode_length_delimiter(&mut *frame).map_err(|_| Malformed("a length is none"))?;
+    if length > frame.remaining() {
+        return Err(Malformed("a message ends behind its frame"));
+    }
+    Ok(frame.split_to(length))
+}
+
+fn header(frame: &mut Bytes) -> Result<ResponseHeader, Malformed> {
+    let bytes = delimited(frame)?;
+    ResponseHeader::decode(bytes).map_err(|_| Malformed("a header is none"))
+}
+
+/// A frame without its length.
+///
+/// # Errors
+/// [`Malformed`].
+pub fn parse(mut frame: Bytes) -> Result<Response, Malformed> {
+    let header = header(&mut frame)?;
+    if header.cell_block_meta.and_then(|meta| meta.length).unwrap_or(0) > 0 {
+        return Err(Malformed("cells that were not asked for follow"));
+    }
+    if let Some(thrown) = header.exception {
+        let class = thrown.exception_class_name.unwrap_or_default();
+        let port = thrown.port.and_then(|port| u16::try_from(port).ok());
+        let host = thrown.hostname.filter(|host| !host.is_empty());
+        let moved_to = host.zip(port.filter(|port| *port > 0));
+        let exception = Exception {
+            do_not_retry: thrown.do_not_retry.unwrap_or(false),
+            moved_to: moved_to.map(|(host, port)| format!("{host}:{port}")),
+            ..Exception::new(&class, &thrown.stack_trace.unwrap_or_default())
+        };
+        return Ok(Response {
+            call_id: header.call_id,
+            outcome: Err(exception),
+        });
+    }
+    let message = delimited(&mut frame)?;
+    if frame.has_remaining() {
+        return Err(Malformed("a frame goes on behind its message"));
+    }
+    Ok(Response {
+        call_id: header.call_id,
+        outcome: Ok(message),
+    })
+}
+
+/// The call that a frame of which this is the beginning answers.
+pub(super) fn call_of(mut beginning: Bytes) -> Result<u32, Malformed> {
+    let header = header(&mut beginning)?;
+    header.call_id.ok_or(Malformed("it is of no call"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hbase_rpc::messages::{CellBlockMeta, ExceptionResponse, Nothing};
+
+    fn frame(header: &ResponseHeader, rest: &[u8]) -> Bytes {
+        [&header.encode_length_delimited_to_vec()[..], rest]
+            .concat()
+            .into()
+    }
+
+    #[test]
+    fn a_response_is_read_as_it_is_written() {
+        let header = ResponseHeader {
+            call_id: Some(7),
+            ..ResponseHeader::default()
+        };
+        let whole = frame(&header, &[2, 8, 1]);
+        let read = parse(whole.clone()).unwrap();
+        assert_eq!((read.call_id, &read.outcome.unwrap()[..]), (Some(7), &[8, 1][..]));
+        assert_eq!(call_of(whole.slice(..5)), Ok(7));
+        for end in 0..whole.len() {
+            assert!(parse(whole.slice(..end)).is_err(), "{end}");
+        }
+        assert!(parse(frame(&header, &[2, 8, 1, 0])).is_err());
+        let cells = ResponseHeader {
+            cell_block_meta: Some(CellBlockMeta { length: Some(9) }),
+            ..header
+        };
+        assert!(parse(frame(&cells, &[0])).is_err());
+    }
+
+    #[test]
+    fn an_exception_says_where_the_region_is_now() {
+        let thrown = ExceptionResponse {
+            exception_class_name: Some("org.apache.hadoop.hbase.exceptions.RegionMovedException".into()),
+            stack_trace: Some("Region moved\n\tat somewhere".into()),
+            hostname: Some("there".into()),
+            port: Some(16020),
+            do_not_retry: Some(false),
+        };
+        let mut header = ResponseHeader {
+            call_id: Some(1),
+            exception: Some(thrown),
+            cell_block_meta: None,
+        };
+        let exception = parse(frame(&header, b"")).unwrap().outcome.unwrap_err();
+        assert_eq!(exception.name(), "RegionMovedException");
+        assert_eq!(exception.moved_to.as_deref(), Some("there:16020"));
+        assert_eq!(exception.to_string(), "RegionMovedException: Region moved");
+        for port in [-1, 0, 65_536] {
+            header.exception.as_mut().unwrap().port = Some(port);
+            let exception = parse(frame(&header, b"")).unwrap().outcome.unwrap_err();
+            assert_eq!(exception.moved_to, None);
+        }
+    }
+
+    #[test]
+    fn a_call_is_as_long_as_it_says() {
+        let bytes = request(3, "Get", 1000, &Nothing {});
+        assert_eq!(bytes[..4], (bytes.len() as u32 - 4).to_be_bytes());
+        let opening = opening("ClientService");
+        assert_eq!(opening[..6], *b"HBas\0P");
+        let length = u32::from_be_bytes(opening[6..10].try_into().unwrap());
+        assert_eq!(opening.len() - 10, length as usize);
+    }
+}

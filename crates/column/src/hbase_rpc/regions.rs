@@ -1,0 +1,149 @@
+//! What is known of a table's regions: which rows each has, and which server answers for it.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A region, as `hbase:meta` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its name, a row of `hbase:meta`.
+    pub name: Bytes,
+    /// Its first row.
+    pub start: Vec<u8>,
+    /// The first row behind it; empty: it goes to the table's end.
+    pub end: Vec<u8>,
+    /// Where it is: `host:port`.
+    pub server: String,
+    /// When its server started: the same address with another is another server. 0: not known.
+    pub start_code: u64,
+}
+
+/// Which region is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// The one that this row would be in.
+    Of(&'a [u8]),
+    /// The one with the rows just below this one; `None`: the table's last.
+    Below(Option<&'a [u8]>),
+}
+
+impl Region {
+    /// Whether it is the one that is wanted.
+    pub fn is_at(&self, place: Place<'_>) -> bool {
+        let ends_behind = |key: &[u8], or_at: bool| {
+            self.end.is_empty() || key < &self.end[..] || (or_at && key == &self.end[..])
+        };
+        match place {
+            Place::Of(key) => &self.start[..] <= key && ends_behind(key, false),
+            Place::Below(Some(key)) => &self.start[..] < key && ends_behind(key, true),
+            Place::Below(None) => self.end.is_empty(),
+        }
+    }
+}
+
+/// Regions by their first rows; what is here may be old.
+#[derive(Debug, Default)]
+pub(super) struct Regions(RwLock<BTreeMap<Vec<u8>, Arc<Region>>>);
+
+impl Regions {
+    pub(super) fn find(&self, place: Place<'_>) -> Option<Arc<Region>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let last = match place {
+            Place::Of(key) => known.range::<[u8], _>((Unbounded, Included(key))).next_back(),
+            Place::Below(Some(key)) => known.range::<[u8], _>((Unbounded, Excluded(key))).next_back(),
+            Place::Below(None) => known.iter().next_back(),
+        };
+        last.map(|(_, region)| Arc::clone(region))
+            .filter(|region| region.is_at(place))
+    }
+
+    /// Learns of a region, in place of those whose rows it has.
+    pub(super) fn learn(&self, region: &Arc<Region>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, other| {
+            let is_below = !other.end.is_empty() && other.end <= region.start;
+            let is_above = !region.end.is_empty() && region.end <= other.start;
+            is_below || is_above
+        });
+        known.insert(region.start.clone(), Arc::clone(region));
+    }
+
+    /// It is not there any more.
+    pub(super) fn forget(&self, region: &Region) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.get(&region.start).is_some_and(|other| **other == *region) {
+            known.remove(&region.start);
+        }
+    }
+
+    /// It is on another server now, if nothing newer was learned.
+    pub(super) fn moved(&self, region: &Region, server: String) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = known.get_mut(&region.start).filter(|other| ***other == *region) {
+            *other = Arc::new(Region {
+                server,
+                start_code: 0,
+                ..region.clone()
+            });
+        }
+    }
+
+    /// A server does not answer: its regions are looked for anew.
+    pub(super) fn forget_server(&self, server: &str) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, region| region.server != server);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: &str, end: &str, server: &str) -> Arc<Region> {
+        Arc::new(Region {
+            name: Bytes::from(format!("t,{start},{server}")),
+            start: start.into(),
+            end: end.into(),
+            server: server.into(),
+            start_code: 1,
+        })
+    }
+
+    #[test]
+    fn a_row_is_found_in_its_region_and_below_it() {
+        let regions = Regions::default();
+        let (first, last) = (region("", "m", "a"), region("m", "", "b"));
+        regions.learn(&first);
+        assert_eq!(regions.find(Place::Of(b"m")), None);
+        assert_eq!(regions.find(Place::Below(None)), None);
+        regions.learn(&last);
+        assert_eq!(regions.find(Place::Of(b"")).as_ref(), Some(&first));
+        assert_eq!(regions.find(Place::Of(b"lzz")).as_ref(), Some(&first));
+        assert_eq!(regions.find(Place::Of(b"m")).as_ref(), Some(&last));
+        assert_eq!(regions.find(Place::Below(Some(b"m"))).as_ref(), Some(&first));
+        assert_eq!(regions.find(Place::Below(Some(b"m\0"))).as_ref(), Some(&last));
+        assert_eq!(regions.find(Place::Below(None)).as_ref(), Some(&last));
+        assert_eq!(regions.find(Place::Below(Some(b""))), None);
+    }
+
+    #[test]
+    fn what_is_learned_takes_the_place_of_what_it_overlaps() {
+        let regions = Regions::default();
+        regions.learn(&region("", "", "a"));
+        let daughter = region("m", "", "b");
+        regions.learn(&daughter);
+        assert_eq!(regions.find(Place::Of(b"a")), None);
+        regions.learn(&region("", "m", "a"));
+        assert_eq!(regions.find(Place::Of(b"z")).as_ref(), Some(&daughter));
+        regions.moved(&daughter, "c".into());
+        // What is old already changes nothing.
+        regions.moved(&daughter, "d".into());
+        regions.forget(&daughter);
+        assert_eq!(regions.find(Place::Of(b"z")).unwrap().server, "c");
+        regions.forget_server("c");
+        assert_eq!(regions.find(Place::Of(b"z")), None);
+        assert!(regions.find(Place::Of(b"a")).is_some());
+    }
+}

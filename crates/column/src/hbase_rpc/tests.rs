@@ -1,0 +1,434 @@
+//! Faults of a server, one by one.
+
+use super::fake::{self, Act, State, cell, row};
+use super::frame::RESPONSE_BYTES_MAX;
+use super::messages::{GetResponse, Row, ScanResponse};
+use super::*;
+use prost::Message;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Of which one call has half.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+fn column() -> ColumnName {
+    ColumnName::new(b"a:x").unwrap()
+}
+
+fn open(state: &State) -> HBase {
+    HBase::connect(&[&state.address], b"t", TIMEOUT).unwrap()
+}
+
+fn get(hbase: &HBase, key: &[u8]) -> Result<Option<Vec<u8>>, TableError> {
+    let cells = hbase.get(key, &[column()])?;
+    Ok(cells.into_iter().next().flatten().map(|cell| cell.value))
+}
+
+fn put(hbase: &HBase, key: &[u8], value: &[u8]) -> Result<Changed, TableError> {
+    hbase.change(
+        key,
+        &column(),
+        &Change::Put(value.to_vec(), None),
+        Nonce::default(),
+    )
+}
+
+fn increment(hbase: &HBase, key: &[u8]) -> Result<Vec<u8>, TableError> {
+    match hbase.change(key, &column(), &Change::Increment(1), Nonce::default())? {
+        Changed::Now(cell) => Ok(cell.value),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Does something else than to answer the first call of `method`.
+fn first(method: &'static str, act: Act) -> impl Fn(&str, usize) -> Act + Send + Sync {
+    move |asked, nth| match (asked == method, nth) {
+        (true, 0) => act.clone(),
+        _ => Act::Answer,
+    }
+}
+
+#[test]
+fn calls_of_many_threads_share_a_connection_and_are_told_apart() {
+    const CALLERS: u8 = 16;
+    let fake = fake::start(|_, _| Act::Answer);
+    let hbase = open(&fake);
+    assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+    fake.now(|method, _| match method {
+        "Get" => Act::Gather(CALLERS.into()),
+        _ => Act::Answer,
+    });
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let hbase = &hbase;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let key = b'a' + caller;
+                    assert_eq!(get(hbase, &[key]), Ok(Some(vec![key, key])));
+                }
+            });
+        }
+    });
+    assert_eq!((fake.count("Get"), fake.count("connect ClientService")), (800, 0));
+    assert_eq!(fake.count("Meta"), 0);
+}
+
+#[test]
+fn what_will_fail_again_is_refused_at_once() {
+    let fake = fake::start(|_, _| Act::Answer);
+    let hbase = open(&fake);
+    fake.now(|method, _| match method {
+        "Get" | "Mutate" => Act::Throw("NoSuchColumnFamilyException", true, None),
+        _ => Act::Answer,
+    });
+    for error in [
+        get(&hbase, b"a").unwrap_err(),
+        put(&hbase, b"a", b"1").unwrap_err(),
+    ] {
+        assert!(
+            matches!(&error, TableError::Refused(why) if why.contains("as it was told to")),
+            "{error:?}"
+        );
+    }
+    assert_eq!((fake.count("Get"), fake.count("Mutate")), (1, 1));
+}
+
+#[test]
+fn what_was_not_done_is_tried_again_where_the_region_is() {
+    for (class, looks) in [
+        ("NotServingRegionException", 1),
+        ("exceptions.RegionOpeningException", 1),
+        ("RegionTooBusyException", 0),
+        ("CallQueueTooBigException", 0),
+    ] {
+        let fake = fake::start(|_, _| Act::Answer);
+        let hbase = open(&fake);
+        assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+        fake.now(move |method, nth| match method {
+            "Get" | "Mutate" if nth < 1 => Act::Throw(class, false, None),
+            _ => Act::Answer,
+        });
+        assert_eq!(get(&hbase, b"b"), Ok(Some(b"bb".to_vec())), "{class}");
+        assert_eq!(put(&hbase, b"b", b"1"), Ok(Changed::Done), "{class}");
+        assert_eq!((fake.count("Get"), fake.count("Mutate")), (2, 2), "{class}");
+        assert_eq!(fake.count("Meta"), 2 * looks, "{class}");
+    }
+}
+
+#[test]
+fn a_busy_server_is_not_asked_for_ever() {
+    let fake = fake::start(|method, _| match method {
+        "Get" | "Mutate" => Act::Throw("RegionTooBusyException", false, None),
+        _ => Act::Answer,
+    });
+    let hbase = open(&fake);
+    let began = Instant::now();
+    assert!(matches!(get(&hbase, b"a"), Err(TableError::Unavailable(_))));
+    assert!(matches!(put(&hbase, b"a", b"1"), Err(TableError::Unavailable(_))));
+    assert!(began.elapsed() < 2 * TIMEOUT + TIMEOUT / 2);
+    assert!(fake.count("Get") > 3 && fake.count("Get") <= retry::TRIES_MAX as usize);
+}
+
+#[test]
+fn a_region_that_moved_is_followed_to_where_it_is() {
+    let there = fake::start(|_, _| Act::Answer);
+    there
+        .rows
+        .lock()
+        .unwrap()
+        .insert(b"a".to_vec(), b"moved".to_vec());
+    let address = there.address.clone();
+    let here = fake::start(move |method, _| match method {
+        "Get" => Act::Throw("exceptions.RegionMovedException", false, Some(address.clone())),
+        _ => Act::Answer,
+    });
+    let hbase = open(&here);
+    for _ in 0..3 {
+        assert_eq!(get(&hbase, b"a"), Ok(Some(b"moved".to_vec())));
+    }
+    assert_eq!(
+        (here.count("Get"), here.count("Meta"), there.count("Get")),
+        (1, 1, 3)
+    );
+}
+
+#[test]
+fn lies_about_frames_cost_a_connection_and_no_truth() {
+    let answer = GetResponse {
+        result: Some(row(vec![cell(b"a", b"lie")])),
+    }
+    .encode_to_vec();
+    let whole = fake::response(1, None, &answer);
+    let with_length = |length: u32| [&length.to_be_bytes()[..], &whole[4..]].concat();
+    let lies = [
+        Act::OtherCall,
+        Act::Raw(whole[..whole.len() - 1].to_vec()),
+        Act::Raw(whole[..2].to_vec()),
+        Act::Raw(with_length(whole.len() as u32 - 5)),
+        Act::Raw(with_length(u32::MAX)),
+        Act::Raw(with_length(RESPONSE_BYTES_MAX as u32)),
+        Act::Raw([0, 0, 0, 0].to_vec()),
+        Act::Raw([&[0, 0, 0, 9][..], &[0xff; 9]].concat()),
+        Act::Raw(fake::response(u32::MAX, None, &answer)),
+        Act::Raw(Vec::new()),
+    ];
+    for lie in lies {
+        let fake = fake::start(first("Get", lie.clone()));
+        let hbase = open(&fake);
+        assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())), "{lie:?}");
+        assert_eq!(fake.count("connect ClientService"), 2, "{lie:?}");
+    }
+    // An answer that comes twice is one that nobody asked for.
+    let fake = fake::start(first("Get", Act::Twice));
+    let hbase = open(&fake);
+    assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+    assert_eq!(get(&hbase, b"b"), Ok(Some(b"bb".to_vec())));
+    assert_eq!(fake.count("connect ClientService"), 2);
+}
+
+#[test]
+fn an_answer_to_something_else_is_an_error() {
+    let named = |family: &'static [u8], qualifier: &'static [u8]| super::messages::Cell {
+        family: Some(family.into()),
+        qualifier: Some(qualifier.into()),
+        ..cell(b"a", b"1")
+    };
+    let deleted = super::messages::Cell {
+        cell_type: Some(8),
+        ..cell(b"a", b"1")
+    };
+    let partial = Row {
+        partial: Some(true),
+        ..row(vec![cell(b"a", b"1")])
+    };
+    let elsewhere = Row {
+        associated_cell_count: Some(1),
+        ..Row::default()
+    };
+    let stale = Row {
+        stale: Some(true),
+        ..row(vec![cell(b"a", b"1")])
+    };
+    let wrong = [
+        row(vec![cell(b"b", b"1")]),
+        row(vec![cell(b"a", b"1"), cell(b"b", b"1")]),
+        row(vec![cell(b"a", b"1"), cell(b"a", b"2")]),
+        row(vec![named(b"a", b"y")]),
+        row(vec![named(b"b", b"x")]),
+        row(vec![deleted]),
+        partial,
+        elsewhere,
+        stale,
+    ];
+    let mut messages: Vec<_> = (wrong.into_iter())
+        .map(|row| GetResponse { result: Some(row) }.encode_to_vec())
+        .collect();
+    messages.push(GetResponse::default().encode_to_vec());
+    messages.push(vec![0xff]);
+    for message in messages {
+        let fake = fake::start(first("Get", Act::Message(message.clone())));
+        let hbase = open(&fake);
+        let error = get(&hbase, b"a").unwrap_err();
+        assert!(
+            matches!(&error, TableError::Unavailable(why) if why.contains("wrong")),
+            "{error:?}"
+        );
+        assert_eq!((fake.count("Get"), fake.count("connect ClientService")), (1, 1));
+        assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+    }
+}
+
+#[test]
+fn a_scan_is_held_to_its_stretch_and_order() {
+    let stretch = |reverse| Stretch {
+        low: b"b".to_vec(),
+        high: Some(b"e".to_vec()),
+        limit: 2,
+        reverse,
+    };
+    let cases = [
+        ("bc", false, true),
+        ("dc", true, true),
+        ("", false, true),
+        ("cb", false, false),
+        ("cd", true, false),
+        ("cc", false, false),
+        ("ab", false, false),
+        ("e", false, false),
+        ("bcd", false, false),
+    ];
+    for (keys, reverse, is_right) in cases {
+        let results = keys.bytes().map(|key| row(vec![cell(&[key], b"1")])).collect();
+        let answer = ScanResponse {
+            results,
+            more_results_in_region: Some(false),
+            ..ScanResponse::default()
+        };
+        let fake = fake::start(first("Scan", Act::Message(answer.encode_to_vec())));
+        let found = open(&fake).scan(&stretch(reverse), &[column()]);
+        assert_eq!(found.is_ok(), is_right, "{keys} {reverse}: {found:?}");
+        let found: Vec<u8> = found.into_iter().flatten().map(|found| found.key[0]).collect();
+        assert!(!is_right || found == keys.as_bytes(), "{keys}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_too_long_fails_its_call_alone() {
+    let long = GetResponse {
+        result: Some(row(vec![cell(b"a", &vec![0; RESPONSE_BYTES_MAX])])),
+    };
+    let fake = fake::start(first("Get", Act::Message(long.encode_to_vec())));
+    let hbase = open(&fake);
+    let error = get(&hbase, b"a").unwrap_err();
+    assert!(error.to_string().contains("too long"), "{error}");
+    assert_eq!(get(&hbase, b"b"), Ok(Some(b"bb".to_vec())));
+    assert_eq!(fake.count("connect ClientService"), 1);
+}
+
+#[test]
+fn a_change_without_an_answer_is_told_as_such_and_not_made_again() {
+    for act in [Act::Silence, Act::DoAndClose, Act::Raw(vec![0, 0])] {
+        let fake = fake::start(first("Mutate", act.clone()));
+        let hbase = open(&fake);
+        let began = Instant::now();
+        let error = put(&hbase, b"a", b"1").unwrap_err();
+        assert!(matches!(error, TableError::Unknown(_)), "{act:?}: {error:?}");
+        assert!(began.elapsed() < TIMEOUT);
+        assert_eq!(fake.count("Mutate"), 1, "{act:?}");
+        // A server that was silent gets a new connection.
+        assert_eq!(put(&hbase, b"a", b"2"), Ok(Changed::Done));
+        assert_eq!(get(&hbase, b"a"), Ok(Some(b"2".to_vec())));
+        assert_eq!(fake.count("connect ClientService"), 2, "{act:?}");
+    }
+    let fake = fake::start(first("Mutate", Act::Message(vec![0xff])));
+    assert!(matches!(
+        put(&open(&fake), b"a", b"1"),
+        Err(TableError::Unknown(_))
+    ));
+    assert_eq!(fake.count("Mutate"), 1);
+}
+
+#[test]
+fn an_increment_is_tried_again_by_its_nonce_and_counts_once() {
+    for act in [Act::Silence, Act::DoAndClose] {
+        let fake = fake::start(first("Mutate", act));
+        fake.rows.lock().unwrap().clear();
+        let hbase = open(&fake);
+        for sum in 1..4_i64 {
+            assert_eq!(increment(&hbase, b"n"), Ok(sum.to_be_bytes().to_vec()));
+        }
+        assert_eq!(fake.count("Mutate"), 4);
+    }
+}
+
+#[test]
+fn an_increment_is_not_repeated_on_another_server() {
+    let fake = fake::start(first("Mutate", Act::DoAndClose));
+    fake.rows.lock().unwrap().clear();
+    let hbase = open(&fake);
+    assert_eq!(get(&hbase, b"n"), Ok(None));
+    // The same address, started again since.
+    fake.placed.lock().unwrap()[0].3 = 2;
+    assert!(matches!(increment(&hbase, b"n"), Err(TableError::Unknown(_))));
+    assert_eq!(fake.count("Mutate"), 1);
+    assert_eq!(increment(&hbase, b"n"), Ok(2_i64.to_be_bytes().to_vec()));
+}
+
+#[test]
+fn a_late_answer_is_for_nobody_and_harms_nobody() {
+    let fake = fake::start(first("Get", Act::Late));
+    let hbase = open(&fake);
+    let is_answered = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+            is_answered.store(true, Relaxed);
+        });
+        // Puts keep the connection from being taken for dead; the late answer comes before that of the second try.
+        while !is_answered.load(Relaxed) {
+            assert_eq!(put(&hbase, b"z", b"1"), Ok(Changed::Done));
+        }
+    });
+    assert_eq!((fake.count("Get"), fake.count("connect ClientService")), (2, 1));
+}
+
+#[test]
+fn a_server_that_is_gone_is_said_to_be_and_found_again() {
+    let fake = fake::start(|_, _| Act::Answer);
+    let hbase = open(&fake);
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = gone.local_addr().unwrap().to_string();
+    drop(gone);
+    fake.placed.lock().unwrap()[0].2 = address;
+    let began = Instant::now();
+    for error in [
+        get(&hbase, b"a").unwrap_err(),
+        put(&hbase, b"a", b"1").unwrap_err(),
+    ] {
+        assert!(matches!(error, TableError::Unavailable(_)), "{error:?}");
+    }
+    assert!(began.elapsed() < 3 * TIMEOUT);
+    fake.placed.lock().unwrap()[0].2 = fake.address.clone();
+    assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+    // It restarts: its connections are closed, and opened again.
+    fake.now(first("Get", Act::Raw(Vec::new())));
+    assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+    assert_eq!(fake.count("connect ClientService"), 1);
+}
+
+#[test]
+fn a_secure_server_is_refused_with_a_word() {
+    let denied = fake::exception("security.AccessDeniedException", true, None);
+    let fake = fake::start(move |_, _| Act::Raw(fake::response(u32::MAX, Some(denied.clone()), b"")));
+    let error = HBase::connect(&[&fake.address], b"t", TIMEOUT).unwrap_err();
+    assert!(
+        matches!(&error, TableError::Refused(why) if why.contains("Kerberos")),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn the_next_server_is_asked_where_one_is_gone() {
+    let fake = fake::start(|_, _| Act::Answer);
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = gone.local_addr().unwrap().to_string();
+    drop(gone);
+    let hbase = HBase::connect(&[&address, &fake.address], b"t", TIMEOUT).unwrap();
+    assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+    let none = HBase::connect(&[&fake.address], b"other", TIMEOUT).unwrap_err();
+    assert!(matches!(none, TableError::Refused(_)), "{none:?}");
+}
+
+#[test]
+fn meta_is_held_to_what_it_must_say() {
+    let meta = |rows: Vec<Row>| ScanResponse {
+        results: rows,
+        more_results_in_region: Some(false),
+        ..ScanResponse::default()
+    };
+    let fake = fake::start(|_, _| Act::Answer);
+    let address = fake.address.clone();
+    // A parent that was split is passed over.
+    let parent = fake::meta_row("", "", &address, 9, true);
+    let daughter = fake::meta_row("", "m", &address, 8, false);
+    let hbase = open(&fake);
+    fake.now(first(
+        "Meta",
+        Act::Message(meta(vec![parent.clone(), daughter]).encode_to_vec()),
+    ));
+    assert_eq!(get(&hbase, b"a"), Ok(Some(b"aa".to_vec())));
+    assert_eq!((fake.count("Meta"), fake.count("Get")), (1, 1));
+    // A row that is of none, and a hole, are asked for again.
+    let elsewhere = fake::meta_row("n", "o", &address, 7, false);
+    for rows in [vec![], vec![parent], vec![elsewhere]] {
+        let hbase = open(&fake);
+        fake.now(first("Meta", Act::Message(meta(rows).encode_to_vec())));
+        assert_eq!(get(&hbase, b"z"), Ok(Some(b"zz".to_vec())));
+        assert_eq!(fake.count("Meta"), 2);
+    }
+    let hbase = open(&fake);
+    fake.now(first(
+        "Meta",
+        Act::Message(meta(vec![row(vec![cell(b"t,,1", b"")])]).encode_to_vec()),
+    ));
+    assert!(matches!(get(&hbase, b"z"), Err(TableError::Unavailable(why)) if why.contains("wrong")));
+}
