@@ -21,7 +21,8 @@ import org.apache.hadoop.hbase.zookeeper.MiniZooKeeperCluster;
  * A whole HBase in one JVM: ZooKeeper, a master, region servers and the Thrift 2 gateway, on free ports of the loopback
  * address, with its data in a folder.
  *
- * <p>{@code MiniHBase FOLDER REGION_SERVERS}. Every system property that begins with {@code hbase.} is a setting. It
+ * <p>{@code MiniHBase FOLDER REGION_SERVERS}. Every system property that begins with {@code hbase.} or
+ * {@code lineside.} is a setting. It
  * says {@code READY zookeeper=P master=P regionserver=P thrift=P} (the first region server's port, 0 where there are
  * none), then does what comes on its standard input, a command a line ({@link Commands}), answers each with a line that
  * begins with {@code OK} or {@code ERROR}, and ends with its input. The local file system does not sync the log: a
@@ -91,7 +92,7 @@ public final class MiniHBase {
     settings.setInt("hbase.master.wait.on.regionservers.timeout", 500);
     settings.setInt("hbase.master.wait.on.regionservers.interval", 100);
     for (String name : System.getProperties().stringPropertyNames()) {
-      if (name.startsWith("hbase.")) {
+      if (name.startsWith("hbase.") || name.startsWith("lineside.")) {
         settings.set(name, System.getProperty(name));
       }
     }

@@ -15,7 +15,7 @@ final class Line {
     Notice notice;
     private boolean isAcknowledged;
 
-    private Change(Line line, long number) {
+    Change(Line line, long number) {
       this.line = line;
       this.number = number;
     }
