@@ -60,7 +60,7 @@ final class Events {
   }
 
   private static boolean changeRow(Table table, String[] words) throws IOException {
-    byte[] first = Bytes.toBytes(words[2]);
+    byte[] first = words.length > 2 ? Bytes.toBytes(words[2]) : null;
     byte[] row = words.length > 3 ? Bytes.toBytes(words[3]) : null;
     switch (words[0]) {
       case "put":

@@ -41,7 +41,7 @@ public final class MiniHBase {
     int zookeeperPort = zookeeper.startup(new File(folder, "zookeeper"));
     settings.setInt("hbase.zookeeper.property.clientPort", zookeeperPort);
     LocalHBaseCluster cluster = new LocalHBaseCluster(settings, regionServers);
-    cluster.startup();
+    start(cluster, regionServers);
     int thriftPort = freePort();
     startThrift(settings, thriftPort);
     await(() -> cluster.getActiveMaster() != null);
@@ -97,6 +97,26 @@ public final class MiniHBase {
       }
     }
     return settings;
+  }
+
+  /** It waits for the master, which waits for region servers: those of other JVMs come later. */
+  private static void start(LocalHBaseCluster cluster, int regionServers) throws IOException {
+    if (regionServers > 0) {
+      cluster.startup();
+      return;
+    }
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                cluster.startup();
+              } catch (IOException error) {
+                error.printStackTrace();
+              }
+            },
+            "cluster");
+    thread.setDaemon(true);
+    thread.start();
   }
 
   private static void startThrift(Configuration settings, int port) {
