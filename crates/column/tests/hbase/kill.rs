@@ -28,6 +28,7 @@ impl Server {
         let observer = "lineside.observer.Observer";
         let mut settings = rig::settings(folder, listen);
         for (name, value) in [
+            ("hbase.cluster.distributed", "true".into()),
             ("hbase.rootdir", format!("file://{}", data.display())),
             ("hbase.tmp.dir", folder.join("tmp").display().to_string()),
             ("hbase.zookeeper.quorum", "localhost".into()),
