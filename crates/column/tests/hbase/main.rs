@@ -53,6 +53,7 @@ fn near_over_hbase_is_never_stale() {
     a_dead_subscriber_holds_nobody_up(&mut rig, lineside, server);
     drop(rig);
     check_history(&mut hbase, &jars, server);
+    what_is_not_told_is_found(&mut hbase);
     let log = hbase.log();
     assert!(!log.contains("Lineside is not told"), "{log}");
     assert!(!log.contains("cannot be told"), "{log}");
@@ -87,6 +88,26 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     rig.listener = Some(again);
     assert_eq!(rig.get_near("m"), Some(b"x".to_vec()));
     println!("subscriber dead: first put {first:?}, second {second:?}");
+}
+
+/// The same check finds what is stale where nobody tells.
+fn what_is_not_told_is_found(hbase: &mut HBase) {
+    hbase.command("create untold entry").unwrap();
+    let (store, coherence) = history::near().unwrap();
+    let options = history::Options {
+        reads: 1_000_000,
+        seed: 12,
+        stop_at_fault: true,
+        sabotage: None,
+    };
+    let over = Over {
+        store,
+        coherence,
+        table: rig::connect(hbase, "untold"),
+        telling: Telling::ByTable,
+    };
+    let report = history::run_over(&options, over, &mut |_| {}).unwrap();
+    assert!(report.stale > 0, "{report:#?}");
 }
 
 /// Readers and writers, through Lineside and straight, while a region splits and notices are lost.

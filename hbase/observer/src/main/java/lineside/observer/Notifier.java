@@ -3,6 +3,7 @@ package lineside.observer;
 import java.io.IOException;
 import java.net.DatagramPacket;
 import java.net.DatagramSocket;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.SocketException;
 import java.nio.charset.StandardCharsets;
@@ -150,7 +151,9 @@ final class Notifier implements Function<Object[], Object> {
   }
 
   private static String name(InetSocketAddress subscriber, byte[] table) {
-    return subscriber + " " + new String(table, StandardCharsets.ISO_8859_1);
+    InetAddress at = subscriber.getAddress();
+    String host = at == null ? subscriber.getHostString() : at.getHostAddress();
+    return host + " " + subscriber.getPort() + " " + new String(table, StandardCharsets.ISO_8859_1);
   }
 
   // ---- changes ----
