@@ -238,7 +238,9 @@ struct Phase<'a> {
 
 fn columns() -> Vec<ColumnName> {
     let names = COLUMNS.iter();
-    names.filter_map(|name| ColumnName::new(name.as_bytes())).collect()
+    names
+        .filter_map(|name| ColumnName::new(name.as_bytes()))
+        .collect()
 }
 
 fn run_here(

@@ -583,9 +583,11 @@ fn every_duty_of_a_server_is_needed() {
         Foul::NoLease,
     ] {
         for of_two in [false, true] {
-            let found = PLANS
-                .iter()
-                .any(|plan| explore(|chooser| run_server(*plan, foul, of_two, chooser)).1.is_some());
+            let found = PLANS.iter().any(|plan| {
+                explore(|chooser| run_server(*plan, foul, of_two, chooser))
+                    .1
+                    .is_some()
+            });
             assert!(found, "{foul:?} goes unnoticed, {of_two}");
         }
     }

@@ -248,7 +248,8 @@ impl<F: FnMut(Received) -> Next> Taking<F> {
 mod tests {
     use super::read_key;
     use std::fs::{Permissions, set_permissions, write};
-    
+    use std::os::unix::fs::PermissionsExt;
+
     #[test]
     fn a_key_is_hex_and_for_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();

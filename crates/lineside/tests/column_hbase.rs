@@ -108,7 +108,10 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     assert!(!lineside(&get).contains("three"));
     let console = format!("127.0.0.1:{console}");
     let status = lineside(&["status", "--json", "--console", &console]);
-    for word in ["\"lineside_column_leased_servers\":1", "\"lineside_column_strangers\":0"] {
+    for word in [
+        "\"lineside_column_leased_servers\":1",
+        "\"lineside_column_strangers\":0",
+    ] {
         let spaced = word.replace(':', ": ");
         assert!(status.contains(word) || status.contains(&spaced), "{status}");
     }

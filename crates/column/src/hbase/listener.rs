@@ -215,7 +215,12 @@ impl Hearing {
         let mut answer = Notice::new(COLUMN_NOTICE_ACK, &self.options.table);
         answer.head.epoch = notice.head.epoch;
         answer.head.number = notice.head.number;
-        send(&self.socket, &self.options.key, self.options.servers[server], &answer);
+        send(
+            &self.socket,
+            &self.options.key,
+            self.options.servers[server],
+            &answer,
+        );
         true
     }
 

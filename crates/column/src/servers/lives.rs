@@ -64,7 +64,10 @@ mod tests {
             let (low, high) = (row(low).low, Some(row(high).low));
             lives.first_end_ms(COLUMN, &Interval { low, high }, 150)
         };
-        assert_eq!((first(0, 9), first(0, 2), first(4, 9)), (Some(200), Some(300), Some(300)));
+        assert_eq!(
+            (first(0, 9), first(0, 2), first(4, 9)),
+            (Some(200), Some(300), Some(300))
+        );
         assert_eq!((first(2, 3), first(6, 9)), (None, None));
         assert_eq!(lives.first_end_ms(ColumnId(1), &row(1), 150), None);
     }

@@ -35,7 +35,9 @@ fn warm(rig: &Rig, hbase: &mut HBase, table: &str) {
 /// Near is asked at once after `command` is done.
 fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<Vec<u8>>, bool) {
     let before = rig.truth("m");
-    hbase.command(&command.replace(" T", &format!(" {table}"))).unwrap();
+    hbase
+        .command(&command.replace(" T", &format!(" {table}")))
+        .unwrap();
     let (said, by_near) = rig.get("m");
     let truth = rig.truth("m");
     assert_eq!(said, truth, "{command}: by near {by_near}");

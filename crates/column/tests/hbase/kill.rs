@@ -32,7 +32,10 @@ impl Server {
             ("hbase.rootdir", format!("file://{}", data.display())),
             ("hbase.tmp.dir", folder.join("tmp").display().to_string()),
             ("hbase.zookeeper.quorum", "localhost".into()),
-            ("hbase.zookeeper.property.clientPort", hbase.ports.zookeeper.to_string()),
+            (
+                "hbase.zookeeper.property.clientPort",
+                hbase.ports.zookeeper.to_string(),
+            ),
             ("zookeeper.session.timeout", "4000".into()),
             ("hbase.unsafe.stream.capability.enforce", "false".into()),
             ("hbase.regionserver.hostname", "localhost".into()),
@@ -74,7 +77,9 @@ fn a_killed_server_leaves_nothing_stale() {
     let start = |hbase: &HBase, listen| Server::start(&jars, hbase, folder.path(), listen, lineside);
     let killed = start(&hbase, first);
     let _stays = start(&hbase, second);
-    until("a table", || hbase.command(&format!("create {TABLE} entry 25 50 75")).ok());
+    until("a table", || {
+        hbase.command(&format!("create {TABLE} entry 25 50 75")).ok()
+    });
     let rig = Rig::new(&hbase, TABLE, lineside, &[first, second]);
     let rows: String = (0..100).map(|number| format!(" {}", row(number))).collect();
     hbase.command(&format!("put {TABLE} before{rows}")).unwrap();

@@ -72,7 +72,9 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     let put = |rig: &Rig| {
         let began = Instant::now();
         let change = Change::Put(b"x".to_vec(), None);
-        rig.table.change(b"m", &column, &change, Nonce::default()).unwrap();
+        rig.table
+            .change(b"m", &column, &change, Nonce::default())
+            .unwrap();
         began.elapsed()
     };
     put(rig);
@@ -152,7 +154,10 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     let lost = relay.end();
     println!("{report:#?}\nlost {lost}, {counts:?}");
     assert_eq!((report.stale, report.wrong), (0, 0), "{:#?}", report.told);
-    assert!(report.near >= options.reads && report.changes > 100, "{report:#?}");
+    assert!(
+        report.near >= options.reads && report.changes > 100,
+        "{report:#?}"
+    );
     assert!(lost > 10 && counts.heard > 100, "{lost} lost, {counts:?}");
     until("the region is split", || {
         (hbase.command("regions history").unwrap() == "2").then_some(())

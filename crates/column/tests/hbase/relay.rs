@@ -47,7 +47,10 @@ impl Relay {
     /// Ends it; how many were lost.
     pub fn end(self) -> u64 {
         self.stop.store(true, Relaxed);
-        self.threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        self.threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     }
 }
 
@@ -66,7 +69,9 @@ fn carry(
         let Ok(length) = from.recv(&mut bytes) else {
             continue;
         };
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         let chance = (state >> 33) % 1000;
         if chance < lost.load(Relaxed) {
             count += 1;

@@ -50,7 +50,10 @@ pub fn settings(folder: &Path, listen: SocketAddr) -> Vec<(String, String)> {
     let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
     std::fs::write(&key, hex).unwrap();
     let key = key.display().to_string();
-    let pairs = [("lineside.key.file", key), ("lineside.listen", listen.to_string())];
+    let pairs = [
+        ("lineside.key.file", key),
+        ("lineside.listen", listen.to_string()),
+    ];
     pairs.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 

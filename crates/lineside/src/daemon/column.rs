@@ -70,8 +70,12 @@ impl Told {
             bail!("this table has no servers");
         };
         let path = &config.notify_key_file;
-        let key = NoticeKey::new(&key_file::read(path)?)
-            .with_context(|| format!("{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes", path.display()))?;
+        let key = NoticeKey::new(&key_file::read(path)?).with_context(|| {
+            format!(
+                "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
+                path.display()
+            )
+        })?;
         let count = config.servers.len();
         let servers = Arc::new(Servers::all_of(Arc::clone(coherence), CLOCK_SLACK_NS, count));
         let options = hbase::Options {
