@@ -392,6 +392,19 @@ enum ls_transfer_counter {
 #define LS_COLUMN_REPLY_MAY_BE_STALE 1
 #define LS_COLUMN_REPLY_MORE 2
 #define LS_COLUMN_REPLY_NOT_APPLIED 4
+#define LS_COLUMN_NOTICE_MAGIC 0x4c53434e
+#define LS_COLUMN_NOTICE_PORT 7706
+#define LS_COLUMN_NOTIFY_PORT 7707
+#define LS_COLUMN_NOTICE_BYTES_MAX 1400
+#define LS_COLUMN_NOTICE_TAG_BYTES 16
+#define LS_COLUMN_NOTICE_KEY_BYTES_MIN 32
+#define LS_COLUMN_NOTICE_PRE 1
+#define LS_COLUMN_NOTICE_POST 2
+#define LS_COLUMN_NOTICE_ASK 3
+#define LS_COLUMN_NOTICE_GRANT 4
+#define LS_COLUMN_NOTICE_ACK 5
+#define LS_COLUMN_NOTICE_RANGE 1
+#define LS_COLUMN_NOTICE_OPENED 2
 #define LS_COLUMN_BLOCK_ROWS_MAX 8
 #define LS_COLUMN_PAGE_BLOCKS 64
 #define LS_COLUMN_PAGES_MAX 4096
@@ -471,6 +484,24 @@ struct ls_column_switch {
 	__be64 off; /* 1: near is off; 0: it is on */
 };
 _Static_assert(sizeof(struct ls_column_switch) == 8, "column_switch");
+
+/* Begins every notice; the table's name, keys (a byte of length before each) and the tag follow. */
+struct ls_column_notice {
+	__be32 magic; /* 0x4c53434e, "LSCN" */
+	__u8 kind; /* 1 pre, 2 post, 3 ask, 4 grant, 5 ack */
+	__u8 flags; /* `pre`: 1 range, 2 opened; else 0 */
+	__be16 keys; /* `pre`: keys that follow; else 0 */
+	__be64 server; /* hash of the server's name; `ask`: 0 */
+	__be64 epoch; /* of the server's numbers for this subscriber and table, rises with every start; `ask`: 0 */
+	__be64 number; /* `pre`, `ack`: the change's; `grant`: the next change's; else 0 */
+	__be64 oldest_open; /* lowest number under way, without one the next; `ask`, `ack`: 0 */
+	__be64 token; /* `ask`: random; `grant`: that of the question; else 0 */
+	__be64 expires_ms; /* `pre`: when the first of its cells ends by itself, ms since 1970; 0: none does */
+	__be32 lease_ms; /* `grant`: for so long, from the question on; else 0 */
+	__be16 table_bytes; /* bytes of the table's name, which follows */
+	__be16 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_column_notice) == 64, "column_notice");
 
 /* What near stands on: lease, hash key, sizes and policies. */
 struct ls_column_control {

@@ -3,7 +3,8 @@
 //!
 //! Threads change rows through Lineside and straight in the table, others read through near and host and straight from
 //! the table; each cell of each answer is checked. In a first phase the table itself tells of its changes, in a second
-//! a server whose messages get lost does, and leases end.
+//! a server whose messages get lost does, and leases end. Or over a table that is somewhere else ([`run_over`]), whose
+//! servers tell.
 
 mod actors;
 mod random;
@@ -18,7 +19,7 @@ use crate::host::{Announcer, ColumnHost, Setup, Telling};
 use crate::near::ColumnNear;
 use crate::servers::Servers;
 use crate::store::{Geometry, Store};
-use crate::table::ColumnName;
+use crate::table::{ColumnName, Table};
 use crate::writer::ColumnWriter;
 use actors::Scene;
 use lineside_near::lease;
@@ -93,6 +94,30 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
+/// A table that is somewhere else, and a near for it.
+#[derive(Debug)]
+pub struct Over {
+    /// Near's store.
+    pub store: Arc<Store>,
+    /// What comes between table and near.
+    pub coherence: Arc<Coherence>,
+    /// The table, empty, with the columns `entry:foo` and `entry:bar`. In it a deletion hides what is written in the
+    /// same millisecond, as in HBase.
+    pub table: Arc<dyn Table>,
+    /// How near learns of changes.
+    pub telling: Telling,
+}
+
+/// A near of the size that is checked, and what must stand before it.
+///
+/// # Errors
+/// What the system says of memory.
+pub fn near() -> io::Result<(Arc<Store>, Arc<Coherence>)> {
+    let store = Arc::new(Store::anonymous(&geometry())?);
+    let writer = ColumnWriter::new(Arc::clone(&store));
+    Ok((store, Arc::new(Coherence::new(Box::new(writer)))))
+}
+
 /// What threads share beside the scene.
 #[derive(Debug, Default)]
 struct Tally {
@@ -110,6 +135,19 @@ struct Tally {
 impl Tally {
     fn reads(&self) -> u64 {
         self.near.load(Relaxed) + self.host.load(Relaxed) + self.direct.load(Relaxed)
+    }
+
+    fn tell(&self, report: &mut Report) {
+        report.near = self.near.load(Relaxed);
+        report.host = self.host.load(Relaxed);
+        report.direct = self.direct.load(Relaxed);
+        report.reads = self.reads();
+        report.changes = self.changes.load(Relaxed);
+        report.unanswered = self.unanswered.load(Relaxed);
+        report.stale = self.stale.load(Relaxed);
+        report.wrong = self.wrong.load(Relaxed);
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        report.told.clone_from(&told);
     }
 
     fn fault(&self, fault: Fault, stop: bool, what: impl FnOnce() -> String) {
@@ -139,17 +177,29 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Repor
     let mut report = Report::default();
     for (phase, is_told_by_table) in [true, false].into_iter().enumerate() {
         let due = options.reads * (phase as u64 + 1) / 2;
-        run_phase(options, is_told_by_table, due, &tally, &mut report, progress)?;
+        run_here(options, is_told_by_table, due, &tally, &mut report, progress)?;
     }
-    report.near = tally.near.load(Relaxed);
-    report.host = tally.host.load(Relaxed);
-    report.direct = tally.direct.load(Relaxed);
-    report.reads = tally.reads();
-    report.changes = tally.changes.load(Relaxed);
-    report.unanswered = tally.unanswered.load(Relaxed);
-    report.stale = tally.stale.load(Relaxed);
-    report.wrong = tally.wrong.load(Relaxed);
-    report.told = tally.told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    tally.tell(&mut report);
+    report.elapsed = started.elapsed();
+    Ok(report)
+}
+
+/// The same over another table, in one phase; without cells that have a life of their own. `meanwhile` is called all
+/// the time with the number of cells that near answered.
+///
+/// # Errors
+/// What the system says of random numbers.
+pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64)) -> io::Result<Report> {
+    let started = Instant::now();
+    let tally = Tally::default();
+    let mut report = Report::default();
+    let phase = Phase {
+        over,
+        is_here: false,
+        renew: &mut || {},
+    };
+    run_phase(options, phase, options.reads, &tally, &mut report, meanwhile)?;
+    tally.tell(&mut report);
     report.elapsed = started.elapsed();
     Ok(report)
 }
@@ -178,7 +228,22 @@ fn geometry() -> Geometry {
     }
 }
 
-fn run_phase(
+/// What is checked at a time.
+struct Phase<'a> {
+    over: Over,
+    /// The table is the embedded one: its cells may have lives of their own, and it knows no order but its own.
+    is_here: bool,
+    renew: &'a mut dyn FnMut(),
+}
+
+fn columns() -> Vec<ColumnName> {
+    let names = COLUMNS.iter();
+    names
+        .filter_map(|name| ColumnName::new(name.as_bytes()))
+        .collect()
+}
+
+fn run_here(
     options: &Options,
     is_told_by_table: bool,
     due: u64,
@@ -186,12 +251,8 @@ fn run_phase(
     report: &mut Report,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
-    let store = Arc::new(Store::anonymous(&geometry())?);
-    let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
-    let columns: Vec<ColumnName> = COLUMNS
-        .iter()
-        .filter_map(|name| ColumnName::new(name.as_bytes()))
-        .collect();
+    let (store, coherence) = near()?;
+    let columns = columns();
     let table = Arc::new(Embedded::in_memory(Arc::new(now_ms)));
     let mut server = None;
     let telling = if is_told_by_table {
@@ -215,11 +276,51 @@ fn run_phase(
         server = Some(lossy);
         Telling::ByServers(servers)
     };
-    let setup = Setup::new(table.clone(), Arc::clone(&coherence), columns.clone(), telling);
+    let mut renew = || {
+        if let Some(server) = &server {
+            server.renew();
+        }
+    };
+    let over = Over {
+        store,
+        coherence,
+        table,
+        telling,
+    };
+    let phase = Phase {
+        over,
+        is_here: true,
+        renew: &mut renew,
+    };
+    run_phase(options, phase, due, tally, report, progress)
+}
+
+fn run_phase(
+    options: &Options,
+    phase: Phase<'_>,
+    due: u64,
+    tally: &Tally,
+    report: &mut Report,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    let Over {
+        store,
+        coherence,
+        table,
+        telling,
+    } = phase.over;
+    let (columns, salt) = (columns(), u64::from(matches!(telling, Telling::ByTable)));
+    let setup = Setup::new(
+        Arc::clone(&table),
+        Arc::clone(&coherence),
+        columns.clone(),
+        telling,
+    );
     let scene = Scene {
         near: ColumnNear::new(Arc::clone(&store)),
         host: ColumnHost::new(setup)?,
-        table: &table,
+        table: table.as_ref(),
+        is_here: phase.is_here,
         columns: &columns,
         rows: (0..ROWS * COLUMNS.len()).map(|_| Row::default()).collect(),
         tally,
@@ -229,7 +330,7 @@ fn run_phase(
     };
     std::thread::scope(|scope| {
         for thread in 0..5 {
-            let random = Random(options.seed ^ (thread + 1 + 8 * u64::from(is_told_by_table)) << 32);
+            let random = Random(options.seed ^ (thread + 1 + 8 * salt) << 32);
             let scene = &scene;
             scope.spawn(move || match thread {
                 0 | 1 => scene.write(random),
@@ -240,9 +341,7 @@ fn run_phase(
         let mut random = Random(!options.seed);
         while tally.near.load(Relaxed) < due && !tally.stop.load(Relaxed) {
             lease::renew(&store.control().lease_until_ns, LEASE_NS);
-            if let Some(server) = &server {
-                server.renew();
-            }
+            (phase.renew)();
             let (switches, pauses) = (random.below(200) == 0, random.below(25) == 0);
             if switches {
                 coherence.switch(true);

@@ -201,7 +201,7 @@ impl ColumnHost {
         let more = cut(&mut found, stretch.limit);
         if more || !is_open {
             let behind = [behind, region_end].into_iter().flatten().min();
-            let until_ns = self.until_ns(&found, column, before_ns);
+            let until_ns = self.until_ns(&found, (id, interval), column, before_ns);
             let (interval, rows) = holdable(&found, interval, behind.as_deref());
             if !interval.is_empty() && (self.setup.clock)() < until_ns {
                 fill.finish(&Filled {
@@ -229,14 +229,24 @@ impl ColumnHost {
     }
 
     /// Until when cells that were read after `before_ns` are sure to be.
-    fn until_ns(&self, found: &[Found], column: &ColumnName, before_ns: u64) -> u64 {
+    fn until_ns(&self, found: &[Found], read: Touched, column: &ColumnName, before_ns: u64) -> u64 {
         let ttl_ms = self.table().family_ttl_ms(column);
         let end_ms = |cell: &Cell| {
             let by_family = ttl_ms.map(|ttl_ms| cell.timestamp_ms.saturating_add(ttl_ms));
             [cell.expires_ms, by_family].into_iter().flatten().min()
         };
+        // HBase does not tell by a cell when its own life ends: whoever wrote it said so.
+        let by_writer = match &self.setup.telling {
+            Telling::ByServers(servers) => {
+                let ago_ms = (self.setup.clock)().saturating_sub(before_ns) / 1_000_000 + 1;
+                let read_ms = self.table().now_ms().saturating_sub(ago_ms);
+                servers.first_end_ms(read.0, &read.1, read_ms)
+            }
+            _ => None,
+        };
         let mut until_ns = u64::MAX;
-        if let Some(end_ms) = found.iter().filter_map(|found| end_ms(&found.cell)).min() {
+        let ends_ms = found.iter().filter_map(|found| end_ms(&found.cell));
+        if let Some(end_ms) = ends_ms.chain(by_writer).min() {
             let left_ms = end_ms.saturating_sub(self.table().now_ms());
             until_ns = before_ns
                 .saturating_add(left_ms.saturating_mul(1_000_000))

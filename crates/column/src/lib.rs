@@ -5,12 +5,13 @@
 //!
 //! [`host`] answers the rest from a [`table`], the [`embedded`] one or HBase by [`hbase_rpc`] or [`thrift2`], and changes
 //! it; [`coherence`] decides what it may put into near, so that near is never stale, and [`servers`] hears of what others
-//! change. [`client`] asks, in the [`native`] or the [`paper`]'s format. [`history`] checks the promise.
+//! change, by [`hbase`]. [`client`] asks, in the [`native`] or the [`paper`]'s format. [`history`] checks the promise.
 
 pub mod client;
 pub mod coherence;
 pub mod embedded;
 pub mod fill;
+pub mod hbase;
 pub mod hbase_rpc;
 pub mod head;
 pub mod history;

@@ -6,9 +6,16 @@
 //! waits until the last lease it granted is over, and grants none meanwhile. So a range that was read from a server is
 //! answered only while the server still asks before it changes it; and whoever takes a lease after one had ended begins
 //! anew.
+//!
+//! Where it is not known which server a row was read from, a range needs the leases of all of them: whoever may change
+//! it is then one whose lease is held, or near is silent.
+
+mod lives;
 
 use crate::coherence::{Coherence, Mark, Touched};
-use crate::fill::ServerId;
+use crate::fill::{ColumnId, ServerId};
+use crate::key::Interval;
+use lives::Lives;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -45,6 +52,10 @@ struct Known {
     servers: BTreeMap<usize, Server>,
     /// Numbers in near that were given up, and may still be on ranges there.
     burnt: BTreeSet<u16>,
+    /// So many must grant a lease together; their number in near is this one.
+    all: Option<(usize, ServerId)>,
+    /// Somebody changes the table who grants no lease.
+    is_given_up: bool,
 }
 
 /// The servers that are heard.
@@ -53,6 +64,7 @@ pub struct Servers {
     coherence: Arc<Coherence>,
     slack_ns: u64,
     known: Mutex<Known>,
+    lives: Mutex<Lives>,
 }
 
 impl Servers {
@@ -63,7 +75,15 @@ impl Servers {
             coherence,
             slack_ns,
             known: Mutex::default(),
+            lives: Mutex::default(),
         }
+    }
+
+    /// The servers 0 to `count` - 1, each of which may hold any row: what is read needs the leases of all.
+    pub fn all_of(coherence: Arc<Coherence>, slack_ns: u64, count: usize) -> Self {
+        let servers = Self::new(coherence, slack_ns);
+        servers.known().all = Some((count, NO_ID));
+        servers
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -73,8 +93,44 @@ impl Servers {
     /// What a fill from `server` begins with; `None`: nothing of it may be kept.
     pub fn id(&self, server: usize) -> Option<ServerId> {
         let known = self.known();
-        let id = known.servers.get(&server)?.id;
-        (id != NO_ID).then_some(id)
+        let id = known.id(server);
+        (id != NO_ID && known.until_ns(server) > 0).then_some(id)
+    }
+
+    /// How many servers' leases are held at `now_ns`.
+    pub fn leased(&self, now_ns: u64) -> usize {
+        let known = self.known();
+        let held = known.servers.values().filter(|held| now_ns < held.until_ns);
+        held.count()
+    }
+
+    /// Somebody changes the table who grants no lease: nothing of it is kept from here on.
+    pub fn give_up(&self) {
+        let mut known = self.known();
+        known.is_given_up = true;
+        let held: Vec<usize> = known.servers.keys().copied().collect();
+        for server in held {
+            known.end(&self.coherence, server);
+        }
+        self.coherence.clear();
+    }
+
+    /// Whether [`Servers::give_up`] was called.
+    pub fn is_given_up(&self) -> bool {
+        self.known().is_given_up
+    }
+
+    /// Of a change that is about to be said: a cell in `touched` ends by itself at `end_ms`. `now_ms` is by the same
+    /// clock, milliseconds since 1970.
+    pub fn will_end(&self, touched: &[Touched], end_ms: u64, now_ms: u64) {
+        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        lives.add(touched, end_ms, now_ms);
+    }
+
+    /// When the first cell of `interval` ends that is known to and may have been there at `read_ms`.
+    pub fn first_end_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
+        let lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        lives.first_end_ms(column, interval, read_ms)
     }
 
     /// `server` granted a lease of `lease_ns` when asked at `sent_ns` (CLOCK_MONOTONIC, of `now_ns` at the latest). Its
@@ -89,6 +145,9 @@ impl Servers {
         now_ns: u64,
     ) {
         let mut known = self.known();
+        if known.is_given_up {
+            return;
+        }
         let until_ns = sent_ns.saturating_add(lease_ns.saturating_sub(self.slack_ns));
         let held_epoch = known.servers.get(&server).map(|held| held.epoch);
         if held_epoch.is_some_and(|epoch| standing.epoch < epoch) {
@@ -185,7 +244,7 @@ impl Known {
         let had_ended = held.until_ns <= now_ns;
         held.until_ns = held.until_ns.max(until_ns);
         if !had_ended {
-            coherence.set_server_lease(held.id, held.until_ns);
+            self.set_lease(coherence, server);
             return;
         }
         let last = next.saturating_sub(1);
@@ -198,33 +257,59 @@ impl Known {
         self.renumber(coherence, server);
     }
 
+    /// The number in near of what is read from `server`.
+    fn id(&self, server: usize) -> ServerId {
+        match self.all {
+            Some((_, id)) => id,
+            None => self.servers.get(&server).map_or(NO_ID, |held| held.id),
+        }
+    }
+
+    /// Until when it may be answered; 0: not at all.
+    fn until_ns(&self, server: usize) -> u64 {
+        match self.all {
+            Some((count, _)) if self.servers.len() < count => 0,
+            Some(_) => self.servers.values().map(|held| held.until_ns).min().unwrap_or(0),
+            None => self.servers.get(&server).map_or(0, |held| held.until_ns),
+        }
+    }
+
+    fn set_id(&mut self, server: usize, id: ServerId) {
+        match (&mut self.all, self.servers.get_mut(&server)) {
+            (Some((_, all)), _) => *all = id,
+            (None, Some(held)) => held.id = id,
+            (None, None) => {}
+        }
+    }
+
+    fn set_lease(&self, coherence: &Coherence, server: usize) {
+        let id = self.id(server);
+        if id != NO_ID {
+            coherence.set_server_lease(id, self.until_ns(server));
+        }
+    }
+
     /// Nothing that was read from `server` is answered any more; what will be read is, until its lease ends.
     fn renumber(&mut self, coherence: &Coherence, server: usize) {
-        let Some(old) = self.servers.get(&server).map(|held| held.id) else {
-            return;
-        };
-        if old != NO_ID {
-            coherence.end_server(old);
-            self.burnt.insert(old.0);
-        }
+        self.end_id(coherence, server);
         let id = self.new_id(coherence);
-        if let Some(held) = self.servers.get_mut(&server) {
-            held.id = id;
-            if id != NO_ID {
-                coherence.set_server_lease(id, held.until_ns);
-            }
+        self.set_id(server, id);
+        self.set_lease(coherence, server);
+    }
+
+    fn end_id(&mut self, coherence: &Coherence, server: usize) {
+        let id = self.id(server);
+        if id != NO_ID {
+            coherence.end_server(id);
+            self.burnt.insert(id.0);
+            self.set_id(server, NO_ID);
         }
     }
 
     fn end(&mut self, coherence: &Coherence, server: usize) {
-        let Some(held) = self.servers.remove(&server) else {
-            return;
-        };
-        if held.id != NO_ID {
-            coherence.end_server(held.id);
-            self.burnt.insert(held.id.0);
-        }
-        for (_, mark) in held.marks {
+        self.end_id(coherence, server);
+        let marks = self.servers.remove(&server).map(|held| held.marks);
+        for (_, mark) in marks.into_iter().flatten() {
             coherence.post(mark);
         }
     }
@@ -248,7 +333,9 @@ impl Known {
     /// A number that nothing in near has; [`NO_ID`]: there are more servers than numbers.
     fn new_id(&mut self, coherence: &Coherence) -> ServerId {
         let free = |known: &Self| {
-            let is_used = |id: &u16| known.servers.values().any(|held| held.id.0 == *id);
+            let shared = known.all.map(|(_, id)| id);
+            let ids = known.servers.values().map(|held| held.id).chain(shared);
+            let is_used = |id: &u16| ids.clone().any(|used| used.0 == *id);
             (1..SERVERS_MAX).find(|id| !known.burnt.contains(id) && !is_used(id))
         };
         if let Some(id) = free(self) {

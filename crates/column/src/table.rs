@@ -185,6 +185,9 @@ pub trait Table: Send + Sync + fmt::Debug {
         None
     }
 
+    /// What is known of the table beside its rows may be another from now on: it is asked for again.
+    fn describe_anew(&self) {}
+
     /// Milliseconds since 1970 by the clock of the cells' timestamps.
     fn now_ms(&self) -> u64;
 }

@@ -10,6 +10,7 @@ use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Tab
 use std::fmt;
 use std::io::{self, BufReader, BufWriter};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thrift::protocol::{
@@ -55,7 +56,8 @@ pub struct Thrift2 {
     table: Vec<u8>,
     timeout: Duration,
     idle: Mutex<Vec<Connection>>,
-    ttls_ms: Vec<(Vec<u8>, u64)>,
+    ttls_ms: Mutex<Vec<(Vec<u8>, u64)>>,
+    is_outdated: AtomicBool,
 }
 
 impl fmt::Debug for Thrift2 {
@@ -144,23 +146,29 @@ impl Thrift2 {
     /// # Errors
     /// [`TableError`]: nobody answers there, or there is no such table.
     pub fn connect(gateway: &str, table: &[u8], timeout: Duration) -> Result<Self, TableError> {
-        let mut thrift2 = Self {
+        let thrift2 = Self {
             gateway: gateway.into(),
             table: table.into(),
             timeout,
             idle: Mutex::default(),
-            ttls_ms: Vec::new(),
+            ttls_ms: Mutex::default(),
+            is_outdated: AtomicBool::new(false),
         };
-        let name = wire::table_name(table);
-        let described = thrift2
-            .read("getTableDescriptor", &name)?
-            .ok_or_else(unexpected)?;
-        for (family, life_s) in wire::families(&described) {
-            if let Some(life_s) = life_s.filter(|life_s| (1..FOREVER_S).contains(life_s)) {
-                thrift2.ttls_ms.push((family, life_s as u64 * 1000));
-            }
-        }
+        thrift2.describe()?;
         Ok(thrift2)
+    }
+
+    /// Asks how long its families' cells live.
+    fn describe(&self) -> Result<(), TableError> {
+        let name = wire::table_name(&self.table);
+        let described = self.read("getTableDescriptor", &name)?;
+        let families = wire::families(&described.ok_or_else(unexpected)?);
+        let ttls_ms = families.into_iter().filter_map(|(family, life_s)| {
+            let life_s = life_s.filter(|life_s| (1..FOREVER_S).contains(life_s))?;
+            Some((family, life_s as u64 * 1000))
+        });
+        *self.ttls_ms.lock().unwrap_or_else(PoisonError::into_inner) = ttls_ms.collect();
+        Ok(())
     }
 
     fn call(&self, name: &str, arguments: &Value) -> Result<Option<Value>, Failure> {
@@ -287,9 +295,21 @@ impl Table for Thrift2 {
     }
 
     fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
+        if self.is_outdated.swap(false, Relaxed)
+            && let Err(error) = self.describe()
+        {
+            tracing::warn!(%error, "the table does not say how long its cells live: nothing is kept");
+            self.is_outdated.store(true, Relaxed);
+            return Some(0);
+        }
         let (family, _) = column.split();
-        let mut ttls = self.ttls_ms.iter().filter(|(name, _)| name == family);
+        let ttls_ms = self.ttls_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ttls = ttls_ms.iter().filter(|(name, _)| name == family);
         ttls.next().map(|(_, ttl_ms)| *ttl_ms)
+    }
+
+    fn describe_anew(&self) {
+        self.is_outdated.store(true, Relaxed);
     }
 
     fn now_ms(&self) -> u64 {

@@ -414,11 +414,14 @@ const PLANS: [Plan; 3] = [
 ];
 
 /// One run with a server: puts whose PREs and POSTs may be lost, renewals whose answers come late, fills, and a clock
-/// that may pass a lease.
-fn run_server(plan: Plan, foul: Foul, chooser: &mut Chooser) -> Result<(), String> {
+/// that may pass a lease. It is one of two that may hold the rows, or the one that is known to.
+fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Result<(), String> {
     let near = ModelNear::default();
     let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
-    let servers = Servers::new(Arc::clone(&coherence), 0);
+    let servers = match of_two {
+        true => Servers::all_of(Arc::clone(&coherence), 0, 2),
+        false => Servers::new(Arc::clone(&coherence), 0),
+    };
     let mut far = Far {
         epoch: 1,
         next: 1,
@@ -428,6 +431,9 @@ fn run_server(plan: Plan, foul: Foul, chooser: &mut Chooser) -> Result<(), Strin
     // Of the put: 0 not begun, 1 under way, 2 acknowledged or given up, 3 seen, 4 told.
     servers.granted(SERVER, far.standing(), far.next, now_ns, LEASE_NS, now_ns);
     far.granted_until_ns = now_ns + LEASE_NS;
+    if of_two {
+        servers.granted(SERVER + 1, far.standing(), far.next, now_ns, 1000, now_ns);
+    }
     let mut puts = [(0, 0u64); 2];
     let mut renewals = [None; 2];
     let mut renewed = [0; 2];
@@ -560,9 +566,11 @@ fn run_server(plan: Plan, foul: Foul, chooser: &mut Chooser) -> Result<(), Strin
 #[test]
 fn what_a_server_changes_is_never_stale_whatever_is_lost() {
     for plan in PLANS {
-        let (runs, stale) = explore(|chooser| run_server(plan, Foul::None, chooser));
-        assert_eq!(stale, None);
-        assert!(runs > 1_000, "only {runs} orders");
+        for of_two in [false, true] {
+            let (runs, stale) = explore(|chooser| run_server(plan, Foul::None, of_two, chooser));
+            assert_eq!(stale, None, "{of_two}");
+            assert!(runs > 1_000, "only {runs} orders");
+        }
     }
 }
 
@@ -574,9 +582,59 @@ fn every_duty_of_a_server_is_needed() {
         Foul::NoAcknowledgement,
         Foul::NoLease,
     ] {
-        let found = PLANS
-            .iter()
-            .any(|plan| explore(|chooser| run_server(*plan, foul, chooser)).1.is_some());
-        assert!(found, "{foul:?} goes unnoticed");
+        for of_two in [false, true] {
+            let found = PLANS.iter().any(|plan| {
+                explore(|chooser| run_server(*plan, foul, of_two, chooser))
+                    .1
+                    .is_some()
+            });
+            assert!(found, "{foul:?} goes unnoticed, {of_two}");
+        }
     }
+}
+
+/// Where any of them may hold a row, it is kept and answered only while all of them are heard.
+#[test]
+fn a_row_of_any_server_needs_the_leases_of_all() {
+    let near = ModelNear::default();
+    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let servers = Servers::all_of(Arc::clone(&coherence), 0, 2);
+    let standing = |epoch| Standing {
+        epoch,
+        oldest_open: 1,
+    };
+    let granted = |server, now_ns| servers.granted(server, standing(1), 1, now_ns, LEASE_NS, now_ns);
+    let fill = |version| {
+        let (all, rows) = (interval("a", "f"), [row("b", version)]);
+        let server = servers.id(0).expect("all are heard");
+        let begun = coherence.begin(COLUMN, all, server).expect("nothing changes");
+        begun.finish(&Filled {
+            column: COLUMN,
+            interval: all,
+            rows: &rows,
+            until_ns: u64::MAX,
+            server,
+        })
+    };
+    let is_answered = |now_ns| near.get(COLUMN, &key("b"), now_ns).is_some();
+    granted(0, 10);
+    assert_eq!(servers.id(0), None);
+    granted(1, 14);
+    assert!(fill(1) && is_answered(19));
+    // The first lease ends first, and is renewed too late.
+    assert!(!is_answered(20));
+    granted(0, 21);
+    assert!(!is_answered(21));
+    assert!(fill(2) && is_answered(23) && !is_answered(24));
+    granted(1, 23);
+    assert!(is_answered(30));
+    // One of them has started anew.
+    servers.granted(1, standing(2), 1, 24, LEASE_NS, 24);
+    assert!(!is_answered(24));
+    assert!(fill(3) && is_answered(25));
+    servers.give_up();
+    assert!(!is_answered(25));
+    granted(0, 26);
+    granted(1, 26);
+    assert_eq!((servers.id(0), servers.leased(26)), (None, 0));
 }

@@ -188,7 +188,7 @@ fn package() -> Result<PathBuf, String> {
 pub struct Options {
     /// Region servers in the JVM.
     pub region_servers: u32,
-    /// Settings of HBase; each name begins with `hbase.`, and neither names nor values have blanks.
+    /// Settings of HBase; each name begins with `hbase.` or `lineside.`, and neither names nor values have blanks.
     pub settings: Vec<(String, String)>,
     /// Modules of `hbase/` on its class path, besides `mini`.
     pub modules: Vec<&'static str>,

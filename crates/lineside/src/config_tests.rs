@@ -31,7 +31,7 @@ fn the_shown_file_has_every_key_with_its_default() {
         let before = SHOWN.lines().nth(line - 2).unwrap();
         assert!(before.starts_with("# "), "[{section}] {key} is not explained");
     }
-    assert_eq!(keys().len(), 51);
+    assert_eq!(keys().len(), 54);
     assert!(Config::default().warnings().is_empty());
 }
 
@@ -142,7 +142,10 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("column", "store", "\"thrift2://host:1,host:2/t\"", "host:port"),
         ("column", "store", "\"thrift2://host:9090/\"", "host:port/table"),
         ("column", "store", "\"embedded\"", "needs `data`"),
-        ("column", "coherence", "\"hope\"", "`none` or `ttl`"),
+        ("column", "coherence", "\"hope\"", "`none`, `ttl`, `coprocessor`"),
+        ("column", "servers", "[\"rs1:7706\"]", "address"),
+        ("column", "servers", "[\"[::1]:1\", \"[::1]:1\"]", "twice"),
+        ("column", "notify_listen", "7707", "address"),
         ("column", "lease_ms", "99", "100 to 60000"),
         ("column", "lease_ms", "60001", "100 to 60000"),
         ("column", "ttl_ms", "0", "100 to 3600000"),

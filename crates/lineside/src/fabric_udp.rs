@@ -1,7 +1,7 @@
 //! Blocks over UDP for `lineside fabric serve`: a receiver on a thread of its own hands them to whoever takes blocks,
 //! and what it cannot get any more is fetched by Deliver.
 
-use crate::hex::from_hex;
+use crate::key_file;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -11,7 +11,6 @@ use lineside_fabric::udp::{Blocks, Receiver, ReceiverOptions, SharedKey, driver}
 use lineside_fabric_grpc::client::{Follower, Next, Options, Received};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,20 +58,7 @@ pub fn read_key(path: &Path) -> anyhow::Result<SharedKey> {
 }
 
 fn key_of(path: &Path) -> anyhow::Result<SharedKey> {
-    let shown = path.display();
-    let mode = std::fs::metadata(path)
-        .with_context(|| shown.to_string())?
-        .permissions()
-        .mode();
-    if mode & 0o077 != 0 {
-        bail!(
-            "{shown}: others may use it (mode {:03o}): chmod 600 it",
-            mode & 0o777
-        );
-    }
-    let text = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
-    let bytes = from_hex(text.trim_end()).with_context(|| format!("{shown}: it is not hex digits"))?;
-    SharedKey::new(&bytes).with_context(|| shown.to_string())
+    SharedKey::new(&key_file::read(path)?).with_context(|| path.display().to_string())
 }
 
 impl Udp {

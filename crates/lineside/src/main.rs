@@ -19,6 +19,7 @@ mod fabric_serve;
 mod fabric_udp;
 mod fabric_watch;
 mod journal;
+mod key_file;
 mod line;
 mod notify;
 mod privileges;

@@ -399,7 +399,10 @@ fn wrong_arguments_are_told() {
         (&["scan", "--limit", "0"], "1.."),
         (&["scan", "--stop-inclusive"], "--stop <STOP>"),
         (&["serve", "--store", "hbase"], "thrift2://host:port/table"),
-        (&["serve", "--coherence", "hope"], "possible values: none, ttl"),
+        (
+            &["serve", "--coherence", "hope"],
+            "possible values: none, ttl, coprocessor",
+        ),
     ];
     for (words, said) in cases {
         let output = lineside().arg("column").args(words).output().unwrap();

@@ -950,6 +950,45 @@ pub const COLUMN_REPLY_MORE: u8 = 2;
 /// Flag of a reply to `check_and_put`: the condition did not hold.
 pub const COLUMN_REPLY_NOT_APPLIED: u8 = 4;
 
+/// First bytes of a notice, between a server of the table and Lineside: "LSCN".
+pub const COLUMN_NOTICE_MAGIC: u32 = 0x4c53434e;
+
+/// UDP port at which a server's coprocessor is asked for leases, unless told otherwise.
+pub const COLUMN_NOTICE_PORT: u16 = 7706;
+
+/// UDP port at which Lineside hears of changes, unless told otherwise.
+pub const COLUMN_NOTIFY_PORT: u16 = 7707;
+
+/// Bytes of the longest notice: no network splits it.
+pub const COLUMN_NOTICE_BYTES_MAX: usize = 1400;
+
+/// Bytes of the tag behind every notice: HMAC-SHA256 over all before it, cut.
+pub const COLUMN_NOTICE_TAG_BYTES: usize = 16;
+
+/// Bytes that the key of the tags has at least.
+pub const COLUMN_NOTICE_KEY_BYTES_MIN: usize = 32;
+
+/// Kind of a notice, to Lineside: a change begins; to be acknowledged.
+pub const COLUMN_NOTICE_PRE: u8 = 1;
+
+/// Kind of a notice, to Lineside: a change is over; not acknowledged.
+pub const COLUMN_NOTICE_POST: u8 = 2;
+
+/// Kind of a notice, to the server: a lease is asked for.
+pub const COLUMN_NOTICE_ASK: u8 = 3;
+
+/// Kind of a notice, to Lineside: a lease.
+pub const COLUMN_NOTICE_GRANT: u8 = 4;
+
+/// Kind of a notice, to the server: near has forgotten what the change touches.
+pub const COLUMN_NOTICE_ACK: u8 = 5;
+
+/// Flag of `pre`: the keys are a range, low (inclusive) and high (exclusive; empty: to the table's end).
+pub const COLUMN_NOTICE_RANGE: u8 = 1;
+
+/// Flag of `pre`: a region was opened; its table may be described anew.
+pub const COLUMN_NOTICE_OPENED: u8 = 2;
+
 /// Rows of the largest block.
 pub const COLUMN_BLOCK_ROWS_MAX: usize = 8;
 
@@ -1143,6 +1182,40 @@ pub struct ColumnSwitch {
 }
 
 const _: () = assert!(size_of::<ColumnSwitch>() == 8);
+
+/// Begins every notice; the table's name, keys (a byte of length before each) and the tag follow. 64 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ColumnNotice {
+    /// 0x4c53434e, "LSCN"
+    pub magic: U32,
+    /// 1 pre, 2 post, 3 ask, 4 grant, 5 ack
+    pub kind: u8,
+    /// `pre`: 1 range, 2 opened; else 0
+    pub flags: u8,
+    /// `pre`: keys that follow; else 0
+    pub keys: U16,
+    /// hash of the server's name; `ask`: 0
+    pub server: U64,
+    /// of the server's numbers for this subscriber and table, rises with every start; `ask`: 0
+    pub epoch: U64,
+    /// `pre`, `ack`: the change's; `grant`: the next change's; else 0
+    pub number: U64,
+    /// lowest number under way, without one the next; `ask`, `ack`: 0
+    pub oldest_open: U64,
+    /// `ask`: random; `grant`: that of the question; else 0
+    pub token: U64,
+    /// `pre`: when the first of its cells ends by itself, ms since 1970; 0: none does
+    pub expires_ms: U64,
+    /// `grant`: for so long, from the question on; else 0
+    pub lease_ms: U32,
+    /// bytes of the table's name, which follows
+    pub table_bytes: U16,
+    /// zero
+    pub reserved: U16,
+}
+
+const _: () = assert!(size_of::<ColumnNotice>() == 64);
 
 /// What near stands on: lease, hash key, sizes and policies.
 #[repr(C)]
@@ -2149,6 +2222,46 @@ pub mod metric {
         labels: &[],
         help: "1 while near is switched off",
     };
+    /// servers of the table whose lease is held
+    pub const COLUMN_LEASED_SERVERS: Metric = Metric {
+        name: "lineside_column_leased_servers",
+        key: "leased_servers",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "servers of the table whose lease is held",
+    };
+    /// notices of the table's servers that were taken
+    pub const COLUMN_NOTICES: Metric = Metric {
+        name: "lineside_column_notices_total",
+        key: "notices",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "notices of the table's servers that were taken",
+    };
+    /// notices that were not: a wrong tag, table or form, or a server that grants no lease
+    pub const COLUMN_REFUSED_NOTICES: Metric = Metric {
+        name: "lineside_column_refused_notices_total",
+        key: "refused_notices",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "notices that were not: a wrong tag, table or form, or a server that grants no lease",
+    };
+    /// 1: a server that is not configured changes the table, and near stays empty
+    pub const COLUMN_STRANGERS: Metric = Metric {
+        name: "lineside_column_strangers",
+        key: "strangers",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "1: a server that is not configured changes the table, and near stays empty",
+    };
     /// blocks in the ledger, all durable
     pub const FABRIC_HEIGHT: Metric = Metric {
         name: "lineside_fabric_height",
@@ -2221,7 +2334,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 64] = [
+    pub const ALL: [&Metric; 68] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2279,6 +2392,10 @@ pub mod metric {
         &COLUMN_EVICTIONS,
         &COLUMN_MARKS,
         &COLUMN_OFF,
+        &COLUMN_LEASED_SERVERS,
+        &COLUMN_NOTICES,
+        &COLUMN_REFUSED_NOTICES,
+        &COLUMN_STRANGERS,
         &FABRIC_HEIGHT,
         &FABRIC_BLOCKS,
         &FABRIC_TRANSACTIONS,

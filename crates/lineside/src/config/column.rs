@@ -4,7 +4,7 @@ use super::{loopback, range_of};
 use clap::ValueEnum;
 use lineside_column::store::Geometry;
 use lineside_near::Range;
-use lineside_wire::COLUMN_PORT;
+use lineside_wire::{COLUMN_NOTIFY_PORT, COLUMN_PORT};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,6 +28,9 @@ pub struct Column {
     pub literal_flags: bool,
     pub coherence: CoherenceName,
     pub ttl_ms: u64,
+    pub notify_listen: SocketAddr,
+    pub servers: Vec<SocketAddr>,
+    pub notify_key_file: PathBuf,
     pub lease_ms: u64,
     pub trusted_sources: Vec<TrustedRange>,
     pub paper_format: bool,
@@ -59,6 +62,8 @@ pub enum CoherenceName {
     None,
     /// It does not, and keeps what it has for a while.
     Ttl,
+    /// The table's servers tell it.
+    Coprocessor,
 }
 
 /// `address/bits`, or an address.
@@ -83,6 +88,9 @@ impl Default for Column {
             literal_flags: geometry.literal_flags,
             coherence: CoherenceName::None,
             ttl_ms: 1000,
+            notify_listen: loopback(COLUMN_NOTIFY_PORT),
+            servers: Vec::new(),
+            notify_key_file: PathBuf::new(),
             lease_ms: 1000,
             trusted_sources: geometry.trusted_sources.into_iter().map(TrustedRange).collect(),
             paper_format: geometry.paper_format,
@@ -145,7 +153,30 @@ impl Column {
         if self.store == TableName::Embedded && self.data.as_os_str().is_empty() {
             faults.push(("store", "\"embedded\": needs `data`, which is empty".into()));
         }
+        if self.is_told_by_servers() {
+            if self.servers.is_empty() {
+                let what = "coherence = \"coprocessor\" needs `servers`, which is empty";
+                faults.push(("coherence", what.into()));
+            }
+            if self.notify_key_file.as_os_str().is_empty() {
+                let what = "coherence = \"coprocessor\" needs `notify_key_file`, which is empty";
+                faults.push(("coherence", what.into()));
+            }
+        }
+        let mut servers = self.servers.clone();
+        servers.sort();
+        if let Some(twice) = servers.windows(2).find(|two| two[0] == two[1]) {
+            faults.push(("servers", format!("{} is there twice", twice[0])));
+        }
         faults
+    }
+
+    /// Whether near is told of changes by the table's servers.
+    pub const fn is_told_by_servers(&self) -> bool {
+        matches!(
+            (&self.store, self.coherence),
+            (TableName::Thrift2 { .. }, CoherenceName::Coprocessor)
+        )
     }
 }
 

@@ -1,13 +1,17 @@
 //! `column` put together: table, coherence, host, near, its plane, and the lease that it lives by.
 
 use crate::config::{CoherenceName, Column, Config, Plane, TableName};
+use crate::key_file;
 use crate::line::{Counted, Front, Line, Renewal};
 use anyhow::{Context, bail};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::hbase::notice::NoticeKey;
+use lineside_column::hbase::{self, Listener};
 use lineside_column::hbase_rpc::HBase;
-use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
 use lineside_column::near::ColumnNear;
+use lineside_column::servers::Servers;
 use lineside_column::store::Store;
 use lineside_column::table::{ColumnName, Table};
 use lineside_column::thrift2::Thrift2;
@@ -17,7 +21,7 @@ use lineside_near::{Readers, lease};
 use lineside_plane::column as plane;
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::xdp::{Image, Pins, XdpPlane};
-use lineside_wire::{COLUMN_SLOT, ColumnCounter, metric};
+use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +38,7 @@ pub struct Opened {
     coherence: Arc<Coherence>,
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
+    told: Option<Told>,
     socket: SocketPlane,
     lease: Duration,
 }
@@ -52,7 +57,62 @@ pub struct Inner {
     /// The table, where it is here, and a column of it: asked before the lease is renewed.
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
+    told: Option<Told>,
     front: Front,
+}
+
+/// Where the table's servers tell of changes.
+struct Told {
+    servers: Arc<Servers>,
+    listener: Listener,
+}
+
+impl Told {
+    fn new(config: &Column, table: &Arc<dyn Table>, coherence: &Arc<Coherence>) -> anyhow::Result<Self> {
+        let TableName::Thrift2 { table: name, .. } = &config.store else {
+            bail!("this table has no servers");
+        };
+        let path = &config.notify_key_file;
+        let key = NoticeKey::new(&key_file::read(path)?).with_context(|| {
+            format!(
+                "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
+                path.display()
+            )
+        })?;
+        let count = config.servers.len();
+        let servers = Arc::new(Servers::all_of(Arc::clone(coherence), CLOCK_SLACK_NS, count));
+        let options = hbase::Options {
+            listen: config.notify_listen,
+            servers: config.servers.clone(),
+            key,
+            table: name.as_bytes().to_vec(),
+            columns: config.columns.len() as u16,
+        };
+        let described = Arc::clone(table);
+        let opened = Box::new(move || described.describe_anew());
+        let listener = Listener::start(options, Arc::clone(&servers), opened)
+            .with_context(|| format!("column cannot hear at {} (`notify_listen`)", config.notify_listen))?;
+        Ok(Self { servers, listener })
+    }
+
+    fn status(&self, status: &mut ServiceStatus, problems: &mut Vec<String>) {
+        let counts = self.listener.counts();
+        for (metric, value) in [
+            (
+                metric::COLUMN_LEASED_SERVERS,
+                self.servers.leased(lease::now_ns()) as u64,
+            ),
+            (metric::COLUMN_NOTICES, counts.heard),
+            (metric::COLUMN_REFUSED_NOTICES, counts.refused),
+            (metric::COLUMN_STRANGERS, u64::from(self.servers.is_given_up())),
+        ] {
+            status.set_host(metric, value);
+        }
+        if self.servers.is_given_up() {
+            let what = "column: a server that is not among `servers` changes the table; near stays empty";
+            problems.push(what.into());
+        }
+    }
 }
 
 /// What must be done while this process may still do everything: the directory is made.
@@ -152,10 +212,15 @@ impl Opened {
                 Arc::clone(embedded) as _
             }
         };
+        let mut told = None;
         let telling = match (&embedded, column.coherence) {
             (Some(_), _) => Telling::ByTable,
             (None, CoherenceName::Ttl) => Telling::Ttl(column.ttl_ms * 1_000_000),
             (None, CoherenceName::None) => Telling::Nothing,
+            (None, CoherenceName::Coprocessor) => {
+                let by = told.insert(Told::new(column, &table, &coherence)?);
+                Telling::ByServers(Arc::clone(&by.servers))
+            }
         };
         let first = columns[0];
         let mut setup = Setup::new(table, Arc::clone(&coherence), columns, telling);
@@ -187,6 +252,7 @@ impl Opened {
             coherence,
             embedded,
             column: first,
+            told,
             socket,
             lease: column.lease(),
         })
@@ -203,6 +269,7 @@ impl Opened {
             coherence: self.coherence,
             embedded: self.embedded,
             column: self.column,
+            told: self.told,
             front: Front::new(self.socket, line),
         });
         let (length, renewed) = (self.lease, Arc::clone(&inner));
@@ -275,6 +342,9 @@ impl Inner {
             (metric::COLUMN_OFF, counts.is_off.into()),
         ] {
             status.set_host(metric, value);
+        }
+        if let Some(told) = &self.told {
+            told.status(&mut status, problems);
         }
         status
     }

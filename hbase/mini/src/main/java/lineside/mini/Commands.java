@@ -25,6 +25,7 @@ import org.apache.hadoop.hbase.util.Bytes;
  *   <li>{@code flush TABLE}, {@code compact TABLE}
  *   <li>{@code truncate TABLE}, {@code drop TABLE}
  *   <li>{@code regions TABLE}: how many
+ *   <li>what {@link Events} has
  * </ul>
  */
 final class Commands {
@@ -44,7 +45,7 @@ final class Commands {
     }
   }
 
-  private static String run(Admin admin, String[] words) throws Exception {
+  private String run(Admin admin, String[] words) throws Exception {
     if (words.length < 2) {
       throw new IllegalArgumentException("a command and a table");
     }
@@ -79,7 +80,8 @@ final class Commands {
       case "regions":
         return Integer.toString(admin.getRegions(table).size());
       default:
-        throw new IllegalArgumentException("no command " + words[0]);
+        Events.run(connection, admin, table, words);
+        return "";
     }
   }
 

@@ -23,7 +23,8 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
  * A whole HBase in one JVM: ZooKeeper, a master, region servers and the Thrift 2 gateway, on free ports of the loopback
  * address, with its data in a folder.
  *
- * <p>{@code MiniHBase FOLDER REGION_SERVERS}. Every system property that begins with {@code hbase.} is a setting. It
+ * <p>{@code MiniHBase FOLDER REGION_SERVERS}. Every system property that begins with {@code hbase.} or
+ * {@code lineside.} is a setting. It
  * says {@code READY zookeeper=P master=P regionserver=P thrift=P} (the first region server's port, 0 where there are
  * none), then does what comes on its standard input, a command a line ({@link Commands}), answers each with a line that
  * begins with {@code OK} or {@code ERROR}, and ends with its input. The local file system does not sync the log: a
@@ -47,7 +48,7 @@ public final class MiniHBase {
     int zookeeperPort = zookeeper.startup(new File(folder, "zookeeper"));
     settings.setInt("hbase.zookeeper.property.clientPort", zookeeperPort);
     LocalHBaseCluster cluster = new LocalHBaseCluster(settings, regionServers);
-    cluster.startup();
+    start(cluster, regionServers);
     int thriftPort = freePort();
     startThrift(settings, thriftPort);
     await(() -> cluster.getActiveMaster() != null);
@@ -98,11 +99,31 @@ public final class MiniHBase {
     settings.setInt("hbase.master.wait.on.regionservers.timeout", 500);
     settings.setInt("hbase.master.wait.on.regionservers.interval", 100);
     for (String name : System.getProperties().stringPropertyNames()) {
-      if (name.startsWith("hbase.")) {
+      if (name.startsWith("hbase.") || name.startsWith("lineside.")) {
         settings.set(name, System.getProperty(name));
       }
     }
     return settings;
+  }
+
+  /** It waits for the master, which waits for region servers: those of other JVMs come later. */
+  private static void start(LocalHBaseCluster cluster, int regionServers) throws IOException {
+    if (regionServers > 0) {
+      cluster.startup();
+      return;
+    }
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                cluster.startup();
+              } catch (IOException error) {
+                error.printStackTrace();
+              }
+            },
+            "cluster");
+    thread.setDaemon(true);
+    thread.start();
   }
 
   private static void startThrift(Configuration settings, int port) {

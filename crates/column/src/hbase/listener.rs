@@ -1,0 +1,262 @@
+//! The socket: asks servers for leases, hears what they change, and acknowledges it.
+
+use super::notice::{Notice, NoticeKey};
+use crate::coherence::Touched;
+use crate::fill::ColumnId;
+use crate::servers::{Servers, Standing};
+use lineside_near::lease;
+use lineside_wire::{
+    COLUMN_NOTICE_ACK, COLUMN_NOTICE_ASK, COLUMN_NOTICE_BYTES_MAX, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_OPENED,
+    COLUMN_NOTICE_POST, COLUMN_NOTICE_PRE,
+};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// For so long nothing is heard before leases are looked at.
+const QUIET: Duration = Duration::from_millis(10);
+/// A server is asked so often while it grants nothing.
+const ASK_NS: u64 = 100_000_000;
+/// Questions to one server whose answer is still good.
+const QUESTIONS_MAX: usize = 4;
+/// The longest lease that is believed.
+const LEASE_MS_MAX: u32 = 60_000;
+
+/// Whom to listen to.
+#[derive(Debug)]
+pub struct Options {
+    /// Where servers send what they change; they know this address.
+    pub listen: SocketAddr,
+    /// Where each server that may hold a part of the table is asked for leases.
+    pub servers: Vec<SocketAddr>,
+    /// What they share with us.
+    pub key: NoticeKey,
+    /// The table, by HBase's name of it.
+    pub table: Vec<u8>,
+    /// Columns that near holds: a change of a row is one of all of them.
+    pub columns: u16,
+}
+
+/// What was heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Notices that were taken.
+    pub heard: u64,
+    /// Those that were not.
+    pub refused: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    heard: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// A thread that listens, until this is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What one server was asked.
+#[derive(Debug, Default)]
+struct Asked {
+    questions: VecDeque<(u64, u64)>,
+    next_ns: u64,
+}
+
+struct Hearing {
+    socket: UdpSocket,
+    options: Options,
+    servers: Arc<Servers>,
+    opened: Box<dyn Fn() + Send>,
+    asked: Vec<Asked>,
+    shared: Arc<Shared>,
+}
+
+impl Listener {
+    /// Listens for `servers`, which are [`Servers::all_of`] as many as are configured. `opened` is called before it is
+    /// acknowledged that a region was opened: the table may be described anew.
+    ///
+    /// # Errors
+    /// What the system says of the socket or the thread.
+    pub fn start(options: Options, servers: Arc<Servers>, opened: Box<dyn Fn() + Send>) -> io::Result<Self> {
+        let socket = UdpSocket::bind(options.listen)?;
+        socket.set_read_timeout(Some(QUIET))?;
+        let address = socket.local_addr()?;
+        let shared = Arc::new(Shared::default());
+        let mut hearing = Hearing {
+            socket,
+            asked: options.servers.iter().map(|_| Asked::default()).collect(),
+            options,
+            servers,
+            opened,
+            shared: Arc::clone(&shared),
+        };
+        let thread = std::thread::Builder::new().name("column-notices".into());
+        Ok(Self {
+            shared,
+            address,
+            thread: Some(thread.spawn(move || hearing.run())?),
+        })
+    }
+
+    /// Where it listens.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What was heard so far.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            heard: self.shared.heard.load(Relaxed),
+            refused: self.shared.refused.load(Relaxed),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Hearing {
+    fn run(&mut self) {
+        let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX + 1];
+        let mut looked_ns = 0;
+        while !self.shared.stop.load(Relaxed) {
+            // An error is a timeout, or that nobody listens where something was sent.
+            if let Ok((length, from)) = self.socket.recv_from(&mut bytes) {
+                let is_taken = self.hear(&bytes[..length], from);
+                let count = match is_taken {
+                    true => &self.shared.heard,
+                    false => &self.shared.refused,
+                };
+                count.fetch_add(1, Relaxed);
+            }
+            let now_ns = lease::now_ns();
+            if now_ns.saturating_sub(looked_ns) >= QUIET.as_nanos() as u64 {
+                looked_ns = now_ns;
+                self.servers.tick(now_ns);
+                self.ask(now_ns);
+            }
+        }
+    }
+
+    /// Asks all servers that are due for a lease.
+    fn ask(&mut self, now_ns: u64) {
+        for (asked, server) in self.asked.iter_mut().zip(&self.options.servers) {
+            let mut token = [0; 8];
+            if asked.next_ns > now_ns || getrandom::fill(&mut token).is_err() {
+                continue;
+            }
+            asked.next_ns = now_ns + ASK_NS;
+            asked.questions.truncate(QUESTIONS_MAX - 1);
+            asked.questions.push_front((u64::from_be_bytes(token), now_ns));
+            let mut question = Notice::new(COLUMN_NOTICE_ASK, &self.options.table);
+            question.head.token = token.into();
+            send(&self.socket, &self.options.key, *server, &question);
+        }
+    }
+
+    /// Whether it was taken.
+    fn hear(&mut self, bytes: &[u8], from: SocketAddr) -> bool {
+        let notice = Notice::parse(bytes, &self.options.key);
+        let Some(notice) = notice.filter(|notice| notice.table == self.options.table) else {
+            return false;
+        };
+        let Some(server) = self.options.servers.iter().position(|server| *server == from) else {
+            self.meet_stranger(from, &notice);
+            return false;
+        };
+        let head = &notice.head;
+        let standing = Standing {
+            epoch: head.epoch.get(),
+            oldest_open: head.oldest_open.get(),
+        };
+        match head.kind {
+            COLUMN_NOTICE_PRE => self.pre(server, standing, &notice),
+            COLUMN_NOTICE_POST => {
+                self.servers.stands_at(server, standing);
+                true
+            }
+            COLUMN_NOTICE_GRANT => self.granted(server, standing, &notice),
+            _ => false,
+        }
+    }
+
+    fn pre(&self, server: usize, standing: Standing, notice: &Notice) -> bool {
+        let touched: Vec<Touched> = (notice.intervals().into_iter())
+            .flat_map(|interval| (0..self.options.columns).map(move |column| (ColumnId(column), interval)))
+            .collect();
+        let expires_ms = notice.head.expires_ms.get();
+        if expires_ms != 0 {
+            self.servers.will_end(&touched, expires_ms, now_ms());
+        }
+        if notice.head.flags & COLUMN_NOTICE_OPENED != 0 {
+            (self.opened)();
+        }
+        let number = notice.head.number.get();
+        if !self.servers.pre(server, standing, number, &touched) {
+            return false;
+        }
+        let mut answer = Notice::new(COLUMN_NOTICE_ACK, &self.options.table);
+        answer.head.epoch = notice.head.epoch;
+        answer.head.number = notice.head.number;
+        send(
+            &self.socket,
+            &self.options.key,
+            self.options.servers[server],
+            &answer,
+        );
+        true
+    }
+
+    /// Only the answer to a question counts: of an old one nobody knows when it was granted.
+    fn granted(&mut self, server: usize, standing: Standing, notice: &Notice) -> bool {
+        let questions = &self.asked[server].questions;
+        let token = notice.head.token.get();
+        let Some((_, sent_ns)) = questions.iter().find(|(asked, _)| *asked == token).copied() else {
+            return false;
+        };
+        let lease_ms = notice.head.lease_ms.get().min(LEASE_MS_MAX);
+        let lease_ns = u64::from(lease_ms) * 1_000_000;
+        self.asked[server].next_ns = sent_ns + (lease_ns / 5).clamp(ASK_NS / 10, ASK_NS * 2);
+        let next = notice.head.number.get();
+        (self.servers).granted(server, standing, next, sent_ns, lease_ns, lease::now_ns());
+        true
+    }
+
+    fn meet_stranger(&self, from: SocketAddr, notice: &Notice) {
+        let is_change = [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST].contains(&notice.head.kind);
+        if is_change && !self.servers.is_given_up() {
+            tracing::error!(%from, "a server that is not among `servers` changes the table: near stays empty");
+            self.servers.give_up();
+        }
+    }
+}
+
+/// What cannot be sent is as if it were lost.
+fn send(socket: &UdpSocket, key: &NoticeKey, to: SocketAddr, notice: &Notice) {
+    let sent = notice.to_bytes(key).map(|bytes| socket.send_to(&bytes, to));
+    if let Some(Err(error)) = sent {
+        tracing::debug!(%to, %error, "a notice is not sent");
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

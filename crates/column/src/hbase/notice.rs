@@ -1,0 +1,197 @@
+//! One datagram between a server of the table and Lineside (`column_notice` in `spec/column.toml`).
+
+use crate::key::{Interval, Key};
+use lineside_wire::{
+    COLUMN_NOTICE_BYTES_MAX, COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_NOTICE_MAGIC, COLUMN_NOTICE_RANGE,
+    COLUMN_NOTICE_TAG_BYTES, ColumnNotice,
+};
+use ring::hmac;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// The key that servers and Lineside share.
+#[derive(Clone)]
+pub struct NoticeKey(hmac::Key);
+
+impl std::fmt::Debug for NoticeKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NoticeKey")
+    }
+}
+
+impl NoticeKey {
+    /// From secret bytes; `None`: fewer than 32.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let is_long = bytes.len() >= COLUMN_NOTICE_KEY_BYTES_MIN;
+        is_long.then(|| Self(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
+    }
+
+    fn tag(&self, bytes: &[u8]) -> [u8; COLUMN_NOTICE_TAG_BYTES] {
+        let mut tag = [0; COLUMN_NOTICE_TAG_BYTES];
+        tag.copy_from_slice(&hmac::sign(&self.0, bytes).as_ref()[..COLUMN_NOTICE_TAG_BYTES]);
+        tag
+    }
+
+    /// Whether `tag` is that of `bytes`; as long as it takes, whatever it is.
+    fn holds(&self, bytes: &[u8], tag: &[u8]) -> bool {
+        let expected = self.tag(bytes);
+        let differing = expected.iter().zip(tag).fold(0, |sum, (a, b)| sum | (a ^ b));
+        tag.len() == COLUMN_NOTICE_TAG_BYTES && differing == 0
+    }
+}
+
+/// A notice, whole and signed by who has the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What it says.
+    pub head: ColumnNotice,
+    /// Of which table.
+    pub table: Vec<u8>,
+    /// `pre`: rows, or the two ends of a range.
+    pub keys: Vec<Vec<u8>>,
+}
+
+impl Notice {
+    /// Of `kind`, all else zero.
+    pub fn new(kind: u8, table: &[u8]) -> Self {
+        let mut head = ColumnNotice::new_zeroed();
+        head.magic.set(COLUMN_NOTICE_MAGIC);
+        head.kind = kind;
+        Self {
+            head,
+            table: table.to_vec(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// `None`: not one, or of nobody who has the key.
+    pub fn parse(bytes: &[u8], key: &NoticeKey) -> Option<Self> {
+        let end = bytes.len().checked_sub(COLUMN_NOTICE_TAG_BYTES)?;
+        let (said, tag) = bytes.split_at(end);
+        if !key.holds(said, tag) {
+            return None;
+        }
+        let (head, rest) = ColumnNotice::read_from_prefix(said).ok()?;
+        let (table, mut rest) = rest.split_at_checked(usize::from(head.table_bytes.get()))?;
+        let mut keys = Vec::with_capacity(usize::from(head.keys.get()));
+        for _ in 0..head.keys.get() {
+            let (length, behind) = rest.split_first()?;
+            let (key, behind) = behind.split_at_checked(usize::from(*length))?;
+            keys.push(key.to_vec());
+            rest = behind;
+        }
+        let is_range = head.flags & COLUMN_NOTICE_RANGE != 0;
+        let is_whole = head.magic.get() == COLUMN_NOTICE_MAGIC && rest.is_empty();
+        (is_whole && (!is_range || keys.len() == 2)).then(|| Self {
+            head,
+            table: table.to_vec(),
+            keys,
+        })
+    }
+
+    /// Its bytes; `None`: a key is too long, or all together.
+    pub fn to_bytes(&self, key: &NoticeKey) -> Option<Vec<u8>> {
+        let mut head = self.head;
+        head.keys.set(u16::try_from(self.keys.len()).ok()?);
+        head.table_bytes.set(u16::try_from(self.table.len()).ok()?);
+        let mut bytes = [head.as_bytes(), &self.table].concat();
+        for one in &self.keys {
+            bytes.push(u8::try_from(one.len()).ok()?);
+            bytes.extend_from_slice(one);
+        }
+        let tag = key.tag(&bytes);
+        bytes.extend_from_slice(&tag);
+        (bytes.len() <= COLUMN_NOTICE_BYTES_MAX).then_some(bytes)
+    }
+
+    /// What a `pre` touches in each column.
+    pub fn intervals(&self) -> Vec<Interval> {
+        match &self.keys[..] {
+            [low, high] if self.head.flags & COLUMN_NOTICE_RANGE != 0 => {
+                // A bound that is too long for near lies further out.
+                let low = Interval::of_row(low).low;
+                let high = Key::new(high).filter(|high| *high != Key::FIRST);
+                vec![Interval { low, high }]
+            }
+            rows => rows.iter().map(|row| Interval::of_row(row)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_wire::COLUMN_NOTICE_PRE;
+
+    fn key() -> NoticeKey {
+        NoticeKey::new(&[7; 32]).unwrap()
+    }
+
+    fn notice() -> Notice {
+        let mut notice = Notice::new(COLUMN_NOTICE_PRE, b"table");
+        notice.head.number.set(9);
+        notice.keys = vec![b"a".to_vec(), vec![b'x'; 255]];
+        notice
+    }
+
+    /// What a notice says, once it was written and read.
+    fn read(mut notice: Notice) -> Notice {
+        let bytes = notice.to_bytes(&key()).unwrap();
+        let read = Notice::parse(&bytes, &key()).unwrap();
+        (notice.head.keys, notice.head.table_bytes) = (read.head.keys, read.head.table_bytes);
+        assert_eq!(read, notice);
+        read
+    }
+
+    #[test]
+    fn rows_and_ranges_are_read_as_written() {
+        let rows = read(notice()).intervals();
+        assert_eq!(rows, [Interval::of_row(b"a"), Interval::of_row(&[b'x'; 64])]);
+        let mut range = notice();
+        range.head.flags = COLUMN_NOTICE_RANGE;
+        let low = Key::new(b"a").unwrap();
+        assert_eq!(read(range.clone()).intervals(), [Interval { low, high: None }]);
+        range.keys = vec![Vec::new(), b"m".to_vec()];
+        let high = Key::new(b"m");
+        let low = Key::FIRST;
+        assert_eq!(read(range.clone()).intervals(), [Interval { low, high }]);
+        range.keys[1].clear();
+        assert_eq!(read(range).intervals(), [Interval { low, high: None }]);
+    }
+
+    #[test]
+    fn what_is_not_signed_or_not_whole_is_none() {
+        let bytes = notice().to_bytes(&key()).unwrap();
+        assert!(Notice::parse(&bytes, &NoticeKey::new(&[8; 32]).unwrap()).is_none());
+        for at in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[at] ^= 1;
+            assert!(Notice::parse(&wrong, &key()).is_none(), "byte {at}");
+            assert!(Notice::parse(&bytes[..at], &key()).is_none(), "{at} bytes");
+        }
+        // Signed, and still wrong.
+        let mut range = notice();
+        range.head.flags = COLUMN_NOTICE_RANGE;
+        range.keys.pop();
+        let bytes = range.to_bytes(&key()).unwrap();
+        assert!(Notice::parse(&bytes, &key()).is_none());
+        let mut longer = notice().to_bytes(&key()).unwrap();
+        longer.truncate(longer.len() - COLUMN_NOTICE_TAG_BYTES);
+        longer.push(0);
+        let tag = key().tag(&longer);
+        longer.extend_from_slice(&tag);
+        assert!(Notice::parse(&longer, &key()).is_none());
+        assert!(NoticeKey::new(&[7; 31]).is_none());
+        let mut long = notice();
+        long.keys = vec![vec![b'x'; 255]; 6];
+        assert!(long.to_bytes(&key()).is_none());
+    }
+
+    /// As Python's hmac computes it.
+    #[test]
+    fn the_tag_is_hmac_sha256() {
+        let expected = [
+            0x75, 0x63, 0x85, 0x71, 0xd9, 0x1c, 0x3c, 0xc2, 0x86, 0xac, 0x15, 0x5e, 0xd6, 0x93, 0x0f, 0x8a,
+        ];
+        assert_eq!(key().tag(b"lineside"), expected);
+    }
+}

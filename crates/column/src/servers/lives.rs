@@ -1,0 +1,91 @@
+//! Cells that end by themselves, as their writers said: the table does not tell it of them when it is read.
+
+use crate::coherence::Touched;
+use crate::fill::ColumnId;
+use crate::key::Interval;
+
+/// Cells that are kept apart; beyond, any row may be one that ends.
+const LIVES_MAX: usize = 4096;
+/// So long after its end a cell is thought of: clocks differ.
+const PAST_MS: u64 = 1000;
+
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    of: Vec<(Touched, u64)>,
+    /// Ends that found no room: the first, behind which nothing is sure, and the last.
+    others: Option<(u64, u64)>,
+}
+
+impl Lives {
+    pub(super) fn add(&mut self, touched: &[Touched], end_ms: u64, now_ms: u64) {
+        if self.of.len() + touched.len() > LIVES_MAX {
+            self.of.retain(|(_, end_ms)| may_be(*end_ms, now_ms));
+        }
+        self.others = self.others.filter(|(_, last_ms)| may_be(*last_ms, now_ms));
+        if self.of.len() + touched.len() <= LIVES_MAX {
+            self.of.extend(touched.iter().map(|one| (*one, end_ms)));
+        } else {
+            let (first_ms, last_ms) = self.others.unwrap_or((end_ms, end_ms));
+            self.others = Some((first_ms.min(end_ms), last_ms.max(end_ms)));
+        }
+    }
+
+    pub(super) fn first_end_ms(&self, column: ColumnId, interval: &Interval, read_ms: u64) -> Option<u64> {
+        let is_there = |end_ms: u64| may_be(end_ms, read_ms);
+        let of = (self.of.iter())
+            .filter(|((of, at), end_ms)| *of == column && at.overlaps(interval) && is_there(*end_ms));
+        let others = self.others.filter(|(_, last_ms)| is_there(*last_ms));
+        let others = others.map(|(first_ms, _)| first_ms);
+        of.map(|(_, end_ms)| *end_ms).chain(others).min()
+    }
+}
+
+/// Whether a cell that ends at `end_ms` may still be there at `at_ms`, by another clock.
+const fn may_be(end_ms: u64, at_ms: u64) -> bool {
+    at_ms <= end_ms.saturating_add(PAST_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMN: ColumnId = ColumnId(0);
+
+    fn row(number: usize) -> Interval {
+        Interval::of_row(format!("{number:05}").as_bytes())
+    }
+
+    #[test]
+    fn the_first_end_in_a_stretch_is_known() {
+        let mut lives = Lives::default();
+        lives.add(&[(COLUMN, row(1)), (COLUMN, row(5))], 300, 100);
+        lives.add(&[(COLUMN, row(3))], 200, 100);
+        let first = |low, high| {
+            let (low, high) = (row(low).low, Some(row(high).low));
+            lives.first_end_ms(COLUMN, &Interval { low, high }, 150)
+        };
+        assert_eq!(
+            (first(0, 9), first(0, 2), first(4, 9)),
+            (Some(200), Some(300), Some(300))
+        );
+        assert_eq!((first(2, 3), first(6, 9)), (None, None));
+        assert_eq!(lives.first_end_ms(ColumnId(1), &row(1), 150), None);
+    }
+
+    #[test]
+    fn what_finds_no_room_may_be_anywhere_until_it_has_ended() {
+        let mut lives = Lives::default();
+        for number in 0..LIVES_MAX {
+            lives.add(&[(COLUMN, row(number))], 1_000, 0);
+        }
+        lives.add(&[(COLUMN, row(7))], 500, 0);
+        assert_eq!(lives.first_end_ms(COLUMN, &row(99_999), 0), Some(500));
+        assert_eq!(lives.of.len(), LIVES_MAX);
+        let now_ms = 1_001 + PAST_MS;
+        lives.add(&[(COLUMN, row(8))], now_ms + 1, now_ms);
+        assert_eq!(lives.first_end_ms(COLUMN, &row(99_999), now_ms), None);
+        assert_eq!(lives.first_end_ms(COLUMN, &row(8), now_ms), Some(now_ms + 1));
+        // It has ended, by any clock: what is read from then on is without it.
+        assert_eq!(lives.first_end_ms(COLUMN, &row(8), now_ms + 2 + PAST_MS), None);
+    }
+}

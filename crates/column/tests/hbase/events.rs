@@ -1,0 +1,116 @@
+//! Every way in which rows change, straight in HBase: near answers before, and not after until it was read again.
+
+use crate::rig::{Rig, until};
+use lineside_hbase_mini::HBase;
+use std::time::{Duration, Instant};
+
+/// What is done to row `m`, whose value is a number of eight bytes of letters before.
+const CHANGES: &[(&str, bool)] = &[
+    ("put T changed m", true),
+    ("put T changed a m z", true),
+    ("delete-row T m", true),
+    ("delete-column T m", true),
+    ("increment T m", true),
+    ("append T more m", true),
+    ("check T aaaaaaaa changed m", true),
+    ("check T another! changed m", false),
+    ("mutate-row T changed m", true),
+    ("skip-wal T changed m", true),
+    ("ttl-put T changed m 600000", true),
+    ("put T changed b", false),
+    ("flush T", false),
+    ("compact T", false),
+];
+
+/// Has near hold row `m` as it is.
+fn warm(rig: &Rig, hbase: &mut HBase, table: &str) {
+    hbase.command(&format!("put {table} aaaaaaaa m")).unwrap();
+    let value = until("near holds the row", || {
+        let value = rig.get_near("m");
+        (value.as_deref() == Some(b"aaaaaaaa")).then_some(value)
+    });
+    assert_eq!(value, rig.truth("m"));
+}
+
+/// Near is asked at once after `command` is done.
+fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<Vec<u8>>, bool) {
+    let before = rig.truth("m");
+    hbase
+        .command(&command.replace(" T", &format!(" {table}")))
+        .unwrap();
+    let (said, by_near) = rig.get("m");
+    let truth = rig.truth("m");
+    assert_eq!(said, truth, "{command}: by near {by_near}");
+    // What it answers later is the same, by near too.
+    assert_eq!(rig.get_near("m"), truth, "{command}");
+    assert!(!by_near || before == truth, "{command}");
+    (truth, by_near)
+}
+
+pub fn every_change_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
+    for (command, touches) in CHANGES {
+        warm(rig, hbase, table);
+        let (truth, by_near) = changes(rig, hbase, table, command);
+        let is_changed = truth.as_deref() != Some(b"aaaaaaaa");
+        assert_eq!(is_changed, *touches, "{command}");
+        assert_eq!(by_near, !touches, "{command}");
+    }
+    // A put that is older than what is there changes nothing, and is told all the same.
+    warm(rig, hbase, table);
+    let (truth, by_near) = changes(rig, hbase, table, "old-put T older m");
+    assert_eq!((truth.as_deref(), by_near), (Some(&b"aaaaaaaa"[..]), false));
+    // More rows than a datagram has room for, around it.
+    warm(rig, hbase, table);
+    let rows: String = (0..200).map(|row| format!(" m{row:010}")).collect();
+    let (_, by_near) = changes(rig, hbase, table, &format!("put T changed a{rows}"));
+    assert!(!by_near);
+}
+
+pub fn every_range_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
+    warm(rig, hbase, table);
+    let folder = hbase.folder().join("load");
+    let load = format!("bulk-load T loaded m {}", folder.display());
+    let (truth, by_near) = changes(rig, hbase, table, &load);
+    assert_eq!((truth.as_deref(), by_near), (Some(&b"loaded"[..]), false));
+    // What was merged can be split when it was compacted, or is empty.
+    for (command, left) in [("merge T", true), ("truncate T", false), ("split T k", true)] {
+        warm(rig, hbase, table);
+        let (truth, by_near) = changes(rig, hbase, table, command);
+        assert_eq!((truth.is_some(), by_near), (left, false), "{command}");
+    }
+    cells_end_with_their_family(rig, hbase, table);
+}
+
+/// The family gets a life: what near holds from then on ends with it.
+fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
+    warm(rig, hbase, table);
+    hbase.command(&format!("ttl {table} 2")).unwrap();
+    hbase.command(&format!("put {table} short m")).unwrap();
+    gone_when_the_table_says_so(rig);
+}
+
+/// A cell has a life of its own, of which only its writer knows.
+pub fn cells_end_by_themselves(rig: &Rig, hbase: &mut HBase, table: &str) {
+    warm(rig, hbase, table);
+    hbase.command(&format!("delete-row {table} m")).unwrap();
+    hbase.command(&format!("ttl-put {table} short m 2000")).unwrap();
+    gone_when_the_table_says_so(rig);
+}
+
+/// Near answers it, and never longer than it is there.
+fn gone_when_the_table_says_so(rig: &Rig) {
+    let began = Instant::now();
+    let mut near = 0;
+    loop {
+        let truth = rig.truth("m");
+        let (said, by_near) = rig.get("m");
+        near += u32::from(by_near && said.is_some());
+        // The truth was asked first: what is gone does not come back.
+        assert!(truth.is_some() || said.is_none(), "near {by_near}");
+        if truth.is_none() && by_near {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+    assert!(near > 0, "near never held it");
+}

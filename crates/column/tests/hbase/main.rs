@@ -1,0 +1,165 @@
+//! Near over a real HBase, whose coprocessor tells of every change.
+
+mod events;
+mod kill;
+mod relay;
+mod rig;
+
+use lineside_column::hbase::Listener;
+use lineside_column::history::{self, Over};
+use lineside_column::host::{CLOCK_SLACK_NS, Telling};
+use lineside_column::servers::Servers;
+use lineside_column::table::{Change, ColumnName, Nonce, Table};
+use lineside_hbase_mini::{HBase, Jars, Options};
+use relay::Relay;
+use rig::{COLUMN, Rig, free_address, until};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Cells of near's answers that are checked, if nothing else is said.
+const READS: u64 = 10_000;
+
+fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
+    let jar = jars.module("observer").unwrap();
+    // Another name each time: HBase then takes the classes anew.
+    let copy = hbase.folder().join(format!("{table}.jar"));
+    std::fs::copy(jar, &copy).unwrap();
+    let command = format!("load {table} {} {subscribers}", copy.display());
+    hbase.command(&command).unwrap();
+}
+
+#[test]
+fn near_over_hbase_is_never_stale() {
+    let Some((jars, _alone)) = rig::jars() else {
+        return;
+    };
+    let size = std::fs::metadata(jars.module("observer").unwrap()).unwrap().len();
+    assert!(size < 15_000, "the jar has {size} bytes");
+    let folder = tempfile::tempdir().unwrap();
+    let (server, lineside) = (free_address(), free_address());
+    let options = Options {
+        settings: rig::settings(folder.path(), server),
+        ..Options::default()
+    };
+    let mut hbase = jars.start(&options).unwrap();
+    hbase.command("create events entry k").unwrap();
+    let mut rig = Rig::new(&hbase, "events", lineside, &[server]);
+    nothing_is_kept_without_the_jar(&rig, &mut hbase);
+    load(&mut hbase, &jars, "events", &lineside.to_string());
+    events::every_change_is_told(&rig, &mut hbase, "events");
+    events::cells_end_by_themselves(&rig, &mut hbase, "events");
+    events::every_range_is_told(&rig, &mut hbase, "events");
+    a_dead_subscriber_holds_nobody_up(&mut rig, lineside, server);
+    drop(rig);
+    check_history(&mut hbase, &jars, server);
+    what_is_not_told_is_found(&mut hbase);
+    let log = hbase.log();
+    assert!(!log.contains("Lineside is not told"), "{log}");
+    assert!(!log.contains("cannot be told"), "{log}");
+}
+
+fn nothing_is_kept_without_the_jar(rig: &Rig, hbase: &mut HBase) {
+    hbase.command("put events first m").unwrap();
+    for _ in 0..50 {
+        assert_eq!(rig.get("m"), (Some(b"first".to_vec()), false));
+    }
+}
+
+/// Writes go on at once while a subscriber listens; when it falls silent, after a lease; then at once again.
+fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: SocketAddr) {
+    let column = ColumnName::new(COLUMN.as_bytes()).unwrap();
+    let put = |rig: &Rig| {
+        let began = Instant::now();
+        let change = Change::Put(b"x".to_vec(), None);
+        rig.table
+            .change(b"m", &column, &change, Nonce::default())
+            .unwrap();
+        began.elapsed()
+    };
+    put(rig);
+    rig.get_near("m");
+    drop(rig.listener.take());
+    let (first, second) = (put(rig), put(rig));
+    assert!(first < Duration::from_secs(5), "{first:?}");
+    // The one that waited could not be seen as long as near answered the old one.
+    assert_eq!(rig.get("m"), (Some(b"x".to_vec()), false));
+    assert!(second < Duration::from_millis(900), "{second:?}");
+    let options = rig::options("events", listen, &[server], 1);
+    let again = Listener::start(options, Arc::clone(&rig.servers), Box::new(|| {})).unwrap();
+    rig.listener = Some(again);
+    assert_eq!(rig.get_near("m"), Some(b"x".to_vec()));
+    println!("subscriber dead: first put {first:?}, second {second:?}");
+}
+
+/// The same check finds what is stale where nobody tells.
+fn what_is_not_told_is_found(hbase: &mut HBase) {
+    hbase.command("create untold entry").unwrap();
+    let (store, coherence) = history::near().unwrap();
+    let options = history::Options {
+        reads: 1_000_000,
+        seed: 12,
+        stop_at_fault: true,
+        sabotage: None,
+    };
+    let over = Over {
+        store,
+        coherence,
+        table: rig::connect(hbase, "untold"),
+        telling: Telling::ByTable,
+    };
+    let report = history::run_over(&options, over, &mut |_| {}).unwrap();
+    assert!(report.stale > 0, "{report:#?}");
+}
+
+/// Readers and writers, through Lineside and straight, while a region splits and notices are lost.
+fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
+    let [subscriber, lineside, as_server] = [0; 3].map(|_| free_address());
+    hbase.command("create history entry").unwrap();
+    load(hbase, jars, "history", &subscriber.to_string());
+    let relay = Relay::start(server, subscriber, lineside, as_server);
+    let (store, coherence) = history::near().unwrap();
+    let servers = Arc::new(Servers::all_of(Arc::clone(&coherence), CLOCK_SLACK_NS, 1));
+    let options = rig::options("history", lineside, &[as_server], 2);
+    let table = rig::connect(hbase, "history");
+    let listener = Listener::start(options, Arc::clone(&servers), Box::new(|| {})).unwrap();
+    let reads = std::env::var("LINESIDE_HBASE_READS");
+    let options = history::Options {
+        reads: reads.map_or(READS, |reads| reads.parse().unwrap()),
+        seed: 11,
+        stop_at_fault: false,
+        sabotage: None,
+    };
+    let over = Over {
+        store,
+        coherence,
+        table: Arc::clone(&table) as Arc<dyn Table>,
+        telling: Telling::ByServers(servers),
+    };
+    let mut step = 0;
+    let report = history::run_over(&options, over, &mut |near| match step {
+        // Half of the reads over a good network, then over a bad one, then while a region splits.
+        0 if near > options.reads / 2 => {
+            relay.lose(100);
+            step = 1;
+        }
+        1 if near > options.reads * 3 / 4 => {
+            hbase.command("split history 0040").unwrap();
+            step = 2;
+        }
+        _ => {}
+    })
+    .unwrap();
+    let counts = listener.counts();
+    let lost = relay.end();
+    println!("{report:#?}\nlost {lost}, {counts:?}");
+    assert_eq!((report.stale, report.wrong), (0, 0), "{:#?}", report.told);
+    assert!(
+        report.near >= options.reads && report.changes > 100,
+        "{report:#?}"
+    );
+    assert!(lost > 10 && counts.heard > 100, "{lost} lost, {counts:?}");
+    until("the region is split", || {
+        (hbase.command("regions history").unwrap() == "2").then_some(())
+    });
+}

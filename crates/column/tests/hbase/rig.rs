@@ -1,0 +1,180 @@
+//! An HBase with the coprocessor, and a near over it.
+
+use lineside_column::coherence::Coherence;
+use lineside_column::hbase::notice::NoticeKey;
+use lineside_column::hbase::{Listener, Options};
+use lineside_column::host::{CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
+use lineside_column::native::{self, Ask};
+use lineside_column::near::ColumnNear;
+use lineside_column::servers::Servers;
+use lineside_column::store::{Geometry, Store};
+use lineside_column::table::{ColumnName, Table};
+use lineside_column::thrift2::Thrift2;
+use lineside_column::writer::ColumnWriter;
+use lineside_hbase_mini::{Error, HBase, Jars};
+use lineside_near::{Host, Near, Readers, Reply, Source, Verdict, lease};
+use lineside_wire::{COLUMN_REPLY_MAY_BE_STALE, NativeHeader};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use zerocopy::FromBytes;
+
+pub const COLUMN: &str = "entry:foo";
+pub const KEY: [u8; 32] = [0x5a; 32];
+/// For what takes as long as it takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One HBase at a time: two would take each other's time. `None`: there is none here.
+pub fn jars() -> Option<(Jars, MutexGuard<'static, ()>)> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    match Jars::build() {
+        Err(error @ Error::NotHere(_)) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        jars => Some((jars.unwrap(), alone)),
+    }
+}
+
+/// A port that nobody had a moment ago.
+pub fn free_address() -> SocketAddr {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.local_addr().unwrap()
+}
+
+/// Settings of a server with the coprocessor at `listen`.
+pub fn settings(folder: &Path, listen: SocketAddr) -> Vec<(String, String)> {
+    let key = folder.join("key");
+    let hex: String = KEY.iter().map(|byte| format!("{byte:02x}")).collect();
+    std::fs::write(&key, hex).unwrap();
+    let key = key.display().to_string();
+    let pairs = [
+        ("lineside.key.file", key),
+        ("lineside.listen", listen.to_string()),
+    ];
+    pairs.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
+pub fn options(table: &str, listen: SocketAddr, servers: &[SocketAddr], columns: u16) -> Options {
+    Options {
+        listen,
+        servers: servers.to_vec(),
+        key: NoticeKey::new(&KEY).unwrap(),
+        table: table.into(),
+        columns,
+    }
+}
+
+pub fn connect(hbase: &HBase, table: &str) -> Arc<Thrift2> {
+    let gateway = format!("127.0.0.1:{}", hbase.ports.thrift);
+    Arc::new(Thrift2::connect(&gateway, table.as_bytes(), Duration::from_secs(30)).unwrap())
+}
+
+/// Calls `act` until it gives something.
+pub fn until<T>(what: &str, mut act: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(done) = act() {
+            return done;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: not in {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Near and host over one table.
+pub struct Rig {
+    pub table: Arc<Thrift2>,
+    pub servers: Arc<Servers>,
+    pub listener: Option<Listener>,
+    near: ColumnNear,
+    host: ColumnHost,
+    store: Arc<Store>,
+    readers: Readers,
+}
+
+/// What was answered of a row, and whether near did.
+pub type Answer = (Option<Vec<u8>>, bool);
+
+impl Rig {
+    pub fn new(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
+        let geometry = Geometry {
+            columns: vec![COLUMN.into()],
+            row_bits: 10,
+            ..Geometry::default()
+        };
+        let store = Arc::new(Store::anonymous(&geometry).unwrap());
+        let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
+        let servers = Arc::new(Servers::all_of(
+            Arc::clone(&coherence),
+            CLOCK_SLACK_NS,
+            asked.len(),
+        ));
+        let thrift2 = connect(hbase, table);
+        let described = Arc::clone(&thrift2);
+        let opened = Box::new(move || described.describe_anew());
+        let options = options(table, listen, asked, 1);
+        let listener = Listener::start(options, Arc::clone(&servers), opened).unwrap();
+        let columns = vec![ColumnName::new(COLUMN.as_bytes()).unwrap()];
+        let telling = Telling::ByServers(Arc::clone(&servers));
+        let setup = Setup::new(Arc::clone(&thrift2) as _, coherence, columns, telling);
+        Self {
+            table: thrift2,
+            servers,
+            listener: Some(listener),
+            near: ColumnNear::new(Arc::clone(&store)),
+            host: ColumnHost::new(setup).unwrap(),
+            store,
+            readers: Readers::default(),
+        }
+    }
+
+    /// What a client is answered; `None`: nothing.
+    pub fn try_get(&self, row: &str) -> Option<Answer> {
+        lease::renew(&self.store.control().lease_until_ns, 10_000_000_000);
+        let column = ColumnName::new(COLUMN.as_bytes()).unwrap();
+        let ask = Ask::Get(row.into(), vec![column]);
+        let request = native::request(1, &ask, native::REPLY_HEAD_BYTES + 256).unwrap();
+        let from = Source {
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 40_000,
+        };
+        let mut reply = Reply::default();
+        let by_near = self.near.answer(from, lease::now_ns(), &request, &mut reply) == Verdict::Reply;
+        if !by_near {
+            reply.clear();
+            let reader = self.readers.join();
+            if self.host.serve(from, &request, &mut reply, &reader) != Verdict::Reply {
+                return None;
+            }
+        }
+        let (header, body) = NativeHeader::ref_from_prefix(reply.as_bytes()).ok()?;
+        if header.status.get() > 1 {
+            return None;
+        }
+        let answer = native::parse_reply(body)?;
+        assert_eq!(answer.flags & COLUMN_REPLY_MAY_BE_STALE, 0);
+        Some((answer.rows.into_iter().next().map(|(_, _, value)| value), by_near))
+    }
+
+    pub fn get(&self, row: &str) -> Answer {
+        until("an answer", || self.try_get(row))
+    }
+
+    /// Asks until near answers; what it says.
+    pub fn get_near(&self, row: &str) -> Option<Vec<u8>> {
+        until("an answer of near", || match self.try_get(row) {
+            Some((value, true)) => Some(value),
+            _ => None,
+        })
+    }
+
+    /// What the table itself says.
+    pub fn truth(&self, row: &str) -> Option<Vec<u8>> {
+        let columns = [ColumnName::new(COLUMN.as_bytes()).unwrap()];
+        let cells = until("the table", || self.table.get(row.as_bytes(), &columns).ok());
+        cells.into_iter().next().flatten().map(|cell| cell.value)
+    }
+}

@@ -1,0 +1,108 @@
+package lineside.observer;
+
+import java.nio.ByteBuffer;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.Arrays;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+/** One datagram between a server and Lineside: {@code column_notice} of {@code spec/column.toml}. */
+final class Notice {
+  static final int PRE = 1;
+  static final int POST = 2;
+  static final int ASK = 3;
+  static final int GRANT = 4;
+  static final int ACK = 5;
+  static final int RANGE = 1;
+  static final int OPENED = 2;
+  static final int PORT = 7706;
+  static final int BYTES_MAX = 1400;
+  static final int KEY_BYTES_MIN = 32;
+  private static final int MAGIC = 0x4c53434e;
+  private static final int HEAD_BYTES = 64;
+  private static final int TAG_BYTES = 16;
+  /** Near's keys are shorter: what of a row's key is longer makes no difference there. */
+  private static final int KEY_BYTES_MAX = 255;
+
+  int kind;
+  int flags;
+  byte[][] keys = new byte[0][];
+  long server;
+  long epoch;
+  long number;
+  long oldestOpen;
+  long token;
+  long expiresMs;
+  int leaseMs;
+  byte[] table;
+
+  /** What a datagram is signed with, for one thread at a time. */
+  static Mac mac(byte[] key) {
+    try {
+      Mac mac = Mac.getInstance("HmacSHA256");
+      mac.init(new SecretKeySpec(key, "HmacSHA256"));
+      return mac;
+    } catch (GeneralSecurityException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** Whether so many keys fit one datagram. */
+  static boolean fits(byte[] table, byte[][] keys) {
+    int bytes = HEAD_BYTES + table.length + TAG_BYTES;
+    for (byte[] key : keys) {
+      bytes += 1 + Math.min(key.length, KEY_BYTES_MAX);
+    }
+    return bytes <= BYTES_MAX;
+  }
+
+  byte[] toBytes(Mac mac) {
+    ByteBuffer out = ByteBuffer.allocate(BYTES_MAX);
+    out.putInt(MAGIC).put((byte) kind).put((byte) flags).putShort((short) keys.length);
+    out.putLong(server).putLong(epoch).putLong(number).putLong(oldestOpen).putLong(token);
+    out.putLong(expiresMs).putInt(leaseMs).putShort((short) table.length).putShort((short) 0);
+    out.put(table);
+    for (byte[] key : keys) {
+      int length = Math.min(key.length, KEY_BYTES_MAX);
+      out.put((byte) length).put(key, 0, length);
+    }
+    mac.update(out.array(), 0, out.position());
+    out.put(mac.doFinal(), 0, TAG_BYTES);
+    return Arrays.copyOf(out.array(), out.position());
+  }
+
+  /** A question or an acknowledgement; {@code null}: it is neither, or nobody's who has the key. */
+  static Notice parse(byte[] bytes, int length, Mac mac) {
+    int end = length - TAG_BYTES;
+    if (end < HEAD_BYTES) {
+      return null;
+    }
+    mac.update(bytes, 0, end);
+    byte[] tag = Arrays.copyOf(mac.doFinal(), TAG_BYTES);
+    if (!MessageDigest.isEqual(tag, Arrays.copyOfRange(bytes, end, length))) {
+      return null;
+    }
+    ByteBuffer in = ByteBuffer.wrap(bytes, 0, end);
+    Notice notice = new Notice();
+    boolean isOurs = in.getInt() == MAGIC;
+    notice.kind = in.get();
+    in.getShort();
+    in.get();
+    notice.server = in.getLong();
+    notice.epoch = in.getLong();
+    notice.number = in.getLong();
+    notice.oldestOpen = in.getLong();
+    notice.token = in.getLong();
+    notice.expiresMs = in.getLong();
+    notice.leaseMs = in.getInt();
+    int tableBytes = in.getShort() & 0xffff;
+    in.getShort();
+    if (!isOurs || tableBytes != in.remaining() || (notice.kind != ASK && notice.kind != ACK)) {
+      return null;
+    }
+    notice.table = new byte[tableBytes];
+    in.get(notice.table);
+    return notice;
+  }
+}

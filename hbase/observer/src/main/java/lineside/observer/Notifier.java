@@ -1,0 +1,327 @@
+package lineside.observer;
+
+import java.io.IOException;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.SocketException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Function;
+import javax.crypto.Mac;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hbase.TableName;
+import org.apache.hadoop.hbase.regionserver.OnlineRegions;
+import org.apache.hadoop.hbase.regionserver.Region;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The one of its JVM that speaks to Lineside: numbers changes, waits for acknowledgements, grants leases.
+ *
+ * <p>Each table may load the jar anew, with classes of its own; leases and numbers must be the same for all. So it is
+ * kept where every class loader finds it, and called by a type that all of them share: {@link #apply} takes the name of
+ * what is to be done and its arguments.
+ */
+final class Notifier implements Function<Object[], Object> {
+  private static final Logger LOG = LoggerFactory.getLogger(Notifier.class);
+  private static final String PLACE = "lineside.notifier";
+  /** A notice that is not acknowledged is sent again after so long. */
+  private static final long AGAIN_MS = 10;
+  /** After so long no lease is granted until the last one is over. */
+  private static final long PATIENCE_MS = 50;
+
+  private final DatagramSocket socket;
+  private final ThreadLocal<Mac> mac;
+  private final long server;
+  private final long leaseNs;
+  private final String[] subscribers;
+  private final AtomicLong nextEpoch;
+  private final Map<String, Line> lines = new ConcurrentHashMap<>();
+  private final Map<String, Set<Line>> told = new ConcurrentHashMap<>();
+  private final Set<OnlineRegions> servers = ConcurrentHashMap.newKeySet();
+
+  private Notifier(Configuration settings, byte[] key, DatagramSocket socket, String name) {
+    this.socket = socket;
+    this.mac = ThreadLocal.withInitial(() -> Notice.mac(key));
+    this.leaseNs = settings.getLong("lineside.lease.ms", 1000) * 1_000_000;
+    this.subscribers = settings.getTrimmedStrings("lineside.subscribers");
+    this.nextEpoch = new AtomicLong(System.currentTimeMillis() << 16);
+    long hash = 0xcbf29ce484222325L;
+    for (byte one : name.getBytes(StandardCharsets.UTF_8)) {
+      hash = (hash ^ (one & 0xff)) * 0x100000001b3L;
+    }
+    this.server = hash;
+  }
+
+  /** The JVM's, started by whoever comes first; {@code null}: it cannot be, and the log says why. */
+  @SuppressWarnings("unchecked")
+  static Function<Object[], Object> get(Configuration settings, String name) {
+    Properties shared = System.getProperties();
+    synchronized (shared) {
+      Object found = shared.get(PLACE);
+      if (found instanceof Function) {
+        return (Function<Object[], Object>) found;
+      }
+      try {
+        Notifier notifier = new Notifier(settings, key(settings), socket(settings), name);
+        Thread thread = new Thread(notifier::listen, "lineside");
+        thread.setDaemon(true);
+        thread.start();
+        shared.put(PLACE, notifier);
+        return notifier;
+      } catch (IOException | RuntimeException error) {
+        LOG.error("Lineside is told of nothing, and must not keep this server's rows", error);
+        return null;
+      }
+    }
+  }
+
+  private static byte[] key(Configuration settings) throws IOException {
+    String path = settings.getTrimmed("lineside.key.file", "");
+    String text = new String(Files.readAllBytes(Paths.get(path)), StandardCharsets.US_ASCII).trim();
+    byte[] key = new byte[text.length() / 2];
+    for (int at = 0; at < key.length; at++) {
+      key[at] = (byte) Integer.parseInt(text.substring(2 * at, 2 * at + 2), 16);
+    }
+    if (key.length < Notice.KEY_BYTES_MIN) {
+      throw new IOException(path + ": a key has " + Notice.KEY_BYTES_MIN + " bytes at least, in hex digits");
+    }
+    return key;
+  }
+
+  /** Where its port is taken, Lineside must hear of it as of a stranger: it then keeps nothing. */
+  private static DatagramSocket socket(Configuration settings) throws SocketException {
+    InetSocketAddress listen = address(settings.getTrimmed("lineside.listen", "0.0.0.0:" + Notice.PORT));
+    try {
+      return new DatagramSocket(listen);
+    } catch (SocketException error) {
+      LOG.error("Lineside cannot ask at {}, and will keep nothing of this table", listen, error);
+      return new DatagramSocket(new InetSocketAddress(listen.getAddress(), 0));
+    }
+  }
+
+  private static InetSocketAddress address(String text) {
+    int colon = text.lastIndexOf(':');
+    return new InetSocketAddress(text.substring(0, Math.max(colon, 0)), Integer.parseInt(text.substring(colon + 1)));
+  }
+
+  @Override
+  public Object apply(Object[] what) {
+    switch ((String) what[0]) {
+      case "opened":
+        opened((OnlineRegions) what[1], (String) what[2], (byte[]) what[3], (String[]) what[4]);
+        return null;
+      case "closed":
+        told.remove(what[1]);
+        return null;
+      case "begin":
+        return begin((String) what[1], (Integer) what[2], (byte[][]) what[3], (Long) what[4]);
+      case "end":
+        end((Line.Change[]) what[1]);
+        return null;
+      default:
+        throw new IllegalArgumentException((String) what[0]);
+    }
+  }
+
+  private void opened(OnlineRegions online, String region, byte[] table, String[] addresses) {
+    if (online != null) {
+      servers.add(online);
+    }
+    Set<Line> of = ConcurrentHashMap.newKeySet();
+    for (String address : addresses) {
+      of.add(line(address(address), table));
+    }
+    told.put(region, of);
+  }
+
+  private Line line(InetSocketAddress subscriber, byte[] table) {
+    return lines.computeIfAbsent(
+        name(subscriber, table), name -> new Line(subscriber, table, nextEpoch.getAndIncrement(), leaseNs));
+  }
+
+  private static String name(InetSocketAddress subscriber, byte[] table) {
+    InetAddress at = subscriber.getAddress();
+    String host = at == null ? subscriber.getHostString() : at.getHostAddress();
+    return host + " " + subscriber.getPort() + " " + new String(table, StandardCharsets.ISO_8859_1);
+  }
+
+  // ---- changes ----
+
+  /** Returns when no subscriber answers any more what the change touches. */
+  private Line.Change[] begin(String region, int flags, byte[][] keys, long expiresMs) {
+    Set<Line> of = told.get(region);
+    if (of == null || of.isEmpty()) {
+      return null;
+    }
+    try {
+      return begin(of, flags, keys, expiresMs);
+    } catch (Throwable error) {
+      LOG.error("a change cannot be told: no leases are granted any more", error);
+      of.forEach(line -> line.refuseLeases(true));
+      of.forEach(Notifier::awaitEnd);
+      return null;
+    }
+  }
+
+  private Line.Change[] begin(Set<Line> of, int flags, byte[][] keys, long expiresMs) {
+    Line.Change[] changes = new Line.Change[of.size()];
+    int count = 0;
+    for (Line line : of) {
+      Line.Change change = line.begin();
+      changes[count++] = change;
+      Notice notice = notice(line, Notice.PRE);
+      notice.flags = flags;
+      notice.keys = keys;
+      notice.number = change.number;
+      notice.expiresMs = expiresMs;
+      change.notice = notice;
+      if (line.isLeased()) {
+        send(line.subscriber, notice);
+      }
+    }
+    for (Line.Change change : changes) {
+      await(change);
+    }
+    return changes;
+  }
+
+  /** Waits until the subscriber acknowledges, or may not answer any more. */
+  private void await(Line.Change change) {
+    Line line = change.line;
+    boolean isInterrupted = false;
+    boolean refuses = false;
+    long began = System.nanoTime();
+    while (line.isLeased()) {
+      try {
+        if (change.await(AGAIN_MS)) {
+          break;
+        }
+      } catch (InterruptedException error) {
+        isInterrupted = true;
+      }
+      if (!refuses && System.nanoTime() - began > PATIENCE_MS * 1_000_000) {
+        refuses = true;
+        line.refuseLeases(true);
+      }
+      change.notice.oldestOpen = line.oldestOpen();
+      send(line.subscriber, change.notice);
+    }
+    if (refuses) {
+      line.refuseLeases(false);
+    }
+    if (isInterrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private static void awaitEnd(Line line) {
+    while (line.isLeased()) {
+      LockSupport.parkNanos(AGAIN_MS * 1_000_000);
+    }
+  }
+
+  private void end(Line.Change[] changes) {
+    for (Line.Change change : changes) {
+      change.line.end(change);
+      if (change.line.isLeased()) {
+        send(change.line.subscriber, notice(change.line, Notice.POST));
+      }
+    }
+  }
+
+  // ---- datagrams ----
+
+  private Notice notice(Line line, int kind) {
+    Notice notice = new Notice();
+    notice.kind = kind;
+    notice.server = server;
+    notice.epoch = line.epoch;
+    notice.oldestOpen = line.oldestOpen();
+    notice.table = line.table;
+    return notice;
+  }
+
+  private void send(InetSocketAddress to, Notice notice) {
+    byte[] bytes = notice.toBytes(mac.get());
+    try {
+      socket.send(new DatagramPacket(bytes, bytes.length, to));
+    } catch (IOException | RuntimeException error) {
+      // As if it were lost: what is not acknowledged waits for the lease's end.
+      LOG.debug("{} cannot be told", to, error);
+    }
+  }
+
+  private void listen() {
+    byte[] bytes = new byte[Notice.BYTES_MAX];
+    while (true) {
+      try {
+        DatagramPacket packet = new DatagramPacket(bytes, bytes.length);
+        socket.receive(packet);
+        Notice notice = Notice.parse(bytes, packet.getLength(), mac.get());
+        if (notice != null) {
+          hear((InetSocketAddress) packet.getSocketAddress(), notice);
+        }
+      } catch (Throwable error) {
+        LOG.warn("a notice is left out", error);
+      }
+    }
+  }
+
+  private void hear(InetSocketAddress from, Notice notice) throws IOException {
+    Line line = lines.get(name(from, notice.table));
+    if (notice.kind == Notice.ASK) {
+      if (line == null && isSubscriber(from)) {
+        line = line(from, notice.table);
+      }
+      grant(line, notice.token);
+    } else if (line != null && line.epoch == notice.epoch) {
+      Line.Change change = line.open(notice.number);
+      if (change != null) {
+        change.acknowledge();
+      }
+    }
+  }
+
+  private boolean isSubscriber(InetSocketAddress from) {
+    return Arrays.stream(subscribers).anyMatch(one -> address(one).equals(from));
+  }
+
+  private void grant(Line line, long token) throws IOException {
+    if (line == null || !isToldOfAll(line)) {
+      return;
+    }
+    Notice notice = notice(line, Notice.GRANT);
+    notice.number = line.grant(leaseNs);
+    notice.oldestOpen = Math.min(notice.oldestOpen, notice.number);
+    notice.token = token;
+    notice.leaseMs = (int) (leaseNs / 1_000_000);
+    if (notice.number > 0) {
+      send(line.subscriber, notice);
+    }
+  }
+
+  /** A region that was opened without the coprocessor, or for other subscribers, changes unheard. */
+  private boolean isToldOfAll(Line line) throws IOException {
+    TableName table = TableName.valueOf(line.table);
+    for (OnlineRegions online : servers) {
+      for (Region region : online.getRegions(table)) {
+        Set<Line> of = told.get(region.getRegionInfo().getEncodedName());
+        if (of == null || !of.contains(line)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+}

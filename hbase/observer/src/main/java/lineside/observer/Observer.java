@@ -1,0 +1,241 @@
+package lineside.observer;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Function;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hbase.Cell;
+import org.apache.hadoop.hbase.CoprocessorEnvironment;
+import org.apache.hadoop.hbase.client.Mutation;
+import org.apache.hadoop.hbase.client.RegionInfo;
+import org.apache.hadoop.hbase.coprocessor.ObserverContext;
+import org.apache.hadoop.hbase.coprocessor.RegionCoprocessor;
+import org.apache.hadoop.hbase.coprocessor.RegionCoprocessorEnvironment;
+import org.apache.hadoop.hbase.coprocessor.RegionObserver;
+import org.apache.hadoop.hbase.coprocessor.RegionServerCoprocessor;
+import org.apache.hadoop.hbase.coprocessor.RegionServerCoprocessorEnvironment;
+import org.apache.hadoop.hbase.regionserver.MiniBatchOperationInProgress;
+import org.apache.hadoop.hbase.util.Bytes;
+import org.apache.hadoop.hbase.util.Pair;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Tells Lineside of every change of a table: before it can be seen, and once it is.
+ *
+ * <p>One of each region. {@code postBatchMutate} comes when a batch is written and not yet visible, with its rows
+ * locked; {@code postBatchMutateIndispensably} when it is visible or has failed, before its client is answered. Nothing
+ * is thrown into HBase: what cannot be told is made good by leases that end.
+ */
+public final class Observer implements RegionCoprocessor, RegionServerCoprocessor, RegionObserver {
+  private static final Logger LOG = LoggerFactory.getLogger(Observer.class);
+  private static final byte[] NOTHING = new byte[0];
+
+  private final ThreadLocal<Object> batch = new ThreadLocal<>();
+  private final ThreadLocal<Object> load = new ThreadLocal<>();
+  private Object closing;
+  private Function<Object[], Object> notifier;
+  private RegionInfo region;
+
+  @Override
+  public Optional<RegionObserver> getRegionObserver() {
+    return region == null ? Optional.empty() : Optional.of(this);
+  }
+
+  @Override
+  @SuppressWarnings("rawtypes")
+  public void start(CoprocessorEnvironment environment) {
+    quietly(
+        () -> {
+          Configuration settings = environment.getConfiguration();
+          if (environment instanceof RegionServerCoprocessorEnvironment) {
+            // So that leases can be had of a server that has no region of the table yet.
+            Notifier.get(
+                settings, ((RegionServerCoprocessorEnvironment) environment).getServerName().toString());
+          } else if (environment instanceof RegionCoprocessorEnvironment) {
+            RegionCoprocessorEnvironment of = (RegionCoprocessorEnvironment) environment;
+            region = of.getRegionInfo();
+            if (!region.getTable().isSystemTable() && settings.get("lineside.subscribers") != null) {
+              notifier = Notifier.get(settings, of.getServerName().toString());
+            }
+          }
+        });
+  }
+
+  // ---- rows ----
+
+  @Override
+  public void postBatchMutate(
+      ObserverContext<RegionCoprocessorEnvironment> context, MiniBatchOperationInProgress<Mutation> mutations) {
+    quietly(
+        () -> {
+          // Of what had an end that nobody told.
+          end(batch);
+          batch.set(rows(mutations));
+        });
+  }
+
+  @Override
+  public void postBatchMutateIndispensably(
+      ObserverContext<RegionCoprocessorEnvironment> context,
+      MiniBatchOperationInProgress<Mutation> mutations,
+      boolean success) {
+    quietly(() -> end(batch));
+  }
+
+  private Object rows(MiniBatchOperationInProgress<Mutation> mutations) {
+    if (notifier == null) {
+      return null;
+    }
+    List<byte[]> rows = new ArrayList<>(mutations.size());
+    long expiresMs = 0;
+    for (int at = 0; at < mutations.size(); at++) {
+      Mutation mutation = mutations.getOperation(at);
+      rows.add(mutation.getRow());
+      expiresMs = earlier(expiresMs, end(mutation));
+      Mutation[] others = mutations.getOperationsFromCoprocessors(at);
+      for (int other = 0; others != null && other < others.length; other++) {
+        rows.add(others[other].getRow());
+        expiresMs = earlier(expiresMs, end(others[other]));
+      }
+    }
+    byte[][] keys = rows.toArray(new byte[0][]);
+    int flags = 0;
+    if (!Notice.fits(region.getTable().getName(), keys)) {
+      keys = range(keys);
+      flags = Notice.RANGE;
+    }
+    return tell(flags, keys, expiresMs);
+  }
+
+  private static long earlier(long one, long other) {
+    return one == 0 || (other != 0 && other < one) ? other : one;
+  }
+
+  /** When the first of a mutation's cells ends by itself; 0: by its family's life alone. */
+  private static long end(Mutation mutation) {
+    long ttlMs = mutation.getTTL();
+    if (ttlMs == Long.MAX_VALUE || ttlMs < 0) {
+      return 0;
+    }
+    long firstMs = Long.MAX_VALUE;
+    for (List<Cell> cells : mutation.getFamilyCellMap().values()) {
+      for (Cell cell : cells) {
+        firstMs = Math.min(firstMs, cell.getTimestamp());
+      }
+    }
+    return Math.max(1, Math.min(firstMs, System.currentTimeMillis()) + ttlMs);
+  }
+
+  /** From the first of the keys to behind the last one. */
+  private static byte[][] range(byte[][] keys) {
+    byte[] low = keys[0];
+    byte[] high = keys[0];
+    for (byte[] key : keys) {
+      low = Bytes.compareTo(key, low) < 0 ? key : low;
+      high = Bytes.compareTo(key, high) > 0 ? key : high;
+    }
+    return bounds(low, Bytes.add(high, new byte[1]));
+  }
+
+  /** A bound that near cannot say lies further out. */
+  private static byte[][] bounds(byte[] low, byte[] high) {
+    return new byte[][] {low, high.length > 64 ? NOTHING : high};
+  }
+
+  // ---- ranges ----
+
+  @Override
+  public void preBulkLoadHFile(
+      ObserverContext<RegionCoprocessorEnvironment> context, List<Pair<byte[], String>> files) {
+    quietly(
+        () -> {
+          end(load);
+          load.set(whole(0));
+        });
+  }
+
+  @Override
+  public void postBulkLoadHFile(
+      ObserverContext<RegionCoprocessorEnvironment> context,
+      List<Pair<byte[], String>> staged,
+      Map<byte[], List<Path>> files) {
+    quietly(() -> end(load));
+  }
+
+  /** Before a client can ask the region: what a server that fell told nobody of is forgotten. */
+  @Override
+  public void postOpen(ObserverContext<RegionCoprocessorEnvironment> context) {
+    quietly(
+        () -> {
+          if (notifier != null) {
+            RegionCoprocessorEnvironment environment = context.getEnvironment();
+            notifier.apply(
+                new Object[] {
+                  "opened",
+                  environment.getOnlineRegions(),
+                  region.getEncodedName(),
+                  region.getTable().getName(),
+                  environment.getConfiguration().getTrimmedStrings("lineside.subscribers")
+                });
+            end(whole(Notice.OPENED));
+          }
+        });
+  }
+
+  @Override
+  public void preClose(ObserverContext<RegionCoprocessorEnvironment> context, boolean abort) {
+    quietly(
+        () -> {
+          end(closing);
+          closing = whole(0);
+        });
+  }
+
+  @Override
+  public void postClose(ObserverContext<RegionCoprocessorEnvironment> context, boolean abort) {
+    quietly(
+        () -> {
+          end(closing);
+          closing = null;
+          if (notifier != null) {
+            notifier.apply(new Object[] {"closed", region.getEncodedName()});
+          }
+        });
+  }
+
+  private Object whole(int flags) {
+    return tell(flags | Notice.RANGE, bounds(region.getStartKey(), region.getEndKey()), 0);
+  }
+
+  // ---- both ----
+
+  private Object tell(int flags, byte[][] keys, long expiresMs) {
+    return notifier == null
+        ? null
+        : notifier.apply(new Object[] {"begin", region.getEncodedName(), flags, keys, expiresMs});
+  }
+
+  private void end(ThreadLocal<Object> place) {
+    Object change = place.get();
+    place.remove();
+    end(change);
+  }
+
+  private void end(Object change) {
+    if (change != null) {
+      notifier.apply(new Object[] {"end", change});
+    }
+  }
+
+  private static void quietly(Runnable told) {
+    try {
+      told.run();
+    } catch (Throwable error) {
+      LOG.error("Lineside is not told of a change", error);
+    }
+  }
+}
