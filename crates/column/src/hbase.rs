@@ -4,6 +4,7 @@
 //! serves a row need not be known then, and a region may move as it likes. A server says PRE of each change before it
 //! can be seen, which is acknowledged when near has forgotten what it touches.
 
+pub(crate) mod families;
 mod listener;
 pub mod notice;
 

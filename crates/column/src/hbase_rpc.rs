@@ -26,8 +26,9 @@ mod tests;
 pub use catalog::located;
 pub use regions::{Place, Region};
 
+use crate::hbase::families::{Families, Lives};
 use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
-use catalog::{Catalog, Lives, wrong};
+use catalog::{Catalog, wrong};
 use connection::{Connection, Failure};
 use pool::Pool;
 use prost::Message;
@@ -45,7 +46,7 @@ pub struct HBase {
     catalog: Catalog,
     pool: Pool,
     timeout: Duration,
-    lives_ms: Lives,
+    families: Families,
     /// Whose nonces are those that it makes itself.
     nonce_group: u64,
 }
@@ -69,6 +70,17 @@ impl Asked<'_> {
     }
 }
 
+/// How long the cells of a table's families live.
+fn lives_ms(catalog: &Catalog, table: &str, timeout: Duration) -> Result<Lives, TableError> {
+    let lives_ms = catalog
+        .lives(timeout)
+        .map_err(|failure| match outcome(&failure) {
+            Outcome::Refused => TableError::Refused(failure.to_string()),
+            _ => TableError::Unavailable(failure.to_string()),
+        })?;
+    lives_ms.ok_or_else(|| TableError::Refused(format!("there is no table {table}")))
+}
+
 impl HBase {
     /// The table `table` of the cluster that the `servers` belong to: masters or region servers, `host:port`. No call may
     /// take longer than `timeout`.
@@ -79,16 +91,10 @@ impl HBase {
         let servers = servers.iter().map(|server| (*server).to_owned()).collect();
         let catalog = Catalog::new(servers, table);
         let table = table.escape_ascii().to_string();
-        let lives_ms = catalog
-            .lives(timeout)
-            .map_err(|failure| match outcome(&failure) {
-                Outcome::Refused => TableError::Refused(failure.to_string()),
-                _ => TableError::Unavailable(failure.to_string()),
-            })?;
-        let none = || TableError::Refused(format!("there is no table {table}"));
+        let lives_ms = lives_ms(&catalog, &table, timeout)?;
         let number = |error: getrandom::Error| TableError::Unavailable(error.to_string());
         Ok(Self {
-            lives_ms: lives_ms.ok_or_else(none)?,
+            families: Families::new(lives_ms),
             table,
             catalog,
             pool: Pool::default(),
@@ -286,9 +292,12 @@ impl Table for HBase {
     }
 
     fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
-        let (family, _) = column.split();
-        let mut lives = self.lives_ms.iter().filter(|(name, _)| name == family);
-        lives.next().map(|(_, life_ms)| *life_ms)
+        let ask = || lives_ms(&self.catalog, &self.table, self.timeout);
+        self.families.life_ms(column, ask)
+    }
+
+    fn describe_anew(&self) {
+        self.families.outdate();
     }
 
     fn now_ms(&self) -> u64 {

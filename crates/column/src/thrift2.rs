@@ -6,11 +6,11 @@
 pub mod value;
 mod wire;
 
+use crate::hbase::families::{Families, Lives};
 use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
 use std::fmt;
 use std::io::{self, BufReader, BufWriter};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thrift::protocol::{
@@ -56,8 +56,7 @@ pub struct Thrift2 {
     table: Vec<u8>,
     timeout: Duration,
     idle: Mutex<Vec<Connection>>,
-    ttls_ms: Mutex<Vec<(Vec<u8>, u64)>>,
-    is_outdated: AtomicBool,
+    families: Families,
 }
 
 impl fmt::Debug for Thrift2 {
@@ -146,29 +145,26 @@ impl Thrift2 {
     /// # Errors
     /// [`TableError`]: nobody answers there, or there is no such table.
     pub fn connect(gateway: &str, table: &[u8], timeout: Duration) -> Result<Self, TableError> {
-        let thrift2 = Self {
+        let mut thrift2 = Self {
             gateway: gateway.into(),
             table: table.into(),
             timeout,
             idle: Mutex::default(),
-            ttls_ms: Mutex::default(),
-            is_outdated: AtomicBool::new(false),
+            families: Families::new(Vec::new()),
         };
-        thrift2.describe()?;
+        thrift2.families = Families::new(thrift2.lives_ms()?);
         Ok(thrift2)
     }
 
-    /// Asks how long its families' cells live.
-    fn describe(&self) -> Result<(), TableError> {
+    fn lives_ms(&self) -> Result<Lives, TableError> {
         let name = wire::table_name(&self.table);
         let described = self.read("getTableDescriptor", &name)?;
         let families = wire::families(&described.ok_or_else(unexpected)?);
-        let ttls_ms = families.into_iter().filter_map(|(family, life_s)| {
+        let lives_ms = families.into_iter().filter_map(|(family, life_s)| {
             let life_s = life_s.filter(|life_s| (1..FOREVER_S).contains(life_s))?;
             Some((family, life_s as u64 * 1000))
         });
-        *self.ttls_ms.lock().unwrap_or_else(PoisonError::into_inner) = ttls_ms.collect();
-        Ok(())
+        Ok(lives_ms.collect())
     }
 
     fn call(&self, name: &str, arguments: &Value) -> Result<Option<Value>, Failure> {
@@ -295,21 +291,11 @@ impl Table for Thrift2 {
     }
 
     fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
-        if self.is_outdated.swap(false, Relaxed)
-            && let Err(error) = self.describe()
-        {
-            tracing::warn!(%error, "the table does not say how long its cells live: nothing is kept");
-            self.is_outdated.store(true, Relaxed);
-            return Some(0);
-        }
-        let (family, _) = column.split();
-        let ttls_ms = self.ttls_ms.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut ttls = ttls_ms.iter().filter(|(name, _)| name == family);
-        ttls.next().map(|(_, ttl_ms)| *ttl_ms)
+        self.families.life_ms(column, || self.lives_ms())
     }
 
     fn describe_anew(&self) {
-        self.is_outdated.store(true, Relaxed);
+        self.families.outdate();
     }
 
     fn now_ms(&self) -> u64 {

@@ -8,6 +8,7 @@ use super::messages::{
 };
 use super::pool::Pool;
 use super::regions::{Place, Region, Regions};
+use crate::hbase::families::Lives;
 use bytes::Bytes;
 use prost::Message;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,9 +26,6 @@ const FIRST_ID: &[u8] = b",00000000000000";
 const META_ROWS: u32 = 4;
 /// A life that HBase means for ever, in seconds.
 const FOREVER_S: u64 = i32::MAX as u64;
-
-/// Families, and for how many milliseconds what they hold lives.
-pub(super) type Lives = Vec<(Vec<u8>, u64)>;
 
 /// Finds regions of one table.
 #[derive(Debug)]
