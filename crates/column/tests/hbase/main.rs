@@ -9,7 +9,7 @@ use lineside_column::hbase::Listener;
 use lineside_column::history::{self, Over};
 use lineside_column::host::{CLOCK_SLACK_NS, Telling};
 use lineside_column::servers::Servers;
-use lineside_column::table::{Change, ColumnName, Nonce, Table};
+use lineside_column::table::{Change, ColumnName, Nonce, Table as _};
 use lineside_hbase_mini::{HBase, Jars, Options};
 use relay::Relay;
 use rig::{COLUMN, Rig, free_address, until};
@@ -121,7 +121,6 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     let (store, coherence) = history::near().unwrap();
     let servers = Arc::new(Servers::all_of(Arc::clone(&coherence), CLOCK_SLACK_NS, 1));
     let options = rig::options("history", lineside, &[as_server], 2);
-    let table = rig::connect(hbase, "history");
     let listener = Listener::start(options, Arc::clone(&servers), Box::new(|| {})).unwrap();
     let reads = std::env::var("LINESIDE_HBASE_READS");
     let options = history::Options {
@@ -133,7 +132,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     let over = Over {
         store,
         coherence,
-        table: Arc::clone(&table) as Arc<dyn Table>,
+        table: rig::connect_rpc(hbase, "history"),
         telling: Telling::ByServers(servers),
     };
     let mut step = 0;

@@ -3,6 +3,7 @@
 use lineside_column::coherence::Coherence;
 use lineside_column::hbase::notice::NoticeKey;
 use lineside_column::hbase::{Listener, Options};
+use lineside_column::hbase_rpc::HBase as Rpc;
 use lineside_column::host::{CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
 use lineside_column::native::{self, Ask};
 use lineside_column::near::ColumnNear;
@@ -70,6 +71,12 @@ pub fn options(table: &str, listen: SocketAddr, servers: &[SocketAddr], columns:
 pub fn connect(hbase: &HBase, table: &str) -> Arc<Thrift2> {
     let gateway = format!("127.0.0.1:{}", hbase.ports.thrift);
     Arc::new(Thrift2::connect(&gateway, table.as_bytes(), Duration::from_secs(30)).unwrap())
+}
+
+/// The same by HBase's own RPC, many requests side by side.
+pub fn connect_rpc(hbase: &HBase, table: &str) -> Arc<dyn Table> {
+    let server = format!("127.0.0.1:{}", hbase.ports.regionserver);
+    Arc::new(Rpc::connect(&[&server], table.as_bytes(), Duration::from_secs(30)).unwrap())
 }
 
 /// Calls `act` until it gives something.

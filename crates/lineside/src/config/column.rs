@@ -175,7 +175,10 @@ impl Column {
     pub const fn is_told_by_servers(&self) -> bool {
         matches!(
             (&self.store, self.coherence),
-            (TableName::Thrift2 { .. }, CoherenceName::Coprocessor)
+            (
+                TableName::HBase { .. } | TableName::Thrift2 { .. },
+                CoherenceName::Coprocessor
+            )
         )
     }
 }
