@@ -4,8 +4,8 @@
 //! hand that fills it, by [`fill`]: how the host writes what it read from the table into near, and takes it out again.
 //!
 //! [`host`] answers the rest from a [`table`], the [`embedded`] one or HBase by [`hbase_rpc`] or [`thrift2`], and
-//! changes it; [`coherence`] decides what it may put into near, so that near is never stale, and [`servers`] hears of what others
-//! change. [`client`] asks, in the [`native`] or the [`paper`]'s format. [`history`] checks the promise.
+//! changes it; [`coherence`] decides what it may put into near, so that near is never stale, and [`servers`] hears of
+//! what others change. [`client`] asks, in the [`native`] or the [`paper`]'s format. [`history`] checks the promise.
 
 pub mod client;
 pub mod coherence;
