@@ -1,13 +1,13 @@
 //! HBase by its own RPC: many calls at once over one connection to each region server, which is what makes misses fast.
 //!
-//! [`frame`], [`calls`] and [`located`] hold what a server sends to what was asked, without any I/O. `connection` tells answers apart,
-//! `pool` keeps a connection to each server, `catalog` finds regions by the registry and `hbase:meta`, `regions` remembers
-//! them, `retry` says what follows from a failure. Regions that split, merge or move are followed, as long as the
-//! time of a call lasts.
+//! [`frame`], [`calls`] and [`located`] hold what a server sends to what was asked, without any I/O. `connection`
+//! tells answers apart, `pool` keeps a connection to each server, `catalog` finds regions by the registry and
+//! `hbase:meta`, `regions` remembers them, `retry` says what follows from a failure. Regions that split, merge or
+//! move are followed, as long as the time of a call lasts.
 //!
-//! A change whose answer is lost may have been made. HBase knows increments and appends again by their nonce, as long as
-//! their region stays on its server, so these are tried again there; of all others it is said that nobody knows. Of a
-//! cell's own life HBase says nothing to who reads it. Neither Kerberos (SASL) nor TLS is spoken.
+//! A change whose answer is lost may have been made. HBase knows increments and appends again by their nonce, as long
+//! as their region stays on its server, so these are tried again there; of all others it is said that nobody knows.
+//! Of a cell's own life HBase says nothing to who reads it. Neither Kerberos (SASL) nor TLS is spoken.
 
 pub mod calls;
 mod catalog;
@@ -82,8 +82,8 @@ fn lives_ms(catalog: &Catalog, table: &str, timeout: Duration) -> Result<Lives, 
 }
 
 impl HBase {
-    /// The table `table` of the cluster that the `servers` belong to: masters or region servers, `host:port`. No call may
-    /// take longer than `timeout`.
+    /// The table `table` of the cluster that the `servers` belong to: masters or region servers, `host:port`. No call
+    /// may take longer than `timeout`.
     ///
     /// # Errors
     /// [`TableError`]: nobody answers there, or there is no such table.

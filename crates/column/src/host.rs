@@ -462,8 +462,8 @@ impl ColumnHost {
         let Some(session) = self.sessions.find(sender.slot, sender.token, now_s) else {
             return Some(native::refusal(header, Status::NoSession));
         };
-        // Held while a change of the session is made. What comes meanwhile, mostly the same one again, gets no answer of
-        // its own: its sender hears that of the first, or asks again.
+        // Held while a change of the session is made. What comes meanwhile, mostly the same one again, gets no answer
+        // of its own: its sender hears that of the first, or asks again.
         let mut last = match session.last.try_lock() {
             Ok(last) => last,
             Err(TryLockError::Poisoned(last)) => last.into_inner(),

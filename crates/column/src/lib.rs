@@ -3,9 +3,10 @@
 //! [`near`] is the cache at the line over the [`store`], which [`reader`] reads by [`head`]s; [`writer`] is the one
 //! hand that fills it, by [`fill`]: how the host writes what it read from the table into near, and takes it out again.
 //!
-//! [`host`] answers the rest from a [`table`], the [`embedded`] one or HBase by [`hbase_rpc`] or [`thrift2`], and changes
-//! it; [`coherence`] decides what it may put into near, so that near is never stale, and [`servers`] hears of what others
-//! change, by [`hbase`]. [`client`] asks, in the [`native`] or the [`paper`]'s format. [`history`] checks the promise.
+//! [`host`] answers the rest from a [`table`], the [`embedded`] one or HBase by [`hbase_rpc`] or [`thrift2`], and
+//! changes it; [`coherence`] decides what it may put into near, so that near is never stale, and [`servers`] hears of
+//! what others change, by [`hbase`]. [`client`] asks, in the [`native`] or the [`paper`]'s format. [`history`] checks
+//! the promise.
 
 pub mod client;
 pub mod coherence;

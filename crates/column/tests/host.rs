@@ -4,7 +4,7 @@ mod common;
 
 use common::ModelNear;
 use lineside_column::coherence::Coherence;
-use lineside_column::embedded::{Clock, Embedded};
+use lineside_column::embedded::{Clock, Embedded, Watcher};
 use lineside_column::fill::ColumnId;
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::key::{Interval, Key};
@@ -18,8 +18,9 @@ use lineside_wire::{
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use zerocopy::{FromBytes, FromZeros};
 
 const COLUMN: ColumnId = ColumnId(0);
@@ -42,6 +43,11 @@ fn foo() -> ColumnName {
 }
 
 fn scene_told(telling: Telling) -> Scene {
+    scene_watched(telling, None)
+}
+
+/// With a watcher of its own in place of the one that tells near.
+fn scene_watched(telling: Telling, watcher: Option<Arc<dyn Watcher>>) -> Scene {
     let time_ms = Arc::new(AtomicU64::new(1_000));
     let read = Arc::clone(&time_ms);
     let clock: Clock = Arc::new(move || read.load(Relaxed));
@@ -49,7 +55,8 @@ fn scene_told(telling: Telling) -> Scene {
     let near = ModelNear::default();
     let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
     let columns = vec![foo(), name("short:a")];
-    table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &columns)));
+    let announcer = || Arc::new(Announcer::new(Arc::clone(&coherence), &columns)) as _;
+    table.watch(watcher.unwrap_or_else(announcer));
     let mut setup = Setup::new(table.clone(), coherence, columns, telling);
     setup.clock = || NOW_NS;
     Scene {
@@ -493,6 +500,64 @@ fn in_a_session_a_change_counts_once() {
     assert_eq!(change(2, 7, token), is(12));
     assert_eq!(change(1, 5, token).0, Status::Sequence);
     assert_eq!(scene.get(b"n"), Some(12i64.to_be_bytes().to_vec()));
+}
+
+/// Lets a change go on when it is told to.
+#[derive(Debug)]
+struct Gate {
+    reached: SyncSender<()>,
+    open: Mutex<Receiver<()>>,
+}
+
+impl Watcher for Gate {
+    fn pre(&self, _: &[u8], _: &ColumnName) -> u64 {
+        self.reached.send(()).unwrap();
+        self.open.lock().unwrap().recv().unwrap();
+        0
+    }
+
+    fn post(&self, _: u64) {}
+}
+
+#[test]
+fn while_a_change_is_made_its_session_waits_for_it_alone() {
+    let (reached, is_reached) = sync_channel(1);
+    let (go, gate) = sync_channel(1);
+    let gate = Gate {
+        reached,
+        open: Mutex::new(gate),
+    };
+    let scene = scene_watched(Telling::ByTable, Some(Arc::new(gate)));
+    let open = |challenge, id| {
+        let asked = ColumnSession {
+            challenge,
+            ..ColumnSession::new_zeroed()
+        };
+        let sent = native::request(id, &Ask::Open(asked), 0).unwrap();
+        let reply = scene.serve_from([127, 0, 0, 1], &sent).unwrap();
+        ColumnSession::read_from_bytes(&reply[size_of::<NativeHeader>()..]).unwrap()
+    };
+    let challenge = open([0; 16], 1).challenge;
+    let granted = open(challenge, 2);
+    let sender = Sender {
+        slot: granted.slot.get(),
+        token: granted.token.get(),
+        nonce: 1,
+    };
+    let ask = Ask::Change(b"n".to_vec(), foo(), Change::Increment(5), sender);
+    let sent = &native::request(3, &ask, 200).unwrap();
+    let made = std::thread::scope(|threads| {
+        let first = threads.spawn(|| scene.serve_from([127, 0, 0, 1], sent));
+        is_reached.recv().unwrap();
+        // The same one again hears the first's answer; whoever opens a session, this one too, does not wait.
+        assert_eq!(scene.serve_from([127, 0, 0, 1], sent), Err(Verdict::Forward));
+        assert_eq!(open(challenge, 2), granted);
+        assert_ne!(open(challenge, 4).slot, granted.slot);
+        go.send(()).unwrap();
+        first.join().unwrap()
+    });
+    assert!(made.is_ok());
+    assert_eq!(scene.serve_from([127, 0, 0, 1], sent), made);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! One connection to a service of a server: calls of many threads side by side, told apart by their numbers.
 //!
-//! A caller puts its call behind those that wait to be written; whoever finds nobody writing writes them all. One thread
-//! reads, and gives each answer to its caller. A connection dies once, for one reason, and all its calls with it.
+//! A caller puts its call behind those that wait to be written; whoever finds nobody writing writes them all. One
+//! thread reads, and gives each answer to its caller. A connection dies once, for one reason, and all its calls with
+//! it.
 
 use super::frame::{self, Exception, HEADER_BYTES_MAX, RESPONSE_BYTES_MAX};
 use bytes::Bytes;

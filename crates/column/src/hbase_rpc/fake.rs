@@ -1,5 +1,5 @@
-//! A cluster of one server for tests: registry, master, `hbase:meta` and a table's regions, which does what a test tells
-//! it to instead of answering.
+//! A cluster of one server for tests: registry, master, `hbase:meta` and a table's regions, which does what a test
+//! tells it to instead of answering.
 
 use super::messages::{
     ActiveMaster, Cell, ExceptionResponse, GetRequest, GetResponse, INCREMENT, MetaRegionLocations,
