@@ -485,7 +485,7 @@ struct ls_column_switch {
 };
 _Static_assert(sizeof(struct ls_column_switch) == 8, "column_switch");
 
-/* Begins every notice; the table's name, keys (a byte of length before each) and the tag follow. */
+/* Begins every notice; table, keys (each behind its length, u8) and tag follow. */
 struct ls_column_notice {
 	__be32 magic; /* 0x4c53434e, "LSCN" */
 	__u8 kind; /* 1 pre, 2 post, 3 ask, 4 grant, 5 ack */

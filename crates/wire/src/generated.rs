@@ -1183,7 +1183,7 @@ pub struct ColumnSwitch {
 
 const _: () = assert!(size_of::<ColumnSwitch>() == 8);
 
-/// Begins every notice; the table's name, keys (a byte of length before each) and the tag follow. 64 bytes, network byte order.
+/// Begins every notice; table, keys (each behind its length, u8) and tag follow. 64 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnNotice {

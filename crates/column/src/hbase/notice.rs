@@ -121,6 +121,7 @@ impl Notice {
 mod tests {
     use super::*;
     use lineside_wire::COLUMN_NOTICE_PRE;
+    use proptest::prelude::*;
 
     fn key() -> NoticeKey {
         NoticeKey::new(&[7; 32]).unwrap()
@@ -184,6 +185,29 @@ mod tests {
         let mut long = notice();
         long.keys = vec![vec![b'x'; 255]; 6];
         assert!(long.to_bytes(&key()).is_none());
+    }
+
+    proptest! {
+        /// Whatever somebody signs who has the key: it is read whole, or not at all.
+        #[test]
+        fn what_is_signed_is_whole_or_none(
+            mut said in prop::collection::vec(any::<u8>(), 0..300),
+            at in 0..64usize,
+            value: u8,
+            is_near_one: bool,
+        ) {
+            if is_near_one {
+                said = notice().to_bytes(&key()).unwrap();
+                said.truncate(said.len() - COLUMN_NOTICE_TAG_BYTES);
+                said[at] = value;
+            }
+            let tag = key().tag(&said);
+            said.extend_from_slice(&tag);
+            if let Some(read) = Notice::parse(&said, &key()) {
+                prop_assert!(read.intervals().len() <= read.keys.len());
+                prop_assert_eq!(read.to_bytes(&key()), Some(said));
+            }
+        }
     }
 
     /// As Python's hmac computes it.

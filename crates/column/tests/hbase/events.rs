@@ -49,11 +49,15 @@ fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<
 
 pub fn every_change_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     for (command, touches) in CHANGES {
-        warm(rig, hbase, table);
-        let (truth, by_near) = changes(rig, hbase, table, command);
-        let is_changed = truth.as_deref() != Some(b"aaaaaaaa");
-        assert_eq!(is_changed, *touches, "{command}");
-        assert_eq!(by_near, !touches, "{command}");
+        // A lease may end just then, and near be silent: what touches nothing is tried again.
+        until(command, || {
+            warm(rig, hbase, table);
+            let (truth, by_near) = changes(rig, hbase, table, command);
+            let is_changed = truth.as_deref() != Some(b"aaaaaaaa");
+            assert_eq!(is_changed, *touches, "{command}");
+            assert!(!by_near || !touches, "{command}");
+            (by_near != *touches).then_some(())
+        });
     }
     // A put that is older than what is there changes nothing, and is told all the same.
     warm(rig, hbase, table);
@@ -84,7 +88,7 @@ pub fn every_range_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
 /// The family gets a life: what near holds from then on ends with it.
 fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
-    hbase.command(&format!("ttl {table} 2")).unwrap();
+    hbase.command(&format!("ttl {table} 4")).unwrap();
     hbase.command(&format!("put {table} short m")).unwrap();
     gone_when_the_table_says_so(rig);
 }
@@ -93,7 +97,7 @@ fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
 pub fn cells_end_by_themselves(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
     hbase.command(&format!("delete-row {table} m")).unwrap();
-    hbase.command(&format!("ttl-put {table} short m 2000")).unwrap();
+    hbase.command(&format!("ttl-put {table} short m 4000")).unwrap();
     gone_when_the_table_says_so(rig);
 }
 

@@ -85,24 +85,15 @@ final class Notice {
     }
     ByteBuffer in = ByteBuffer.wrap(bytes, 0, end);
     Notice notice = new Notice();
-    boolean isOurs = in.getInt() == MAGIC;
-    notice.kind = in.get();
-    in.getShort();
-    in.get();
-    notice.server = in.getLong();
-    notice.epoch = in.getLong();
-    notice.number = in.getLong();
-    notice.oldestOpen = in.getLong();
-    notice.token = in.getLong();
-    notice.expiresMs = in.getLong();
-    notice.leaseMs = in.getInt();
-    int tableBytes = in.getShort() & 0xffff;
-    in.getShort();
-    if (!isOurs || tableBytes != in.remaining() || (notice.kind != ASK && notice.kind != ACK)) {
+    notice.kind = in.get(4);
+    notice.epoch = in.getLong(16);
+    notice.number = in.getLong(24);
+    notice.token = in.getLong(40);
+    boolean isWhole = in.getInt() == MAGIC && (in.getShort(60) & 0xffff) == end - HEAD_BYTES;
+    if (!isWhole || (notice.kind != ASK && notice.kind != ACK)) {
       return null;
     }
-    notice.table = new byte[tableBytes];
-    in.get(notice.table);
+    notice.table = Arrays.copyOfRange(bytes, HEAD_BYTES, end);
     return notice;
   }
 }

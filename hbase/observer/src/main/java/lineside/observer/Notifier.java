@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
@@ -126,6 +127,9 @@ final class Notifier implements Function<Object[], Object> {
         return null;
       case "begin":
         return begin((String) what[1], (Integer) what[2], (byte[][]) what[3], (Long) what[4]);
+      case "untold":
+        giveUp(told.getOrDefault((String) what[1], Collections.emptySet()));
+        return null;
       case "end":
         end((Line.Change[]) what[1]);
         return null;
@@ -167,11 +171,16 @@ final class Notifier implements Function<Object[], Object> {
     try {
       return begin(of, flags, keys, expiresMs);
     } catch (Throwable error) {
-      LOG.error("a change cannot be told: no leases are granted any more", error);
-      of.forEach(line -> line.refuseLeases(true));
-      of.forEach(Notifier::awaitEnd);
+      LOG.error("a change cannot be told", error);
+      giveUp(of);
       return null;
     }
+  }
+
+  /** What is not told may be seen when nobody answers any more what was before. */
+  private static void giveUp(Set<Line> of) {
+    of.forEach(line -> line.refuseLeases(true));
+    of.forEach(Notifier::awaitEnd);
   }
 
   private Line.Change[] begin(Set<Line> of, int flags, byte[][] keys, long expiresMs) {

@@ -231,11 +231,22 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     }
   }
 
-  private static void quietly(Runnable told) {
+  private void quietly(Runnable told) {
     try {
       told.run();
     } catch (Throwable error) {
-      LOG.error("Lineside is not told of a change", error);
+      LOG.error("Lineside is not told of a change, and is granted no leases any more", error);
+      giveUp();
+    }
+  }
+
+  private void giveUp() {
+    try {
+      if (notifier != null) {
+        notifier.apply(new Object[] {"untold", region.getEncodedName()});
+      }
+    } catch (Throwable error) {
+      LOG.error("leases cannot be ended", error);
     }
   }
 }
