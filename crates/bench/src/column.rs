@@ -14,6 +14,7 @@ mod sweeps;
 #[cfg(test)]
 mod tests;
 mod writes;
+pub mod ycsb;
 
 pub use report::Report;
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub point: Duration,
     /// Puts of a round, each way.
     pub puts: u32,
+    /// YCSB instead of everything.
+    pub ycsb: Option<ycsb::Plan>,
 }
 
 impl Default for Options {
@@ -58,6 +61,18 @@ impl Default for Options {
             warm_up: Duration::from_secs(4),
             point: Duration::from_secs(3),
             puts: 1_000,
+            ycsb: None,
+        }
+    }
+}
+
+impl ycsb::Plan {
+    /// In five minutes, or a minute.
+    pub fn of(quick: bool) -> Self {
+        let (rounds, seconds) = if quick { (1, 2) } else { (3, 6) };
+        Self {
+            rounds,
+            duration: Duration::from_secs(seconds),
         }
     }
 }
@@ -86,6 +101,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let machine = Machine::read();
     if machine.cores < 2 {
         return Err(BenchError::TooFewCores);
+    }
+    if let Some(plan) = options.ycsb {
+        return run_ycsb(options, plan, machine, progress);
     }
     let contest_rounds = options.contest_rounds.max(1);
     let mut done = 0;
@@ -140,8 +158,31 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             verified_instructions: field.verified_instructions()?,
             sweeps: Some(sweeps),
             write_cost,
+            ycsb: None,
         },
     ))
+}
+
+fn run_ycsb(
+    options: &Options,
+    plan: ycsb::Plan,
+    machine: Machine,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report> {
+    let mut done = 0;
+    let mut tell = |doing| {
+        let of = 1 + plan.rounds * 8;
+        progress(Progress { doing, done, of });
+        done += 1;
+    };
+    tell("starting HBase");
+    let mut peer = Peer::start()?;
+    let found = ycsb::measure(&mut peer, plan, &mut tell)?;
+    let measured = Measured {
+        ycsb: Some(found),
+        ..Measured::default()
+    };
+    Ok(Report::new(options, machine, measured))
 }
 
 fn start_peer() -> Result<Peer> {

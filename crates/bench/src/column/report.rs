@@ -6,6 +6,7 @@ use super::per_packet::{Ask as PacketAsk, Case, PerPacket};
 use super::rows::{self, Ask};
 use super::sweeps::{Point, Sweeps, Varied};
 use super::writes::WriteCost;
+use super::ycsb::Ycsb;
 use crate::client::Tally;
 use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median, write_gates};
@@ -50,6 +51,8 @@ pub struct Measured {
     pub sweeps: Option<Sweeps>,
     /// What a write through Lineside costs.
     pub write_cost: Option<WriteCost>,
+    /// YCSB's workloads; then nothing else.
+    pub ycsb: Option<Ycsb>,
 }
 
 /// One contestant's figures; those at the top are of its gate case.
@@ -100,6 +103,9 @@ pub struct Report {
     pub sweeps: Option<Sweeps>,
     /// What a write through Lineside costs.
     pub write_cost: Option<WriteCost>,
+    /// YCSB's workloads, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ycsb: Option<Ycsb>,
     /// By key `a/b`, what varies in front.
     pub ratios: BTreeMap<String, f64>,
     /// Whether the figures may be believed, and whether they are good enough.
@@ -232,6 +238,7 @@ impl Report {
             verified_instructions,
             sweeps,
             write_cost,
+            ycsb,
         } = measured;
         let mut ratios = BTreeMap::new();
         packet_ratios(&per_packet, &mut ratios);
@@ -274,14 +281,29 @@ impl Report {
         };
         let judge = |(key, is, gate, stretch)| (key, Gate::judge(value_of(key), is, gate, stretch, true));
         checks.gates = GATES.map(judge).into();
+        if let Some(ycsb) = &ycsb {
+            checks.gates = ycsb.gates().collect();
+            ratios.extend(ycsb.ratios());
+            checks.stale += ycsb.rows.iter().map(|row| row.stale).sum::<u64>();
+            checks.wrong += ycsb.rows.iter().map(|row| row.errors).sum::<u64>();
+            checks.notes = vec![
+                "through Lineside: socket plane, Thrift 2, coherence = \"ttl\", only Lineside writes to its table; a \
+                 cold client's first moments count"
+                    .into(),
+            ];
+        }
         Self {
             scenario: "column",
             seed: options.seed,
             machine,
-            contestants: contestants(&samples, absent.as_deref()),
+            contestants: match ycsb {
+                Some(_) => BTreeMap::new(),
+                None => contestants(&samples, absent.as_deref()),
+            },
             per_packet,
             sweeps,
             write_cost,
+            ycsb,
             ratios,
             checks,
         }
@@ -311,7 +333,10 @@ impl Display for Report {
             "column, seed {}, on {} x {}, Linux {}, load {:.2} before",
             self.seed, machine.cores, machine.cpu, machine.kernel, machine.load_before
         )?;
-        write_contestants(f, &self.contestants)?;
+        match &self.ycsb {
+            Some(ycsb) => write_ycsb(f, ycsb)?,
+            None => write_contestants(f, &self.contestants)?,
+        }
         if let Some(sweeps) = &self.sweeps {
             write_sweeps(f, sweeps)?;
         }
@@ -323,7 +348,9 @@ impl Display for Report {
                 cost.puts, cost.direct_p50_us, cost.lineside_p50_us, cost.mean_ratio, cost.p50_ratio
             )?;
         }
-        write_packets(f, &self.per_packet)?;
+        if !self.per_packet.is_empty() {
+            write_packets(f, &self.per_packet)?;
+        }
         writeln!(f, "\n{:<36}{:>9}", "ratio", "")?;
         for (key, ratio) in &self.ratios {
             writeln!(f, "{key:<36}{ratio:>9.2}")?;
@@ -421,6 +448,29 @@ fn write_sweeps(f: &mut Formatter<'_>, sweeps: &Sweeps) -> fmt::Result {
         };
         write_figures(f, &row, figures)?;
         writeln!(f, "{:>8.1}{stale:>8}", hit_rate * 100.0)?;
+    }
+    Ok(())
+}
+
+fn write_ycsb(f: &mut Formatter<'_>, ycsb: &Ycsb) -> fmt::Result {
+    let Ycsb { records, threads, .. } = ycsb;
+    writeln!(
+        f,
+        "\nYCSB, {records} rows of one field of 18 bytes, scans of 1 to 8 rows, {threads} threads"
+    )?;
+    write!(f, "{:<12}", "workload")?;
+    for column in ["HBase/s", "Lineside/s", "ratio", "hits %", "bound", "stale", "errors"] {
+        write!(f, "{column:>12}")?;
+    }
+    writeln!(f)?;
+    for row in &ycsb.rows {
+        let (workload, hbase, lineside) = (row.workload, row.hbase_ops_per_s, row.lineside_ops_per_s);
+        let (ratio, hits, bound) = (row.ratio, row.hit_rate * 100.0, row.bound);
+        write!(
+            f,
+            "{workload:<12}{hbase:>12.0}{lineside:>12.0}{ratio:>12.2}{hits:>12.1}{bound:>12.2}"
+        )?;
+        writeln!(f, "{:>12}{:>12}", row.stale, row.errors)?;
     }
     Ok(())
 }

@@ -138,11 +138,7 @@ pub fn native_get(id: u64, row: u32) -> Vec<u8> {
 /// A native put by one who is trusted.
 pub fn native_put(id: u64, row: u32, version: u64) -> Vec<u8> {
     let change = Change::Put(value(row, version).to_vec(), None);
-    let sender = Sender {
-        nonce: id,
-        ..Sender::default()
-    };
-    let ask = NativeAsk::Change(key(row).to_vec(), column(), change, sender);
+    let ask = NativeAsk::Change(key(row).to_vec(), column(), change, Sender::default());
     native::request(id, &ask, NATIVE_BYTES).unwrap_or_default()
 }
 

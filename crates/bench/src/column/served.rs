@@ -10,7 +10,7 @@ use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::near::ColumnNear;
 use lineside_column::store::{Geometry, Store};
-use lineside_column::table::{Change, Nonce, Table, TableError};
+use lineside_column::table::{Change, ColumnName, Nonce, Table, TableError};
 use lineside_column::writer::ColumnWriter;
 use lineside_near::{Host, Range, Readers, Reply, Source, Verdict, lease};
 use lineside_plane::column;
@@ -96,11 +96,21 @@ pub struct Served {
 }
 
 impl Served {
-    /// Over `table`, of whose changes near learns by `telling`.
+    /// Over the bench's column of `table`, of whose changes near learns by `telling`.
     pub fn new(store: &Arc<Store>, table: Arc<dyn Table>, telling: Telling) -> Result<Self> {
+        Self::of(store, table, rows::column(), telling)
+    }
+
+    /// The same over another column.
+    pub fn of(
+        store: &Arc<Store>,
+        table: Arc<dyn Table>,
+        column: ColumnName,
+        telling: Telling,
+    ) -> Result<Self> {
         let writer = Box::new(ColumnWriter::new(Arc::clone(store)));
         let coherence = Arc::new(Coherence::new(writer));
-        let mut setup = Setup::new(table, Arc::clone(&coherence), vec![rows::column()], telling);
+        let mut setup = Setup::new(table, Arc::clone(&coherence), vec![column], telling);
         let trusting = Arc::clone(store);
         setup.trusted = Box::new(move |address| trusting.trusts(address));
         let host = ColumnHost::new(setup).map_err(io("making a host"))?;
