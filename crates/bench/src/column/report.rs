@@ -459,7 +459,15 @@ fn write_ycsb(f: &mut Formatter<'_>, ycsb: &Ycsb) -> fmt::Result {
         "\nYCSB, {records} rows of one field of 18 bytes, scans of 1 to 8 rows, {threads} threads"
     )?;
     write!(f, "{:<12}", "workload")?;
-    for column in ["HBase/s", "Lineside/s", "ratio", "hits %", "bound", "stale", "errors"] {
+    for column in [
+        "HBase/s",
+        "Lineside/s",
+        "ratio",
+        "hits %",
+        "bound",
+        "stale",
+        "errors",
+    ] {
         write!(f, "{column:>12}")?;
     }
     writeln!(f)?;

@@ -279,10 +279,7 @@ fn serve(peer: &Peer) -> Result<Served> {
 }
 
 fn run(peer: &Peer, phase: &str, binding: &str, own: &[String], properties: &[String]) -> Result<Said> {
-    let mut java: Command = peer
-        .jars()
-        .java(&["ycsb"], "site.ycsb.Client")
-        .map_err(said)?;
+    let mut java: Command = peer.jars().java(&["ycsb"], "site.ycsb.Client").map_err(said)?;
     java.args([phase, "-db", &format!("lineside.ycsb.{binding}")]);
     java.args(["-threads", &THREADS.to_string()]);
     let shape = [
