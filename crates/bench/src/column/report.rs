@@ -213,8 +213,8 @@ fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "contestants hold {} rows of the paper's shape; all are asked for rows in the paper's format, of {} bytes a \
-             row beside key and value; reads of sweeps, and puts, are native",
+            "contestants hold {} rows of the paper's shape; all are asked in the paper's format, which has {} bytes of \
+             a row beside key and value; what sweeps ask, and puts, is native",
             rows::ROWS,
             Ask::paper_overhead()
         ),
@@ -343,8 +343,8 @@ impl Display for Report {
         if let Some(cost) = &self.write_cost {
             writeln!(
                 f,
-                "\n{} puts each way: straight to the gateway {:.0} us, through Lineside {:.0} us (medians); {:.2} times \
-                 as long on average, {:.2} by medians",
+                "\n{} puts each way: straight to the gateway {:.0} us, through Lineside {:.0} us (medians); {:.2} \
+                 times as long on average, {:.2} by medians",
                 cost.puts, cost.direct_p50_us, cost.lineside_p50_us, cost.mean_ratio, cost.p50_ratio
             )?;
         }
