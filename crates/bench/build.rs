@@ -5,7 +5,7 @@ use std::{env, path::PathBuf, process::Command};
 fn main() {
     let has_19 = Command::new("clang-19").arg("--version").output().is_ok();
     let include = format!("-I/usr/include/{}-linux-gnu", env::consts::ARCH);
-    for name in ["generator.bpf", "transfer.bpf", "column.bpf"] {
+    for name in ["generator.bpf", "transfer.bpf", "column.bpf", "column_live.bpf"] {
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("bpf/{name}.c"));
         let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join(format!("{name}.o"));
         println!("cargo:rerun-if-changed={}", source.display());

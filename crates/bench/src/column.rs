@@ -1,26 +1,53 @@
-//! `lineside bench column`: what a packet costs near, by request, keys and rows held.
+//! `lineside bench column`: what a packet costs near, by request, keys and rows held; rows and ranges asked of HBase, of
+//! our socket plane and of our XDP plane; what becomes of that with fewer hits and with writes.
 
+mod client;
+mod contestants;
+mod hbase;
+mod live;
+mod mixed;
 pub mod per_packet;
-mod report;
+pub mod report;
+mod rows;
+mod served;
+mod sweeps;
 #[cfg(test)]
 mod tests;
+mod writes;
+pub mod ycsb;
 
 pub use report::Report;
 
-use crate::error::Result;
+use crate::error::{BenchError, Result};
 use crate::machine::Machine;
 use crate::progress::Progress;
+use contestants::{Field, Samples};
+use hbase::Peer;
 use per_packet::{CASES, PerPacket};
+use report::Measured;
+use std::time::Duration;
 
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Told in the report; nothing here is random.
+    /// Seed of the rows that are drawn; contestants are asked for the same rows for every seed.
     pub seed: u64,
-    /// Rounds of a case; its figures are their least and their median.
+    /// Rounds of a packet's cost; its figures are their least and their median.
     pub rounds: usize,
     /// Calls a round.
     pub calls: u32,
+    /// Rounds of the contestants; figures are their medians.
+    pub contest_rounds: usize,
+    /// Time that each contestant is driven in a round, each way.
+    pub duration: Duration,
+    /// Time that HBase is asked of each kind before anything counts.
+    pub warm_up: Duration,
+    /// Time that each point of a sweep runs before it counts, and then counts.
+    pub point: Duration,
+    /// Puts of a round, each way.
+    pub puts: u32,
+    /// YCSB instead of everything.
+    pub ycsb: Option<ycsb::Plan>,
 }
 
 impl Default for Options {
@@ -29,35 +56,138 @@ impl Default for Options {
             seed: 1,
             rounds: 21,
             calls: 1 << 19,
+            contest_rounds: 5,
+            duration: Duration::from_secs(1),
+            warm_up: Duration::from_secs(4),
+            point: Duration::from_secs(3),
+            puts: 1_000,
+            ycsb: None,
+        }
+    }
+}
+
+impl ycsb::Plan {
+    /// In five minutes, or a minute.
+    pub fn of(quick: bool) -> Self {
+        let (rounds, seconds) = if quick { (1, 2) } else { (3, 6) };
+        Self {
+            rounds,
+            duration: Duration::from_secs(seconds),
         }
     }
 }
 
 impl Options {
-    /// In seconds.
+    /// In under 40 s.
     pub fn quick() -> Self {
         Self {
-            rounds: 5,
+            rounds: 3,
             calls: 1 << 16,
+            contest_rounds: 1,
+            duration: Duration::from_millis(150),
+            warm_up: Duration::from_millis(800),
+            point: Duration::from_millis(250),
+            puts: 200,
             ..Self::default()
         }
     }
 }
 
-/// Measures all cases.
+/// Measures everything, telling `progress` before each step.
 ///
 /// # Errors
-/// What the system says; [`Void`](crate::error::BenchError::Void) where a reply was missing.
+/// Without root, without BPF; [`Void`](crate::error::BenchError::Void) where a reply was missing.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
     let machine = Machine::read();
+    if machine.cores < 2 {
+        return Err(BenchError::TooFewCores);
+    }
+    if let Some(plan) = options.ycsb {
+        return run_ycsb(options, plan, machine, progress);
+    }
+    let contest_rounds = options.contest_rounds.max(1);
+    let mut done = 0;
+    let of = CASES.len() + 3 + contest_rounds * contestants::runs(true).len() + 13;
+    let mut tell = |doing| {
+        progress(Progress { doing, done, of });
+        done += 1;
+    };
+    // Before there is a JVM: a packet's cost needs a quiet core.
     let mut per_packet: Vec<PerPacket> = Vec::with_capacity(CASES.len());
-    for (done, case) in CASES.iter().enumerate() {
-        progress(Progress {
-            doing: "asking near",
-            done,
-            of: CASES.len(),
-        });
+    for case in &CASES {
+        tell("a packet's cost");
         per_packet.push(per_packet::measure(case, options.rounds, options.calls)?);
     }
-    Ok(Report::new(options, machine, per_packet))
+    tell("starting HBase");
+    let (peer, absent) = match start_peer() {
+        Ok(peer) => (Some(peer), None),
+        Err(BenchError::NotMeasured(why)) => (None, Some(why)),
+        Err(error) => return Err(error),
+    };
+    let mut field = Field::new(peer.as_ref())?;
+    tell("warming HBase");
+    field.warm(options.warm_up)?;
+    let runs = contestants::runs(peer.is_some());
+    let mut samples = Samples::new();
+    for round in 0..contest_rounds {
+        for place in 0..runs.len() {
+            // Each round begins elsewhere, so that nobody always stands behind the same neighbour.
+            let run = runs[(place + round * 5) % runs.len()];
+            tell("contestants");
+            let tally = field.run(run, options.duration)?;
+            samples.entry(run).or_default().push(tally);
+        }
+    }
+    let times = sweeps::Times {
+        warm_up: options.point,
+        duration: options.point,
+    };
+    let sweeps = sweeps::measure(&field, peer.as_ref(), options.seed, times, &mut tell)?;
+    tell("writes");
+    let write_cost = peer
+        .as_ref()
+        .map(|peer| writes::measure(peer, contest_rounds, options.puts))
+        .transpose()?;
+    Ok(Report::new(
+        options,
+        machine,
+        Measured {
+            per_packet,
+            samples,
+            absent,
+            verified_instructions: field.verified_instructions()?,
+            sweeps: Some(sweeps),
+            write_cost,
+            ycsb: None,
+        },
+    ))
+}
+
+fn run_ycsb(
+    options: &Options,
+    plan: ycsb::Plan,
+    machine: Machine,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report> {
+    let mut done = 0;
+    let mut tell = |doing| {
+        let of = 1 + plan.rounds * 8;
+        progress(Progress { doing, done, of });
+        done += 1;
+    };
+    tell("starting HBase");
+    let mut peer = Peer::start()?;
+    let found = ycsb::measure(&mut peer, plan, &mut tell)?;
+    let measured = Measured {
+        ycsb: Some(found),
+        ..Measured::default()
+    };
+    Ok(Report::new(options, machine, measured))
+}
+
+fn start_peer() -> Result<Peer> {
+    let mut peer = Peer::start()?;
+    peer.make(hbase::READ)?;
+    peer.make(hbase::WRITTEN)?;
+    Ok(peer)
 }

@@ -151,43 +151,58 @@ const ROOM: usize = 64;
 /// Datagrams of one connected socket, sent or received together. The headers point into the two other boxes and are
 /// written once.
 pub struct Batch {
-    bytes: Box<[[u8; ROOM]; BATCH]>,
+    bytes: Box<[u8]>,
+    room: usize,
     vectors: Box<[libc::iovec; BATCH]>,
     headers: Box<[libc::mmsghdr; BATCH]>,
 }
 
 impl Default for Batch {
+    /// Of short datagrams: 64 bytes.
     fn default() -> Self {
-        let mut bytes = Box::new([[0; ROOM]; BATCH]);
-        let mut vectors = Box::new(std::array::from_fn(|index| libc::iovec {
-            iov_base: bytes[index].as_mut_ptr().cast(),
-            iov_len: ROOM,
+        Self::with_room(ROOM)
+    }
+}
+
+impl Batch {
+    /// Of datagrams of at most `room` bytes.
+    pub fn with_room(room: usize) -> Self {
+        let room = room.max(1);
+        let mut bytes = vec![0; room * BATCH].into_boxed_slice();
+        let mut places = bytes.chunks_exact_mut(room);
+        let mut vectors = Box::new(std::array::from_fn(|_| libc::iovec {
+            iov_base: places
+                .next()
+                .map_or(std::ptr::null_mut(), |place| place.as_mut_ptr().cast()),
+            iov_len: room,
         }));
         let headers = std::array::from_fn(|index| {
             // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
             let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+            let vectors: &mut [libc::iovec; BATCH] = &mut vectors;
             header.msg_hdr.msg_iov = &raw mut vectors[index];
             header.msg_hdr.msg_iovlen = 1;
             header
         });
         Self {
             bytes,
+            room,
             vectors,
             headers: Box::new(headers),
         }
     }
-}
 
-impl Batch {
-    /// Writes datagram `index`, at most [`ROOM`] bytes.
+    /// Writes datagram `index`, at most as long as there is room.
     pub fn put(&mut self, index: usize, payload: &[u8]) {
-        self.bytes[index][..payload.len()].copy_from_slice(payload);
+        let from = index * self.room;
+        self.bytes[from..from + self.room][..payload.len()].copy_from_slice(payload);
         self.vectors[index].iov_len = payload.len();
     }
 
     /// Datagram `index` of those received last.
     pub fn get(&self, index: usize) -> &[u8] {
-        &self.bytes[index][..(self.headers[index].msg_len as usize).min(ROOM)]
+        let from = index * self.room;
+        &self.bytes[from..from + (self.headers[index].msg_len as usize).min(self.room)]
     }
 
     /// Sends the first `count` datagrams, all of the length that [`set_segment`] was told, by one call; how many left.

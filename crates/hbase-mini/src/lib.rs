@@ -94,7 +94,7 @@ impl Jars {
             .ok_or_else(|| Error::Failed(format!("no jar in {}", folder.display())))
     }
 
-    /// A JVM with HBase and `modules` on its class path, that would run `class`.
+    /// A JVM with HBase and `modules` on its class path, with what they need besides, that would run `class`.
     ///
     /// # Errors
     /// Those of [`Jars::module`].
@@ -102,6 +102,10 @@ impl Jars {
         let mut path = format!("{}/*", self.out.join("lib").display());
         for module in modules {
             path.insert_str(0, &format!("{}:", self.module(module)?.display()));
+            let needed = self.out.join(module).join("lib");
+            if needed.is_dir() {
+                path.push_str(&format!(":{}/*", needed.display()));
+            }
         }
         let mut java = Command::new("java");
         // Without its second compiler it starts in two thirds of the time.

@@ -32,9 +32,16 @@ pub enum Scenario {
         #[arg(long, value_parser = clap::value_parser!(u8).range(7..=11))]
         figure: Option<u8>,
     },
-    /// What a packet of `column` costs in the XDP program, by request, keys and rows held. Needs root, BPF and a quiet
-    /// core.
-    Column(Common),
+    /// Rows and ranges of `column`: HBase through Thrift 2, our socket plane and our XDP plane side by side, with fewer
+    /// hits, less room and writes; what a packet costs in the XDP program. Needs root, BPF and two quiet cores; HBase
+    /// takes part where there are Java 17 and Maven.
+    Column {
+        #[command(flatten)]
+        common: Common,
+        /// YCSB's workloads A to F instead, HBase alone and behind Lineside: needs Java 17 and Maven.
+        #[arg(long)]
+        ycsb: bool,
+    },
     /// Blocks of Hyperledger Fabric validated and committed to a ledger on the disk, by who verifies signatures: ours
     /// or aws-lc-rs. The first run makes the blocks, which stay below the data folder. Needs no rights, and two quiet
     /// cores.
@@ -96,7 +103,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| transfer::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
-        Scenario::Column(common) => {
+        Scenario::Column { common, ycsb } => {
             let options = if common.quick {
                 column::Options::quick()
             } else {
@@ -104,6 +111,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             };
             let options = column::Options {
                 seed: common.seed,
+                ycsb: ycsb.then(|| column::ycsb::Plan::of(common.quick)),
                 ..options
             };
             let report = with_bar(|progress| column::run(&options, progress))?;

@@ -1,13 +1,90 @@
 //! The report of `bench column`.
 
 use super::Options;
-use super::per_packet::{Ask, Case, PerPacket};
-use crate::gate::Bound::{AtLeast, AtMost};
-use crate::gate::{Gate, write_gates};
+use super::contestants::{By, Run, Samples, Who};
+use super::per_packet::{Ask as PacketAsk, Case, PerPacket};
+use super::rows::{self, Ask};
+use super::sweeps::{Point, Sweeps, Varied};
+use super::writes::WriteCost;
+use super::ycsb::Ycsb;
+use crate::client::Tally;
+use crate::gate::Bound::{self, AtLeast, AtMost};
+use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
+use crate::report::{Figures, latency_us};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
+
+/// A load above this before the bench begins is said in the report.
+const QUIET_LOAD_MAX: f64 = 0.3;
+const WRITE: &str = "write lineside/thrift2";
+const VERIFIED: &str = "verified instructions";
+const ROW_OVERHEAD: &str = "bytes of a row beside key and value";
+/// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
+const GATES: [(&str, Bound, f64, Option<f64>); 11] = [
+    ("get xdp_max/thrift2", AtLeast, 600.0, Some(1_000.0)),
+    ("scan8 xdp_max/thrift2", AtLeast, 1_000.0, Some(2_000.0)),
+    ("get xdp_max/socket", AtLeast, 4.0, None),
+    ("get, ns", AtMost, 110.0, None),
+    ("scan8, ns", AtMost, 130.0, None),
+    ("scan8 of 2^20 rows, ns", AtMost, 900.0, Some(400.0)),
+    ("key_24/key_8", AtMost, 1.5, None),
+    ("key_64/key_8", AtMost, 2.0, None),
+    (ROW_OVERHEAD, AtMost, 12.0, None),
+    (VERIFIED, AtMost, 19_999.0, None),
+    (WRITE, AtMost, 1.3, None),
+];
+
+/// What was measured.
+#[derive(Default)]
+pub struct Measured {
+    /// What a hit costs in the XDP program alone.
+    pub per_packet: Vec<PerPacket>,
+    /// The contestants' runs.
+    pub(super) samples: Samples,
+    /// Why there is no HBase.
+    pub absent: Option<String>,
+    /// What the verifier walked through, by program.
+    pub verified_instructions: BTreeMap<String, u32>,
+    /// Fewer hits, less room, writes.
+    pub sweeps: Option<Sweeps>,
+    /// What a write through Lineside costs.
+    pub write_cost: Option<WriteCost>,
+    /// YCSB's workloads; then nothing else.
+    pub ycsb: Option<Ycsb>,
+}
+
+/// One contestant's figures; those at the top are of its gate case.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Contestant {
+    /// The gate case: get. Of `socket` and `xdp` by the socket client with 64 requests in flight.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub gate_case: Option<Figures>,
+    /// Everything else: what was asked, and by what it was driven.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by: BTreeMap<String, Figures>,
+    /// Why there are no figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+}
+
+/// What must be true of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Checks {
+    /// Requests lost in closed loops and by `xdp_max`.
+    pub lost: u64,
+    /// Replies with other bytes than are due, stale ones included.
+    pub wrong: u64,
+    /// Replies older than a write that had been answered before they were asked for.
+    pub stale: u64,
+    /// Instructions that the verifier walked through, by program.
+    pub verified_instructions: BTreeMap<String, u32>,
+    /// By what is judged: a ratio's key, or a figure and its unit.
+    pub gates: BTreeMap<&'static str, Gate>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
 
 /// The scenario's outcome.
 #[derive(Clone, Debug, Serialize)]
@@ -18,89 +95,228 @@ pub struct Report {
     pub seed: u64,
     /// Where it ran.
     pub machine: Machine,
+    /// By name.
+    pub contestants: BTreeMap<&'static str, Contestant>,
     /// What a hit costs in the XDP program alone.
     pub per_packet: Vec<PerPacket>,
-    /// Medians of keys `a/b`: longer keys beside those of 8 bytes.
-    pub ratios: BTreeMap<&'static str, f64>,
-    /// Whether they are good enough.
-    pub gates: BTreeMap<&'static str, Gate>,
+    /// Fewer hits, less room, writes.
+    pub sweeps: Option<Sweeps>,
+    /// What a write through Lineside costs.
+    pub write_cost: Option<WriteCost>,
+    /// YCSB's workloads, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ycsb: Option<Ycsb>,
+    /// By key `a/b`, what varies in front.
+    pub ratios: BTreeMap<String, f64>,
+    /// Whether the figures may be believed, and whether they are good enough.
+    pub checks: Checks,
 }
 
 /// Keys of 8 bytes and so many rows, as a power of two.
 const HOT: u32 = 12;
 const LARGE: u32 = 20;
 
-impl Report {
-    pub(super) fn new(options: &Options, machine: Machine, per_packet: Vec<PerPacket>) -> Self {
-        let median = |ask, key_bytes, row_bits| {
-            let is = |of: &Case| of.ask == ask && of.key_bytes == key_bytes && of.row_bits == row_bits;
-            let found = per_packet.iter().find(|found| is(&found.case));
-            found.map(|found| found.median_ns)
+fn packet_ns(found: &[PerPacket], ask: PacketAsk, key_bytes: usize, row_bits: u32) -> Option<f64> {
+    let is = |of: &Case| of.ask == ask && of.key_bytes == key_bytes && of.row_bits == row_bits;
+    let found = found.iter().find(|found| is(&found.case));
+    found.map(|found| found.median_ns)
+}
+
+/// Longer keys beside those of 8 bytes.
+fn packet_ratios(found: &[PerPacket], ratios: &mut BTreeMap<String, f64>) {
+    for (key, ask, key_bytes) in [
+        ("get key_24/key_8", PacketAsk::Get, 24),
+        ("get key_64/key_8", PacketAsk::Get, 64),
+        ("scan8 key_24/key_8", PacketAsk::Scan8, 24),
+        ("scan8 key_64/key_8", PacketAsk::Scan8, 64),
+    ] {
+        let (long, short) = (
+            packet_ns(found, ask, key_bytes, HOT),
+            packet_ns(found, ask, 8, HOT),
+        );
+        if let (Some(long), Some(short)) = (long, short) {
+            ratios.insert(key.into(), long / short);
+        }
+    }
+}
+
+/// A ratio is the median of the rounds' ratios.
+fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
+    let ratio = |a: Run, b: Run, of: fn(&Tally) -> f64| {
+        let (a, b) = (samples.get(&a)?, samples.get(&b)?);
+        median(a.iter().zip(b).map(|(a, b)| of(a) / of(b)))
+    };
+    let p50 = |tally: &Tally| latency_us(tally, 0.5);
+    for ask in Ask::ALL {
+        let run = |who, by| Run { who, by, ask };
+        let (thrift2, thrift2x16) = (run(Who::Thrift2, By::Own), run(Who::Thrift2x16, By::Own));
+        let (max, xdp) = (run(Who::Xdp, By::Live), run(Who::Xdp, By::Window64));
+        let socket = run(Who::Socket, By::Window64);
+        let found = [
+            ("xdp_max/thrift2", ratio(max, thrift2, Tally::rps)),
+            ("xdp_max/thrift2x16", ratio(max, thrift2x16, Tally::rps)),
+            (
+                "xdp_max/socket",
+                ratio(max, run(Who::Socket, By::Live), Tally::rps),
+            ),
+            ("xdp/thrift2", ratio(xdp, thrift2, Tally::rps)),
+            ("xdp/thrift2x16", ratio(xdp, thrift2x16, Tally::rps)),
+            ("xdp/socket", ratio(xdp, socket, Tally::rps)),
+            ("socket/thrift2", ratio(socket, thrift2, Tally::rps)),
+        ];
+        let name = ask.name();
+        for (key, value) in found {
+            ratios.extend(value.map(|value| (format!("{name} {key}"), value)));
+        }
+        for (key, who) in [("thrift2/xdp", Who::Xdp), ("thrift2/socket", Who::Socket)] {
+            let value = ratio(thrift2, run(who, By::Window1), p50);
+            ratios.extend(value.map(|value| (format!("latency {name} {key}"), value)));
+        }
+    }
+}
+
+fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str, Contestant> {
+    let mut found: BTreeMap<&'static str, Contestant> = BTreeMap::new();
+    for name in ["thrift2", "thrift2x16"] {
+        found.entry(name).or_default().not_measured = absent.map(str::to_owned);
+    }
+    found.entry("native").or_default().not_measured =
+        Some("this bench has no client of HBase's native protocol".into());
+    for (run, rounds) in samples {
+        let Some(figures) = Figures::of(rounds) else {
+            continue;
         };
-        let mut ratios = BTreeMap::new();
-        for (key, ask, key_bytes) in [
-            ("get key_24/key_8", Ask::Get, 24),
-            ("get key_64/key_8", Ask::Get, 64),
-            ("scan8 key_24/key_8", Ask::Scan8, 24),
-            ("scan8 key_64/key_8", Ask::Scan8, 64),
-        ] {
-            if let (Some(long), Some(short)) = (median(ask, key_bytes, HOT), median(ask, 8, HOT)) {
-                ratios.insert(key, long / short);
+        let (name, how) = match (run.who, run.by) {
+            (Who::Thrift2, _) => ("thrift2", ""),
+            (Who::Thrift2x16, _) => ("thrift2x16", ""),
+            (Who::Xdp, By::Live) => ("xdp_max", ""),
+            (who, by) => (
+                if who == Who::Xdp { "xdp" } else { "socket" },
+                match by {
+                    By::Live => ", live frames",
+                    By::Window1 => ", window 1",
+                    By::Window64 | By::Own => "",
+                },
+            ),
+        };
+        let contestant = found.entry(name).or_default();
+        match (run.ask, how) {
+            (Ask::Get, "") => contestant.gate_case = Some(figures),
+            (ask, how) => {
+                contestant.by.insert(format!("{}{how}", ask.name()), figures);
             }
         }
-        let longest = |short: &str, long: &str| {
-            let pair = ratios.get(short).zip(ratios.get(long));
-            pair.map(|(get, scan)| get.max(*scan))
+    }
+    found
+}
+
+fn notes(machine: &Machine) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "contestants hold {} rows of the paper's shape; all are asked in the paper's format, which has {} bytes of \
+             a row beside key and value; what sweeps ask, and puts, is native",
+            rows::ROWS,
+            Ask::paper_overhead()
+        ),
+        "what the coprocessor costs HBase's puts is not measured: this bench has no coprocessor".into(),
+    ];
+    if machine.load_before > QUIET_LOAD_MAX {
+        notes.push(format!(
+            "the machine was not quiet before: load {}",
+            machine.load_before
+        ));
+    }
+    notes
+}
+
+impl Report {
+    pub(super) fn new(options: &Options, machine: Machine, measured: Measured) -> Self {
+        let Measured {
+            per_packet,
+            samples,
+            absent,
+            verified_instructions,
+            sweeps,
+            write_cost,
+            ycsb,
+        } = measured;
+        let mut ratios = BTreeMap::new();
+        packet_ratios(&per_packet, &mut ratios);
+        contest_ratios(&samples, &mut ratios);
+        ratios.extend(write_cost.map(|cost| (WRITE.into(), cost.mean_ratio)));
+        let mut checks = Checks {
+            notes: notes(&machine),
+            verified_instructions,
+            ..Checks::default()
         };
-        let row_bytes = per_packet.iter().find(|found| found.case.ask == Ask::Scan8);
-        let row_bytes = row_bytes.map(|found| found.case.overhead_bytes() as f64);
-        let judged = [
-            ("get, ns", median(Ask::Get, 8, HOT), 110.0, None),
-            ("scan8, ns", median(Ask::Scan8, 8, HOT), 130.0, None),
-            (
-                "scan8 of 2^20 rows, ns",
-                median(Ask::Scan8, 8, LARGE),
-                900.0,
-                Some(400.0),
-            ),
-            (
-                "key_24/key_8",
-                longest("get key_24/key_8", "scan8 key_24/key_8"),
-                1.5,
-                None,
-            ),
-            (
-                "key_64/key_8",
-                longest("get key_64/key_8", "scan8 key_64/key_8"),
-                2.0,
-                None,
-            ),
-            ("bytes of a row beside key and value", row_bytes, 12.0, None),
-        ];
-        let mut gates: BTreeMap<_, _> = judged
-            .into_iter()
-            .map(|(key, value, gate, stretch)| (key, Gate::judge(value, AtMost, gate, stretch, true)))
-            .collect();
-        // Not built yet: said, so that nobody takes them for passed.
-        for (key, gate, stretch) in [
-            ("get xdp_max/thrift2", 600.0, 1_000.0),
-            ("scan8 xdp_max/thrift2", 1_000.0, 2_000.0),
-        ] {
-            gates.insert(key, Gate::judge(None, AtLeast, gate, Some(stretch), true));
+        for (run, rounds) in &samples {
+            for tally in rounds {
+                checks.wrong += tally.wrong;
+                checks.lost += if run.is_lossless() { tally.lost } else { 0 };
+            }
+        }
+        for point in sweeps.iter().flat_map(|sweeps| &sweeps.points) {
+            checks.wrong += point.figures.wrong;
+            checks.lost += point.figures.lost;
+            checks.stale += point.stale;
+        }
+        let longest = |key: &str| {
+            let of = |ask: &str| ratios.get(&format!("{ask} {key}")).copied();
+            of("get").zip(of("scan8")).map(|(get, scan)| get.max(scan))
+        };
+        let value_of = |key: &str| match key {
+            "get, ns" => packet_ns(&per_packet, PacketAsk::Get, 8, HOT),
+            "scan8, ns" => packet_ns(&per_packet, PacketAsk::Scan8, 8, HOT),
+            "scan8 of 2^20 rows, ns" => packet_ns(&per_packet, PacketAsk::Scan8, 8, LARGE),
+            "key_24/key_8" | "key_64/key_8" => longest(key),
+            ROW_OVERHEAD => {
+                let scan = per_packet.iter().find(|found| found.case.ask == PacketAsk::Scan8);
+                scan.map(|found| found.case.overhead_bytes() as f64)
+            }
+            VERIFIED => {
+                let counts = checks.verified_instructions.values();
+                counts.max().map(|count| f64::from(*count))
+            }
+            ratio => ratios.get(ratio).copied(),
+        };
+        let judge = |(key, is, gate, stretch)| (key, Gate::judge(value_of(key), is, gate, stretch, true));
+        checks.gates = GATES.map(judge).into();
+        if let Some(ycsb) = &ycsb {
+            checks.gates = ycsb.gates().collect();
+            ratios.extend(ycsb.ratios());
+            checks.stale += ycsb.rows.iter().map(|row| row.stale).sum::<u64>();
+            checks.wrong += ycsb.rows.iter().map(|row| row.errors).sum::<u64>();
+            checks.notes = vec![
+                "through Lineside: socket plane, Thrift 2, coherence = \"ttl\", only Lineside writes to its table; a \
+                 cold client's first moments count"
+                    .into(),
+            ];
         }
         Self {
             scenario: "column",
             seed: options.seed,
             machine,
+            contestants: match ycsb {
+                Some(_) => BTreeMap::new(),
+                None => contestants(&samples, absent.as_deref()),
+            },
             per_packet,
+            sweeps,
+            write_cost,
+            ycsb,
             ratios,
-            gates,
+            checks,
         }
     }
 
-    /// What makes the run worthless: nothing, since a reply that is missing ends it.
+    /// What is wrong with the system itself, not with its speed.
     pub fn failures(&self) -> Vec<String> {
-        Vec::new()
+        let Checks {
+            lost, wrong, stale, ..
+        } = self.checks;
+        let what = [(lost, "lost"), (wrong, "wrong replies"), (stale, "stale replies")];
+        let found = what.into_iter().filter(|(count, _)| *count > 0);
+        found.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
     /// The report as JSON.
@@ -114,28 +330,184 @@ impl Display for Report {
         let machine = &self.machine;
         writeln!(
             f,
-            "column on {}, {} cores, Linux {}, load {:.2}",
-            machine.cpu, machine.cores, machine.kernel, machine.load_before
+            "column, seed {}, on {} x {}, Linux {}, load {:.2} before",
+            self.seed, machine.cores, machine.cpu, machine.kernel, machine.load_before
         )?;
-        let (ask, keys, rows, median, least, bytes) =
-            ("hit", "key bytes", "rows", "median ns", "least", "bytes");
-        writeln!(
-            f,
-            "\n{ask:<8}{keys:>10}{rows:>10}{median:>11}{least:>9}{bytes:>8}"
-        )?;
-        for found in &self.per_packet {
-            let case = found.case;
-            let name = match case.ask {
-                Ask::Get => "get",
-                Ask::Scan8 => "scan8",
-            };
-            let (median, least) = (found.median_ns, found.min_ns);
-            let (keys, rows, bytes) = (case.key_bytes, 1u64 << case.row_bits, found.payload_bytes);
+        match &self.ycsb {
+            Some(ycsb) => write_ycsb(f, ycsb)?,
+            None => write_contestants(f, &self.contestants)?,
+        }
+        if let Some(sweeps) = &self.sweeps {
+            write_sweeps(f, sweeps)?;
+        }
+        if let Some(cost) = &self.write_cost {
             writeln!(
                 f,
-                "{name:<8}{keys:>10}{rows:>10}{median:>11.1}{least:>9.1}{bytes:>8}"
+                "\n{} puts each way: straight to the gateway {:.0} us, through Lineside {:.0} us (medians); {:.2} \
+                 times as long on average, {:.2} by medians",
+                cost.puts, cost.direct_p50_us, cost.lineside_p50_us, cost.mean_ratio, cost.p50_ratio
             )?;
         }
-        write_gates(f, &self.gates)
+        if !self.per_packet.is_empty() {
+            write_packets(f, &self.per_packet)?;
+        }
+        writeln!(f, "\n{:<36}{:>9}", "ratio", "")?;
+        for (key, ratio) in &self.ratios {
+            writeln!(f, "{key:<36}{ratio:>9.2}")?;
+        }
+        let Checks {
+            lost,
+            wrong,
+            stale,
+            verified_instructions,
+            gates,
+            notes,
+        } = &self.checks;
+        write_gates(f, gates)?;
+        for (program, count) in verified_instructions {
+            writeln!(f, "verified instructions of {program}: {count}")?;
+        }
+        writeln!(
+            f,
+            "lost {lost} (in closed loops and by XDP), wrong {wrong}, stale {stale}"
+        )?;
+        notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }
+}
+
+fn write_head(f: &mut Formatter<'_>, first: &str) -> fmt::Result {
+    write!(f, "\n{first:<32}")?;
+    for column in [
+        "replies/s",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "sent",
+        "lost",
+        "wrong",
+    ] {
+        write!(f, "{column:>12}")?;
+    }
+    Ok(())
+}
+
+fn write_figures(f: &mut Formatter<'_>, row: &str, figures: &Figures) -> fmt::Result {
+    let Figures {
+        rps,
+        p50_us,
+        p99_us,
+        p999_us,
+        sent,
+        lost,
+        wrong,
+    } = figures;
+    write!(
+        f,
+        "{row:<32}{rps:>12.0}{p50_us:>12.2}{p99_us:>12.2}{p999_us:>12.2}"
+    )?;
+    write!(f, "{sent:>12}{lost:>12}{wrong:>12}")
+}
+
+fn write_contestants(f: &mut Formatter<'_>, contestants: &BTreeMap<&'static str, Contestant>) -> fmt::Result {
+    write_head(f, "contestant")?;
+    writeln!(f)?;
+    for (name, contestant) in contestants {
+        if let Some(why) = &contestant.not_measured {
+            writeln!(f, "{name:<32}not measured: {why}")?;
+        }
+        if let Some(figures) = &contestant.gate_case {
+            write_figures(f, &format!("{name}, get"), figures)?;
+            writeln!(f)?;
+        }
+        for (how, figures) in &contestant.by {
+            write_figures(f, &format!("{name}, {how}"), figures)?;
+            writeln!(f)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_sweeps(f: &mut Formatter<'_>, sweeps: &Sweeps) -> fmt::Result {
+    write_head(
+        f,
+        &format!("xdp before {} and the host", table_words(sweeps.table)),
+    )?;
+    writeln!(f, "{:>8}{:>8}", "hits %", "stale")?;
+    for Point {
+        varied,
+        at,
+        hit_rate,
+        figures,
+        stale,
+    } in &sweeps.points
+    {
+        let row = match varied {
+            Varied::HeldPercent => format!("{at} % of the rows held"),
+            Varied::RowBits => format!("room for 2^{at} rows"),
+            Varied::PutsPercent => format!("{at} % puts"),
+        };
+        write_figures(f, &row, figures)?;
+        writeln!(f, "{:>8.1}{stale:>8}", hit_rate * 100.0)?;
+    }
+    Ok(())
+}
+
+fn write_ycsb(f: &mut Formatter<'_>, ycsb: &Ycsb) -> fmt::Result {
+    let Ycsb { records, threads, .. } = ycsb;
+    writeln!(
+        f,
+        "\nYCSB, {records} rows of one field of 18 bytes, scans of 1 to 8 rows, {threads} threads"
+    )?;
+    write!(f, "{:<12}", "workload")?;
+    for column in [
+        "HBase/s",
+        "Lineside/s",
+        "ratio",
+        "hits %",
+        "bound",
+        "stale",
+        "errors",
+    ] {
+        write!(f, "{column:>12}")?;
+    }
+    writeln!(f)?;
+    for row in &ycsb.rows {
+        let (workload, hbase, lineside) = (row.workload, row.hbase_ops_per_s, row.lineside_ops_per_s);
+        let (ratio, hits, bound) = (row.ratio, row.hit_rate * 100.0, row.bound);
+        write!(
+            f,
+            "{workload:<12}{hbase:>12.0}{lineside:>12.0}{ratio:>12.2}{hits:>12.1}{bound:>12.2}"
+        )?;
+        writeln!(f, "{:>12}{:>12}", row.stale, row.errors)?;
+    }
+    Ok(())
+}
+
+fn table_words(table: &str) -> &str {
+    match table {
+        "hbase" => "HBase",
+        other => other,
+    }
+}
+
+fn write_packets(f: &mut Formatter<'_>, found: &[PerPacket]) -> fmt::Result {
+    let (ask, keys, rows, median, least, bytes) = ("hit", "key bytes", "rows", "median ns", "least", "bytes");
+    writeln!(
+        f,
+        "\n{ask:<8}{keys:>10}{rows:>10}{median:>11}{least:>9}{bytes:>8}"
+    )?;
+    for found in found {
+        let case = found.case;
+        let name = match case.ask {
+            PacketAsk::Get => "get",
+            PacketAsk::Scan8 => "scan8",
+        };
+        let (median, least) = (found.median_ns, found.min_ns);
+        let (keys, rows, bytes) = (case.key_bytes, 1u64 << case.row_bits, found.payload_bytes);
+        writeln!(
+            f,
+            "{name:<8}{keys:>10}{rows:>10}{median:>11.1}{least:>9.1}{bytes:>8}"
+        )?;
+    }
+    Ok(())
 }

@@ -1,0 +1,194 @@
+//! The contestants of reads: HBase through its gateway, our socket plane, and our XDP plane, all holding the same rows.
+
+use super::client::{self, Loop, Paper};
+use super::hbase::{self, Peer};
+use super::live::Generator;
+use super::rows::Ask;
+use super::served::{ROW_BITS, Served, XdpLine, anonymous, geometry};
+use crate::client::Tally;
+use crate::error::{BenchError, Result};
+use crate::netns::{Pair, SERVER_ADDRESS};
+use lineside_column::thrift2::Thrift2;
+use lineside_wire::COLUMN_PORT;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Core of the client and of the generator.
+pub const CLIENT_CORE: usize = 0;
+/// Near answers at once; the other work of a shared machine may well hold it for 20 ms.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// A contestant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// Thrift 2, one warm connection.
+    Thrift2,
+    /// Thrift 2, 16 connections, a thread each.
+    Thrift2x16,
+    /// Our socket plane over the embedded table in memory: all rows are held near.
+    Socket,
+    /// Our XDP plane, the same.
+    Xdp,
+}
+
+/// By what it is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// A client of its own, one request in flight for each connection.
+    Own,
+    /// The socket client, 64 requests in flight.
+    Window64,
+    /// The socket client, one request in flight.
+    Window1,
+    /// The live-frames generator.
+    Live,
+}
+
+/// One kind of run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// Who answers.
+    pub who: Who,
+    /// Who asks.
+    pub by: By,
+    /// What.
+    pub ask: Ask,
+}
+
+impl Run {
+    /// Whether every request must be answered.
+    pub fn is_lossless(&self) -> bool {
+        self.by != By::Live || self.who == Who::Xdp
+    }
+}
+
+/// Samples by run.
+pub type Samples = BTreeMap<Run, Vec<Tally>>;
+
+/// Every run of a round; without HBase only ours.
+pub fn runs(with_peer: bool) -> Vec<Run> {
+    let mut runs = Vec::new();
+    for ask in Ask::ALL {
+        for (who, by) in [
+            (Who::Thrift2, By::Own),
+            (Who::Xdp, By::Live),
+            (Who::Socket, By::Live),
+            (Who::Thrift2x16, By::Own),
+            (Who::Xdp, By::Window64),
+            (Who::Socket, By::Window64),
+            (Who::Xdp, By::Window1),
+            (Who::Socket, By::Window1),
+        ] {
+            let is_peer = by == By::Own;
+            let is_long = by == By::Window1 && !matches!(ask, Ask::Get | Ask::Scan(8));
+            if !is_long && (with_peer || !is_peer) {
+                runs.push(Run { who, by, ask });
+            }
+        }
+    }
+    runs
+}
+
+/// What every run needs.
+pub struct Field {
+    /// Client's and server's namespace.
+    pub pair: Arc<Pair>,
+    /// The live frames.
+    pub generator: Generator,
+    xdp: XdpLine,
+    socket: Served,
+    clients: Vec<Thrift2>,
+}
+
+impl Field {
+    /// Loads everything, and fills both nears.
+    pub fn new(peer: Option<&Peer>) -> Result<Self> {
+        let geometry = geometry(ROW_BITS, false);
+        let xdp = XdpLine::load(&geometry)?;
+        Served::embedded(&xdp.store)?.fill()?;
+        let socket = Served::embedded(&anonymous(&geometry)?)?;
+        socket.fill()?;
+        let clients = peer.map_or_else(
+            || Ok(Vec::new()),
+            |peer| {
+                let clients = (0..hbase::CONNECTIONS).map(|_| peer.connect(hbase::READ));
+                clients.collect::<Result<Vec<_>>>()
+            },
+        )?;
+        Ok(Self {
+            pair: Arc::new(Pair::new()?),
+            generator: Generator::load()?,
+            xdp,
+            socket,
+            clients,
+        })
+    }
+
+    /// Asks HBase for so long of each kind: a cold JVM answers its first thousands slowly.
+    pub fn warm(&self, duration: Duration) -> Result<()> {
+        for ask in Ask::ALL {
+            hbase::drive(&self.clients, ask, duration)?;
+        }
+        Ok(())
+    }
+
+    /// What the verifier walked through, by program.
+    pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
+        self.xdp.verified_instructions()
+    }
+
+    /// Starts a contestant, drives it, stops it.
+    pub fn run(&mut self, run: Run, duration: Duration) -> Result<Tally> {
+        match run.who {
+            Who::Thrift2 => hbase::drive(&self.clients[..1], run.ask, duration),
+            Who::Thrift2x16 => hbase::drive(&self.clients, run.ask, duration),
+            Who::Socket => {
+                let running = self.socket.start(&self.pair)?;
+                let tally = self.drive(run, duration);
+                running.end()?;
+                tally
+            }
+            Who::Xdp => {
+                let hits = self.xdp.hits()?;
+                let attached = self
+                    .pair
+                    .server
+                    .run(CLIENT_CORE, || self.xdp.attach(&self.pair))?;
+                let tally = self.drive(run, duration)?;
+                drop(attached);
+                let risen = self.xdp.hits()? - hits;
+                if risen < tally.right {
+                    let right = tally.right;
+                    return Err(BenchError::Void(format!("{right} right replies, {risen} hits")));
+                }
+                Ok(tally)
+            }
+        }
+    }
+
+    fn drive(&self, run: Run, duration: Duration) -> Result<Tally> {
+        let interface = self.pair.client_index;
+        let window = if run.by == By::Window1 { 1 } else { 64 };
+        self.pair.client.run(CLIENT_CORE, || {
+            if run.by == By::Live {
+                return self.generator.run(interface, run.ask, duration);
+            }
+            // Frames that XDP_TX returns over a veth are polled only where an XDP program stands (6.18,
+            // veth_xdp_flush).
+            let _passing = match run.who {
+                Who::Xdp => Some(self.generator.attach_pass(interface)?),
+                _ => None,
+            };
+            let order = Loop {
+                server: SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT)),
+                window,
+                warm_up: duration / 8,
+                duration,
+                patience: PATIENCE,
+            };
+            client::run(order, &mut Paper::new(run.ask)).map(|found| found.tally)
+        })
+    }
+}

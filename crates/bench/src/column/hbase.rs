@@ -1,0 +1,155 @@
+//! The peer: a whole HBase in one JVM, and our Thrift 2 client straight to its gateway.
+
+use super::rows::{self, Ask};
+use super::served::{failed, load};
+use crate::client::{Tally, histogram};
+use crate::error::{BenchError, Result};
+use crate::sys;
+use lineside_column::table::{Found, Table, TableError};
+use lineside_column::thrift2::Thrift2;
+use lineside_hbase_mini::{Error, HBase, Jars, Options};
+use std::time::Duration;
+
+/// For one call of the gateway.
+const GATEWAY_TIME: Duration = Duration::from_secs(10);
+/// Connections of `thrift2x16`, each with a thread of its own.
+pub const CONNECTIONS: usize = 16;
+/// Rows that nobody changes.
+pub const READ: &str = "rows";
+/// Rows that are changed.
+pub const WRITTEN: &str = "written";
+
+/// A running HBase with the bench's tables in it.
+pub struct Peer {
+    hbase: HBase,
+    jars: Jars,
+}
+
+/// What HBase says becomes a bench's error: that it is not here is no fault.
+pub fn said(error: Error) -> BenchError {
+    match error {
+        Error::NotHere(why) => BenchError::NotMeasured(why),
+        Error::Failed(said) => BenchError::Command {
+            command: "HBase".into(),
+            said,
+        },
+    }
+}
+
+impl Peer {
+    /// Starts it, without tables.
+    ///
+    /// # Errors
+    /// [`BenchError::NotMeasured`] where it cannot be had.
+    pub fn start() -> Result<Self> {
+        let jars = Jars::build().map_err(said)?;
+        let hbase = jars.start(&Options::default()).map_err(said)?;
+        Ok(Self { hbase, jars })
+    }
+
+    /// What is built of Java.
+    pub fn jars(&self) -> &Jars {
+        &self.jars
+    }
+
+    /// Where it listens.
+    pub fn ports(&self) -> lineside_hbase_mini::Ports {
+        self.hbase.ports
+    }
+
+    /// Has it do a command.
+    pub fn command(&mut self, command: &str) -> Result<String> {
+        self.hbase.command(command).map_err(said)
+    }
+
+    /// A client of `table` with one connection, made by the calling thread and in its namespace.
+    pub fn connect(&self, table: &str) -> Result<Thrift2> {
+        let gateway = format!("127.0.0.1:{}", self.hbase.ports.thrift);
+        Thrift2::connect(&gateway, table.as_bytes(), GATEWAY_TIME).map_err(failed("connecting to HBase"))
+    }
+
+    /// Makes a table and puts the bench's rows into it.
+    pub fn make(&mut self, table: &str) -> Result<()> {
+        self.command(&format!("create {table} entry"))?;
+        let clients = (0..CONNECTIONS / 2).map(|_| self.connect(table));
+        load(&clients.collect::<Result<Vec<_>>>()?)
+    }
+}
+
+/// Asks each of `clients` one request after the other, all at once, for `duration`.
+///
+/// # Errors
+/// [`BenchError::Void`] where HBase refuses.
+pub fn drive(clients: &[Thrift2], ask: Ask, duration: Duration) -> Result<Tally> {
+    let began_ns = sys::now_ns();
+    let ends_ns = began_ns + duration.as_nanos() as u64;
+    let mut sum = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0u64..)
+            .zip(clients)
+            .map(|(number, client)| scope.spawn(move || one(client, ask, number * 1_000_003, ends_ns)))
+            .collect();
+        let mut sum = empty();
+        for thread in threads {
+            let tally = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            sum.sent += tally.sent;
+            sum.right += tally.right;
+            sum.wrong += tally.wrong;
+            // The bounds of all histograms are the same.
+            let _ = sum.latency.add(&tally.latency);
+        }
+        Ok::<_, BenchError>(sum)
+    })?;
+    sum.took_ns = sys::now_ns() - began_ns;
+    Ok(sum)
+}
+
+/// Nothing yet.
+pub fn empty() -> Tally {
+    Tally {
+        sent: 0,
+        right: 0,
+        wrong: 0,
+        lost: 0,
+        took_ns: 0,
+        latency: histogram(),
+    }
+}
+
+fn one(client: &Thrift2, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> {
+    let mut tally = empty();
+    let mut now_ns = sys::now_ns();
+    let mut number = first;
+    // However slow it is, it is asked once.
+    while now_ns < ends_ns || tally.sent == 0 {
+        let row = ask.row(number);
+        let is_right = is_right(client, ask, row).map_err(failed("asking HBase"))?;
+        let then_ns = sys::now_ns();
+        tally.sent += 1;
+        tally.right += u64::from(is_right);
+        tally.wrong += u64::from(!is_right);
+        tally.latency.saturating_record(then_ns - now_ns);
+        now_ns = then_ns;
+        number += 1;
+    }
+    Ok(tally)
+}
+
+fn is_right(client: &Thrift2, ask: Ask, row: u32) -> std::result::Result<bool, TableError> {
+    let columns = [rows::column()];
+    let holds = |row: u32, value: &[u8]| value == rows::value(row, rows::FIRST_VERSION);
+    match ask {
+        Ask::Get => {
+            let cells = client.get(&rows::key(row), &columns)?;
+            let cell = cells.into_iter().next().flatten();
+            Ok(cell.is_some_and(|cell| holds(row, &cell.value)))
+        }
+        Ask::Scan(count) => {
+            let found = client.scan(&ask.stretch(row), &columns)?;
+            let is_it =
+                |(found, row): (&Found, u32)| found.key == rows::key(row) && holds(row, &found.cell.value);
+            Ok(found.len() == count as usize && found.iter().zip(row..).all(is_it))
+        }
+    }
+}

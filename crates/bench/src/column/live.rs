@@ -1,0 +1,200 @@
+//! The live-frames generator (see `crate::live`) with this scenario's requests, the twin of `bpf/column_live.bpf.c`.
+
+use super::rows::{self, Ask};
+use crate::client::{Tally, histogram};
+use crate::error::{BenchError, Result, bpf, io};
+use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
+use crate::sys::{self, Run};
+use hdrhistogram::Histogram;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use lineside_wire::COLUMN_PORT;
+use lineside_wire::frame::{Addressing, build};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column_live.bpf.o"));
+
+/// Requests of the first call, which says how fast the generator is against this server; its replies do not count.
+const WARM_UP_REQUESTS: u64 = 50_000;
+/// How long replies may come after the last request.
+const PATIENCE: Duration = Duration::from_millis(30);
+/// Frames that the kernel runs at once.
+const BATCH: u32 = 64;
+const REQUESTS_MAX: f64 = 1e9;
+const HEAD_BYTES: usize = 42;
+const FIRST_PORT: u16 = 0x8000;
+const STAMPS: usize = 0x8000;
+const SEND_BYTES: usize = 48 + 24 + 16 + 16;
+const BUCKETS: usize = 1024;
+/// Where the buckets of `struct cl_seen` begin.
+const BUCKETS_AT: usize = 48;
+const SEEN_BYTES: usize = BUCKETS_AT + 8 * BUCKETS;
+const ZERO: [u8; 4] = [0; 4];
+
+/// The loaded programs and maps.
+pub struct Generator {
+    object: Object,
+    sends: MapHandle,
+    seens: MapHandle,
+    stamps: MapHandle,
+}
+
+impl Generator {
+    /// Loads the object.
+    pub fn load() -> Result<Self> {
+        let open = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .map_err(bpf("reading the generators"))?;
+        let object = open.load().map_err(bpf("loading the generators"))?;
+        Ok(Self {
+            sends: map(&object, "cl_sends")?,
+            seens: map(&object, "cl_seens")?,
+            stamps: map(&object, "cl_stamps")?,
+            object,
+        })
+    }
+
+    fn program(&self, name: &str) -> Result<OwnedFd> {
+        let mut programs = self.object.progs();
+        let found = programs.find(|program| program.name() == OsStr::new(name));
+        let fd = found.map(|program| program.as_fd().try_clone_to_owned());
+        let missing = || Err(std::io::ErrorKind::NotFound.into());
+        fd.unwrap_or_else(missing).map_err(io("opening a generator"))
+    }
+
+    /// Attaches a program that passes everything to an interface of the calling thread's namespace.
+    pub fn attach_pass(&self, interface: u32) -> Result<OwnedFd> {
+        let pass = self.program("cl_pass")?;
+        sys::attach_native(pass.as_fd(), interface).map_err(io("attaching cl_pass"))
+    }
+
+    /// Drives whoever answers for about `duration`: an open loop at the greatest rate that one core gives. The calling
+    /// thread stands in the client's namespace, `interface` is the index of its end.
+    pub fn run(&self, interface: u32, ask: Ask, duration: Duration) -> Result<Tally> {
+        let (live, check) = (self.program("cl_live")?, self.program("cl_check")?);
+        let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
+        let frame = template(ask);
+        let call = |requests: u64| {
+            self.begin(ask)?;
+            let began_ns = sys::now_ns();
+            let run = Run::Live {
+                interface,
+                batch: BATCH,
+            };
+            sys::test_run(live.as_fd(), &frame, requests as u32, run)
+                .map_err(io("running the live-frames generator"))?;
+            let took_ns = sys::now_ns() - began_ns;
+            std::thread::sleep(PATIENCE);
+            Ok::<_, BenchError>((self.tally(took_ns)?, took_ns))
+        };
+        let (warm, warm_ns) = call(WARM_UP_REQUESTS)?;
+        let calls = WARM_UP_REQUESTS as f64 * duration.as_nanos() as f64 / warm_ns.max(1) as f64;
+        let (mut tally, _) = call(calls.clamp(1e5, REQUESTS_MAX) as u64)?;
+        tally.wrong += warm.wrong;
+        Ok(tally)
+    }
+
+    fn begin(&self, ask: Ask) -> Result<()> {
+        [
+            self.sends.update(&ZERO, &send_bytes(ask), MapFlags::ANY),
+            self.seens.update(&ZERO, &seen_bytes(), MapFlags::ANY),
+            self.forget_stamps(),
+        ]
+        .into_iter()
+        .collect::<libbpf_rs::Result<()>>()
+        .map_err(bpf("preparing a run"))
+    }
+
+    fn forget_stamps(&self) -> libbpf_rs::Result<()> {
+        let keys: Vec<u8> = (0..STAMPS as u32).flat_map(u32::to_ne_bytes).collect();
+        let zeros = vec![0; 8 * STAMPS];
+        let any = MapFlags::ANY;
+        self.stamps.update_batch(&keys, &zeros, STAMPS as u32, any, any)
+    }
+
+    fn tally(&self, call_ns: u64) -> Result<Tally> {
+        let (sent, seen) = (read(&self.sends, SEND_BYTES)?, read(&self.seens, SEEN_BYTES)?);
+        let (requests, first_ns) = (word(&sent, 72), word(&sent, 80));
+        let (right, wrong, last_ns) = (word(&seen, 0), word(&seen, 8), word(&seen, 24));
+        let mut latency: Histogram<u64> = histogram();
+        for bucket in 0..BUCKETS {
+            let count = word(&seen, BUCKETS_AT + 8 * bucket);
+            latency.saturating_record_n(crate::bpf::bucket_ns(bucket), count);
+        }
+        let spent_ns = last_ns.saturating_sub(first_ns);
+        Ok(Tally {
+            sent: requests,
+            right,
+            wrong,
+            lost: requests.saturating_sub(right + wrong),
+            took_ns: if right == 0 { call_ns } else { spent_ns.max(1) },
+            latency,
+        })
+    }
+}
+
+/// A frame whose head every request has; UDP checksum 0: none.
+fn template(ask: Ask) -> Vec<u8> {
+    let payload = ask.paper(0);
+    let mut frame = vec![0; HEAD_BYTES + payload.len()];
+    let addressing = Addressing {
+        source_mac: CLIENT_MAC,
+        destination_mac: SERVER_MAC,
+        vlan: None,
+        source: CLIENT_ADDRESS.into(),
+        destination: SERVER_ADDRESS.into(),
+        source_port: FIRST_PORT,
+        destination_port: COLUMN_PORT,
+    };
+    build(&mut frame, &addressing, &payload);
+    frame[40..42].fill(0);
+    frame
+}
+
+fn send_bytes(ask: Ask) -> [u8; SEND_BYTES] {
+    let mut payload = ask.paper(0);
+    let words = (payload.len() / 8) as u32;
+    payload[3..3 + rows::KEY_BYTES].fill(0);
+    if ask != Ask::Get {
+        payload[16..16 + rows::KEY_BYTES].fill(0);
+    }
+    let mut send = [0; SEND_BYTES];
+    send[..HEAD_BYTES].copy_from_slice(&template(ask)[..HEAD_BYTES]);
+    send[48..72].copy_from_slice(&payload[..24]);
+    let rows = match ask {
+        Ask::Get => 0,
+        Ask::Scan(rows) => rows,
+    };
+    for (at, word) in [(88, words), (92, ask.span()), (96, rows::FIRST_KEY), (100, rows)] {
+        send[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+    }
+    send
+}
+
+fn seen_bytes() -> Vec<u8> {
+    let mut seen = vec![0; SEEN_BYTES];
+    let value = rows::value(0, rows::FIRST_VERSION);
+    seen[32..46].copy_from_slice(&value[rows::KEY_BYTES..]);
+    seen
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle> {
+    let found = object.maps().find(|map| map.name() == OsStr::new(name));
+    let missing = || Err(BenchError::Void(format!("no map {name}")));
+    found.map_or_else(missing, |map| {
+        MapHandle::try_from(&map).map_err(bpf("opening a map"))
+    })
+}
+
+fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
+    let value = map
+        .lookup(&ZERO, MapFlags::ANY)
+        .map_err(bpf("reading what a run did"))?;
+    let value = value.filter(|value| value.len() >= bytes);
+    value.ok_or_else(|| BenchError::Void("the generators and this binary do not belong together".into()))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].try_into().map_or(0, u64::from_ne_bytes)
+}

@@ -1,0 +1,267 @@
+//! Reads and puts in the native format, over rows that are drawn by Zipf's law or evenly. Each row's versions are
+//! counted, so that a reply that is older than it may be is known.
+
+use super::client::{Asker, Judged};
+use super::rows::{self, ROWS};
+use lineside_column::native;
+use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_NEAR, NATIVE_REPLY_BIT, NativeHeader, Status};
+use std::sync::Arc;
+use zerocopy::FromBytes;
+
+/// Rows drawn before they are drawn again.
+const DRAWS: usize = 1 << 17;
+/// Of Zipf's law, as YCSB has it.
+const SKEW: f64 = 0.99;
+/// Tags of requests in flight.
+const TAGS: u64 = 1 << 14;
+
+/// Rows in the order in which they are asked for.
+#[derive(Clone)]
+pub struct Draws(Arc<Vec<u16>>);
+
+impl Draws {
+    /// All rows alike.
+    pub fn even(seed: u64) -> Self {
+        let mut random = Random(seed);
+        Self::of(|| (random.next() % u64::from(ROWS)) as u16)
+    }
+
+    /// The most wanted row ROWS^0.99 times as often as the least; rows beside one another have nothing in common.
+    pub fn skewed(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let mut above = 0.0;
+        let sums: Vec<f64> = (1..=ROWS)
+            .map(|rank| {
+                above += f64::from(rank).powf(-SKEW);
+                above
+            })
+            .collect();
+        Self::of(|| {
+            let at = random.next() as f64 / u64::MAX as f64 * above;
+            let rank = sums.partition_point(|sum| *sum < at).min(ROWS as usize - 1);
+            (rank as u64 * 7_919 % u64::from(ROWS)) as u16
+        })
+    }
+
+    fn of(mut draw: impl FnMut() -> u16) -> Self {
+        Self(Arc::new((0..DRAWS).map(|_| draw()).collect()))
+    }
+
+    fn row(&self, number: u64) -> u32 {
+        self.0[number as usize % DRAWS].into()
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Versions {
+    /// The newest one whose put was answered.
+    acknowledged: u64,
+    /// The newest one that was sent.
+    sent: u64,
+    is_being_put: bool,
+}
+
+/// What is known of every row, over all runs on one table.
+pub struct Known(Vec<Versions>);
+
+impl Default for Known {
+    fn default() -> Self {
+        let first = Versions {
+            acknowledged: rows::FIRST_VERSION,
+            sent: rows::FIRST_VERSION,
+            is_being_put: false,
+        };
+        Self(vec![first; ROWS as usize])
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    Read { row: u32, at_least: u64 },
+    Put { row: u32, version: u64 },
+}
+
+/// The client's side of one run.
+pub struct Mixed<'a> {
+    draws: Draws,
+    known: &'a mut Known,
+    /// One request in so many is a put; 0: none.
+    put_every: u64,
+    next: u64,
+    asked: Vec<Option<(u64, Asked)>>,
+    reads: u64,
+    hits: u64,
+}
+
+impl<'a> Mixed<'a> {
+    /// One request in `put_every` is a put, none where that is 0.
+    pub fn new(draws: Draws, known: &'a mut Known, put_every: u64) -> Self {
+        known.0.iter_mut().for_each(|row| row.is_being_put = false);
+        Self {
+            draws,
+            known,
+            put_every,
+            next: 0,
+            asked: vec![None; TAGS as usize],
+            reads: 0,
+            hits: 0,
+        }
+    }
+
+    /// Of the reads that were answered while it counted, how many by near.
+    pub fn hit_rate(&self) -> f64 {
+        self.hits as f64 / self.reads.max(1) as f64
+    }
+
+    fn judge_read(&mut self, status: u16, body: &[u8], row: u32, at_least: u64) -> Judged {
+        let answer = native::parse_reply(body).filter(|_| status == Status::Ok as u16);
+        let found = answer.as_ref().and_then(|answer| match &answer.rows[..] {
+            [(key, 0, value)] if *key == rows::key(row) => rows::version_of(row, value),
+            _ => None,
+        });
+        self.reads += 1;
+        let is_hit = answer.is_some_and(|answer| answer.source == COLUMN_SOURCE_NEAR);
+        self.hits += u64::from(is_hit);
+        match found {
+            Some(version) if version < at_least => Judged::Stale,
+            Some(version) if version <= self.known.0[row as usize].sent => Judged::Right,
+            _ => Judged::Wrong,
+        }
+    }
+
+    fn judge_put(&mut self, status: u16, row: u32, version: u64) -> Judged {
+        let known = &mut self.known.0[row as usize];
+        known.is_being_put = false;
+        if status != Status::Ok as u16 {
+            return Judged::Wrong;
+        }
+        known.acknowledged = version;
+        Judged::Right
+    }
+}
+
+impl Asker for Mixed<'_> {
+    fn ask(&mut self, is_free: &dyn Fn(usize) -> bool) -> Option<(usize, Vec<u8>)> {
+        let (number, tag) = (self.next, (self.next % TAGS) as usize);
+        if !is_free(tag) {
+            return None;
+        }
+        self.next += 1;
+        let row = self.draws.row(number);
+        let known = &mut self.known.0[row as usize];
+        let puts = self.put_every > 0 && number.is_multiple_of(self.put_every);
+        // Of two puts of one row in flight nobody knows which one comes last.
+        let (asked, request) = if puts && !known.is_being_put {
+            known.sent += 1;
+            known.is_being_put = true;
+            let version = known.sent;
+            let request = rows::native_put(number + 1, row, version);
+            (Asked::Put { row, version }, request)
+        } else {
+            let at_least = known.acknowledged;
+            let request = rows::native_get(number + 1, row);
+            (Asked::Read { row, at_least }, request)
+        };
+        self.asked[tag] = Some((number, asked));
+        Some((tag, request))
+    }
+
+    fn judge(&mut self, reply: &[u8]) -> Option<(usize, Judged)> {
+        let (header, body) = NativeHeader::ref_from_prefix(reply).ok()?;
+        let number = header.request_id.get().checked_sub(1)?;
+        let tag = (number % TAGS) as usize;
+        let (asked_number, asked) = self.asked[tag]?;
+        if asked_number != number {
+            return None;
+        }
+        self.asked[tag] = None;
+        let status = header.status.get();
+        let judged = match asked {
+            Asked::Read { row, at_least } if header.op == COLUMN_OP_GET | NATIVE_REPLY_BIT => {
+                self.judge_read(status, body, row, at_least)
+            }
+            Asked::Read { .. } => Judged::Wrong,
+            Asked::Put { row, version } => self.judge_put(status, row, version),
+        };
+        Some((tag, judged))
+    }
+
+    fn given_up(&mut self, tag: usize) {
+        // A put that is given up may have been made, or may yet be: what was sent stays allowed, and is not due.
+        if let Some((_, Asked::Put { row, .. })) = self.asked[tag].take() {
+            self.known.0[row as usize].is_being_put = false;
+        }
+    }
+
+    fn counts(&mut self) {
+        (self.reads, self.hits) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_column::native::Draft;
+    use lineside_column::table::{Cell, Found};
+
+    fn reply(request: &[u8], row: u32, version: u64) -> Vec<u8> {
+        let (header, _) = NativeHeader::ref_from_prefix(request).unwrap();
+        let mut draft = Draft::new(request.len());
+        let cell = Cell {
+            value: rows::value(row, version).to_vec(),
+            timestamp_ms: 0,
+            expires_ms: None,
+        };
+        let key = rows::key(row).to_vec();
+        assert!(draft.put(&[Found { key, column: 0, cell }]));
+        draft.finish(header, Status::Ok, COLUMN_SOURCE_NEAR)
+    }
+
+    #[test]
+    fn what_was_replaced_before_the_read_is_stale() {
+        let mut known = Known::default();
+        // Requests are: a put, then three reads; all of one row.
+        let draws = Draws(Arc::new(vec![5; DRAWS]));
+        let mut mixed = Mixed::new(draws, &mut known, 4);
+        let free = |_: usize| true;
+        let (put, first) = mixed.ask(&free).unwrap();
+        let (_, early) = mixed.ask(&free).unwrap();
+        assert_eq!(mixed.judge(&reply(&first, 5, 2)), Some((put, Judged::Right)));
+        assert_eq!(
+            mixed.judge(&reply(&early, 5, 1)),
+            Some((1, Judged::Right)),
+            "asked before the put was answered"
+        );
+        assert_eq!(mixed.judge(&reply(&early, 5, 1)), None, "answered already");
+        let (_, late) = mixed.ask(&free).unwrap();
+        assert_eq!(mixed.judge(&reply(&late, 5, 1)), Some((2, Judged::Stale)));
+        let (_, other) = mixed.ask(&free).unwrap();
+        assert_eq!(
+            mixed.judge(&reply(&other, 5, 3)),
+            Some((3, Judged::Wrong)),
+            "nobody put this"
+        );
+        assert_eq!(mixed.hit_rate(), 1.0);
+    }
+
+    #[test]
+    fn skewed_draws_have_a_most_wanted_row() {
+        let count = |draws: &Draws, row| draws.0.iter().filter(|drawn| **drawn == row).count();
+        let (even, skewed) = (Draws::even(1), Draws::skewed(1));
+        assert!(count(&skewed, 0) > 50 * count(&even, 0).max(1));
+        assert!(skewed.0.iter().all(|row| u32::from(*row) < ROWS));
+    }
+}

@@ -1,0 +1,178 @@
+//! The rows that all contestants hold, what each must hold, and the requests for them: the paper's shape, keys of 4
+//! bytes in `entry:foo`, values of 18.
+
+use lineside_column::native::{self, Ask as NativeAsk, Sender};
+use lineside_column::paper::{PaperRequest, rows_in};
+use lineside_column::table::{Change, ColumnName, Stretch};
+use lineside_wire::{COLUMN_PAPER_ROW_BYTES, COLUMN_PAPER_VALUE_BYTES};
+use serde::Serialize;
+
+/// Rows of the table.
+pub const ROWS: u32 = 10_000;
+/// The column.
+pub const NAME: &[u8] = b"entry:foo";
+/// The paper's.
+pub const VALUE_BYTES: usize = COLUMN_PAPER_VALUE_BYTES;
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 4;
+/// Of row 0. Keys end with an odd byte: zeros at a key's end are padding in the paper's format.
+pub const FIRST_KEY: u32 = 0x4000_0001;
+/// What each row holds before anyone writes.
+pub const FIRST_VERSION: u64 = 1;
+/// Bytes of a native get or put, with room for the reply.
+pub const NATIVE_BYTES: usize = 128;
+/// The last bytes of a value: no zero among them, for the same reason.
+const TAIL: [u8; 6] = *b"value!";
+
+/// The column's name.
+pub fn column() -> ColumnName {
+    ColumnName::new(NAME).expect("the name of a column")
+}
+
+/// The key of a row.
+pub fn key(row: u32) -> [u8; KEY_BYTES] {
+    (FIRST_KEY + 2 * row).to_be_bytes()
+}
+
+/// What a row holds: its key, a version, and always the same.
+pub fn value(row: u32, version: u64) -> [u8; VALUE_BYTES] {
+    let mut value = [0; VALUE_BYTES];
+    value[..KEY_BYTES].copy_from_slice(&key(row));
+    value[KEY_BYTES..12].copy_from_slice(&version.to_be_bytes());
+    value[12..].copy_from_slice(&TAIL);
+    value
+}
+
+/// The row that a key is of.
+pub fn row_of(key: &[u8]) -> Option<u32> {
+    let number = u32::from_be_bytes(key.try_into().ok()?).checked_sub(FIRST_KEY)?;
+    (number.is_multiple_of(2) && number / 2 < ROWS).then_some(number / 2)
+}
+
+/// The version of a row's value; `None`: it is not that row's value.
+pub fn version_of(row: u32, value: &[u8]) -> Option<u64> {
+    let version = u64::from_be_bytes(value.get(KEY_BYTES..12)?.try_into().ok()?);
+    (value == self::value(row, version)).then_some(version)
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// One row by its key.
+    Get,
+    /// So many rows that follow one another: 1 to 64.
+    Scan(u32),
+}
+
+impl Ask {
+    /// Every one that is measured.
+    pub const ALL: [Self; 4] = [Self::Get, Self::Scan(1), Self::Scan(8), Self::Scan(64)];
+
+    /// In keys of the report.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Scan(1) => "scan1",
+            Self::Scan(8) => "scan8",
+            Self::Scan(64) => "scan64",
+            Self::Scan(_) => "scan",
+        }
+    }
+
+    /// Rows of the reply.
+    pub const fn rows(self) -> u32 {
+        match self {
+            Self::Get => 1,
+            Self::Scan(rows) => rows,
+        }
+    }
+
+    /// Rows that it may begin with: the table's end is never reached.
+    pub const fn span(self) -> u32 {
+        ROWS - self.rows() + 1
+    }
+
+    /// The row that request `number` begins with: multiples of the golden ratio, which are far from one another.
+    pub const fn row(self, number: u64) -> u32 {
+        let place = (number as u32).wrapping_mul(0x9e37_79b1) as u64;
+        ((place * self.span() as u64) >> 32) as u32
+    }
+
+    /// In the paper's format, which fits all of them; in whole words.
+    pub fn paper(self, row: u32) -> Vec<u8> {
+        let (key, name) = (key(row).to_vec(), NAME.to_vec());
+        let request = match self {
+            Self::Get => PaperRequest::Get(key, name),
+            Self::Scan(rows) => PaperRequest::Scan(key, name, self::key(row + rows - 1).to_vec()),
+        };
+        let mut bytes = request.to_bytes(self.rows() as usize).unwrap_or_default();
+        debug_assert!(self == Self::Get || rows_in(bytes.len()) == self.rows() as usize);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
+    }
+
+    /// Bytes of a row in the paper's reply that are neither key nor value.
+    pub const fn paper_overhead() -> usize {
+        COLUMN_PAPER_ROW_BYTES - KEY_BYTES - VALUE_BYTES
+    }
+
+    /// As a table is asked.
+    pub fn stretch(self, row: u32) -> Stretch {
+        let last = row + self.rows() - 1;
+        Stretch {
+            low: key(row).to_vec(),
+            high: (last + 1 < ROWS).then(|| key(last + 1).to_vec()),
+            limit: self.rows() as usize,
+            reverse: false,
+        }
+    }
+}
+
+/// A native request for one row, as long as a put, so that both may leave by one call.
+pub fn native_get(id: u64, row: u32) -> Vec<u8> {
+    let ask = NativeAsk::Get(key(row).to_vec(), vec![column()]);
+    native::request(id, &ask, NATIVE_BYTES).unwrap_or_default()
+}
+
+/// A native put by one who is trusted.
+pub fn native_put(id: u64, row: u32, version: u64) -> Vec<u8> {
+    let change = Change::Put(value(row, version).to_vec(), None);
+    let ask = NativeAsk::Change(key(row).to_vec(), column(), change, Sender::default());
+    native::request(id, &ask, NATIVE_BYTES).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rows_value_tells_its_version_and_no_other_rows_does() {
+        for row in [0, 1, 4_999, ROWS - 1] {
+            assert_eq!(row_of(&key(row)), Some(row));
+            assert_ne!(key(row)[3], 0);
+            assert_eq!(version_of(row, &value(row, 7)), Some(7));
+            assert_eq!(version_of(row ^ 1, &value(row, 7)), None);
+            assert_eq!(version_of(row, &value(row, 7)[..17]), None);
+        }
+        assert_eq!(row_of(&key(ROWS)), None);
+        assert_eq!(row_of(&(FIRST_KEY + 1).to_be_bytes()), None);
+    }
+
+    #[test]
+    fn requests_stay_in_the_table_and_do_not_repeat_soon() {
+        for ask in Ask::ALL {
+            let rows: Vec<u32> = (0..4096).map(|number| ask.row(number)).collect();
+            assert!(rows.iter().all(|row| row + ask.rows() <= ROWS));
+            for window in rows.windows(64) {
+                let mut window = window.to_vec();
+                window.sort_unstable();
+                window.dedup();
+                assert_eq!(window.len(), 64);
+            }
+            assert!(ask.paper(0).len() <= lineside_near::PAYLOAD_BYTES_MAX);
+        }
+        assert_eq!(native_get(1, 0).len(), NATIVE_BYTES);
+        assert_eq!(native_put(1, 0, 2).len(), NATIVE_BYTES);
+    }
+}

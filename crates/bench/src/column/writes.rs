@@ -1,0 +1,96 @@
+//! What a write through Lineside costs: put after put of one client, every other one straight to the gateway.
+
+use super::hbase::{self, Peer};
+use super::rows::{self, ROWS};
+use super::served::{ROW_BITS, Served, anonymous, failed, geometry};
+use crate::client::histogram;
+use crate::error::{BenchError, Result};
+use crate::gate::median;
+use crate::sys;
+use lineside_column::client::{Client, Outcome};
+use lineside_column::host::Telling;
+use lineside_column::table::{Change, Nonce, Table};
+use serde::Serialize;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than any bench runs.
+const TTL_NS: u64 = 1 << 42;
+/// Pairs of puts that are not counted.
+const WARM_UP: u32 = 500;
+/// Of these the versions are far above all others.
+const FIRST_VERSION: u64 = 1 << 32;
+
+/// What puts took, medians of the rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WriteCost {
+    /// Puts each way, in all rounds.
+    pub puts: u32,
+    /// Straight to the gateway: the median put.
+    pub direct_p50_us: f64,
+    /// Through Lineside: UDP, a session, the host, the gateway.
+    pub lineside_p50_us: f64,
+    /// The mean of a round by the mean of the same round straight to the gateway.
+    pub mean_ratio: f64,
+    /// The same of medians.
+    pub p50_ratio: f64,
+}
+
+/// Measures `rounds` of `puts` each way.
+///
+/// # Errors
+/// [`BenchError::Void`] where a put was not made.
+pub fn measure(peer: &Peer, rounds: usize, puts: u32) -> Result<WriteCost> {
+    let store = anonymous(&geometry(ROW_BITS, true))?;
+    let table = Arc::new(peer.connect(hbase::WRITTEN)?);
+    let served = Served::new(&store, table, Telling::Ttl(TTL_NS))?;
+    let plane = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let void = |error: lineside_column::client::ClientError| BenchError::Void(error.to_string());
+    let mut client = Client::connect(plane.local_addr(), PATIENCE).map_err(void)?;
+    let direct = peer.connect(hbase::WRITTEN)?;
+    let column = rows::column();
+    let mut number = 0;
+    let mut pair = || -> Result<(u64, u64)> {
+        let row = number * 7_919 % ROWS;
+        number += 1;
+        let value = rows::value(row, FIRST_VERSION + u64::from(number)).to_vec();
+        let change = Change::Put(value, None);
+        let began_ns = sys::now_ns();
+        direct
+            .change(&rows::key(row), &column, &change, Nonce::default())
+            .map_err(failed("putting into HBase"))?;
+        let between_ns = sys::now_ns();
+        let made = client.change(&rows::key(row), &column, &change).map_err(void)?;
+        if made != Outcome::Done {
+            return Err(BenchError::Void("a put was not made".into()));
+        }
+        Ok((between_ns - began_ns, sys::now_ns() - between_ns))
+    };
+    for _ in 0..WARM_UP.min(puts) {
+        pair()?;
+    }
+    let mut seen = Vec::with_capacity(rounds);
+    for _ in 0..rounds.max(1) {
+        let (mut direct, mut ours) = (histogram(), histogram());
+        let (mut direct_ns, mut ours_ns) = (0, 0);
+        for _ in 0..puts.max(1) {
+            let (straight, through) = pair()?;
+            direct.saturating_record(straight);
+            ours.saturating_record(through);
+            direct_ns += straight;
+            ours_ns += through;
+        }
+        let p50 = |of: &hdrhistogram::Histogram<u64>| of.value_at_quantile(0.5) as f64 / 1e3;
+        seen.push((p50(&direct), p50(&ours), ours_ns as f64 / direct_ns.max(1) as f64));
+    }
+    let of = |value: fn(&(f64, f64, f64)) -> f64| median(seen.iter().map(value)).unwrap_or_default();
+    Ok(WriteCost {
+        puts: puts * rounds as u32,
+        direct_p50_us: of(|round| round.0),
+        lineside_p50_us: of(|round| round.1),
+        mean_ratio: of(|round| round.2),
+        p50_ratio: of(|round| round.1 / round.0),
+    })
+}

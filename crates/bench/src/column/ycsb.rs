@@ -1,0 +1,368 @@
+//! YCSB's workloads A to F on a real HBase: by its own Java client straight to it, and by a client in Java through
+//! Lineside in front of it (socket plane, Thrift 2, `coherence = "ttl"`).
+
+use super::hbase::{Peer, said};
+use super::served::{Served, anonymous};
+use crate::error::{BenchError, Result};
+use crate::gate::Bound::{self, AtLeast};
+use crate::gate::{Gate, median};
+use lineside_column::host::Telling;
+use lineside_column::store::Geometry;
+use lineside_column::table::ColumnName;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// YCSB's column.
+const NAME: &str = "entry:field0";
+const RECORDS: u32 = 10_000;
+/// Threads of the client, each with one request in flight.
+const THREADS: u32 = 4;
+/// Longer than any bench runs: only Lineside writes to its table.
+const TTL_NS: u64 = 1 << 42;
+/// Operations of a run that nobody reaches, and of one that inserts, whose number of keys to come YCSB takes from it.
+const OPERATIONS: u32 = 100_000_000;
+const OPERATIONS_INSERTING: u32 = 100_000;
+/// What is judged: key, gate, stretch.
+const GATES: [(&str, f64, Option<f64>); 6] = [
+    ("ycsb B lineside/hbase", 3.0, Some(5.0)),
+    ("ycsb C lineside/hbase", 8.0, Some(15.0)),
+    ("ycsb E lineside/hbase", 3.0, Some(5.0)),
+    ("ycsb B hits, %", 90.0, None),
+    ("ycsb C hits, %", 99.0, None),
+    ("ycsb E hits, %", 90.0, None),
+];
+
+/// How to run it.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Rounds; figures are their medians.
+    pub rounds: usize,
+    /// Time of each run, a cold client's first moments included.
+    pub duration: Duration,
+}
+
+/// A workload, as YCSB's own files have it, with one field of 18 bytes and scans of at most 8 rows.
+struct Workload {
+    name: &'static str,
+    /// What is done, in shares.
+    shares: &'static [(&'static str, f64)],
+    distribution: &'static str,
+}
+
+/// In the order in which YCSB's authors have them run: E on a table that D has not filled.
+const WORKLOADS: [Workload; 6] = [
+    Workload::new("A", &[("read", 0.5), ("update", 0.5)], "zipfian"),
+    Workload::new("B", &[("read", 0.95), ("update", 0.05)], "zipfian"),
+    Workload::new("C", &[("read", 1.0)], "zipfian"),
+    Workload::new("F", &[("read", 0.5), ("readmodifywrite", 0.5)], "zipfian"),
+    Workload::new("D", &[("read", 0.95), ("insert", 0.05)], "latest"),
+    Workload::new("E", &[("scan", 0.95), ("insert", 0.05)], "zipfian"),
+];
+
+/// What one run of YCSB said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    ops_per_s: f64,
+    near: f64,
+    host: f64,
+    stale: u64,
+    errors: u64,
+}
+
+/// One workload's figures; medians of the rounds, sums where said.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// `A` to `F`.
+    pub workload: &'static str,
+    /// Operations a second, HBase by its own client.
+    pub hbase_ops_per_s: f64,
+    /// The same through Lineside.
+    pub lineside_ops_per_s: f64,
+    /// The median of the rounds' ratios.
+    pub ratio: f64,
+    /// Of the reads through Lineside, so much was answered near.
+    pub hit_rate: f64,
+    /// If what is answered near cost nothing: 1 / (w + (1 - w)(1 - h)), w the share of operations that write.
+    pub bound: f64,
+    /// Stale reads of both, in all rounds.
+    pub stale: u64,
+    /// Operations that failed, of both, in all rounds.
+    pub errors: u64,
+}
+
+/// What YCSB found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ycsb {
+    /// Rows loaded.
+    pub records: u32,
+    /// Threads of the client.
+    pub threads: u32,
+    /// By workload.
+    pub rows: Vec<Row>,
+}
+
+impl Workload {
+    const fn new(
+        name: &'static str,
+        shares: &'static [(&'static str, f64)],
+        distribution: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            shares,
+            distribution,
+        }
+    }
+
+    fn share_of_writes(&self) -> f64 {
+        let writes = self
+            .shares
+            .iter()
+            .filter(|(what, _)| !["read", "scan"].contains(what));
+        writes.map(|(_, share)| share).sum()
+    }
+
+    fn inserts(&self) -> bool {
+        self.shares.iter().any(|(what, _)| *what == "insert")
+    }
+
+    /// As YCSB's properties.
+    fn properties(&self, duration: Duration) -> Vec<String> {
+        let mut properties = vec![
+            format!("requestdistribution={}", self.distribution),
+            format!("maxexecutiontime={}", duration.as_secs().max(1)),
+            "maxscanlength=8".into(),
+        ];
+        let operations = if self.inserts() {
+            OPERATIONS_INSERTING
+        } else {
+            OPERATIONS
+        };
+        properties.push(format!("operationcount={operations}"));
+        for what in ["read", "update", "scan", "insert", "readmodifywrite"] {
+            let found = self.shares.iter().find(|(name, _)| *name == what);
+            let share = found.map_or(0.0, |(_, share)| *share);
+            properties.push(format!("{what}proportion={share}"));
+        }
+        properties
+    }
+}
+
+/// Runs all workloads, telling `tell` before each.
+///
+/// # Errors
+/// [`BenchError::Void`] where YCSB does not run.
+pub fn measure(peer: &mut Peer, plan: Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
+    let mut seen: BTreeMap<&'static str, Vec<(Said, Said)>> = BTreeMap::new();
+    for _ in 0..plan.rounds.max(1) {
+        for workload in &WORKLOADS {
+            if ["A", "E"].contains(&workload.name) {
+                tell("loading");
+                for table in ["straight", "through"] {
+                    reload(peer, table)?;
+                }
+            }
+            tell(workload.name);
+            let properties = workload.properties(plan.duration);
+            let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
+            let straight = run(
+                peer,
+                "-t",
+                "HBase",
+                &["table=straight".into(), zookeeper],
+                &properties,
+            )?;
+            let served = serve(peer)?;
+            let plane = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+            let port = format!("lineside={}", plane.local_addr().port());
+            let through = run(peer, "-t", "Lineside", &[port], &properties)?;
+            seen.entry(workload.name).or_default().push((straight, through));
+        }
+    }
+    let rows = WORKLOADS.iter().filter_map(|workload| {
+        let rounds = seen.get(workload.name)?;
+        Row::of(workload, rounds)
+    });
+    Ok(Ycsb {
+        records: RECORDS,
+        threads: THREADS,
+        rows: rows.collect(),
+    })
+}
+
+impl Row {
+    fn of(workload: &Workload, rounds: &[(Said, Said)]) -> Option<Self> {
+        let of = |value: fn(&(Said, Said)) -> f64| median(rounds.iter().map(value));
+        let hit_rate = of(|(_, through)| through.near / (through.near + through.host).max(1.0))?;
+        let writes = workload.share_of_writes();
+        let sum = |value: fn(&Said) -> u64| -> u64 {
+            rounds
+                .iter()
+                .map(|(straight, through)| value(straight) + value(through))
+                .sum()
+        };
+        Some(Self {
+            workload: workload.name,
+            hbase_ops_per_s: of(|(straight, _)| straight.ops_per_s)?,
+            lineside_ops_per_s: of(|(_, through)| through.ops_per_s)?,
+            ratio: of(|(straight, through)| through.ops_per_s / straight.ops_per_s)?,
+            hit_rate,
+            bound: 1.0 / (writes + (1.0 - writes) * (1.0 - hit_rate)),
+            stale: sum(|said| said.stale),
+            errors: sum(|said| said.errors),
+        })
+    }
+}
+
+impl Ycsb {
+    /// By key, as ratios.
+    pub fn ratios(&self) -> impl Iterator<Item = (String, f64)> {
+        self.rows
+            .iter()
+            .map(|row| (format!("ycsb {} lineside/hbase", row.workload), row.ratio))
+    }
+
+    /// Judged.
+    pub fn gates(&self) -> impl Iterator<Item = (&'static str, Gate)> {
+        const IS: Bound = AtLeast;
+        GATES.into_iter().map(|(key, gate, stretch)| {
+            let row = self
+                .rows
+                .iter()
+                .find(|row| key.split(' ').nth(1) == Some(row.workload));
+            let value = row.map(|row| {
+                if key.ends_with('%') {
+                    row.hit_rate * 100.0
+                } else {
+                    row.ratio
+                }
+            });
+            (key, Gate::judge(value, IS, gate, stretch, true))
+        })
+    }
+}
+
+/// A table with YCSB's rows in it, made anew.
+fn reload(peer: &mut Peer, table: &str) -> Result<()> {
+    // Of the round before, if there was one.
+    let _ = peer.command(&format!("drop {table}"));
+    peer.command(&format!("create {table} entry"))?;
+    let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
+    let properties = [format!("operationcount={RECORDS}")];
+    run(
+        peer,
+        "-load",
+        "HBase",
+        &[format!("table={table}"), zookeeper],
+        &properties,
+    )
+    .map(drop)
+}
+
+/// Lineside before the table that only it writes to, near empty.
+fn serve(peer: &Peer) -> Result<Served> {
+    let geometry = Geometry {
+        family_bits: 0,
+        column_bits: 0,
+        columns: vec![NAME.into()],
+        may_be_stale: true,
+        ..Geometry::default()
+    };
+    let name = ColumnName::new(NAME.as_bytes());
+    let name = name.ok_or_else(|| BenchError::Void("no name of a column".into()))?;
+    let table = Arc::new(peer.connect("through")?);
+    Served::of(&anonymous(&geometry)?, table, name, Telling::Ttl(TTL_NS))
+}
+
+fn run(peer: &Peer, phase: &str, binding: &str, own: &[String], properties: &[String]) -> Result<Said> {
+    let mut java: Command = peer.jars().java(&["ycsb"], "site.ycsb.Client").map_err(said)?;
+    java.args([phase, "-db", &format!("lineside.ycsb.{binding}")]);
+    java.args(["-threads", &THREADS.to_string()]);
+    let shape = [
+        "workload=site.ycsb.workloads.CoreWorkload".to_owned(),
+        format!("recordcount={RECORDS}"),
+        "fieldcount=1".to_owned(),
+        "fieldlength=18".to_owned(),
+    ];
+    for property in shape.iter().chain(own).chain(properties) {
+        java.args(["-p", property]);
+    }
+    let output = java
+        .stdin(Stdio::null())
+        .output()
+        .map_err(crate::error::io("running YCSB"))?;
+    let (out, errors) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    Said::read(&out).ok_or_else(|| {
+        let lines: Vec<_> = errors.lines().rev().take(8).collect();
+        BenchError::Void(format!("YCSB did not run: {}", lines.join(" | ")))
+    })
+}
+
+impl Said {
+    /// What YCSB and our bindings print.
+    fn read(out: &str) -> Option<Self> {
+        let overall = out
+            .lines()
+            .find_map(|line| line.strip_prefix("[OVERALL], Throughput(ops/sec), "))?;
+        let ours = out.lines().find_map(|line| line.strip_prefix("LINESIDE "))?;
+        let count = |name: &str| -> Option<u64> {
+            let mut words = ours.split(' ');
+            words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+        };
+        Some(Self {
+            ops_per_s: overall.trim().parse().ok()?,
+            near: count("near")? as f64,
+            host: count("host")? as f64,
+            stale: count("stale")?,
+            errors: count("errors")? + count("missing")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        let out = "[OVERALL], RunTime(ms), 100\n[OVERALL], Throughput(ops/sec), 1234.5\n\
+                   LINESIDE reads=9 near=6 host=3 stale=1 missing=2 errors=4\n";
+        let said = Said::read(out).unwrap();
+        assert_eq!((said.ops_per_s, said.near, said.host), (1234.5, 6.0, 3.0));
+        assert_eq!((said.stale, said.errors), (1, 6));
+        assert!(Said::read("[OVERALL], Throughput(ops/sec), 1\n").is_none());
+    }
+
+    #[test]
+    fn the_bound_is_what_misses_and_writes_leave() {
+        let through = Said {
+            ops_per_s: 50.0,
+            near: 90.0,
+            host: 10.0,
+            ..Said::default()
+        };
+        let straight = Said {
+            ops_per_s: 10.0,
+            ..Said::default()
+        };
+        let row = Row::of(&WORKLOADS[1], &[(straight, through)]).unwrap();
+        assert_eq!((row.workload, row.ratio, row.hit_rate), ("B", 5.0, 0.9));
+        assert!((row.bound - 1.0 / (0.05 + 0.95 * 0.1)).abs() < 1e-9);
+        let ycsb = Ycsb {
+            records: 1,
+            threads: 1,
+            rows: vec![row],
+        };
+        let gates: BTreeMap<_, _> = ycsb.gates().collect();
+        assert_eq!(gates["ycsb B lineside/hbase"].value, Some(5.0));
+        assert_eq!(gates["ycsb B hits, %"].value, Some(90.0));
+        assert_eq!(gates["ycsb C lineside/hbase"].value, None);
+    }
+}

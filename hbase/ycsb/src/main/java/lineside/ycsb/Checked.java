@@ -1,0 +1,162 @@
+package lineside.ycsb;
+
+import java.util.Map;
+import java.util.Set;
+import java.util.Vector;
+import java.util.concurrent.atomic.AtomicLong;
+import site.ycsb.ByteArrayByteIterator;
+import site.ycsb.ByteIterator;
+import site.ycsb.DB;
+import site.ycsb.DBException;
+import site.ycsb.Status;
+
+/**
+ * What both bindings share: rows of one field, and the count of stale reads over all threads. The last thread to end
+ * says {@code LINESIDE reads=N near=N host=N stale=N missing=N errors=N} on standard output.
+ */
+abstract class Checked extends DB {
+  /** Rows have one field. */
+  static final String FIELD = "field0";
+  /** The column family. */
+  static final String FAMILY = "entry";
+
+  private static final Writes WRITES = new Writes();
+  private static final AtomicLong THREADS = new AtomicLong();
+  private static final AtomicLong READS = new AtomicLong();
+  private static final AtomicLong NEAR = new AtomicLong();
+  private static final AtomicLong HOST = new AtomicLong();
+  private static final AtomicLong STALE = new AtomicLong();
+  private static final AtomicLong MISSING = new AtomicLong();
+  private static final AtomicLong ERRORS = new AtomicLong();
+
+  /** Where an answer came from. */
+  enum Source {
+    NEAR,
+    HOST,
+    TABLE
+  }
+
+  /** Takes the rows of an answer. */
+  interface Rows {
+    void row(String key, byte[] value);
+  }
+
+  abstract void connect() throws Exception;
+
+  /** Up to {@code count} rows from {@code key} on; {@code exact}: that row only. */
+  abstract Source ask(String key, int count, boolean exact, Rows rows) throws Exception;
+
+  abstract void put(String key, byte[] value) throws Exception;
+
+  abstract void remove(String key) throws Exception;
+
+  abstract void close() throws Exception;
+
+  @Override
+  public void init() throws DBException {
+    THREADS.incrementAndGet();
+    try {
+      connect();
+    } catch (Exception error) {
+      throw new DBException(error);
+    }
+  }
+
+  @Override
+  public void cleanup() throws DBException {
+    try {
+      close();
+    } catch (Exception error) {
+      throw new DBException(error);
+    }
+    if (THREADS.decrementAndGet() == 0) {
+      System.out.println(
+          "LINESIDE reads=" + READS + " near=" + NEAR + " host=" + HOST + " stale=" + STALE + " missing=" + MISSING
+              + " errors=" + ERRORS);
+    }
+  }
+
+  @Override
+  public Status read(String table, String key, Set<String> fields, Map<String, ByteIterator> result) {
+    boolean[] found = {false};
+    Status status =
+        read(key, 1, true, (row, value) -> {
+          found[0] = true;
+          result.put(FIELD, new ByteArrayByteIterator(value));
+        });
+    if (status == Status.OK && !found[0]) {
+      MISSING.incrementAndGet();
+      return Status.NOT_FOUND;
+    }
+    return status;
+  }
+
+  @Override
+  public Status scan(
+      String table,
+      String startKey,
+      int count,
+      Set<String> fields,
+      Vector<java.util.HashMap<String, ByteIterator>> result) {
+    return read(startKey, count, false, (row, value) -> {
+      java.util.HashMap<String, ByteIterator> fieldsOf = new java.util.HashMap<>();
+      fieldsOf.put(FIELD, new ByteArrayByteIterator(value));
+      result.add(fieldsOf);
+    });
+  }
+
+  private Status read(String key, int count, boolean exact, Rows rows) {
+    long sentNs = System.nanoTime();
+    try {
+      Source source =
+          ask(key, count, exact, (row, value) -> {
+            if (WRITES.isStale(row, value, sentNs)) {
+              STALE.incrementAndGet();
+            }
+            rows.row(row, value);
+          });
+      READS.incrementAndGet();
+      if (source != Source.TABLE) {
+        (source == Source.NEAR ? NEAR : HOST).incrementAndGet();
+      }
+      return Status.OK;
+    } catch (Exception error) {
+      return failed(error);
+    }
+  }
+
+  @Override
+  public Status update(String table, String key, Map<String, ByteIterator> values) {
+    byte[] value = values.get(FIELD).toArray();
+    Writes.Write write = WRITES.begin(key, value);
+    try {
+      put(key, value);
+      WRITES.answered(key, write);
+      return Status.OK;
+    } catch (Exception error) {
+      return failed(error);
+    }
+  }
+
+  @Override
+  public Status insert(String table, String key, Map<String, ByteIterator> values) {
+    return update(table, key, values);
+  }
+
+  @Override
+  public Status delete(String table, String key) {
+    try {
+      remove(key);
+      return Status.OK;
+    } catch (Exception error) {
+      return failed(error);
+    }
+  }
+
+  private static Status failed(Exception error) {
+    if (ERRORS.incrementAndGet() == 1) {
+      error.printStackTrace();
+    }
+    return Status.ERROR;
+  }
+}

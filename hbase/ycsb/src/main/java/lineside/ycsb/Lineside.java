@@ -1,0 +1,145 @@
+package lineside.ycsb;
+
+import java.io.IOException;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.SocketTimeoutException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/**
+ * Lineside in its native format (docs/wire-formats.md, column), a socket for each thread and one request in flight; it
+ * must be one of the server's trusted sources. Property {@code lineside}: the UDP port on this host.
+ */
+public final class Lineside extends Checked {
+  private static final short MAGIC = 0x4c53;
+  private static final byte VERSION = 1;
+  private static final int REPLY_BIT = 0x80;
+  private static final byte GET = 1;
+  private static final byte SCAN = 2;
+  private static final byte PUT = 3;
+  private static final byte DELETE = 4;
+  private static final int OK = 0;
+  private static final int UNKNOWN_ROW = 1;
+  private static final int BUSY = 3;
+  private static final int NEAR = 1;
+  private static final int HEADER_BYTES = 16;
+  private static final int HEAD_BYTES = 32;
+  private static final int NAME_BYTES = 32;
+  private static final int REPLY_HEAD_BYTES = HEADER_BYTES + 24;
+  /** Head, the longest of YCSB's keys, 18 bytes of value; in whole words. */
+  private static final int ROW_BYTES = 56;
+  private static final int PACKET_BYTES = 1452;
+  private static final int PATIENCE_MS = 10_000;
+  /** A read that is not answered for so long is sent again. */
+  private static final int AGAIN_MS = 500;
+  private static final byte[] NAME = Arrays.copyOf((FAMILY + ":" + FIELD).getBytes(StandardCharsets.UTF_8), NAME_BYTES);
+
+  private final ByteBuffer out = ByteBuffer.allocate(PACKET_BYTES);
+  private final byte[] in = new byte[PACKET_BYTES];
+  private final DatagramPacket received = new DatagramPacket(in, in.length);
+  private DatagramSocket socket;
+  private long nextId = System.nanoTime();
+
+  @Override
+  void connect() throws IOException {
+    int port = Integer.parseInt(getProperties().getProperty("lineside"));
+    socket = new DatagramSocket();
+    socket.connect(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
+  }
+
+  @Override
+  Source ask(String key, int count, boolean exact, Rows rows) throws IOException {
+    int rowsMax = Math.min(count, (PACKET_BYTES - REPLY_HEAD_BYTES) / ROW_BYTES);
+    write(exact ? GET : SCAN, key, exact ? 0 : rowsMax, new byte[0], REPLY_HEAD_BYTES + rowsMax * ROW_BYTES);
+    ByteBuffer reply = exchange(true);
+    byte source = reply.get(HEADER_BYTES);
+    int found = reply.getShort(HEADER_BYTES + 2);
+    int at = REPLY_HEAD_BYTES;
+    for (int row = 0; row < found; row++) {
+      int keyBytes = reply.get(at) & 0xff;
+      int valueBytes = reply.getShort(at + 2) & 0xffff;
+      byte[] value = Arrays.copyOfRange(in, at + 4 + keyBytes, at + 4 + keyBytes + valueBytes);
+      rows.row(new String(in, at + 4, keyBytes, StandardCharsets.UTF_8), value);
+      at += (4 + keyBytes + valueBytes + 7) & ~7;
+    }
+    return source == NEAR ? Source.NEAR : Source.HOST;
+  }
+
+  @Override
+  void put(String key, byte[] value) throws IOException {
+    write(PUT, key, 0, value, REPLY_HEAD_BYTES);
+    exchange(false);
+  }
+
+  @Override
+  void remove(String key) throws IOException {
+    write(DELETE, key, 0, new byte[0], REPLY_HEAD_BYTES);
+    exchange(false);
+  }
+
+  /** A request, as long as the reply that it wants. */
+  private void write(byte op, String key, int limit, byte[] value, int replyBytes) {
+    byte[] start = key.getBytes(StandardCharsets.UTF_8);
+    int bytes = HEADER_BYTES + HEAD_BYTES + NAME_BYTES + padded(start.length) + padded(value.length);
+    bytes = Math.max(bytes, replyBytes);
+    Arrays.fill(out.array(), 0, bytes, (byte) 0);
+    out.clear();
+    out.putShort(MAGIC).put(VERSION).put(op).putShort((short) 0).putShort((short) (bytes - HEADER_BYTES));
+    out.putLong(nextId++);
+    out.put((byte) 0).put((byte) start.length).put((byte) 0).put((byte) 1).putShort((short) limit);
+    out.putShort((short) value.length);
+    out.position(HEADER_BYTES + HEAD_BYTES);
+    out.put(NAME).put(start);
+    out.position(HEADER_BYTES + HEAD_BYTES + NAME_BYTES + padded(start.length));
+    out.put(value);
+    out.position(0).limit(bytes);
+  }
+
+  private static int padded(int bytes) {
+    return (bytes + 7) & ~7;
+  }
+
+  /** Sends the request and waits for its own reply; a write is sent only once, since repeated it might undo another. */
+  private ByteBuffer exchange(boolean isRead) throws IOException {
+    int op = (out.get(3) & 0xff) | REPLY_BIT;
+    long id = out.getLong(8);
+    long began = System.nanoTime();
+    DatagramPacket request = new DatagramPacket(out.array(), out.limit());
+    socket.send(request);
+    socket.setSoTimeout(isRead ? AGAIN_MS : PATIENCE_MS);
+    while (System.nanoTime() - began < PATIENCE_MS * 1_000_000L) {
+      received.setLength(in.length);
+      try {
+        socket.receive(received);
+      } catch (SocketTimeoutException nothing) {
+        if (isRead) {
+          socket.send(request);
+        }
+        continue;
+      }
+      ByteBuffer reply = ByteBuffer.wrap(in, 0, received.getLength());
+      if (reply.remaining() < HEADER_BYTES || (reply.get(3) & 0xff) != op || reply.getLong(8) != id) {
+        continue;
+      }
+      int status = reply.getShort(4);
+      if (status == OK || status == UNKNOWN_ROW) {
+        return reply;
+      }
+      if (status == BUSY && isRead) {
+        socket.send(request);
+        continue;
+      }
+      throw new IOException("status " + status);
+    }
+    throw new IOException("no answer in " + PATIENCE_MS + " ms");
+  }
+
+  @Override
+  void close() {
+    socket.close();
+  }
+}
