@@ -13,6 +13,7 @@ mod served;
 mod sweeps;
 #[cfg(test)]
 mod tests;
+mod told;
 mod writes;
 pub mod ycsb;
 
@@ -107,7 +108,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     }
     let contest_rounds = options.contest_rounds.max(1);
     let mut done = 0;
-    let of = CASES.len() + 3 + contest_rounds * contestants::runs(true).len() + 13;
+    let of = CASES.len() + 3 + contest_rounds * contestants::runs(true).len() + 14;
     let mut tell = |doing| {
         progress(Progress { doing, done, of });
         done += 1;
@@ -119,7 +120,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         per_packet.push(per_packet::measure(case, options.rounds, options.calls)?);
     }
     tell("starting HBase");
-    let (peer, absent) = match start_peer() {
+    let (mut peer, absent) = match start_peer() {
         Ok(peer) => (Some(peer), None),
         Err(BenchError::NotMeasured(why)) => (None, Some(why)),
         Err(error) => return Err(error),
@@ -148,6 +149,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         .as_ref()
         .map(|peer| writes::measure(peer, contest_rounds, options.puts))
         .transpose()?;
+    tell("puts that are told");
+    let told_cost = peer
+        .as_mut()
+        .map(|peer| told::measure(peer, contest_rounds, options.duration))
+        .transpose()?;
     Ok(Report::new(
         options,
         machine,
@@ -158,6 +164,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             verified_instructions: field.verified_instructions()?,
             sweeps: Some(sweeps),
             write_cost,
+            told_cost,
             ycsb: None,
         },
     ))

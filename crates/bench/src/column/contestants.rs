@@ -8,6 +8,8 @@ use super::served::{ROW_BITS, Served, XdpLine, anonymous, geometry};
 use crate::client::Tally;
 use crate::error::{BenchError, Result};
 use crate::netns::{Pair, SERVER_ADDRESS};
+use lineside_column::hbase_rpc::HBase as Rpc;
+use lineside_column::table::Table;
 use lineside_column::thrift2::Thrift2;
 use lineside_wire::COLUMN_PORT;
 use std::collections::BTreeMap;
@@ -27,6 +29,8 @@ pub enum Who {
     Thrift2,
     /// Thrift 2, 16 connections, a thread each.
     Thrift2x16,
+    /// HBase's own RPC, one connection, 16 requests in flight.
+    Native,
     /// Our socket plane over the embedded table in memory: all rows are held near.
     Socket,
     /// Our XDP plane, the same.
@@ -77,6 +81,7 @@ pub fn runs(with_peer: bool) -> Vec<Run> {
             (Who::Socket, By::Live),
             (Who::Thrift2x16, By::Own),
             (Who::Xdp, By::Window64),
+            (Who::Native, By::Own),
             (Who::Socket, By::Window64),
             (Who::Xdp, By::Window1),
             (Who::Socket, By::Window1),
@@ -100,6 +105,7 @@ pub struct Field {
     xdp: XdpLine,
     socket: Served,
     clients: Vec<Thrift2>,
+    rpc: Option<Rpc>,
 }
 
 impl Field {
@@ -117,7 +123,9 @@ impl Field {
                 clients.collect::<Result<Vec<_>>>()
             },
         )?;
+        let rpc = peer.map(|peer| peer.connect_rpc(hbase::READ)).transpose()?;
         Ok(Self {
+            rpc,
             pair: Arc::new(Pair::new()?),
             generator: Generator::load()?,
             xdp,
@@ -129,9 +137,21 @@ impl Field {
     /// Asks HBase for so long of each kind: a cold JVM answers its first thousands slowly.
     pub fn warm(&self, duration: Duration) -> Result<()> {
         for ask in Ask::ALL {
-            hbase::drive(&self.clients, ask, duration)?;
+            hbase::drive(&self.thrift2(), ask, duration)?;
+            hbase::drive(&self.native(), ask, duration)?;
         }
         Ok(())
+    }
+
+    fn thrift2(&self) -> Vec<&dyn Table> {
+        self.clients.iter().map(|client| client as _).collect()
+    }
+
+    fn native(&self) -> Vec<&dyn Table> {
+        self.rpc
+            .iter()
+            .flat_map(|rpc| [rpc as &dyn Table; hbase::CONNECTIONS])
+            .collect()
     }
 
     /// What the verifier walked through, by program.
@@ -142,8 +162,9 @@ impl Field {
     /// Starts a contestant, drives it, stops it.
     pub fn run(&mut self, run: Run, duration: Duration) -> Result<Tally> {
         match run.who {
-            Who::Thrift2 => hbase::drive(&self.clients[..1], run.ask, duration),
-            Who::Thrift2x16 => hbase::drive(&self.clients, run.ask, duration),
+            Who::Thrift2 => hbase::drive(&self.thrift2()[..1], run.ask, duration),
+            Who::Thrift2x16 => hbase::drive(&self.thrift2(), run.ask, duration),
+            Who::Native => hbase::drive(&self.native(), run.ask, duration),
             Who::Socket => {
                 let running = self.socket.start(&self.pair)?;
                 let tally = self.drive(run, duration);

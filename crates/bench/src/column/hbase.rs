@@ -1,28 +1,37 @@
-//! The peer: a whole HBase in one JVM, and our Thrift 2 client straight to its gateway.
+//! The peer: a whole HBase in one JVM, and our clients straight to it: of its Thrift 2 gateway, and of its own RPC.
 
 use super::rows::{self, Ask};
 use super::served::{failed, load};
 use crate::client::{Tally, histogram};
-use crate::error::{BenchError, Result};
+use crate::error::{BenchError, Result, io};
 use crate::sys;
+use lineside_column::hbase_rpc::HBase as Rpc;
 use lineside_column::table::{Found, Table, TableError};
 use lineside_column::thrift2::Thrift2;
 use lineside_hbase_mini::{Error, HBase, Jars, Options};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
+use tempfile::NamedTempFile;
 
-/// For one call of the gateway.
-const GATEWAY_TIME: Duration = Duration::from_secs(10);
-/// Connections of `thrift2x16`, each with a thread of its own.
+/// For one call.
+const CALL_TIME: Duration = Duration::from_secs(10);
+/// Connections of `thrift2x16`, each with a thread of its own; threads that share the one connection of `native`.
 pub const CONNECTIONS: usize = 16;
 /// Rows that nobody changes.
 pub const READ: &str = "rows";
 /// Rows that are changed.
 pub const WRITTEN: &str = "written";
 
+/// What its coprocessor's notices are signed with.
+pub const OBSERVER_KEY: [u8; 32] = [0x5a; 32];
+
 /// A running HBase with the bench's tables in it.
 pub struct Peer {
     hbase: HBase,
     jars: Jars,
+    observer: SocketAddr,
+    _key: NamedTempFile,
 }
 
 /// What HBase says becomes a bench's error: that it is not here is no fault.
@@ -43,8 +52,26 @@ impl Peer {
     /// [`BenchError::NotMeasured`] where it cannot be had.
     pub fn start() -> Result<Self> {
         let jars = Jars::build().map_err(said)?;
-        let hbase = jars.start(&Options::default()).map_err(said)?;
-        Ok(Self { hbase, jars })
+        let mut key = NamedTempFile::new().map_err(io("making a file"))?;
+        write!(key, "{}", "5a".repeat(OBSERVER_KEY.len())).map_err(io("writing a file"))?;
+        // A port that nobody had a moment ago.
+        let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
+        let observer = free.map_err(io("looking for a port"))?;
+        let settings = [
+            ("lineside.key.file", key.path().display().to_string()),
+            ("lineside.listen", observer.to_string()),
+        ];
+        let options = Options {
+            settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            ..Options::default()
+        };
+        let hbase = jars.start(&options).map_err(said)?;
+        Ok(Self {
+            hbase,
+            jars,
+            observer,
+            _key: key,
+        })
     }
 
     /// What is built of Java.
@@ -65,7 +92,25 @@ impl Peer {
     /// A client of `table` with one connection, made by the calling thread and in its namespace.
     pub fn connect(&self, table: &str) -> Result<Thrift2> {
         let gateway = format!("127.0.0.1:{}", self.hbase.ports.thrift);
-        Thrift2::connect(&gateway, table.as_bytes(), GATEWAY_TIME).map_err(failed("connecting to HBase"))
+        Thrift2::connect(&gateway, table.as_bytes(), CALL_TIME).map_err(failed("connecting to HBase"))
+    }
+
+    /// A client of `table` by HBase's own RPC, made by the calling thread and in its namespace.
+    pub fn connect_rpc(&self, table: &str) -> Result<Rpc> {
+        let server = format!("127.0.0.1:{}", self.hbase.ports.regionserver);
+        Rpc::connect(&[&server], table.as_bytes(), CALL_TIME).map_err(failed("connecting to HBase"))
+    }
+
+    /// Has the servers of `table` tell `subscriber` of its changes.
+    pub fn observe(&mut self, table: &str, subscriber: SocketAddr) -> Result<()> {
+        let jar = self.jars.module("observer").map_err(said)?;
+        self.command(&format!("load {table} {} {subscriber}", jar.display()))?;
+        Ok(())
+    }
+
+    /// Where the coprocessor listens, once it is loaded.
+    pub fn observer(&self) -> SocketAddr {
+        self.observer
     }
 
     /// Makes a table and puts the bench's rows into it.
@@ -76,17 +121,17 @@ impl Peer {
     }
 }
 
-/// Asks each of `clients` one request after the other, all at once, for `duration`.
+/// Asks each of `clients`, which may be one several times, one request after the other, all at once, for `duration`.
 ///
 /// # Errors
 /// [`BenchError::Void`] where HBase refuses.
-pub fn drive(clients: &[Thrift2], ask: Ask, duration: Duration) -> Result<Tally> {
+pub fn drive(clients: &[&dyn Table], ask: Ask, duration: Duration) -> Result<Tally> {
     let began_ns = sys::now_ns();
     let ends_ns = began_ns + duration.as_nanos() as u64;
     let mut sum = std::thread::scope(|scope| {
         let threads: Vec<_> = (0u64..)
             .zip(clients)
-            .map(|(number, client)| scope.spawn(move || one(client, ask, number * 1_000_003, ends_ns)))
+            .map(|(number, client)| scope.spawn(move || one(*client, ask, number * 1_000_003, ends_ns)))
             .collect();
         let mut sum = empty();
         for thread in threads {
@@ -117,7 +162,7 @@ pub fn empty() -> Tally {
     }
 }
 
-fn one(client: &Thrift2, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> {
+fn one(client: &dyn Table, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> {
     let mut tally = empty();
     let mut now_ns = sys::now_ns();
     let mut number = first;
@@ -136,7 +181,7 @@ fn one(client: &Thrift2, ask: Ask, first: u64, ends_ns: u64) -> Result<Tally> {
     Ok(tally)
 }
 
-fn is_right(client: &Thrift2, ask: Ask, row: u32) -> std::result::Result<bool, TableError> {
+fn is_right(client: &dyn Table, ask: Ask, row: u32) -> std::result::Result<bool, TableError> {
     let columns = [rows::column()];
     let holds = |row: u32, value: &[u8]| value == rows::value(row, rows::FIRST_VERSION);
     match ask {

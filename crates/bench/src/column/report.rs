@@ -5,6 +5,7 @@ use super::contestants::{By, Run, Samples, Who};
 use super::per_packet::{Ask as PacketAsk, Case, PerPacket};
 use super::rows::{self, Ask};
 use super::sweeps::{Point, Sweeps, Varied};
+use super::told::ToldCost;
 use super::writes::WriteCost;
 use super::ycsb::Ycsb;
 use crate::client::Tally;
@@ -19,10 +20,11 @@ use std::fmt::{self, Display, Formatter};
 /// A load above this before the bench begins is said in the report.
 const QUIET_LOAD_MAX: f64 = 0.3;
 const WRITE: &str = "write lineside/thrift2";
+const TOLD: &str = "puts told/untold";
 const VERIFIED: &str = "verified instructions";
 const ROW_OVERHEAD: &str = "bytes of a row beside key and value";
 /// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
-const GATES: [(&str, Bound, f64, Option<f64>); 11] = [
+const GATES: [(&str, Bound, f64, Option<f64>); 12] = [
     ("get xdp_max/thrift2", AtLeast, 600.0, Some(1_000.0)),
     ("scan8 xdp_max/thrift2", AtLeast, 1_000.0, Some(2_000.0)),
     ("get xdp_max/socket", AtLeast, 4.0, None),
@@ -34,6 +36,7 @@ const GATES: [(&str, Bound, f64, Option<f64>); 11] = [
     (ROW_OVERHEAD, AtMost, 12.0, None),
     (VERIFIED, AtMost, 19_999.0, None),
     (WRITE, AtMost, 1.3, None),
+    (TOLD, AtLeast, 0.7, None),
 ];
 
 /// What was measured.
@@ -51,6 +54,8 @@ pub struct Measured {
     pub sweeps: Option<Sweeps>,
     /// What a write through Lineside costs.
     pub write_cost: Option<WriteCost>,
+    /// What the coprocessor costs HBase's puts.
+    pub told_cost: Option<ToldCost>,
     /// YCSB's workloads; then nothing else.
     pub ycsb: Option<Ycsb>,
 }
@@ -103,6 +108,8 @@ pub struct Report {
     pub sweeps: Option<Sweeps>,
     /// What a write through Lineside costs.
     pub write_cost: Option<WriteCost>,
+    /// What the coprocessor costs HBase's puts.
+    pub told_cost: Option<ToldCost>,
     /// YCSB's workloads, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ycsb: Option<Ycsb>,
@@ -150,11 +157,14 @@ fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
     for ask in Ask::ALL {
         let run = |who, by| Run { who, by, ask };
         let (thrift2, thrift2x16) = (run(Who::Thrift2, By::Own), run(Who::Thrift2x16, By::Own));
+        let native = run(Who::Native, By::Own);
         let (max, xdp) = (run(Who::Xdp, By::Live), run(Who::Xdp, By::Window64));
         let socket = run(Who::Socket, By::Window64);
         let found = [
             ("xdp_max/thrift2", ratio(max, thrift2, Tally::rps)),
             ("xdp_max/thrift2x16", ratio(max, thrift2x16, Tally::rps)),
+            ("xdp_max/native", ratio(max, native, Tally::rps)),
+            ("native/thrift2x16", ratio(native, thrift2x16, Tally::rps)),
             (
                 "xdp_max/socket",
                 ratio(max, run(Who::Socket, By::Live), Tally::rps),
@@ -177,11 +187,9 @@ fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
 
 fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str, Contestant> {
     let mut found: BTreeMap<&'static str, Contestant> = BTreeMap::new();
-    for name in ["thrift2", "thrift2x16"] {
+    for name in ["thrift2", "thrift2x16", "native"] {
         found.entry(name).or_default().not_measured = absent.map(str::to_owned);
     }
-    found.entry("native").or_default().not_measured =
-        Some("this bench has no client of HBase's native protocol".into());
     for (run, rounds) in samples {
         let Some(figures) = Figures::of(rounds) else {
             continue;
@@ -189,6 +197,7 @@ fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str
         let (name, how) = match (run.who, run.by) {
             (Who::Thrift2, _) => ("thrift2", ""),
             (Who::Thrift2x16, _) => ("thrift2x16", ""),
+            (Who::Native, _) => ("native", ""),
             (Who::Xdp, By::Live) => ("xdp_max", ""),
             (who, by) => (
                 if who == Who::Xdp { "xdp" } else { "socket" },
@@ -218,7 +227,9 @@ fn notes(machine: &Machine) -> Vec<String> {
             rows::ROWS,
             Ask::paper_overhead()
         ),
-        "what the coprocessor costs HBase's puts is not measured: this bench has no coprocessor".into(),
+        "`native` has one connection and 16 threads, `thrift2x16` a connection for each of 16 threads; servers and \
+         clients share the two cores"
+            .into(),
     ];
     if machine.load_before > QUIET_LOAD_MAX {
         notes.push(format!(
@@ -238,12 +249,14 @@ impl Report {
             verified_instructions,
             sweeps,
             write_cost,
+            told_cost,
             ycsb,
         } = measured;
         let mut ratios = BTreeMap::new();
         packet_ratios(&per_packet, &mut ratios);
         contest_ratios(&samples, &mut ratios);
         ratios.extend(write_cost.map(|cost| (WRITE.into(), cost.mean_ratio)));
+        ratios.extend(told_cost.map(|cost| (TOLD.into(), cost.ratio)));
         let mut checks = Checks {
             notes: notes(&machine),
             verified_instructions,
@@ -303,6 +316,7 @@ impl Report {
             per_packet,
             sweeps,
             write_cost,
+            told_cost,
             ycsb,
             ratios,
             checks,
@@ -346,6 +360,15 @@ impl Display for Report {
                 "\n{} puts each way: straight to the gateway {:.0} us, through Lineside {:.0} us (medians); {:.2} \
                  times as long on average, {:.2} by medians",
                 cost.puts, cost.direct_p50_us, cost.lineside_p50_us, cost.mean_ratio, cost.p50_ratio
+            )?;
+        }
+        if let Some(cost) = &self.told_cost {
+            writeln!(
+                f,
+                "\n{} puts a second into HBase, {} of which the coprocessor told ({} notices in all)",
+                cost.untold_per_s.round(),
+                cost.told_per_s.round(),
+                cost.notices
             )?;
         }
         if !self.per_packet.is_empty() {
