@@ -97,8 +97,9 @@ pub fn measure(
     for at in HELD_PERCENT {
         tell("rows held");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
-        hold(&line.store, ROWS / 100 * at);
         let served = Served::new(&line.store, table(hbase::READ)?, Telling::Nothing)?;
+        // Who makes a host empties near.
+        hold(&line.store, ROWS / 100 * at);
         let mut known = Known::default();
         let mut mixed = Mixed::new(Draws::even(seed), &mut known, 0);
         points.push(point(
