@@ -1,4 +1,4 @@
-//! How fast a mock orderer and a follower are, in one process: `rate MSP CERTIFICATE KEY FOLDER [ROUNDS]`.
+//! How fast a mock orderer and a follower are, in one process: `deliver_rate MSP CERTIFICATE KEY FOLDER [ROUNDS]`.
 //!
 //! FOLDER holds recorded blocks; they are numbered on, round after round, and not validated. CPU time is of both ends.
 
