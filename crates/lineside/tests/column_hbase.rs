@@ -1,0 +1,125 @@
+//! `lineside column serve` over a real HBase whose coprocessor tells of changes.
+
+use lineside_hbase_mini::{Error, HBase, Jars, Options};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running server; killed when dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn lineside(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+/// Asks until the answer has all of these words.
+fn until_said(arguments: &[&str], words: &[&str]) -> String {
+    let began = Instant::now();
+    loop {
+        let said = lineside(arguments);
+        if words.iter().all(|word| said.contains(word)) {
+            return said;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{arguments:?}: {said}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn serve(folder: &Path, hbase: &HBase, ports: [u16; 4]) -> Server {
+    let [listen, console, notify, server] = ports;
+    let config = format!(
+        "[console]\nlisten = \"127.0.0.1:{console}\"\n[plane]\nplane = \"socket\"\n[column]\n\
+         listen = \"127.0.0.1:{listen}\"\nstore = \"hbase://127.0.0.1:{}/rows\"\ncoherence = \"coprocessor\"\n\
+         notify_listen = \"127.0.0.1:{notify}\"\nservers = [\"127.0.0.1:{server}\"]\nnotify_key_file = {:?}\n",
+        hbase.ports.regionserver,
+        folder.join("key")
+    );
+    let path = folder.join("lineside.toml");
+    std::fs::write(&path, config).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(["column", "serve", "--config"])
+        .arg(path)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    Server(child)
+}
+
+#[test]
+fn what_others_write_into_hbase_is_seen_at_once() {
+    let jars = match Jars::build() {
+        Err(error @ Error::NotHere(_)) => {
+            eprintln!("skipped: {error}");
+            return;
+        }
+        jars => jars.unwrap(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    std::fs::write(&key, "5a".repeat(32)).unwrap();
+    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
+    let ports = [0; 4].map(|_| free_port());
+    let [listen, console, notify, server] = ports;
+    let observer = "lineside.observer.Observer";
+    let settings = [
+        ("hbase.coprocessor.user.region.classes", observer.to_owned()),
+        ("hbase.coprocessor.regionserver.classes", observer.to_owned()),
+        ("lineside.subscribers", format!("127.0.0.1:{notify}")),
+        ("lineside.listen", format!("127.0.0.1:{server}")),
+        ("lineside.key.file", key.display().to_string()),
+    ];
+    let options = Options {
+        settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        modules: vec!["observer"],
+        ..Options::default()
+    };
+    let mut hbase = jars.start(&options).unwrap();
+    hbase.command("create rows entry").unwrap();
+    let _server = serve(folder.path(), &hbase, ports);
+    let at = format!("127.0.0.1:{listen}");
+    let get = ["column", "get", "--server", &at, "alice"];
+    for value in ["one", "two", "three"] {
+        hbase.command(&format!("put rows {value} alice")).unwrap();
+        // Before near holds it, and after.
+        let said = until_said(&get, &[value]);
+        assert!(!said.contains("stale"), "{said}");
+        until_said(&get, &[value, "from near"]);
+    }
+    hbase.command("delete-row rows alice").unwrap();
+    assert!(!lineside(&get).contains("three"));
+    let console = format!("127.0.0.1:{console}");
+    let status = lineside(&["status", "--json", "--console", &console]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let host = &status["services"][0]["host"];
+    assert_eq!(
+        (&host["leased_servers"], &host["strangers"]),
+        (&1.into(), &0.into()),
+        "{status}"
+    );
+    // Without near the same is said by the host alone.
+    hbase.command("put rows four alice").unwrap();
+    until_said(&get, &["four", "from near"]);
+    lineside(&["column", "switch", "--server", &at, "off"]);
+    for _ in 0..3 {
+        assert!(lineside(&get).contains("four (from host)"));
+    }
+}
