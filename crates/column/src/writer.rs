@@ -248,7 +248,10 @@ impl ColumnWriter {
     /// Whether so many rows in these intervals need no block that another part of the table has.
     fn has_room(&self, column: usize, intervals: &[Interval], rows: usize) -> bool {
         let block_rows = self.store.control().block_rows.load(Relaxed) as usize;
-        let needed = intervals.len().min(1) * (rows / block_rows.max(1) + 1);
+        let needed = match intervals {
+            [] => 0,
+            _ => rows.div_ceil(block_rows.max(1)).max(1),
+        };
         self.free_blocks.len() >= needed
             || intervals
                 .iter()

@@ -144,7 +144,6 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("column", "store", "\"embedded\"", "needs `data`"),
         ("column", "coherence", "\"hope\"", "`none`, `ttl`, `coprocessor`"),
         ("column", "servers", "[\"rs1:7706\"]", "address"),
-        ("column", "servers", "[\"[::1]:1\", \"[::1]:1\"]", "twice"),
         ("column", "notify_listen", "7707", "address"),
         ("column", "lease_ms", "99", "100 to 60000"),
         ("column", "lease_ms", "60001", "100 to 60000"),
@@ -158,6 +157,17 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         assert!(fault.what.contains(allowed), "{fault:?} does not say {allowed}");
         let bare = value.trim_matches(['[', ']', '"']);
         assert!(fault.what.contains(bare), "{fault:?} does not say {value}");
+    }
+}
+
+#[test]
+fn what_is_named_twice_is_refused() {
+    for (key, name) in [("servers", "[::1]:1"), ("columns", "entry:foo")] {
+        let fault = only_fault(&format!("[column]\n{key} = [\"{name}\", \"{name}\"]\n"));
+        assert_eq!(fault.line, Some(2), "{fault:?}");
+        for said in [key, name, "is there twice"] {
+            assert!(fault.what.contains(said), "{fault:?} does not say {said}");
+        }
     }
 }
 

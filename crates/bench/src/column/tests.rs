@@ -27,7 +27,7 @@ fn each_gate_judges_its_own_case() {
     for (key, gate) in &fast.checks.gates {
         let wanted = match *key {
             "scan8 of 2^20 rows, ns" => Outcome::Stretch,
-            "verified instructions" => Outcome::NotMeasured,
+            "verified instructions" | "puts told/untold" => Outcome::NotMeasured,
             key if key.contains("thrift2") || key.contains("socket") => Outcome::NotMeasured,
             _ => Outcome::Passed,
         };

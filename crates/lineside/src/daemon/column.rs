@@ -69,7 +69,8 @@ struct Told {
 
 impl Told {
     fn new(config: &Column, table: &Arc<dyn Table>, coherence: &Arc<Coherence>) -> anyhow::Result<Self> {
-        let TableName::Thrift2 { table: name, .. } = &config.store else {
+        let (TableName::HBase { table: name, .. } | TableName::Thrift2 { table: name, .. }) = &config.store
+        else {
             bail!("this table has no servers");
         };
         let path = &config.notify_key_file;
