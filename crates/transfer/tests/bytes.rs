@@ -197,25 +197,46 @@ proptest! {
 
     #[test]
     fn a_ledger_is_read_as_it_was_written(amounts in vec(any::<u32>(), 0..30), flip in 1..=255u8) {
-        let bytes = ledger(&amounts).to_bytes();
-        let again = Ledger::from_bytes(&bytes).unwrap();
-        prop_assert_eq!(again.to_bytes(), bytes.clone());
-        prop_assert_eq!(again.expired(u64::MAX), ledger(&amounts).expired(u64::MAX));
-        for length in 0..bytes.len() {
-            prop_assert!(Ledger::from_bytes(&bytes[..length]).is_none());
-        }
-        prop_assert!(Ledger::from_bytes(&[&bytes[..], &[0]].concat()).is_none());
-        for at in 0..bytes.len() {
-            let mut flipped = bytes.clone();
-            flipped[at] ^= flip;
-            // Names, versions and ids may be others; money may not.
-            if let Some(mut other) = Ledger::from_bytes(&flipped) {
-                prop_assert_eq!(other.held(), other.issued());
-                for id in other.expired(u64::MAX) {
-                    prop_assert!(other.expire(&id));
-                }
-                prop_assert_eq!(other.held(), other.issued());
+        check_ledger(&amounts, flip);
+    }
+}
+
+#[test]
+fn a_pending_transfer_is_for_another_account() {
+    // One of 0, whose destination becomes its source.
+    let amounts = [
+        2_570_395_614,
+        0,
+        0,
+        1,
+        2_399_299_855,
+        3_547_664_282,
+        1_017_468_966,
+        350_910_162,
+        1_649_016_550,
+    ];
+    check_ledger(&amounts, 2);
+}
+
+fn check_ledger(amounts: &[u32], flip: u8) {
+    let bytes = ledger(amounts).to_bytes();
+    let again = Ledger::from_bytes(&bytes).unwrap();
+    assert_eq!(again.to_bytes(), bytes);
+    assert_eq!(again.expired(u64::MAX), ledger(amounts).expired(u64::MAX));
+    for length in 0..bytes.len() {
+        assert!(Ledger::from_bytes(&bytes[..length]).is_none());
+    }
+    assert!(Ledger::from_bytes(&[&bytes[..], &[0]].concat()).is_none());
+    for at in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= flip;
+        // Names, versions and ids may be others; money may not.
+        if let Some(mut other) = Ledger::from_bytes(&flipped) {
+            assert_eq!(other.held(), other.issued());
+            for id in other.expired(u64::MAX) {
+                assert!(other.expire(&id), "byte {at}");
             }
+            assert_eq!(other.held(), other.issued());
         }
     }
 }

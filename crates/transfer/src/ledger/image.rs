@@ -77,10 +77,13 @@ impl Ledger {
         (input.is_empty() && ledger.adds_up()).then_some(ledger)
     }
 
-    /// Whether everything issued is held, and everything set aside is pending, account by account.
+    /// Whether everything issued is held, and everything set aside is pending, account by account, for another.
     fn adds_up(&self) -> bool {
         let mut aside: HashMap<AccountId, (u128, u128)> = HashMap::new();
         for ((source, _), pending) in &self.pendings {
+            if *source == pending.destination {
+                return false;
+            }
             let amount = u128::from(pending.amount);
             aside.entry(*source).or_default().0 += amount;
             aside.entry(pending.destination).or_default().1 += amount;
