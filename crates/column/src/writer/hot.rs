@@ -6,7 +6,7 @@
 
 use crate::fill::{ColumnId, Filled};
 use crate::key::Key;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// Counters that each row has; it was read as often as the least of them says, or less.
 const DEPTH: usize = 4;
@@ -21,7 +21,8 @@ const HOT: u8 = 2;
 #[derive(Debug)]
 pub(super) struct Hot {
     counters: Vec<[u8; DEPTH]>,
-    hasher: RandomState,
+    /// The same in every process: who makes hashes meet has cold rows taken for hot ones, and nothing more.
+    hasher: BuildHasherDefault<DefaultHasher>,
     counted: u64,
     halve_at: u64,
 }
@@ -31,7 +32,7 @@ impl Hot {
     pub(super) fn new(rows: usize) -> Self {
         Self {
             counters: vec![[0; DEPTH]; (rows * WIDTH_PER_ROW).next_power_of_two()],
-            hasher: RandomState::new(),
+            hasher: BuildHasherDefault::default(),
             counted: 0,
             halve_at: rows as u64 * AGE_PER_ROW,
         }

@@ -282,7 +282,8 @@ fn many_small_fills_hold_it_all() {
 
 #[test]
 fn what_is_read_once_drives_nothing_out_of_a_full_near() {
-    const ROWS: u32 = 1 << 10;
+    // Room for two columns, of which one is there.
+    const ROWS: u32 = 1 << 11;
     let mut world = World::new(&geometry(10, 0));
     let key = |number: u32| number.to_be_bytes().to_vec();
     for number in 0..4 * ROWS {
