@@ -61,6 +61,11 @@ trait Shelf: Send + Sync + fmt::Debug {
     /// Puts `stored` into `place`, or empties it; everyone sees it when this returns, and nobody before it is as
     /// durable as it will be.
     fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError>;
+
+    /// Why nothing can be written any more, if that is so.
+    fn failed(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The embedded table.
@@ -102,6 +107,11 @@ impl Embedded {
     /// [`TableError::Refused`]: it cannot be opened or read.
     pub fn open(directory: &Path, clock: Clock) -> Result<Self, TableError> {
         Ok(Self::over(Box::new(disk::Disk::open(directory)?), clock))
+    }
+
+    /// Why nothing can be written any more, until the next start, if that is so.
+    pub fn failed(&self) -> Option<String> {
+        self.shelf.failed()
     }
 
     fn over(shelf: Box<dyn Shelf>, clock: Clock) -> Self {

@@ -172,6 +172,20 @@ fn what_is_named_twice_is_refused() {
 }
 
 #[test]
+fn servers_must_be_able_to_name_where_notices_are_heard() {
+    let told = |listen: &str| {
+        format!(
+            "[column]\nstore = \"hbase://host:1/t\"\ncoherence = \"coprocessor\"\nservers = [\"127.0.0.1:1\"]\n\
+             notify_key_file = \"key\"\nnotify_listen = \"{listen}:7707\"\n"
+        )
+    };
+    let fault = only_fault(&told("0.0.0.0"));
+    assert_eq!(fault.line, Some(6), "{fault:?}");
+    assert!(fault.what.contains("lineside.subscribers"), "{fault:?}");
+    assert!(Config::parse(&told("192.0.2.1")).is_ok());
+}
+
+#[test]
 fn the_limits_are_the_stores() {
     for line_bits in 0..40 {
         for (ways, block_bits) in [(1, 1), (2, 24), (3, 8), (4, 0), (4, 25), (8, 8)] {

@@ -44,8 +44,12 @@ fn unreadable(error: impl fmt::Display) -> TableError {
 
 impl Disk {
     pub(super) fn open(directory: &Path) -> Result<Self, TableError> {
-        let refused =
-            |error: fjall::Error| TableError::Refused(format!("opening {}: {error}", directory.display()));
+        let refused = |error: fjall::Error| {
+            TableError::Refused(match error {
+                fjall::Error::Locked => "another process has it open".to_owned(),
+                error => error.to_string(),
+            })
+        };
         let database = Database::builder(directory).open().map_err(refused)?;
         let cells = database
             .keyspace("cells", KeyspaceCreateOptions::default)
@@ -72,6 +76,11 @@ impl Disk {
 }
 
 impl Shelf for Disk {
+    fn failed(&self) -> Option<String> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.failed.clone()
+    }
+
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError> {
         act(&Seen {
             snapshot: self.database.snapshot(),
@@ -107,7 +116,10 @@ impl Shelf for Disk {
             queue.is_busy = false;
             match committed {
                 Ok(()) => queue.unwritten = queue.collecting,
-                Err(error) => queue.failed = Some(error.to_string()),
+                Err(error) => {
+                    tracing::error!(%error, "the table's files cannot be written: nothing is, until the next start");
+                    queue.failed = Some(error.to_string());
+                }
             }
             self.written.notify_all();
         }

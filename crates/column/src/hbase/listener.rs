@@ -9,7 +9,7 @@ use lineside_wire::{
     COLUMN_NOTICE_ACK, COLUMN_NOTICE_ASK, COLUMN_NOTICE_BYTES_MAX, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_OPENED,
     COLUMN_NOTICE_POST, COLUMN_NOTICE_PRE,
 };
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ const ASK_NS: u64 = 100_000_000;
 const QUESTIONS_MAX: usize = 4;
 /// The longest lease that is believed.
 const LEASE_MS_MAX: u32 = 60_000;
+/// Starts of servers that are remembered.
+const KNOWN_MAX: usize = 65_536;
 
 /// Whom to listen to.
 #[derive(Debug)]
@@ -78,6 +80,8 @@ struct Hearing {
     servers: Arc<Servers>,
     opened: Box<dyn Fn() + Send>,
     asked: Vec<Asked>,
+    /// Names, hashed, of those that granted a lease at a configured address.
+    known: HashSet<u64>,
     shared: Arc<Shared>,
 }
 
@@ -95,6 +99,7 @@ impl Listener {
         let mut hearing = Hearing {
             socket,
             asked: options.servers.iter().map(|_| Asked::default()).collect(),
+            known: HashSet::new(),
             options,
             servers,
             opened,
@@ -231,6 +236,9 @@ impl Hearing {
         let Some((_, sent_ns)) = questions.iter().find(|(asked, _)| *asked == token).copied() else {
             return false;
         };
+        if self.known.len() < KNOWN_MAX {
+            self.known.insert(notice.head.server.get());
+        }
         let lease_ms = notice.head.lease_ms.get().min(LEASE_MS_MAX);
         let lease_ns = u64::from(lease_ms) * 1_000_000;
         self.asked[server].next_ns = sent_ns + (lease_ns / 5).clamp(ASK_NS / 10, ASK_NS * 2);
@@ -239,7 +247,12 @@ impl Hearing {
         true
     }
 
+    /// A configured server's notice from elsewhere is one that somebody sends again: it is not acknowledged, and no
+    /// more is needed, for then its server waits until no lease is held.
     fn meet_stranger(&self, from: SocketAddr, notice: &Notice) {
+        if self.known.contains(&notice.head.server.get()) {
+            return;
+        }
         let is_change = [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST].contains(&notice.head.kind);
         if is_change && !self.servers.is_given_up() {
             tracing::error!(%from, "a server that is not among `servers` changes the table: near stays empty");

@@ -13,6 +13,8 @@ use zerocopy::FromZeros;
 
 /// How long a session is kept that nobody uses, where there is room for no more.
 const IDLE_S: u64 = 3600;
+/// The same where its own address has as many as it may: longer than a client asks again for.
+const OWN_IDLE_S: u64 = 10;
 /// Sessions at once.
 const SESSIONS_MAX: usize = 65_536;
 /// Of one address.
@@ -115,7 +117,7 @@ impl Open {
     fn grant(&mut self, opener: [u8; 16], opening: Opening, now_s: u64) -> Result<u32, Status> {
         let held = self.per_source.get(&opener).copied().unwrap_or(0);
         if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
-            self.forget_idle(now_s);
+            self.forget_idle(opener, now_s);
         }
         let held = self.per_source.get(&opener).copied().unwrap_or(0);
         if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
@@ -146,8 +148,8 @@ impl Open {
         Ok(slot)
     }
 
-    /// Forgets sessions that nobody has used for long.
-    fn forget_idle(&mut self, now_s: u64) {
+    /// Forgets sessions that nobody has used for long, and those of `opener` sooner.
+    fn forget_idle(&mut self, opener: [u8; 16], now_s: u64) {
         let Self {
             by_slot,
             by_opening,
@@ -157,7 +159,12 @@ impl Open {
         by_slot.retain(|_, session| {
             // One in use is not idle.
             let is_in_use = session.last.try_lock().is_err();
-            let is_kept = is_in_use || now_s.saturating_sub(session.used_s.load(Relaxed)) < IDLE_S;
+            let idle_s = if session.opener == opener {
+                OWN_IDLE_S
+            } else {
+                IDLE_S
+            };
+            let is_kept = is_in_use || now_s.saturating_sub(session.used_s.load(Relaxed)) < idle_s;
             if !is_kept {
                 by_opening.remove(&session.opening);
                 if let Some(held) = per_source.get_mut(&session.opener) {
@@ -222,6 +229,7 @@ mod tests {
             open(port, 5).unwrap();
         }
         assert_eq!(open(PER_SOURCE_MAX, 5), Err(Status::Busy));
-        assert!(open(PER_SOURCE_MAX, 5 + IDLE_S).is_ok());
+        assert_eq!(open(PER_SOURCE_MAX, 4 + OWN_IDLE_S), Err(Status::Busy));
+        assert!(open(PER_SOURCE_MAX, 5 + OWN_IDLE_S).is_ok());
     }
 }

@@ -20,7 +20,7 @@ struct Server {
     #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT)))]
     server: SocketAddr,
     /// Milliseconds to wait for an answer.
-    #[arg(long, default_value_t = 3000)]
+    #[arg(long, default_value_t = 6000)]
     timeout_ms: u64,
 }
 

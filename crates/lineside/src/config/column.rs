@@ -154,6 +154,10 @@ impl Column {
             faults.push(("store", "\"embedded\": needs `data`, which is empty".into()));
         }
         if self.is_told_by_servers() {
+            if self.notify_listen.ip().is_unspecified() {
+                let what = "must be the address that the servers' `lineside.subscribers` names";
+                faults.push(("notify_listen", format!("{}: {what}", self.notify_listen)));
+            }
             if self.servers.is_empty() {
                 let what = "coherence = \"coprocessor\" needs `servers`, which is empty";
                 faults.push(("coherence", what.into()));

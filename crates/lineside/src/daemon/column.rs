@@ -65,6 +65,8 @@ pub struct Inner {
 struct Told {
     servers: Arc<Servers>,
     listener: Listener,
+    /// Servers whose leases near needs.
+    count: usize,
 }
 
 impl Told {
@@ -86,23 +88,26 @@ impl Told {
             listen: config.notify_listen,
             servers: config.servers.clone(),
             key,
-            table: name.as_bytes().to_vec(),
+            // HBase's servers leave the default namespace out.
+            table: name.strip_prefix("default:").unwrap_or(name).as_bytes().to_vec(),
             columns: config.columns.len() as u16,
         };
         let described = Arc::clone(table);
         let opened = Box::new(move || described.describe_anew());
         let listener = Listener::start(options, Arc::clone(&servers), opened)
             .with_context(|| format!("column cannot hear at {} (`notify_listen`)", config.notify_listen))?;
-        Ok(Self { servers, listener })
+        Ok(Self {
+            servers,
+            listener,
+            count,
+        })
     }
 
     fn status(&self, status: &mut ServiceStatus, problems: &mut Vec<String>) {
         let counts = self.listener.counts();
+        let leased = self.servers.leased(lease::now_ns());
         for (metric, value) in [
-            (
-                metric::COLUMN_LEASED_SERVERS,
-                self.servers.leased(lease::now_ns()) as u64,
-            ),
+            (metric::COLUMN_LEASED_SERVERS, leased as u64),
             (metric::COLUMN_NOTICES, counts.heard),
             (metric::COLUMN_REFUSED_NOTICES, counts.refused),
             (metric::COLUMN_STRANGERS, u64::from(self.servers.is_given_up())),
@@ -112,6 +117,11 @@ impl Told {
         if self.servers.is_given_up() {
             let what = "column: a server that is not among `servers` changes the table; near stays empty";
             problems.push(what.into());
+        } else if leased < self.count {
+            let count = self.count;
+            problems.push(format!(
+                "column: {leased} of {count} `servers` grant a lease; near is empty without all of them"
+            ));
         }
     }
 }
@@ -343,6 +353,11 @@ impl Inner {
             (metric::COLUMN_OFF, counts.is_off.into()),
         ] {
             status.set_host(metric, value);
+        }
+        if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
+            problems.push(format!(
+                "column: nothing can be written until the next start: {why}"
+            ));
         }
         if let Some(told) = &self.told {
             told.status(&mut status, problems);
