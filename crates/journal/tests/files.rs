@@ -4,6 +4,7 @@ use lineside_journal::{Error, FsDisk, GroupCommit, Journal, Options, repair, ver
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 fn options() -> Options {
     Options {
@@ -11,6 +12,20 @@ fn options() -> Options {
         record_bytes_max: 4096,
         group_bytes_max: 32 << 10,
         ..Options::default()
+    }
+}
+
+/// Opens a directory that nobody owns any more. A process that another test is starting at this moment has our files
+/// open until it is another program, and with them their locks.
+fn open(path: &Path) -> FsDisk {
+    let began = Instant::now();
+    loop {
+        match FsDisk::open(path) {
+            Err(Error::Locked { .. }) if began.elapsed() < Duration::from_secs(10) => {
+                std::thread::yield_now()
+            }
+            opened => return opened.unwrap(),
+        }
     }
 }
 
@@ -28,7 +43,7 @@ fn a_directory_has_one_owner() {
         "the journal owns it, too"
     );
     drop(journal);
-    let (_, recovery) = Journal::open_or_create(FsDisk::open(&path).unwrap(), 1, options()).unwrap();
+    let (_, recovery) = Journal::open_or_create(open(&path), 1, options()).unwrap();
     assert!(!recovery.created);
 }
 
@@ -37,7 +52,7 @@ fn records_and_snapshots_in_real_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut last = 0;
     for round in 0..3u64 {
-        let disk = FsDisk::open(folder.path()).unwrap();
+        let disk = open(folder.path());
         let (journal, recovery) = Journal::open_or_create(disk, 1, options()).unwrap();
         assert_eq!((recovery.last_lsn, recovery.cut_bytes), (last, 0));
         let shared = GroupCommit::start(journal).unwrap();
@@ -62,7 +77,7 @@ fn records_and_snapshots_in_real_files() {
             assert!(journal.prune(last).unwrap() > 0);
         }
     }
-    let disk = FsDisk::open(folder.path()).unwrap();
+    let disk = open(folder.path());
     assert!(verify(&disk).unwrap().is_sound());
     let (journal, _) = Journal::open(disk, options()).unwrap();
     let mut read = Vec::new();
@@ -90,8 +105,7 @@ fn records_and_snapshots_in_real_files() {
 #[test]
 fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut journal, _) =
-        Journal::open_or_create(FsDisk::open(folder.path()).unwrap(), 1, options()).unwrap();
+    let (mut journal, _) = Journal::open_or_create(open(folder.path()), 1, options()).unwrap();
     for _ in 0..20 {
         journal.reserve(32 << 10).unwrap();
         (0..7).for_each(|_| assert!(journal.append(1, &[1; 4096]).is_ok()));
@@ -99,15 +113,14 @@ fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
     }
     journal.append(1, b"never committed").unwrap();
     drop(journal);
-    let (_, recovery) = Journal::open(FsDisk::open(folder.path()).unwrap(), options()).unwrap();
+    let (_, recovery) = Journal::open(open(folder.path()), options()).unwrap();
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (140, 0));
 }
 
 #[test]
 fn damage_in_a_real_file_is_refused_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut journal, _) =
-        Journal::open_or_create(FsDisk::open(folder.path()).unwrap(), 1, options()).unwrap();
+    let (mut journal, _) = Journal::open_or_create(open(folder.path()), 1, options()).unwrap();
     for _ in 0..3 {
         journal.append(1, &[1; 100]).unwrap();
         journal.commit().unwrap();
@@ -117,7 +130,7 @@ fn damage_in_a_real_file_is_refused_and_repaired() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[64 + 128 + 30] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let disk = FsDisk::open(folder.path()).unwrap();
+    let disk = open(folder.path());
     assert!(matches!(
         Journal::open(disk.clone(), options()),
         Err(Error::Damaged {
