@@ -1648,6 +1648,333 @@ pub struct FabricResult {
 
 const _: () = assert!(size_of::<FabricResult>() == 65728);
 
+/// First byte of what is signed.
+pub const HYBRID_REQUEST_VERSION: u8 = 1;
+
+/// Bytes of a key, at most; at least one.
+pub const HYBRID_KEY_BYTES_MAX: usize = 1024;
+
+/// Bytes of a value, at most.
+pub const HYBRID_VALUE_BYTES_MAX: usize = 262144;
+
+/// Bytes of a request with its signature, at most.
+pub const HYBRID_REQUEST_BYTES_MAX: usize = 524288;
+
+/// Bytes of a request by UDP, at most; longer ones by gRPC.
+pub const HYBRID_DATAGRAM_BYTES_MAX: usize = 1200;
+
+/// Keys that one request reads, and that it writes, at most.
+pub const HYBRID_REQUEST_KEYS_MAX: usize = 1000;
+
+/// Bytes of a message of the log, at most.
+pub const HYBRID_MESSAGE_BYTES_MAX: usize = 900000;
+
+/// Requests in a message of the log, at most.
+pub const HYBRID_MESSAGE_REQUESTS_MAX: usize = 10000;
+
+/// Kind of a write: the key has the value that follows.
+pub const HYBRID_WRITE_PUT: u8 = 0;
+
+/// Kind of a write: the key is absent.
+pub const HYBRID_WRITE_DELETE: u8 = 1;
+
+/// What a read sees: what this node has committed.
+pub const HYBRID_READ_LOCAL: u8 = 0;
+
+/// What a read sees: all that was answered before it came, by any node.
+pub const HYBRID_READ_LINEARIZABLE: u8 = 1;
+
+/// Curve of a key: P-256; requests are hashed by SHA-256.
+pub const HYBRID_CURVE_P256: u8 = 1;
+
+/// Curve of a key: secp256k1; requests are hashed by Keccak-256.
+pub const HYBRID_CURVE_SECP256K1: u8 = 2;
+
+/// In place of a member in a rule: every member.
+pub const HYBRID_EVERYONE: u64 = 0;
+
+/// Right to read keys with the rule's prefix.
+pub const HYBRID_RIGHT_READ: u8 = 1;
+
+/// Right to write keys with the rule's prefix.
+pub const HYBRID_RIGHT_WRITE: u8 = 2;
+
+/// Role of a member: none but what rules give.
+pub const HYBRID_ROLE_USER: u8 = 0;
+
+/// Role of a member: votes on changes.
+pub const HYBRID_ROLE_ADMIN: u8 = 1;
+
+/// Changes that wait for votes, at most.
+pub const HYBRID_VOTES_OPEN_MAX: usize = 256;
+
+/// Keys of a member that are not revoked, at most.
+pub const HYBRID_KEYS_PER_MEMBER_MAX: usize = 16;
+
+/// Change: a member with its first key.
+pub const HYBRID_CHANGE_ADD_MEMBER: u8 = 1;
+
+/// Change: a member and all its keys count no more.
+pub const HYBRID_CHANGE_REVOKE_MEMBER: u8 = 2;
+
+/// Change: one more key of a member; its own, or by votes.
+pub const HYBRID_CHANGE_ADD_KEY: u8 = 3;
+
+/// Change: a key counts no more; its own, or by votes.
+pub const HYBRID_CHANGE_REVOKE_KEY: u8 = 4;
+
+/// Change: the rights of a member, or of everyone, below a prefix; 0 takes them away.
+pub const HYBRID_CHANGE_SET_RULE: u8 = 5;
+
+/// Change: a node that may order messages.
+pub const HYBRID_CHANGE_ADD_NODE: u8 = 6;
+
+/// Change: a node's messages count no more.
+pub const HYBRID_CHANGE_REVOKE_NODE: u8 = 7;
+
+/// Change: how many admins must ask for a change.
+pub const HYBRID_CHANGE_SET_QUORUM: u8 = 8;
+
+/// Kind of a message of the log: requests, a block.
+pub const HYBRID_MESSAGE_BLOCK: u8 = 1;
+
+/// Kind of a message of the log: a signed head.
+pub const HYBRID_MESSAGE_HEAD: u8 = 2;
+
+/// Operation `get` of `hybrid`.
+pub const HYBRID_OP_GET: u8 = 1;
+
+/// Operation `range` of `hybrid`.
+pub const HYBRID_OP_RANGE: u8 = 2;
+
+/// Operation `prove` of `hybrid`.
+pub const HYBRID_OP_PROVE: u8 = 3;
+
+/// Operation `history` of `hybrid`.
+pub const HYBRID_OP_HISTORY: u8 = 4;
+
+/// Operation `head` of `hybrid`.
+pub const HYBRID_OP_HEAD: u8 = 5;
+
+/// Operation `outcome` of `hybrid`.
+pub const HYBRID_OP_OUTCOME: u8 = 6;
+
+/// Operation `watch` of `hybrid`.
+pub const HYBRID_OP_WATCH: u8 = 7;
+
+/// Operation `write` of `hybrid`.
+pub const HYBRID_OP_WRITE: u8 = 16;
+
+/// Operation `change` of `hybrid`.
+pub const HYBRID_OP_CHANGE: u8 = 17;
+
+/// What became of one operation of `hybrid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum HybridCode {
+    /// committed; of reads: answered
+    Done = 0,
+    /// the vote counts; more are needed until the change is made
+    Recorded = 1,
+    /// a version that it read is not the newest: nothing was written
+    Conflict = 2,
+    /// not the one encoding of a request
+    Malformed = 3,
+    /// for another database
+    WrongDatabase = 4,
+    /// no such member, or no such key of it
+    UnknownMember = 5,
+    /// the member or the key was revoked
+    Revoked = 6,
+    /// not this member's signature of these bytes
+    BadSignature = 7,
+    /// s is above half the curve's order
+    HighS = 8,
+    /// not above the last nonce of this member's lane
+    NonceUsed = 9,
+    /// its expiry is before the time of its block, or of the node
+    Expired = 10,
+    /// no rule gives the member this right below the key
+    NotAllowed = 11,
+    /// a change that cannot be made as things stand
+    BadChange = 12,
+    /// too many changes wait for votes
+    TooManyVotes = 13,
+    /// too long for this way, or for a message: use gRPC, or less at once
+    TooLarge = 14,
+    /// not taken: ask again
+    Busy = 15,
+    /// this node takes no writes; status says why
+    ReadOnly = 16,
+    /// a read must expire within a minute
+    ExpiryTooFar = 17,
+    /// no such transaction; nothing to show
+    Unknown = 18,
+    /// it may have been done or not: ask for its outcome
+    OutcomeUnknown = 19,
+}
+
+impl HybridCode {
+    /// The one of a code, if there is one.
+    pub const fn from_code(code: u16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Done),
+            1 => Some(Self::Recorded),
+            2 => Some(Self::Conflict),
+            3 => Some(Self::Malformed),
+            4 => Some(Self::WrongDatabase),
+            5 => Some(Self::UnknownMember),
+            6 => Some(Self::Revoked),
+            7 => Some(Self::BadSignature),
+            8 => Some(Self::HighS),
+            9 => Some(Self::NonceUsed),
+            10 => Some(Self::Expired),
+            11 => Some(Self::NotAllowed),
+            12 => Some(Self::BadChange),
+            13 => Some(Self::TooManyVotes),
+            14 => Some(Self::TooLarge),
+            15 => Some(Self::Busy),
+            16 => Some(Self::ReadOnly),
+            17 => Some(Self::ExpiryTooFar),
+            18 => Some(Self::Unknown),
+            19 => Some(Self::OutcomeUnknown),
+            _ => None,
+        }
+    }
+
+    /// What it means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "committed; of reads: answered",
+            Self::Recorded => "the vote counts; more are needed until the change is made",
+            Self::Conflict => "a version that it read is not the newest: nothing was written",
+            Self::Malformed => "not the one encoding of a request",
+            Self::WrongDatabase => "for another database",
+            Self::UnknownMember => "no such member, or no such key of it",
+            Self::Revoked => "the member or the key was revoked",
+            Self::BadSignature => "not this member's signature of these bytes",
+            Self::HighS => "s is above half the curve's order",
+            Self::NonceUsed => "not above the last nonce of this member's lane",
+            Self::Expired => "its expiry is before the time of its block, or of the node",
+            Self::NotAllowed => "no rule gives the member this right below the key",
+            Self::BadChange => "a change that cannot be made as things stand",
+            Self::TooManyVotes => "too many changes wait for votes",
+            Self::TooLarge => "too long for this way, or for a message: use gRPC, or less at once",
+            Self::Busy => "not taken: ask again",
+            Self::ReadOnly => "this node takes no writes; status says why",
+            Self::ExpiryTooFar => "a read must expire within a minute",
+            Self::Unknown => "no such transaction; nothing to show",
+            Self::OutcomeUnknown => "it may have been done or not: ask for its outcome",
+        }
+    }
+}
+
+/// Begins every request; s is at most half the curve's order. 64 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RequestSignature {
+    /// big-endian
+    pub r: [u8; 32],
+    /// big-endian
+    pub s: [u8; 32],
+}
+
+const _: () = assert!(size_of::<RequestSignature>() == 64);
+
+/// Begins what is signed. 44 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RequestHead {
+    /// 1
+    pub version: u8,
+    /// operation
+    pub op: u8,
+    /// which of the member's keys
+    pub key: U16,
+    /// the database's id: the first bytes of its genesis' hash
+    pub database: [u8; 16],
+    /// who asks
+    pub member: U64,
+    /// lane in the upper 16 bits, counter in the lower 48: above the last one of the lane
+    pub nonce: U64,
+    /// milliseconds since 1970 after which it does not count
+    pub expiry_ms: U64,
+}
+
+const _: () = assert!(size_of::<RequestHead>() == 44);
+
+/// Begins a message of the log, behind the node's signature. 29 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct MessageHead {
+    /// 1 requests, 2 a signed head
+    pub kind: u8,
+    /// who ordered it
+    pub node: U32,
+    /// above the last one of the node
+    pub sequence: U64,
+    /// the node's clock; a block's time never goes back
+    pub time_ms: U64,
+    /// zero
+    pub reserved: U32,
+    /// requests that follow, each behind be32 bytes
+    pub count: U32,
+}
+
+const _: () = assert!(size_of::<MessageHead>() == 29);
+
+/// What a block's hash covers: Keccak-256 of `lineside/hybrid/block/1` and this. 240 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct BlockHeader {
+    /// the database's id
+    pub database: [u8; 16],
+    /// 0: genesis
+    pub number: U64,
+    /// of its message in the log
+    pub position: U64,
+    /// never before that of the block before
+    pub time_ms: U64,
+    /// requests in it
+    pub transactions: U32,
+    /// of these with code 0 or 1
+    pub committed: U32,
+    /// the hash of the block before
+    pub previous: [u8; 32],
+    /// Keccak-256 of the message without its signature; the paper's TH
+    pub transactions_hash: [u8; 32],
+    /// of RFC 6962's tree (SHA-256) over the requests, signatures included
+    pub transactions_root: [u8; 32],
+    /// Keccak-256 of the codes, a byte each
+    pub codes_hash: [u8; 32],
+    /// of the map over all that decides later verdicts
+    pub state_root: [u8; 32],
+    /// the paper's BH: Keccak-256 of the one before and TH
+    pub paper_hash: [u8; 32],
+}
+
+const _: () = assert!(size_of::<BlockHeader>() == 240);
+
+/// A node's word for a block. 116 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct NodeHead {
+    /// whose
+    pub node: U32,
+    /// the block's
+    pub number: U64,
+    /// zero
+    pub reserved: U64,
+    /// the block's
+    pub hash: [u8; 32],
+    /// of the node's signature of `lineside/hybrid/head/1`, the database's id, node, number and hash
+    pub r: [u8; 32],
+    /// at most half the curve's order
+    pub s: [u8; 32],
+}
+
+const _: () = assert!(size_of::<NodeHead>() == 116);
+
 /// The metrics, each by its name.
 pub mod metric {
     use crate::{Metric, MetricKind};
@@ -2332,9 +2659,69 @@ pub mod metric {
         labels: &[],
         help: "1 where nothing more is taken; /status says why",
     };
+    /// blocks in the ledger without genesis, all durable
+    pub const HYBRID_HEIGHT: Metric = Metric {
+        name: "lineside_hybrid_height",
+        key: "height",
+        service: Some("hybrid"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "blocks in the ledger without genesis, all durable",
+    };
+    /// requests answered since the start, by code
+    pub const HYBRID_REQUESTS: Metric = Metric {
+        name: "lineside_hybrid_requests_total",
+        key: "requests",
+        service: Some("hybrid"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["code"],
+        help: "requests answered since the start, by code",
+    };
+    /// signatures verified since the start
+    pub const HYBRID_VERIFIED: Metric = Metric {
+        name: "lineside_hybrid_verified_total",
+        key: "verified",
+        service: Some("hybrid"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "signatures verified since the start",
+    };
+    /// batches of signatures verified since the start
+    pub const HYBRID_BATCHES: Metric = Metric {
+        name: "lineside_hybrid_batches_total",
+        key: "batches",
+        service: Some("hybrid"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "batches of signatures verified since the start",
+    };
+    /// keys that have a value
+    pub const HYBRID_KEYS: Metric = Metric {
+        name: "lineside_hybrid_keys",
+        key: "keys",
+        service: Some("hybrid"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "keys that have a value",
+    };
+    /// 1 where no writes are taken; /status says why
+    pub const HYBRID_READ_ONLY: Metric = Metric {
+        name: "lineside_hybrid_read_only",
+        key: "read_only",
+        service: Some("hybrid"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "1 where no writes are taken; /status says why",
+    };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 68] = [
+    pub const ALL: [&Metric; 74] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2403,5 +2790,11 @@ pub mod metric {
         &FABRIC_FOLLOWING,
         &FABRIC_SOURCES_LEFT,
         &FABRIC_STOPPED,
+        &HYBRID_HEIGHT,
+        &HYBRID_REQUESTS,
+        &HYBRID_VERIFIED,
+        &HYBRID_BATCHES,
+        &HYBRID_KEYS,
+        &HYBRID_READ_ONLY,
     ];
 }

@@ -1,0 +1,115 @@
+//! Reading and writing of lengths and numbers, big-endian, for encodings of which there is one.
+
+/// What was read is not the one encoding of anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed: {0}")]
+pub struct Malformed(pub &'static str);
+
+/// Bytes that are read from the front.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input<'a>(pub &'a [u8]);
+
+impl<'a> Input<'a> {
+    pub fn take(&mut self, bytes: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or(Malformed("cut short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed("cut short"))?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// Bytes behind their length of 16 bits.
+    pub fn short(&mut self, at_most: usize) -> Result<&'a [u8], Malformed> {
+        let bytes = self.u16()?.into();
+        if bytes > at_most {
+            return Err(Malformed("longer than allowed"));
+        }
+        self.take(bytes)
+    }
+
+    /// Bytes behind their length of 32 bits.
+    pub fn long(&mut self, at_most: usize) -> Result<&'a [u8], Malformed> {
+        let bytes = self.u32()? as usize;
+        if bytes > at_most {
+            return Err(Malformed("longer than allowed"));
+        }
+        self.take(bytes)
+    }
+
+    /// Text behind its length of 16 bits: printable ASCII.
+    pub fn name(&mut self, at_most: usize) -> Result<&'a str, Malformed> {
+        let bytes = self.short(at_most)?;
+        if !bytes.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+            return Err(Malformed("a name that is not printable ASCII"));
+        }
+        std::str::from_utf8(bytes).map_err(|_| Malformed("a name that is not ASCII"))
+    }
+
+    pub fn end(self) -> Result<(), Malformed> {
+        match self.0 {
+            [] => Ok(()),
+            _ => Err(Malformed("bytes behind the end")),
+        }
+    }
+}
+
+/// Bytes that are written behind one another.
+pub(crate) trait Output {
+    fn put(&mut self, bytes: &[u8]);
+
+    fn u8(&mut self, value: u8) {
+        self.put(&[value]);
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.put(&value.to_be_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.put(&value.to_be_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.put(&value.to_be_bytes());
+    }
+
+    /// Bytes behind their length of 16 bits. The caller has checked that it fits.
+    fn short(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= usize::from(u16::MAX));
+        self.u16(bytes.len() as u16);
+        self.put(bytes);
+    }
+
+    /// Bytes behind their length of 32 bits. The caller has checked that it fits.
+    fn long(&mut self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= u32::MAX as usize);
+        self.u32(bytes.len() as u32);
+        self.put(bytes);
+    }
+}
+
+impl Output for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}

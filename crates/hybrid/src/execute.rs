@@ -1,0 +1,317 @@
+//! From a message of the log to a block: every node decides the same of each request, from the log before it alone.
+
+use crate::block::{Cargo, Hash, Header, Message};
+use crate::change::Change;
+use crate::genesis::{Genesis, database_id, genesis_hash};
+use crate::request::{Body, DatabaseId, Read, Request, Version, Write, split};
+use crate::roster::{ChangeError, Roster};
+use crate::state::{State, VoteError, Written};
+use lineside_journal::merkle;
+use lineside_verify::hash::keccak256;
+use lineside_wire::HybridCode as Code;
+
+/// What is known of a request's signature before it is judged. It depends on the bytes and on a key that never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signed {
+    /// By the key that it names.
+    Valid,
+    /// By another, or of other bytes.
+    Invalid,
+    /// s is above half the order.
+    HighS,
+    /// The request could not be read, or its member or key was not there when it was looked for.
+    Unchecked,
+}
+
+/// A block that was executed.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    /// Its header.
+    pub header: Header,
+    /// Its hash.
+    pub hash: Hash,
+    /// What became of each request.
+    pub codes: Vec<Code>,
+    /// What was written, in order.
+    pub writes: Vec<Written>,
+    /// Who may do what from then on, where that has changed.
+    pub roster: Option<Roster>,
+}
+
+/// Why a message is no block. Every node skips it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Skipped {
+    /// No node of that number, or revoked, or not its signature.
+    #[error("not signed by a node of the database")]
+    NotSigned,
+    /// Not above the last one of its node: sent twice.
+    #[error("a sequence that its node has used")]
+    Repeated,
+    /// It is a head, not requests.
+    #[error("carries no requests")]
+    NoRequests,
+}
+
+/// Why a genesis is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GenesisError {
+    /// Its bytes cannot be read.
+    #[error("genesis: {0}")]
+    Malformed(#[from] crate::codec::Malformed),
+    /// It contradicts itself.
+    #[error("genesis: {0}")]
+    Change(#[from] ChangeError),
+    /// Nobody could order a message.
+    #[error("genesis: it names no node")]
+    NoNode,
+}
+
+/// The state and the newest block.
+pub struct Chain {
+    state: State,
+    tip: Header,
+    tip_hash: Hash,
+}
+
+impl Chain {
+    /// Block 0.
+    ///
+    /// # Errors
+    /// [`GenesisError`].
+    pub fn begin(genesis: &[u8]) -> Result<Chain, GenesisError> {
+        let read = Genesis::decode(genesis)?;
+        if read.nodes.is_empty() {
+            return Err(GenesisError::NoNode);
+        }
+        let mut state = State::new();
+        for change in read.changes() {
+            state.apply(&change)?;
+        }
+        let transactions_hash = genesis_hash(genesis);
+        let tip = Header {
+            database: database_id(genesis),
+            number: 0,
+            position: 0,
+            time_ms: read.time_ms,
+            transactions: 0,
+            committed: 0,
+            previous: [0; 32],
+            transactions_hash,
+            transactions_root: merkle::EMPTY_ROOT,
+            codes_hash: keccak256(&[]),
+            state_root: state.end_block(),
+            paper_hash: paper_hash(&[0; 32], &transactions_hash),
+        };
+        Ok(Chain {
+            state,
+            tip,
+            tip_hash: tip.hash(),
+        })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &DatabaseId {
+        &self.tip.database
+    }
+
+    /// The newest block's header.
+    pub fn tip(&self) -> &Header {
+        &self.tip
+    }
+
+    /// The newest block's hash.
+    pub fn tip_hash(&self) -> &Hash {
+        &self.tip_hash
+    }
+
+    /// The state after it.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Makes the message at `position` of the log the next block. `signatures` says of each request what its signature is;
+    /// that the message is signed by an active node is the caller's to have checked.
+    ///
+    /// # Errors
+    /// [`Skipped`]; nothing has changed then.
+    pub fn execute(
+        &mut self,
+        position: u64,
+        message: &Message<'_>,
+        signatures: &[Signed],
+    ) -> Result<Executed, Skipped> {
+        let Cargo::Requests(requests) = &message.cargo else {
+            return Err(Skipped::NoRequests);
+        };
+        debug_assert_eq!(requests.len(), signatures.len());
+        if self.state.roster().node(message.node).is_none() {
+            return Err(Skipped::NotSigned);
+        }
+        if !self.state.take_sequence(message.node, message.sequence) {
+            return Err(Skipped::Repeated);
+        }
+        let number = self.tip.number + 1;
+        let mut block = Block {
+            state: &mut self.state,
+            database: self.tip.database,
+            number,
+            time_ms: message.time_ms.max(self.tip.time_ms),
+            writes: Vec::with_capacity(requests.len()),
+            roster_changed: false,
+        };
+        let codes: Vec<Code> = requests
+            .iter()
+            .zip(signatures)
+            .zip(0..)
+            .map(|((request, signed), index)| block.judge(request, *signed, index))
+            .collect();
+        let Block {
+            time_ms,
+            writes,
+            roster_changed,
+            ..
+        } = block;
+        let code_bytes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
+        let transactions_hash = keccak256(message.signed);
+        let header = Header {
+            database: self.tip.database,
+            number,
+            position,
+            time_ms,
+            transactions: codes.len() as u32,
+            committed: codes.iter().filter(|code| is_committed(**code)).count() as u32,
+            previous: self.tip_hash,
+            transactions_hash,
+            transactions_root: merkle::root(&merkle::Sha256, requests),
+            codes_hash: keccak256(&code_bytes),
+            state_root: self.state.end_block(),
+            paper_hash: paper_hash(&self.tip.paper_hash, &transactions_hash),
+        };
+        (self.tip, self.tip_hash) = (header, header.hash());
+        Ok(Executed {
+            header,
+            hash: self.tip_hash,
+            codes,
+            writes,
+            roster: roster_changed.then(|| self.state.roster().clone()),
+        })
+    }
+}
+
+/// Whether a request with this code has changed something.
+pub fn is_committed(code: Code) -> bool {
+    matches!(code, Code::Done | Code::Recorded)
+}
+
+fn paper_hash(previous: &Hash, transactions_hash: &Hash) -> Hash {
+    keccak256(&[*previous, *transactions_hash].concat())
+}
+
+/// A block while its requests are judged, one after the other.
+struct Block<'a> {
+    state: &'a mut State,
+    database: DatabaseId,
+    number: u64,
+    time_ms: u64,
+    writes: Vec<Written>,
+    roster_changed: bool,
+}
+
+impl Block<'_> {
+    fn judge(&mut self, request: &[u8], signed: Signed, index: u32) -> Code {
+        let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
+            return Code::Malformed;
+        };
+        let head = &request.head;
+        if head.database != self.database {
+            return Code::WrongDatabase;
+        }
+        if !request.body.is_ordered() {
+            return Code::Malformed;
+        }
+        if self.state.roster().key(head.member, head.key).is_none() {
+            return Code::UnknownMember;
+        }
+        match signed {
+            Signed::Valid => {}
+            Signed::HighS => return Code::HighS,
+            Signed::Invalid | Signed::Unchecked => return Code::BadSignature,
+        }
+        if !self.state.roster().is_active(head.member, head.key) {
+            return Code::Revoked;
+        }
+        // From here on the member has truly asked for it. What is late stays late, as a block's time never goes back;
+        // all else uses the nonce up, so that what was refused once is never done later.
+        if head.expiry_ms < self.time_ms {
+            return Code::Expired;
+        }
+        if !self.state.take_nonce(head.member, head.nonce) {
+            return Code::NonceUsed;
+        }
+        match &request.body {
+            Body::Write { reads, writes } => self.write(&request, reads, writes, index),
+            Body::Change { until_ms, change } => self.change(&request, *until_ms, change),
+            _ => Code::Malformed,
+        }
+    }
+
+    fn write(&mut self, request: &Request<'_>, reads: &[Read<'_>], writes: &[Write<'_>], index: u32) -> Code {
+        let member = request.head.member;
+        let roster = self.state.roster();
+        let may_read = reads.iter().all(|read| roster.rights(member, read.key).read);
+        if !may_read || !writes.iter().all(|write| roster.rights(member, write.key).write) {
+            return Code::NotAllowed;
+        }
+        if reads
+            .iter()
+            .any(|read| self.state.version(read.key) != read.version)
+        {
+            return Code::Conflict;
+        }
+        let version = Version {
+            block: self.number,
+            index,
+        };
+        for write in writes {
+            let written = self.state.write(write.key, version, write.value);
+            self.writes.push(written);
+        }
+        Code::Done
+    }
+
+    fn change(&mut self, request: &Request<'_>, until_ms: u64, change: &Change<'_>) -> Code {
+        let member = request.head.member;
+        if until_ms < self.time_ms {
+            return Code::Expired;
+        }
+        if Roster::is_own(member, change) {
+            return self.make(change);
+        }
+        if !self.state.roster().is_admin(member) {
+            return Code::NotAllowed;
+        }
+        let mut name = until_ms.to_be_bytes().to_vec();
+        if change.write(&mut name).is_err() {
+            return Code::Malformed;
+        }
+        let name = keccak256(&name);
+        match self.state.vote(name, until_ms, member, self.time_ms) {
+            Err(VoteError::TooMany) => Code::TooManyVotes,
+            Ok(false) => Code::Recorded,
+            Ok(true) => {
+                self.state.end_vote(&name);
+                self.make(change)
+            }
+        }
+    }
+
+    fn make(&mut self, change: &Change<'_>) -> Code {
+        match self.state.apply(change) {
+            Ok(()) => {
+                self.roster_changed = true;
+                Code::Done
+            }
+            Err(_) => Code::BadChange,
+        }
+    }
+}

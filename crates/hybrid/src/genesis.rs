@@ -1,0 +1,165 @@
+//! Genesis: what all who share a database agree on before its first block.
+
+use crate::block::Hash;
+use crate::change::{Change, KeyBytes, NAME_BYTES_MAX, Rights, Role};
+use crate::codec::{Input, Malformed, Output};
+use crate::request::{DatabaseId, MemberId};
+use lineside_verify::hash::keccak256;
+
+const MAGIC: &[u8; 8] = b"LShybrid";
+const VERSION: u8 = 1;
+const TAG: &[u8] = b"lineside/hybrid/genesis/1";
+
+/// A member as it stands at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstMember {
+    /// Its number; not 0.
+    pub member: MemberId,
+    /// For people.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// Its key 0.
+    pub key: KeyBytes,
+}
+
+/// Rights below a prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstRule {
+    /// The prefix.
+    pub prefix: Vec<u8>,
+    /// Whose, or 0: everyone's.
+    pub member: MemberId,
+    /// What it gives.
+    pub rights: Rights,
+}
+
+/// What all who share a database agree on before its first block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Genesis {
+    /// For people; also what tells two databases with the same members apart.
+    pub name: String,
+    /// Milliseconds since 1970: no block is earlier.
+    pub time_ms: u64,
+    /// How many admins must ask for a change.
+    pub quorum: u16,
+    /// Members; at least as many admins as the quorum.
+    pub members: Vec<FirstMember>,
+    /// Nodes and their keys; at least one.
+    pub nodes: Vec<(u32, KeyBytes)>,
+    /// Rules.
+    pub rules: Vec<FirstRule>,
+}
+
+impl Genesis {
+    /// Its bytes, from which the database's id is made.
+    ///
+    /// # Errors
+    /// [`Malformed`] where a name or a prefix is too long.
+    pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
+        let mut out = Vec::new();
+        out.put(MAGIC);
+        out.u8(VERSION);
+        if self.name.len() > NAME_BYTES_MAX {
+            return Err(Malformed("a name that is too long"));
+        }
+        out.short(self.name.as_bytes());
+        out.u64(self.time_ms);
+        let changes = self.changes();
+        out.u32(u32::try_from(changes.len()).map_err(|_| Malformed("too many members"))?);
+        changes.iter().try_for_each(|change| change.write(&mut out))?;
+        Genesis::decode(&out)?;
+        Ok(out)
+    }
+
+    /// From its bytes.
+    ///
+    /// # Errors
+    /// [`Malformed`] for whatever [`Self::encode`] does not write.
+    pub fn decode(bytes: &[u8]) -> Result<Genesis, Malformed> {
+        let mut input = Input(bytes);
+        if &input.array::<8>()? != MAGIC || input.u8()? != VERSION {
+            return Err(Malformed("no genesis, or of another version"));
+        }
+        let mut genesis = Genesis {
+            name: input.name(NAME_BYTES_MAX)?.to_owned(),
+            time_ms: input.u64()?,
+            quorum: 0,
+            members: Vec::new(),
+            nodes: Vec::new(),
+            rules: Vec::new(),
+        };
+        for _ in 0..input.u32()? {
+            genesis.take(Change::read(&mut input)?)?;
+        }
+        input.end()?;
+        match genesis.changes().iter().try_fold(Vec::new(), |mut out, change| {
+            change.write(&mut out)?;
+            Ok::<_, Malformed>(out)
+        })? {
+            again if bytes.ends_with(&again) => Ok(genesis),
+            _ => Err(Malformed("changes that stand in another order")),
+        }
+    }
+
+    /// As changes: nodes, members, rules, the quorum, in this order.
+    pub(crate) fn changes(&self) -> Vec<Change<'_>> {
+        let nodes = self.nodes.iter().map(|(node, key)| Change::AddNode {
+            node: *node,
+            key: *key,
+        });
+        let members = self.members.iter().map(|first| Change::AddMember {
+            member: first.member,
+            name: &first.name,
+            role: first.role,
+            key: first.key,
+        });
+        let rules = self.rules.iter().map(|first| Change::SetRule {
+            prefix: &first.prefix,
+            member: first.member,
+            rights: first.rights,
+        });
+        let quorum = [Change::SetQuorum { admins: self.quorum }];
+        nodes.chain(members).chain(rules).chain(quorum).collect()
+    }
+
+    fn take(&mut self, change: Change<'_>) -> Result<(), Malformed> {
+        match change {
+            Change::AddNode { node, key } => self.nodes.push((node, key)),
+            Change::AddMember {
+                member,
+                name,
+                role,
+                key,
+            } => self.members.push(FirstMember {
+                member,
+                name: name.to_owned(),
+                role,
+                key,
+            }),
+            Change::SetRule {
+                prefix,
+                member,
+                rights,
+            } => self.rules.push(FirstRule {
+                prefix: prefix.to_owned(),
+                member,
+                rights,
+            }),
+            Change::SetQuorum { admins } => self.quorum = admins,
+            _ => return Err(Malformed("a genesis only adds")),
+        }
+        Ok(())
+    }
+}
+
+/// The hash of a genesis.
+pub fn genesis_hash(bytes: &[u8]) -> Hash {
+    keccak256(&[TAG, bytes].concat())
+}
+
+/// The id of the database that begins with this genesis.
+pub fn database_id(bytes: &[u8]) -> DatabaseId {
+    let hash = genesis_hash(bytes);
+    std::array::from_fn(|i| hash[i])
+}

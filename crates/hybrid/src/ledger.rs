@@ -1,0 +1,279 @@
+//! The ledger: every block with its message and codes, in a journal. It is the truth; all else is made from it.
+
+use crate::block::{HEADER_BYTES, Hash, Header, SIGNED_HEAD_BYTES, SignedHead};
+use crate::codec::{Input, Malformed, Output};
+use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Record, Records};
+use lineside_wire::HybridCode as Code;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Kind of a journal's record: the genesis, always the first.
+pub const RECORD_GENESIS: u8 = 1;
+/// Kind of a journal's record: a block: header, be32 and codes, then the message.
+pub const RECORD_BLOCK: u8 = 2;
+/// Kind of a journal's record: a node's signed head that came by the log.
+pub const RECORD_HEAD: u8 = 3;
+
+/// The sizes of a ledger's journal. Segments are read from their beginning to find a block in them: 16 MiB take 4 ms.
+pub fn journal_options() -> Options {
+    Options {
+        segment_bytes: 16 << 20,
+        record_bytes_max: 1 << 20,
+        group_bytes_max: 8 << 20,
+        keep_records: true,
+    }
+}
+
+/// What is wrong with a ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The disk, or what is on it.
+    #[error("ledger: {0}")]
+    Journal(#[from] JournalError),
+    /// A record that is none of ours.
+    #[error("ledger: record {lsn}: {what}")]
+    Damaged {
+        /// Its number in the journal.
+        lsn: Lsn,
+        /// What is wrong.
+        what: String,
+    },
+    /// Another database's.
+    #[error("ledger: it is of another database than the genesis that was given")]
+    OtherGenesis,
+    /// No such block.
+    #[error("ledger: there is no block {0}")]
+    NotThere(u64),
+}
+
+/// A block as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored<'a> {
+    /// Its header.
+    pub header: Header,
+    /// What became of each request, a byte each.
+    pub codes: &'a [u8],
+    /// The message of the log.
+    pub message: &'a [u8],
+}
+
+impl<'a> Stored<'a> {
+    /// Reads a record's payload.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode(payload: &'a [u8]) -> Result<Stored<'a>, Malformed> {
+        let mut input = Input(payload);
+        let header = Header::from_bytes(&input.array::<HEADER_BYTES>()?);
+        let codes = input.long(payload.len())?;
+        if codes.len() != header.transactions as usize {
+            return Err(Malformed("not as many codes as transactions"));
+        }
+        if !codes.iter().all(|code| Code::from_code((*code).into()).is_some()) {
+            return Err(Malformed("no such code"));
+        }
+        Ok(Stored {
+            header,
+            codes,
+            message: input.0,
+        })
+    }
+
+    /// Where the message begins in the payload.
+    pub fn message_offset(&self) -> usize {
+        HEADER_BYTES + 4 + self.codes.len()
+    }
+}
+
+/// A record's payload.
+pub fn encode_block(header: &Header, codes: &[Code], message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER_BYTES + 4 + codes.len() + message.len());
+    out.put(&header.to_bytes());
+    out.u32(codes.len() as u32);
+    out.extend(codes.iter().map(|code| *code as u8));
+    out.put(message);
+    out
+}
+
+/// Appends blocks. One owner.
+pub struct Writer<D: Disk> {
+    journal: Journal<D>,
+    /// Records of blocks that are not durable yet.
+    appended: Vec<Lsn>,
+    blocks: Blocks<D>,
+}
+
+/// Reads blocks, beside whoever appends. Cheap to clone.
+#[derive(Clone)]
+pub struct Blocks<D: Disk>(Arc<RwLock<Durable<D>>>);
+
+struct Durable<D: Disk> {
+    reader: Reader<D>,
+    /// The record of each block, from block 1 on.
+    records: Vec<Lsn>,
+}
+
+/// What is in a ledger, in order.
+pub enum Found<'a> {
+    /// A block.
+    Block(Stored<'a>),
+    /// A node's word.
+    Head(SignedHead),
+}
+
+impl<D: Disk> Writer<D> {
+    /// Opens a ledger or begins one, and shows all that is in it, in order.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; what `show` says.
+    pub fn open<E: From<LedgerError>>(
+        disk: D,
+        options: Options,
+        genesis: &[u8],
+        mut show: impl FnMut(Found<'_>) -> Result<(), E>,
+    ) -> Result<Writer<D>, E> {
+        let hash = crate::genesis::genesis_hash(genesis);
+        let id = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
+        let opened = Journal::open_or_create(disk, id, options);
+        let (mut journal, _) = opened.map_err(LedgerError::from)?;
+        if journal.durable_lsn() == 0 {
+            journal
+                .append(RECORD_GENESIS, genesis)
+                .map_err(LedgerError::from)?;
+            journal.commit().map_err(LedgerError::from)?;
+        }
+        let mut blocks = Vec::new();
+        let mut records = journal.records(1).map_err(LedgerError::from)?;
+        while let Some(record) = records.next().map_err(LedgerError::from)? {
+            if record.lsn == 1 {
+                if record.kind != RECORD_GENESIS || record.payload != genesis {
+                    return Err(LedgerError::OtherGenesis.into());
+                }
+                continue;
+            }
+            let found = read_record(&record)?;
+            if let Found::Block(_) = found {
+                blocks.push(record.lsn);
+            }
+            show(found)?;
+        }
+        drop(records);
+        let durable = Durable {
+            reader: journal.reader(),
+            records: blocks,
+        };
+        Ok(Writer {
+            journal,
+            appended: Vec::new(),
+            blocks: Blocks(Arc::new(RwLock::new(durable))),
+        })
+    }
+
+    /// For readers.
+    pub fn blocks(&self) -> Blocks<D> {
+        self.blocks.clone()
+    }
+
+    /// Adds a block to the group. It is durable after [`Self::commit`].
+    ///
+    /// # Errors
+    /// What the journal says; nothing was added then.
+    pub fn append(&mut self, payload: &[u8]) -> Result<(), LedgerError> {
+        let bytes = lineside_journal::record_bytes(payload.len());
+        self.journal.reserve(bytes)?;
+        self.appended.push(self.journal.append(RECORD_BLOCK, payload)?);
+        Ok(())
+    }
+
+    /// Adds a node's head to the group.
+    ///
+    /// # Errors
+    /// What the journal says; nothing was added then.
+    pub fn append_head(&mut self, head: &SignedHead) -> Result<(), LedgerError> {
+        self.journal
+            .reserve(lineside_journal::record_bytes(SIGNED_HEAD_BYTES))?;
+        self.journal.append(RECORD_HEAD, &head.to_bytes())?;
+        Ok(())
+    }
+
+    /// Makes the group durable.
+    ///
+    /// # Errors
+    /// What the journal says; it has ended then.
+    pub fn commit(&mut self) -> Result<(), LedgerError> {
+        self.journal.commit()?;
+        let mut durable = self.blocks.0.write().unwrap_or_else(PoisonError::into_inner);
+        durable.reader = self.journal.reader();
+        durable.records.append(&mut self.appended);
+        Ok(())
+    }
+}
+
+impl<D: Disk> Blocks<D> {
+    /// The payload of a block's record: [`Stored::decode`] reads it.
+    ///
+    /// # Errors
+    /// [`LedgerError::NotThere`]; what the journal says.
+    pub fn read(&self, number: u64) -> Result<Vec<u8>, LedgerError> {
+        let mut records = self.from(number)?;
+        match records.next()? {
+            Some(record) => Ok(record.payload.to_vec()),
+            None => Err(LedgerError::NotThere(number)),
+        }
+    }
+
+    /// All records from a block on.
+    ///
+    /// # Errors
+    /// [`LedgerError::NotThere`]; what the journal says.
+    pub fn from(&self, number: u64) -> Result<Records<D>, LedgerError> {
+        let durable = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let place = usize::try_from(number)
+            .ok()
+            .and_then(|number| number.checked_sub(1));
+        let lsn = place.and_then(|place| durable.records.get(place));
+        Ok(durable
+            .reader
+            .records(*lsn.ok_or(LedgerError::NotThere(number))?)?)
+    }
+
+    /// How many blocks there are behind genesis, all durable.
+    pub fn count(&self) -> u64 {
+        let durable = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        durable.records.len() as u64
+    }
+}
+
+/// Reads a record behind the first.
+///
+/// # Errors
+/// [`LedgerError::Damaged`].
+pub fn read_record<'a>(record: &Record<'a>) -> Result<Found<'a>, LedgerError> {
+    let damaged = |what: String| LedgerError::Damaged {
+        lsn: record.lsn,
+        what,
+    };
+    match record.kind {
+        RECORD_BLOCK => {
+            let stored = Stored::decode(record.payload).map_err(|error| damaged(error.to_string()))?;
+            Ok(Found::Block(stored))
+        }
+        RECORD_HEAD => {
+            let bytes = record
+                .payload
+                .try_into()
+                .map_err(|_| damaged("a head that is too short".into()))?;
+            Ok(Found::Head(
+                SignedHead::read(bytes).map_err(|error| damaged(error.to_string()))?,
+            ))
+        }
+        kind => Err(damaged(format!("no such kind of record: {kind}"))),
+    }
+}
+
+/// The hash that a header must have as its `previous`, and its number: the chain's rule.
+pub fn follows(previous: &Header, previous_hash: &Hash, header: &Header) -> bool {
+    header.number == previous.number + 1
+        && header.previous == *previous_hash
+        && header.database == previous.database
+        && header.time_ms >= previous.time_ms
+}

@@ -1,0 +1,37 @@
+//! A ledger database whose every request is signed: an ordered log, versions, a hash-chained ledger, proofs.
+//!
+//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both. `docs/hybrid.md` has the rules
+//! in words.
+
+pub mod answer;
+pub mod block;
+pub mod change;
+mod codec;
+pub mod execute;
+pub mod genesis;
+pub mod ledger;
+pub mod log;
+pub mod map;
+pub mod node;
+mod open;
+mod order;
+pub mod proof;
+mod replay_window;
+pub mod request;
+pub mod roster;
+mod run;
+mod save;
+pub mod secret;
+pub mod sign;
+pub mod signatures;
+mod stage;
+pub mod state;
+mod ticket;
+pub mod view;
+
+pub use codec::Malformed;
+pub use node::{Node, Options};
+pub use stage::Mode;
+
+/// What becomes of a request, and what a read may be told.
+pub use lineside_wire::HybridCode as Code;

@@ -1,0 +1,67 @@
+//! The order of all messages: what every node reads in one and the same order.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A message in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place; rising, with gaps where the log has other things.
+    pub position: u64,
+    /// The message.
+    pub message: Vec<u8>,
+}
+
+/// Why a message was not ordered, or perhaps was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("log: {0}")]
+pub struct LogError(pub String);
+
+/// Takes what the log has ordered, one after the other. False: nobody listens any more.
+pub type Deliver = Box<dyn Fn(Entry) -> bool + Send>;
+
+/// A log that orders messages. What is ordered is delivered, to every node, by the way that was given when it was opened.
+pub trait Log: Send + Sync {
+    /// Orders a message, or hands it to who will. Returns before it is delivered.
+    ///
+    /// # Errors
+    /// [`LogError`]: it may have been ordered all the same.
+    fn append(&self, message: Vec<u8>) -> Result<(), LogError>;
+
+    /// The position that all messages have passed which were ordered before now, for reads that must see them; `None`
+    /// where this node orders alone, and has delivered them.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn end(&self) -> Result<Option<u64>, LogError> {
+        Ok(None)
+    }
+}
+
+/// One node's own order. A message is durable with its block, in the ledger: there is no second journal.
+pub struct Embedded {
+    next: AtomicU64,
+    deliver: Mutex<Deliver>,
+}
+
+impl Embedded {
+    /// Goes on behind the ledger's last position.
+    pub fn new(last_position: u64, deliver: Deliver) -> Embedded {
+        Embedded {
+            next: AtomicU64::new(last_position + 1),
+            deliver: Mutex::new(deliver),
+        }
+    }
+}
+
+impl Log for Embedded {
+    fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
+        // Under the lock, so that positions rise in the order of delivery.
+        let deliver = self.deliver.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = self.next.fetch_add(1, Ordering::Relaxed);
+        match deliver(Entry { position, message }) {
+            true => Ok(()),
+            false => Err(LogError("the node has stopped".into())),
+        }
+    }
+}

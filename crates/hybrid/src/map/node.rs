@@ -1,0 +1,111 @@
+//! What a tree is made of: references to nodes, bits of keys, the messages that are hashed.
+
+/// Bytes of a message: a mark, then two times 32 bytes.
+pub(super) const MESSAGE_BYTES: usize = 65;
+
+/// The mark of a leaf's message, and that of an inner node's. Because they differ, and both messages have one length,
+/// nobody can show a leaf as an inner node or the other way round.
+const LEAF: u8 = 0;
+const INNER: u8 = 1;
+
+/// The hash of a subtree that holds nothing. Nobody knows a message with it as digest.
+pub(super) const EMPTY_HASH: [u8; 32] = [0; 32];
+
+/// Bits of a key, so the depth that no leaf lies below.
+pub(super) const DEEPEST: usize = 256;
+
+/// Slots of a kind are fewer than this: 30 bits, and their last value says [`Ref::EMPTY`].
+pub(super) const MOST: usize = INDEX as usize;
+const INDEX: u32 = (1 << 30) - 1;
+
+/// A node in 4 bytes: 2 bits for its kind, 30 for its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ref(u32);
+
+/// What a [`Ref`] refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Node {
+    Empty,
+    Leaf(u32),
+    /// An inner node whose two children both hold leaves.
+    Fork(u32),
+    /// An inner node of which one child, on the side named first, holds all leaves: two at least. Random keys make 44
+    /// for 100 forks, and at half a fork's size they deserve a kind.
+    Chain(usize, u32),
+}
+
+impl Ref {
+    pub(super) const EMPTY: Ref = Ref(u32::MAX);
+
+    pub(super) fn leaf(index: u32) -> Ref {
+        Ref(index)
+    }
+
+    pub(super) fn fork(index: u32) -> Ref {
+        Ref(1 << 30 | index)
+    }
+
+    pub(super) fn chain(side: usize, index: u32) -> Ref {
+        Ref((2 + side as u32) << 30 | index)
+    }
+
+    pub(super) fn open(self) -> Node {
+        let index = self.0 & INDEX;
+        match self.0 >> 30 {
+            _ if self == Ref::EMPTY => Node::Empty,
+            0 => Node::Leaf(index),
+            1 => Node::Fork(index),
+            kind => Node::Chain(kind as usize - 2, index),
+        }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self == Ref::EMPTY
+    }
+
+    pub(super) fn is_leaf(self) -> bool {
+        matches!(self.open(), Node::Leaf(_))
+    }
+}
+
+/// A leaf is one cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Leaf {
+    pub(super) key: [u8; 32],
+    pub(super) value: [u8; 32],
+}
+
+/// The hashes of a fork's children: one cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Pair(pub(super) [[u8; 32]; 2]);
+
+/// Bit `depth` of a key, 0 or 1, and so the side where it goes on below that depth. Bit 0 is the most significant of
+/// the first byte.
+pub(super) fn bit(key: &[u8; 32], depth: usize) -> usize {
+    usize::from(key[depth / 8] >> (7 - depth % 8) & 1)
+}
+
+/// How many bits two keys share before the first that differs; 256 if none does.
+pub(super) fn shared_bits(a: &[u8; 32], b: &[u8; 32]) -> usize {
+    match a.iter().zip(b).position(|(a, b)| a != b) {
+        Some(at) => at * 8 + (a[at] ^ b[at]).leading_zeros() as usize,
+        None => DEEPEST,
+    }
+}
+
+pub(super) fn leaf_message(key: &[u8; 32], value: &[u8; 32]) -> [u8; MESSAGE_BYTES] {
+    message(LEAF, key, value)
+}
+
+pub(super) fn inner_message(left: &[u8; 32], right: &[u8; 32]) -> [u8; MESSAGE_BYTES] {
+    message(INNER, left, right)
+}
+
+fn message(mark: u8, first: &[u8; 32], second: &[u8; 32]) -> [u8; MESSAGE_BYTES] {
+    let mut message = [mark; MESSAGE_BYTES];
+    message[1..33].copy_from_slice(first);
+    message[33..].copy_from_slice(second);
+    message
+}

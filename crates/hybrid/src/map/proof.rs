@@ -1,0 +1,245 @@
+//! Proofs: made, written, read, checked.
+
+use lineside_verify::hash::keccak256;
+
+use super::Tree;
+use super::node::{DEEPEST, Node, bit, inner_message, leaf_message, shared_bits};
+
+/// What a key holds, or that it holds nothing, for whoever knows the root.
+///
+/// Encoded, a proof has one form only (a number's most significant byte comes first):
+///
+/// | bytes | what |
+/// |---|---|
+/// | 2 | 2 bits: how the path ends (0 nothing there, 1 the key's leaf, 2 another leaf); 14 bits: its depth, 0 to 256 |
+/// | depth / 8, rounded up | a bit for every depth from the root down: 1 where the sibling is not empty; then bits of 0 |
+/// | 32 each | the siblings that are not empty, from the root down; never zeros |
+/// | 0, 32 or 64 | nothing; the value; the other leaf's key and value |
+///
+/// 10^6 keys have 20 siblings in the mean: 686 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Siblings on the path, the empty ones too.
+    depth: usize,
+    /// Bit `n`, as in a key: whether the sibling at depth `n + 1` is not empty.
+    present: [u8; 32],
+    /// Those that are not, from the root down.
+    siblings: Vec<[u8; 32]>,
+    end: End,
+}
+
+/// What is found where the path ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Empty,
+    Own { value: [u8; 32] },
+    Other { key: [u8; 32], value: [u8; 32] },
+}
+
+/// Why a proof shows nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// It ends early or late.
+    #[error("a proof that is {got} bytes long says that it has {wanted}")]
+    Length {
+        /// Bytes given.
+        got: usize,
+        /// Bytes that it should have, as far as could be read.
+        wanted: usize,
+    },
+    /// It ends in no way that there is.
+    #[error("a proof whose path ends in no known way")]
+    End,
+    /// Keys have 256 bits.
+    #[error("a proof of depth {0}; 256 is the deepest")]
+    Depth(usize),
+    /// A bit that means nothing is set, or a sibling that is empty is written out.
+    #[error("a proof that is not written in the one way")]
+    Form,
+    /// No tree has a path like that: an inner node there would hold fewer than two leaves.
+    #[error("a proof of a path that no tree has")]
+    Shape,
+    /// The other leaf is the key's own, or does not lie where the path ends.
+    #[error("a proof whose other leaf says nothing of the key")]
+    OtherLeaf,
+    /// It leads to another root: it is of another key or another state, or forged.
+    #[error("a proof that does not lead to the root")]
+    Root,
+}
+
+const END_EMPTY: usize = 0;
+const END_OWN: usize = 1;
+const END_OTHER: usize = 2;
+const DEPTH_BITS: u32 = 14;
+const HEAD_BYTES: usize = 2;
+
+impl Tree {
+    /// Shows what a key holds under [`Tree::root`], or that it holds nothing.
+    pub fn prove(&self, key: &[u8; 32]) -> Proof {
+        let mut proof = Proof {
+            depth: 0,
+            present: [0; 32],
+            siblings: Vec::with_capacity(24),
+            end: End::Empty,
+        };
+        let mut node = self.top;
+        loop {
+            node = match node.open() {
+                Node::Empty => return proof,
+                Node::Leaf(index) => {
+                    let leaf = self.leaves.links(index);
+                    let (own, value) = (leaf.key == *key, leaf.value);
+                    proof.end = if own {
+                        End::Own { value }
+                    } else {
+                        End::Other { key: leaf.key, value }
+                    };
+                    return proof;
+                }
+                Node::Fork(index) => {
+                    let side = bit(key, proof.depth);
+                    proof.push(Some(self.forks.hashes(index).0[1 - side]));
+                    self.forks.links(index)[side]
+                }
+                Node::Chain(side, index) if side == bit(key, proof.depth) => {
+                    proof.push(None);
+                    *self.chains.links(index)
+                }
+                Node::Chain(_, index) => {
+                    proof.push(Some(*self.chains.hashes(index)));
+                    return proof;
+                }
+            }
+        }
+    }
+}
+
+impl Proof {
+    fn push(&mut self, sibling: Option<[u8; 32]>) {
+        if let Some(sibling) = sibling {
+            self.present[self.depth / 8] |= 0x80 >> (self.depth % 8);
+            self.siblings.push(sibling);
+        }
+        self.depth += 1;
+    }
+
+    /// Its bytes, as the type says.
+    pub fn encode(&self) -> Vec<u8> {
+        let end = match self.end {
+            End::Empty => END_EMPTY,
+            End::Own { .. } => END_OWN,
+            End::Other { .. } => END_OTHER,
+        };
+        let head = (end << DEPTH_BITS | self.depth) as u16;
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.present.len() + 32 * self.siblings.len() + 64);
+        bytes.extend_from_slice(&head.to_be_bytes());
+        bytes.extend_from_slice(&self.present[..self.depth.div_ceil(8)]);
+        bytes.extend_from_slice(self.siblings.as_flattened());
+        match &self.end {
+            End::Empty => {}
+            End::Own { value } => bytes.extend_from_slice(value),
+            End::Other { key, value } => {
+                bytes.extend_from_slice(key);
+                bytes.extend_from_slice(value);
+            }
+        }
+        bytes
+    }
+
+    /// Reads what [`Proof::encode`] writes, and refuses everything that it never writes for a tree: whatever is read
+    /// here encodes to the same bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Proof, ProofError> {
+        let short = |wanted| ProofError::Length {
+            got: bytes.len(),
+            wanted,
+        };
+        let (head, rest) = bytes.split_first_chunk().ok_or(short(HEAD_BYTES))?;
+        let head = usize::from(u16::from_be_bytes(*head));
+        let (end, depth) = (head >> DEPTH_BITS, head & ((1 << DEPTH_BITS) - 1));
+        if depth > DEEPEST {
+            return Err(ProofError::Depth(depth));
+        }
+        let marks = depth.div_ceil(8);
+        let (written, rest) = rest.split_at_checked(marks).ok_or(short(HEAD_BYTES + marks))?;
+        let mut present = [0; 32];
+        present[..marks].copy_from_slice(written);
+        if (depth..marks * 8).any(|unused| bit(&present, unused) == 1) {
+            return Err(ProofError::Form);
+        }
+        let count = present
+            .iter()
+            .map(|byte| byte.count_ones() as usize)
+            .sum::<usize>();
+        let end_words = match end {
+            END_EMPTY => 0,
+            END_OWN => 1,
+            END_OTHER => 2,
+            _ => return Err(ProofError::End),
+        };
+        let (words, trailing) = rest.as_chunks::<32>();
+        if words.len() != count + end_words || !trailing.is_empty() {
+            return Err(short(HEAD_BYTES + marks + 32 * (count + end_words)));
+        }
+        let (siblings, words) = words.split_at(count);
+        let end = match *words {
+            [] => End::Empty,
+            [value] => End::Own { value },
+            [key, value, ..] => End::Other { key, value },
+        };
+        if siblings.iter().any(|sibling| *sibling == [0; 32]) {
+            return Err(ProofError::Form);
+        }
+        let proof = Proof {
+            depth,
+            present,
+            siblings: siblings.to_vec(),
+            end,
+        };
+        if proof.has_a_shape() {
+            Ok(proof)
+        } else {
+            Err(ProofError::Shape)
+        }
+    }
+
+    /// Whether every inner node on the path may hold two leaves, as far as that can be seen. The deepest has the end of
+    /// the path on one side, where one leaf is at most: something must be on the other. Where that is all, it must be
+    /// two leaves, which at depth 256 it cannot. And a leaf of another key shares 255 bits at most.
+    fn has_a_shape(&self) -> bool {
+        let beside_something = self.depth == 0 || bit(&self.present, self.depth - 1) == 1;
+        let may_be_deepest = matches!(self.end, End::Own { .. });
+        beside_something && (self.depth < DEEPEST || may_be_deepest)
+    }
+
+    /// What the proof shows of `key` under `root`: its value, or `None` where it holds nothing.
+    ///
+    /// It takes one Keccak-256 for every depth and one for the leaf.
+    pub fn check(&self, root: &[u8; 32], key: &[u8; 32]) -> Result<Option<[u8; 32]>, ProofError> {
+        let (mut hash, shown) = match &self.end {
+            End::Empty => ([0; 32], None),
+            End::Own { value } => (keccak256(&leaf_message(key, value)), Some(*value)),
+            End::Other { key: other, .. } if other == key => return Err(ProofError::OtherLeaf),
+            End::Other { key: other, .. } if shared_bits(other, key) < self.depth => {
+                return Err(ProofError::OtherLeaf);
+            }
+            End::Other { key: other, value } => (keccak256(&leaf_message(other, value)), None),
+        };
+        let mut siblings = self.siblings.iter().rev();
+        for depth in (0..self.depth).rev() {
+            let sibling = match bit(&self.present, depth) {
+                1 => siblings.next().ok_or(ProofError::Form)?,
+                _ => &[0; 32],
+            };
+            hash = match bit(key, depth) {
+                0 => keccak256(&inner_message(&hash, sibling)),
+                _ => keccak256(&inner_message(sibling, &hash)),
+            };
+        }
+        if hash == *root {
+            Ok(shown)
+        } else {
+            Err(ProofError::Root)
+        }
+    }
+}

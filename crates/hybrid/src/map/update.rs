@@ -1,0 +1,327 @@
+//! Many changes at once. First the shape: one way down for all changes, which are sorted, so that the changes of a
+//! subtree are a slice. On the way up each node that needs a new hash is noted at its depth, in the order of keys. Then
+//! the hashes, deepest first: a depth's nodes are a batch, and because the depth above is in the same order, each of
+//! its nodes takes the next one or two digests.
+
+use std::hint::black_box;
+
+use lineside_verify::hash::Hasher;
+
+use super::node::{
+    DEEPEST, EMPTY_HASH, Leaf, MESSAGE_BYTES, Node, Pair, Ref, bit, inner_message, leaf_message,
+};
+use super::{Change, Tree};
+
+/// Messages handed to the hasher at once: 8 times its lanes, and 4 KB of them stay in the first cache.
+const BATCH: usize = 64;
+
+/// Room kept between updates, in entries of a depth: a block of 10^4 changes needs no more.
+const KEPT: usize = 1 << 14;
+
+/// Ways down that [`Tree::warm`] walks side by side.
+const WALKS: usize = 16;
+
+/// A node that needs a new hash.
+#[derive(Clone, Copy)]
+struct Stale {
+    node: Ref,
+    /// Which of its children do as well.
+    below: [bool; 2],
+}
+
+/// What became of a subtree.
+#[derive(Clone, Copy)]
+struct Grown {
+    node: Ref,
+    /// `None`: nothing changed in it, or it is empty. Its parent has its hash.
+    stale: Option<[bool; 2]>,
+}
+
+/// What updates fill and empty again, kept for its room.
+#[derive(Default)]
+pub(super) struct Work {
+    /// By depth: nodes that need a new hash, in the order of keys.
+    stale: Vec<Vec<Stale>>,
+    /// Digests of the depth at work, and of the one below it.
+    digests: [Vec<[u8; 32]>; 2],
+}
+
+impl Grown {
+    fn same(node: Ref) -> Grown {
+        Grown { node, stale: None }
+    }
+
+    fn leaf(node: Ref) -> Grown {
+        Grown {
+            node,
+            stale: Some([false; 2]),
+        }
+    }
+}
+
+impl Tree {
+    /// Makes all changes at once: sorts them, and of several with one key the last counts, the others leave the list.
+    /// Removing a key that is not there, or setting it to what it holds, is nothing.
+    ///
+    /// # Panics
+    ///
+    /// At 2^30 keys; they would take 150 GB.
+    pub fn update(&mut self, changes: &mut Vec<Change>) {
+        changes.sort_by(|a, b| a.key.cmp(&b.key));
+        changes.dedup_by(|later, kept| {
+            let same = later.key == kept.key;
+            if same {
+                *kept = *later;
+            }
+            same
+        });
+        self.work.stale.resize_with(DEEPEST + 1, Vec::new);
+        let Grown { node, stale } = self.grow(self.top, 0, changes);
+        self.top = node;
+        if let Some(below) = stale {
+            self.work.stale[0].push(Stale { node, below });
+            self.root = self.hash();
+        } else if node.is_empty() {
+            self.root = EMPTY_HASH;
+        }
+    }
+
+    /// Makes the changes, all of which have the path of `node`. It calls itself 256 deep at most, since by then there is
+    /// one key.
+    fn grow(&mut self, node: Ref, depth: usize, changes: &[Change]) -> Grown {
+        if changes.is_empty() {
+            return Grown::same(node);
+        }
+        let mut before = [Ref::EMPTY; 2];
+        match node.open() {
+            Node::Empty => {
+                if let [Change { key, value }] = *changes {
+                    let Some(value) = value else {
+                        return Grown::same(node);
+                    };
+                    return Grown::leaf(Ref::leaf(self.leaves.add(Leaf { key, value }, ())));
+                }
+            }
+            Node::Leaf(index) => {
+                let key = self.leaves.links(index).key;
+                match changes {
+                    [change] if change.key == key => return self.set(node, index, change.value),
+                    _ => before[bit(&key, depth)] = node,
+                }
+            }
+            Node::Fork(index) => before = *self.forks.links(index),
+            Node::Chain(side, index) => before[side] = *self.chains.links(index),
+        }
+        let (left, right) = changes.split_at(changes.partition_point(|change| bit(&change.key, depth) == 0));
+        if changes.len() > WALKS {
+            for (node, changes) in before.into_iter().zip([left, right]) {
+                self.warm(node, depth + 1, changes);
+            }
+        }
+        let left = self.grow(before[0], depth + 1, left);
+        let right = self.grow(before[1], depth + 1, right);
+        self.join(node, depth, before, [left, right])
+    }
+
+    /// Reads what the way down will read if at most [`WALKS`] changes go on below `node`, one step of each in turn, so
+    /// that the waits for memory overlap. WHAT IT GIVES.
+    fn warm(&self, node: Ref, depth: usize, changes: &[Change]) {
+        if changes.len() > WALKS {
+            return;
+        }
+        let mut nodes = [node; WALKS];
+        let mut read = 0;
+        for depth in depth..=DEEPEST {
+            let mut deeper = false;
+            for (node, Change { key, .. }) in nodes.iter_mut().zip(changes) {
+                *node = match node.open() {
+                    Node::Empty => continue,
+                    Node::Leaf(index) => {
+                        read ^= self.leaves.links(index).key[0];
+                        Ref::EMPTY
+                    }
+                    Node::Fork(index) => {
+                        read ^= self.forks.hashes(index).0[0][0];
+                        self.forks.links(index)[bit(key, depth)]
+                    }
+                    Node::Chain(side, index) if side == bit(key, depth) => {
+                        read ^= self.chains.hashes(index)[0];
+                        *self.chains.links(index)
+                    }
+                    Node::Chain(..) => Ref::EMPTY,
+                };
+                deeper = true;
+            }
+            if !deeper {
+                break;
+            }
+        }
+        black_box(read);
+    }
+
+    /// Changes or removes a leaf.
+    fn set(&mut self, node: Ref, index: u32, value: Option<[u8; 32]>) -> Grown {
+        let held = &mut self.leaves.links_mut(index).value;
+        match value {
+            Some(value) if value == *held => Grown::same(node),
+            Some(value) => {
+                *held = value;
+                Grown::leaf(node)
+            }
+            None => {
+                self.leaves.free(index);
+                Grown::same(Ref::EMPTY)
+            }
+        }
+    }
+
+    /// What `old` becomes, whose children `before` became `now`.
+    fn join(&mut self, old: Ref, depth: usize, before: [Ref; 2], mut now: [Grown; 2]) -> Grown {
+        if (0..2).all(|side| now[side].stale.is_none() && now[side].node == before[side]) {
+            return Grown::same(old);
+        }
+        let alone = match now.map(|child| child.node) {
+            [Ref::EMPTY, node] | [node, Ref::EMPTY] => Some(node),
+            _ => None,
+        };
+        if let Some(node) = alone
+            && (node.is_empty() || node.is_leaf())
+        {
+            // A leaf that moves up is hashed again, 1 of the 20 on its path: nobody has to carry its hash.
+            self.free_inner(old);
+            return if node.is_empty() {
+                Grown::same(node)
+            } else {
+                Grown::leaf(node)
+            };
+        }
+        let old_is_inner = !old.is_empty() && !old.is_leaf();
+        for child in &mut now {
+            // Without changes it is as it was, so if it was no child before, it is the leaf that `old` was.
+            if child.stale.is_none() && !child.node.is_empty() && !old_is_inner {
+                *child = Grown::leaf(child.node);
+            }
+        }
+        let node = self.inner(old, now.map(|child| child.node));
+        for child in now {
+            if let Some(below) = child.stale {
+                self.work.stale[depth + 1].push(Stale {
+                    node: child.node,
+                    below,
+                });
+            }
+        }
+        Grown {
+            node,
+            stale: Some(now.map(|child| child.stale.is_some())),
+        }
+    }
+
+    /// An inner node with these children: in place of `old` if that is of the same kind, else a new one for it. The
+    /// hashes of children that did not change are kept.
+    fn inner(&mut self, old: Ref, children: [Ref; 2]) -> Ref {
+        let side = match children {
+            [_, Ref::EMPTY] => Some(0),
+            [Ref::EMPTY, _] => Some(1),
+            _ => None,
+        };
+        match (old.open(), side) {
+            (Node::Fork(index), None) => {
+                *self.forks.links_mut(index) = children;
+                return old;
+            }
+            (Node::Chain(was, index), Some(side)) if was == side => {
+                *self.chains.links_mut(index) = children[side];
+                return old;
+            }
+            _ => {}
+        }
+        let hashes = self.child_hashes(old);
+        self.free_inner(old);
+        match side {
+            Some(side) => Ref::chain(side, self.chains.add(children[side], hashes[side])),
+            None => Ref::fork(self.forks.add(children, Pair(hashes))),
+        }
+    }
+
+    /// The hashes of an inner node's children; zeros for other nodes.
+    fn child_hashes(&self, node: Ref) -> [[u8; 32]; 2] {
+        let mut hashes = [EMPTY_HASH; 2];
+        match node.open() {
+            Node::Fork(index) => hashes = self.forks.hashes(index).0,
+            Node::Chain(side, index) => hashes[side] = *self.chains.hashes(index),
+            Node::Leaf(_) | Node::Empty => {}
+        }
+        hashes
+    }
+
+    fn free_inner(&mut self, node: Ref) {
+        match node.open() {
+            Node::Fork(index) => self.forks.free(index),
+            Node::Chain(_, index) => self.chains.free(index),
+            Node::Leaf(_) | Node::Empty => {}
+        }
+    }
+
+    /// Hashes what is noted, and leaves nothing noted. The root's new hash.
+    fn hash(&mut self) -> [u8; 32] {
+        let hasher = Hasher::detect();
+        let mut work = std::mem::take(&mut self.work);
+        let [here, below] = &mut work.digests;
+        let mut messages = [[0; MESSAGE_BYTES]; BATCH];
+        for stale in work.stale.iter_mut().rev() {
+            let mut ready = below.drain(..);
+            here.resize(stale.len(), EMPTY_HASH);
+            for (stale, digests) in stale.chunks(BATCH).zip(here.chunks_mut(BATCH)) {
+                for (message, stale) in messages.iter_mut().zip(stale) {
+                    *message = self.message(stale, &mut ready);
+                }
+                let messages: [&[u8]; BATCH] = std::array::from_fn(|index| &messages[index][..]);
+                hasher.keccak256_batch(&messages[..stale.len()], digests);
+            }
+            debug_assert!(ready.next().is_none(), "every digest has a parent");
+            drop(ready);
+            stale.clear();
+            stale.shrink_to(KEPT);
+            std::mem::swap(here, below);
+        }
+        let root = below.first().copied().unwrap_or(EMPTY_HASH);
+        below.clear();
+        work.digests
+            .iter_mut()
+            .for_each(|digests| digests.shrink_to(KEPT));
+        self.work = work;
+        root
+    }
+
+    /// What is hashed for a node, whose children's new hashes are the next of `ready`.
+    fn message(&mut self, stale: &Stale, ready: &mut impl Iterator<Item = [u8; 32]>) -> [u8; MESSAGE_BYTES] {
+        match stale.node.open() {
+            Node::Empty => unreachable!("nothing is hashed for an empty subtree"),
+            Node::Leaf(index) => {
+                let Leaf { key, value } = self.leaves.links(index);
+                leaf_message(key, value)
+            }
+            Node::Fork(index) => {
+                let Pair([left, right]) = self.forks.hashes_mut(index);
+                for (hash, below) in [&mut *left, &mut *right].into_iter().zip(stale.below) {
+                    if below {
+                        *hash = ready.next().unwrap_or(EMPTY_HASH);
+                    }
+                }
+                inner_message(left, right)
+            }
+            Node::Chain(side, index) => {
+                let hash = self.chains.hashes_mut(index);
+                if stale.below[side] {
+                    *hash = ready.next().unwrap_or(EMPTY_HASH);
+                }
+                if side == 0 {
+                    inner_message(hash, &EMPTY_HASH)
+                } else {
+                    inner_message(&EMPTY_HASH, hash)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! A node: threads that verify, order, execute and save, and what they share.
+//!
+//! ```text
+//! call -> verify (n threads) -> reads: answered
+//!                            -> writes: order -> log -> execute -> save -> answered
+//! ```
+//!
+//! Writes are seen by readers, and answered, when the group that holds their block is on the disk.
+
+use crate::answer::Answer;
+use crate::block::{Hash, SignedHead};
+use crate::execute::{Chain, GenesisError};
+use crate::ledger::{LedgerError, Writer, journal_options};
+use crate::log::{Deliver, Embedded, Entry, Log, LogError};
+use crate::open::{Opened, open};
+use crate::order::Orderer;
+use crate::replay_window::Windows;
+use crate::request::DatabaseId;
+use crate::run::Executor;
+use crate::save::{Saved, Saver};
+use crate::sign::Signer;
+use crate::stage::{Mode, Worker};
+use crate::ticket::{Call, Done, Ticket};
+use crate::view::View;
+use bytes::Bytes;
+use crossbeam_channel::{Sender, bounded, unbounded};
+use lineside_journal::Disk;
+use lineside_verify::Verifier;
+use lineside_wire::HybridCode as Code;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Messages between two threads, at most: enough that neither waits for the other's wake-up.
+const STEPS: usize = 64;
+
+/// How a node works.
+#[derive(Clone)]
+pub struct Options {
+    /// Its number in the genesis, or by a change.
+    pub node: u32,
+    /// How the verifier works; it refuses a high s in any case.
+    pub verify: lineside_verify::Options,
+    /// Whether signatures are verified together.
+    pub mode: Mode,
+    /// Threads that do.
+    pub verify_threads: usize,
+    /// Requests in a block, at most.
+    pub block_requests: usize,
+    /// How long a block waits for more, while others are being saved. With none under way it does not wait.
+    pub block_wait: Duration,
+    /// Requests that wait to be verified, at most; beyond it they are told `busy`.
+    pub waiting_requests: usize,
+    /// A signed head goes into the log every so many blocks; 0: never.
+    pub head_every: u64,
+    /// Sizes of the ledger's journal.
+    pub journal: lineside_journal::Options,
+    /// Milliseconds since 1970.
+    pub clock: fn() -> u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            node: 1,
+            verify: lineside_verify::Options::default(),
+            mode: Mode::Batch,
+            verify_threads: std::thread::available_parallelism().map_or(1, usize::from),
+            block_requests: 1000,
+            block_wait: Duration::from_millis(2),
+            waiting_requests: 100_000,
+            head_every: 1000,
+            journal: journal_options(),
+            clock: unix_ms,
+        }
+    }
+}
+
+/// The machine's clock.
+pub fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
+}
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The genesis.
+    #[error(transparent)]
+    Genesis(#[from] GenesisError),
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// A block that its message does not lead to.
+    #[error("ledger: block {number}: {what}")]
+    NotReproduced {
+        /// Its number.
+        number: u64,
+        /// What differs.
+        what: &'static str,
+    },
+    /// The verifier's back end.
+    #[error(transparent)]
+    Backend(#[from] lineside_verify::BackendUnavailable),
+    /// The log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The node has no key in the database, or another.
+    #[error("node {0} is not one of the database's, or its key is another")]
+    NotANode(u32),
+    /// Threads.
+    #[error("threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// Opens the log behind the last position that the ledger has.
+pub type OpenLog = Box<dyn FnOnce(u64, Deliver) -> Result<Arc<dyn Log>, LogError>>;
+
+/// The log of a node that orders alone.
+pub fn embedded() -> OpenLog {
+    Box::new(|last, deliver| Ok(Arc::new(Embedded::new(last, deliver))))
+}
+
+/// What goes to the thread that executes.
+pub(crate) enum Step {
+    Entry(Entry),
+    Prove { key: Vec<u8>, ticket: Ticket },
+}
+
+/// What a node's threads share.
+pub(crate) struct Shared {
+    pub database: DatabaseId,
+    pub node: u32,
+    pub signer: Arc<dyn Signer>,
+    pub clock: fn() -> u64,
+    pub waiting: AtomicUsize,
+    pub verified: AtomicU64,
+    pub batches: AtomicU64,
+    pub skipped: AtomicU64,
+    pub windows: Mutex<Windows>,
+    /// Messages of this node under way, by their sequence.
+    pub pending: Mutex<HashMap<u64, Vec<crate::stage::Ordered>>>,
+    pub codes: [AtomicU64; 32],
+    pub head_every: u64,
+    view: RwLock<View>,
+    /// The log's position that the view has.
+    seen: Mutex<u64>,
+    saw: Condvar,
+    log: RwLock<Option<Arc<dyn Log>>>,
+    refuses: Mutex<Option<Arc<str>>>,
+    is_refusing: AtomicBool,
+    last_head: Mutex<Option<SignedHead>>,
+}
+
+impl Shared {
+    fn new(
+        database: DatabaseId,
+        options: &Options,
+        signer: Arc<dyn Signer>,
+        opened: View,
+        seen: u64,
+    ) -> Shared {
+        Shared {
+            database,
+            node: options.node,
+            head_every: options.head_every,
+            signer,
+            clock: options.clock,
+            waiting: AtomicUsize::new(0),
+            verified: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            windows: Mutex::default(),
+            pending: Mutex::default(),
+            codes: std::array::from_fn(|_| AtomicU64::new(0)),
+            view: RwLock::new(opened),
+            seen: Mutex::new(seen),
+            saw: Condvar::new(),
+            log: RwLock::new(None),
+            refuses: Mutex::default(),
+            is_refusing: AtomicBool::new(false),
+            last_head: Mutex::default(),
+        }
+    }
+
+    pub fn read_view(&self) -> RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what readers see, up to a position of the log.
+    pub fn change_view(&self, position: u64, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
+        *self.seen() = position;
+        self.saw.notify_all();
+    }
+
+    fn seen(&self) -> MutexGuard<'_, u64> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the view has all that was ordered before now; gives up with the node.
+    pub fn wait_for_order(&self) {
+        let log = self.log.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(Ok(Some(end))) = log.map(|log| log.end()) else {
+            return;
+        };
+        let mut seen = self.seen();
+        while *seen < end && self.read_only().is_none() {
+            let waited = self.saw.wait_timeout(seen, Duration::from_millis(100));
+            (seen, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Why no writes are taken, if so.
+    pub fn read_only(&self) -> Option<Arc<str>> {
+        if !self.is_refusing.load(Ordering::Acquire) {
+            return None;
+        }
+        self.refuses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// From now on no writes are taken, or they are again.
+    pub fn refuse_writes(&self, why: Option<&str>) {
+        let mut refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = why
+            && refuses.is_none()
+        {
+            tracing::error!("hybrid: no writes are taken any more: {why}");
+        }
+        *refuses = why.map(Arc::from);
+        self.is_refusing.store(why.is_some(), Ordering::Release);
+    }
+
+    pub fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
+        let log = self.log.read().unwrap_or_else(PoisonError::into_inner).clone();
+        log.ok_or_else(|| LogError("the node has stopped".into()))?
+            .append(message)
+    }
+
+    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, Vec<crate::stage::Ordered>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn count(&self, code: Code) {
+        if let Some(counter) = self.codes.get(code as usize) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn count_refused(&self, answers: &[(Ticket, Answer)]) {
+        answers.iter().for_each(|(_, answer)| self.count(answer.code()));
+    }
+
+    /// The newest block's header, with this node's word for it.
+    pub fn head(&self) -> Answer {
+        let tip = *self.read_view().tip();
+        let mut last = self.last_head.lock().unwrap_or_else(PoisonError::into_inner);
+        let head = match &*last {
+            Some(head) if head.number == tip.number => *head,
+            _ => {
+                let signed =
+                    SignedHead::sign(&self.database, self.node, tip.number, tip.hash(), &*self.signer);
+                *last.insert(signed)
+            }
+        };
+        Answer::Head(Box::new((tip, head)))
+    }
+}
+
+/// How a node is.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The database.
+    pub database: DatabaseId,
+    /// The newest block's number.
+    pub height: u64,
+    /// The newest block's hash.
+    pub tip_hash: Hash,
+    /// The state's root after it.
+    pub state_root: Hash,
+    /// Keys that have a value.
+    pub keys: usize,
+    /// Signatures verified since the start.
+    pub verified: u64,
+    /// In so many batches.
+    pub batches: u64,
+    /// Messages of the log that were no blocks.
+    pub skipped: u64,
+    /// Requests answered since the start, by [`Code`].
+    pub codes: Vec<(Code, u64)>,
+    /// Why no writes are taken, if so.
+    pub read_only: Option<String>,
+}
+
+/// A running node.
+pub struct Node<D: Disk> {
+    shared: Arc<Shared>,
+    intake: Option<Sender<Arc<Call>>>,
+    waiting_requests: usize,
+    threads: Vec<JoinHandle<()>>,
+    saver: Option<JoinHandle<Writer<D>>>,
+}
+
+impl<D: Disk> Node<D> {
+    /// Opens the ledger, re-executes what is in it, and starts.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(
+        disk: D,
+        genesis: &[u8],
+        signer: Arc<dyn Signer>,
+        options: Options,
+        log: OpenLog,
+    ) -> Result<Node<D>, StartError> {
+        // Every node must give one verdict, so this is not a choice.
+        let verifier = Verifier::new(lineside_verify::Options {
+            low_s: true,
+            ..options.verify
+        })?;
+        let Opened { chain, view, writer } = open(disk, genesis, options.journal)?;
+        let roster = chain.state().roster();
+        if roster
+            .node(options.node)
+            .is_none_or(|key| key.curve() != signer.curve())
+        {
+            return Err(StartError::NotANode(options.node));
+        }
+        let position = chain.tip().position;
+        let shared = Arc::new(Shared::new(*chain.database(), &options, signer, view, position));
+        shared.check_key(&chain, options.node, &verifier)?;
+        let (intake, calls) = unbounded();
+        let (order, ordered) = bounded(STEPS);
+        let (steps, to_execute) = bounded(STEPS);
+        let (save, to_save) = bounded(STEPS);
+        let (saved, has_saved) = unbounded::<Saved>();
+        let entries = steps.clone();
+        let deliver: Deliver = Box::new(move |entry| entries.send(Step::Entry(entry)).is_ok());
+        let opened_log = log(position, deliver)?;
+        *shared.log.write().unwrap_or_else(PoisonError::into_inner) = Some(opened_log);
+        let mut threads = Vec::new();
+        let mut spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name.into()).spawn(work);
+            thread.map(|thread| threads.push(thread))
+        };
+        let saver = Saver {
+            shared: shared.clone(),
+            writer,
+            jobs: to_save,
+            saved,
+        };
+        let blocks = saver.writer.blocks();
+        for _ in 0..options.verify_threads.max(1) {
+            let worker = Worker {
+                shared: shared.clone(),
+                blocks: blocks.clone(),
+                verifier: verifier.clone(),
+                mode: options.mode,
+                intake: calls.clone(),
+                order: order.clone(),
+                steps: steps.clone(),
+            };
+            spawn("hybrid-verify", Box::new(move || worker.run()))?;
+        }
+        // Each channel ends when all before it in the line have: dropping the intake stops the node in order.
+        drop((order, steps, calls));
+        let sequence = chain.state().last_sequence(options.node);
+        let orderer = Orderer::new(shared.clone(), &options, sequence, ordered, has_saved);
+        spawn("hybrid-order", Box::new(move || orderer.run()))?;
+        let executor = Executor {
+            shared: shared.clone(),
+            chain,
+            verifier: verifier.clone(),
+            mode: options.mode,
+            steps: to_execute,
+            save,
+        };
+        spawn("hybrid-execute", Box::new(move || executor.run()))?;
+        let saver = std::thread::Builder::new()
+            .name("hybrid-save".into())
+            .spawn(move || saver.run())?;
+        Ok(Node {
+            shared,
+            intake: Some(intake),
+            waiting_requests: options.waiting_requests,
+            threads,
+            saver: Some(saver),
+        })
+    }
+
+    /// Hands signed requests in. `done` is called with the answers, in order, by one of the node's threads: it must not
+    /// block. Beyond [`Options::waiting_requests`] all are answered `busy` at once.
+    pub fn submit(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
+        let count = requests.len();
+        let done: Done = Box::new(done);
+        if count == 0 {
+            return done(Vec::new());
+        }
+        let before = self.shared.waiting.fetch_add(count, Ordering::AcqRel);
+        let sent = match &self.intake {
+            Some(intake) if before + count <= self.waiting_requests || before == 0 => intake
+                .send(Call::new(requests, done))
+                .map_err(|refused| refused.0),
+            _ => Err(Call::new(requests, done)),
+        };
+        if let Err(call) = sent {
+            self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
+            let answers = vec![(0..count).map(|place| (place, Answer::Refused(Code::Busy)))];
+            call.answer(answers.into_iter().flatten());
+        }
+    }
+
+    /// [`Self::submit`], and waits.
+    pub fn ask(&self, requests: Vec<Bytes>) -> Vec<Answer> {
+        let (send, receive) = bounded(1);
+        self.submit(requests, move |answers| {
+            // Nobody else receives.
+            let _ = send.send(answers);
+        });
+        receive.recv().unwrap_or_default()
+    }
+
+    /// How it is.
+    pub fn status(&self) -> Status {
+        let view = self.shared.read_view();
+        let tip = view.tip();
+        let codes = (0..)
+            .zip(&self.shared.codes)
+            .filter_map(|(code, count)| Some((Code::from_code(code)?, count.load(Ordering::Relaxed))));
+        Status {
+            database: self.shared.database,
+            height: tip.number,
+            tip_hash: tip.hash(),
+            state_root: tip.state_root,
+            keys: view.keys(),
+            verified: self.shared.verified.load(Ordering::Relaxed),
+            batches: self.shared.batches.load(Ordering::Relaxed),
+            skipped: self.shared.skipped.load(Ordering::Relaxed),
+            codes: codes.collect(),
+            read_only: self.shared.read_only().map(|why| why.to_string()),
+        }
+    }
+
+    /// Answers all that was handed in, and ends.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.intake = None;
+        // The verifiers end first, then the orderer, whose log then ends the executor, and so on.
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("hybrid: a thread has panicked");
+            }
+        }
+        self.saver.take().map(JoinHandle::join);
+    }
+}
+
+impl<D: Disk> Drop for Node<D> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    /// Whether the signer's key is the node's.
+    fn check_key(&self, chain: &Chain, node: u32, verifier: &Verifier) -> Result<(), StartError> {
+        let hash = *chain.tip_hash();
+        let head = SignedHead::sign(&self.database, node, chain.tip().number, hash, &*self.signer);
+        let key = chain.state().roster().node(node);
+        match key.is_some_and(|key| head.is_signed_by(&self.database, key, verifier)) {
+            true => Ok(()),
+            false => Err(StartError::NotANode(node)),
+        }
+    }
+
+    /// Ends the log: nothing more is delivered.
+    pub fn close_log(&self) {
+        *self.log.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

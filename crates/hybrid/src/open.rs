@@ -1,0 +1,67 @@
+//! A node's beginning: what its ledger holds is executed again, and must come out the same.
+
+use crate::block::{Cargo, Header, Message};
+use crate::execute::{Chain, Executed, Signed};
+use crate::ledger::{Found, Stored, Writer};
+use crate::node::StartError;
+use crate::signatures::transaction_ids;
+use crate::view::View;
+use lineside_journal::{Disk, Options};
+use lineside_wire::HybridCode as Code;
+
+pub(crate) struct Opened<D: Disk> {
+    pub chain: Chain,
+    pub view: View,
+    pub writer: Writer<D>,
+}
+
+/// Opens a ledger. Signatures are not verified again: the codes say what they were, and who doubts them audits.
+pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result<Opened<D>, StartError> {
+    let mut chain = Chain::begin(genesis)?;
+    let mut view = View::new(*chain.tip(), chain.state().roster().clone());
+    let writer = Writer::open(disk, options, genesis, |found| match found {
+        Found::Head(_) => Ok(()),
+        Found::Block(stored) => {
+            let (executed, ids) = again(&mut chain, &stored)?;
+            view.apply(executed, &ids);
+            Ok::<_, StartError>(())
+        }
+    })?;
+    Ok(Opened { chain, view, writer })
+}
+
+fn again(chain: &mut Chain, stored: &Stored<'_>) -> Result<(Executed, Vec<[u8; 32]>), StartError> {
+    let Header { number, position, .. } = stored.header;
+    let differs = |what| StartError::NotReproduced { number, what };
+    let message = Message::decode(stored.message).map_err(|_| differs("its message cannot be read"))?;
+    let Cargo::Requests(requests) = &message.cargo else {
+        return Err(differs("its message carries no requests"));
+    };
+    let signatures: Vec<Signed> = stored.codes.iter().map(|code| signature_of(*code)).collect();
+    if signatures.len() != requests.len() {
+        return Err(differs("it has more codes than requests, or fewer"));
+    }
+    let executed = chain.execute(position, &message, &signatures);
+    let executed = executed.map_err(|_| differs("its message is to be skipped"))?;
+    if !executed
+        .codes
+        .iter()
+        .map(|code| *code as u8)
+        .eq(stored.codes.iter().copied())
+    {
+        return Err(differs("its codes come out differently"));
+    }
+    if executed.header != stored.header {
+        return Err(differs("its header comes out differently"));
+    }
+    Ok((executed, transaction_ids(requests)))
+}
+
+/// What a signature was, by the code of its request.
+fn signature_of(code: u8) -> Signed {
+    match Code::from_code(code.into()) {
+        Some(Code::BadSignature) => Signed::Invalid,
+        Some(Code::HighS) => Signed::HighS,
+        _ => Signed::Valid,
+    }
+}

@@ -1,0 +1,334 @@
+//! Who may do what: members and their keys, rules, nodes, the quorum.
+
+use crate::change::{Change, KeyBytes, Rights, Role, role_code};
+use crate::codec::Output;
+use crate::request::MemberId;
+use lineside_verify::PublicKey;
+use lineside_wire::{HYBRID_EVERYONE, HYBRID_KEYS_PER_MEMBER_MAX};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A key of a member or of a node.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// As it was added.
+    pub bytes: KeyBytes,
+    /// The point.
+    pub public: PublicKey,
+    /// It counts no more.
+    pub revoked: bool,
+}
+
+/// A member.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// For people.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// It counts no more.
+    pub revoked: bool,
+    /// All that it ever had.
+    pub keys: BTreeMap<u16, Key>,
+}
+
+/// Why a change cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The number was taken before.
+    #[error("there is, or was, a member, key or node of this number")]
+    Taken,
+    /// There is none of this number, or it is revoked already.
+    #[error("no such member, key or node, or it is revoked")]
+    Missing,
+    /// The bytes are no point of the curve.
+    #[error("the key is no point of its curve")]
+    NoPoint,
+    /// Fewer admins would be left than the quorum, or none.
+    #[error("there would be fewer admins than the quorum, or a quorum of none")]
+    Quorum,
+    /// A member's last key, the last node, or one key too many.
+    #[error("a member needs a key, and has at most 16; a database needs a node")]
+    Last,
+    /// A rule for nobody, which is not there.
+    #[error("no such rule")]
+    NoRule,
+}
+
+/// What a change touches in the state: names of entries of the authenticated map.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Entry {
+    Member(MemberId),
+    Rule(Vec<u8>),
+    Node(u32),
+    Quorum,
+}
+
+/// Who may do what. Cheap to clone: what changes seldom is shared.
+#[derive(Clone, Debug, Default)]
+pub struct Roster {
+    members: HashMap<MemberId, Arc<Member>>,
+    nodes: HashMap<u32, Key>,
+    rules: Rules,
+    quorum: u16,
+}
+
+impl Roster {
+    /// A member, revoked or not.
+    pub fn member(&self, member: MemberId) -> Option<&Member> {
+        self.members.get(&member).map(Arc::as_ref)
+    }
+
+    /// A member's key, revoked or not.
+    pub fn key(&self, member: MemberId, number: u16) -> Option<&Key> {
+        self.member(member)?.keys.get(&number)
+    }
+
+    /// Whether the member and the key count now.
+    pub fn is_active(&self, member: MemberId, number: u16) -> bool {
+        self.member(member)
+            .is_some_and(|member| !member.revoked && member.keys.get(&number).is_some_and(|key| !key.revoked))
+    }
+
+    /// A node's key, while it counts.
+    pub fn node(&self, node: u32) -> Option<&PublicKey> {
+        self.nodes
+            .get(&node)
+            .filter(|key| !key.revoked)
+            .map(|key| &key.public)
+    }
+
+    /// How many admins must ask for a change.
+    pub fn quorum(&self) -> usize {
+        self.quorum.into()
+    }
+
+    /// Whether it votes.
+    pub fn is_admin(&self, member: MemberId) -> bool {
+        self.member(member)
+            .is_some_and(|member| member.role == Role::Admin && !member.revoked)
+    }
+
+    /// What the member may do with this key.
+    pub fn rights(&self, member: MemberId, key: &[u8]) -> Rights {
+        self.rules.of(member, key)
+    }
+
+    /// Whether this member may make the change by himself: his own keys.
+    pub(crate) fn is_own(member: MemberId, change: &Change<'_>) -> bool {
+        match change {
+            Change::AddKey { member: of, .. } | Change::RevokeKey { member: of, .. } => *of == member,
+            _ => false,
+        }
+    }
+
+    /// Makes a change, all of it or nothing, and says which entry it touched.
+    pub(crate) fn apply(&mut self, change: &Change<'_>) -> Result<Entry, ChangeError> {
+        match *change {
+            Change::AddMember {
+                member,
+                name,
+                role,
+                key,
+            } => {
+                if self.members.contains_key(&member) {
+                    return Err(ChangeError::Taken);
+                }
+                let member_with_key = Member {
+                    name: name.to_owned(),
+                    role,
+                    revoked: false,
+                    keys: BTreeMap::from([(0, new_key(key)?)]),
+                };
+                self.members.insert(member, Arc::new(member_with_key));
+                Ok(Entry::Member(member))
+            }
+            Change::RevokeMember { member } => {
+                if self.is_admin(member) && self.admins() <= self.quorum() {
+                    return Err(ChangeError::Quorum);
+                }
+                let found = self.active_member(member)?;
+                Arc::make_mut(found).revoked = true;
+                Ok(Entry::Member(member))
+            }
+            Change::AddKey { member, number, key } => {
+                let key = new_key(key)?;
+                let found = self.active_member(member)?;
+                if found.keys.keys().next_back().is_some_and(|last| number <= *last) {
+                    return Err(ChangeError::Taken);
+                }
+                if active_keys(found) >= HYBRID_KEYS_PER_MEMBER_MAX {
+                    return Err(ChangeError::Last);
+                }
+                Arc::make_mut(found).keys.insert(number, key);
+                Ok(Entry::Member(member))
+            }
+            Change::RevokeKey { member, number } => {
+                let found = self.active_member(member)?;
+                match found.keys.get(&number) {
+                    Some(key) if !key.revoked => {}
+                    _ => return Err(ChangeError::Missing),
+                }
+                if active_keys(found) == 1 {
+                    return Err(ChangeError::Last);
+                }
+                if let Some(key) = Arc::make_mut(found).keys.get_mut(&number) {
+                    key.revoked = true;
+                }
+                Ok(Entry::Member(member))
+            }
+            Change::SetRule {
+                prefix,
+                member,
+                rights,
+            } => {
+                if member != HYBRID_EVERYONE && !self.members.contains_key(&member) {
+                    return Err(ChangeError::Missing);
+                }
+                match self.rules.set(prefix, member, rights) {
+                    true => Ok(Entry::Rule(prefix.to_owned())),
+                    false => Err(ChangeError::NoRule),
+                }
+            }
+            Change::AddNode { node, key } => {
+                if self.nodes.contains_key(&node) {
+                    return Err(ChangeError::Taken);
+                }
+                self.nodes.insert(node, new_key(key)?);
+                Ok(Entry::Node(node))
+            }
+            Change::RevokeNode { node } => {
+                self.node(node).ok_or(ChangeError::Missing)?;
+                if self.nodes.values().filter(|key| !key.revoked).count() == 1 {
+                    return Err(ChangeError::Last);
+                }
+                if let Some(key) = self.nodes.get_mut(&node) {
+                    key.revoked = true;
+                }
+                Ok(Entry::Node(node))
+            }
+            Change::SetQuorum { admins } => {
+                if admins == 0 || usize::from(admins) > self.admins() {
+                    return Err(ChangeError::Quorum);
+                }
+                self.quorum = admins;
+                Ok(Entry::Quorum)
+            }
+        }
+    }
+
+    fn active_member(&mut self, member: MemberId) -> Result<&mut Arc<Member>, ChangeError> {
+        let found = self.members.get_mut(&member).filter(|member| !member.revoked);
+        found.ok_or(ChangeError::Missing)
+    }
+
+    fn admins(&self) -> usize {
+        self.members
+            .keys()
+            .filter(|member| self.is_admin(**member))
+            .count()
+    }
+
+    /// An entry's bytes in the authenticated map; `None` where it is not there.
+    pub(crate) fn content(&self, entry: &Entry, node_sequence: impl Fn(u32) -> u64) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        match entry {
+            Entry::Member(member) => {
+                let member = self.member(*member)?;
+                out.short(member.name.as_bytes());
+                out.u8(role_code(member.role));
+                out.u8(member.revoked.into());
+                for (number, key) in &member.keys {
+                    out.u16(*number);
+                    key.bytes.write(&mut out);
+                    out.u8(key.revoked.into());
+                }
+            }
+            Entry::Rule(prefix) => {
+                for (member, rights) in self.rules.at(prefix)? {
+                    out.u64(*member);
+                    out.u8(rights.bits());
+                }
+            }
+            Entry::Node(node) => {
+                let key = self.nodes.get(node)?;
+                key.bytes.write(&mut out);
+                out.u8(key.revoked.into());
+                out.u64(node_sequence(*node));
+            }
+            Entry::Quorum => out.u16(self.quorum),
+        }
+        Some(out)
+    }
+}
+
+fn new_key(bytes: KeyBytes) -> Result<Key, ChangeError> {
+    Ok(Key {
+        bytes,
+        public: bytes.key().ok_or(ChangeError::NoPoint)?,
+        revoked: false,
+    })
+}
+
+fn active_keys(member: &Member) -> usize {
+    member.keys.values().filter(|key| !key.revoked).count()
+}
+
+/// Rights of members, or of everyone, below one prefix.
+type Grants = BTreeMap<MemberId, Rights>;
+
+/// Rules by prefix. The longest prefix of a key that has any rule counts, and of it the member's own, or else
+/// everyone's.
+#[derive(Clone, Debug, Default)]
+struct Rules {
+    by_prefix: Arc<HashMap<Vec<u8>, Grants>>,
+    /// Lengths that prefixes have, the longest first, and how many have it.
+    lengths: Arc<BTreeMap<std::cmp::Reverse<usize>, usize>>,
+}
+
+impl Rules {
+    fn of(&self, member: MemberId, key: &[u8]) -> Rights {
+        let prefixes = self.lengths.keys().filter_map(|length| key.get(..length.0));
+        let grants = prefixes.filter_map(|prefix| self.by_prefix.get(prefix)).next();
+        let Some(grants) = grants else {
+            return Rights::default();
+        };
+        let own = grants.get(&member).or_else(|| grants.get(&HYBRID_EVERYONE));
+        own.copied().unwrap_or_default()
+    }
+
+    fn at(&self, prefix: &[u8]) -> Option<&Grants> {
+        self.by_prefix.get(prefix)
+    }
+
+    /// False where a rule is to be taken away that is not there.
+    fn set(&mut self, prefix: &[u8], member: MemberId, rights: Rights) -> bool {
+        let by_prefix = Arc::make_mut(&mut self.by_prefix);
+        let lengths = Arc::make_mut(&mut self.lengths);
+        let length = std::cmp::Reverse(prefix.len());
+        if rights != Rights::default() {
+            let grants = by_prefix.entry(prefix.to_owned()).or_insert_with(|| {
+                *lengths.entry(length).or_default() += 1;
+                Grants::new()
+            });
+            grants.insert(member, rights);
+            return true;
+        }
+        let Some(grants) = by_prefix.get_mut(prefix) else {
+            return false;
+        };
+        if grants.remove(&member).is_none() {
+            return false;
+        }
+        if grants.is_empty() {
+            by_prefix.remove(prefix);
+            if let Some(count) = lengths.get_mut(&length) {
+                *count -= 1;
+                if *count == 0 {
+                    lengths.remove(&length);
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,197 @@
+//! The thread that makes blocks durable, shows them to readers and answers who waits.
+
+use crate::answer::Answer;
+use crate::block::SignedHead;
+use crate::ledger::{LedgerError, Writer, encode_block};
+use crate::node::Shared;
+use crate::request::Version;
+use crate::run::{BlockJob, Job};
+use crate::stage::Ordered;
+use crate::ticket::{Ticket, answer_all};
+use crossbeam_channel::{Receiver, Sender};
+use lineside_journal::{Disk, Error as JournalError};
+use lineside_wire::HybridCode as Code;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of messages made durable together, beyond which no more are waited for.
+const GROUP_BYTES: usize = 4 << 20;
+/// How often a full disk is tried again.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+
+/// What the orderer is told.
+pub(crate) struct Saved {
+    pub own_messages: usize,
+    pub post_head: Option<SignedHead>,
+}
+
+pub(crate) struct Saver<D: Disk> {
+    pub shared: Arc<Shared>,
+    pub writer: Writer<D>,
+    pub jobs: Receiver<Job>,
+    pub saved: Sender<Saved>,
+}
+
+impl<D: Disk> Saver<D> {
+    pub fn run(mut self) -> Writer<D> {
+        while let Ok(job) = self.jobs.recv() {
+            let mut bytes = size(&job);
+            let mut jobs = vec![job];
+            while bytes < GROUP_BYTES
+                && let Ok(job) = self.jobs.try_recv()
+            {
+                bytes += size(&job);
+                jobs.push(job);
+            }
+            match self.save(&jobs) {
+                Ok(()) => self.show(jobs),
+                Err(error) => self.lose(&error, jobs),
+            }
+        }
+        self.writer
+    }
+
+    fn save(&mut self, jobs: &[Job]) -> Result<(), LedgerError> {
+        let mut appended = false;
+        for job in jobs {
+            match job {
+                Job::Block(block) => {
+                    let payload = encode_block(&block.executed.header, &block.executed.codes, &block.message);
+                    self.append(|writer| writer.append(&payload))?;
+                }
+                Job::Head(head) => self.append(|writer| writer.append_head(head))?,
+                Job::Answer(..) | Job::Skipped(_) => continue,
+            }
+            appended = true;
+        }
+        match appended {
+            true => self.writer.commit(),
+            false => Ok(()),
+        }
+    }
+
+    /// A group that is full goes to the disk, and a disk that is full is tried again until it is not.
+    fn append(&mut self, one: impl Fn(&mut Writer<D>) -> Result<(), LedgerError>) -> Result<(), LedgerError> {
+        let mut waited = false;
+        loop {
+            match one(&mut self.writer) {
+                Err(LedgerError::Journal(JournalError::GroupFull { .. })) => self.writer.commit()?,
+                Err(LedgerError::Journal(error @ JournalError::Full { .. })) => {
+                    self.shared.refuse_writes(Some(&error.to_string()));
+                    waited = true;
+                    std::thread::park_timeout(FULL_RETRY);
+                }
+                result => {
+                    if waited {
+                        self.shared.refuse_writes(None);
+                    }
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// All of it is durable: readers see it, and who waits is answered.
+    fn show(&mut self, jobs: Vec<Job>) {
+        let mut saved = Saved {
+            own_messages: 0,
+            post_head: None,
+        };
+        for job in jobs {
+            match job {
+                Job::Answer(ticket, answer) => {
+                    self.shared.count(answer.code());
+                    ticket.answer(answer);
+                }
+                Job::Head(head) => self.compare(&head),
+                Job::Skipped(own) => {
+                    saved.own_messages += 1;
+                    answer_all(
+                        own.into_iter()
+                            .map(|one| (one.ticket, Answer::Refused(Code::OutcomeUnknown))),
+                    );
+                }
+                Job::Block(block) => {
+                    let BlockJob {
+                        executed, ids, own, ..
+                    } = *block;
+                    let header = executed.header;
+                    let codes = executed.codes.clone();
+                    self.shared
+                        .change_view(header.position, |view| view.apply(executed, &ids));
+                    saved.own_messages += usize::from(own.is_some());
+                    if self.shared.head_every > 0 && header.number.is_multiple_of(self.shared.head_every) {
+                        let (database, node) = (&self.shared.database, self.shared.node);
+                        let signer = &*self.shared.signer;
+                        saved.post_head = Some(SignedHead::sign(
+                            database,
+                            node,
+                            header.number,
+                            header.hash(),
+                            signer,
+                        ));
+                    }
+                    self.answer(own.unwrap_or_default(), &codes, header.number);
+                }
+            }
+        }
+        // The orderer may be gone: the node is stopping.
+        let _ = self.saved.send(saved);
+    }
+
+    fn answer(&self, own: Vec<Ordered>, codes: &[Code], block: u64) {
+        let answers = own.into_iter().zip(codes).zip(0..).map(|((one, code), index)| {
+            // What came twice is told what became of it the first time.
+            let first = match code {
+                Code::NonceUsed => self.shared.read_view().transaction(&one.id),
+                _ => None,
+            };
+            let (code, version) = first.map_or((*code, Version { block, index }), |place| {
+                (place.code, place.version)
+            });
+            self.shared.count(code);
+            (one.ticket, Answer::Placed { code, version })
+        });
+        answer_all(answers);
+    }
+
+    /// Two nodes that have different blocks of one number: this one takes no more writes, and shows both.
+    fn compare(&self, head: &SignedHead) {
+        let own = self.shared.read_view().hash(head.number).copied();
+        if own == Some(head.hash) {
+            return;
+        }
+        let hex = |hash: &[u8]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let own = own.map_or("no such block".into(), |own| hex(&own));
+        self.shared.refuse_writes(Some(&format!(
+            "node {} has signed {} for block {}; here it is {own}",
+            head.node,
+            hex(&head.hash),
+            head.number
+        )));
+    }
+
+    /// The disk has failed: nothing of it is known to be durable, and nothing is written any more.
+    fn lose(&mut self, error: &LedgerError, jobs: Vec<Job>) {
+        self.shared.refuse_writes(Some(&error.to_string()));
+        let tickets = jobs.into_iter().flat_map(|job| match job {
+            Job::Block(block) => block.own.into_iter().flatten().map(|one| one.ticket).collect(),
+            Job::Answer(ticket, _) => vec![ticket],
+            Job::Skipped(own) => own.into_iter().map(|one| one.ticket).collect(),
+            Job::Head(_) => Vec::<Ticket>::new(),
+        });
+        answer_all(tickets.map(|ticket| (ticket, Answer::Refused(Code::OutcomeUnknown))));
+        let all = Saved {
+            own_messages: usize::MAX,
+            post_head: None,
+        };
+        let _ = self.saved.send(all);
+    }
+}
+
+fn size(job: &Job) -> usize {
+    match job {
+        Job::Block(block) => block.message.len(),
+        Job::Head(_) | Job::Answer(..) | Job::Skipped(_) => 0,
+    }
+}

@@ -1,0 +1,83 @@
+//! Secret keys: of clients and of nodes. Signing is by RustCrypto's k256 and p256, with nonces of RFC 6979.
+
+use crate::change::KeyBytes;
+use crate::request::SIGNATURE_BYTES;
+use crate::sign::Signer;
+use k256::ecdsa::signature::hazmat::PrehashSigner;
+use lineside_verify::{Curve, PublicKey};
+
+/// A secret key of either curve.
+#[derive(Clone)]
+pub enum SecretKey {
+    /// Over secp256k1.
+    Secp256k1(k256::ecdsa::SigningKey),
+    /// Over P-256.
+    P256(p256::ecdsa::SigningKey),
+}
+
+impl SecretKey {
+    /// From 32 bytes, big-endian; `None` for 0 and for what is not below the curve's order.
+    pub fn from_bytes(curve: Curve, bytes: &[u8; 32]) -> Option<SecretKey> {
+        match curve {
+            Curve::Secp256k1 => k256::ecdsa::SigningKey::from_slice(bytes)
+                .ok()
+                .map(SecretKey::Secp256k1),
+            Curve::P256 => p256::ecdsa::SigningKey::from_slice(bytes)
+                .ok()
+                .map(SecretKey::P256),
+        }
+    }
+
+    /// Its 32 bytes.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        match self {
+            SecretKey::Secp256k1(key) => key.to_bytes().into(),
+            SecretKey::P256(key) => key.to_bytes().into(),
+        }
+    }
+
+    /// The public key, as it stands in genesis and changes.
+    pub fn public(&self) -> KeyBytes {
+        let (curve, point) = match self {
+            SecretKey::Secp256k1(key) => {
+                let point = key.verifying_key().to_encoded_point(true);
+                (Curve::Secp256k1, point.as_bytes().to_vec())
+            }
+            SecretKey::P256(key) => {
+                let point = key.verifying_key().to_encoded_point(true);
+                (Curve::P256, point.as_bytes().to_vec())
+            }
+        };
+        let mut bytes = [0; 33];
+        bytes.copy_from_slice(&point);
+        KeyBytes { curve, bytes }
+    }
+
+    /// The public key.
+    pub fn public_key(&self) -> Option<PublicKey> {
+        self.public().key()
+    }
+}
+
+impl Signer for SecretKey {
+    fn curve(&self) -> Curve {
+        match self {
+            SecretKey::Secp256k1(_) => Curve::Secp256k1,
+            SecretKey::P256(_) => Curve::P256,
+        }
+    }
+
+    fn sign(&self, digest: &[u8; 32]) -> [u8; SIGNATURE_BYTES] {
+        // A digest of 32 bytes is signed by every key: that fails with a probability of 2^-128.
+        match self {
+            SecretKey::Secp256k1(key) => {
+                let signature: k256::ecdsa::Signature = key.sign_prehash(digest).expect("32 bytes");
+                signature.normalize_s().unwrap_or(signature).to_bytes().into()
+            }
+            SecretKey::P256(key) => {
+                let signature: p256::ecdsa::Signature = key.sign_prehash(digest).expect("32 bytes");
+                signature.normalize_s().unwrap_or(signature).to_bytes().into()
+            }
+        }
+    }
+}

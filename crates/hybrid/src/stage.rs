@@ -1,0 +1,382 @@
+//! The verify stage: requests of all calls meet here, are verified together, and reads are answered at once.
+
+use crate::answer::{Answer, Past};
+use crate::block::{Cargo, Hash, Message};
+use crate::execute::Signed;
+use crate::ledger::{Blocks, Stored};
+use crate::node::{Shared, Step};
+use crate::replay_window::READ_EXPIRY_MS;
+use crate::request::{Body, Request, Sees, split};
+use crate::roster::Roster;
+use crate::sign::REQUEST_TAG;
+use crate::ticket::{Call, Ticket, answer_all};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use lineside_journal::Disk;
+use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
+use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
+use lineside_wire::HybridCode as Code;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Signatures verified together, at most: beyond it nothing is gained, and the first one waits for the last.
+const BATCH: usize = 512;
+/// So few are worth waiting for more.
+const SMALL: usize = 16;
+/// How long.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// Writes of a key shown at once, at most: each may be read from the ledger.
+const HISTORY_MAX: usize = 100;
+
+/// How signatures are verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Together, in batches.
+    #[default]
+    Batch,
+    /// One at a time: what others do, to compare with.
+    Scalar,
+    /// Not at all: what it costs, to compare with. Whoever is a member's name is him.
+    None,
+}
+
+/// A request that is to be ordered.
+pub(crate) struct Ordered {
+    pub ticket: Ticket,
+    pub id: Hash,
+    pub signed: Signed,
+}
+
+/// One thread of the stage.
+pub(crate) struct Worker<D: Disk> {
+    pub shared: Arc<Shared>,
+    pub blocks: Blocks<D>,
+    pub verifier: Verifier,
+    pub mode: Mode,
+    pub intake: Receiver<Arc<Call>>,
+    pub order: Sender<Vec<Ordered>>,
+    pub steps: Sender<Step>,
+}
+
+/// A request under way through the stage.
+struct Looked<'a> {
+    ticket: Ticket,
+    request: Request<'a>,
+    /// Hashed with [`REQUEST_TAG`] before it.
+    tagged: &'a [u8],
+    signature: &'a [u8; 64],
+    key: PublicKey,
+}
+
+impl<D: Disk> Worker<D> {
+    pub fn run(mut self) {
+        let mut was_small = true;
+        while let Ok(call) = self.intake.recv() {
+            let mut requests = call.requests.len();
+            let mut calls = vec![call];
+            let until = Instant::now() + PATIENCE;
+            while requests < BATCH {
+                let next = match self.intake.try_recv() {
+                    // Somebody who is alone stays alone: only a batch that followed a larger one waits for more.
+                    Err(TryRecvError::Empty) if !was_small && requests < SMALL => {
+                        self.intake.recv_deadline(until)
+                    }
+                    other => other.map_err(|_| RecvTimeoutError::Timeout),
+                };
+                let Ok(call) = next else { break };
+                requests += call.requests.len();
+                calls.push(call);
+            }
+            was_small = calls.len() == 1;
+            self.shared.waiting.fetch_sub(requests, Ordering::AcqRel);
+            self.work(&calls);
+        }
+    }
+
+    fn work(&mut self, calls: &[Arc<Call>]) {
+        let roster = self.shared.read_view().roster().clone();
+        let now_ms = (self.shared.clock)();
+        let tickets = calls.iter().flat_map(|call| {
+            (0..call.requests.len()).map(|place| Ticket {
+                call: call.clone(),
+                place,
+            })
+        });
+        let tickets: Vec<Ticket> = tickets.collect();
+        let tagged = Tagged::of(&tickets);
+        let mut refused = Vec::new();
+        let mut looked = Vec::with_capacity(tickets.len());
+        for (number, ticket) in tickets.iter().enumerate() {
+            match self.look(&roster, now_ms, ticket, tagged.get(number)) {
+                Ok(found) => looked.push(found),
+                Err(code) => refused.push((ticket.clone(), Answer::Refused(code))),
+            }
+        }
+        self.shared.count_refused(&refused);
+        answer_all(refused);
+        let (ids, verdicts) = self.verify(&looked);
+        let mut ordered = Vec::new();
+        let mut answered = Vec::new();
+        for ((found, id), verdict) in looked.into_iter().zip(ids).zip(verdicts) {
+            let answer = match verdict {
+                Verdict::Valid if found.request.body.is_ordered() => self.known(&id).or_else(|| {
+                    ordered.push(Ordered {
+                        ticket: found.ticket.clone(),
+                        id,
+                        signed: Signed::Valid,
+                    });
+                    None
+                }),
+                Verdict::Valid => self.read(&roster, now_ms, &found),
+                Verdict::HighS => Some(Answer::Refused(Code::HighS)),
+                _ => Some(Answer::Refused(Code::BadSignature)),
+            };
+            answered.extend(answer.map(|answer| (found.ticket, answer)));
+        }
+        self.shared.count_refused(&answered);
+        answer_all(answered);
+        if ordered.is_empty() {
+            return;
+        }
+        if let Err(refused) = self.order.send(ordered) {
+            answer_all(
+                refused
+                    .0
+                    .into_iter()
+                    .map(|one| (one.ticket, Answer::Refused(Code::ReadOnly))),
+            );
+        }
+    }
+
+    /// What can be said before the signature is looked at.
+    fn look<'a>(
+        &self,
+        roster: &Roster,
+        now_ms: u64,
+        ticket: &Ticket,
+        (whole, tagged): (&'a [u8], &'a [u8]),
+    ) -> Result<Looked<'a>, Code> {
+        let (signature, signed) = split(whole).map_err(|_| Code::Malformed)?;
+        let request = Request::decode(signed).map_err(|_| Code::Malformed)?;
+        let head = &request.head;
+        if head.database != self.shared.database {
+            return Err(Code::WrongDatabase);
+        }
+        let key = roster.key(head.member, head.key).ok_or(Code::UnknownMember)?;
+        if !roster.is_active(head.member, head.key) {
+            return Err(Code::Revoked);
+        }
+        if head.expiry_ms < now_ms {
+            return Err(Code::Expired);
+        }
+        match request.body.is_ordered() {
+            false if head.expiry_ms > now_ms + READ_EXPIRY_MS => return Err(Code::ExpiryTooFar),
+            false if matches!(request.body, Body::Watch { .. }) => return Err(Code::TooLarge),
+            true if self.shared.read_only().is_some() => return Err(Code::ReadOnly),
+            _ => {}
+        }
+        Ok(Looked {
+            ticket: ticket.clone(),
+            key: key.public,
+            request,
+            tagged,
+            signature,
+        })
+    }
+
+    /// The ids of all, and what their signatures are.
+    fn verify(&self, looked: &[Looked<'_>]) -> (Vec<Hash>, Vec<Verdict>) {
+        let mut ids = vec![[0; 32]; looked.len()];
+        if self.mode == Mode::Scalar {
+            let one = |found: &Looked<'_>| self.verifier.verify(&found.item(found.digest()));
+            let verdicts = looked.iter().map(one).collect();
+            ids.iter_mut()
+                .zip(looked)
+                .for_each(|(id, found)| *id = keccak256(found.tagged));
+            return (ids, verdicts);
+        }
+        let messages: Vec<&[u8]> = looked.iter().map(|found| found.tagged).collect();
+        keccak256_batch(&messages, &mut ids);
+        if self.mode == Mode::None {
+            return (ids, vec![Verdict::Valid; looked.len()]);
+        }
+        let mut digests = ids.clone();
+        hash_for_p256(looked, &mut digests);
+        let items: Vec<Item<'_>> = looked
+            .iter()
+            .zip(&digests)
+            .map(|(found, digest)| found.item(*digest))
+            .collect();
+        let verdicts = self.verifier.verify_batch(&items);
+        self.shared
+            .verified
+            .fetch_add(items.len() as u64, Ordering::Relaxed);
+        self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        (ids, verdicts)
+    }
+
+    /// The answer to what was ordered before, to this node or another.
+    fn known(&self, id: &Hash) -> Option<Answer> {
+        let place = self.shared.read_view().transaction(id)?;
+        Some(Answer::Placed {
+            code: place.code,
+            version: place.version,
+        })
+    }
+
+    /// Answers a read, or hands it to who will.
+    fn read(&self, roster: &Roster, now_ms: u64, found: &Looked<'_>) -> Option<Answer> {
+        let (head, body) = (&found.request.head, &found.request.body);
+        let fresh = {
+            let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
+            windows.take(head.member, head.nonce, head.expiry_ms, now_ms)
+        };
+        if !fresh {
+            return Some(Answer::Refused(Code::NonceUsed));
+        }
+        let may_read = |key: &[u8]| roster.rights(head.member, key).read;
+        let refused = |code| Some(Answer::Refused(code));
+        match body {
+            Body::Get { sees, keys } => {
+                if !keys.iter().all(|key| may_read(key)) {
+                    return refused(Code::NotAllowed);
+                }
+                self.see(*sees);
+                let view = self.shared.read_view();
+                Some(Answer::Cells(
+                    keys.iter().map(|key| view.cell(key).cloned()).collect(),
+                ))
+            }
+            Body::Range {
+                sees,
+                start,
+                stop,
+                limit,
+            } => {
+                self.see(*sees);
+                Some(self.shared.read_view().range(head.member, start, stop, *limit))
+            }
+            Body::Prove { key } if !may_read(key) => refused(Code::NotAllowed),
+            Body::Prove { key } => {
+                let step = Step::Prove {
+                    key: key.to_vec(),
+                    ticket: found.ticket.clone(),
+                };
+                match self.steps.send(step) {
+                    Ok(()) => None,
+                    Err(_) => refused(Code::ReadOnly),
+                }
+            }
+            Body::History { key, .. } if !may_read(key) => refused(Code::NotAllowed),
+            Body::History { key, limit } => Some(self.history(key, *limit)),
+            Body::Head => Some(self.shared.head()),
+            Body::Outcome { id } => match self.known(id) {
+                None => refused(Code::Unknown),
+                known => known,
+            },
+            Body::Watch { .. } | Body::Write { .. } | Body::Change { .. } => refused(Code::Malformed),
+        }
+    }
+
+    /// Waits until this node has what a linearizable read must see.
+    fn see(&self, sees: Sees) {
+        if sees == Sees::Linearizable {
+            self.shared.wait_for_order();
+        }
+    }
+
+    fn history(&self, key: &[u8], limit: u32) -> Answer {
+        let limit = HISTORY_MAX.min(limit as usize);
+        let versions: Vec<_> = self.shared.read_view().versions(key).take(limit).collect();
+        let past = versions.into_iter().map(|version| {
+            let payload = self.blocks.read(version.block).ok()?;
+            let stored = Stored::decode(&payload).ok()?;
+            let message = Message::decode(stored.message).ok()?;
+            let Cargo::Requests(requests) = &message.cargo else {
+                return None;
+            };
+            let (_, signed) = split(requests.get(version.index as usize)?).ok()?;
+            let Body::Write { writes, .. } = Request::decode(signed).ok()?.body else {
+                return None;
+            };
+            let write = writes.iter().find(|write| write.key == key)?;
+            Some(Past {
+                version,
+                time_ms: stored.header.time_ms,
+                value: write.value.map(<[u8]>::to_vec),
+            })
+        });
+        match past.collect::<Option<Vec<_>>>() {
+            Some(past) => Answer::History(past),
+            // The ledger cannot be read, or is not what was executed.
+            None => Answer::Refused(Code::ReadOnly),
+        }
+    }
+}
+
+impl<'a> Looked<'a> {
+    fn digest(&self) -> Hash {
+        crate::sign::digest(self.key.curve(), self.tagged)
+    }
+
+    fn item(&self, digest: Hash) -> Item<'_> {
+        Item {
+            key: &self.key,
+            digest,
+            signature: SignatureBytes::Compact(self.signature),
+        }
+    }
+}
+
+/// Overwrites the digests of what P-256 keys have signed.
+fn hash_for_p256(looked: &[Looked<'_>], digests: &mut [Hash]) {
+    let of_p256 = |found: &Looked<'_>| found.key.curve() == Curve::P256;
+    let messages: Vec<&[u8]> = looked
+        .iter()
+        .filter(|found| of_p256(found))
+        .map(|found| found.tagged)
+        .collect();
+    if messages.is_empty() {
+        return;
+    }
+    let mut hashes = vec![[0; 32]; messages.len()];
+    sha256_batch(&messages, &mut hashes);
+    let places = looked.iter().zip(digests).filter(|(found, _)| of_p256(found));
+    places.zip(hashes).for_each(|((_, digest), hash)| *digest = hash);
+}
+
+/// Requests with [`REQUEST_TAG`] between signature and what is signed, all in one buffer, to be hashed where they lie.
+struct Tagged {
+    bytes: Vec<u8>,
+    /// Where each request begins; one more at the end.
+    begins: Vec<usize>,
+    requests: Vec<bytes::Bytes>,
+}
+
+impl Tagged {
+    fn of(tickets: &[Ticket]) -> Tagged {
+        let requests: Vec<_> = tickets.iter().map(|ticket| ticket.request().clone()).collect();
+        let total = requests
+            .iter()
+            .map(|request| request.len() + REQUEST_TAG.len())
+            .sum();
+        let mut bytes = Vec::with_capacity(total);
+        let mut begins = vec![0];
+        for request in &requests {
+            bytes.extend_from_slice(REQUEST_TAG);
+            bytes.extend_from_slice(request.get(64..).unwrap_or_default());
+            begins.push(bytes.len());
+        }
+        Tagged {
+            bytes,
+            begins,
+            requests,
+        }
+    }
+
+    /// The whole request, and what is hashed.
+    fn get(&self, number: usize) -> (&[u8], &[u8]) {
+        let (begin, end) = (self.begins[number], self.begins[number + 1]);
+        (&self.requests[number], &self.bytes[begin..end])
+    }
+}

@@ -1,0 +1,311 @@
+//! All that decides what becomes of a request: versions, nonces, members, rules, votes. An authenticated map over it
+//! gives the state root.
+
+use crate::block::Hash;
+use crate::change::Change;
+use crate::codec::Output;
+use crate::map::{Change as Leaf, Proof, Tree};
+use crate::request::{MemberId, Nonce, Version};
+use crate::roster::{Entry, Roster};
+use lineside_verify::hash::{keccak256, keccak256_batch};
+use lineside_wire::HYBRID_VOTES_OPEN_MAX;
+use std::collections::hash_map;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// A key, shared by all that hold it.
+pub type SharedKey = Arc<[u8]>;
+
+/// What a committed write did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The key.
+    pub key: SharedKey,
+    /// The write's version.
+    pub version: Version,
+    /// What the key has since; `None`: nothing.
+    pub value: Option<Arc<[u8]>>,
+}
+
+/// Admins who asked for a change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Votes {
+    pub until_ms: u64,
+    pub admins: BTreeSet<MemberId>,
+}
+
+/// Why a vote does not count.
+pub(crate) enum VoteError {
+    TooMany,
+}
+
+/// All that decides what becomes of a request.
+pub struct State {
+    versions: HashMap<SharedKey, Version>,
+    nonces: HashMap<(MemberId, u16), u64>,
+    votes: BTreeMap<Hash, Votes>,
+    node_sequences: HashMap<u32, u64>,
+    roster: Roster,
+    tree: Tree,
+    touched: Touched,
+}
+
+/// What the block at hand has changed; the map learns it at the block's end, each entry once.
+#[derive(Default)]
+struct Touched {
+    values: HashMap<SharedKey, (Version, Option<Arc<[u8]>>)>,
+    lanes: HashSet<(MemberId, u16)>,
+    entries: HashSet<Entry>,
+    votes: HashSet<Hash>,
+}
+
+impl State {
+    /// Without anything.
+    pub(crate) fn new() -> State {
+        State {
+            versions: HashMap::new(),
+            nonces: HashMap::new(),
+            votes: BTreeMap::new(),
+            node_sequences: HashMap::new(),
+            roster: Roster::default(),
+            tree: Tree::new(),
+            touched: Touched::default(),
+        }
+    }
+
+    /// Who may do what.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// How many keys have a value.
+    pub fn keys(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// The version of a key's value.
+    pub fn version(&self, key: &[u8]) -> Version {
+        self.versions.get(key).copied().unwrap_or(Version::ABSENT)
+    }
+
+    /// The root over all of it, at the end of the last block.
+    pub fn root(&self) -> Hash {
+        self.tree.root()
+    }
+
+    /// What the root shows of a key.
+    pub fn prove(&self, key: &[u8]) -> Proof {
+        self.tree.prove(&value_place(key))
+    }
+
+    /// Whether the nonce is above the lane's last one; from then on it is the last one.
+    pub(crate) fn take_nonce(&mut self, member: MemberId, nonce: Nonce) -> bool {
+        let lane = (member, nonce.lane);
+        match self.nonces.entry(lane) {
+            hash_map::Entry::Occupied(last) if *last.get() >= nonce.counter => return false,
+            hash_map::Entry::Occupied(mut last) => {
+                last.insert(nonce.counter);
+            }
+            hash_map::Entry::Vacant(first) => {
+                first.insert(nonce.counter);
+            }
+        }
+        self.touched.lanes.insert(lane);
+        true
+    }
+
+    /// The last nonce of a lane, if it had one.
+    pub fn last_nonce(&self, member: MemberId, lane: u16) -> Option<u64> {
+        self.nonces.get(&(member, lane)).copied()
+    }
+
+    /// Whether the sequence is above the node's last one; from then on it is the last one.
+    pub(crate) fn take_sequence(&mut self, node: u32, sequence: u64) -> bool {
+        if self
+            .node_sequences
+            .get(&node)
+            .is_some_and(|last| *last >= sequence)
+        {
+            return false;
+        }
+        self.node_sequences.insert(node, sequence);
+        self.touched.entries.insert(Entry::Node(node));
+        true
+    }
+
+    /// The last sequence of a node, 0 before the first.
+    pub fn last_sequence(&self, node: u32) -> u64 {
+        self.node_sequences.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Writes a key.
+    pub(crate) fn write(&mut self, key: &[u8], version: Version, value: Option<&[u8]>) -> Written {
+        let value: Option<Arc<[u8]>> = value.map(Arc::from);
+        let known = self.versions.get_key_value(key).map(|(key, _)| key.clone());
+        let key = known.unwrap_or_else(|| Arc::from(key));
+        match value {
+            Some(_) => self.versions.insert(key.clone(), version),
+            None => self.versions.remove(&key),
+        };
+        self.touched.values.insert(key.clone(), (version, value.clone()));
+        Written { key, version, value }
+    }
+
+    /// Makes a change of members, rules or nodes.
+    pub(crate) fn apply(&mut self, change: &Change<'_>) -> Result<(), crate::roster::ChangeError> {
+        let entry = self.roster.apply(change)?;
+        self.touched.entries.insert(entry);
+        Ok(())
+    }
+
+    /// Counts a vote; true when there are enough, which ends the vote.
+    pub(crate) fn vote(
+        &mut self,
+        name: Hash,
+        until_ms: u64,
+        admin: MemberId,
+        now_ms: u64,
+    ) -> Result<bool, VoteError> {
+        let over: Vec<Hash> = self
+            .votes
+            .iter()
+            .filter(|(_, votes)| votes.until_ms < now_ms)
+            .map(|(name, _)| *name)
+            .collect();
+        for name in over {
+            self.votes.remove(&name);
+            self.touched.votes.insert(name);
+        }
+        if self.votes.len() >= HYBRID_VOTES_OPEN_MAX && !self.votes.contains_key(&name) {
+            return Err(VoteError::TooMany);
+        }
+        let votes = self.votes.entry(name).or_default();
+        votes.until_ms = until_ms;
+        votes.admins.insert(admin);
+        self.touched.votes.insert(name);
+        let counting = votes.admins.iter().filter(|admin| self.roster.is_admin(**admin));
+        Ok(counting.count() >= self.roster.quorum())
+    }
+
+    /// Ends a vote.
+    pub(crate) fn end_vote(&mut self, name: &Hash) {
+        self.votes.remove(name);
+        self.touched.votes.insert(*name);
+    }
+
+    /// Ends a block: the map learns what has changed. The new root.
+    pub(crate) fn end_block(&mut self) -> Hash {
+        let touched = std::mem::take(&mut self.touched);
+        let mut leaves = Leaves::default();
+        for (key, (version, value)) in &touched.values {
+            leaves.place(b'v', &[key]);
+            match value {
+                Some(value) => {
+                    let (block, index) = (version.block.to_be_bytes(), version.index.to_be_bytes());
+                    leaves.content(&[&block, &index, value]);
+                }
+                None => leaves.gone(),
+            }
+        }
+        for (member, lane) in &touched.lanes {
+            leaves.place(b'n', &[&member.to_be_bytes(), &lane.to_be_bytes()]);
+            match self.nonces.get(&(*member, *lane)) {
+                Some(counter) => leaves.content(&[&counter.to_be_bytes()]),
+                None => leaves.gone(),
+            }
+        }
+        for entry in &touched.entries {
+            match entry {
+                Entry::Member(member) => leaves.place(b'm', &[&member.to_be_bytes()]),
+                Entry::Rule(prefix) => leaves.place(b'r', &[prefix]),
+                Entry::Node(node) => leaves.place(b'o', &[&node.to_be_bytes()]),
+                Entry::Quorum => leaves.place(b'q', &[]),
+            }
+            match self.roster.content(entry, |node| self.last_sequence(node)) {
+                Some(content) => leaves.content(&[&content]),
+                None => leaves.gone(),
+            }
+        }
+        for name in &touched.votes {
+            leaves.place(b'a', &[name]);
+            match self.votes.get(name) {
+                Some(votes) => {
+                    let mut content = votes.until_ms.to_be_bytes().to_vec();
+                    votes.admins.iter().for_each(|admin| content.u64(*admin));
+                    leaves.content(&[&content]);
+                }
+                None => leaves.gone(),
+            }
+        }
+        self.tree.update(&mut leaves.hashed());
+        self.tree.root()
+    }
+}
+
+/// Where a key's value stands in the authenticated map.
+pub(crate) fn value_place(key: &[u8]) -> Hash {
+    keccak256(&[b"v", key].concat())
+}
+
+/// What stands there.
+pub(crate) fn value_content(version: Version, value: &[u8]) -> Hash {
+    keccak256(
+        &[
+            &version.block.to_be_bytes()[..],
+            &version.index.to_be_bytes(),
+            value,
+        ]
+        .concat(),
+    )
+}
+
+/// Places and contents of the map, hashed together at the end, eight at a time.
+#[derive(Default)]
+struct Leaves {
+    bytes: Vec<u8>,
+    /// Ends of messages in `bytes`.
+    ends: Vec<usize>,
+    /// Per leaf its place and its content, by their numbers in `ends`.
+    leaves: Vec<(usize, Option<usize>)>,
+}
+
+impl Leaves {
+    fn message(&mut self, parts: &[&[u8]]) -> usize {
+        parts.iter().for_each(|part| self.bytes.put(part));
+        self.ends.push(self.bytes.len());
+        self.ends.len() - 1
+    }
+
+    fn place(&mut self, kind: u8, parts: &[&[u8]]) {
+        self.bytes.push(kind);
+        let place = self.message(parts);
+        self.leaves.push((place, None));
+    }
+
+    /// What stands at the last place.
+    fn content(&mut self, parts: &[&[u8]]) {
+        let content = self.message(parts);
+        if let Some(last) = self.leaves.last_mut() {
+            last.1 = Some(content);
+        }
+    }
+
+    /// Nothing stands at the last place.
+    fn gone(&mut self) {}
+
+    fn hashed(&self) -> Vec<Leaf> {
+        let mut begin = 0;
+        let messages: Vec<&[u8]> = self
+            .ends
+            .iter()
+            .map(|end| &self.bytes[std::mem::replace(&mut begin, *end)..*end])
+            .collect();
+        let mut hashes = vec![[0; 32]; messages.len()];
+        keccak256_batch(&messages, &mut hashes);
+        let leaf = |(place, content): &(usize, Option<usize>)| Leaf {
+            key: hashes[*place],
+            value: content.map(|content| hashes[content]),
+        };
+        self.leaves.iter().map(leaf).collect()
+    }
+}

@@ -1,0 +1,92 @@
+//! A call: some requests that came together, and go back together when all are answered.
+
+use crate::answer::Answer;
+use bytes::Bytes;
+use lineside_wire::HybridCode as Code;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Called once, with the answers in the requests' order.
+pub type Done = Box<dyn FnOnce(Vec<Answer>) + Send>;
+
+/// Requests that came together.
+pub(crate) struct Call {
+    pub requests: Vec<Bytes>,
+    open: AtomicUsize,
+    answers: Mutex<Answers>,
+}
+
+struct Answers {
+    answers: Vec<Answer>,
+    done: Option<Done>,
+}
+
+impl Call {
+    pub fn new(requests: Vec<Bytes>, done: Done) -> Arc<Call> {
+        Arc::new(Call {
+            open: AtomicUsize::new(requests.len()),
+            answers: Mutex::new(Answers {
+                answers: vec![Answer::Refused(Code::OutcomeUnknown); requests.len()],
+                done: Some(done),
+            }),
+            requests,
+        })
+    }
+
+    /// Answers some of the requests, each of them for the first time.
+    pub fn answer(&self, some: impl IntoIterator<Item = (usize, Answer)>) {
+        let mut count = 0;
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (place, answer) in some {
+            if let Some(slot) = answers.answers.get_mut(place) {
+                *slot = answer;
+                count += 1;
+            }
+        }
+        let finished = count > 0 && self.open.fetch_sub(count, Ordering::AcqRel) == count;
+        if !finished {
+            return;
+        }
+        let all = std::mem::take(&mut answers.answers);
+        let done = answers.done.take();
+        drop(answers);
+        if let Some(done) = done {
+            done(all);
+        }
+    }
+}
+
+/// One request of a call.
+#[derive(Clone)]
+pub(crate) struct Ticket {
+    pub call: Arc<Call>,
+    pub place: usize,
+}
+
+impl Ticket {
+    pub fn request(&self) -> &Bytes {
+        &self.call.requests[self.place]
+    }
+
+    pub fn answer(&self, answer: Answer) {
+        self.call.answer([(self.place, answer)]);
+    }
+}
+
+/// Answers many tickets, with one lock for those of a call that stand side by side.
+pub(crate) fn answer_all(tickets: impl IntoIterator<Item = (Ticket, Answer)>) {
+    let mut run: Option<(Arc<Call>, Vec<(usize, Answer)>)> = None;
+    for (ticket, answer) in tickets {
+        match &mut run {
+            Some((call, answers)) if Arc::ptr_eq(call, &ticket.call) => answers.push((ticket.place, answer)),
+            _ => {
+                if let Some((call, answers)) = run.replace((ticket.call, vec![(ticket.place, answer)])) {
+                    call.answer(answers);
+                }
+            }
+        }
+    }
+    if let Some((call, answers)) = run {
+        call.answer(answers);
+    }
+}

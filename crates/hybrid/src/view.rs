@@ -1,0 +1,189 @@
+//! What readers see: the cells, the order of keys, where transactions are. Only what is durable is in it.
+
+use crate::answer::{Answer, Cell};
+use crate::block::{Hash, Header};
+use crate::execute::Executed;
+use crate::request::{MemberId, Version};
+use crate::roster::Roster;
+use crate::state::{SharedKey, Written};
+use lineside_wire::HybridCode as Code;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Bytes of keys and values in one answer, beyond which a range says that there is more.
+const RANGE_BYTES: usize = 1 << 20;
+/// Cells in one answer, at most.
+const RANGE_CELLS: u32 = 10_000;
+
+/// Where a transaction stands, and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its block, and its place there.
+    pub version: Version,
+    /// What became of it.
+    pub code: Code,
+}
+
+/// A key that has, or had, a value.
+struct Slot {
+    cell: Option<Cell>,
+    /// Versions of its writes before the last one, deletions among them.
+    before: Vec<Version>,
+    /// Of the last one.
+    last: Version,
+}
+
+/// What readers see.
+pub struct View {
+    slots: HashMap<SharedKey, Slot>,
+    /// Keys that have a value.
+    order: BTreeSet<SharedKey>,
+    transactions: HashMap<Hash, Place>,
+    /// Of every block, from genesis on.
+    hashes: Vec<Hash>,
+    tip: Header,
+    roster: Arc<Roster>,
+}
+
+impl View {
+    /// Of block 0.
+    pub fn new(tip: Header, roster: Roster) -> View {
+        View {
+            slots: HashMap::new(),
+            order: BTreeSet::new(),
+            transactions: HashMap::new(),
+            hashes: vec![tip.hash()],
+            tip,
+            roster: Arc::new(roster),
+        }
+    }
+
+    /// The newest block's header.
+    pub fn tip(&self) -> &Header {
+        &self.tip
+    }
+
+    /// A block's hash.
+    pub fn hash(&self, number: u64) -> Option<&Hash> {
+        self.hashes.get(usize::try_from(number).ok()?)
+    }
+
+    /// Who may do what.
+    pub fn roster(&self) -> &Arc<Roster> {
+        &self.roster
+    }
+
+    /// How many keys have a value.
+    pub fn keys(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Where a transaction is.
+    pub fn transaction(&self, id: &Hash) -> Option<Place> {
+        self.transactions.get(id).copied()
+    }
+
+    /// A key's cell.
+    pub fn cell(&self, key: &[u8]) -> Option<&Cell> {
+        self.slots.get(key)?.cell.as_ref()
+    }
+
+    /// Versions of a key's writes, the newest first.
+    pub fn versions(&self, key: &[u8]) -> impl Iterator<Item = Version> {
+        let slot = self.slots.get(key);
+        let before = slot.map(|slot| slot.before.iter().rev().copied());
+        slot.map(|slot| slot.last)
+            .into_iter()
+            .chain(before.into_iter().flatten())
+    }
+
+    /// Cells of keys from `start` on, before `stop` (empty: to the end), which the member may read; others are left out.
+    pub fn range(&self, member: MemberId, start: &[u8], stop: &[u8], limit: u32) -> Answer {
+        let stop_at = match stop {
+            [] => Bound::Unbounded,
+            stop if stop <= start => {
+                return Answer::Range {
+                    cells: Vec::new(),
+                    more: false,
+                };
+            }
+            stop => Bound::Excluded(stop),
+        };
+        let limit = limit.min(RANGE_CELLS) as usize;
+        let (mut cells, mut bytes) = (Vec::new(), 0);
+        for key in self.order.range::<[u8], _>((Bound::Included(start), stop_at)) {
+            let Some(cell) = self.cell(key).filter(|_| self.roster.rights(member, key).read) else {
+                continue;
+            };
+            bytes += key.len() + cell.value.len();
+            if cells.len() == limit || bytes > RANGE_BYTES && !cells.is_empty() {
+                return Answer::Range { cells, more: true };
+            }
+            cells.push((key.clone(), cell.clone()));
+        }
+        Answer::Range { cells, more: false }
+    }
+
+    /// Takes a block that is durable. `ids` are those of its requests.
+    pub fn apply(&mut self, executed: Executed, ids: &[Hash]) {
+        let number = executed.header.number;
+        for written in executed.writes {
+            self.write(written);
+        }
+        for ((id, code), index) in ids.iter().zip(&executed.codes).zip(0..) {
+            if is_final(*code) {
+                let version = Version { block: number, index };
+                self.transactions.insert(*id, Place { version, code: *code });
+            }
+        }
+        self.tip = executed.header;
+        self.hashes.push(executed.hash);
+        if let Some(roster) = executed.roster {
+            self.roster = Arc::new(roster);
+        }
+    }
+
+    fn write(&mut self, written: Written) {
+        let Written { key, version, value } = written;
+        let cell = value.map(|value| Cell { version, value });
+        let had = match self.slots.get_mut(&key) {
+            None => {
+                let slot = Slot {
+                    cell: cell.clone(),
+                    before: Vec::new(),
+                    last: version,
+                };
+                self.slots.insert(key.clone(), slot);
+                false
+            }
+            Some(slot) => {
+                slot.before.push(slot.last);
+                slot.last = version;
+                std::mem::replace(&mut slot.cell, cell.clone()).is_some()
+            }
+        };
+        match (had, cell.is_some()) {
+            (false, true) => {
+                self.order.insert(key);
+            }
+            (true, false) => {
+                self.order.remove(&key);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a request with this code has used its nonce up: it stands here, and nowhere else.
+pub fn is_final(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Done
+            | Code::Recorded
+            | Code::Conflict
+            | Code::NotAllowed
+            | Code::BadChange
+            | Code::TooManyVotes
+    )
+}

@@ -1,0 +1,177 @@
+//! A database for tests: its genesis, its members' keys, and what they sign.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use bytes::Bytes;
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::change::{Rights, Role};
+use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
+use lineside_hybrid::node::{embedded, unix_ms};
+use lineside_hybrid::request::{Body, DatabaseId, Head, MemberId, Nonce, Request, Version};
+use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid::sign::sign_request;
+use lineside_hybrid::{Code, Node, Options};
+use lineside_journal::Disk;
+use lineside_verify::Curve;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Members 1 to 3 are admins, of whom two make a quorum; 4 to 8 are users, of whom 4 has a P-256 key.
+pub const ADMINS: u64 = 3;
+pub const MEMBERS: u64 = 8;
+pub const NODES: u32 = 3;
+
+pub fn secret(kind: u8, number: u64) -> SecretKey {
+    let curve = match (kind, number) {
+        (b'm', 4) | (b'n', 3) => Curve::P256,
+        _ => Curve::Secp256k1,
+    };
+    let mut bytes = [kind; 32];
+    bytes[24..].copy_from_slice(&number.to_be_bytes());
+    SecretKey::from_bytes(curve, &bytes).unwrap()
+}
+
+pub fn member_key(member: MemberId) -> SecretKey {
+    secret(b'm', member)
+}
+
+pub fn node_key(node: u32) -> SecretKey {
+    secret(b'n', node.into())
+}
+
+pub fn rights(read: bool, write: bool) -> Rights {
+    Rights { read, write }
+}
+
+/// Everyone reads and writes; below `private/` only member 5, below `shown/` only he writes.
+pub fn genesis() -> Genesis {
+    let rule = |prefix: &[u8], member, rights| FirstRule {
+        prefix: prefix.to_vec(),
+        member,
+        rights,
+    };
+    Genesis {
+        name: "test".into(),
+        time_ms: 1_600_000_000_000,
+        quorum: 2,
+        members: (1..=MEMBERS)
+            .map(|member| FirstMember {
+                member,
+                name: format!("member {member}"),
+                role: if member <= ADMINS { Role::Admin } else { Role::User },
+                key: member_key(member).public(),
+            })
+            .collect(),
+        nodes: (1..=NODES).map(|node| (node, node_key(node).public())).collect(),
+        rules: vec![
+            rule(b"", 0, rights(true, true)),
+            rule(b"private/", 5, rights(true, true)),
+            rule(b"shown/", 5, rights(true, true)),
+            rule(b"shown/", 0, rights(true, false)),
+        ],
+    }
+}
+
+/// Signs for all members, each in one lane.
+pub struct Client {
+    pub database: DatabaseId,
+    counters: HashMap<MemberId, u64>,
+}
+
+impl Client {
+    pub fn new() -> Client {
+        Client {
+            database: database_id(&genesis().encode().unwrap()),
+            counters: HashMap::new(),
+        }
+    }
+
+    /// Counters go on above those of any client before.
+    pub fn again(from: u64) -> Client {
+        let counters = (1..=MEMBERS).map(|member| (member, from)).collect();
+        Client {
+            counters,
+            ..Client::new()
+        }
+    }
+
+    pub fn head(&mut self, member: MemberId) -> Head {
+        let counter = self.counters.entry(member).or_default();
+        *counter += 1;
+        Head {
+            database: self.database,
+            member,
+            key: 0,
+            nonce: Nonce {
+                lane: 0,
+                counter: *counter,
+            },
+            expiry_ms: unix_ms() + 30_000,
+        }
+    }
+
+    pub fn sign(&mut self, member: MemberId, body: Body<'_>) -> Bytes {
+        let head = self.head(member);
+        sign_as(&member_key(member), Request { head, body })
+    }
+
+    pub fn set(&mut self, member: MemberId, key: &str, read: Option<Version>, value: &str) -> Bytes {
+        self.sign(member, Body::set(key.as_bytes(), read, value.as_bytes()))
+    }
+
+    pub fn get(&mut self, member: MemberId, key: &str) -> Bytes {
+        let keys = vec![key.as_bytes()];
+        self.sign(
+            member,
+            Body::Get {
+                sees: Default::default(),
+                keys,
+            },
+        )
+    }
+}
+
+pub fn sign_as(key: &SecretKey, request: Request<'_>) -> Bytes {
+    sign_request(key, &request.encode().unwrap()).into()
+}
+
+pub fn start<D: Disk>(disk: D) -> Node<D> {
+    start_with(disk, Options::default())
+}
+
+pub fn start_with<D: Disk>(disk: D, options: Options) -> Node<D> {
+    let bytes = genesis().encode().unwrap();
+    Node::start(
+        disk,
+        &bytes,
+        Arc::new(node_key(options.node)),
+        options,
+        embedded(),
+    )
+    .unwrap()
+}
+
+pub fn one<D: Disk>(node: &Node<D>, request: Bytes) -> Answer {
+    node.ask(vec![request]).remove(0)
+}
+
+pub fn code<D: Disk>(node: &Node<D>, request: Bytes) -> Code {
+    one(node, request).code()
+}
+
+pub fn version_of(answer: &Answer) -> Version {
+    match answer {
+        Answer::Placed { version, .. } => *version,
+        other => panic!("not placed: {other:?}"),
+    }
+}
+
+/// What a get of one key shows.
+pub fn shown(answer: &Answer) -> Option<(Version, String)> {
+    match answer {
+        Answer::Cells(cells) => cells[0]
+            .as_ref()
+            .map(|cell| (cell.version, String::from_utf8(cell.value.to_vec()).unwrap())),
+        other => panic!("no cells: {other:?}"),
+    }
+}

@@ -1,0 +1,475 @@
+//! A node with the log of its own: requests in, answers out, and again after it was stopped.
+
+mod common;
+
+use common::*;
+use lineside_hybrid::Code;
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::change::Change;
+use lineside_hybrid::node::embedded;
+use lineside_hybrid::request::{Body, Head, Request, Sees, Version};
+use lineside_hybrid::sign::transaction_id;
+use lineside_journal::SimDisk;
+
+#[test]
+fn a_value_is_set_read_changed_and_deleted_by_version() {
+    let node = start(SimDisk::new(1));
+    let mut client = Client::new();
+    let first = one(&node, client.set(5, "a", Some(Version::ABSENT), "one"));
+    assert_eq!(first.code(), Code::Done);
+    let version = version_of(&first);
+    assert_eq!(version, Version { block: 1, index: 0 });
+    assert_eq!(
+        shown(&one(&node, client.get(6, "a"))),
+        Some((version, "one".into()))
+    );
+
+    assert_eq!(
+        code(&node, client.set(6, "a", Some(Version::ABSENT), "late")),
+        Code::Conflict
+    );
+    let ahead = Version { block: 9, index: 0 };
+    assert_eq!(
+        code(&node, client.set(6, "a", Some(ahead), "jump")),
+        Code::Conflict
+    );
+    assert_eq!(
+        shown(&one(&node, client.get(6, "a"))),
+        Some((version, "one".into()))
+    );
+
+    let second = one(&node, client.set(4, "a", Some(version), "two"));
+    let delete = client.sign(4, Body::delete(b"a", Some(version_of(&second))));
+    assert_eq!(code(&node, delete), Code::Done);
+    assert_eq!(shown(&one(&node, client.get(6, "a"))), None);
+    assert_eq!(
+        code(&node, client.set(7, "a", Some(Version::ABSENT), "three")),
+        Code::Done
+    );
+    node.stop();
+}
+
+#[test]
+fn what_was_answered_is_there_after_a_restart_and_the_chain_goes_on() {
+    let disk = SimDisk::new(2);
+    let node = start(disk.clone());
+    let mut client = Client::new();
+    for round in 0..20 {
+        let key = format!("key {}", round % 7);
+        assert_eq!(
+            code(&node, client.set(5, &key, None, &round.to_string())),
+            Code::Done
+        );
+    }
+    let before = node.status();
+    node.stop();
+    let node = start(disk);
+    let after = node.status();
+    assert_eq!(
+        (before.height, before.tip_hash, before.state_root),
+        (after.height, after.tip_hash, after.state_root)
+    );
+    assert_eq!(before.height, 20);
+    assert_eq!(shown(&one(&node, client.get(6, "key 5"))).unwrap().1, "19");
+    assert_eq!(code(&node, client.set(5, "key 5", None, "more")), Code::Done);
+    assert_eq!(node.status().height, 21);
+}
+
+#[test]
+fn a_request_counts_once_whoever_sends_it_again_and_when() {
+    let disk = SimDisk::new(3);
+    let node = start(disk.clone());
+    let mut client = Client::new();
+    let set = client.set(5, "a", None, "x");
+    let first = one(&node, set.clone());
+    assert_eq!(one(&node, set.clone()), first);
+    // In one call, so that neither is known when the other is ordered.
+    let other = client.set(5, "b", None, "y");
+    let both = node.ask(vec![other.clone(), other]);
+    assert_eq!(both[0], both[1]);
+    assert_eq!(both[0].code(), Code::Done);
+    node.stop();
+    let node = start(disk);
+    assert_eq!(one(&node, set), first);
+    assert_eq!(node.status().height, 2);
+
+    // Another request with a nonce that was used.
+    let head = Head {
+        nonce: lineside_hybrid::request::Nonce { lane: 0, counter: 1 },
+        ..client.head(5)
+    };
+    let stale = Request {
+        head,
+        body: Body::set(b"a", None, b"z"),
+    };
+    assert_eq!(code(&node, sign_as(&member_key(5), stale)), Code::NonceUsed);
+}
+
+#[test]
+fn every_refusal_has_its_code() {
+    let node = start(SimDisk::new(4));
+    let mut client = Client::new();
+    let set = |client: &mut Client| Request {
+        head: client.head(5),
+        body: Body::set(b"k", None, b"v"),
+    };
+    let refused = |key: u64, request: Request<'_>| code(&node, sign_as(&member_key(key), request));
+
+    assert_eq!(
+        refused(6, set(&mut client)),
+        Code::BadSignature,
+        "another member's key"
+    );
+    let mut request = set(&mut client);
+    request.head.database[0] ^= 1;
+    assert_eq!(refused(5, request), Code::WrongDatabase);
+    let mut request = set(&mut client);
+    request.head.member = 77;
+    assert_eq!(refused(5, request), Code::UnknownMember);
+    let mut request = set(&mut client);
+    request.head.key = 1;
+    assert_eq!(refused(5, request), Code::UnknownMember);
+    let mut request = set(&mut client);
+    request.head.expiry_ms = 1_700_000_000_000;
+    assert_eq!(refused(5, request), Code::Expired);
+    let private = client.set(6, "private/x", None, "v");
+    assert_eq!(code(&node, private), Code::NotAllowed);
+    let shown = client.set(6, "shown/x", None, "v");
+    assert_eq!(code(&node, shown), Code::NotAllowed);
+    assert_eq!(code(&node, client.get(6, "private/x")), Code::NotAllowed);
+    assert_eq!(code(&node, client.set(5, "private/x", None, "v")), Code::Done);
+    assert_eq!(code(&node, client.get(5, "private/x")), Code::Done);
+
+    let whole = client.set(5, "k", None, "v");
+    for bytes in 0..whole.len() {
+        let short = whole.slice(..bytes);
+        assert_eq!(code(&node, short), Code::Malformed, "{bytes} bytes");
+    }
+    let mut long = whole.to_vec();
+    long.push(0);
+    assert_eq!(code(&node, long.into()), Code::Malformed);
+    let mut high = whole.to_vec();
+    negate_s(&mut high);
+    assert_eq!(code(&node, high.into()), Code::HighS);
+    for bit in 0..64 * 8 {
+        let mut flipped = whole.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let code = code(&node, flipped.into());
+        assert!(
+            [Code::BadSignature, Code::HighS].contains(&code),
+            "bit {bit}: {code:?}"
+        );
+    }
+    assert_eq!(code(&node, whole), Code::Done);
+
+    let get = Body::Get {
+        sees: Sees::Local,
+        keys: vec![b"k"],
+    };
+    let mut request = Request {
+        head: client.head(5),
+        body: get,
+    };
+    let once = sign_as(&member_key(5), request.clone());
+    assert_eq!(code(&node, once.clone()), Code::Done);
+    assert_eq!(
+        code(&node, once),
+        Code::NonceUsed,
+        "a read that was answered is not answered again"
+    );
+    request.head = client.head(5);
+    request.head.expiry_ms += 600_000;
+    assert_eq!(refused(5, request), Code::ExpiryTooFar);
+    let id = [9; 32];
+    assert_eq!(code(&node, client.sign(5, Body::Outcome { id })), Code::Unknown);
+    assert_eq!(
+        node.status().height,
+        4,
+        "what a node refuses by itself is not in the log"
+    );
+}
+
+/// n - s, for secp256k1.
+fn negate_s(request: &mut [u8]) {
+    let signature = k256::ecdsa::Signature::from_slice(&request[..64]).unwrap();
+    let (r, s) = (signature.r(), signature.s());
+    let high = k256::ecdsa::Signature::from_scalars(r.to_bytes(), (-*s).to_bytes()).unwrap();
+    request[..64].copy_from_slice(&high.to_bytes());
+}
+
+#[test]
+fn a_transaction_writes_all_its_keys_or_none() {
+    let node = start(SimDisk::new(5));
+    let mut client = Client::new();
+    let version = version_of(&one(&node, client.set(5, "a", None, "1")));
+    use lineside_hybrid::request::{Read, Write};
+    let transaction = |reads: Vec<(&'static str, Version)>, value: &'static str| Body::Write {
+        reads: reads
+            .into_iter()
+            .map(|(key, version)| Read {
+                key: key.as_bytes(),
+                version,
+            })
+            .collect(),
+        writes: ["b", "c"]
+            .map(|key| Write {
+                key: key.as_bytes(),
+                value: Some(value.as_bytes()),
+            })
+            .to_vec(),
+    };
+    let stale = client.sign(
+        5,
+        transaction(vec![("a", Version::ABSENT), ("b", Version::ABSENT)], "no"),
+    );
+    assert_eq!(code(&node, stale), Code::Conflict);
+    assert_eq!(shown(&one(&node, client.get(5, "b"))), None);
+    let fresh = client.sign(
+        5,
+        transaction(vec![("a", version), ("b", Version::ABSENT)], "yes"),
+    );
+    let placed = version_of(&one(&node, fresh));
+    for key in ["b", "c"] {
+        assert_eq!(
+            shown(&one(&node, client.get(5, key))),
+            Some((placed, "yes".into()))
+        );
+    }
+    // One key that may not be written, and nothing is.
+    let mixed = Body::Write {
+        reads: vec![],
+        writes: ["d", "private/d"]
+            .map(|key| Write {
+                key: key.as_bytes(),
+                value: Some(b"x"),
+            })
+            .to_vec(),
+    };
+    assert_eq!(code(&node, client.sign(6, mixed)), Code::NotAllowed);
+    assert_eq!(shown(&one(&node, client.get(5, "d"))), None);
+}
+
+#[test]
+fn ranges_history_outcome_and_head_show_what_was_committed() {
+    let node = start(SimDisk::new(6));
+    let mut client = Client::new();
+    for (key, value) in [
+        ("a", "1"),
+        ("b", "2"),
+        ("private/p", "3"),
+        ("shown/s", "4"),
+        ("a", "5"),
+    ] {
+        assert_eq!(code(&node, client.set(5, key, None, value)), Code::Done);
+    }
+    let range = |start: &'static str, stop: &'static str, limit| Body::Range {
+        sees: Sees::Local,
+        start: start.as_bytes(),
+        stop: stop.as_bytes(),
+        limit,
+    };
+    let keys = |answer: Answer| match answer {
+        Answer::Range { cells, more } => (
+            cells
+                .iter()
+                .map(|(key, _)| String::from_utf8(key.to_vec()).unwrap())
+                .collect::<Vec<_>>(),
+            more,
+        ),
+        other => panic!("{other:?}"),
+    };
+    let all = one(&node, client.sign(6, range("", "", 100)));
+    assert_eq!(
+        keys(all),
+        (vec!["a".into(), "b".into(), "shown/s".into()], false),
+        "private/ is left out"
+    );
+    let some = one(&node, client.sign(5, range("a", "", 2)));
+    assert_eq!(keys(some), (vec!["a".into(), "b".into()], true));
+    let none = one(&node, client.sign(5, range("b", "a", 9)));
+    assert_eq!(keys(none), (vec![], false));
+
+    match one(&node, client.sign(6, Body::History { key: b"a", limit: 10 })) {
+        Answer::History(past) => {
+            let values: Vec<_> = past.iter().map(|past| past.value.clone().unwrap()).collect();
+            assert_eq!(values, [b"5", b"1"]);
+            assert_eq!(past[0].version, Version { block: 5, index: 0 });
+        }
+        other => panic!("{other:?}"),
+    }
+    let set = client.set(7, "z", None, "9");
+    let placed = one(&node, set.clone());
+    let id = transaction_id(&set[64..]);
+    assert_eq!(one(&node, client.sign(6, Body::Outcome { id })), placed);
+    match one(&node, client.sign(6, Body::Head)) {
+        Answer::Head(head) => {
+            let (header, signed) = *head;
+            assert_eq!((header.number, header.hash()), (6, signed.hash));
+            let verifier = Default::default();
+            assert!(signed.is_signed_by(&header.database, &node_key(1).public_key().unwrap(), &verifier));
+            assert!(!signed.is_signed_by(&[0; 16], &node_key(1).public_key().unwrap(), &verifier));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn proofs_show_presence_and_absence_and_nothing_else() {
+    let node = start(SimDisk::new(7));
+    let mut client = Client::new();
+    for key in 0..200 {
+        assert_eq!(
+            code(
+                &node,
+                client.set(5, &format!("key {key}"), None, &format!("value {key}"))
+            ),
+            Code::Done
+        );
+    }
+    let proof =
+        |client: &mut Client, key: &'static [u8]| match one(&node, client.sign(5, Body::Prove { key })) {
+            Answer::Proof(proof) => *proof,
+            other => panic!("{other:?}"),
+        };
+    let hash = node.status().tip_hash;
+    let present = proof(&mut client, b"key 7");
+    assert_eq!(present.check(&hash, b"key 7", Some(b"value 7")), Ok(()));
+    assert!(present.encode().len() <= 1000);
+    use lineside_hybrid::proof::{NotProven, StateProof};
+    assert_eq!(StateProof::decode(&present.encode()), Ok(present.clone()));
+    assert_eq!(
+        present.check(&hash, b"key 7", Some(b"value 8")),
+        Err(NotProven::OtherCell)
+    );
+    assert_eq!(present.check(&hash, b"key 7", None), Err(NotProven::OtherCell));
+    assert!(present.check(&hash, b"key 8", Some(b"value 7")).is_err());
+    assert_eq!(
+        present.check(&[1; 32], b"key 7", Some(b"value 7")),
+        Err(NotProven::OtherBlock)
+    );
+    let mut moved = present.clone();
+    moved.version.index += 1;
+    assert_eq!(
+        moved.check(&hash, b"key 7", Some(b"value 7")),
+        Err(NotProven::OtherCell)
+    );
+    let absent = proof(&mut client, b"no such key");
+    assert_eq!(absent.check(&hash, b"no such key", None), Ok(()));
+    assert!(absent.check(&hash, b"no such key", Some(b"value 7")).is_err());
+    assert!(absent.check(&hash, b"key 7", None).is_err());
+}
+
+#[test]
+fn members_keys_rules_and_the_quorum_change_by_votes() {
+    let disk = SimDisk::new(8);
+    let node = start(disk.clone());
+    let mut client = Client::new();
+    let until_ms = lineside_hybrid::node::unix_ms() + 60_000;
+    let vote = |client: &mut Client, member, change| client.sign(member, Body::Change { until_ms, change });
+    let add = Change::AddMember {
+        member: 20,
+        name: "new",
+        role: lineside_hybrid::change::Role::User,
+        key: member_key(20).public(),
+    };
+    assert_eq!(
+        code(&node, vote(&mut client, 5, add)),
+        Code::NotAllowed,
+        "no admin"
+    );
+    assert_eq!(code(&node, vote(&mut client, 1, add)), Code::Recorded);
+    assert_eq!(
+        code(&node, vote(&mut client, 1, add)),
+        Code::Recorded,
+        "one admin is no quorum"
+    );
+    let early = client.set(20, "n", None, "1");
+    assert_eq!(code(&node, early), Code::UnknownMember);
+    assert_eq!(code(&node, vote(&mut client, 2, add)), Code::Done);
+    assert_eq!(code(&node, client.set(20, "n", None, "1")), Code::Done);
+
+    // A member rotates its own key; the old one counts no more.
+    let fresh = secret(b'k', 20);
+    let rotate = Change::AddKey {
+        member: 20,
+        number: 1,
+        key: fresh.public(),
+    };
+    assert_eq!(code(&node, vote(&mut client, 20, rotate)), Code::Done);
+    let revoke = Change::RevokeKey {
+        member: 20,
+        number: 0,
+    };
+    assert_eq!(code(&node, vote(&mut client, 20, revoke)), Code::Done);
+    assert_eq!(code(&node, client.set(20, "n", None, "2")), Code::Revoked);
+    let mut head = client.head(20);
+    head.key = 1;
+    let by_new = Request {
+        head,
+        body: Body::set(b"n", None, b"3"),
+    };
+    assert_eq!(code(&node, sign_as(&fresh, by_new)), Code::Done);
+    let mut head = client.head(20);
+    head.key = 1;
+    let last = Request {
+        head,
+        body: Body::Change {
+            until_ms,
+            change: Change::RevokeKey {
+                member: 20,
+                number: 1,
+            },
+        },
+    };
+    assert_eq!(
+        code(&node, sign_as(&fresh, last)),
+        Code::BadChange,
+        "the last key stays"
+    );
+
+    // Rules, and admins who leave.
+    let rule = Change::SetRule {
+        prefix: b"private/",
+        member: 6,
+        rights: rights(true, false),
+    };
+    assert_eq!(code(&node, vote(&mut client, 1, rule)), Code::Recorded);
+    assert_eq!(code(&node, vote(&mut client, 3, rule)), Code::Done);
+    assert_eq!(code(&node, client.get(6, "private/x")), Code::Done);
+    let leave = Change::RevokeMember { member: 3 };
+    assert_eq!(code(&node, vote(&mut client, 1, leave)), Code::Recorded);
+    assert_eq!(code(&node, vote(&mut client, 2, leave)), Code::Done);
+    assert_eq!(code(&node, vote(&mut client, 3, rule)), Code::Revoked);
+    let too_few = Change::RevokeMember { member: 2 };
+    assert_eq!(code(&node, vote(&mut client, 1, too_few)), Code::Recorded);
+    assert_eq!(
+        code(&node, vote(&mut client, 2, too_few)),
+        Code::BadChange,
+        "two admins, a quorum of two"
+    );
+
+    let before = node.status();
+    node.stop();
+    let node = start(disk);
+    assert_eq!(node.status().state_root, before.state_root);
+    assert_eq!(code(&node, client.set(20, "n", None, "4")), Code::Revoked);
+}
+
+#[test]
+fn another_genesis_or_another_key_does_not_open_the_ledger() {
+    let disk = SimDisk::new(9);
+    start(disk.clone()).stop();
+    let mut other = genesis();
+    other.name = "other".into();
+    let bytes = other.encode().unwrap();
+    let options = lineside_hybrid::Options::default();
+    let key = std::sync::Arc::new(node_key(1));
+    assert!(lineside_hybrid::Node::start(disk.clone(), &bytes, key, options.clone(), embedded()).is_err());
+    let bytes = genesis().encode().unwrap();
+    let key = std::sync::Arc::new(node_key(2));
+    let refused = lineside_hybrid::Node::start(disk, &bytes, key, options, embedded());
+    assert!(matches!(
+        refused.err().unwrap(),
+        lineside_hybrid::node::StartError::NotANode(1)
+    ));
+}
