@@ -81,6 +81,14 @@ impl<'a> Message<'a> {
         })
     }
 
+    /// Its requests; none where it carries something else.
+    pub fn requests(&self) -> &[&'a [u8]] {
+        match &self.cargo {
+            Cargo::Requests(requests) => requests,
+            Cargo::Head(_) => &[],
+        }
+    }
+
     /// Whether the node's key has signed it.
     pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
         let digest = message_digest(key.curve(), database, self.signed);

@@ -5,6 +5,7 @@ use crate::change::Change;
 use crate::genesis::{Genesis, database_id, genesis_hash};
 use crate::request::{Body, DatabaseId, Read, Request, Version, Write, split};
 use crate::roster::{ChangeError, Roster};
+use crate::signatures::Digests;
 use crate::state::{State, VoteError, Written};
 use lineside_journal::merkle;
 use lineside_verify::hash::keccak256;
@@ -129,8 +130,8 @@ impl Chain {
         &self.state
     }
 
-    /// Makes the message at `position` of the log the next block. `signatures` says of each request what its signature is;
-    /// that the message is signed by an active node is the caller's to have checked.
+    /// Makes the message at `position` of the log the next block. `signatures` says of each request what its signature is,
+    /// `digests` what the message hashes to; that the message's own signature is its node's was checked before.
     ///
     /// # Errors
     /// [`Skipped`]; nothing has changed then.
@@ -139,6 +140,7 @@ impl Chain {
         position: u64,
         message: &Message<'_>,
         signatures: &[Signed],
+        digests: &Digests,
     ) -> Result<Executed, Skipped> {
         let Cargo::Requests(requests) = &message.cargo else {
             return Err(Skipped::NoRequests);
@@ -172,7 +174,6 @@ impl Chain {
             ..
         } = block;
         let code_bytes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
-        let transactions_hash = keccak256(message.signed);
         let header = Header {
             database: self.tip.database,
             number,
@@ -181,11 +182,11 @@ impl Chain {
             transactions: codes.len() as u32,
             committed: codes.iter().filter(|code| is_committed(**code)).count() as u32,
             previous: self.tip_hash,
-            transactions_hash,
-            transactions_root: merkle::root(&merkle::Sha256, requests),
+            transactions_hash: digests.transactions_hash,
+            transactions_root: digests.transactions_root,
             codes_hash: keccak256(&code_bytes),
             state_root: self.state.end_block(),
-            paper_hash: paper_hash(&self.tip.paper_hash, &transactions_hash),
+            paper_hash: paper_hash(&self.tip.paper_hash, &digests.transactions_hash),
         };
         (self.tip, self.tip_hash) = (header, header.hash());
         Ok(Executed {

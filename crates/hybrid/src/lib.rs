@@ -4,6 +4,7 @@
 //! in words.
 
 pub mod answer;
+pub mod audit;
 pub mod block;
 pub mod change;
 mod codec;

@@ -11,12 +11,12 @@ use crate::answer::Answer;
 use crate::block::{Hash, SignedHead};
 use crate::execute::{Chain, GenesisError};
 use crate::ledger::{LedgerError, Writer, journal_options};
-use crate::log::{Deliver, Embedded, Entry, Log, LogError};
+use crate::log::{Deliver, Embedded, Log, LogError};
 use crate::open::{Opened, open};
 use crate::order::Orderer;
 use crate::replay_window::Windows;
 use crate::request::DatabaseId;
-use crate::run::Executor;
+use crate::run::{CheckedEntry, Checker, Executor};
 use crate::save::{Saved, Saver};
 use crate::sign::Signer;
 use crate::stage::{Mode, Worker};
@@ -125,7 +125,7 @@ pub fn embedded() -> OpenLog {
 
 /// What goes to the thread that executes.
 pub(crate) enum Step {
-    Entry(Entry),
+    Entry(Box<CheckedEntry>),
     Prove { key: Vec<u8>, ticket: Ticket },
 }
 
@@ -340,7 +340,15 @@ impl<D: Disk> Node<D> {
         let (save, to_save) = bounded(STEPS);
         let (saved, has_saved) = unbounded::<Saved>();
         let entries = steps.clone();
-        let deliver: Deliver = Box::new(move |entry| entries.send(Step::Entry(entry)).is_ok());
+        let checker = Checker {
+            shared: shared.clone(),
+            verifier: verifier.clone(),
+            mode: options.mode,
+        };
+        let deliver: Deliver = Box::new(move |entry| match checker.check(entry) {
+            Some(checked) => entries.send(Step::Entry(Box::new(checked))).is_ok(),
+            None => true,
+        });
         let opened_log = log(position, deliver)?;
         *shared.log.write().unwrap_or_else(PoisonError::into_inner) = Some(opened_log);
         let mut threads = Vec::new();
@@ -376,7 +384,6 @@ impl<D: Disk> Node<D> {
             shared: shared.clone(),
             chain,
             verifier: verifier.clone(),
-            mode: options.mode,
             steps: to_execute,
             save,
         };

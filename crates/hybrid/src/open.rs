@@ -4,7 +4,7 @@ use crate::block::{Cargo, Header, Message};
 use crate::execute::{Chain, Executed, Signed};
 use crate::ledger::{Found, Stored, Writer};
 use crate::node::StartError;
-use crate::signatures::transaction_ids;
+use crate::signatures::{Digests, transaction_ids};
 use crate::view::View;
 use lineside_journal::{Disk, Options};
 use lineside_wire::HybridCode as Code;
@@ -41,7 +41,7 @@ fn again(chain: &mut Chain, stored: &Stored<'_>) -> Result<(Executed, Vec<[u8; 3
     if signatures.len() != requests.len() {
         return Err(differs("it has more codes than requests, or fewer"));
     }
-    let executed = chain.execute(position, &message, &signatures);
+    let executed = chain.execute(position, &message, &signatures, &Digests::of(&message));
     let executed = executed.map_err(|_| differs("its message is to be skipped"))?;
     if !executed
         .codes

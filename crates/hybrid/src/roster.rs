@@ -98,6 +98,11 @@ impl Roster {
             .map(|key| &key.public)
     }
 
+    /// A node's key, revoked or not.
+    pub fn any_node(&self, node: u32) -> Option<&PublicKey> {
+        self.nodes.get(&node).map(|key| &key.public)
+    }
+
     /// How many admins must ask for a change.
     pub fn quorum(&self) -> usize {
         self.quorum.into()

@@ -1,4 +1,4 @@
-//! The thread that executes what the log has ordered, one message after the other.
+//! What comes out of the log: checked by the log's own thread, executed by another, one message after the other.
 
 use crate::answer::Answer;
 use crate::block::{Cargo, Hash, Message, SignedHead};
@@ -6,7 +6,7 @@ use crate::execute::{Chain, Executed, Signed};
 use crate::log::Entry;
 use crate::node::{Shared, Step};
 use crate::proof::StateProof;
-use crate::signatures::{check, transaction_ids};
+use crate::signatures::{Checked, Digests, transaction_ids};
 use crate::stage::{Mode, Ordered};
 use crate::ticket::Ticket;
 use crossbeam_channel::{Receiver, Sender};
@@ -34,11 +34,71 @@ pub(crate) struct BlockJob {
     pub own: Option<Vec<Ordered>>,
 }
 
+/// A message of the log, with what could be found out before its turn.
+pub(crate) struct CheckedEntry {
+    entry: Entry,
+    checked: Checked,
+    own: Option<Vec<Ordered>>,
+}
+
+/// Verifies messages where they come out of the log, beside the execution of those before.
+pub(crate) struct Checker {
+    pub shared: Arc<Shared>,
+    pub verifier: Verifier,
+    pub mode: Mode,
+}
+
+impl Checker {
+    /// `None` for what is no message at all.
+    pub fn check(&self, entry: Entry) -> Option<CheckedEntry> {
+        let message = match Message::decode(&entry.message) {
+            Ok(message) => message,
+            Err(error) => {
+                skip(&self.shared, entry.position, &error);
+                return None;
+            }
+        };
+        let own = match message.node == self.shared.node && matches!(message.cargo, Cargo::Requests(_)) {
+            true => self.shared.pending().remove(&message.sequence),
+            false => None,
+        };
+        let own = own.filter(|own| own.len() == message.requests().len());
+        let roster = self.shared.read_view().roster().clone();
+        let checked = match &own {
+            // The same bytes that this node has verified and signed; keys never change.
+            Some(own) => Checked {
+                by_node: roster
+                    .any_node(message.node)
+                    .map(|key| message.is_signed_by(&self.shared.database, key, &self.verifier)),
+                signatures: own.iter().map(|one| one.signed).collect(),
+                ids: own.iter().map(|one| one.id).collect(),
+                digests: Digests::of(&message),
+            },
+            None if self.mode == Mode::None => Checked {
+                by_node: Some(true),
+                signatures: vec![Signed::Valid; message.requests().len()],
+                ids: transaction_ids(message.requests()),
+                digests: Digests::of(&message),
+            },
+            None => {
+                let count = message.requests().len() as u64;
+                self.shared.verified.fetch_add(count, Ordering::Relaxed);
+                Checked::of(&message, &self.shared.database, &roster, &self.verifier)
+            }
+        };
+        Some(CheckedEntry { checked, own, entry })
+    }
+}
+
+fn skip(shared: &Shared, position: u64, why: &dyn std::fmt::Display) {
+    shared.skipped.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!("hybrid: the message at {position} of the log is no block: {why}");
+}
+
 pub(crate) struct Executor {
     pub shared: Arc<Shared>,
     pub chain: Chain,
     pub verifier: Verifier,
-    pub mode: Mode,
     pub steps: Receiver<Step>,
     pub save: Sender<Job>,
 }
@@ -47,7 +107,7 @@ impl Executor {
     pub fn run(mut self) {
         while let Ok(step) = self.steps.recv() {
             let job = match step {
-                Step::Entry(entry) => self.entry(entry),
+                Step::Entry(checked) => self.entry(*checked),
                 Step::Prove { key, ticket } => Some(Job::Answer(ticket, self.prove(&key))),
             };
             if let Some(job) = job
@@ -66,85 +126,48 @@ impl Executor {
         }))
     }
 
-    fn entry(&mut self, entry: Entry) -> Option<Job> {
-        match self.execute(&entry) {
-            Ok(job) => Some(job.attach(entry.message)),
-            Err(why) => {
-                self.shared.skipped.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(
-                    "hybrid: the message at {} of the log is no block: {why}",
-                    entry.position
-                );
-                None
-            }
-        }
-    }
-
-    fn execute(&mut self, entry: &Entry) -> Result<Job, String> {
-        let message = Message::decode(&entry.message).map_err(|error| error.to_string())?;
-        let key = self.chain.state().roster().node(message.node).copied();
-        let key = key.ok_or_else(|| format!("node {} is unknown, or revoked", message.node))?;
-        if !message.is_signed_by(&self.shared.database, &key, &self.verifier) {
-            return Err(format!("its signature is not that of node {}", message.node));
-        }
-        let requests = match &message.cargo {
-            Cargo::Requests(requests) => requests,
-            Cargo::Head(head) => {
-                let key = self.chain.state().roster().node(head.node).copied();
-                let signed =
-                    key.is_some_and(|key| head.is_signed_by(&self.shared.database, &key, &self.verifier));
-                return match signed {
-                    true => Ok(Job::Head(*head)),
-                    false => Err("a head that its node has not signed".into()),
-                };
-            }
-        };
-        let own = match message.node == self.shared.node {
-            true => self.shared.pending().remove(&message.sequence),
-            false => None,
-        };
-        let own = own.filter(|own| own.len() == requests.len());
-        let (signatures, ids) = match &own {
-            // The same bytes, as this node has signed them; their keys never change.
-            Some(own) => (
-                own.iter().map(|one| one.signed).collect(),
-                own.iter().map(|one| one.id).collect(),
-            ),
-            None => self.check(requests),
-        };
-        match self.chain.execute(entry.position, &message, &signatures) {
-            Ok(executed) => Ok(Job::Block(Box::new(BlockJob {
-                executed,
-                message: Vec::new(),
-                ids,
+    fn entry(&mut self, checked: CheckedEntry) -> Option<Job> {
+        let CheckedEntry {
+            entry,
+            mut checked,
+            own,
+        } = checked;
+        match self.execute(&entry, &mut checked) {
+            Ok(Found::Block(executed)) => Some(Job::Block(Box::new(BlockJob {
+                executed: *executed,
+                message: entry.message,
+                ids: checked.ids,
                 own,
             }))),
-            Err(skipped) => match own {
-                Some(own) => Ok(Job::Skipped(own)),
-                None => Err(skipped.to_string()),
-            },
+            Ok(Found::Head(head)) => Some(Job::Head(head)),
+            Err(why) => {
+                skip(&self.shared, entry.position, &why);
+                own.map(Job::Skipped)
+            }
         }
     }
 
-    fn check(&self, requests: &[&[u8]]) -> (Vec<Signed>, Vec<Hash>) {
-        let ids = transaction_ids(requests);
-        if self.mode == Mode::None {
-            return (vec![Signed::Valid; requests.len()], ids);
+    fn execute(&mut self, entry: &Entry, checked: &mut Checked) -> Result<Found, String> {
+        let message = Message::decode(&entry.message).map_err(|error| error.to_string())?;
+        let roster = self.chain.state().roster();
+        checked.complete(&message, self.chain.database(), roster, &self.verifier);
+        if checked.by_node != Some(true) {
+            return Err(format!("its signature is not that of node {}", message.node));
         }
-        let signatures = check(&self.verifier, self.chain.state().roster(), requests, &ids);
-        self.shared
-            .verified
-            .fetch_add(requests.len() as u64, Ordering::Relaxed);
-        (signatures, ids)
+        if let Cargo::Head(head) = &message.cargo {
+            return Ok(Found::Head(*head));
+        }
+        let executed = self
+            .chain
+            .execute(entry.position, &message, &checked.signatures, &checked.digests);
+        match executed {
+            Ok(executed) => Ok(Found::Block(Box::new(executed))),
+            Err(skipped) => Err(skipped.to_string()),
+        }
     }
 }
 
-impl Job {
-    /// The block's message is given when nothing reads it any more.
-    fn attach(mut self, message: Vec<u8>) -> Job {
-        if let Job::Block(block) = &mut self {
-            block.message = message;
-        }
-        self
-    }
+enum Found {
+    Block(Box<Executed>),
+    Head(SignedHead),
 }

@@ -1,12 +1,95 @@
-//! Signatures of logged requests, many at once: what every node checks for itself.
+//! What can be found out about a message of the log before its turn, beside the messages before it: its signatures and
+//! its hashes. None of it depends on the state: keys are never changed, only added and revoked.
 
-use crate::block::Hash;
+use crate::block::{Cargo, Hash, Message};
 use crate::execute::Signed;
-use crate::request::{Request, split};
+use crate::request::{DatabaseId, Request, split};
 use crate::roster::Roster;
 use crate::sign::{REQUEST_TAG, request_digest};
-use lineside_verify::hash::keccak256_batch;
+use lineside_journal::merkle;
+use lineside_verify::hash::{keccak256, keccak256_batch};
 use lineside_verify::{Curve, Item, SignatureBytes, Verdict, Verifier};
+
+/// What was found out about a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Whether the node's key has signed it; `None`: no such node was known.
+    pub by_node: Option<bool>,
+    /// What the requests' signatures are; of those whose key was not known: [`Signed::Unchecked`].
+    pub signatures: Vec<Signed>,
+    /// The requests' ids.
+    pub ids: Vec<Hash>,
+    /// Its hashes.
+    pub digests: Digests,
+}
+
+/// The hashes of a message that stand in its block's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// The paper's TH: Keccak-256 of all but the node's signature.
+    pub transactions_hash: Hash,
+    /// RFC 6962's tree over the requests.
+    pub transactions_root: Hash,
+}
+
+impl Digests {
+    /// Of a message.
+    pub fn of(message: &Message<'_>) -> Digests {
+        Digests {
+            transactions_hash: keccak256(message.signed),
+            transactions_root: merkle::root(&merkle::Sha256, message.requests()),
+        }
+    }
+}
+
+impl Checked {
+    /// Verifies all signatures of a message by the keys that `roster` has, revoked ones too: whether they count is
+    /// judged at the message's turn.
+    pub fn of(message: &Message<'_>, database: &DatabaseId, roster: &Roster, verifier: &Verifier) -> Checked {
+        let requests = message.requests();
+        let ids = transaction_ids(requests);
+        Checked {
+            by_node: is_signed(message, database, roster, verifier),
+            signatures: check(verifier, roster, requests, &ids),
+            ids,
+            digests: Digests::of(message),
+        }
+    }
+
+    /// Verifies what could not be verified before, by the keys that there are now.
+    pub fn complete(
+        &mut self,
+        message: &Message<'_>,
+        database: &DatabaseId,
+        roster: &Roster,
+        verifier: &Verifier,
+    ) {
+        if self.by_node.is_none() {
+            self.by_node = is_signed(message, database, roster, verifier);
+        }
+        if !self.signatures.contains(&Signed::Unchecked) {
+            return;
+        }
+        let again = check(verifier, roster, message.requests(), &self.ids);
+        self.signatures = again;
+    }
+}
+
+fn is_signed(
+    message: &Message<'_>,
+    database: &DatabaseId,
+    roster: &Roster,
+    verifier: &Verifier,
+) -> Option<bool> {
+    let key = roster.any_node(message.node)?;
+    let mut signed = message.is_signed_by(database, key, verifier);
+    if let Cargo::Head(head) = &message.cargo {
+        signed &= roster
+            .any_node(head.node)
+            .is_some_and(|key| head.is_signed_by(database, key, verifier));
+    }
+    Some(signed)
+}
 
 /// The ids of requests; of what is too short to be one, of nothing.
 pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
@@ -19,9 +102,8 @@ pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
     ids
 }
 
-/// What the signatures of requests are, by the keys that `roster` has, revoked ones too: a key never changes, and
-/// whether it counts is judged apart. `ids` are those of [`transaction_ids`].
-pub fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash]) -> Vec<Signed> {
+/// What the signatures of requests are. `ids` are those of [`transaction_ids`], which a key of secp256k1 signs.
+fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash]) -> Vec<Signed> {
     let mut signatures = vec![Signed::Unchecked; requests.len()];
     let mut places = Vec::with_capacity(requests.len());
     let mut items = Vec::with_capacity(requests.len());

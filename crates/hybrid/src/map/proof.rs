@@ -12,11 +12,12 @@ use super::node::{DEEPEST, Node, bit, inner_message, leaf_message, shared_bits};
 /// | bytes | what |
 /// |---|---|
 /// | 2 | 2 bits: how the path ends (0 nothing there, 1 the key's leaf, 2 another leaf); 14 bits: its depth, 0 to 256 |
-/// | depth / 8, rounded up | a bit for every depth from the root down: 1 where the sibling is not empty; then bits of 0 |
+/// | depth / 8, rounded up | a bit a depth from the root down: 1 where the sibling is not empty; then bits of 0 |
 /// | 32 each | the siblings that are not empty, from the root down; never zeros |
 /// | 0, 32 or 64 | nothing; the value; the other leaf's key and value |
 ///
-/// 10^6 keys have 20 siblings in the mean: 686 bytes.
+/// 10^6 keys have 20 siblings in the mean: 685 bytes. One key in a hundred has 23 or more, and the unluckiest about 25:
+/// 840 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Siblings on the path, the empty ones too.
@@ -187,7 +188,7 @@ impl Proof {
             [value] => End::Own { value },
             [key, value, ..] => End::Other { key, value },
         };
-        if siblings.iter().any(|sibling| *sibling == [0; 32]) {
+        if siblings.contains(&[0; 32]) {
             return Err(ProofError::Form);
         }
         let proof = Proof {

@@ -1,0 +1,470 @@
+//! Executes a whole ledger again, signatures too, and says where it is not what it must be.
+
+use crate::block::{HEADER_BYTES, Hash, Message};
+use crate::execute::{Chain, Executed, Signed};
+use crate::ledger::{Found, LedgerError, RECORD_GENESIS, Stored, read_record};
+use crate::roster::Roster;
+use crate::signatures::Checked;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use lineside_journal::{Disk, Lsn, RECORD_HEADER_BYTES, Reader, Records, VerifyReport, verify};
+use lineside_verify::{Options as VerifyOptions, Verifier};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Records read ahead, for each thread.
+const AHEAD: usize = 8;
+
+/// How an audit works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Threads that verify signatures; one more executes.
+    pub threads: usize,
+    /// How the verifier works; it refuses a high s in any case.
+    pub verify: VerifyOptions,
+    /// The genesis that it must have; without it, its own.
+    pub genesis: Option<Vec<u8>>,
+    /// A block that it must have, by number and hash. A ledger without its last blocks is a ledger, and where a message
+    /// stood in the log is known from the block's hash alone: only who knows a hash can tell.
+    pub tip: Option<(u64, Hash)>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            verify: VerifyOptions::default(),
+            genesis: None,
+            tip: None,
+        }
+    }
+}
+
+/// How far an audit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Blocks that are right.
+    pub blocks: u64,
+    /// Bytes of records read.
+    pub bytes: u64,
+    /// Bytes of all records.
+    pub of_bytes: u64,
+}
+
+/// What an audit found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    /// Blocks that are right, without genesis.
+    pub blocks: u64,
+    /// Requests in them.
+    pub transactions: u64,
+    /// Bytes of records read.
+    pub bytes: u64,
+    /// The last right block's number and hash.
+    pub tip: (u64, Hash),
+    /// Bytes behind the last record that the next opening cuts: a group that was never finished, or a last record that
+    /// was changed.
+    pub unfinished_bytes: u64,
+    /// The first byte that is wrong, if one is.
+    pub finding: Option<Finding>,
+}
+
+/// Where a ledger is not what it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub file: String,
+    /// The first byte in it that is known to be wrong, or with which what is wrong begins.
+    pub offset: u64,
+    /// The block, where it is one.
+    pub block: Option<u64>,
+    /// In words.
+    pub what: String,
+}
+
+/// Reads every byte of a ledger that nobody has open, verifies every signature, executes every request again, and
+/// compares. `progress` is called now and then.
+///
+/// # Errors
+/// What the disk says; what is wrong with the ledger is in the audit.
+pub fn audit<D: Disk>(
+    disk: D,
+    options: Options,
+    mut progress: impl FnMut(Progress),
+) -> Result<Audit, LedgerError> {
+    let report = verify(&disk)?;
+    let verifier = Verifier::new(VerifyOptions {
+        low_s: true,
+        ..options.verify.clone()
+    });
+    let verifier = verifier.unwrap_or_default();
+    let reader = Reader::open_before_damage(disk, &report);
+    let mut audit = Audit {
+        blocks: 0,
+        transactions: 0,
+        bytes: 0,
+        tip: (0, [0; 32]),
+        unfinished_bytes: report.unfinished_bytes,
+        finding: None,
+    };
+    let mut records = reader.records(1)?;
+    let mut chain = match begin(&mut records, options.genesis.as_deref())? {
+        Ok((chain, bytes)) => {
+            audit.bytes = bytes;
+            chain
+        }
+        Err(finding) => {
+            audit.finding = Some(finding);
+            return Ok(audit);
+        }
+    };
+    audit.tip = (0, *chain.tip_hash());
+    let roster = RwLock::new(Arc::new(chain.state().roster().clone()));
+    let threads = options.threads.max(1);
+    let result = std::thread::scope(|scope| {
+        let (read, to_check) = bounded(threads * AHEAD);
+        let (checked, to_execute) = bounded(threads * AHEAD);
+        scope.spawn(move || read_all(records, &read));
+        for _ in 0..threads {
+            let (to_check, checked) = (to_check.clone(), checked.clone());
+            let (verifier, roster, database) = (&verifier, &roster, *chain.database());
+            scope.spawn(move || {
+                for (number, raw) in to_check {
+                    let known = roster.read().unwrap_or_else(PoisonError::into_inner).clone();
+                    let item = Item {
+                        checked: raw
+                            .as_ref()
+                            .ok()
+                            .and_then(|raw| raw.check(&database, &known, verifier)),
+                        raw,
+                    };
+                    if checked.send((number, item)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop((to_check, checked));
+        let work = Work {
+            chain: &mut chain,
+            verifier: &verifier,
+            roster: &roster,
+            of_bytes: report.payload_bytes,
+            tip: options.tip,
+        };
+        work.execute_all(to_execute, &mut audit, &mut progress)
+    });
+    result?;
+    if audit.finding.is_none() {
+        audit.finding = first_of(&report);
+    }
+    if let Some((number, _)) = options.tip
+        && audit.finding.is_none()
+        && audit.tip.0 < number
+    {
+        audit.finding = Some(Finding {
+            file: report
+                .segments
+                .last()
+                .map_or_else(String::new, |segment| segment.file.clone()),
+            offset: report.segments.last().map_or(0, |segment| segment.used_bytes),
+            block: Some(audit.tip.0 + 1),
+            what: format!("it ends before block {number}"),
+        });
+    }
+    Ok(audit)
+}
+
+/// What the journal itself found.
+fn first_of(report: &VerifyReport) -> Option<Finding> {
+    let finding = report.findings.first()?;
+    Some(Finding {
+        file: finding.file.clone(),
+        offset: finding.offset,
+        block: None,
+        what: finding.what.clone(),
+    })
+}
+
+fn begin<D: Disk>(
+    records: &mut Records<D>,
+    wanted: Option<&[u8]>,
+) -> Result<Result<(Chain, u64), Finding>, LedgerError> {
+    let record = records.next()?;
+    let Some(record) = record else {
+        return Ok(Err(Finding {
+            file: String::new(),
+            offset: 0,
+            block: Some(0),
+            what: "it has no genesis".into(),
+        }));
+    };
+    let finding = |offset: usize, what: String| Finding {
+        file: file_name(record.segment),
+        offset: record.offset + RECORD_HEADER_BYTES as u64 + offset as u64,
+        block: Some(0),
+        what,
+    };
+    if record.kind != RECORD_GENESIS {
+        return Ok(Err(finding(0, "it does not begin with a genesis".into())));
+    }
+    if let Some(wanted) = wanted
+        && let Some(offset) = first_difference(wanted, record.payload)
+    {
+        return Ok(Err(finding(
+            offset,
+            "the genesis is not the one that was given".into(),
+        )));
+    }
+    match Chain::begin(record.payload) {
+        Ok(chain) => Ok(Ok((chain, record.payload.len() as u64))),
+        Err(error) => Ok(Err(finding(0, error.to_string()))),
+    }
+}
+
+/// A record as it was read.
+struct Raw {
+    lsn: Lsn,
+    kind: u8,
+    payload: Vec<u8>,
+    segment: Lsn,
+    /// Of the payload, in its file.
+    offset: u64,
+}
+
+struct Item {
+    raw: Result<Raw, LedgerError>,
+    checked: Option<Checked>,
+}
+
+fn read_all<D: Disk>(mut records: Records<D>, to: &Sender<(u64, Result<Raw, LedgerError>)>) {
+    for number in 0.. {
+        let raw = match records.next() {
+            Ok(None) => return,
+            Ok(Some(record)) => Ok(Raw {
+                lsn: record.lsn,
+                kind: record.kind,
+                payload: record.payload.to_vec(),
+                segment: record.segment,
+                offset: record.offset + RECORD_HEADER_BYTES as u64,
+            }),
+            Err(error) => Err(error.into()),
+        };
+        let failed = raw.is_err();
+        if to.send((number, raw)).is_err() || failed {
+            return;
+        }
+    }
+}
+
+impl Raw {
+    fn found(&self) -> Result<Found<'_>, LedgerError> {
+        read_record(&lineside_journal::Record {
+            lsn: self.lsn,
+            kind: self.kind,
+            payload: &self.payload,
+            segment: self.segment,
+            offset: self.offset,
+        })
+    }
+
+    fn check(&self, database: &[u8; 16], roster: &Roster, verifier: &Verifier) -> Option<Checked> {
+        let Ok(Found::Block(stored)) = self.found() else {
+            return None;
+        };
+        let message = Message::decode(stored.message).ok()?;
+        Some(Checked::of(&message, database, roster, verifier))
+    }
+
+    fn finding(&self, offset: usize, block: Option<u64>, what: impl Into<String>) -> Finding {
+        Finding {
+            file: file_name(self.segment),
+            offset: self.offset + offset as u64,
+            block,
+            what: what.into(),
+        }
+    }
+}
+
+fn file_name(segment: Lsn) -> String {
+    format!("{segment:020}.log")
+}
+
+struct Work<'a> {
+    chain: &'a mut Chain,
+    verifier: &'a Verifier,
+    roster: &'a RwLock<Arc<Roster>>,
+    of_bytes: u64,
+    tip: Option<(u64, Hash)>,
+}
+
+impl Work<'_> {
+    /// In the ledger's order, whatever order they come in; ends with the first that is wrong.
+    fn execute_all(
+        mut self,
+        items: Receiver<(u64, Item)>,
+        audit: &mut Audit,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(), LedgerError> {
+        let mut early = BTreeMap::new();
+        let mut next = 0;
+        for (number, item) in items {
+            early.insert(number, item);
+            while let Some(item) = early.remove(&next) {
+                next += 1;
+                let raw = item.raw?;
+                audit.bytes += raw.payload.len() as u64;
+                if let Err(finding) = self.one(&raw, item.checked, audit) {
+                    audit.finding = Some(finding);
+                    return Ok(());
+                }
+                progress(Progress {
+                    blocks: audit.blocks,
+                    bytes: audit.bytes,
+                    of_bytes: self.of_bytes,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, raw: &Raw, checked: Option<Checked>, audit: &mut Audit) -> Result<(), Finding> {
+        let number = self.chain.tip().number + 1;
+        let found = raw
+            .found()
+            .map_err(|error| raw.finding(0, Some(number), error.to_string()))?;
+        let stored = match found {
+            Found::Block(stored) => stored,
+            Found::Head(head) => {
+                let key = self.chain.state().roster().any_node(head.node);
+                let signed =
+                    key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, self.verifier));
+                return match signed {
+                    true => Ok(()),
+                    false => Err(raw.finding(0, None, "a head that its node has not signed")),
+                };
+            }
+        };
+        let message = Message::decode(stored.message).map_err(|error| {
+            raw.finding(
+                stored.message_offset(),
+                Some(number),
+                format!("its message: {error}"),
+            )
+        })?;
+        let Some(mut checked) = checked else {
+            return Err(raw.finding(0, Some(number), "its message cannot be read"));
+        };
+        let roster = self.chain.state().roster();
+        checked.complete(&message, self.chain.database(), roster, self.verifier);
+        if checked.by_node != Some(true) {
+            return Err(self.in_message(raw, &stored, &message, &checked));
+        }
+        let position = stored.header.position;
+        let executed = self
+            .chain
+            .execute(position, &message, &checked.signatures, &checked.digests)
+            .map_err(|skipped| {
+                raw.finding(
+                    stored.message_offset(),
+                    Some(number),
+                    format!("its message is {skipped}"),
+                )
+            })?;
+        compare(raw, &stored, &executed)?;
+        if self
+            .tip
+            .is_some_and(|(tip, hash)| tip == number && hash != executed.hash)
+        {
+            return Err(raw.finding(0, Some(number), "this block's hash is not the one that was given"));
+        }
+        if let Some(changed) = executed.roster {
+            *self.roster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(changed);
+        }
+        audit.blocks += 1;
+        audit.transactions += u64::from(executed.header.transactions);
+        audit.tip = (executed.header.number, executed.hash);
+        Ok(())
+    }
+
+    /// The node has not signed this message: the first request whose signature is not what the codes say, or else what
+    /// stands before the requests.
+    fn in_message(
+        &self,
+        raw: &Raw,
+        stored: &Stored<'_>,
+        message: &Message<'_>,
+        checked: &Checked,
+    ) -> Finding {
+        use lineside_wire::HybridCode as Code;
+        let number = stored.header.number;
+        for ((request, signed), code) in message
+            .requests()
+            .iter()
+            .zip(&checked.signatures)
+            .zip(stored.codes)
+        {
+            let said_bad = [
+                Code::BadSignature,
+                Code::HighS,
+                Code::Malformed,
+                Code::UnknownMember,
+            ]
+            .iter()
+            .any(|bad| *bad as u8 == *code);
+            if *signed != Signed::Valid && !said_bad {
+                let offset = request.as_ptr() as usize - raw.payload.as_ptr() as usize;
+                return raw.finding(offset, Some(number), "a request that its member has not signed");
+            }
+        }
+        let what = format!("a message that node {} has not signed", message.node);
+        raw.finding(stored.message_offset(), Some(number), what)
+    }
+}
+
+/// The message is the node's: what is made of it must come out the same, byte for byte.
+fn compare(raw: &Raw, stored: &Stored<'_>, executed: &Executed) -> Result<(), Finding> {
+    let number = Some(executed.header.number);
+    if let Some(offset) = first_difference(&executed.header.to_bytes(), &stored.header.to_bytes()) {
+        let what = match field_at(offset) {
+            // Of the block before everything comes out the same but where its message stood in the log.
+            "previous hash" => "the hash of the block before, or that one's position in the log".to_owned(),
+            field => format!("the header's {field}"),
+        } + " is not what comes out";
+        return Err(raw.finding(offset, number, what));
+    }
+    let codes: Vec<u8> = executed.codes.iter().map(|code| *code as u8).collect();
+    match first_difference(&codes, stored.codes) {
+        Some(place) => {
+            let what = format!("the code of request {place} is not what comes out");
+            Err(raw.finding(HEADER_BYTES + 4 + place, number, what))
+        }
+        None => Ok(()),
+    }
+}
+
+fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<usize> {
+    let differs = ours.iter().zip(theirs).position(|(one, other)| one != other);
+    differs.or((ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))
+}
+
+/// The header's field at an offset, by its name.
+fn field_at(offset: usize) -> &'static str {
+    const ENDS: [(usize, &str); 12] = [
+        (16, "database"),
+        (24, "number"),
+        (32, "position"),
+        (40, "time"),
+        (44, "count of transactions"),
+        (48, "count of committed transactions"),
+        (80, "previous hash"),
+        (112, "transactions hash"),
+        (144, "transactions root"),
+        (176, "codes hash"),
+        (208, "state root"),
+        (240, "paper's hash"),
+    ];
+    const { assert!(HEADER_BYTES == 240) };
+    ENDS.iter()
+        .find(|(end, _)| offset < *end)
+        .map_or("end", |(_, name)| name)
+}
