@@ -11,6 +11,7 @@ pub mod column;
 mod error;
 pub mod fabric;
 mod gate;
+pub mod hybrid;
 mod import;
 mod live;
 mod machine;

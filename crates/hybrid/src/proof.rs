@@ -36,28 +36,38 @@ pub enum NotProven {
 }
 
 impl StateProof {
-    /// Its bytes: header, version, path.
+    /// Its bytes: header, version, path. The hash of a cell, with which the path of one ends, is left out: who checks
+    /// has the value, and makes it.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
         out.put(&self.header.to_bytes());
         out.u64(self.version.block);
         out.u32(self.version.index);
         out.put(&self.path.encode());
+        if self.version != Version::ABSENT {
+            out.truncate(out.len() - size_of::<Hash>());
+        }
         out
     }
 
-    /// From its bytes.
+    /// From its bytes, and the value that it is said to show.
     ///
     /// # Errors
-    /// [`NotProven`].
-    pub fn decode(bytes: &[u8]) -> Result<StateProof, NotProven> {
+    /// [`NotProven`]; [`NotProven::OtherCell`] where it is of a cell and there is no value, or the other way round.
+    pub fn decode(bytes: &[u8], value: Option<&[u8]>) -> Result<StateProof, NotProven> {
         let mut input = Input(bytes);
         let header = Header::from_bytes(&input.array::<HEADER_BYTES>()?);
         let version = Version {
             block: input.u64()?,
             index: input.u32()?,
         };
-        let path = Proof::decode(input.0)?;
+        let mut path = input.0.to_vec();
+        match (version == Version::ABSENT, value) {
+            (true, None) => {}
+            (false, Some(value)) => path.put(&value_content(version, value)),
+            _ => return Err(NotProven::OtherCell),
+        }
+        let path = Proof::decode(&path)?;
         Ok(StateProof {
             header,
             version,

@@ -336,7 +336,15 @@ fn proofs_show_presence_and_absence_and_nothing_else() {
     assert_eq!(present.check(&hash, b"key 7", Some(b"value 7")), Ok(()));
     assert!(present.encode().len() <= 1000);
     use lineside_hybrid::proof::{NotProven, StateProof};
-    assert_eq!(StateProof::decode(&present.encode()), Ok(present.clone()));
+    let bytes = present.encode();
+    assert_eq!(StateProof::decode(&bytes, Some(b"value 7")), Ok(present.clone()));
+    assert_eq!(StateProof::decode(&bytes, None), Err(NotProven::OtherCell));
+    let other = StateProof::decode(&bytes, Some(b"value 8"));
+    assert!(
+        other
+            .and_then(|proof| proof.check(&hash, b"key 7", Some(b"value 8")))
+            .is_err()
+    );
     assert_eq!(
         present.check(&hash, b"key 7", Some(b"value 8")),
         Err(NotProven::OtherCell)
@@ -357,6 +365,7 @@ fn proofs_show_presence_and_absence_and_nothing_else() {
     assert_eq!(absent.check(&hash, b"no such key", None), Ok(()));
     assert!(absent.check(&hash, b"no such key", Some(b"value 7")).is_err());
     assert!(absent.check(&hash, b"key 7", None).is_err());
+    assert_eq!(StateProof::decode(&absent.encode(), None), Ok(absent));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use lineside_bench::{Progress, column, fabric, spv, transfer, verify};
+use lineside_bench::{Progress, column, fabric, hybrid, spv, transfer, verify};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -49,6 +49,15 @@ pub enum Scenario {
         #[command(flatten)]
         common: Common,
         /// Folder on a disk, for the blocks, which stay, and for ledgers, which are removed.
+        #[arg(long, default_value_os_t = std::env::temp_dir())]
+        data: PathBuf,
+    },
+    /// Signed gets and sets of `hybrid`, half and half, by who verifies signatures: nobody, libsecp256k1 one at a time, or
+    /// ours in batches; proofs, catching up, audits. Needs no rights, and two quiet cores.
+    Hybrid {
+        #[command(flatten)]
+        common: Common,
+        /// Folder on a disk, for ledgers, which are removed.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
     },
@@ -129,6 +138,20 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
                 ..options
             };
             let report = with_bar(|progress| fabric::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+        Scenario::Hybrid { common, data } => {
+            let options = if common.quick {
+                hybrid::Options::quick()
+            } else {
+                hybrid::Options::default()
+            };
+            let options = hybrid::Options {
+                seed: common.seed,
+                folder: data.clone(),
+                ..options
+            };
+            let report = with_bar(|progress| hybrid::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
         Scenario::Verify(common) => {

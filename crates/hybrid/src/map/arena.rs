@@ -1,18 +1,22 @@
 //! Where nodes lie: slots by number, freed ones taken again first.
 
+use std::ops::{Index, IndexMut};
+
 /// The slots of one kind of node in two columns. The way down a tree reads links only, and 10^6 forks have 8 MB of
 /// them, which caches hold; the 64 MB of hashes beside them are read when hashing, many at once.
 pub(super) struct Arena<Links, Hashes> {
-    links: Vec<Links>,
-    hashes: Vec<Hashes>,
+    links: Column<Links>,
+    hashes: Column<Hashes>,
+    count: usize,
     free: Vec<u32>,
 }
 
 impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
     pub(super) fn new() -> Arena<Links, Hashes> {
         Arena {
-            links: Vec::new(),
-            hashes: Vec::new(),
+            links: Column(Vec::new()),
+            hashes: Column(Vec::new()),
+            count: 0,
             free: Vec::new(),
         }
     }
@@ -20,17 +24,18 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
     /// The slot that the node now has. It is less than the count of all nodes that ever lived at once.
     pub(super) fn add(&mut self, links: Links, hashes: Hashes) -> u32 {
         if let Some(index) = self.free.pop() {
-            self.links[index as usize] = links;
-            self.hashes[index as usize] = hashes;
+            self.links[index] = links;
+            self.hashes[index] = hashes;
             return index;
         }
-        let index = self.links.len();
+        let index = self.count;
         assert!(
             index < super::node::MOST,
             "a map holds fewer than 2^30 nodes of a kind"
         );
-        push(&mut self.links, links);
-        push(&mut self.hashes, hashes);
+        self.links.push(links);
+        self.hashes.push(hashes);
+        self.count += 1;
         index as u32
     }
 
@@ -40,36 +45,62 @@ impl<Links: Copy, Hashes: Copy> Arena<Links, Hashes> {
     }
 
     pub(super) fn links(&self, index: u32) -> &Links {
-        &self.links[index as usize]
+        &self.links[index]
     }
 
     pub(super) fn links_mut(&mut self, index: u32) -> &mut Links {
-        &mut self.links[index as usize]
+        &mut self.links[index]
     }
 
     pub(super) fn hashes(&self, index: u32) -> &Hashes {
-        &self.hashes[index as usize]
+        &self.hashes[index]
     }
 
     pub(super) fn hashes_mut(&mut self, index: u32) -> &mut Hashes {
-        &mut self.hashes[index as usize]
+        &mut self.hashes[index]
     }
 
     /// Nodes that live.
     pub(super) fn len(&self) -> usize {
-        self.links.len() - self.free.len()
+        self.count - self.free.len()
     }
 
-    /// Bytes that slots take, freed ones too; room kept for later ones is not counted.
+    /// Bytes that slots take, freed ones too; the rest of the last chunk is not counted.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.links[..]) + size_of_val(&self.hashes[..]) + size_of_val(&self.free[..])
+        self.count * (size_of::<Links>() + size_of::<Hashes>()) + size_of_val(&self.free[..])
     }
 }
 
-/// Grows by an eighth where a vector would by its whole length, so that 10^6 keys never hold the room of 2 * 10^6.
-fn push<T>(slots: &mut Vec<T>, value: T) {
-    if slots.len() == slots.capacity() {
-        slots.reserve_exact(slots.len() / 8 + 64);
+/// Slots of a chunk: 256 KB of hashes.
+const CHUNK: usize = 1 << 12;
+
+/// Values by number in chunks that stay where they are. One vector would now and then copy all of it, 64 MB at 10^6
+/// keys, in the middle of some block's update, and would hold up to twice the room.
+struct Column<T>(Vec<Vec<T>>);
+
+impl<T> Column<T> {
+    fn push(&mut self, value: T) {
+        match self.0.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(value),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(value);
+                self.0.push(chunk);
+            }
+        }
     }
-    slots.push(value);
+}
+
+impl<T> Index<u32> for Column<T> {
+    type Output = T;
+
+    fn index(&self, index: u32) -> &T {
+        &self.0[index as usize / CHUNK][index as usize % CHUNK]
+    }
+}
+
+impl<T> IndexMut<u32> for Column<T> {
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        &mut self.0[index as usize / CHUNK][index as usize % CHUNK]
+    }
 }

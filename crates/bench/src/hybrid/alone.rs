@@ -1,0 +1,209 @@
+//! What is measured without a load: proofs over a million keys, a node that catches up, an audit.
+
+use super::run::{Contestant, start};
+use super::workload::{Maker, record};
+use crate::error::{BenchError, Result};
+use crate::gate::median;
+use lineside_hybrid::audit::{self, audit};
+use lineside_hybrid::block::{Message, Sender, request_message};
+use lineside_hybrid::execute::{Chain, Signed};
+use lineside_hybrid::ledger::Stored;
+use lineside_hybrid::log::{Deliver, Entry, Log, LogError};
+use lineside_hybrid::proof::StateProof;
+use lineside_hybrid::request::Body;
+use lineside_hybrid::signatures::Digests;
+use lineside_hybrid::{Node, Options};
+use lineside_journal::{FsDisk, Reader};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::workload::Key;
+
+/// Keys in the map that proofs are made of.
+const PROOF_KEYS: u64 = 1_000_000;
+/// Proofs made and checked.
+const PROOFS: u64 = 2_000;
+
+/// What a proof costs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Proofs {
+    /// Keys that have a value.
+    pub keys: u64,
+    /// To make one and write its bytes: median.
+    pub made_us: f64,
+    /// To read its bytes and check it against a block's hash: median.
+    pub checked_us: f64,
+    /// Bytes without key and value: median.
+    pub bytes: f64,
+    /// The longest one's.
+    pub bytes_max: usize,
+}
+
+/// Proofs of presence over `keys` keys, by one thread.
+pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
+    let keys = if quick { PROOF_KEYS / 10 } else { PROOF_KEYS };
+    let void = |what: &str| BenchError::Void(what.into());
+    let mut chain = Chain::begin(&maker.genesis).map_err(|error| void(&error.to_string()))?;
+    let node = Key::of(2, 1);
+    let value = [b'v'; 100];
+    let numbers: Vec<u64> = (0..keys).collect();
+    for (block, numbers) in (1..).zip(numbers.chunks(1000)) {
+        let set = |number: &u64| {
+            let key = record(*number);
+            maker.unsigned(1, 0, *number + 1, Body::set(key.as_bytes(), None, &value))
+        };
+        let requests: Vec<_> = numbers.iter().map(set).collect();
+        let sender = Sender {
+            node: 1,
+            sequence: block,
+            time_ms: 0,
+        };
+        let message = request_message(chain.database(), sender, &requests, &node);
+        let message = Message::decode(&message).map_err(|error| void(&error.to_string()))?;
+        let signed = vec![Signed::Valid; requests.len()];
+        let executed = chain.execute(block, &message, &signed, &Digests::of(&message));
+        executed.map_err(|skipped| void(&skipped.to_string()))?;
+    }
+    let hash = *chain.tip_hash();
+    let (mut made, mut checked, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    for proof in 0..PROOFS {
+        let key = record(proof * 7919 % keys);
+        let begin = Instant::now();
+        let proof = StateProof {
+            header: *chain.tip(),
+            version: chain.state().version(key.as_bytes()),
+            path: chain.state().prove(key.as_bytes()),
+        };
+        let encoded = proof.encode();
+        made.push(begin.elapsed().as_nanos() as f64 / 1e3);
+        let begin = Instant::now();
+        let right = StateProof::decode(&encoded, Some(&value))
+            .and_then(|proof| proof.check(&hash, key.as_bytes(), Some(&value)));
+        checked.push(begin.elapsed().as_nanos() as f64 / 1e3);
+        right.map_err(|error| void(&error.to_string()))?;
+        bytes.push(encoded.len());
+    }
+    let of = |values: Vec<f64>| median(values.into_iter()).unwrap_or_default();
+    Ok(Proofs {
+        keys,
+        made_us: of(made),
+        checked_us: of(checked),
+        bytes_max: bytes.iter().copied().max().unwrap_or_default(),
+        bytes: of(bytes.into_iter().map(|bytes| bytes as f64).collect()),
+    })
+}
+
+/// A ledger read again.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Again {
+    /// Requests in the ledger.
+    pub transactions: u64,
+    /// Bytes of its records.
+    pub bytes: u64,
+    /// An empty node that reads the messages from a log, verifies all signatures, executes and saves: requests a second.
+    pub catch_up_tps: f64,
+    /// The audit: megabytes a second.
+    pub audit_mb_s: f64,
+    /// The same in requests.
+    pub audit_tps: f64,
+    /// The ledger opened again, without verifying: requests a second.
+    pub restart_tps: f64,
+}
+
+/// Messages that were ordered before, delivered by a thread as fast as they are taken.
+struct Replay(std::sync::Mutex<Option<std::thread::JoinHandle<()>>>);
+
+impl Replay {
+    fn start(messages: Vec<Entry>, deliver: Deliver) -> std::io::Result<Replay> {
+        let thread = std::thread::Builder::new().name("log".into()).spawn(move || {
+            for entry in messages {
+                if !deliver(entry) {
+                    return;
+                }
+            }
+        })?;
+        Ok(Replay(std::sync::Mutex::new(Some(thread))))
+    }
+}
+
+impl Log for Replay {
+    fn append(&self, _: Vec<u8>) -> std::result::Result<(), LogError> {
+        Err(LogError("read only".into()))
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        let thread = self.0.get_mut().ok().and_then(Option::take);
+        thread.map(std::thread::JoinHandle::join);
+    }
+}
+
+/// Catches up, audits and opens the ledger in `folder`, whose node has stopped; `empty` is another folder.
+pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
+    let void = |error: &dyn std::fmt::Display| BenchError::Void(error.to_string());
+    let disk = || FsDisk::open(folder).map_err(|error| void(&error));
+    let (mut messages, mut transactions) = (Vec::new(), 0);
+    {
+        let reader = Reader::open(disk()?).map_err(|error| void(&error))?;
+        let mut records = reader.records(2).map_err(|error| void(&error))?;
+        while let Some(record) = records.next().map_err(|error| void(&error))? {
+            let Ok(stored) = Stored::decode(record.payload) else {
+                continue;
+            };
+            transactions += u64::from(stored.header.transactions);
+            let (position, message) = (stored.header.position, stored.message.to_vec());
+            messages.push(Entry { position, message });
+        }
+    }
+    let height = messages.len() as u64;
+    let begin = Instant::now();
+    let options = Options {
+        node: 2,
+        ..Contestant::Batch.options(1000)
+    };
+    let node = Node::start(
+        FsDisk::open(empty).map_err(|error| void(&error))?,
+        &maker.genesis,
+        Arc::new(Key::of(2, 2)),
+        options,
+        Box::new(|_, deliver| {
+            let replay = Replay::start(messages, deliver).map_err(|error| LogError(error.to_string()))?;
+            Ok(Arc::new(replay))
+        }),
+    );
+    let node = node.map_err(|error| void(&error))?;
+    while node.status().height < height {
+        if begin.elapsed() > Duration::from_secs(120) {
+            return Err(BenchError::Void("the node did not catch up".into()));
+        }
+        std::thread::park_timeout(Duration::from_micros(200));
+    }
+    let caught_up = begin.elapsed();
+    let copied = node.status();
+    node.stop();
+    let begin = Instant::now();
+    let found = audit(disk()?, audit::Options::default(), |_| {}).map_err(|error| void(&error))?;
+    let audited = begin.elapsed();
+    if let Some(finding) = found.finding {
+        return Err(BenchError::Void(format!("the audit found: {}", finding.what)));
+    }
+    if found.tip != (copied.height, copied.tip_hash) {
+        return Err(BenchError::Void("who caught up has another block".into()));
+    }
+    let begin = Instant::now();
+    let node = start(folder, &maker.genesis, Contestant::Batch.options(1000))?;
+    let opened = begin.elapsed();
+    node.stop();
+    let rate = |took: Duration| transactions as f64 / took.as_secs_f64();
+    Ok(Again {
+        transactions,
+        bytes: found.bytes,
+        catch_up_tps: rate(caught_up),
+        audit_mb_s: found.bytes as f64 / 1e6 / audited.as_secs_f64(),
+        audit_tps: rate(audited),
+        restart_tps: rate(opened),
+    })
+}

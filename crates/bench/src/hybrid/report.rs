@@ -1,0 +1,303 @@
+//! What the scenario `hybrid` found, as one JSON object or as a table.
+
+use super::alone::{Again, Proofs};
+use super::run::{Contestant, Measured};
+use crate::gate::Bound::{self, AtLeast, AtMost};
+use crate::gate::{Gate, median, write_gates};
+use crate::machine::Machine;
+use crate::transfer::disk::Disk;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// What is judged: bound, gate, stretch.
+const GATES: [(&str, Bound, f64, Option<f64>); 9] = [
+    (COST, AtMost, 0.125, Some(0.07)),
+    (RATIO, AtLeast, 1.7, Some(2.5)),
+    (RPS, AtLeast, 60_000.0, Some(120_000.0)),
+    (SET, AtMost, 1_000.0, None),
+    (GET, AtMost, 200.0, None),
+    (MADE, AtMost, 100.0, None),
+    (CHECKED, AtMost, 50.0, None),
+    (CATCH_UP, AtLeast, 200_000.0, None),
+    (AUDIT, AtLeast, 200.0, None),
+];
+const COST: &str = "verify cost batch/scalar";
+const RATIO: &str = "batch/scalar";
+const RPS: &str = "verified requests/s";
+const SET: &str = "lone set, p50 us";
+const GET: &str = "lone get, p50 us";
+const MADE: &str = "proof made, us";
+const CHECKED: &str = "proof checked, us";
+const CATCH_UP: &str = "catch-up, transactions/s";
+const AUDIT: &str = "audit, MB/s";
+
+/// The scenario's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `hybrid`.
+    pub scenario: &'static str,
+    /// Seed of the workloads.
+    pub seed: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The disk that ledgers lay on.
+    pub disk: Disk,
+    /// By name, then by case; the gate case's name is empty.
+    pub contestants: BTreeMap<&'static str, BTreeMap<String, Figures>>,
+    /// `a/b`: how many times more requests a second.
+    pub ratios: BTreeMap<String, f64>,
+    /// Proofs over a million keys.
+    pub proofs: Option<Proofs>,
+    /// A ledger read again.
+    pub again: Option<Again>,
+    /// Whether the figures may be believed, and whether they are good enough.
+    pub checks: Checks,
+}
+
+/// Medians over the rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Requests answered with success a second.
+    pub rps: f64,
+    /// Processor time of node and load a request.
+    pub cpu_us: f64,
+    /// Of a call: median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// Requests in a block, sets only.
+    pub blocks: f64,
+    /// Signatures in a batch.
+    pub batch: f64,
+    /// Answers that were no success, in all rounds.
+    pub refused: u64,
+}
+
+/// Whether the figures may be believed, and whether they are good enough.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checks {
+    /// Answers that were no success.
+    pub refused: u64,
+    /// By what is judged.
+    pub gates: BTreeMap<&'static str, Gate>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// What came of all runs.
+#[derive(Default)]
+pub(super) struct Findings {
+    runs: BTreeMap<Contestant, BTreeMap<String, Vec<Measured>>>,
+    pub proofs: Option<Proofs>,
+    pub again: Option<Again>,
+}
+
+impl Findings {
+    pub fn add(&mut self, who: Contestant, case: String, measured: Measured) {
+        self.runs
+            .entry(who)
+            .or_default()
+            .entry(case)
+            .or_default()
+            .push(measured);
+    }
+}
+
+impl Figures {
+    fn of(rounds: &[Measured]) -> Option<Self> {
+        let of = |value: &dyn Fn(&Measured) -> f64| median(rounds.iter().map(value));
+        let quantile = |at: f64| of(&|run: &Measured| run.latency.value_at_quantile(at) as f64 / 1e3);
+        Some(Self {
+            rps: of(&|run| run.rps)?,
+            cpu_us: of(&|run| run.cpu_us)?,
+            p50_us: quantile(0.5)?,
+            p99_us: quantile(0.99)?,
+            p999_us: quantile(0.999)?,
+            blocks: of(&|run| run.blocks as f64)?,
+            batch: of(&|run| run.batch)?,
+            refused: rounds.iter().map(|run| run.refused).sum(),
+        })
+    }
+}
+
+impl Report {
+    pub(super) fn new(seed: u64, machine: Machine, disk: Disk, findings: Findings) -> Self {
+        let mut contestants: BTreeMap<&'static str, BTreeMap<String, Figures>> = BTreeMap::new();
+        for (who, cases) in &findings.runs {
+            for (case, rounds) in cases {
+                let Some(figures) = Figures::of(rounds) else {
+                    continue;
+                };
+                contestants
+                    .entry(who.name())
+                    .or_default()
+                    .insert(case.clone(), figures);
+            }
+        }
+        let rps =
+            |who: Contestant, case: &str| contestants.get(who.name())?.get(case).map(|figures| figures.rps);
+        let mut ratios = BTreeMap::new();
+        let cases = contestants.get("batch").into_iter().flat_map(BTreeMap::keys);
+        for case in cases {
+            let (none, scalar) = (rps(Contestant::None, case), rps(Contestant::Scalar, case));
+            let (Some(none), Some(scalar), Some(batch)) = (none, scalar, rps(Contestant::Batch, case)) else {
+                continue;
+            };
+            let front = if case.is_empty() {
+                String::new()
+            } else {
+                format!("{case} ")
+            };
+            ratios.insert(format!("{front}batch/scalar"), batch / scalar);
+            ratios.insert(format!("{front}batch/none"), batch / none);
+            let cost = (1.0 / batch - 1.0 / none) / (1.0 / scalar - 1.0 / none);
+            ratios.insert(format!("{front}verify cost batch/scalar"), cost);
+        }
+        let p50 = |case: &str| contestants.get("batch")?.get(case).map(|figures| figures.p50_us);
+        let value = |key: &str| match key {
+            COST | RATIO => ratios.get(key).copied(),
+            RPS => rps(Contestant::Batch, ""),
+            SET => p50("lone set"),
+            GET => p50("lone get"),
+            MADE => findings.proofs.map(|proofs| proofs.made_us),
+            CHECKED => findings.proofs.map(|proofs| proofs.checked_us),
+            CATCH_UP => findings.again.map(|again| again.catch_up_tps),
+            AUDIT => findings.again.map(|again| again.audit_mb_s),
+            _ => None,
+        };
+        let all = || contestants.values().flat_map(BTreeMap::values);
+        let refused = all().map(|figures| figures.refused).sum();
+        let judge = |(key, is, gate, stretch): (&'static str, _, _, _)| {
+            (key, Gate::judge(value(key), is, gate, stretch, refused == 0))
+        };
+        let gates = GATES.map(judge).into();
+        let mut notes = Vec::new();
+        if machine.load_before > 0.3 {
+            notes.push(format!(
+                "the machine was not quiet: load {} before",
+                machine.load_before
+            ));
+        }
+        Self {
+            scenario: "hybrid",
+            seed,
+            machine,
+            disk,
+            checks: Checks {
+                refused,
+                gates,
+                notes,
+            },
+            contestants,
+            ratios,
+            proofs: findings.proofs,
+            again: findings.again,
+        }
+    }
+
+    /// What is wrong with the system itself, not with its speed.
+    pub fn failures(&self) -> Vec<String> {
+        match self.checks.refused {
+            0 => Vec::new(),
+            refused => vec![format!("{refused} requests refused")],
+        }
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Machine {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            ..
+        } = &self.machine;
+        let seed = self.seed;
+        writeln!(
+            out,
+            "hybrid, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
+        )?;
+        let Disk {
+            file_system,
+            fdatasync_us,
+            ..
+        } = &self.disk;
+        writeln!(
+            out,
+            "ledgers on {file_system}, fdatasync {fdatasync_us:.0} us after an append of 4 KiB"
+        )?;
+        writeln!(
+            out,
+            "\n{:<8}{:<26}{:>11}{:>9}{:>10}{:>10}{:>11}{:>8}{:>8}{:>9}",
+            "", "", "requests/s", "CPU us", "p50 us", "p99 us", "p99.9 us", "blocks", "batch", "refused"
+        )?;
+        for (name, cases) in &self.contestants {
+            for (case, figures) in cases {
+                let Figures {
+                    rps,
+                    cpu_us,
+                    p50_us,
+                    p99_us,
+                    p999_us,
+                    blocks,
+                    batch,
+                    refused,
+                } = figures;
+                write!(
+                    out,
+                    "{name:<8}{case:<26}{rps:>11.0}{cpu_us:>9.2}{p50_us:>10.0}{p99_us:>10.0}"
+                )?;
+                writeln!(out, "{p999_us:>11.0}{blocks:>8.0}{batch:>8.0}{refused:>9}")?;
+            }
+        }
+        writeln!(out, "\n{:<48}{:>9}", "ratio", "")?;
+        for (key, ratio) in &self.ratios {
+            writeln!(out, "{key:<48}{ratio:>9.3}")?;
+        }
+        if let Some(proofs) = &self.proofs {
+            let Proofs {
+                keys,
+                made_us,
+                checked_us,
+                bytes,
+                bytes_max,
+            } = proofs;
+            writeln!(
+                out,
+                "\nproofs over {keys} keys: made in {made_us:.1} us, checked in {checked_us:.1} us, {bytes:.0} bytes, the \
+                 longest {bytes_max}"
+            )?;
+        }
+        if let Some(again) = &self.again {
+            let Again {
+                transactions,
+                bytes,
+                catch_up_tps,
+                audit_mb_s,
+                audit_tps,
+                restart_tps,
+            } = again;
+            writeln!(
+                out,
+                "a ledger of {transactions} sets, {} MB: caught up with at {catch_up_tps:.0}/s, audited at \
+                 {audit_mb_s:.0} MB/s ({audit_tps:.0}/s), opened at {restart_tps:.0}/s",
+                bytes / 1_000_000
+            )?;
+        }
+        write_gates(out, &self.checks.gates)?;
+        writeln!(out, "refused {}", self.checks.refused)?;
+        self.checks
+            .notes
+            .iter()
+            .try_for_each(|note| writeln!(out, "note: {note}"))
+    }
+}

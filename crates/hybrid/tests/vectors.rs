@@ -1,0 +1,116 @@
+//! `vectors/hybrid`: made by a program that shares nothing with this crate, from docs/wire-formats.md alone.
+
+mod common;
+
+use lineside_hybrid::node::{embedded, unix_ms};
+use lineside_hybrid::request::{Request, Version};
+use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid::sign::{Signer, request_digest, sign_request, transaction_id};
+use lineside_hybrid::{Code, Node, Options};
+use lineside_journal::SimDisk;
+use lineside_verify::Curve;
+use std::path::Path;
+use std::sync::Arc;
+
+fn read(name: &str) -> toml::Table {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../vectors/hybrid")
+        .join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.parse().unwrap()
+}
+
+fn vectors(file: &toml::Table) -> Vec<&toml::Table> {
+    file["vector"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|vector| vector.as_table().unwrap())
+        .collect()
+}
+
+fn hex(text: &toml::Value) -> Vec<u8> {
+    let text = text.as_str().unwrap();
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+fn number(value: &toml::Value) -> u64 {
+    value.as_integer().unwrap().try_into().unwrap()
+}
+
+#[test]
+fn requests_have_these_bytes_digests_ids_and_signatures() {
+    let file = read("requests.toml");
+    for vector in vectors(&file) {
+        let what = vector["what"].as_str().unwrap();
+        let signed = hex(&vector["signed"]);
+        let request = Request::decode(&signed).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(request.encode().unwrap(), signed, "{what}");
+        let curve = match number(&vector["curve"]) {
+            1 => Curve::P256,
+            _ => Curve::Secp256k1,
+        };
+        assert_eq!(
+            request_digest(curve, &signed)[..],
+            hex(&vector["digest"]),
+            "{what}"
+        );
+        assert_eq!(transaction_id(&signed)[..], hex(&vector["id"]), "{what}");
+        let secret = SecretKey::from_bytes(curve, &hex(&vector["secret"]).try_into().unwrap()).unwrap();
+        assert_eq!(secret.curve(), curve);
+        assert_eq!(
+            sign_request(&secret, &signed)[..64],
+            hex(&vector["signature"]),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn other_encodings_are_refused() {
+    let file = read("refused.toml");
+    for vector in vectors(&file) {
+        let refused = Request::decode(&hex(&vector["signed"])).is_err();
+        assert!(refused, "{}", vector["what"]);
+    }
+}
+
+const NOW_MS: u64 = 1_700_000_000_000;
+
+#[test]
+fn a_ledger_comes_out_as_the_rules_say_block_by_block() {
+    let file = read("ledger.toml");
+    assert_eq!(number(&file["now_ms"]), NOW_MS);
+    assert!(unix_ms() > NOW_MS, "the node's clock is not this machine's");
+    let options = Options {
+        clock: || NOW_MS,
+        head_every: 0,
+        ..Options::default()
+    };
+    let key = hex(&file["node_secret"]).try_into().unwrap();
+    let key = Arc::new(SecretKey::from_bytes(Curve::Secp256k1, &key).unwrap());
+    let genesis = hex(&file["genesis"]);
+    let node = Node::start(SimDisk::new(1), &genesis, key, options, embedded()).unwrap();
+    let mut height = 0;
+    for vector in vectors(&file) {
+        let what = vector["what"].as_str().unwrap();
+        let answer = common::one(&node, hex(&vector["request"]).into());
+        let code = Code::from_code(number(&vector["code"]) as u16).unwrap();
+        assert_eq!(answer.code(), code, "{what}");
+        let block = number(&vector["block"]);
+        if block > 0 {
+            height = block;
+            assert_eq!(common::version_of(&answer), Version { block, index: 0 }, "{what}");
+        }
+        let status = node.status();
+        assert_eq!(status.height, height, "{what}");
+        assert_eq!(
+            status.tip_hash[..],
+            hex(&vector["tip"]),
+            "{what}: the block's hash"
+        );
+    }
+}
