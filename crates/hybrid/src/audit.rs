@@ -200,7 +200,7 @@ fn begin<D: Disk>(
     };
     let finding = |offset: usize, what: String| Finding {
         file: file_name(record.segment),
-        offset: record.offset + RECORD_HEADER_BYTES as u64 + offset as u64,
+        offset: record.offset + RECORD_HEADER_BYTES + offset as u64,
         block: Some(0),
         what,
     };
@@ -245,7 +245,7 @@ fn read_all<D: Disk>(mut records: Records<D>, to: &Sender<(u64, Result<Raw, Ledg
                 kind: record.kind,
                 payload: record.payload.to_vec(),
                 segment: record.segment,
-                offset: record.offset + RECORD_HEADER_BYTES as u64,
+                offset: record.offset + RECORD_HEADER_BYTES,
             }),
             Err(error) => Err(error.into()),
         };

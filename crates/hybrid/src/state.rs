@@ -1,6 +1,7 @@
 //! All that decides what becomes of a request: versions, nonces, members, rules, votes. An authenticated map over it
 //! gives the state root.
 
+use crate::answer::Cell;
 use crate::block::Hash;
 use crate::change::Change;
 use crate::codec::Output;
@@ -53,7 +54,8 @@ pub struct State {
 /// What the block at hand has changed; the map learns it at the block's end, each entry once.
 #[derive(Default)]
 struct Touched {
-    values: HashMap<SharedKey, (Version, Option<Arc<[u8]>>)>,
+    /// Where a key has nothing any more, `None`.
+    values: HashMap<SharedKey, Option<Cell>>,
     lanes: HashSet<(MemberId, u16)>,
     entries: HashSet<Entry>,
     votes: HashSet<Hash>,
@@ -147,7 +149,8 @@ impl State {
             Some(_) => self.versions.insert(key.clone(), version),
             None => self.versions.remove(&key),
         };
-        self.touched.values.insert(key.clone(), (version, value.clone()));
+        let cell = value.clone().map(|value| Cell { version, value });
+        self.touched.values.insert(key.clone(), cell);
         Written { key, version, value }
     }
 
@@ -197,10 +200,10 @@ impl State {
     pub(crate) fn end_block(&mut self) -> Hash {
         let touched = std::mem::take(&mut self.touched);
         let mut leaves = Leaves::default();
-        for (key, (version, value)) in &touched.values {
+        for (key, cell) in &touched.values {
             leaves.place(b'v', &[key]);
-            match value {
-                Some(value) => {
+            match cell {
+                Some(Cell { version, value }) => {
                     let (block, index) = (version.block.to_be_bytes(), version.index.to_be_bytes());
                     leaves.content(&[&block, &index, value]);
                 }

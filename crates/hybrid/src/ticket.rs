@@ -75,18 +75,27 @@ impl Ticket {
 
 /// Answers many tickets, with one lock for those of a call that stand side by side.
 pub(crate) fn answer_all(tickets: impl IntoIterator<Item = (Ticket, Answer)>) {
-    let mut run: Option<(Arc<Call>, Vec<(usize, Answer)>)> = None;
+    struct Run {
+        call: Arc<Call>,
+        answers: Vec<(usize, Answer)>,
+    }
+    let mut run: Option<Run> = None;
     for (ticket, answer) in tickets {
+        let answer = (ticket.place, answer);
         match &mut run {
-            Some((call, answers)) if Arc::ptr_eq(call, &ticket.call) => answers.push((ticket.place, answer)),
+            Some(run) if Arc::ptr_eq(&run.call, &ticket.call) => run.answers.push(answer),
             _ => {
-                if let Some((call, answers)) = run.replace((ticket.call, vec![(ticket.place, answer)])) {
-                    call.answer(answers);
+                let answers = vec![answer];
+                if let Some(before) = run.replace(Run {
+                    call: ticket.call,
+                    answers,
+                }) {
+                    before.call.answer(before.answers);
                 }
             }
         }
     }
-    if let Some((call, answers)) = run {
-        call.answer(answers);
+    if let Some(run) = run {
+        run.call.answer(run.answers);
     }
 }

@@ -101,7 +101,7 @@ fn offsets(disk: &SimDisk) -> Vec<u64> {
     let mut records = reader.records(1).unwrap();
     let mut all = Vec::new();
     while let Some(record) = records.next().unwrap() {
-        all.push(record.offset + RECORD_HEADER_BYTES as u64);
+        all.push(record.offset + RECORD_HEADER_BYTES);
     }
     all
 }
