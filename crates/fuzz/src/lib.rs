@@ -8,6 +8,7 @@ mod encodings;
 mod fabric;
 mod frames;
 mod hbase;
+mod hybrid;
 mod input;
 mod journal;
 mod mutate;
@@ -108,6 +109,9 @@ pub const TARGETS: &[Target] = &[
     target("fabric_packets", fabric::packets, fabric::packet_seeds, 500),
     target("fabric_deliver", deliver::deliver, deliver::deliver_seeds, 3_000),
     target("hbase_response", hbase::response, hbase::response_seeds, 50_000),
+    target("hybrid_request", hybrid::request, hybrid::request_seeds, 30_000),
+    target("hybrid_ledger", hybrid::ledger, hybrid::ledger_seeds, 600),
+    target("hybrid_proof", hybrid::proof, hybrid::proof_seeds, 3_000),
 ];
 
 /// The target of this name.

@@ -1,0 +1,268 @@
+//! The hybrid service: requests, genesis, what the log and the ledger hold, proofs.
+
+use crate::input::Input;
+use lineside_hybrid::Code;
+use lineside_hybrid::block::{Cargo, Message, Sender, request_message};
+use lineside_hybrid::change::{Change, Rights, Role};
+use lineside_hybrid::execute::{Chain, Signed};
+use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
+use lineside_hybrid::ledger::{Stored, encode_block};
+use lineside_hybrid::proof::StateProof;
+use lineside_hybrid::request::{Body, Head, Nonce, Read, Request, Sees, Version, Write, split};
+use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid::signatures::Digests;
+use lineside_verify::Curve;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+fn secret(number: u8) -> SecretKey {
+    SecretKey::from_bytes(Curve::Secp256k1, &[number; 32]).expect("a key")
+}
+
+static GENESIS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let member = |member: u8| FirstMember {
+        member: member.into(),
+        name: "m".into(),
+        role: if member < 3 { Role::Admin } else { Role::User },
+        key: secret(member).public(),
+    };
+    let rule = |prefix: &[u8], member, read, write| FirstRule {
+        prefix: prefix.to_vec(),
+        member,
+        rights: Rights { read, write },
+    };
+    let genesis = Genesis {
+        name: "fuzz".into(),
+        time_ms: 5,
+        quorum: 2,
+        members: (1..=3).map(member).collect(),
+        nodes: vec![(1, secret(9).public())],
+        rules: vec![rule(b"", 0, true, true), rule(b"p", 3, true, true)],
+    };
+    genesis.encode().expect("a genesis")
+});
+
+fn bodies() -> Vec<Body<'static>> {
+    let version = Version { block: 1, index: 0 };
+    let write = |key, value| Write { key, value };
+    vec![
+        Body::set(b"a", None, b"value"),
+        Body::set(b"a", Some(Version::ABSENT), b"1"),
+        Body::set(b"p", Some(version), b"2"),
+        Body::delete(b"a", Some(version)),
+        Body::Write {
+            reads: vec![Read { key: b"a", version }],
+            writes: vec![write(b"a", Some(b"x")), write(b"b", None)],
+        },
+        Body::Change {
+            until_ms: 90,
+            change: Change::SetRule {
+                prefix: b"p",
+                member: 1,
+                rights: Rights {
+                    read: true,
+                    write: false,
+                },
+            },
+        },
+        Body::Change {
+            until_ms: 90,
+            change: Change::RevokeMember { member: 3 },
+        },
+        Body::Change {
+            until_ms: 90,
+            change: Change::AddKey {
+                member: 3,
+                number: 1,
+                key: secret(7).public(),
+            },
+        },
+        Body::Change {
+            until_ms: 90,
+            change: Change::AddMember {
+                member: 4,
+                name: "new",
+                role: Role::Admin,
+                key: secret(4).public(),
+            },
+        },
+        Body::Get {
+            sees: Sees::Linearizable,
+            keys: vec![b"a", b"b"],
+        },
+        Body::Range {
+            sees: Sees::Local,
+            start: b"",
+            stop: b"z",
+            limit: 9,
+        },
+        Body::Prove { key: b"a" },
+        Body::History { key: b"a", limit: 3 },
+        Body::Head,
+        Body::Outcome { id: [3; 32] },
+        Body::Watch { prefix: b"" },
+    ]
+}
+
+fn signed(body: Body<'_>, member: u64, counter: u64) -> Vec<u8> {
+    let head = Head {
+        database: database_id(&GENESIS),
+        member,
+        key: 0,
+        nonce: Nonce { lane: 0, counter },
+        expiry_ms: 50,
+    };
+    Request { head, body }.encode().expect("a request")
+}
+
+pub fn request_seeds() -> Vec<Vec<u8>> {
+    let mut seeds: Vec<_> = bodies().into_iter().map(|body| signed(body, 1, 7)).collect();
+    seeds.push(GENESIS.clone());
+    seeds
+}
+
+/// What is read, as a request or as a genesis, is written as the same bytes again.
+pub fn request(data: &[u8]) {
+    if let Ok(request) = Request::decode(data) {
+        assert_eq!(request.encode().as_deref(), Ok(data));
+    }
+    if let Ok(genesis) = Genesis::decode(data) {
+        assert_eq!(genesis.encode().as_deref(), Ok(data));
+        // It may contradict itself, but must not be a panic.
+        let _ = Chain::begin(data);
+    }
+}
+
+pub fn ledger_seeds() -> Vec<Vec<u8>> {
+    let bodies: Vec<_> = bodies().into_iter().take(9).collect();
+    let mut seeds = Vec::new();
+    for first in 0..bodies.len() {
+        let mut seed = Vec::new();
+        for (number, body) in bodies.iter().cycle().skip(first).take(5).enumerate() {
+            let member = (number % 3 + 1) as u64;
+            let signed = signed(body.clone(), member, number as u64 + 1);
+            seed.push(number as u8);
+            seed.extend_from_slice(&(signed.len() as u16).to_le_bytes());
+            seed.extend_from_slice(&signed);
+        }
+        seeds.push(seed);
+    }
+    seeds
+}
+
+/// Messages of any requests, all taken as signed: two nodes come to the same, what a block says of its codes and the
+/// state is what it did, and no nonce counts twice.
+pub fn ledger(data: &[u8]) {
+    let mut input = Input(data);
+    let mut requests = Vec::new();
+    while !input.is_empty() && requests.len() < 64 {
+        let closes = input.byte() & 3 == 0;
+        let bytes = u16::from_le_bytes(input.array()).into();
+        requests.push(([&[0; 64], input.take(bytes)].concat(), closes));
+    }
+    let mut nodes = [(); 2].map(|()| Chain::begin(&GENESIS).expect("a genesis"));
+    let mut nonces = BTreeSet::new();
+    let mut model: BTreeMap<Vec<u8>, Version> = BTreeMap::new();
+    for (sequence, block) in (1..).zip(requests.chunk_by(|(_, closes), _| !closes)) {
+        let requests: Vec<&[u8]> = block.iter().map(|(request, _)| &request[..]).collect();
+        let sender = Sender {
+            node: 1,
+            sequence,
+            time_ms: 10 * sequence,
+        };
+        let message = request_message(&database_id(&GENESIS), sender, &requests, &secret(9));
+        let read = Message::decode(&message).expect("what was just made");
+        assert_eq!(read.cargo, Cargo::Requests(requests.clone()));
+        let signed = vec![Signed::Valid; requests.len()];
+        let digests = Digests::of(&read);
+        let [executed, other] = nodes
+            .each_mut()
+            .map(|node| node.execute(sequence, &read, &signed, &digests));
+        let (executed, other) = (executed.expect("a block"), other.expect("a block"));
+        assert_eq!((executed.header, &executed.codes), (other.header, &other.codes));
+        let payload = encode_block(&executed.header, &executed.codes, &message);
+        let stored = Stored::decode(&payload).expect("what was just made");
+        assert_eq!((stored.header, stored.message), (executed.header, &message[..]));
+        for (request, code) in requests.iter().zip(&executed.codes) {
+            let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
+                assert_eq!(*code, Code::Malformed);
+                continue;
+            };
+            if [Code::Done, Code::Recorded, Code::Conflict, Code::NotAllowed].contains(code) {
+                let Head { member, nonce, .. } = request.head;
+                assert!(
+                    nonces.insert((member, nonce.lane, nonce.counter)),
+                    "a nonce counted twice"
+                );
+            }
+        }
+        for written in &executed.writes {
+            match written.value {
+                Some(_) => model.insert(written.key.to_vec(), written.version),
+                None => model.remove(&written.key[..]),
+            };
+        }
+        assert_eq!(nodes[0].state().keys(), model.len());
+        for (key, version) in &model {
+            assert_eq!(nodes[0].state().version(key), *version);
+        }
+    }
+    let _ = Message::decode(data);
+    let _ = Stored::decode(data);
+}
+
+/// A state of a hundred keys, and proofs of some of them.
+static PROVEN: LazyLock<(Chain, Vec<Vec<u8>>)> = LazyLock::new(|| {
+    let mut chain = Chain::begin(&GENESIS).expect("a genesis");
+    let keys: Vec<String> = (0..100).map(|key| format!("key {key}")).collect();
+    let requests = keys.iter().zip(1..).map(|(key, counter)| {
+        let body = Body::set(key.as_bytes(), None, b"value");
+        [&[0; 64][..], &signed(body, 1, counter)].concat()
+    });
+    let requests: Vec<_> = requests.collect();
+    let sender = Sender {
+        node: 1,
+        sequence: 1,
+        time_ms: 10,
+    };
+    let message = request_message(chain.database(), sender, &requests, &secret(9));
+    let read = Message::decode(&message).expect("what was just made");
+    let signed = vec![Signed::Valid; requests.len()];
+    chain
+        .execute(1, &read, &signed, &Digests::of(&read))
+        .expect("a block");
+    let proof = |key: &[u8]| {
+        let proof = StateProof {
+            header: *chain.tip(),
+            version: chain.state().version(key),
+            path: chain.state().prove(key),
+        };
+        proof.encode()
+    };
+    let proofs = [&b"key 3"[..], b"key 77", b"none", b"key", b"key 100"]
+        .map(proof)
+        .to_vec();
+    (chain, proofs)
+});
+
+pub fn proof_seeds() -> Vec<Vec<u8>> {
+    PROVEN.1.clone()
+}
+
+/// Whatever proof is taken under the block's hash says what the state has.
+pub fn proof(data: &[u8]) {
+    let (chain, _) = &*PROVEN;
+    for key in [&b"key 3"[..], b"key 77", b"none", b"key", b"key 100"] {
+        let has = chain.state().version(key) != Version::ABSENT;
+        for value in [None, Some(&b"value"[..]), Some(&b"other"[..])] {
+            let Ok(proof) = StateProof::decode(data, value) else {
+                continue;
+            };
+            assert_eq!(proof.encode(), data);
+            if proof.check(chain.tip_hash(), key, value).is_ok() {
+                assert_eq!(value, has.then_some(&b"value"[..]));
+                assert_eq!(proof.version, chain.state().version(key));
+            }
+        }
+    }
+}
