@@ -259,7 +259,50 @@ fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
     drop(left.stdout.take());
     assert_eq!(left.wait().unwrap().code(), Some(141));
     let backwards = server.ask(&["scan", "--start", "d", "--stop", "b"]);
-    assert_eq!(backwards.status.code(), Some(1), "start behind stop");
+    assert_eq!(backwards.status.code(), Some(1));
+    let why = String::from_utf8(backwards.stderr).unwrap();
+    assert!(why.contains("start lies behind its stop"), "{why}");
+    let letters = server.ask(&["increment", "a"]);
+    let why = String::from_utf8(letters.stderr).unwrap();
+    assert!(why.contains("has not 8 bytes"), "{why}");
+}
+
+#[test]
+fn a_row_that_fits_no_packet_is_named_and_the_scan_goes_on() {
+    let server = Server::start(&[]).expect("it starts");
+    for key in ["a", "b", "c"] {
+        server.done(&["put", key, "1"]);
+    }
+    let long = "x".repeat(1000);
+    assert_eq!(server.done(&["put", "b", &long])["done"], true);
+    let grown = server.done(&["append", "b", &long]);
+    assert_eq!(
+        (&grown["done"], &grown["value_bytes"]),
+        (&true.into(), &2000.into())
+    );
+    let too_long = serde_json::json!({"column": "entry:foo", "value_bytes": 2000, "key_is_cut": false});
+    for _ in 0..2 {
+        let (lines, code) = server.said(&["get", "a", "b", "none"]);
+        assert_eq!((lines.len(), code), (3, 1), "{lines:?}");
+        assert_eq!(
+            (&lines[1]["key"], &lines[1]["too_long"]),
+            (&"b".into(), &too_long)
+        );
+        assert_eq!(lines[1]["source"], "host", "near never has it");
+        let (lines, code) = server.said(&["scan"]);
+        let keys: Vec<_> = lines.iter().map(|line| line["key"].as_str().unwrap()).collect();
+        assert_eq!((keys.as_slice(), code), (&["a", "b", "c"][..], 1));
+        assert_eq!(lines[1]["too_long"], too_long);
+    }
+    let asked = ["column", "scan", "--server", &server.address.to_string()];
+    let output = lineside().args(asked).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("b: too long for a packet: entry:foo has 2000 bytes"),
+        "{said}"
+    );
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("1 of the rows are too long for a packet"), "{why}");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use crate::out::Unwritten;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lineside_column::client::{Client, Outcome};
-use lineside_column::native::{Answer, Rows};
+use lineside_column::native::{Answer, LeftOut, Rows};
 use lineside_column::table::{Change, ColumnName, ROW_BYTES_MAX};
-use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_SOURCE_NEAR};
+use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_NEAR};
 use serde_json::{Map, Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
@@ -217,18 +217,44 @@ fn show_row(
     say!("{key}: {} (from {source}{stale})", held.join(", "))
 }
 
+/// A row that fits no packet, as a line: key, who answered, and how long its longest value is.
+fn show_left_out(
+    columns: &[ColumnName],
+    row: &LeftOut,
+    answer: &Answer,
+    as_json: bool,
+) -> Result<(), Unwritten> {
+    let name = columns.get(row.column).map(|name| text::show(name.as_bytes()));
+    let (key, name) = (text::show(&row.key), name.unwrap_or_default());
+    let (source, bytes) = (source(answer), row.value_bytes);
+    if as_json {
+        let stale = may_be_stale(answer);
+        let too_long = json!({"column": name, "value_bytes": bytes, "key_is_cut": row.is_cut});
+        return say!(
+            "{}",
+            json!({"key": key, "found": true, "too_long": too_long, "source": source, "may_be_stale": stale})
+        );
+    }
+    match row.is_cut {
+        true => say!("{key}...: the key is too long, and those that begin so are left out (from {source})"),
+        false => say!("{key}: too long for a packet: {name} has {bytes} bytes (from {source})"),
+    }
+}
+
 impl Get {
     /// Asks for each key.
     ///
     /// # Errors
-    /// See the client's; not found.
+    /// See the client's; not found, or too long for a packet.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let mut client = self.server.client()?;
-        let mut missing = 0;
+        let (mut missing, mut too_long) = (0, 0);
         for KeyText(key) in &self.keys {
             let answer = client.get(key, &self.columns)?;
-            if answer.flags & COLUMN_REPLY_MORE != 0 {
-                bail!("{}: not all of it fits a packet", text::show(key));
+            if let Some(row) = answer.left_out.first() {
+                too_long += 1;
+                show_left_out(&self.columns, row, &answer, as_json)?;
+                continue;
             }
             if !answer.rows.is_empty() {
                 show_row(&self.columns, &answer.rows, &answer, as_json)?;
@@ -245,9 +271,12 @@ impl Get {
                 false => say!("{key}: no such row (from {source})"),
             }?;
         }
-        match missing {
-            0 => Ok(()),
-            _ => bail!("{missing} of {} not found", self.keys.len()),
+        let of = self.keys.len();
+        match (missing, too_long) {
+            (0, 0) => Ok(()),
+            (0, _) => bail!("{too_long} of {of} too long for a packet: ask for fewer columns"),
+            (_, 0) => bail!("{missing} of {of} not found"),
+            _ => bail!("{missing} of {of} not found, {too_long} too long for a packet"),
         }
     }
 }
@@ -268,6 +297,10 @@ impl Cell {
             (_, Outcome::Now(value)) => {
                 object["value"] = text::show(value).into();
                 text::show(value)
+            }
+            (_, Outcome::Long(bytes)) => {
+                object["value_bytes"] = (*bytes).into();
+                format!("done; it has {bytes} bytes, too long to be shown")
             }
             (_, Outcome::Done) => "done".to_owned(),
             (_, Outcome::NotApplied) => "it holds something else".to_owned(),
@@ -360,7 +393,7 @@ impl Scan {
     /// Shows the rows, packet after packet.
     ///
     /// # Errors
-    /// See the client's.
+    /// See the client's; some were too long for a packet.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let bytes = |key: &Option<KeyText>| key.as_ref().map(|key| key.0.clone()).unwrap_or_default();
         let rows = Rows {
@@ -372,15 +405,33 @@ impl Scan {
             ..Rows::default()
         };
         let mut client = self.server.client()?;
-        let mut said = Ok(());
+        let (mut said, mut too_long) = (Ok(()), 0);
         client.scan_all(&rows, &self.columns, |answer| {
-            let mut rows = answer.rows.chunk_by(|one, other| one.0 == other.0);
-            said = rows.try_for_each(|row| show_row(&self.columns, row, &answer, as_json));
+            too_long += answer.left_out.len();
+            said = self.show(&answer, as_json);
             match said {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
         })?;
-        Ok(said?)
+        said?;
+        match too_long {
+            0 => Ok(()),
+            _ => bail!("{too_long} of the rows are too long for a packet"),
+        }
+    }
+
+    /// The rows of one answer, those that are left out in their places.
+    fn show(&self, answer: &Answer, as_json: bool) -> Result<(), Unwritten> {
+        let mut left_out = answer.left_out.iter().peekable();
+        let mut shown = 0;
+        for row in answer.rows.chunk_by(|one, other| one.0 == other.0) {
+            while let Some(before) = left_out.next_if(|one| one.behind <= shown) {
+                show_left_out(&self.columns, before, answer, as_json)?;
+            }
+            show_row(&self.columns, row, answer, as_json)?;
+            shown += row.len();
+        }
+        left_out.try_for_each(|one| show_left_out(&self.columns, one, answer, as_json))
     }
 }
