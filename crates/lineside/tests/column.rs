@@ -8,8 +8,9 @@ mod skip;
 use daemons::{Bpf, alone};
 use serde_json::Value;
 use skip::skipped;
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -38,6 +39,14 @@ impl Server {
         command
             .args(["column", "serve", "--console", "127.0.0.1:0"])
             .args(arguments);
+        // SAFETY: between fork and exec only this is called, which may be. What a file's limit refuses is an error
+        // then, not a signal.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                Ok(())
+            });
+        }
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -127,6 +136,34 @@ impl Server {
         let mut status: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(status["problems"], serde_json::json!([]));
         status["services"][0].take()
+    }
+
+    /// What `/healthz` says.
+    fn health(&self) -> String {
+        let mut stream = TcpStream::connect(&self.console).unwrap();
+        write!(stream, "GET /healthz HTTP/1.0\r\nHost: {}\r\n\r\n", self.console).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said
+    }
+
+    /// From here on no file of the server's takes anything, or all do again.
+    fn files_are_full(&self, full: bool) {
+        let bytes = if full { 0 } else { libc::RLIM_INFINITY };
+        let limit = libc::rlimit {
+            rlim_cur: bytes,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: a child of ours that was not waited for yet; the limit lives as long as the call.
+        let set = unsafe {
+            libc::prlimit(
+                self.child.id() as i32,
+                libc::RLIMIT_FSIZE,
+                &limit,
+                std::ptr::null_mut(),
+            )
+        };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
     }
 
     fn signal(&mut self, signal: i32) -> Option<i32> {
@@ -334,6 +371,44 @@ fn rows_outlive_a_kill_and_near_starts_empty() {
     assert_eq!(server.get("row07").0, None);
     assert_eq!(server.scan(&[]), rows);
     assert_eq!(server.signal(libc::SIGTERM), Some(0));
+}
+
+#[test]
+fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::with_data(&folder.path().join("data"));
+    server.done(&["put", "a", "1"]);
+    assert!(server.health().starts_with("HTTP/1.0 200"), "{}", server.health());
+    server.files_are_full(true);
+    let refused = |what: &str, said: &str| {
+        let output = server.ask(&["put", "--timeout-ms", "500", what, "2"]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(said), "{errors}");
+    };
+    refused("a", "it may have been done or not");
+    // The disk takes writes again, and none is made: what is on it by now is not known.
+    server.files_are_full(false);
+    for key in ["a", "b"] {
+        refused(key, "writing has ended after an error");
+    }
+    let health = server.health();
+    assert!(health.starts_with("HTTP/1.0 503"), "{health}");
+    assert!(
+        health.contains("column: nothing can be written until the next start"),
+        "{health}"
+    );
+    // What was there is read on, by near too.
+    assert_eq!(server.get("a").0.as_deref(), Some("1"));
+    assert_eq!(server.get("a"), held("1", "near"));
+    assert_eq!(server.get("b").0, None);
+    server.signal(libc::SIGTERM);
+
+    let server = Server::with_data(&folder.path().join("data"));
+    assert!(server.health().starts_with("HTTP/1.0 200"), "{}", server.health());
+    server.done(&["put", "a", "3"]);
+    assert_eq!(server.get("a"), held("3", "host"));
+    assert_eq!(server.get("b").0, None);
 }
 
 #[test]

@@ -365,3 +365,6 @@ impl Inner {
         status
     }
 }
+
+#[cfg(test)]
+mod tests;
