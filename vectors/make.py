@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 sys.dont_write_bytecode = True
+import make_column  # noqa: E402
 import make_hybrid  # noqa: E402
 import make_spv  # noqa: E402
 import make_transfer  # noqa: E402
@@ -17,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def main():
     stale = []
-    for service in (make_hybrid, make_spv, make_transfer):
+    for service in (make_spv, make_transfer, make_column, make_hybrid):
         folder = HERE / service.__name__.removeprefix("make_")
         for file in service.files():
             path = folder / f"{file.name}.toml"

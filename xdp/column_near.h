@@ -209,7 +209,8 @@ __noinline int column_parse_paper(struct xdp_md *ctx, struct column_work *work, 
 	work->limit = 0;
 	work->has_stop = 1;
 	if (op == 's') {
-		if (work->payload_bytes < LS_COLUMN_PAPER_SCAN_BYTES || (void *)(packet + 1) > end)
+		/* Room for a row at least, behind status and number of rows: the host may not answer in less. */
+		if (work->payload_bytes < 2 + LS_COLUMN_PAPER_ROW_BYTES || (void *)(packet + 1) > end)
 			return LS_COLUMN_COUNTER_FORWARDED;
 		column_paper_key(&work->stop, packet->stop);
 		return column_order_keys(&work->start, &work->stop) == COLUMN_GREATER ? COLUMN_ASKS_NOTHING :

@@ -31,6 +31,10 @@ enum ls_status {
 	LS_STATUS_UNAUTHORISED = 8,
 	LS_STATUS_NO_ROOM = 9,
 	LS_STATUS_OUTCOME_UNKNOWN = 10,
+	LS_STATUS_UNKNOWN_FAMILY = 11,
+	LS_STATUS_START_BEHIND_STOP = 12,
+	LS_STATUS_NOT_A_NUMBER = 13,
+	LS_STATUS_TOO_LONG = 14,
 };
 
 enum ls_drop {
@@ -392,6 +396,9 @@ enum ls_transfer_counter {
 #define LS_COLUMN_REPLY_MAY_BE_STALE 1
 #define LS_COLUMN_REPLY_MORE 2
 #define LS_COLUMN_REPLY_NOT_APPLIED 4
+#define LS_COLUMN_REPLY_LEFT_OUT 8
+#define LS_COLUMN_ROW_LEFT_OUT 0x80
+#define LS_COLUMN_ROW_CUT_KEY 0x40
 #define LS_COLUMN_NOTICE_MAGIC 0x4c53434e
 #define LS_COLUMN_NOTICE_PORT 7706
 #define LS_COLUMN_NOTIFY_PORT 7707
@@ -453,7 +460,7 @@ _Static_assert(sizeof(struct ls_column_head) == 32, "column_head");
 /* Begins every reply but to `open`; rows follow, then zeros. */
 struct ls_column_reply {
 	__u8 source; /* 1 near, 2 host */
-	__u8 flags; /* 1 may_be_stale, 2 more, 4 not_applied */
+	__u8 flags; /* 1 may_be_stale, 2 more, 4 not_applied, 8 left_out */
 	__be16 rows; /* rows that follow */
 	__be32 reserved; /* zero */
 	__be64 version_ms; /* newest timestamp of the rows, ms since 1970; 0 without rows */
@@ -464,8 +471,8 @@ _Static_assert(sizeof(struct ls_column_reply) == 24, "column_reply");
 /* Begins a row; key, value and zeros to 8 bytes follow. */
 struct ls_column_row {
 	__u8 key_bytes; /* bytes of the key */
-	__u8 column; /* which of the request's names: 0 is the first */
-	__be16 value_bytes; /* bytes of the value */
+	__u8 column; /* which of the request's names: 0 is the first; 0x80: left out, 0x40: its key is cut, too */
+	__be16 value_bytes; /* bytes of the value; left out: 8, and the value is how many bytes it has */
 };
 _Static_assert(sizeof(struct ls_column_row) == 4, "column_row");
 

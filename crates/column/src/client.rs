@@ -69,6 +69,8 @@ pub enum Outcome {
     Done,
     /// Done; this is what the cell holds now.
     Now(Vec<u8>),
+    /// Done; what the cell holds now has so many bytes, and fits no packet.
+    Long(u64),
     /// Nothing changed: it did not hold what was expected.
     NotApplied,
 }
@@ -141,11 +143,11 @@ impl Client {
         self.ask(&Ask::Scan(rows.clone(), columns.to_vec()), PAYLOAD_BYTES_MAX)
     }
 
-    /// All rows of a range, packet after packet: no snapshot, but no row is missed that is there all the while. Hands
-    /// over each answer, until it is told to stop.
+    /// All rows of a range, packet after packet: no snapshot, but no row is missed that is there all the while; those
+    /// that fit no packet are named. Hands over each answer, until it is told to stop.
     ///
     /// # Errors
-    /// See [`ClientError`]; [`ClientError::TooLong`] also where a row does not fit a packet.
+    /// See [`ClientError`].
     pub fn scan_all(
         &mut self,
         rows: &Rows,
@@ -156,23 +158,22 @@ impl Client {
         let mut left = usize::from(rows.limit);
         loop {
             let answer = self.scan(&rows, columns)?;
-            let mut count = 0;
-            let mut last: Option<&[u8]> = None;
-            for (key, _, _) in &answer.rows {
-                count += usize::from(last != Some(key));
-                last = Some(key);
+            let count = answer.count();
+            let is_full = rows.limit != 0 && count >= left;
+            let goes_on = answer.flags & COLUMN_REPLY_MORE != 0 && !is_full;
+            if goes_on && count == 0 {
+                // There is room for a row, or for the word that there is not.
+                return Err(ClientError::TooLong);
             }
-            let is_last = answer.flags & COLUMN_REPLY_MORE == 0 || (rows.limit != 0 && count >= left);
-            if !is_last {
-                rows.start = last.ok_or(ClientError::TooLong)?.to_vec();
-                rows.start_exclusive = true;
-                if rows.limit != 0 {
-                    left -= count;
-                    rows.limit = left as u16;
-                }
-            }
-            if each(answer).is_break() || is_last {
+            let rest = answer.rest(rows.reverse).filter(|_| goes_on);
+            let is_over = each(answer).is_break();
+            let Some((start, exclusive)) = rest.filter(|_| !is_over) else {
                 return Ok(());
+            };
+            (rows.start, rows.start_exclusive) = (start, exclusive);
+            if rows.limit != 0 {
+                left -= count;
+                rows.limit = left as u16;
             }
         }
     }
@@ -215,6 +216,9 @@ impl Client {
         let answer = answer?;
         if answer.flags & COLUMN_REPLY_NOT_APPLIED != 0 {
             return Ok(Outcome::NotApplied);
+        }
+        if let Some(long) = answer.left_out.first() {
+            return Ok(Outcome::Long(long.value_bytes));
         }
         Ok(match answer.rows.into_iter().next() {
             Some((_, _, value)) => Outcome::Now(value),
@@ -319,7 +323,7 @@ impl Client {
             let status = Status::from_code(header.status.get()).filter(|_| is_ours)?;
             match status {
                 Status::Busy => Some(Err(Again::Busy)),
-                Status::Ok | Status::Unknown => Some(Ok(Ok(read(op, body)?))),
+                Status::Ok | Status::Unknown | Status::TooLong => Some(Ok(Ok(read(op, body)?))),
                 status => Some(Ok(Err(ClientError::Refused { server, status }))),
             }
         };

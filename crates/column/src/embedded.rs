@@ -327,7 +327,7 @@ fn alive(stored: &[u8], now_ms: u64) -> Option<Cell> {
 
 fn number(value: &[u8]) -> Result<[u8; 8], TableError> {
     let bytes = value.try_into();
-    bytes.map_err(|_| TableError::Refused("what is incremented must have 8 bytes".into()))
+    bytes.map_err(|_| TableError::NotANumber)
 }
 
 /// Brings the columns of each row together, and keeps as many rows as are wanted.

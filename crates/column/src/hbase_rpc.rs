@@ -166,7 +166,7 @@ impl HBase {
                 Err(failure) => failed = failure,
             }
             match outcome(&failed) {
-                Outcome::Refused => return Err(TableError::Refused(failed.to_string())),
+                Outcome::Refused => return Err(TableError::refused_by_hbase(failed.to_string())),
                 Outcome::OpenForGood => break,
                 Outcome::Elsewhere | Outcome::Busy | Outcome::Open => {}
             }
@@ -222,7 +222,7 @@ impl HBase {
         let why = failed.to_string();
         Err(match outcome(&failed) {
             _ if open_at.is_some() => TableError::Unknown(why),
-            Outcome::Refused => TableError::Refused(why),
+            Outcome::Refused => TableError::refused_by_hbase(why),
             _ => TableError::Unavailable(why),
         })
     }

@@ -9,11 +9,14 @@ use crate::key::{Interval, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
 use crate::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{self, PaperRequest};
 use crate::servers::Servers;
-use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use crate::table::{
+    Cell, Change, Changed, ColumnName, Found, Nonce, ROW_BYTES_MAX, Stretch, Table, TableError,
+};
 use lineside_near::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
 use lineside_wire::{
-    COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, COLUMN_SOURCE_HOST,
-    ColumnCode as Code, ColumnSession, NATIVE_REPLY_BIT, NativeHeader, Status, native as wire,
+    COLUMN_REPLY_LEFT_OUT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED,
+    COLUMN_SOURCE_HOST, ColumnCode as Code, ColumnSession, NATIVE_REPLY_BIT, NativeHeader, Status,
+    native as wire,
 };
 use sessions::Sessions;
 use std::collections::HashMap;
@@ -334,8 +337,8 @@ impl ColumnHost {
             () if !is_trusted => Code::Unauthorised,
             () => match self.change(key, &column, &Change::Put(value.to_vec(), None), Nonce::default()) {
                 Ok(_) => Code::Done,
-                Err(TableError::Refused(_)) => Code::UnknownColumn,
-                Err(TableError::Unavailable(_) | TableError::Unknown(_)) => Code::NoTable,
+                Err(TableError::UnknownFamily(_)) => Code::UnknownColumn,
+                Err(_) => Code::NoTable,
             },
         }
     }
@@ -401,10 +404,10 @@ impl ColumnHost {
         if !draft.put(&found) {
             draft.flags |= COLUMN_REPLY_MORE;
         }
-        let status = if found.is_empty() {
-            Status::Unknown
-        } else {
-            Status::Ok
+        let status = match () {
+            () if found.is_empty() => Status::Unknown,
+            () if draft.flags & COLUMN_REPLY_LEFT_OUT != 0 => Status::TooLong,
+            () => Status::Ok,
         };
         Ok(draft.finish(header, status, COLUMN_SOURCE_HOST))
     }
@@ -417,16 +420,19 @@ impl ColumnHost {
         columns: &[ColumnName],
     ) -> Result<Vec<u8>, TableError> {
         let Some(mut stretch) = rows.stretch() else {
-            return Ok(native::refusal(header, Status::BadRequest));
+            return Ok(native::refusal(header, Status::StartBehindStop));
         };
         let room_bytes = payload.len().saturating_sub(REPLY_HEAD_BYTES);
         // No row is shorter than its head and one byte of key.
         stretch.limit = stretch.limit.min(room_bytes / 8 + 1).min(SCAN_ROWS_MAX);
         let read = self.scan(&stretch, columns)?;
         let mut draft = self.draft(payload);
-        let mut more = read.more;
+        // As near, which does not look behind its last row: there may be more.
+        let rows_read = read.found.chunk_by(|one, other| one.key == other.key).count();
+        let mut more = read.more || (rows.limit != 0 && rows_read >= usize::from(rows.limit));
         for row in read.found.chunk_by(|one, other| one.key == other.key) {
-            if !draft.put(row) {
+            // Behind a key that cannot be said whole the client goes on by itself.
+            if !draft.put(row) || row[0].key.len() > ROW_BYTES_MAX {
                 more = true;
                 break;
             }
@@ -668,6 +674,9 @@ fn status_of(error: &TableError) -> Status {
     match error {
         TableError::Unavailable(_) => Status::Busy,
         TableError::Refused(_) => Status::BadRequest,
+        TableError::UnknownFamily(_) => Status::UnknownFamily,
+        TableError::NotANumber => Status::NotANumber,
+        TableError::Ended(_) => Status::NoRoom,
         TableError::Unknown(_) => Status::OutcomeUnknown,
     }
 }

@@ -5,8 +5,9 @@ use lineside_near::PAYLOAD_BYTES_MAX;
 use lineside_wire::{
     COLUMN_FLAG_ABSENT, COLUMN_FLAG_REVERSE, COLUMN_FLAG_START_EXCLUSIVE, COLUMN_FLAG_STOP_INCLUSIVE,
     COLUMN_OP_APPEND, COLUMN_OP_CHECK_AND_PUT, COLUMN_OP_DELETE, COLUMN_OP_GET, COLUMN_OP_INCREMENT,
-    COLUMN_OP_OPEN, COLUMN_OP_PUT, COLUMN_OP_SCAN, COLUMN_OP_SWITCH, ColumnHead, ColumnReply, ColumnRow,
-    ColumnSession, ColumnSwitch, NativeHeader, Status, native,
+    COLUMN_OP_OPEN, COLUMN_OP_PUT, COLUMN_OP_SCAN, COLUMN_OP_SWITCH, COLUMN_REPLY_LEFT_OUT,
+    COLUMN_ROW_CUT_KEY, COLUMN_ROW_LEFT_OUT, ColumnHead, ColumnReply, ColumnRow, ColumnSession, ColumnSwitch,
+    NativeHeader, Status, native,
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -301,6 +302,9 @@ fn packet(
     Some([header.as_bytes(), &body].concat())
 }
 
+/// Bytes of rows in the longest reply.
+const ROWS_BYTES_MAX: usize = PAYLOAD_BYTES_MAX / 8 * 8 - REPLY_HEAD_BYTES;
+
 /// Bytes of a row in a reply, with its padding.
 pub fn row_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (size_of::<ColumnRow>() + key_bytes + value_bytes).next_multiple_of(8)
@@ -329,32 +333,55 @@ impl Draft {
         }
     }
 
-    /// Appends the cells of one row; `false`, and nothing appended, where they do not fit.
+    /// Appends the cells of one row. Of a row that no packet has room for, its key and how long its longest value is.
+    /// `false`, and nothing appended, where a longer packet would have room.
     #[must_use]
     pub fn put(&mut self, cells: &[Found]) -> bool {
-        let before = self.rows.len();
-        for found in cells {
-            let (key, cell) = (&found.key, &found.cell);
-            let bytes = row_bytes(key.len(), cell.value.len());
-            if key.len() > ROW_BYTES_MAX || self.rows.len() + bytes > self.room_bytes {
-                self.rows.truncate(before);
-                return false;
-            }
-            let row = ColumnRow {
-                key_bytes: key.len() as u8,
-                column: found.column as u8,
-                value_bytes: (cell.value.len() as u16).into(),
-            };
-            self.rows.extend_from_slice(row.as_bytes());
-            self.rows.extend_from_slice(key);
-            self.rows.extend_from_slice(&cell.value);
-            self.rows.resize(self.rows.len().next_multiple_of(8), 0);
+        let bytes = |found: &Found| row_bytes(found.key.len(), found.cell.value.len());
+        let needed: usize = cells.iter().map(bytes).sum();
+        if cells.iter().any(|found| found.key.len() > ROW_BYTES_MAX) || needed > ROWS_BYTES_MAX {
+            return self.leave_out(cells);
         }
-        self.count += cells.len() as u16;
+        if self.rows.len() + needed > self.room_bytes {
+            return false;
+        }
         for found in cells {
+            self.append(&found.key, found.column as u8, &found.cell.value);
             self.version_ms = self.version_ms.max(found.cell.timestamp_ms);
         }
         true
+    }
+
+    fn leave_out(&mut self, cells: &[Found]) -> bool {
+        // The first of those that are as long.
+        let longest = cells.iter().rev().max_by_key(|found| found.cell.value.len());
+        let Some(longest) = longest else {
+            return true;
+        };
+        let key = &longest.key[..longest.key.len().min(ROW_BYTES_MAX)];
+        let value = (longest.cell.value.len() as u64).to_be_bytes();
+        if self.rows.len() + row_bytes(key.len(), value.len()) > self.room_bytes {
+            return false;
+        }
+        let is_cut = key.len() < longest.key.len();
+        let cut = if is_cut { COLUMN_ROW_CUT_KEY } else { 0 };
+        self.append(key, longest.column as u8 | COLUMN_ROW_LEFT_OUT | cut, &value);
+        self.flags |= COLUMN_REPLY_LEFT_OUT;
+        true
+    }
+
+    /// Appends what there is room for.
+    fn append(&mut self, key: &[u8], column: u8, value: &[u8]) {
+        let row = ColumnRow {
+            key_bytes: key.len() as u8,
+            column,
+            value_bytes: (value.len() as u16).into(),
+        };
+        self.rows.extend_from_slice(row.as_bytes());
+        self.rows.extend_from_slice(key);
+        self.rows.extend_from_slice(value);
+        self.rows.resize(self.rows.len().next_multiple_of(8), 0);
+        self.count += 1;
     }
 
     /// The reply; a request without room for its head gets the status alone.
@@ -394,18 +421,72 @@ pub struct Answer {
     pub version_ms: u64,
     /// Key, which column, value.
     pub rows: Vec<(Vec<u8>, usize, Vec<u8>)>,
+    /// Rows that do not fit a packet.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A row that is in the table, and in no packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its key, as much of it as can be said.
+    pub key: Vec<u8>,
+    /// The key is longer, and no row that begins so can be told.
+    pub is_cut: bool,
+    /// The column whose value is its longest.
+    pub column: usize,
+    /// Bytes of that value.
+    pub value_bytes: u64,
+    /// So many of the answer's `rows` stand before it.
+    pub behind: usize,
+}
+
+impl Answer {
+    /// Where the rest of a scan begins that ended here, and whether a row there is not wanted; `None`: nowhere.
+    pub fn rest(&self, reverse: bool) -> Option<(Vec<u8>, bool)> {
+        let last = self.left_out.last().filter(|last| last.behind == self.rows.len());
+        match last {
+            None => self.rows.last().map(|(key, _, _)| (key.clone(), true)),
+            Some(last) if !last.is_cut => Some((last.key.clone(), true)),
+            // What begins so lies behind it.
+            Some(last) if reverse => Some((last.key.clone(), false)),
+            Some(last) => {
+                let end = last.key.iter().rposition(|byte| *byte != 0xff)?;
+                let mut key = last.key[..=end].to_vec();
+                key[end] += 1;
+                Some((key, false))
+            }
+        }
+    }
+
+    /// Rows in it, those that are left out too.
+    pub fn count(&self) -> usize {
+        let rows = self.rows.chunk_by(|one, other| one.0 == other.0).count();
+        rows + self.left_out.len()
+    }
 }
 
 /// The body of a reply; `None`: it is not one.
 pub fn parse_reply(body: &[u8]) -> Option<Answer> {
     let (reply, mut rest) = ColumnReply::ref_from_prefix(body).ok()?;
     let mut rows = Vec::with_capacity(reply.rows.get().into());
+    let mut left_out = Vec::new();
     for _ in 0..reply.rows.get() {
         let row = ColumnRow::ref_from_prefix(rest).ok()?.0;
         let (key_bytes, value_bytes) = (usize::from(row.key_bytes), usize::from(row.value_bytes.get()));
         let (record, behind) = rest.split_at_checked(row_bytes(key_bytes, value_bytes))?;
         let (key, value) = record[size_of::<ColumnRow>()..].split_at(key_bytes);
-        rows.push((key.to_vec(), row.column.into(), value[..value_bytes].to_vec()));
+        let (key, value) = (key.to_vec(), &value[..value_bytes]);
+        if row.column & COLUMN_ROW_LEFT_OUT == 0 {
+            rows.push((key, row.column.into(), value.to_vec()));
+        } else {
+            left_out.push(LeftOut {
+                key,
+                is_cut: row.column & COLUMN_ROW_CUT_KEY != 0,
+                column: (row.column & !(COLUMN_ROW_LEFT_OUT | COLUMN_ROW_CUT_KEY)).into(),
+                value_bytes: u64::from_be_bytes(value.try_into().ok()?),
+                behind: rows.len(),
+            });
+        }
         rest = behind;
     }
     Some(Answer {
@@ -413,5 +494,6 @@ pub fn parse_reply(body: &[u8]) -> Option<Answer> {
         flags: reply.flags,
         version_ms: reply.version_ms.get(),
         rows,
+        left_out,
     })
 }

@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
 
+/// Bytes of a reply to the paper's scan that has room for a row: status and number of rows before it.
+const SCAN_REPLY_BYTES_MIN: usize = 2 + COLUMN_PAPER_ROW_BYTES;
+
 /// Answers from a [`Store`] what is held there; everything else is the host's.
 pub struct ColumnNear {
     store: Arc<Store>,
@@ -60,6 +63,8 @@ impl ColumnNear {
                 reply.put(&value);
                 Ok(())
             }),
+            // The host may not answer in so few bytes.
+            Ask::Scan(_) if payload.len() < SCAN_REPLY_BYTES_MIN => Err(Leave::Forwarded),
             Ask::Scan(None) => {
                 reply.put(&[COLUMN_PAPER_NO_ROW, 0]);
                 Ok(())

@@ -140,9 +140,29 @@ pub enum TableError {
     /// Nothing was done, and it will not work.
     #[error("the table refuses this: {0}")]
     Refused(String),
+    /// Nothing was done: the table has no such column family.
+    #[error("the table has no such column family: {0}")]
+    UnknownFamily(String),
+    /// Nothing was done: what the cell holds is no number of 8 bytes.
+    #[error("what is incremented has not 8 bytes")]
+    NotANumber,
+    /// Nothing was done, nor will be before a restart.
+    #[error("writing has ended: {0}")]
+    Ended(String),
     /// It may have been done, or may yet be.
     #[error("the table did not say what became of this: {0}")]
     Unknown(String),
+}
+
+impl TableError {
+    /// What HBase refuses, by its words.
+    pub(crate) fn refused_by_hbase(why: String) -> Self {
+        match () {
+            () if why.contains("NoSuchColumnFamilyException") => Self::UnknownFamily(why),
+            () if why.contains("Field is not a long") => Self::NotANumber,
+            () => Self::Refused(why),
+        }
+    }
 }
 
 /// A wide table. Each call is one whole action: what it reads of one row is of one moment; a change is seen whole or

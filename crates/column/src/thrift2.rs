@@ -199,7 +199,7 @@ impl Thrift2 {
     fn read(&self, name: &str, arguments: &Value) -> Result<Option<Value>, TableError> {
         self.call(name, arguments).map_err(|failure| match failure {
             Failure::Before(why) | Failure::After(why) => TableError::Unavailable(why),
-            Failure::Said(why) if is_lasting(&why) => TableError::Refused(why),
+            Failure::Said(why) if is_lasting(&why) => TableError::refused_by_hbase(why),
             Failure::Said(why) => TableError::Unavailable(why),
         })
     }
@@ -207,7 +207,7 @@ impl Thrift2 {
     fn write(&self, name: &str, arguments: &Value) -> Result<Option<Value>, TableError> {
         self.call(name, arguments).map_err(|failure| match failure {
             Failure::Before(why) => TableError::Unavailable(why),
-            Failure::Said(why) if is_lasting(&why) => TableError::Refused(why),
+            Failure::Said(why) if is_lasting(&why) => TableError::refused_by_hbase(why),
             Failure::After(why) | Failure::Said(why) => TableError::Unknown(why),
         })
     }

@@ -9,9 +9,10 @@ use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::native::Rows;
 use lineside_column::paper::{PaperAnswer, PaperRequest};
-use lineside_column::table::{Change, ColumnName, Nonce, Table};
+use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
 use lineside_near::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_OP_INCREMENT, ColumnCode as Code, Status};
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,9 +24,9 @@ fn foo() -> ColumnName {
 }
 
 /// A host behind a port, until it is dropped.
-struct Server {
+struct Server<T = Embedded> {
     address: SocketAddr,
-    table: Arc<Embedded>,
+    table: Arc<T>,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -35,9 +36,14 @@ impl Server {
     fn start(lossy: bool, is_trusted: bool) -> Self {
         let table = Arc::new(Embedded::in_memory(system_clock()));
         let coherence = Arc::new(Coherence::new(Box::new(ModelNear::default())));
-        let columns = vec![foo()];
-        table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &columns)));
-        let mut setup = Setup::new(table.clone(), coherence, columns, Telling::ByTable);
+        table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
+        Self::over(table, coherence, lossy, is_trusted)
+    }
+}
+
+impl<T: Table + 'static> Server<T> {
+    fn over(table: Arc<T>, coherence: Arc<Coherence>, lossy: bool, is_trusted: bool) -> Self {
+        let mut setup = Setup::new(table.clone(), coherence, vec![foo()], Telling::ByTable);
         setup.trusted = Box::new(move |_| is_trusted);
         let host = ColumnHost::new(setup).unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -78,7 +84,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl<T> Drop for Server<T> {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -102,7 +108,7 @@ fn what_is_repeated_is_done_once() {
         matches!(
             refused,
             Err(ClientError::Refused {
-                status: Status::BadRequest,
+                status: Status::NotANumber,
                 ..
             })
         ),
@@ -149,6 +155,120 @@ fn a_long_scan_goes_on_behind_what_it_got() {
         ..Rows::default()
     });
     assert!(keys == rows[..100] && packets > 1, "{packets}");
+}
+
+/// Rows that are there, with keys and values as long as HBase has them.
+#[derive(Debug)]
+struct Fixed(BTreeMap<Vec<u8>, usize>);
+
+impl Table for Fixed {
+    fn get(&self, key: &[u8], _: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
+        Ok(vec![self.0.get(key).copied().map(cell)])
+    }
+
+    fn scan(&self, stretch: &Stretch, _: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+        let is_in =
+            |key: &Vec<u8>| *key >= stretch.low && stretch.high.as_ref().is_none_or(|high| key < high);
+        let mut found: Vec<Found> = (self.0.iter())
+            .filter(|(key, _)| is_in(key))
+            .map(|(key, bytes)| Found {
+                key: key.clone(),
+                column: 0,
+                cell: cell(*bytes),
+            })
+            .collect();
+        if stretch.reverse {
+            found.reverse();
+        }
+        found.truncate(stretch.limit);
+        Ok(found)
+    }
+
+    fn change(&self, _: &[u8], _: &ColumnName, _: &Change, _: Nonce) -> Result<Changed, TableError> {
+        Err(TableError::Refused("it is fixed".into()))
+    }
+
+    fn now_ms(&self) -> u64 {
+        1
+    }
+}
+
+fn cell(bytes: usize) -> Cell {
+    Cell {
+        value: vec![b'v'; bytes],
+        timestamp_ms: 1,
+        expires_ms: None,
+    }
+}
+
+#[test]
+fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
+    // Those that can be said, and those of which the longest is a value, or the key.
+    let prefix = vec![b'm'; 255];
+    let behind = |end: &[u8]| [&prefix, end].concat();
+    let rows: [(Vec<u8>, usize); 11] = [
+        (b"a".to_vec(), 3),
+        (b"b".to_vec(), 5_000),
+        (b"c".to_vec(), 700),
+        (b"d".to_vec(), 700),
+        (prefix.clone(), 1_000),
+        (behind(b"a"), 10),
+        (behind(b"b"), 4_000),
+        (b"n".to_vec(), 1),
+        (b"o".to_vec(), 1_500),
+        (vec![0xff; 255], 2),
+        (vec![0xff; 300], 2),
+    ];
+    let coherence = Arc::new(Coherence::new(Box::new(ModelNear::default())));
+    let table = Arc::new(Fixed(rows.iter().cloned().collect()));
+    let server = Server::over(table, coherence, false, true);
+    let mut client = server.client();
+    let mut scan = |rows: &Rows| {
+        let mut said: Vec<(Vec<u8>, Option<u64>, bool)> = Vec::new();
+        let all = client.scan_all(rows, &[foo()], |answer| {
+            let mut rows = answer.rows.iter();
+            for left_out in &answer.left_out {
+                let before = left_out.behind - (answer.rows.len() - rows.len());
+                said.extend(rows.by_ref().take(before).map(|row| (row.0.clone(), None, false)));
+                said.push((left_out.key.clone(), Some(left_out.value_bytes), left_out.is_cut));
+            }
+            said.extend(rows.map(|row| (row.0.clone(), None, false)));
+            ControlFlow::Continue(())
+        });
+        all.unwrap();
+        said
+    };
+    let one = |key: &[u8]| (key.to_vec(), None, false);
+    let long = |key: &[u8], bytes| (key.to_vec(), Some(bytes), false);
+    let mut expected = vec![
+        one(b"a"),
+        long(b"b", 5_000),
+        one(b"c"),
+        one(b"d"),
+        one(&prefix),
+        // Both begin with the same 255 bytes, which is all that can be said.
+        (prefix.clone(), Some(10), true),
+        one(b"n"),
+        long(b"o", 1_500),
+        one(&[0xff; 255]),
+        (vec![0xff; 255], Some(2), true),
+    ];
+    assert_eq!(scan(&Rows::default()), expected);
+    let first_five = Rows {
+        limit: 5,
+        ..Rows::default()
+    };
+    assert_eq!(scan(&first_five), expected[..5]);
+    let reverse = Rows {
+        reverse: true,
+        ..Rows::default()
+    };
+    expected.reverse();
+    // From above the higher one comes first.
+    expected[4].1 = Some(4_000);
+    assert_eq!(scan(&reverse), expected);
+    let answer = client.get(b"b", &[foo()]).unwrap();
+    assert_eq!((answer.rows.len(), answer.left_out[0].value_bytes), (0, 5_000));
 }
 
 #[test]

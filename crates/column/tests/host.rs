@@ -8,13 +8,13 @@ use lineside_column::embedded::{Clock, Embedded, Watcher};
 use lineside_column::fill::ColumnId;
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::key::{Interval, Key};
-use lineside_column::native::{self, Answer, Ask, REPLY_HEAD_BYTES, Rows, Sender};
+use lineside_column::native::{self, Answer, Ask, LeftOut, REPLY_HEAD_BYTES, Rows, Sender};
 use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{Change, ColumnName, Nonce, Table};
 use lineside_near::{DropReason, Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{
-    COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, COLUMN_SOURCE_HOST,
-    ColumnCode as Code, ColumnSession, NativeHeader, Status,
+    COLUMN_REPLY_LEFT_OUT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED,
+    COLUMN_SOURCE_HOST, ColumnCode as Code, ColumnSession, NativeHeader, Status,
 };
 use proptest::prelude::*;
 use std::net::IpAddr;
@@ -225,7 +225,7 @@ fn native_changes_do_what_they_say() {
     let (_, answer) = scene.change(b"k", Change::Append(b"w".to_vec()));
     assert_eq!(answer.rows, [(b"k".to_vec(), 0, b"vw".to_vec())]);
     let (status, _) = scene.change(b"k", Change::Increment(1));
-    assert_eq!(status, Status::BadRequest);
+    assert_eq!(status, Status::NotANumber);
     let (_, answer) = scene.change(b"n", Change::Increment(-3));
     assert_eq!(answer.rows, [(b"n".to_vec(), 0, number(-3))]);
     let check = |expected: Option<&[u8]>, value: &[u8]| {
@@ -267,7 +267,9 @@ fn scans_stop_where_they_should_and_go_on() {
     assert_eq!(with(|rows| rows.stop_inclusive = true), (vec![3, 4, 5, 6], false));
     assert_eq!(with(|rows| rows.start_exclusive = true), (vec![4, 5], false));
     assert_eq!(with(|rows| rows.limit = 2), (vec![3, 4], true));
-    assert_eq!(with(|rows| rows.limit = 3), (vec![3, 4, 5], false));
+    // It ended at the limit: as near, the host does not say what is behind.
+    assert_eq!(with(|rows| rows.limit = 3), (vec![3, 4, 5], true));
+    assert_eq!(with(|rows| rows.limit = 4), (vec![3, 4, 5], false));
     assert_eq!(with(|rows| rows.stop = rows.start.clone()), (vec![], false));
     let mut down = Rows {
         reverse: true,
@@ -287,7 +289,7 @@ fn scans_stop_where_they_should_and_go_on() {
         (7, COLUMN_REPLY_MORE)
     );
     let (status, _) = scene.ask(&Ask::Scan(from_to(6, 3), vec![foo()]));
-    assert_eq!(status, Status::BadRequest);
+    assert_eq!(status, Status::StartBehindStop);
 }
 
 #[test]
@@ -325,6 +327,95 @@ fn several_columns_of_a_row_come_together() {
     let short = native::parse_reply(&body).unwrap();
     // The names alone make room for more than that.
     assert!(short.rows.len() == 3 || short.rows.len() == 6, "{short:?}");
+}
+
+#[test]
+fn a_row_that_fits_no_packet_is_named_and_passed_over() {
+    let scene = scene();
+    let (foo, bar) = (foo(), name("x:a"));
+    let holds = |row: &[u8], column: &ColumnName, bytes: usize| {
+        let put = put(&vec![7; bytes]);
+        scene.table.change(row, column, &put, Nonce::default()).unwrap();
+    };
+    let get = |row: &[u8], columns: &[ColumnName], room| {
+        let ask = Ask::Get(row.to_vec(), columns.to_vec());
+        let (status, body) = scene.native_from([127, 0, 0, 1], &ask, room);
+        (status, native::parse_reply(&body).unwrap())
+    };
+    let long = |row: &[u8], column, value_bytes, behind| LeftOut {
+        key: row.to_vec(),
+        is_cut: false,
+        column,
+        value_bytes,
+        behind,
+    };
+    // A packet of whole words has 1,448 bytes: 40 before the rows, four and the key before the value.
+    const FITS: usize = 1448 - 40 - 4 - 1;
+    for (bytes, status, rows) in [
+        (FITS, Status::Ok, 1),
+        (FITS + 1, Status::TooLong, 0),
+        (70_000, Status::TooLong, 0),
+    ] {
+        holds(b"b", &foo, bytes);
+        let (said, answer) = get(b"b", &[foo], 1448);
+        assert_eq!((said, answer.rows.len()), (status, rows), "{bytes}");
+        let left_out = (rows == 0).then(|| long(b"b", 0, bytes as u64, 0));
+        assert_eq!(answer.left_out, Vec::from_iter(left_out));
+        let is_told = answer.flags & COLUMN_REPLY_LEFT_OUT != 0;
+        assert_eq!(is_told, rows == 0);
+    }
+    // What has no room, where a longer packet had: not the same.
+    holds(b"c", &foo, 100);
+    let (status, answer) = get(b"c", &[foo], 72);
+    assert_eq!((status, answer.flags), (Status::Ok, COLUMN_REPLY_MORE));
+    assert!(answer.rows.is_empty() && answer.left_out.is_empty());
+    // Two that fit by themselves, and not together: the first of the longest is named.
+    holds(b"d", &foo, 1000);
+    holds(b"d", &bar, 1000);
+    let (status, answer) = get(b"d", &[bar, foo], 1448);
+    assert_eq!(status, Status::TooLong);
+    assert_eq!(answer.left_out, [long(b"d", 0, 1000, 0)]);
+    assert_eq!(get(b"d", &[bar], 1448).0, Status::Ok);
+
+    holds(b"a", &foo, 1);
+    holds(b"e", &foo, 2000);
+    let scan = |reverse, start: &[u8], exclusive| {
+        let rows = Rows {
+            start: start.to_vec(),
+            start_exclusive: exclusive,
+            reverse,
+            ..Rows::default()
+        };
+        let (status, body) = scene.native_from([127, 0, 0, 1], &Ask::Scan(rows, vec![foo]), 1448);
+        assert_eq!(status, Status::Ok);
+        native::parse_reply(&body).unwrap()
+    };
+    let keys = |answer: &Answer| -> Vec<u8> { answer.rows.iter().map(|(key, _, _)| key[0]).collect() };
+    let answer = scan(false, b"", false);
+    assert_eq!(keys(&answer), *b"acd");
+    assert_eq!(
+        answer.left_out,
+        [long(b"b", 0, 70_000, 1), long(b"e", 0, 2000, 3)]
+    );
+    assert_eq!(answer.flags, COLUMN_REPLY_LEFT_OUT);
+    assert_eq!(answer.count(), 5);
+    let answer = scan(true, b"", false);
+    assert_eq!(keys(&answer), *b"dca");
+    assert_eq!(
+        answer.left_out,
+        [long(b"e", 0, 2000, 0), long(b"b", 0, 70_000, 3 - 1)]
+    );
+    // Near holds what lies beside, and never this.
+    let held = |row: &[u8]| scene.near.get(COLUMN, &key(row), NOW_NS);
+    assert_eq!(held(b"a").unwrap().unwrap().value, [7]);
+    assert!(held(b"b").is_none() && held(b"e").is_none());
+
+    // A cell that grows over it: done, and how long it is now.
+    let (status, answer) = scene.change(b"d", Change::Append(vec![8; 500]));
+    assert_eq!(
+        (status, &answer.left_out[..]),
+        (Status::Ok, &[long(b"d", 0, 1500, 0)][..])
+    );
 }
 
 #[test]

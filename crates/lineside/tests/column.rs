@@ -8,8 +8,9 @@ mod skip;
 use daemons::{Bpf, alone};
 use serde_json::Value;
 use skip::skipped;
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -38,6 +39,14 @@ impl Server {
         command
             .args(["column", "serve", "--console", "127.0.0.1:0"])
             .args(arguments);
+        // SAFETY: between fork and exec only this is called, which may be. What a file's limit refuses is an error
+        // then, not a signal.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                Ok(())
+            });
+        }
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -127,6 +136,34 @@ impl Server {
         let mut status: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(status["problems"], serde_json::json!([]));
         status["services"][0].take()
+    }
+
+    /// What `/healthz` says.
+    fn health(&self) -> String {
+        let mut stream = TcpStream::connect(&self.console).unwrap();
+        write!(stream, "GET /healthz HTTP/1.0\r\nHost: {}\r\n\r\n", self.console).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said
+    }
+
+    /// From here on no file of the server's takes anything, or all do again.
+    fn files_are_full(&self, full: bool) {
+        let bytes = if full { 0 } else { libc::RLIM_INFINITY };
+        let limit = libc::rlimit {
+            rlim_cur: bytes,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: a child of ours that was not waited for yet; the limit lives as long as the call.
+        let set = unsafe {
+            libc::prlimit(
+                self.child.id() as i32,
+                libc::RLIMIT_FSIZE,
+                &limit,
+                std::ptr::null_mut(),
+            )
+        };
+        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
     }
 
     fn signal(&mut self, signal: i32) -> Option<i32> {
@@ -259,7 +296,94 @@ fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
     drop(left.stdout.take());
     assert_eq!(left.wait().unwrap().code(), Some(141));
     let backwards = server.ask(&["scan", "--start", "d", "--stop", "b"]);
-    assert_eq!(backwards.status.code(), Some(1), "start behind stop");
+    assert_eq!(backwards.status.code(), Some(1));
+    let why = String::from_utf8(backwards.stderr).unwrap();
+    assert!(why.contains("start lies behind its stop"), "{why}");
+    let letters = server.ask(&["increment", "a"]);
+    let why = String::from_utf8(letters.stderr).unwrap();
+    assert!(why.contains("has not 8 bytes"), "{why}");
+}
+
+#[test]
+fn a_row_that_fits_no_packet_is_named_and_the_scan_goes_on() {
+    let server = Server::start(&[]).expect("it starts");
+    for key in ["a", "b", "c"] {
+        server.done(&["put", key, "1"]);
+    }
+    let long = "x".repeat(1000);
+    assert_eq!(server.done(&["put", "b", &long])["done"], true);
+    let grown = server.done(&["append", "b", &long]);
+    assert_eq!(
+        (&grown["done"], &grown["value_bytes"]),
+        (&true.into(), &2000.into())
+    );
+    let too_long = serde_json::json!({"column": "entry:foo", "value_bytes": 2000, "key_is_cut": false});
+    for _ in 0..2 {
+        let (lines, code) = server.said(&["get", "a", "b", "none"]);
+        assert_eq!((lines.len(), code), (3, 1), "{lines:?}");
+        assert_eq!(
+            (&lines[1]["key"], &lines[1]["too_long"]),
+            (&"b".into(), &too_long)
+        );
+        assert_eq!(lines[1]["source"], "host", "near never has it");
+        let (lines, code) = server.said(&["scan"]);
+        let keys: Vec<_> = lines.iter().map(|line| line["key"].as_str().unwrap()).collect();
+        assert_eq!((keys.as_slice(), code), (&["a", "b", "c"][..], 1));
+        assert_eq!(lines[1]["too_long"], too_long);
+    }
+    let asked = ["column", "scan", "--server", &server.address.to_string()];
+    let output = lineside().args(asked).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("b: too long for a packet: entry:foo has 2000 bytes"),
+        "{said}"
+    );
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("1 of the rows are too long for a packet"), "{why}");
+}
+
+#[test]
+fn the_papers_format_is_spoken_too() {
+    let server = Server::start(&[]).expect("it starts");
+    assert_eq!(server.done(&["put", "--paper", "key1", "one"])["done"], true);
+    server.done(&["put", "--paper", "k2", "two"]);
+    server.done(&["put", "k3", "more than eighteen bytes"]);
+    let found = server.done(&["get", "--paper", "key1"]);
+    let cells = serde_json::json!({"entry:foo": "one"});
+    assert_eq!(
+        found,
+        serde_json::json!({"key": "key1", "found": true, "cells": cells})
+    );
+    let (lines, code) = server.said(&["get", "--paper", "k2", "none", "k3"]);
+    assert_eq!((lines.len(), code), (3, 1));
+    assert_eq!(
+        (&lines[1]["found"], &lines[2]["too_long"]["column"]),
+        (&false.into(), &"entry:foo".into())
+    );
+    assert_eq!(
+        server.scan(&["--paper", "--start", "k2", "--stop", "k2"]),
+        ["k2=two"]
+    );
+    let (lines, code) = server.said(&["scan", "--paper", "--start", "k2", "--stop", "key1"]);
+    assert_eq!((lines.len(), code), (1, 1), "it ends before what it cannot say");
+    let limited = ["scan", "--paper", "--start", "k", "--stop", "z", "--limit", "1"];
+    assert_eq!((server.said(&limited).0.len(), server.said(&limited).1), (1, 0));
+    let refused: [(&[&str], i32, &str); 4] = [
+        (&["put", "--paper", "k4", ""], 1, "there is no value"),
+        (&["put", "--paper", "key12", "v"], 2, "keys to 4 bytes"),
+        (
+            &["get", "--paper", "--column", "entry:long", "k"],
+            2,
+            "names to 9",
+        ),
+        (&["scan", "--paper", "--start", "k"], 2, "--stop"),
+    ];
+    for (words, code, said) in refused {
+        let output = server.ask(words);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {errors}");
+        assert!(errors.contains(said), "{words:?}: {errors}");
+    }
 }
 
 #[test]
@@ -275,6 +399,24 @@ fn rows_outlive_a_kill_and_near_starts_empty() {
     assert_eq!(server.get("row03").1, "near");
     let rows = server.scan(&[]);
     assert_eq!(rows.len(), 19);
+    // By name, too.
+    let named = format!("localhost:{}", server.address.port());
+    let get = ["column", "get", "--server", &named, "row01"];
+    assert_eq!(lineside().args(get).status().unwrap().code(), Some(0));
+    // Who cannot serve leaves nothing behind.
+    let other = folder.path().join("other");
+    let taken = server.address.to_string();
+    let words = [
+        "--listen",
+        &taken,
+        "--data",
+        other.to_str().unwrap(),
+        "--plane",
+        "socket",
+    ];
+    let why = Server::start_at(&words, "").err().expect("the port is taken");
+    assert!(why.contains("column cannot listen on"), "{why}");
+    assert!(!other.exists(), "it is not there any more");
     let second = Server::start(&["--data", data.to_str().unwrap()])
         .err()
         .expect("two at once");
@@ -291,6 +433,44 @@ fn rows_outlive_a_kill_and_near_starts_empty() {
     assert_eq!(server.get("row07").0, None);
     assert_eq!(server.scan(&[]), rows);
     assert_eq!(server.signal(libc::SIGTERM), Some(0));
+}
+
+#[test]
+fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::with_data(&folder.path().join("data"));
+    server.done(&["put", "a", "1"]);
+    assert!(server.health().starts_with("HTTP/1.0 200"), "{}", server.health());
+    server.files_are_full(true);
+    let refused = |what: &str, said: &str| {
+        let output = server.ask(&["put", "--timeout-ms", "500", what, "2"]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(said), "{errors}");
+    };
+    refused("a", "it may have been done or not");
+    // The disk takes writes again, and none is made: what is on it by now is not known.
+    server.files_are_full(false);
+    for key in ["a", "b"] {
+        refused(key, "writing has ended after an error");
+    }
+    let health = server.health();
+    assert!(health.starts_with("HTTP/1.0 503"), "{health}");
+    assert!(
+        health.contains("column: nothing can be written until the next start"),
+        "{health}"
+    );
+    // What was there is read on, by near too.
+    assert_eq!(server.get("a").0.as_deref(), Some("1"));
+    assert_eq!(server.get("a"), held("1", "near"));
+    assert_eq!(server.get("b").0, None);
+    server.signal(libc::SIGTERM);
+
+    let server = Server::with_data(&folder.path().join("data"));
+    assert!(server.health().starts_with("HTTP/1.0 200"), "{}", server.health());
+    server.done(&["put", "a", "3"]);
+    assert_eq!(server.get("a"), held("3", "host"));
+    assert_eq!(server.get("b").0, None);
 }
 
 #[test]
@@ -414,7 +594,8 @@ fn wrong_arguments_are_told() {
     let file = folder.path().join("bad.toml");
     std::fs::write(&file, "[column]\nlease_ms = 5\n").unwrap();
     let file = file.to_str().unwrap();
-    let refused: [(&[&str], &str); 7] = [
+    let refused: [(&[&str], &str); 8] = [
+        (&["--coherence", "ttl"], "--coherence is for a table in HBase"),
         (&["--config", file], "bad.toml:2: [column] lease_ms = 5"),
         (&["--column", "foo"], "[column] columns = "),
         (&["--row-bits", "40"], "[column] row_bits = n must be b to 21"),
@@ -432,7 +613,10 @@ fn wrong_arguments_are_told() {
     for (words, said) in refused {
         let why = Server::start(words).err().expect("refused");
         assert!(why.contains(said), "{words:?}: {why}");
-        let code = if why.contains("[column]") || why.contains("goes with --store") {
+        let code = if ["[column]", "goes with --store", "--coherence is"]
+            .iter()
+            .any(|wrong| why.contains(wrong))
+        {
             2
         } else {
             1

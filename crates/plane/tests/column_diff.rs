@@ -17,7 +17,8 @@ fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
     let count = |counter: ColumnCounter| counts[counter as usize];
     assert_eq!(seen.frames, COUNT);
     assert_eq!(seen.transmitted, count(ColumnCounter::Hits));
-    assert!(seen.transmitted > COUNT / 50, "{} {seen:?} {counts:?}", case.name);
+    // Where there are few blocks, little is held.
+    assert!(seen.transmitted > COUNT / 80, "{} {seen:?} {counts:?}", case.name);
     assert!(seen.passed > COUNT / 10, "{} {seen:?}", case.name);
     for counter in ColumnCounter::ALL {
         let expected = match counter {

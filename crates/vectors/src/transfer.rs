@@ -210,12 +210,18 @@ pub fn load() -> Result<Vec<File>, String> {
 pub fn parse(name: &str, text: &str) -> Result<File, String> {
     let mut file: File = toml::from_str(text).map_err(|error| format!("{name}.toml: {error}"))?;
     file.name = name.into();
-    for (index, vector) in file.vectors.iter().enumerate() {
+    check(name, &file.vectors)?;
+    Ok(file)
+}
+
+/// What is wrong with vectors that are asked one after the other.
+pub(crate) fn check(name: &str, vectors: &[Vector]) -> Result<(), String> {
+    for (index, vector) in vectors.iter().enumerate() {
         let at = format!("{name}.toml: {:?}", vector.what);
         if let Some(fault) = vector.fault() {
             return Err(format!("{at}: {fault}"));
         }
-        let earlier = &file.vectors[..index];
+        let earlier = &vectors[..index];
         if earlier.iter().any(|other| other.what == vector.what) {
             return Err(format!("{at}: two vectors of that name"));
         }
@@ -223,9 +229,9 @@ pub fn parse(name: &str, text: &str) -> Result<File, String> {
             return Err(format!("{at}: time goes back"));
         }
     }
-    match file.vectors.is_empty() {
+    match vectors.is_empty() {
         true => Err(format!("{name}.toml: no vectors")),
-        false => Ok(file),
+        false => Ok(()),
     }
 }
 

@@ -95,6 +95,14 @@ pub enum Status {
     NoRoom = 9,
     /// it may have been done or not: the table did not say
     OutcomeUnknown = 10,
+    /// the table has no such column family
+    UnknownFamily = 11,
+    /// a scan's start lies behind its stop
+    StartBehindStop = 12,
+    /// what is incremented has not 8 bytes
+    NotANumber = 13,
+    /// what was asked for does not fit a packet; the reply says how long it is
+    TooLong = 14,
 }
 
 impl Status {
@@ -112,6 +120,10 @@ impl Status {
             8 => Some(Self::Unauthorised),
             9 => Some(Self::NoRoom),
             10 => Some(Self::OutcomeUnknown),
+            11 => Some(Self::UnknownFamily),
+            12 => Some(Self::StartBehindStop),
+            13 => Some(Self::NotANumber),
+            14 => Some(Self::TooLong),
             _ => None,
         }
     }
@@ -130,6 +142,10 @@ impl Status {
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::NoRoom => "nothing can be written now: the disk is full, or writing has ended after an error",
             Self::OutcomeUnknown => "it may have been done or not: the table did not say",
+            Self::UnknownFamily => "the table has no such column family",
+            Self::StartBehindStop => "a scan's start lies behind its stop",
+            Self::NotANumber => "what is incremented has not 8 bytes",
+            Self::TooLong => "what was asked for does not fit a packet; the reply says how long it is",
         }
     }
 }
@@ -950,6 +966,15 @@ pub const COLUMN_REPLY_MORE: u8 = 2;
 /// Flag of a reply to `check_and_put`: the condition did not hold.
 pub const COLUMN_REPLY_NOT_APPLIED: u8 = 4;
 
+/// Flag of a reply: a row in it is left out, being longer than a packet.
+pub const COLUMN_REPLY_LEFT_OUT: u8 = 8;
+
+/// Bit of a row's `column`: all cells of the row do not fit one packet; this column's value is its longest.
+pub const COLUMN_ROW_LEFT_OUT: u8 = 0x80;
+
+/// Bit beside it: the key is longer than 255 bytes, and cut; no row that begins so can be told.
+pub const COLUMN_ROW_CUT_KEY: u8 = 0x40;
+
 /// First bytes of a notice, between a server of the table and Lineside: "LSCN".
 pub const COLUMN_NOTICE_MAGIC: u32 = 0x4c53434e;
 
@@ -1127,7 +1152,7 @@ const _: () = assert!(size_of::<ColumnHead>() == 32);
 pub struct ColumnReply {
     /// 1 near, 2 host
     pub source: u8,
-    /// 1 may_be_stale, 2 more, 4 not_applied
+    /// 1 may_be_stale, 2 more, 4 not_applied, 8 left_out
     pub flags: u8,
     /// rows that follow
     pub rows: U16,
@@ -1147,9 +1172,9 @@ const _: () = assert!(size_of::<ColumnReply>() == 24);
 pub struct ColumnRow {
     /// bytes of the key
     pub key_bytes: u8,
-    /// which of the request's names: 0 is the first
+    /// which of the request's names: 0 is the first; 0x80: left out, 0x40: its key is cut, too
     pub column: u8,
-    /// bytes of the value
+    /// bytes of the value; left out: 8, and the value is how many bytes it has
     pub value_bytes: U16,
 }
 

@@ -90,9 +90,8 @@ impl Shelf for Disk {
 
     fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = |why: &String| TableError::Unavailable(format!("writing has ended: {why}"));
         if let Some(why) = &queue.failed {
-            return Err(ended(why));
+            return Err(TableError::Ended(why.clone()));
         }
         queue.waiting.push((place, stored));
         let ours = queue.collecting;

@@ -85,7 +85,7 @@ fn what_will_fail_again_is_refused_at_once() {
         put(&hbase, b"a", b"1").unwrap_err(),
     ] {
         assert!(
-            matches!(&error, TableError::Refused(why) if why.contains("as it was told to")),
+            matches!(&error, TableError::UnknownFamily(why) if why.contains("as it was told to")),
             "{error:?}"
         );
     }

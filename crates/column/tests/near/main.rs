@@ -318,6 +318,42 @@ fn what_is_read_once_drives_nothing_out_of_a_full_near() {
 }
 
 #[test]
+fn what_is_read_twice_comes_in_and_a_pass_over_the_whole_table_leaves_it_there() {
+    const ROWS: u32 = 1 << 11;
+    let mut world = World::new(&geometry(10, 0));
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    for number in 0..6 * ROWS {
+        let key = key(number);
+        world.truth.insert(key.clone(), row(&key, b"value", 1));
+    }
+    let eight = |first: u32| Interval {
+        low: Key::new(&key(first)).unwrap(),
+        high: Key::new(&key(first + 8)),
+    };
+    // Near is full of what was read once, and is not read again: a second time it would be hot.
+    for first in (4 * ROWS..6 * ROWS).step_by(8) {
+        world.install(eight(first));
+    }
+    assert!(world.writer.counts().cold > 0, "{:?}", world.writer);
+    // A half of what it has room for, read twice.
+    for first in (0..ROWS / 2).step_by(8).chain((0..ROWS / 2).step_by(8)) {
+        world.install(eight(first));
+    }
+    let held = |world: &World| {
+        (0..ROWS / 2)
+            .filter(|number| world.check_get(&key(*number)))
+            .count()
+    };
+    let before = held(&world);
+    assert!(before * 100 >= ROWS as usize / 2 * 97, "{before} of {}", ROWS / 2);
+    for first in (0..4 * ROWS).step_by(8) {
+        world.install(eight(first));
+    }
+    let after = held(&world);
+    assert!(after * 100 >= before * 97, "{before} rows became {after}");
+}
+
+#[test]
 fn the_paper_is_answered() {
     let mut world = World::new(&geometry(12, 0));
     for number in 0..100u8 {

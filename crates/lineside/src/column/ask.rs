@@ -1,23 +1,24 @@
 //! The verbs that ask a server.
 
+use super::paper::{self, Shown};
 use super::text;
 use crate::out::Unwritten;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lineside_column::client::{Client, Outcome};
-use lineside_column::native::{Answer, Rows};
+use lineside_column::native::{Answer, LeftOut, Rows};
 use lineside_column::table::{Change, ColumnName, ROW_BYTES_MAX};
-use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_SOURCE_NEAR};
+use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_NEAR};
 use serde_json::{Map, Value, json};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Who is asked, and how.
 #[derive(Args)]
 struct Server {
-    /// Who is asked.
-    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT)))]
+    /// Who is asked: an address or a name, and a port.
+    #[arg(long, value_parser = server, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT)))]
     server: SocketAddr,
     /// Milliseconds to wait for an answer.
     #[arg(long, default_value_t = 6000)]
@@ -31,6 +32,12 @@ impl Server {
             Duration::from_millis(self.timeout_ms),
         )?)
     }
+}
+
+/// The first address of a name, or the address.
+fn server(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    found.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 /// A key as it was given.
@@ -66,6 +73,9 @@ pub struct Get {
     /// The column, family:qualifier; may be given again.
     #[arg(long = "column", value_parser = column, default_value = "entry:foo")]
     columns: Vec<ColumnName>,
+    /// Use the paper's format: keys to 4 bytes, one column's name to 9, values to 18.
+    #[arg(long)]
+    paper: bool,
     /// The rows' keys; \xNN is any byte.
     #[arg(required = true, value_parser = key)]
     keys: Vec<KeyText>,
@@ -76,6 +86,9 @@ pub struct Get {
 pub struct Put {
     #[command(flatten)]
     cell: Cell,
+    /// Use the paper's format: for `trusted_sources`, and sent once; a key to 4 bytes, a name to 9, a value of 1 to 18.
+    #[arg(long)]
+    paper: bool,
     /// What it holds from now on; \xNN is any byte.
     #[arg(value_parser = value)]
     value: ValueText,
@@ -172,6 +185,9 @@ pub struct Scan {
     /// From the highest key down.
     #[arg(long)]
     reverse: bool,
+    /// Use the paper's format, which means the row at --stop too: keys to 4 bytes, a name to 9, values to 18.
+    #[arg(long, requires_all = ["start", "stop"], conflicts_with_all = ["reverse", "stop_inclusive"])]
+    paper: bool,
 }
 
 /// Who answered, as it is shown.
@@ -217,18 +233,52 @@ fn show_row(
     say!("{key}: {} (from {source}{stale})", held.join(", "))
 }
 
+/// A row that fits no packet, as a line: key, who answered, and how long its longest value is.
+fn show_left_out(
+    columns: &[ColumnName],
+    row: &LeftOut,
+    answer: &Answer,
+    as_json: bool,
+) -> Result<(), Unwritten> {
+    let name = columns.get(row.column).map(|name| text::show(name.as_bytes()));
+    let (key, name) = (text::show(&row.key), name.unwrap_or_default());
+    let (source, bytes) = (source(answer), row.value_bytes);
+    if as_json {
+        let stale = may_be_stale(answer);
+        let too_long = json!({"column": name, "value_bytes": bytes, "key_is_cut": row.is_cut});
+        return say!(
+            "{}",
+            json!({"key": key, "found": true, "too_long": too_long, "source": source, "may_be_stale": stale})
+        );
+    }
+    match row.is_cut {
+        true => say!("{key}...: the key is too long, and those that begin so are left out (from {source})"),
+        false => say!("{key}: too long for a packet: {name} has {bytes} bytes (from {source})"),
+    }
+}
+
 impl Get {
     /// Asks for each key.
     ///
     /// # Errors
-    /// See the client's; not found.
+    /// See the client's; not found, or too long for a packet.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let mut client = self.server.client()?;
-        let mut missing = 0;
+        let (mut missing, mut too_long) = (0, 0);
         for KeyText(key) in &self.keys {
+            if self.paper {
+                match paper::get(&mut client, key, &self.columns, as_json)? {
+                    Shown::Whole => {}
+                    Shown::Nothing => missing += 1,
+                    Shown::TooLong => too_long += 1,
+                }
+                continue;
+            }
             let answer = client.get(key, &self.columns)?;
-            if answer.flags & COLUMN_REPLY_MORE != 0 {
-                bail!("{}: not all of it fits a packet", text::show(key));
+            if let Some(row) = answer.left_out.first() {
+                too_long += 1;
+                show_left_out(&self.columns, row, &answer, as_json)?;
+                continue;
             }
             if !answer.rows.is_empty() {
                 show_row(&self.columns, &answer.rows, &answer, as_json)?;
@@ -245,9 +295,12 @@ impl Get {
                 false => say!("{key}: no such row (from {source})"),
             }?;
         }
-        match missing {
-            0 => Ok(()),
-            _ => bail!("{missing} of {} not found", self.keys.len()),
+        let of = self.keys.len();
+        match (missing, too_long) {
+            (0, 0) => Ok(()),
+            (0, _) => bail!("{too_long} of {of} too long for a packet: ask for fewer columns"),
+            (_, 0) => bail!("{missing} of {of} not found"),
+            _ => bail!("{missing} of {of} not found, {too_long} too long for a packet"),
         }
     }
 }
@@ -268,6 +321,10 @@ impl Cell {
             (_, Outcome::Now(value)) => {
                 object["value"] = text::show(value).into();
                 text::show(value)
+            }
+            (_, Outcome::Long(bytes)) => {
+                object["value_bytes"] = (*bytes).into();
+                format!("done; it has {bytes} bytes, too long to be shown")
             }
             (_, Outcome::Done) => "done".to_owned(),
             (_, Outcome::NotApplied) => "it holds something else".to_owned(),
@@ -330,6 +387,11 @@ impl Put {
     /// # Errors
     /// See the client's.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        if self.paper {
+            let mut client = self.cell.server.client()?;
+            let (key, column) = (&self.cell.key.0, &self.cell.column);
+            return paper::put(&mut client, key, column, &self.value.0, as_json);
+        }
         self.cell
             .change(&Change::Put(self.value.0.clone(), None), as_json)
             .map(|_| ())
@@ -360,9 +422,14 @@ impl Scan {
     /// Shows the rows, packet after packet.
     ///
     /// # Errors
-    /// See the client's.
+    /// See the client's; some were too long for a packet.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let bytes = |key: &Option<KeyText>| key.as_ref().map(|key| key.0.clone()).unwrap_or_default();
+        if self.paper {
+            let mut client = self.server.client()?;
+            let (start, stop) = (bytes(&self.start), bytes(&self.stop));
+            return paper::scan(&mut client, start, stop, &self.columns, self.limit, as_json);
+        }
         let rows = Rows {
             start: bytes(&self.start),
             stop: bytes(&self.stop),
@@ -372,15 +439,33 @@ impl Scan {
             ..Rows::default()
         };
         let mut client = self.server.client()?;
-        let mut said = Ok(());
+        let (mut said, mut too_long) = (Ok(()), 0);
         client.scan_all(&rows, &self.columns, |answer| {
-            let mut rows = answer.rows.chunk_by(|one, other| one.0 == other.0);
-            said = rows.try_for_each(|row| show_row(&self.columns, row, &answer, as_json));
+            too_long += answer.left_out.len();
+            said = self.show(&answer, as_json);
             match said {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
         })?;
-        Ok(said?)
+        said?;
+        match too_long {
+            0 => Ok(()),
+            _ => bail!("{too_long} of the rows are too long for a packet"),
+        }
+    }
+
+    /// The rows of one answer, those that are left out in their places.
+    fn show(&self, answer: &Answer, as_json: bool) -> Result<(), Unwritten> {
+        let mut left_out = answer.left_out.iter().peekable();
+        let mut shown = 0;
+        for row in answer.rows.chunk_by(|one, other| one.0 == other.0) {
+            while let Some(before) = left_out.next_if(|one| one.behind <= shown) {
+                show_left_out(&self.columns, before, answer, as_json)?;
+            }
+            show_row(&self.columns, row, answer, as_json)?;
+            shown += row.len();
+        }
+        left_out.try_for_each(|one| show_left_out(&self.columns, one, answer, as_json))
     }
 }

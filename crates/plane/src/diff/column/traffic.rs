@@ -206,7 +206,8 @@ impl<'a> Traffic<'a> {
             _ => Vec::new(),
         };
         let mut payload = [op, &key, &name, &behind].concat();
-        let bytes = [0, 18, 19, 20, 21, 24, 90, 178, 400, 1452, 1460][self.below(11)];
+        // A get needs 19 bytes, a scan 24.
+        let bytes = [0, 18, 19, 23, 24, 46, 68, 90, 112, 178, 400, 1452, 1460][self.below(13)];
         if !self.one_in(16) {
             payload.resize(payload.len().max(bytes), 0);
         } else {

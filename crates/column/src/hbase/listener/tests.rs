@@ -1,0 +1,311 @@
+//! The listener against a server that the test plays: what it sends, and what it gets.
+
+use super::*;
+use crate::coherence::Coherence;
+use crate::fill::{Filled, Row};
+use crate::key::{Interval, Key};
+use crate::native::{self, Ask, REPLY_HEAD_BYTES};
+use crate::near::ColumnNear;
+use crate::store::{Geometry, Store};
+use crate::table::ColumnName;
+use crate::writer::ColumnWriter;
+use lineside_near::{Near, Reply, Source, Verdict};
+use std::io::ErrorKind;
+use std::time::Instant;
+
+const TABLE: &[u8] = b"table";
+/// The name, hashed, of the server that is configured.
+const SERVER: u64 = 0x5e7;
+const EPOCH: u64 = 7;
+/// The number of the first change that the server tells.
+const FIRST: u64 = 10;
+/// For whatever must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn key() -> NoticeKey {
+    NoticeKey::new(&[7; 32]).unwrap()
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// A listener, the near that it empties, and the one server that it asks.
+struct Rig {
+    listener: Listener,
+    servers: Arc<Servers>,
+    coherence: Arc<Coherence>,
+    near: ColumnNear,
+    server: UdpSocket,
+}
+
+impl Rig {
+    fn start() -> Self {
+        let geometry = Geometry {
+            family_bits: 0,
+            column_bits: 0,
+            row_bits: 6,
+            columns: vec!["entry:foo".into()],
+            value_bits: 0,
+            ..Geometry::default()
+        };
+        let store = Arc::new(Store::anonymous(&geometry).unwrap());
+        lease::renew(&store.control().lease_until_ns, 1 << 60);
+        let writer = ColumnWriter::new(Arc::clone(&store));
+        let coherence = Arc::new(Coherence::new(Box::new(writer)));
+        let servers = Arc::new(Servers::all_of(Arc::clone(&coherence), 0, 1));
+        let server = socket();
+        let options = Options {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            servers: vec![server.local_addr().unwrap()],
+            key: key(),
+            table: TABLE.to_vec(),
+            columns: 1,
+        };
+        let listener = Listener::start(options, Arc::clone(&servers), Box::new(|| ())).unwrap();
+        Self {
+            listener,
+            servers,
+            coherence,
+            near: ColumnNear::new(store),
+            server,
+        }
+    }
+
+    /// One whose server has granted a lease, and whose near holds the row `a`.
+    fn leased() -> Self {
+        let rig = Self::start();
+        rig.grant();
+        rig.fill();
+        rig
+    }
+
+    /// The next notice of `kind` that the server gets; questions come all the time.
+    fn received(&self, kind: u8) -> Notice {
+        let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX];
+        loop {
+            let (length, from) = self.server.recv_from(&mut bytes).expect("a notice");
+            assert_eq!(from, self.listener.local_addr());
+            let notice = Notice::parse(&bytes[..length], &key()).expect("signed");
+            assert_eq!(notice.table, TABLE);
+            if notice.head.kind == kind {
+                return notice;
+            }
+        }
+    }
+
+    /// Sends what is `taken` or not, and waits until that was counted.
+    fn send_from(&self, from: &UdpSocket, bytes: &[u8], taken: bool) {
+        let before = self.listener.counts();
+        from.send_to(bytes, self.listener.local_addr()).unwrap();
+        let began = Instant::now();
+        while self.listener.counts() == before {
+            assert!(began.elapsed() < PATIENCE, "it was not heard");
+            std::thread::yield_now();
+        }
+        let counts = self.listener.counts();
+        let risen = (counts.heard - before.heard, counts.refused - before.refused);
+        assert_eq!(risen, (u64::from(taken), u64::from(!taken)));
+    }
+
+    fn says(&self, notice: &Notice, taken: bool) {
+        self.send_from(&self.server, &notice.to_bytes(&key()).unwrap(), taken);
+    }
+
+    /// Answers a question with a lease that outlives the test.
+    fn grant(&self) -> Notice {
+        let mut grant = notice(COLUMN_NOTICE_GRANT, FIRST);
+        grant.head.token = self.received(COLUMN_NOTICE_ASK).head.token;
+        grant.head.lease_ms.set(LEASE_MS_MAX);
+        self.says(&grant, true);
+        grant
+    }
+
+    fn fill(&self) {
+        let row = Row {
+            key: Key::new(b"a").unwrap(),
+            value: b"1".to_vec(),
+            timestamp_ms: 1,
+        };
+        let interval = Interval {
+            low: Key::FIRST,
+            high: None,
+        };
+        let server = self.servers.id(0).expect("a lease is held");
+        let fill = self.coherence.begin(ColumnId(0), interval, server);
+        let filled = fill.expect("nothing is under change").finish(&Filled {
+            column: ColumnId(0),
+            interval,
+            rows: &[row],
+            until_ns: u64::MAX,
+            server,
+        });
+        assert!(filled && self.answers());
+    }
+
+    /// Whether near answers of the row `a`.
+    fn answers(&self) -> bool {
+        let column = ColumnName::new(b"entry:foo").unwrap();
+        let ask = Ask::Get(b"a".to_vec(), vec![column]);
+        let request = native::request(1, &ask, REPLY_HEAD_BYTES + 64).unwrap();
+        let from = Source {
+            address: [127, 0, 0, 1].into(),
+            port: 9,
+        };
+        let said = self
+            .near
+            .answer(from, lease::now_ns(), &request, &mut Reply::default());
+        assert!([Verdict::Reply, Verdict::Forward].contains(&said));
+        said == Verdict::Reply
+    }
+}
+
+/// What the server says with everything: no change before `oldest_open` is under way.
+fn notice(kind: u8, oldest_open: u64) -> Notice {
+    let mut notice = Notice::new(kind, TABLE);
+    notice.head.server.set(SERVER);
+    notice.head.epoch.set(EPOCH);
+    notice.head.number.set(FIRST);
+    notice.head.oldest_open.set(oldest_open);
+    notice
+}
+
+fn pre_of(row: &[u8]) -> Notice {
+    let mut pre = notice(COLUMN_NOTICE_PRE, FIRST);
+    pre.keys = vec![row.to_vec()];
+    pre
+}
+
+/// Nothing has come there. What the listener sends it sends before it counts.
+fn hears_nothing(socket: &UdpSocket) {
+    socket.set_nonblocking(true).unwrap();
+    let error = socket.recv(&mut [0; 2048]).expect_err("silence");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_lease_is_asked_for_and_taken_once() {
+    let rig = Rig::start();
+    assert_eq!(
+        rig.servers.id(0),
+        None,
+        "without a lease nothing of it may be kept"
+    );
+    let grant = rig.grant();
+    assert_eq!(rig.servers.leased(lease::now_ns()), 1);
+    rig.fill();
+    // An answer that nobody asked for says nothing: nobody knows when it was given.
+    let mut unasked = grant;
+    unasked.head.token.set(unasked.head.token.get() ^ 1);
+    rig.says(&unasked, false);
+    let mut brief = unasked;
+    brief.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
+    brief.head.epoch.set(EPOCH + 1);
+    brief.head.lease_ms.set(0);
+    rig.says(&brief, true);
+    assert!(
+        !rig.answers(),
+        "a server that was started again holds what was read before no more"
+    );
+}
+
+#[test]
+fn a_change_is_acknowledged_when_near_has_forgotten_it() {
+    let rig = Rig::leased();
+    for _ in 0..2 {
+        rig.says(&pre_of(b"a"), true);
+        let ack = rig.received(COLUMN_NOTICE_ACK);
+        assert_eq!((ack.head.epoch.get(), ack.head.number.get()), (EPOCH, FIRST));
+        assert!(!rig.answers());
+        assert_eq!(
+            rig.coherence.counts().marks,
+            1,
+            "sent again it is the same change"
+        );
+    }
+    rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
+    assert_eq!(rig.coherence.counts().marks, 0);
+    rig.fill();
+    // Of another row: what lies in the block goes too, and no more is promised.
+    let mut other = notice(COLUMN_NOTICE_PRE, FIRST + 1);
+    other.head.number.set(FIRST + 1);
+    other.keys = vec![b"z".to_vec()];
+    rig.says(&other, true);
+    let ack = rig.received(COLUMN_NOTICE_ACK);
+    assert_eq!(ack.head.number.get(), FIRST + 1);
+}
+
+#[test]
+fn a_number_that_was_passed_over_empties_near() {
+    for kind in [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST] {
+        let rig = Rig::leased();
+        // Change 10 was made, and nobody told of it.
+        let mut next = notice(kind, FIRST + 1);
+        next.head.number.set(FIRST + 1);
+        if kind == COLUMN_NOTICE_PRE {
+            next.keys = vec![b"far away".to_vec()];
+        }
+        rig.says(&next, true);
+        assert!(!rig.answers(), "kind {kind}");
+        assert!(!rig.servers.is_given_up());
+    }
+}
+
+#[test]
+fn what_is_signed_with_another_key_is_not_heard() {
+    let rig = Rig::leased();
+    let wrong = NoticeKey::new(&[8; 32]).unwrap();
+    let forged = pre_of(b"a").to_bytes(&wrong).unwrap();
+    let elsewhere = socket();
+    for from in [&rig.server, &elsewhere] {
+        rig.send_from(from, &forged, false);
+        assert!(rig.answers() && !rig.servers.is_given_up());
+    }
+    hears_nothing(&elsewhere);
+    // Another table's change, signed.
+    let mut other = pre_of(b"a");
+    other.table = b"tables".to_vec();
+    rig.says(&other, false);
+    assert!(rig.answers());
+}
+
+#[test]
+fn a_known_servers_notice_from_elsewhere_is_no_strangers() {
+    let rig = Rig::leased();
+    let elsewhere = socket();
+    for notice in [pre_of(b"a"), notice(COLUMN_NOTICE_POST, FIRST + 5)] {
+        rig.send_from(&elsewhere, &notice.to_bytes(&key()).unwrap(), false);
+        assert!(rig.answers(), "{notice:?}");
+        assert!(!rig.servers.is_given_up());
+    }
+    hears_nothing(&elsewhere);
+}
+
+#[test]
+fn a_server_that_is_not_configured_and_changes_the_table_empties_near_for_good() {
+    let rig = Rig::leased();
+    let elsewhere = socket();
+    let from_stranger = |mut notice: Notice| {
+        notice.head.server.set(SERVER + 1);
+        rig.send_from(&elsewhere, &notice.to_bytes(&key()).unwrap(), false);
+    };
+    // Whoever says nothing of changes does no harm.
+    for kind in [COLUMN_NOTICE_ASK, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_ACK] {
+        from_stranger(notice(kind, FIRST));
+        assert!(rig.answers() && !rig.servers.is_given_up());
+    }
+    from_stranger(pre_of(b"z"));
+    assert!(rig.servers.is_given_up() && !rig.answers());
+    hears_nothing(&elsewhere);
+    rig.grant();
+    assert_eq!(rig.servers.id(0), None, "until the next start");
+}
+
+#[test]
+fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
+    let rig = Rig::start();
+    rig.send_from(&socket(), &pre_of(b"a").to_bytes(&key()).unwrap(), false);
+    assert!(rig.servers.is_given_up());
+}
