@@ -219,6 +219,30 @@ fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str
     found
 }
 
+fn write_uses(f: &mut Formatter<'_>, cost: &ToldCost) -> fmt::Result {
+    writeln!(
+        f,
+        "\n{:<32}{:>12}{:>14}{:>10}",
+        "a put takes", "processor us", "its thread us", "sleeps"
+    )?;
+    let of = [("untold", cost.untold), ("told", cost.told)];
+    for (name, used) in of.iter().flat_map(|(how, used)| {
+        [
+            (format!("{how}: HBase"), used.hbase),
+            (format!("{how}: clients and subscriber"), used.own),
+        ]
+    }) {
+        writeln!(
+            f,
+            "{name:<32}{:>12.1}{:>14.1}{:>10.2}",
+            used.cpu_ns / 1e3,
+            used.thread_ns / 1e3,
+            used.sleeps
+        )?;
+    }
+    Ok(())
+}
+
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         format!(
@@ -365,11 +389,12 @@ impl Display for Report {
         if let Some(cost) = &self.told_cost {
             writeln!(
                 f,
-                "\n{} puts a second into HBase, {} of which the coprocessor told ({} notices in all)",
+                "\n{} puts a second into HBase, {} where the coprocessor told of them, by {:.2} notices each",
                 cost.untold_per_s.round(),
                 cost.told_per_s.round(),
                 cost.notices
             )?;
+            write_uses(f, cost)?;
         }
         if !self.per_packet.is_empty() {
             write_packets(f, &self.per_packet)?;
