@@ -81,7 +81,7 @@ impl Default for Options {
 }
 
 impl ycsb::Plan {
-    /// In a quarter of an hour, or in three minutes: a client in Java is cold for its first seconds.
+    /// In half an hour, or in five minutes: a client in Java is cold for its first seconds.
     pub fn of(quick: bool) -> Self {
         let (rounds, seconds) = if quick { (1, 8) } else { (3, 20) };
         Self {
@@ -222,7 +222,7 @@ fn run_ycsb(
 ) -> Result<Report> {
     let mut done = 0;
     let mut tell = |doing| {
-        let of = 1 + plan.rounds * 8;
+        let of = 1 + plan.rounds * 16;
         progress(Progress { doing, done, of });
         done += 1;
     };
