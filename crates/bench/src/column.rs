@@ -14,6 +14,7 @@ mod sweeps;
 #[cfg(test)]
 mod tests;
 mod told;
+mod usage;
 mod writes;
 pub mod ycsb;
 
@@ -27,6 +28,15 @@ use hbase::Peer;
 use per_packet::{CASES, PerPacket};
 use report::Measured;
 use std::time::Duration;
+
+/// A part that can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What a packet costs in the XDP program.
+    Packets,
+    /// What the coprocessor costs HBase's puts.
+    Told,
+}
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -47,6 +57,8 @@ pub struct Options {
     pub point: Duration,
     /// Puts of a round, each way.
     pub puts: u32,
+    /// This instead of everything.
+    pub only: Option<Part>,
     /// YCSB instead of everything.
     pub ycsb: Option<ycsb::Plan>,
 }
@@ -62,15 +74,16 @@ impl Default for Options {
             warm_up: Duration::from_secs(4),
             point: Duration::from_secs(3),
             puts: 1_000,
+            only: None,
             ycsb: None,
         }
     }
 }
 
 impl ycsb::Plan {
-    /// In a quarter of an hour, or in three minutes: a client in Java is cold for its first seconds.
+    /// In half an hour, or in five minutes: a client in Java is cold for its first seconds.
     pub fn of(quick: bool) -> Self {
-        let (rounds, seconds) = if quick { (1, 10) } else { (3, 20) };
+        let (rounds, seconds) = if quick { (1, 8) } else { (3, 20) };
         Self {
             rounds,
             duration: Duration::from_secs(seconds),
@@ -105,6 +118,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     }
     if let Some(plan) = options.ycsb {
         return run_ycsb(options, plan, machine, progress);
+    }
+    match options.only {
+        Some(Part::Packets) => return run_packets(options, machine, progress),
+        Some(Part::Told) => return run_told(options, machine, progress),
+        None => {}
     }
     let contest_rounds = options.contest_rounds.max(1);
     let mut done = 0;
@@ -170,6 +188,32 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     ))
 }
 
+fn run_packets(options: &Options, machine: Machine, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+    let mut measured = Measured::default();
+    for (done, case) in CASES.iter().enumerate() {
+        progress(Progress {
+            doing: "a packet's cost",
+            done,
+            of: CASES.len(),
+        });
+        (measured.per_packet).push(per_packet::measure(case, options.rounds, options.calls)?);
+    }
+    Ok(Report::new(options, machine, measured))
+}
+
+fn run_told(options: &Options, machine: Machine, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+    let mut tell = |doing, done| progress(Progress { doing, done, of: 2 });
+    tell("starting HBase", 0);
+    let mut peer = start_peer()?;
+    tell("puts that are told", 1);
+    let cost = told::measure(&mut peer, options.contest_rounds, 2 * options.duration)?;
+    let measured = Measured {
+        told_cost: Some(cost),
+        ..Measured::default()
+    };
+    Ok(Report::new(options, machine, measured))
+}
+
 fn run_ycsb(
     options: &Options,
     plan: ycsb::Plan,
@@ -178,7 +222,7 @@ fn run_ycsb(
 ) -> Result<Report> {
     let mut done = 0;
     let mut tell = |doing| {
-        let of = 1 + plan.rounds * 8;
+        let of = 1 + plan.rounds * 16;
         progress(Progress { doing, done, of });
         done += 1;
     };

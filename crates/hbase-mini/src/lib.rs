@@ -263,6 +263,11 @@ impl HBase {
         }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where its data lie, and where more may be put; goes with it.
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -1,7 +1,7 @@
 //! `lineside bench`: the figures, measured here.
 
 use anyhow::bail;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside_bench::{Progress, column, fabric, hybrid, spv, transfer, verify};
 use serde_json::Value;
@@ -38,6 +38,9 @@ pub enum Scenario {
     Column {
         #[command(flatten)]
         common: Common,
+        /// One part alone.
+        #[arg(long, conflicts_with = "ycsb")]
+        only: Option<ColumnPart>,
         /// YCSB's workloads A to F instead, HBase alone and behind Lineside: needs Java 17 and Maven.
         #[arg(long)]
         ycsb: bool,
@@ -64,6 +67,15 @@ pub enum Scenario {
     /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
     /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
     Verify(Common),
+}
+
+/// What of `bench column` can be measured alone.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ColumnPart {
+    /// What a packet costs in the XDP program.
+    Packets,
+    /// What the coprocessor costs HBase's puts: needs Java 17 and Maven.
+    Told,
 }
 
 /// What every scenario takes.
@@ -112,7 +124,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| transfer::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
-        Scenario::Column { common, ycsb } => {
+        Scenario::Column { common, only, ycsb } => {
             let options = if common.quick {
                 column::Options::quick()
             } else {
@@ -120,6 +132,10 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             };
             let options = column::Options {
                 seed: common.seed,
+                only: only.map(|part| match part {
+                    ColumnPart::Packets => column::Part::Packets,
+                    ColumnPart::Told => column::Part::Told,
+                }),
                 ycsb: ycsb.then(|| column::ycsb::Plan::of(common.quick)),
                 ..options
             };

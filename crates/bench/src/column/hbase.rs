@@ -84,6 +84,11 @@ impl Peer {
         self.hbase.ports
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.hbase.pid()
+    }
+
     /// Has it do a command.
     pub fn command(&mut self, command: &str) -> Result<String> {
         self.hbase.command(command).map_err(said)

@@ -219,6 +219,30 @@ fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str
     found
 }
 
+fn write_uses(f: &mut Formatter<'_>, cost: &ToldCost) -> fmt::Result {
+    writeln!(
+        f,
+        "\n{:<32}{:>12}{:>14}{:>10}",
+        "a put takes", "processor us", "its thread us", "sleeps"
+    )?;
+    let of = [("untold", cost.untold), ("told", cost.told)];
+    for (name, used) in of.iter().flat_map(|(how, used)| {
+        [
+            (format!("{how}: HBase"), used.hbase),
+            (format!("{how}: clients and subscriber"), used.own),
+        ]
+    }) {
+        writeln!(
+            f,
+            "{name:<32}{:>12.1}{:>14.1}{:>10.2}",
+            used.cpu_ns / 1e3,
+            used.thread_ns / 1e3,
+            used.sleeps
+        )?;
+    }
+    Ok(())
+}
+
 fn notes(machine: &Machine) -> Vec<String> {
     let mut notes = vec![
         format!(
@@ -300,8 +324,8 @@ impl Report {
             checks.stale += ycsb.rows.iter().map(|row| row.stale).sum::<u64>();
             checks.wrong += ycsb.rows.iter().map(|row| row.errors).sum::<u64>();
             checks.notes = vec![
-                "through Lineside: socket plane, Thrift 2, coherence = \"ttl\", only Lineside writes to its table; a \
-                 cold client's first moments count"
+                "through Lineside: socket plane, HBase's own RPC, coherence = \"ttl\", only Lineside writes to its \
+                 table; a cold client's first moments count"
                     .into(),
             ];
         }
@@ -365,11 +389,12 @@ impl Display for Report {
         if let Some(cost) = &self.told_cost {
             writeln!(
                 f,
-                "\n{} puts a second into HBase, {} of which the coprocessor told ({} notices in all)",
+                "\n{} puts a second into HBase, {} where the coprocessor told of them, by {:.2} notices each",
                 cost.untold_per_s.round(),
                 cost.told_per_s.round(),
                 cost.notices
             )?;
+            write_uses(f, cost)?;
         }
         if !self.per_packet.is_empty() {
             write_packets(f, &self.per_packet)?;
@@ -479,9 +504,9 @@ fn write_ycsb(f: &mut Formatter<'_>, ycsb: &Ycsb) -> fmt::Result {
     let Ycsb { records, threads, .. } = ycsb;
     writeln!(
         f,
-        "\nYCSB, {records} rows of one field of 18 bytes, scans of 1 to 8 rows, {threads} threads"
+        "\nYCSB, {records} rows, {threads} threads; all fields of a row in one cell"
     )?;
-    write!(f, "{:<12}", "workload")?;
+    write!(f, "{:<40}", "workload")?;
     for column in [
         "HBase/s",
         "Lineside/s",
@@ -495,11 +520,12 @@ fn write_ycsb(f: &mut Formatter<'_>, ycsb: &Ycsb) -> fmt::Result {
     }
     writeln!(f)?;
     for row in &ycsb.rows {
-        let (workload, hbase, lineside) = (row.workload, row.hbase_ops_per_s, row.lineside_ops_per_s);
+        let workload = format!("{}, {}", row.workload, row.shape.describe());
+        let (hbase, lineside) = (row.hbase_ops_per_s, row.lineside_ops_per_s);
         let (ratio, hits, bound) = (row.ratio, row.hit_rate * 100.0, row.bound);
         write!(
             f,
-            "{workload:<12}{hbase:>12.0}{lineside:>12.0}{ratio:>12.2}{hits:>12.1}{bound:>12.2}"
+            "{workload:<40}{hbase:>12.0}{lineside:>12.0}{ratio:>12.2}{hits:>12.1}{bound:>12.2}"
         )?;
         writeln!(f, "{:>12}{:>12}", row.stale, row.errors)?;
     }

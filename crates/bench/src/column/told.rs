@@ -4,6 +4,7 @@
 use super::hbase::{self, OBSERVER_KEY, Peer};
 use super::rows::{self, ROWS};
 use super::served::{ROW_BITS, anonymous, failed, geometry};
+use super::usage::{self, Usage};
 use crate::error::{BenchError, Result, io};
 use crate::gate::median;
 use crate::sys;
@@ -28,6 +29,35 @@ const FIRST_VERSION: u64 = 1 << 40;
 /// How long the first lease may take to come.
 const LEASE_TIME: Duration = Duration::from_secs(20);
 
+/// The thread of the coprocessor that hears, and ours.
+const FAR_THREAD: &str = "lineside";
+const OWN_THREAD: &str = "column-notices";
+
+/// What one put takes, both processes' share of it.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct PutUse {
+    /// HBase's; the thread is the one that hears acknowledgements.
+    pub hbase: Usage,
+    /// Of clients and subscriber; the thread is the subscriber's.
+    pub own: Usage,
+}
+
+impl PutUse {
+    fn now(peer: &Peer) -> Result<Self> {
+        Ok(Self {
+            hbase: usage::of(peer.pid(), FAR_THREAD)?,
+            own: usage::own(OWN_THREAD)?,
+        })
+    }
+
+    fn each(&self, count: f64) -> Self {
+        Self {
+            hbase: self.hbase.each(count),
+            own: self.own.each(count),
+        }
+    }
+}
+
 /// Puts, medians of the rounds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ToldCost {
@@ -37,8 +67,12 @@ pub struct ToldCost {
     pub told_per_s: f64,
     /// The latter by the former, of the same round.
     pub ratio: f64,
-    /// What the subscriber heard: two for a batch of HBase's.
-    pub notices: u64,
+    /// What the subscriber heard for each put that was told.
+    pub notices: f64,
+    /// What a put takes of which nobody tells, means of all rounds.
+    pub untold: PutUse,
+    /// What one takes that is told.
+    pub told: PutUse,
 }
 
 /// Measures `rounds`, each way for `duration`.
@@ -73,14 +107,21 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
         puts(table, duration)?;
     }
     let mut seen = Vec::with_capacity(rounds);
+    let (mut heard, mut made, mut used) = (0, [0.0; 2], [PutUse::default(); 2]);
     for round in 0..rounds.max(1) {
         let mut rates = [0.0; 2];
         for way in [round % 2, 1 - round % 2] {
-            let heard = listener.counts().heard;
-            rates[way] = puts([&untold, &told][way], duration)?;
-            if way == 1 && listener.counts().heard == heard {
+            let (before, heard_before) = (PutUse::now(peer)?, listener.counts().heard);
+            let (rate, count) = puts([&untold, &told][way], duration)?;
+            let (after, of_these) = (PutUse::now(peer)?, listener.counts().heard - heard_before);
+            rates[way] = rate;
+            made[way] += count;
+            used[way].hbase.add(&before.hbase, &after.hbase);
+            used[way].own.add(&before.own, &after.own);
+            if way == 1 && of_these == 0 {
                 return Err(BenchError::Void("puts were not told".into()));
             }
+            heard += of_these;
         }
         seen.push(rates);
     }
@@ -89,12 +130,14 @@ pub fn measure(peer: &mut Peer, rounds: usize, duration: Duration) -> Result<Tol
         untold_per_s: of(|rates| rates[0]),
         told_per_s: of(|rates| rates[1]),
         ratio: of(|rates| rates[1] / rates[0]),
-        notices: listener.counts().heard,
+        notices: heard as f64 / made[1],
+        untold: used[0].each(made[0]),
+        told: used[1].each(made[1]),
     })
 }
 
-/// Puts a second, of as many threads as `native` has.
-fn puts(table: &Rpc, duration: Duration) -> Result<f64> {
+/// Puts a second, of as many threads as `native` has, and how many there were.
+fn puts(table: &Rpc, duration: Duration) -> Result<(f64, f64)> {
     let (column, began_ns) = (rows::column(), sys::now_ns());
     let ends_ns = began_ns + duration.as_nanos() as u64;
     let one = |thread: u32| {
@@ -124,5 +167,6 @@ fn puts(table: &Rpc, duration: Duration) -> Result<f64> {
         made.sum::<std::result::Result<u32, _>>()
     });
     let made = made.map_err(failed("putting into HBase"))?;
-    Ok(f64::from(made) * 1e9 / (sys::now_ns() - began_ns) as f64)
+    let made = f64::from(made);
+    Ok((made * 1e9 / (sys::now_ns() - began_ns) as f64, made))
 }

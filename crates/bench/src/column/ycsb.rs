@@ -47,7 +47,51 @@ pub struct Plan {
     pub duration: Duration,
 }
 
-/// A workload, as YCSB's own files have it, with one field of 18 bytes and scans of at most 8 rows.
+/// How large rows and scans are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// One field of 18 bytes, scans of 1 to 8 rows: what is judged.
+    Small,
+    /// YCSB's own: ten fields of 100 bytes, scans of 1 to 100 rows; all fields in one cell, and writes of all of them.
+    Own,
+}
+
+impl Shape {
+    const ALL: [Self; 2] = [Self::Small, Self::Own];
+
+    /// Fields, bytes of each, rows of a scan at most.
+    const fn sizes(self) -> (u32, u32, u32) {
+        match self {
+            Self::Small => (1, 18, 8),
+            Self::Own => (10, 100, 100),
+        }
+    }
+
+    /// Only the first is judged, so the second has half the time.
+    fn time_of(self, plan: Plan) -> Duration {
+        match self {
+            Self::Small => plan.duration,
+            Self::Own => plan.duration / 2,
+        }
+    }
+
+    /// For the report.
+    pub fn describe(self) -> String {
+        let (fields, bytes, rows) = self.sizes();
+        format!("{fields} x {bytes} bytes, scans of 1 to {rows} rows")
+    }
+
+    /// log2 of the addresses of 36 bytes that near has for a row.
+    const fn value_bits(self) -> u32 {
+        match self {
+            Self::Small => 1,
+            Self::Own => 5,
+        }
+    }
+}
+
+/// A workload, as YCSB's own files have it.
 struct Workload {
     name: &'static str,
     /// What is done, in shares.
@@ -78,6 +122,8 @@ struct Said {
 /// One workload's figures; medians of the rounds, sums where said.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
+    /// How large rows and scans are.
+    pub shape: Shape,
     /// `A` to `F`.
     pub workload: &'static str,
     /// Operations a second, HBase by its own client.
@@ -103,7 +149,7 @@ pub struct Ycsb {
     pub records: u32,
     /// Threads of the client.
     pub threads: u32,
-    /// By workload.
+    /// By shape and workload.
     pub rows: Vec<Row>,
 }
 
@@ -137,7 +183,6 @@ impl Workload {
         let mut properties = vec![
             format!("requestdistribution={}", self.distribution),
             format!("maxexecutiontime={}", duration.as_secs().max(1)),
-            "maxscanlength=8".into(),
         ];
         let operations = if self.inserts() {
             OPERATIONS_INSERTING
@@ -159,35 +204,18 @@ impl Workload {
 /// # Errors
 /// [`BenchError::Void`] where YCSB does not run.
 pub fn measure(peer: &mut Peer, plan: Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
-    let mut seen: BTreeMap<&'static str, Vec<(Said, Said)>> = BTreeMap::new();
+    let mut seen: BTreeMap<(Shape, &'static str), Vec<(Said, Said)>> = BTreeMap::new();
     for _ in 0..plan.rounds.max(1) {
-        for workload in &WORKLOADS {
-            if ["A", "E"].contains(&workload.name) {
-                tell("loading");
-                for table in ["straight", "through"] {
-                    reload(peer, table)?;
-                }
+        for shape in Shape::ALL {
+            for workload in &WORKLOADS {
+                let said = one(peer, shape, workload, shape.time_of(plan), tell)?;
+                seen.entry((shape, workload.name)).or_default().push(said);
             }
-            tell(workload.name);
-            let properties = workload.properties(plan.duration);
-            let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
-            let straight = run(
-                peer,
-                "-t",
-                "HBase",
-                &["table=straight".into(), zookeeper],
-                &properties,
-            )?;
-            let served = serve(peer)?;
-            let plane = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-            let port = format!("lineside={}", plane.local_addr().port());
-            let through = run(peer, "-t", "Lineside", &[port], &properties)?;
-            seen.entry(workload.name).or_default().push((straight, through));
         }
     }
-    let rows = WORKLOADS.iter().filter_map(|workload| {
-        let rounds = seen.get(workload.name)?;
-        Row::of(workload, rounds)
+    let rows = seen.iter().filter_map(|((shape, name), rounds)| {
+        let workload = WORKLOADS.iter().find(|workload| workload.name == *name)?;
+        Row::of(*shape, workload, rounds)
     });
     Ok(Ycsb {
         records: RECORDS,
@@ -196,8 +224,34 @@ pub fn measure(peer: &mut Peer, plan: Plan, tell: &mut dyn FnMut(&'static str)) 
     })
 }
 
+/// One workload, straight to HBase and through Lineside.
+fn one(
+    peer: &mut Peer,
+    shape: Shape,
+    workload: &Workload,
+    duration: Duration,
+    tell: &mut dyn FnMut(&'static str),
+) -> Result<(Said, Said)> {
+    if ["A", "E"].contains(&workload.name) {
+        tell("loading");
+        for table in ["straight", "through"] {
+            reload(peer, shape, table)?;
+        }
+    }
+    tell(workload.name);
+    let properties = workload.properties(duration);
+    let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
+    let table = "table=straight".to_owned();
+    let straight = run(peer, shape, ("-t", "HBase"), &[table, zookeeper], &properties)?;
+    let served = serve(peer, shape)?;
+    let plane = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let port = format!("lineside={}", plane.local_addr().port());
+    let through = run(peer, shape, ("-t", "Lineside"), &[port], &properties)?;
+    Ok((straight, through))
+}
+
 impl Row {
-    fn of(workload: &Workload, rounds: &[(Said, Said)]) -> Option<Self> {
+    fn of(shape: Shape, workload: &Workload, rounds: &[(Said, Said)]) -> Option<Self> {
         let of = |value: fn(&(Said, Said)) -> f64| median(rounds.iter().map(value));
         let hit_rate = of(|(_, through)| through.near / (through.near + through.host).max(1.0))?;
         let writes = workload.share_of_writes();
@@ -208,6 +262,7 @@ impl Row {
                 .sum()
         };
         Some(Self {
+            shape,
             workload: workload.name,
             hbase_ops_per_s: of(|(straight, _)| straight.ops_per_s)?,
             lineside_ops_per_s: of(|(_, through)| through.ops_per_s)?,
@@ -224,17 +279,21 @@ impl Ycsb {
     /// By key, as ratios.
     pub fn ratios(&self) -> impl Iterator<Item = (String, f64)> {
         let finite = self.rows.iter().filter(|row| row.ratio.is_finite());
-        finite.map(|row| (format!("ycsb {} lineside/hbase", row.workload), row.ratio))
+        finite.map(|row| {
+            let shape = match row.shape {
+                Shape::Small => "",
+                Shape::Own => " own shape",
+            };
+            (format!("ycsb {}{shape} lineside/hbase", row.workload), row.ratio)
+        })
     }
 
     /// Judged.
     pub fn gates(&self) -> impl Iterator<Item = (&'static str, Gate)> {
         const IS: Bound = AtLeast;
         GATES.into_iter().map(|(key, gate, stretch)| {
-            let row = self
-                .rows
-                .iter()
-                .find(|row| key.split(' ').nth(1) == Some(row.workload));
+            let mut judged = self.rows.iter().filter(|row| row.shape == Shape::Small);
+            let row = judged.find(|row| key.split(' ').nth(1) == Some(row.workload));
             let value = row.map(|row| {
                 if key.ends_with('%') {
                     row.hit_rate * 100.0
@@ -249,48 +308,56 @@ impl Ycsb {
 }
 
 /// A table with YCSB's rows in it, made anew.
-fn reload(peer: &mut Peer, table: &str) -> Result<()> {
+fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
     // Of the round before, if there was one.
     let _ = peer.command(&format!("drop {table}"));
     peer.command(&format!("create {table} entry"))?;
-    let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
+    let own = [
+        format!("table={table}"),
+        format!("zookeeper={}", peer.ports().zookeeper),
+    ];
     let properties = [format!("operationcount={RECORDS}")];
-    run(
-        peer,
-        "-load",
-        "HBase",
-        &[format!("table={table}"), zookeeper],
-        &properties,
-    )
-    .map(drop)
+    run(peer, shape, ("-load", "HBase"), &own, &properties).map(drop)
 }
 
 /// Lineside before the table that only it writes to, near empty.
-fn serve(peer: &Peer) -> Result<Served> {
+fn serve(peer: &Peer, shape: Shape) -> Result<Served> {
     let geometry = Geometry {
         family_bits: 0,
         column_bits: 0,
+        value_bits: shape.value_bits(),
         columns: vec![NAME.into()],
         may_be_stale: true,
         ..Geometry::default()
     };
     let name = ColumnName::new(NAME.as_bytes());
     let name = name.ok_or_else(|| BenchError::Void("no name of a column".into()))?;
-    let table = Arc::new(peer.connect("through")?);
+    let table = Arc::new(peer.connect_rpc("through")?);
     Served::of(&anonymous(&geometry)?, table, name, Telling::Ttl(TTL_NS))
 }
 
-fn run(peer: &Peer, phase: &str, binding: &str, own: &[String], properties: &[String]) -> Result<Said> {
+/// A phase of YCSB by one of our bindings.
+fn run(
+    peer: &Peer,
+    shape: Shape,
+    (phase, binding): (&str, &str),
+    own: &[String],
+    properties: &[String],
+) -> Result<Said> {
     let mut java: Command = peer.jars().java(&["ycsb"], "site.ycsb.Client").map_err(said)?;
     java.args([phase, "-db", &format!("lineside.ycsb.{binding}")]);
     java.args(["-threads", &THREADS.to_string()]);
-    let shape = [
+    let (fields, bytes, scanned) = shape.sizes();
+    let sizes = [
         "workload=site.ycsb.workloads.CoreWorkload".to_owned(),
         format!("recordcount={RECORDS}"),
-        "fieldcount=1".to_owned(),
-        "fieldlength=18".to_owned(),
+        format!("fieldcount={fields}"),
+        format!("fieldlength={bytes}"),
+        format!("maxscanlength={scanned}"),
+        // All of them are one cell.
+        "writeallfields=true".to_owned(),
     ];
-    for property in shape.iter().chain(own).chain(properties) {
+    for property in sizes.iter().chain(own).chain(properties) {
         java.args(["-p", property]);
     }
     let output = java
@@ -355,7 +422,7 @@ mod tests {
             ops_per_s: 10.0,
             ..Said::default()
         };
-        let row = Row::of(&WORKLOADS[1], &[(straight, through)]).unwrap();
+        let row = Row::of(Shape::Small, &WORKLOADS[1], &[(straight, through)]).unwrap();
         assert_eq!((row.workload, row.ratio, row.hit_rate), ("B", 5.0, 0.9));
         assert!((row.bound - 1.0 / (0.05 + 0.95 * 0.1)).abs() < 1e-9);
         let ycsb = Ycsb {

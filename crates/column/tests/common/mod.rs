@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod orders;
+
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
 use lineside_column::key::{Interval, Key};
 use std::collections::{BTreeMap, HashMap};

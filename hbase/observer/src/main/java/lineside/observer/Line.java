@@ -1,6 +1,7 @@
 package lineside.observer;
 
 import java.net.InetSocketAddress;
+import java.util.ArrayDeque;
 import java.util.TreeMap;
 
 /**
@@ -8,36 +9,15 @@ import java.util.TreeMap;
  * subscriber may answer from what it read.
  */
 final class Line {
-  /** One change, from before it can be seen until it is. */
-  static final class Change {
-    final Line line;
-    final long number;
-    Notice notice;
-    private boolean isAcknowledged;
-
-    Change(Line line, long number) {
-      this.line = line;
-      this.number = number;
-    }
-
-    synchronized void acknowledge() {
-      isAcknowledged = true;
-      notifyAll();
-    }
-
-    /** Waits for so long at most; whether it is acknowledged. */
-    synchronized boolean await(long ms) throws InterruptedException {
-      if (!isAcknowledged) {
-        wait(ms);
-      }
-      return isAcknowledged;
-    }
-  }
-
   final InetSocketAddress subscriber;
   final byte[] table;
   final long epoch;
-  private final TreeMap<Long, Change> open = new TreeMap<>();
+  private final TreeMap<Long, Notice> open = new TreeMap<>();
+  /** Not sent yet, in the order of their numbers. */
+  private final ArrayDeque<Notice> unsent = new ArrayDeque<>();
+  /** Sent last, and when. */
+  private Notice sent;
+  private long sentNs;
   private long next = 1;
   private long leasedUntilNs;
   private int waiting;
@@ -50,17 +30,48 @@ final class Line {
     this.leasedUntilNs = System.nanoTime() + leaseNs;
   }
 
-  synchronized Change begin() {
-    Change change = new Change(this, next++);
-    open.put(change.number, change);
-    return change;
+  /** Begins a change: with those that are not sent yet, where it can join them, else as the next number. */
+  synchronized Notice begin(Notice change) {
+    Notice last = unsent.peekLast();
+    if (last == null || !last.join(change)) {
+      last = change;
+      last.number = next++;
+      open.put(last.number, last);
+      unsent.add(last);
+    }
+    last.changes++;
+    return last;
   }
 
-  synchronized void end(Change change) {
-    open.remove(change.number);
+  /**
+   * What is to be sent now, which nothing joins any more: one at a time, so that what begins while one is on its way is
+   * told together. {@code null}: nothing, or its turn comes when another one is acknowledged or was lost.
+   */
+  synchronized Notice take(long patienceNs) {
+    boolean isBusy = sent != null && !sent.isAcknowledged() && System.nanoTime() - sentNs < patienceNs;
+    return isBusy || unsent.isEmpty() ? null : take(unsent.peek());
   }
 
-  synchronized Change open(long number) {
+  /** The same of this one, whether or not it was sent before. */
+  synchronized Notice take(Notice notice) {
+    unsent.remove(notice);
+    notice.oldestOpen = oldestOpen();
+    sent = notice;
+    sentNs = System.nanoTime();
+    return notice;
+  }
+
+  /** Ends one of a notice's changes; whether to say so, because nothing is under way whose end says it too. */
+  synchronized boolean end(Notice notice) {
+    if (--notice.changes > 0) {
+      return false;
+    }
+    open.remove(notice.number);
+    unsent.remove(notice);
+    return unsent.isEmpty() && (sent == null || sent.changes == 0 || sent.isAcknowledged());
+  }
+
+  synchronized Notice open(long number) {
     return open.get(number);
   }
 

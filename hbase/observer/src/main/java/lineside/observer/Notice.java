@@ -7,7 +7,10 @@ import java.util.Arrays;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/** One datagram between a server and Lineside: {@code column_notice} of {@code spec/column.toml}. */
+/**
+ * One datagram between a server and Lineside: {@code column_notice} of {@code spec/column.toml}. A PRE is told of
+ * changes, from before the first of them can be seen until all are; more join until it is sent.
+ */
 final class Notice {
   static final int PRE = 1;
   static final int POST = 2;
@@ -36,6 +39,27 @@ final class Notice {
   long expiresMs;
   int leaseMs;
   byte[] table;
+  /** What is sent: to whom; and of how many changes that have not ended. */
+  Line line;
+  int changes;
+  private boolean isAcknowledged;
+
+  synchronized void acknowledge() {
+    isAcknowledged = true;
+    notifyAll();
+  }
+
+  synchronized boolean isAcknowledged() {
+    return isAcknowledged;
+  }
+
+  /** Waits for so long at most; whether it is acknowledged. */
+  synchronized boolean await(long ms) throws InterruptedException {
+    if (!isAcknowledged) {
+      wait(ms);
+    }
+    return isAcknowledged;
+  }
 
   /** What a datagram is signed with, for one thread at a time. */
   static Mac mac(byte[] key) {
@@ -50,15 +74,36 @@ final class Notice {
 
   /** Whether so many keys fit one datagram. */
   static boolean fits(byte[] table, byte[][] keys) {
+    return bytes(table, keys) <= BYTES_MAX;
+  }
+
+  private static int bytes(byte[] table, byte[][] keys) {
     int bytes = HEAD_BYTES + table.length + TAG_BYTES;
     for (byte[] key : keys) {
       bytes += 1 + Math.min(key.length, KEY_BYTES_MAX);
     }
-    return bytes <= BYTES_MAX;
+    return bytes;
+  }
+
+  /** Says what {@code other} says besides; {@code false}: one of them is no list of rows, or they do not fit. */
+  boolean join(Notice other) {
+    byte[][] both = Arrays.copyOf(keys, keys.length + other.keys.length);
+    System.arraycopy(other.keys, 0, both, keys.length, other.keys.length);
+    if ((flags | other.flags) != 0 || !fits(table, both)) {
+      return false;
+    }
+    keys = both;
+    expiresMs = earlier(expiresMs, other.expiresMs);
+    return true;
+  }
+
+  /** The earlier of two ends; 0 is none. */
+  static long earlier(long one, long other) {
+    return one == 0 || (other != 0 && other < one) ? other : one;
   }
 
   byte[] toBytes(Mac mac) {
-    ByteBuffer out = ByteBuffer.allocate(BYTES_MAX);
+    ByteBuffer out = ByteBuffer.allocate(bytes(table, keys));
     out.putInt(MAGIC).put((byte) kind).put((byte) flags).putShort((short) keys.length);
     out.putLong(server).putLong(epoch).putLong(number).putLong(oldestOpen).putLong(token);
     out.putLong(expiresMs).putInt(leaseMs).putShort((short) table.length).putShort((short) 0);
@@ -69,7 +114,7 @@ final class Notice {
     }
     mac.update(out.array(), 0, out.position());
     out.put(mac.doFinal(), 0, TAG_BYTES);
-    return Arrays.copyOf(out.array(), out.position());
+    return out.array();
   }
 
   /** A question or an acknowledgement; {@code null}: it is neither, or nobody's who has the key. */

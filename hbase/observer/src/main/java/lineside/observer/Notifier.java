@@ -9,7 +9,6 @@ import java.net.SocketException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.Map;
 import java.util.Properties;
@@ -127,11 +126,16 @@ final class Notifier implements Function<Object[], Object> {
         return null;
       case "begin":
         return begin((String) what[1], (Integer) what[2], (byte[][]) what[3], (Long) what[4]);
+      case "await":
+        for (Notice change : (Notice[]) what[1]) {
+          await(change);
+        }
+        return null;
       case "untold":
         giveUp(told.getOrDefault((String) what[1], Collections.emptySet()));
         return null;
       case "end":
-        end((Line.Change[]) what[1]);
+        end((Notice[]) what[1]);
         return null;
       default:
         throw new IllegalArgumentException((String) what[0]);
@@ -162,8 +166,7 @@ final class Notifier implements Function<Object[], Object> {
 
   // ---- changes ----
 
-  /** Returns when no subscriber answers any more what the change touches. */
-  private Line.Change[] begin(String region, int flags, byte[][] keys, long expiresMs) {
+  private Notice[] begin(String region, int flags, byte[][] keys, long expiresMs) {
     Set<Line> of = told.get(region);
     if (of == null || of.isEmpty()) {
       return null;
@@ -179,34 +182,42 @@ final class Notifier implements Function<Object[], Object> {
 
   /** What is not told may be seen when nobody answers any more what was before. */
   private static void giveUp(Set<Line> of) {
-    of.forEach(line -> line.refuseLeases(true));
-    of.forEach(Notifier::awaitEnd);
+    for (Line line : of) {
+      line.refuseLeases(true);
+    }
+    for (Line line : of) {
+      while (line.isLeased()) {
+        LockSupport.parkNanos(AGAIN_MS * 1_000_000);
+      }
+    }
   }
 
-  private Line.Change[] begin(Set<Line> of, int flags, byte[][] keys, long expiresMs) {
-    Line.Change[] changes = new Line.Change[of.size()];
+  private Notice[] begin(Set<Line> of, int flags, byte[][] keys, long expiresMs) {
+    Notice[] changes = new Notice[of.size()];
     int count = 0;
     for (Line line : of) {
-      Line.Change change = line.begin();
-      changes[count++] = change;
       Notice notice = notice(line, Notice.PRE);
       notice.flags = flags;
       notice.keys = keys;
-      notice.number = change.number;
       notice.expiresMs = expiresMs;
-      change.notice = notice;
+      changes[count++] = line.begin(notice);
       if (line.isLeased()) {
-        send(line.subscriber, notice);
+        sendNext(line);
       }
-    }
-    for (Line.Change change : changes) {
-      await(change);
     }
     return changes;
   }
 
+  /** Tells what is due. */
+  private void sendNext(Line line) {
+    Notice due = line.take(AGAIN_MS * 1_000_000);
+    if (due != null) {
+      send(due);
+    }
+  }
+
   /** Waits until the subscriber acknowledges, or may not answer any more. */
-  private void await(Line.Change change) {
+  private void await(Notice change) {
     Line line = change.line;
     boolean isInterrupted = false;
     boolean refuses = false;
@@ -223,8 +234,7 @@ final class Notifier implements Function<Object[], Object> {
         refuses = true;
         line.refuseLeases(true);
       }
-      change.notice.oldestOpen = line.oldestOpen();
-      send(line.subscriber, change.notice);
+      send(line.take(change));
     }
     if (refuses) {
       line.refuseLeases(false);
@@ -234,17 +244,10 @@ final class Notifier implements Function<Object[], Object> {
     }
   }
 
-  private static void awaitEnd(Line line) {
-    while (line.isLeased()) {
-      LockSupport.parkNanos(AGAIN_MS * 1_000_000);
-    }
-  }
-
-  private void end(Line.Change[] changes) {
-    for (Line.Change change : changes) {
-      change.line.end(change);
-      if (change.line.isLeased()) {
-        send(change.line.subscriber, notice(change.line, Notice.POST));
+  private void end(Notice[] changes) {
+    for (Notice change : changes) {
+      if (change.line.end(change) && change.line.isLeased()) {
+        send(notice(change.line, Notice.POST));
       }
     }
   }
@@ -253,6 +256,7 @@ final class Notifier implements Function<Object[], Object> {
 
   private Notice notice(Line line, int kind) {
     Notice notice = new Notice();
+    notice.line = line;
     notice.kind = kind;
     notice.server = server;
     notice.epoch = line.epoch;
@@ -261,13 +265,13 @@ final class Notifier implements Function<Object[], Object> {
     return notice;
   }
 
-  private void send(InetSocketAddress to, Notice notice) {
+  private void send(Notice notice) {
     byte[] bytes = notice.toBytes(mac.get());
     try {
-      socket.send(new DatagramPacket(bytes, bytes.length, to));
+      socket.send(new DatagramPacket(bytes, bytes.length, notice.line.subscriber));
     } catch (IOException | RuntimeException error) {
       // As if it were lost: what is not acknowledged waits for the lease's end.
-      LOG.debug("{} cannot be told", to, error);
+      LOG.debug("{} cannot be told", notice.line.subscriber, error);
     }
   }
 
@@ -295,15 +299,21 @@ final class Notifier implements Function<Object[], Object> {
       }
       grant(line, notice.token);
     } else if (line != null && line.epoch == notice.epoch) {
-      Line.Change change = line.open(notice.number);
+      Notice change = line.open(notice.number);
       if (change != null) {
         change.acknowledge();
+        sendNext(line);
       }
     }
   }
 
   private boolean isSubscriber(InetSocketAddress from) {
-    return Arrays.stream(subscribers).anyMatch(one -> address(one).equals(from));
+    for (String one : subscribers) {
+      if (address(one).equals(from)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private void grant(Line line, long token) throws IOException {
@@ -316,7 +326,7 @@ final class Notifier implements Function<Object[], Object> {
     notice.token = token;
     notice.leaseMs = (int) (leaseNs / 1_000_000);
     if (notice.number > 0) {
-      send(line.subscriber, notice);
+      send(notice);
     }
   }
 

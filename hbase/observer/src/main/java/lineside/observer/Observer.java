@@ -1,6 +1,7 @@
 package lineside.observer;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -26,16 +27,19 @@ import org.slf4j.LoggerFactory;
 /**
  * Tells Lineside of every change of a table: before it can be seen, and once it is.
  *
- * <p>One of each region. {@code postBatchMutate} comes when a batch is written and not yet visible, with its rows
- * locked; {@code postBatchMutateIndispensably} when it is visible or has failed, before its client is answered. Nothing
- * is thrown into HBase: what cannot be told is made good by leases that end.
+ * <p>One of each region. {@code preBatchMutate} comes when a batch has its rows locked and nothing of it is in the log:
+ * it is told then, so that the way to Lineside and back passes while the log is written. {@code postBatchMutate} comes
+ * when it is written and not yet visible: it waits there. {@code postBatchMutateIndispensably} when it is visible or has
+ * failed, before its client is answered. Nothing is thrown into HBase: what cannot be told is made good by leases that
+ * end.
  */
 public final class Observer implements RegionCoprocessor, RegionServerCoprocessor, RegionObserver {
   private static final Logger LOG = LoggerFactory.getLogger(Observer.class);
   private static final byte[] NOTHING = new byte[0];
 
   private final ThreadLocal<Object> batch = new ThreadLocal<>();
-  private final ThreadLocal<Object> load = new ThreadLocal<>();
+  /** What other coprocessors add to a batch; or a bulk load. */
+  private final ThreadLocal<Object> more = new ThreadLocal<>();
   private Object closing;
   private Function<Object[], Object> notifier;
   private RegionInfo region;
@@ -68,13 +72,38 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
   // ---- rows ----
 
   @Override
-  public void postBatchMutate(
+  public void preBatchMutate(
       ObserverContext<RegionCoprocessorEnvironment> context, MiniBatchOperationInProgress<Mutation> mutations) {
     quietly(
         () -> {
           // Of what had an end that nobody told.
           end(batch);
-          batch.set(rows(mutations));
+          List<Mutation> all = new ArrayList<>(mutations.size());
+          for (int at = 0; at < mutations.size(); at++) {
+            all.add(mutations.getOperation(at));
+          }
+          batch.set(tell(all));
+        });
+  }
+
+  @Override
+  public void postBatchMutate(
+      ObserverContext<RegionCoprocessorEnvironment> context, MiniBatchOperationInProgress<Mutation> mutations) {
+    quietly(
+        () -> {
+          List<Mutation> added = new ArrayList<>();
+          for (int at = 0; at < mutations.size(); at++) {
+            Mutation[] others = mutations.getOperationsFromCoprocessors(at);
+            if (others != null) {
+              added.addAll(Arrays.asList(others));
+            }
+          }
+          if (!added.isEmpty()) {
+            end(more);
+            more.set(tell(added));
+          }
+          await(batch.get());
+          await(more.get());
         });
   }
 
@@ -83,36 +112,27 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
       ObserverContext<RegionCoprocessorEnvironment> context,
       MiniBatchOperationInProgress<Mutation> mutations,
       boolean success) {
-    quietly(() -> end(batch));
+    quietly(
+        () -> {
+          end(batch);
+          end(more);
+        });
   }
 
-  private Object rows(MiniBatchOperationInProgress<Mutation> mutations) {
-    if (notifier == null) {
-      return null;
-    }
-    List<byte[]> rows = new ArrayList<>(mutations.size());
+  private Object tell(List<Mutation> mutations) {
+    byte[][] keys = new byte[mutations.size()][];
     long expiresMs = 0;
-    for (int at = 0; at < mutations.size(); at++) {
-      Mutation mutation = mutations.getOperation(at);
-      rows.add(mutation.getRow());
-      expiresMs = earlier(expiresMs, end(mutation));
-      Mutation[] others = mutations.getOperationsFromCoprocessors(at);
-      for (int other = 0; others != null && other < others.length; other++) {
-        rows.add(others[other].getRow());
-        expiresMs = earlier(expiresMs, end(others[other]));
-      }
+    for (int at = 0; at < keys.length; at++) {
+      Mutation mutation = mutations.get(at);
+      keys[at] = mutation.getRow();
+      expiresMs = Notice.earlier(expiresMs, end(mutation));
     }
-    byte[][] keys = rows.toArray(new byte[0][]);
     int flags = 0;
     if (!Notice.fits(region.getTable().getName(), keys)) {
       keys = range(keys);
       flags = Notice.RANGE;
     }
     return tell(flags, keys, expiresMs);
-  }
-
-  private static long earlier(long one, long other) {
-    return one == 0 || (other != 0 && other < one) ? other : one;
   }
 
   /** When the first of a mutation's cells ends by itself; 0: by its family's life alone. */
@@ -153,8 +173,8 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
       ObserverContext<RegionCoprocessorEnvironment> context, List<Pair<byte[], String>> files) {
     quietly(
         () -> {
-          end(load);
-          load.set(whole(0));
+          end(more);
+          more.set(whole(0));
         });
   }
 
@@ -163,7 +183,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
       ObserverContext<RegionCoprocessorEnvironment> context,
       List<Pair<byte[], String>> staged,
       Map<byte[], List<Path>> files) {
-    quietly(() -> end(load));
+    quietly(() -> end(more));
   }
 
   /** Before a client can ask the region: what a server that fell told nobody of is forgotten. */
@@ -208,7 +228,9 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
   }
 
   private Object whole(int flags) {
-    return tell(flags | Notice.RANGE, bounds(region.getStartKey(), region.getEndKey()), 0);
+    Object change = tell(flags | Notice.RANGE, bounds(region.getStartKey(), region.getEndKey()), 0);
+    await(change);
+    return change;
   }
 
   // ---- both ----
@@ -217,6 +239,13 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return notifier == null
         ? null
         : notifier.apply(new Object[] {"begin", region.getEncodedName(), flags, keys, expiresMs});
+  }
+
+  /** Returns when no subscriber answers any more what the change touches. */
+  private void await(Object change) {
+    if (change != null) {
+      notifier.apply(new Object[] {"await", change});
+    }
   }
 
   private void end(ThreadLocal<Object> place) {

@@ -1,5 +1,6 @@
 package lineside.ycsb;
 
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
 import java.util.Vector;
@@ -11,11 +12,11 @@ import site.ycsb.DBException;
 import site.ycsb.Status;
 
 /**
- * What both bindings share: rows of one field, and the count of stale reads over all threads. The last thread to end
+ * What both bindings share: rows of one cell with all fields one behind the other, and the count of stale reads over all threads. The last thread to end
  * says {@code LINESIDE reads=N near=N host=N stale=N missing=N errors=N} on standard output.
  */
 abstract class Checked extends DB {
-  /** Rows have one field. */
+  /** The column that has all of a row's fields. */
   static final String FIELD = "field0";
   /** The column family. */
   static final String FAMILY = "entry";
@@ -28,6 +29,10 @@ abstract class Checked extends DB {
   private static final AtomicLong STALE = new AtomicLong();
   private static final AtomicLong MISSING = new AtomicLong();
   private static final AtomicLong ERRORS = new AtomicLong();
+
+  /** Fields of a row, and bytes of each. */
+  private int fields;
+  private int fieldBytes;
 
   /** Where an answer came from. */
   enum Source {
@@ -43,6 +48,27 @@ abstract class Checked extends DB {
 
   abstract void connect() throws Exception;
 
+  /** Bytes of a row's cell. */
+  int valueBytes() {
+    return fields * fieldBytes;
+  }
+
+  private void split(byte[] value, Map<String, ByteIterator> result) {
+    for (int field = 0; field < fields; field++) {
+      int at = field * fieldBytes;
+      result.put("field" + field, new ByteArrayByteIterator(Arrays.copyOfRange(value, at, at + fieldBytes)));
+    }
+  }
+
+  /** All fields are written at once ({@code writeallfields}). */
+  private byte[] join(Map<String, ByteIterator> values) {
+    byte[] value = new byte[valueBytes()];
+    for (int field = 0; field < fields; field++) {
+      System.arraycopy(values.get("field" + field).toArray(), 0, value, field * fieldBytes, fieldBytes);
+    }
+    return value;
+  }
+
   /** Up to {@code count} rows from {@code key} on; {@code exact}: that row only. */
   abstract Source ask(String key, int count, boolean exact, Rows rows) throws Exception;
 
@@ -55,6 +81,8 @@ abstract class Checked extends DB {
   @Override
   public void init() throws DBException {
     THREADS.incrementAndGet();
+    fields = Integer.parseInt(getProperties().getProperty("fieldcount"));
+    fieldBytes = Integer.parseInt(getProperties().getProperty("fieldlength"));
     try {
       connect();
     } catch (Exception error) {
@@ -82,7 +110,7 @@ abstract class Checked extends DB {
     Status status =
         read(key, 1, true, (row, value) -> {
           found[0] = true;
-          result.put(FIELD, new ByteArrayByteIterator(value));
+          split(value, result);
         });
     if (status == Status.OK && !found[0]) {
       MISSING.incrementAndGet();
@@ -100,7 +128,7 @@ abstract class Checked extends DB {
       Vector<java.util.HashMap<String, ByteIterator>> result) {
     return read(startKey, count, false, (row, value) -> {
       java.util.HashMap<String, ByteIterator> fieldsOf = new java.util.HashMap<>();
-      fieldsOf.put(FIELD, new ByteArrayByteIterator(value));
+      split(value, fieldsOf);
       result.add(fieldsOf);
     });
   }
@@ -127,7 +155,7 @@ abstract class Checked extends DB {
 
   @Override
   public Status update(String table, String key, Map<String, ByteIterator> values) {
-    byte[] value = values.get(FIELD).toArray();
+    byte[] value = join(values);
     Writes.Write write = WRITES.begin(key, value);
     try {
       put(key, value);

@@ -30,8 +30,10 @@ public final class Lineside extends Checked {
   private static final int HEAD_BYTES = 32;
   private static final int NAME_BYTES = 32;
   private static final int REPLY_HEAD_BYTES = HEADER_BYTES + 24;
-  /** Head, the longest of YCSB's keys, 18 bytes of value; in whole words. */
-  private static final int ROW_BYTES = 56;
+  /** A row's head and the longest of YCSB's keys. */
+  private static final int ROW_HEAD_BYTES = 4 + 24;
+  private static final byte START_EXCLUSIVE = 4;
+  private static final int MORE = 2;
   private static final int PACKET_BYTES = 1452;
   private static final int PATIENCE_MS = 10_000;
   /** A read that is not answered for so long is sent again. */
@@ -51,38 +53,54 @@ public final class Lineside extends Checked {
     socket.connect(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
   }
 
+  /** A scan whose rows do not fit one reply goes on behind the last row of each. */
   @Override
   Source ask(String key, int count, boolean exact, Rows rows) throws IOException {
-    int rowsMax = Math.min(count, (PACKET_BYTES - REPLY_HEAD_BYTES) / ROW_BYTES);
-    write(exact ? GET : SCAN, key, exact ? 0 : rowsMax, new byte[0], REPLY_HEAD_BYTES + rowsMax * ROW_BYTES);
-    ByteBuffer reply = exchange(true);
-    byte source = reply.get(HEADER_BYTES);
-    int found = reply.getShort(HEADER_BYTES + 2);
-    int at = REPLY_HEAD_BYTES;
-    for (int row = 0; row < found; row++) {
-      int keyBytes = reply.get(at) & 0xff;
-      int valueBytes = reply.getShort(at + 2) & 0xffff;
-      byte[] value = Arrays.copyOfRange(in, at + 4 + keyBytes, at + 4 + keyBytes + valueBytes);
-      rows.row(new String(in, at + 4, keyBytes, StandardCharsets.UTF_8), value);
-      at += (4 + keyBytes + valueBytes + 7) & ~7;
+    int rowBytes = padded(ROW_HEAD_BYTES + valueBytes());
+    Source source = Source.NEAR;
+    String start = key;
+    byte flags = 0;
+    int left = count;
+    while (true) {
+      int rowsMax = Math.min(left, (PACKET_BYTES - REPLY_HEAD_BYTES) / rowBytes);
+      byte op = exact ? GET : SCAN;
+      write(op, flags, start, exact ? 0 : rowsMax, new byte[0], REPLY_HEAD_BYTES + rowsMax * rowBytes);
+      ByteBuffer reply = exchange(true);
+      if (reply.get(HEADER_BYTES) != NEAR) {
+        source = Source.HOST;
+      }
+      int found = reply.getShort(HEADER_BYTES + 2);
+      int at = REPLY_HEAD_BYTES;
+      for (int row = 0; row < found; row++) {
+        int keyBytes = reply.get(at) & 0xff;
+        int bytes = reply.getShort(at + 2) & 0xffff;
+        byte[] value = Arrays.copyOfRange(in, at + 4 + keyBytes, at + 4 + keyBytes + bytes);
+        start = new String(in, at + 4, keyBytes, StandardCharsets.UTF_8);
+        rows.row(start, value);
+        at += (4 + keyBytes + bytes + 7) & ~7;
+      }
+      left -= found;
+      if (exact || left <= 0 || found == 0 || (reply.get(HEADER_BYTES + 1) & MORE) == 0) {
+        return source;
+      }
+      flags = START_EXCLUSIVE;
     }
-    return source == NEAR ? Source.NEAR : Source.HOST;
   }
 
   @Override
   void put(String key, byte[] value) throws IOException {
-    write(PUT, key, 0, value, REPLY_HEAD_BYTES);
+    write(PUT, (byte) 0, key, 0, value, REPLY_HEAD_BYTES);
     exchange(false);
   }
 
   @Override
   void remove(String key) throws IOException {
-    write(DELETE, key, 0, new byte[0], REPLY_HEAD_BYTES);
+    write(DELETE, (byte) 0, key, 0, new byte[0], REPLY_HEAD_BYTES);
     exchange(false);
   }
 
   /** A request, as long as the reply that it wants. */
-  private void write(byte op, String key, int limit, byte[] value, int replyBytes) {
+  private void write(byte op, byte flags, String key, int limit, byte[] value, int replyBytes) {
     byte[] start = key.getBytes(StandardCharsets.UTF_8);
     int bytes = HEADER_BYTES + HEAD_BYTES + NAME_BYTES + padded(start.length) + padded(value.length);
     bytes = Math.max(bytes, replyBytes);
@@ -90,7 +108,7 @@ public final class Lineside extends Checked {
     out.clear();
     out.putShort(MAGIC).put(VERSION).put(op).putShort((short) 0).putShort((short) (bytes - HEADER_BYTES));
     out.putLong(nextId++);
-    out.put((byte) 0).put((byte) start.length).put((byte) 0).put((byte) 1).putShort((short) limit);
+    out.put(flags).put((byte) start.length).put((byte) 0).put((byte) 1).putShort((short) limit);
     out.putShort((short) value.length);
     out.position(HEADER_BYTES + HEAD_BYTES);
     out.put(NAME).put(start);

@@ -1,0 +1,90 @@
+//! What processes used so far, by Linux's count: processor time in ticks of 10 ms, and how often their threads slept.
+
+use crate::error::{Result, io};
+use crate::sys;
+use serde::Serialize;
+use std::fs;
+
+/// A tick of `/proc` (`USER_HZ`, 100 on every machine that Linux supports here).
+const TICK_NS: u64 = 10_000_000;
+
+/// Of one process, or of what was made meanwhile.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Usage {
+    /// Processor time of all its threads.
+    pub cpu_ns: f64,
+    /// The same of the thread that was named.
+    pub thread_ns: f64,
+    /// How often a thread of it went to sleep.
+    pub sleeps: f64,
+}
+
+impl Usage {
+    /// Adds what was used from `before` to `after`.
+    pub fn add(&mut self, before: &Self, after: &Self) {
+        self.cpu_ns += after.cpu_ns - before.cpu_ns;
+        self.thread_ns += after.thread_ns - before.thread_ns;
+        self.sleeps += after.sleeps - before.sleeps;
+    }
+
+    /// For each of `count`.
+    pub fn each(&self, count: f64) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns / count,
+            thread_ns: self.thread_ns / count,
+            sleeps: self.sleeps / count,
+        }
+    }
+}
+
+/// Of process `pid`, whose threads stay; `thread` is the name of one.
+///
+/// # Errors
+/// What the system says.
+pub fn of(pid: u32, thread: &str) -> Result<Usage> {
+    let mut usage = Usage {
+        cpu_ns: cpu_ns(&format!("/proc/{pid}/stat"))?,
+        ..Usage::default()
+    };
+    for task in fs::read_dir(format!("/proc/{pid}/task")).map_err(io("reading /proc"))? {
+        let path = task.map_err(io("reading /proc"))?.path();
+        // Some thread may end meanwhile.
+        let status = fs::read_to_string(path.join("status")).unwrap_or_default();
+        usage.sleeps += field(&status, "voluntary_ctxt_switches:");
+        let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+        if name.trim_end() == thread {
+            usage.thread_ns += cpu_ns(&path.join("stat").display().to_string())?;
+        }
+    }
+    Ok(usage)
+}
+
+/// Of this process, whose threads come and go.
+///
+/// # Errors
+/// What the system says.
+pub fn own(thread: &str) -> Result<Usage> {
+    let threads = of(std::process::id(), thread)?;
+    Ok(Usage {
+        cpu_ns: sys::process_ns() as f64,
+        sleeps: sys::resource_usage().ru_nvcsw as f64,
+        ..threads
+    })
+}
+
+fn field(status: &str, name: &str) -> f64 {
+    let value = status.lines().find_map(|line| line.strip_prefix(name));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0.0)
+}
+
+/// User and system time: the 14th and 15th field; the 2nd may have blanks, and ends with a bracket.
+fn cpu_ns(path: &str) -> Result<f64> {
+    let stat = fs::read_to_string(path).map_err(io("reading /proc"))?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|field| field.parse::<u64>().ok())
+        .sum();
+    Ok((ticks * TICK_NS) as f64)
+}

@@ -1,0 +1,56 @@
+//! Every order in which things can happen, for few of them.
+
+/// Goes through all sequences of choices, one run each.
+#[derive(Default)]
+pub struct Chooser {
+    /// What is chosen, and among how many.
+    path: Vec<(usize, usize)>,
+    at: usize,
+}
+
+impl Chooser {
+    /// One of `among`.
+    pub fn choose(&mut self, among: usize) -> usize {
+        if self.at == self.path.len() {
+            self.path.push((0, among));
+        }
+        let (chosen, seen) = self.path[self.at];
+        assert_eq!(seen, among, "a run is not a function of its choices");
+        self.at += 1;
+        chosen
+    }
+
+    /// Goes to the next sequence; `false`: that was the last one.
+    fn next(&mut self) -> bool {
+        self.at = 0;
+        while let Some((chosen, among)) = self.path.pop() {
+            if chosen + 1 < among {
+                self.path.push((chosen + 1, among));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Runs `run` for every sequence of choices, or until one is stale. Returns how many there were and what was stale.
+pub fn explore(mut run: impl FnMut(&mut Chooser) -> Result<(), String>) -> (u64, Option<String>) {
+    let (mut chooser, mut runs) = (Chooser::default(), 0);
+    loop {
+        runs += 1;
+        if let Err(stale) = run(&mut chooser) {
+            return (runs, Some(stale));
+        }
+        if !chooser.next() {
+            return (runs, None);
+        }
+    }
+}
+
+impl std::fmt::Debug for Chooser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.path[..self.at].iter().map(|(chosen, _)| chosen))
+            .finish()
+    }
+}
