@@ -1,6 +1,7 @@
 //! `lineside column …`
 
 mod ask;
+mod paper;
 mod serve;
 mod text;
 

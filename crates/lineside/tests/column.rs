@@ -343,6 +343,50 @@ fn a_row_that_fits_no_packet_is_named_and_the_scan_goes_on() {
 }
 
 #[test]
+fn the_papers_format_is_spoken_too() {
+    let server = Server::start(&[]).expect("it starts");
+    assert_eq!(server.done(&["put", "--paper", "key1", "one"])["done"], true);
+    server.done(&["put", "--paper", "k2", "two"]);
+    server.done(&["put", "k3", "more than eighteen bytes"]);
+    let found = server.done(&["get", "--paper", "key1"]);
+    let cells = serde_json::json!({"entry:foo": "one"});
+    assert_eq!(
+        found,
+        serde_json::json!({"key": "key1", "found": true, "cells": cells})
+    );
+    let (lines, code) = server.said(&["get", "--paper", "k2", "none", "k3"]);
+    assert_eq!((lines.len(), code), (3, 1));
+    assert_eq!(
+        (&lines[1]["found"], &lines[2]["too_long"]["column"]),
+        (&false.into(), &"entry:foo".into())
+    );
+    assert_eq!(
+        server.scan(&["--paper", "--start", "k2", "--stop", "k2"]),
+        ["k2=two"]
+    );
+    let (lines, code) = server.said(&["scan", "--paper", "--start", "k2", "--stop", "key1"]);
+    assert_eq!((lines.len(), code), (1, 1), "it ends before what it cannot say");
+    let limited = ["scan", "--paper", "--start", "k", "--stop", "z", "--limit", "1"];
+    assert_eq!((server.said(&limited).0.len(), server.said(&limited).1), (1, 0));
+    let refused: [(&[&str], i32, &str); 4] = [
+        (&["put", "--paper", "k4", ""], 1, "there is no value"),
+        (&["put", "--paper", "key12", "v"], 2, "keys to 4 bytes"),
+        (
+            &["get", "--paper", "--column", "entry:long", "k"],
+            2,
+            "names to 9",
+        ),
+        (&["scan", "--paper", "--start", "k"], 2, "--stop"),
+    ];
+    for (words, code, said) in refused {
+        let output = server.ask(words);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {errors}");
+        assert!(errors.contains(said), "{words:?}: {errors}");
+    }
+}
+
+#[test]
 fn rows_outlive_a_kill_and_near_starts_empty() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("new");

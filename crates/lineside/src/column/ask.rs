@@ -1,5 +1,6 @@
 //! The verbs that ask a server.
 
+use super::paper::{self, Shown};
 use super::text;
 use crate::out::Unwritten;
 use anyhow::bail;
@@ -66,6 +67,9 @@ pub struct Get {
     /// The column, family:qualifier; may be given again.
     #[arg(long = "column", value_parser = column, default_value = "entry:foo")]
     columns: Vec<ColumnName>,
+    /// Use the paper's format: keys to 4 bytes, one column's name to 9, values to 18.
+    #[arg(long)]
+    paper: bool,
     /// The rows' keys; \xNN is any byte.
     #[arg(required = true, value_parser = key)]
     keys: Vec<KeyText>,
@@ -76,6 +80,9 @@ pub struct Get {
 pub struct Put {
     #[command(flatten)]
     cell: Cell,
+    /// Use the paper's format: for `trusted_sources`, and sent once; a key to 4 bytes, a name to 9, a value of 1 to 18.
+    #[arg(long)]
+    paper: bool,
     /// What it holds from now on; \xNN is any byte.
     #[arg(value_parser = value)]
     value: ValueText,
@@ -172,6 +179,9 @@ pub struct Scan {
     /// From the highest key down.
     #[arg(long)]
     reverse: bool,
+    /// Use the paper's format, which means the row at --stop too: keys to 4 bytes, a name to 9, values to 18.
+    #[arg(long, requires_all = ["start", "stop"], conflicts_with_all = ["reverse", "stop_inclusive"])]
+    paper: bool,
 }
 
 /// Who answered, as it is shown.
@@ -250,6 +260,14 @@ impl Get {
         let mut client = self.server.client()?;
         let (mut missing, mut too_long) = (0, 0);
         for KeyText(key) in &self.keys {
+            if self.paper {
+                match paper::get(&mut client, key, &self.columns, as_json)? {
+                    Shown::Whole => {}
+                    Shown::Nothing => missing += 1,
+                    Shown::TooLong => too_long += 1,
+                }
+                continue;
+            }
             let answer = client.get(key, &self.columns)?;
             if let Some(row) = answer.left_out.first() {
                 too_long += 1;
@@ -363,6 +381,11 @@ impl Put {
     /// # Errors
     /// See the client's.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        if self.paper {
+            let mut client = self.cell.server.client()?;
+            let (key, column) = (&self.cell.key.0, &self.cell.column);
+            return paper::put(&mut client, key, column, &self.value.0, as_json);
+        }
         self.cell
             .change(&Change::Put(self.value.0.clone(), None), as_json)
             .map(|_| ())
@@ -396,6 +419,11 @@ impl Scan {
     /// See the client's; some were too long for a packet.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
         let bytes = |key: &Option<KeyText>| key.as_ref().map(|key| key.0.clone()).unwrap_or_default();
+        if self.paper {
+            let mut client = self.server.client()?;
+            let (start, stop) = (bytes(&self.start), bytes(&self.stop));
+            return paper::scan(&mut client, start, stop, &self.columns, self.limit, as_json);
+        }
         let rows = Rows {
             start: bytes(&self.start),
             stop: bytes(&self.stop),
