@@ -40,9 +40,10 @@ bench: build
 fuzz: setup
 	@bash scripts/fuzz.sh
 
-# Ten to the eighth checked replies while the chain changes; docs/soak.md has a result.
+# Ten to the eighth checked replies of each while chain or table changes; docs/soak.md has results.
 soak: setup
-	cargo run --release --locked -p lineside -- soak --replies 100000000 --seed 1
+	cargo run --release --locked -p lineside -- soak spv --replies 100000000 --seed 1
+	cargo run --release --locked -p lineside -- soak column --replies 100000000 --seed 1
 
 # What runs in Java beside HBase; needs a JDK and Maven.
 hbase:

@@ -11,6 +11,7 @@ mod random;
 mod rows;
 mod server;
 
+pub use crate::coherence::Counts;
 pub use rows::Fault;
 
 use crate::coherence::{self, Coherence};

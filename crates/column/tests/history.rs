@@ -1,4 +1,4 @@
-//! The promise, checked on many reads; and that the check finds what breaks it.
+//! The promise, checked on a hundredth of the reads of `make soak`; and that the check finds what breaks it.
 
 use lineside_column::history::{Options, Report, Sabotage, run};
 
@@ -14,9 +14,9 @@ fn check(reads: u64, sabotage: Option<Sabotage>) -> Report {
 
 #[test]
 fn no_read_is_stale() {
-    let report = check(300_000, None);
+    let report = check(1_000_000, None);
     assert_eq!((report.stale, report.wrong), (0, 0), "{:#?}", report.told);
-    assert!(report.reads >= 1_000_000 && report.unanswered == 0, "{report:#?}");
+    assert!(report.near >= 1_000_000 && report.unanswered == 0, "{report:#?}");
     // It is near that was checked, while much changed.
     assert!(
         report.near > report.reads / 10 && report.changes > 1000,

@@ -1,7 +1,10 @@
-//! `lineside soak`: replies checked while the chain changes.
+//! `lineside soak`: replies checked while what they are about changes.
+
+mod column;
 
 use crate::out::Unwritten;
 use crate::progress::CountBar;
+use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lineside_plane::soak::{self, Options, Report, Sabotage};
@@ -9,21 +12,21 @@ use lineside_plane::spv::PlaneKind;
 use lineside_plane::xdp::XdpError;
 use serde_json::{Map, Value, json};
 
-/// Ask planes of a service over one store while a writer connects, disconnects and evicts, and hold each reply against
-/// what was true: none may be torn, stale or wrong.
+/// Ask near of a service while others change what it answers of, and it is evicted and filled again, and hold each
+/// reply against what was true: none may be torn, stale or wrong.
 #[derive(Args)]
 pub struct Soak {
     /// The service.
-    #[arg(long, value_enum, default_value = "spv")]
+    #[arg(value_enum, default_value = "spv")]
     service: Service,
-    /// The planes, all at once: `socket` is the Rust near, `xdp` the program in the kernel, `native` the same C without
-    /// it. Without the right to load BPF, `xdp` is left out, said in one line.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "native,xdp,socket")]
+    /// Of `spv`, the planes, all at once: `socket` is the Rust near, `xdp` the program in the kernel, `native` the same
+    /// C without it. Without the right to load BPF, `xdp` is left out, said in one line.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["native", "xdp", "socket"])]
     planes: Vec<Plane>,
-    /// Checked replies of near, over all planes.
+    /// Checked replies of near, over all planes; of `column`, rows in them.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     replies: u64,
-    /// The same seed gives the same blocks, changes and requests.
+    /// The same seed gives the same changes and requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Break a rule on purpose and end at the first reply that shows it; a soak that finds nothing is broken itself.
@@ -33,7 +36,10 @@ pub struct Soak {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Service {
+    /// Planes over one store, while the chain connects and disconnects blocks.
     Spv,
+    /// Near and host over an embedded table, while threads change it through Lineside and beside it, and cells end.
+    Column,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -57,19 +63,34 @@ enum Rule {
     NoGeneration,
     /// A change does not wait for the answers that it makes old.
     NoGrace,
+    /// `column`: changes straight in the table are not told.
+    Untold,
+    /// `column`: a server whose notice nobody acknowledges does not wait for its lease to end.
+    Hasty,
+    /// `column`: near's clock stands still, so that no life and no lease ends there.
+    NoClock,
 }
 
-impl From<Rule> for Sabotage {
-    fn from(rule: Rule) -> Self {
-        match rule {
-            Rule::KeepDropped => Self::KeepDropped,
-            Rule::KeepDuplicates => Self::KeepDuplicates,
-            Rule::NoEpoch => Self::NoEpoch,
-            Rule::NoSequence => Self::NoSequence,
-            Rule::NoGeneration => Self::NoGeneration,
-            Rule::NoGrace => Self::NoGrace,
-        }
+impl Rule {
+    /// As `spv` knows it.
+    const fn of_spv(self) -> Option<Sabotage> {
+        Some(match self {
+            Self::KeepDropped => Sabotage::KeepDropped,
+            Self::KeepDuplicates => Sabotage::KeepDuplicates,
+            Self::NoEpoch => Sabotage::NoEpoch,
+            Self::NoSequence => Sabotage::NoSequence,
+            Self::NoGeneration => Sabotage::NoGeneration,
+            Self::NoGrace => Sabotage::NoGrace,
+            Self::Untold | Self::Hasty | Self::NoClock => return None,
+        })
     }
+}
+
+/// The rule that is to be broken, as the service knows it.
+fn sabotage<T>(rule: Option<Rule>, known: impl Fn(Rule) -> Option<T>) -> Result<Option<T>, Wrong> {
+    let known =
+        |rule| known(rule).ok_or_else(|| Wrong("--sabotage: the service has no such rule".to_owned()));
+    rule.map(known).transpose()
 }
 
 /// Soaks, and prints what was seen.
@@ -77,7 +98,14 @@ impl From<Rule> for Sabotage {
 /// # Errors
 /// A reply that was torn, stale or wrong, or what stands in the way.
 pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
-    let Service::Spv = arguments.service;
+    match arguments.service {
+        Service::Spv => spv(arguments, as_json),
+        Service::Column => column::run(arguments, as_json),
+    }
+}
+
+fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
+    let sabotage = sabotage(arguments.sabotage, Rule::of_spv)?;
     let kind = |plane: &Plane| match plane {
         Plane::Socket => PlaneKind::Socket,
         Plane::Xdp => PlaneKind::Xdp,
@@ -93,8 +121,8 @@ pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
         planes,
         replies: arguments.replies,
         seed: arguments.seed,
-        stop_at_fault: arguments.sabotage.is_some(),
-        sabotage: arguments.sabotage.map(Into::into),
+        stop_at_fault: sabotage.is_some(),
+        sabotage,
     };
     let bar = CountBar::new(options.replies);
     let mut soaked = soak::run(&options, &mut |done| bar.show(done));

@@ -30,3 +30,30 @@ fn a_broken_rule_ends_with_code_1() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("torn, stale or wrong"), "{said}");
 }
+
+#[test]
+fn column_is_soaked_too() {
+    let soak = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_lineside"))
+            .args(["soak", "column", "--json", "--seed", "5"])
+            .args(arguments)
+            .output()
+            .expect("run")
+    };
+    let output = soak(&["--replies", "20000"]);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(report["service"], "column");
+    assert!(report["replies"].as_u64() >= Some(20_000), "{report}");
+    for count in ["host", "direct", "changes", "fills", "invalidations"] {
+        assert!(report[count].as_u64() > Some(0), "{count}: {report}");
+    }
+    assert_eq!(report["checks"], serde_json::json!({"stale": 0, "wrong": 0}));
+
+    let output = soak(&["--replies", "5000000", "--sabotage", "untold"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("stale or wrong"), "{said}");
+    let output = soak(&["--sabotage", "no-epoch"]);
+    assert_eq!(output.status.code(), Some(2), "a rule of another service's");
+}
