@@ -61,9 +61,7 @@ impl Daemon {
         let geometry = has_transfer
             .then(|| transfer::prepare(config, &mut warnings))
             .transpose()?;
-        if has_column {
-            column::prepare(&config.column)?;
-        }
+        let made = has_column.then(|| column::prepare(&config.column)).transpose()?;
         crate::privileges::drop_all_but_bpf()?;
 
         let mut listens = Vec::new();
@@ -90,13 +88,17 @@ impl Daemon {
             .map(|geometry| transfer::Opened::new(config, &geometry, xdp, &mut warnings))
             .transpose()?;
         let line = Line::attach(&config.plane, loaded, &mut warnings)?;
-        Ok(Self {
+        let daemon = Self {
             spv: spv.map(|spv| spv.run(&line)).transpose()?,
             column: column.map(|column| column.run(&line)).transpose()?,
             transfer: transfer.map(|transfer| transfer.run(&line)).transpose()?,
             started: Instant::now(),
             warnings,
-        })
+        };
+        if let Some(made) = made {
+            made.stays();
+        }
+        Ok(daemon)
     }
 
     /// Those that run; at least one.

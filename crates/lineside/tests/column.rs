@@ -399,6 +399,24 @@ fn rows_outlive_a_kill_and_near_starts_empty() {
     assert_eq!(server.get("row03").1, "near");
     let rows = server.scan(&[]);
     assert_eq!(rows.len(), 19);
+    // By name, too.
+    let named = format!("localhost:{}", server.address.port());
+    let get = ["column", "get", "--server", &named, "row01"];
+    assert_eq!(lineside().args(get).status().unwrap().code(), Some(0));
+    // Who cannot serve leaves nothing behind.
+    let other = folder.path().join("other");
+    let taken = server.address.to_string();
+    let words = [
+        "--listen",
+        &taken,
+        "--data",
+        other.to_str().unwrap(),
+        "--plane",
+        "socket",
+    ];
+    let why = Server::start_at(&words, "").err().expect("the port is taken");
+    assert!(why.contains("column cannot listen on"), "{why}");
+    assert!(!other.exists(), "it is not there any more");
     let second = Server::start(&["--data", data.to_str().unwrap()])
         .err()
         .expect("two at once");
@@ -576,7 +594,8 @@ fn wrong_arguments_are_told() {
     let file = folder.path().join("bad.toml");
     std::fs::write(&file, "[column]\nlease_ms = 5\n").unwrap();
     let file = file.to_str().unwrap();
-    let refused: [(&[&str], &str); 7] = [
+    let refused: [(&[&str], &str); 8] = [
+        (&["--coherence", "ttl"], "--coherence is for a table in HBase"),
         (&["--config", file], "bad.toml:2: [column] lease_ms = 5"),
         (&["--column", "foo"], "[column] columns = "),
         (&["--row-bits", "40"], "[column] row_bits = n must be b to 21"),
@@ -594,7 +613,10 @@ fn wrong_arguments_are_told() {
     for (words, said) in refused {
         let why = Server::start(words).err().expect("refused");
         assert!(why.contains(said), "{words:?}: {why}");
-        let code = if why.contains("[column]") || why.contains("goes with --store") {
+        let code = if ["[column]", "goes with --store", "--coherence is"]
+            .iter()
+            .any(|wrong| why.contains(wrong))
+        {
             2
         } else {
             1

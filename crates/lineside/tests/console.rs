@@ -74,6 +74,17 @@ fn check_config_says_ok_or_where_not() {
     assert_eq!(json["ok"], false);
     assert_eq!(json["faults"][1]["line"], 3);
 
+    let told = "[column]\nenabled = true\nstore = \"hbase://127.0.0.1:1/t\"\ncoherence = \"coprocessor\"\n\
+                servers = [\"127.0.0.1:7706\"]\nnotify_key_file = \"/nowhere/key\"\n";
+    std::fs::write(&file, told).unwrap();
+    let output = lineside(&["check-config", bad]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("notify_key_file cannot be used here: /nowhere/key"),
+        "{said}"
+    );
+
     let output = lineside(&["check-config", folder.path().join("none.toml").to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("none.toml: No such file"));

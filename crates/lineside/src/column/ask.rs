@@ -10,15 +10,15 @@ use lineside_column::native::{Answer, LeftOut, Rows};
 use lineside_column::table::{Change, ColumnName, ROW_BYTES_MAX};
 use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_NEAR};
 use serde_json::{Map, Value, json};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Who is asked, and how.
 #[derive(Args)]
 struct Server {
-    /// Who is asked.
-    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT)))]
+    /// Who is asked: an address or a name, and a port.
+    #[arg(long, value_parser = server, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, COLUMN_PORT)))]
     server: SocketAddr,
     /// Milliseconds to wait for an answer.
     #[arg(long, default_value_t = 6000)]
@@ -32,6 +32,12 @@ impl Server {
             Duration::from_millis(self.timeout_ms),
         )?)
     }
+}
+
+/// The first address of a name, or the address.
+fn server(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    found.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
 /// A key as it was given.

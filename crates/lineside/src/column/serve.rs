@@ -67,6 +67,10 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
         column.row_bits = row_bits;
     }
     if let Some(coherence) = arguments.coherence {
+        if coherence != CoherenceName::None && !column.store.is_hbase() {
+            let why = "--coherence is for a table in HBase: this one tells of its own changes";
+            bail!(Wrong(why.to_owned()));
+        }
         column.coherence = coherence;
     }
     (config.spv.enabled, config.transfer.enabled, config.column.enabled) = (false, false, true);

@@ -23,6 +23,7 @@ use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::xdp::{Image, Pins, XdpPlane};
 use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,15 +127,35 @@ impl Told {
     }
 }
 
-/// What must be done while this process may still do everything: the directory is made.
+/// A directory that was made for a table which does not serve yet; taken away again when dropped.
+pub struct Made(Option<PathBuf>);
+
+impl Made {
+    /// The table serves.
+    pub fn stays(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(made) = self.0.take() {
+            // Nobody has written a row; what cannot be removed does no harm.
+            let _ = std::fs::remove_dir_all(made);
+        }
+    }
+}
+
+/// What must be done while this process may still do everything: the directory is made, where it is not there.
 ///
 /// # Errors
 /// What the system says.
-pub fn prepare(config: &Column) -> anyhow::Result<()> {
-    if config.store == TableName::Embedded {
-        std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())?;
+pub fn prepare(config: &Column) -> anyhow::Result<Made> {
+    if config.store != TableName::Embedded || config.data.exists() {
+        return Ok(Made(None));
     }
-    Ok(())
+    std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())?;
+    Ok(Made(Some(config.data.clone())))
 }
 
 /// Its program.
