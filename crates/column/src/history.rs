@@ -23,8 +23,7 @@ use crate::store::{Geometry, Store};
 use crate::table::{ColumnName, Table};
 use crate::writer::ColumnWriter;
 use actors::Scene;
-use lineside_near::lease;
-use lineside_wire::ColumnCounter;
+use lineside_near::{Near, lease};
 use random::Random;
 use rows::Row;
 use server::{LossyServer, SLACK_NS};
@@ -89,8 +88,6 @@ pub struct Report {
     pub told: Vec<String>,
     /// What came between table and near.
     pub coherence: Vec<coherence::Counts>,
-    /// What near counted, in the order of [`ColumnCounter::ALL`].
-    pub counters: [u64; ColumnCounter::ALL.len()],
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -109,14 +106,27 @@ pub struct Over {
     pub telling: Telling,
 }
 
+/// Where near stands: its store of [`geometry`], and who answers from it.
+pub struct Place {
+    /// The store.
+    pub store: Arc<Store>,
+    /// Who answers.
+    pub near: Box<dyn Near>,
+}
+
 /// A near of the size that is checked, and what must stand before it.
 ///
 /// # Errors
 /// What the system says of memory.
 pub fn near() -> io::Result<(Arc<Store>, Arc<Coherence>)> {
     let store = Arc::new(Store::anonymous(&geometry())?);
-    let writer = ColumnWriter::new(Arc::clone(&store));
-    Ok((store, Arc::new(Coherence::new(Box::new(writer)))))
+    let coherence = coherence_of(&store);
+    Ok((store, coherence))
+}
+
+fn coherence_of(store: &Arc<Store>) -> Arc<Coherence> {
+    let writer = ColumnWriter::new(Arc::clone(store));
+    Arc::new(Coherence::new(Box::new(writer)))
 }
 
 /// What threads share beside the scene.
@@ -173,12 +183,37 @@ impl Tally {
 /// # Errors
 /// What the system says of memory or random numbers.
 pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Report> {
+    let mut here = || {
+        let store = Arc::new(Store::anonymous(&geometry())?);
+        let near = Box::new(ColumnNear::new(Arc::clone(&store)));
+        Ok(Place { store, near })
+    };
+    run_at(options, &mut here, progress)
+}
+
+/// The same with near where `place` makes one, anew for each phase, when the one before has ended.
+///
+/// # Errors
+/// What the system says of memory or random numbers, and what `place` says.
+pub fn run_at(
+    options: &Options,
+    place: &mut dyn FnMut() -> io::Result<Place>,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<Report> {
     let started = Instant::now();
     let tally = Tally::default();
     let mut report = Report::default();
     for (phase, is_told_by_table) in [true, false].into_iter().enumerate() {
         let due = options.reads * (phase as u64 + 1) / 2;
-        run_here(options, is_told_by_table, due, &tally, &mut report, progress)?;
+        run_here(
+            options,
+            place()?,
+            is_told_by_table,
+            due,
+            &tally,
+            &mut report,
+            progress,
+        )?;
     }
     tally.tell(&mut report);
     report.elapsed = started.elapsed();
@@ -194,8 +229,10 @@ pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64)) -
     let started = Instant::now();
     let tally = Tally::default();
     let mut report = Report::default();
+    let near = Box::new(ColumnNear::new(Arc::clone(&over.store)));
     let phase = Phase {
         over,
+        near,
         is_here: false,
         renew: &mut || {},
     };
@@ -217,7 +254,8 @@ fn exact_ns() -> u64 {
     ns + at.elapsed().as_nanos() as u64
 }
 
-fn geometry() -> Geometry {
+/// How near is laid out.
+pub fn geometry() -> Geometry {
     Geometry {
         family_bits: 0,
         column_bits: 1,
@@ -232,6 +270,7 @@ fn geometry() -> Geometry {
 /// What is checked at a time.
 struct Phase<'a> {
     over: Over,
+    near: Box<dyn Near>,
     /// The table is the embedded one: its cells may have lives of their own, and it knows no order but its own.
     is_here: bool,
     renew: &'a mut dyn FnMut(),
@@ -246,13 +285,15 @@ fn columns() -> Vec<ColumnName> {
 
 fn run_here(
     options: &Options,
+    place: Place,
     is_told_by_table: bool,
     due: u64,
     tally: &Tally,
     report: &mut Report,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
-    let (store, coherence) = near()?;
+    let Place { store, near } = place;
+    let coherence = coherence_of(&store);
     let columns = columns();
     let table = Arc::new(Embedded::in_memory(Arc::new(now_ms)));
     let mut server = None;
@@ -290,6 +331,7 @@ fn run_here(
     };
     let phase = Phase {
         over,
+        near,
         is_here: true,
         renew: &mut renew,
     };
@@ -318,7 +360,7 @@ fn run_phase(
         telling,
     );
     let scene = Scene {
-        near: ColumnNear::new(Arc::clone(&store)),
+        near: phase.near,
         host: ColumnHost::new(setup)?,
         table: table.as_ref(),
         is_here: phase.is_here,
@@ -357,8 +399,5 @@ fn run_phase(
         scene.stop.store(true, Relaxed);
     });
     report.coherence.push(coherence.counts());
-    for (sum, count) in report.counters.iter_mut().zip(scene.near.counters()) {
-        *sum += count;
-    }
     Ok(())
 }

@@ -19,8 +19,9 @@ pub struct Soak {
     /// The service.
     #[arg(value_enum, default_value = "spv")]
     service: Service,
-    /// Of `spv`, the planes, all at once: `socket` is the Rust near, `xdp` the program in the kernel, `native` the same
-    /// C without it. Without the right to load BPF, `xdp` is left out, said in one line.
+    /// The planes, of `spv` all at once, of `column` one after the other: `socket` is the Rust near, `xdp` the program
+    /// in the kernel, `native` the same C without it. Without the right to load BPF, `xdp` is left out, said in one
+    /// line.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["native", "xdp", "socket"])]
     planes: Vec<Plane>,
     /// Checked replies of near, over all planes; of `column`, rows in them.
@@ -104,8 +105,8 @@ pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
-    let sabotage = sabotage(arguments.sabotage, Rule::of_spv)?;
+/// Those that are asked for, each once.
+fn planes(arguments: &Soak) -> Vec<PlaneKind> {
     let kind = |plane: &Plane| match plane {
         Plane::Socket => PlaneKind::Socket,
         Plane::Xdp => PlaneKind::Xdp,
@@ -117,8 +118,13 @@ fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
             planes.push(plane);
         }
     }
+    planes
+}
+
+fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
+    let sabotage = sabotage(arguments.sabotage, Rule::of_spv)?;
     let mut options = Options {
-        planes,
+        planes: planes(arguments),
         replies: arguments.replies,
         seed: arguments.seed,
         stop_at_fault: sabotage.is_some(),

@@ -35,18 +35,32 @@ fn a_broken_rule_ends_with_code_1() {
 fn column_is_soaked_too() {
     let soak = |arguments: &[&str]| {
         Command::new(env!("CARGO_BIN_EXE_lineside"))
-            .args(["soak", "column", "--json", "--seed", "5"])
+            .args([
+                "soak",
+                "column",
+                "--json",
+                "--seed",
+                "5",
+                "--planes",
+                "socket,native",
+            ])
             .args(arguments)
             .output()
             .expect("run")
     };
-    let output = soak(&["--replies", "20000"]);
+    let output = soak(&["--replies", "200000"]);
     assert!(output.status.success(), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(report["service"], "column");
-    assert!(report["replies"].as_u64() >= Some(20_000), "{report}");
-    for count in ["host", "direct", "changes", "fills", "invalidations"] {
-        assert!(report[count].as_u64() > Some(0), "{count}: {report}");
+    assert!(report["replies"].as_u64() >= Some(200_000), "{report}");
+    for plane in ["socket", "native"] {
+        for count in ["replies", "host", "direct", "changes"] {
+            assert!(
+                report["planes"][plane][count].as_u64() > Some(0),
+                "{count}: {report}"
+            );
+        }
+        assert_eq!(report["planes"][plane]["unanswered"], 0);
     }
     assert_eq!(report["checks"], serde_json::json!({"stale": 0, "wrong": 0}));
 

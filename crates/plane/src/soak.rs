@@ -2,6 +2,7 @@
 //! evicted, and what was missed is filled in again. Each reply is held against what was true while it was made.
 
 mod check;
+pub mod column;
 mod sabotage;
 mod truth;
 

@@ -5,7 +5,6 @@ use super::rows::{self, Fault, Kind, Row};
 use super::{ROWS, Tally, now_ms};
 use crate::host::ColumnHost;
 use crate::native::{self, Ask, Rows, Sender};
-use crate::near::ColumnNear;
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::table::{Change, Changed, ColumnName, Nonce, Stretch, Table};
 use lineside_near::{Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
@@ -33,7 +32,7 @@ const GET_BYTES: usize = native::REPLY_HEAD_BYTES + 32;
 
 /// What all threads of a phase share.
 pub(super) struct Scene<'a> {
-    pub(super) near: ColumnNear,
+    pub(super) near: Box<dyn Near>,
     pub(super) host: ColumnHost,
     pub(super) table: &'a dyn Table,
     pub(super) is_here: bool,

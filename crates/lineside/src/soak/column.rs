@@ -1,11 +1,15 @@
-//! `lineside soak column`: the promise of `column`, checked over an embedded table.
+//! `lineside soak column`: the promise of `column`, checked over an embedded table, with near on each plane in turn.
 
-use super::{Rule, Soak, sabotage};
+use super::{Rule, Soak, planes, sabotage};
 use crate::out::Unwritten;
 use crate::progress::CountBar;
+use crate::wrong::Wrong;
 use anyhow::bail;
 use lineside_column::history::{self, Options, Report, Sabotage};
-use serde_json::json;
+use lineside_plane::frames::PlaneKind;
+use lineside_plane::soak::column as soak;
+use lineside_plane::xdp::XdpError;
+use serde_json::{Map, Value, json};
 
 const fn rule(rule: Rule) -> Option<Sabotage> {
     match rule {
@@ -18,61 +22,95 @@ const fn rule(rule: Rule) -> Option<Sabotage> {
 
 pub(super) fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     let sabotage = sabotage(arguments.sabotage, rule)?;
-    let options = Options {
-        reads: arguments.replies,
-        seed: arguments.seed,
-        stop_at_fault: sabotage.is_some(),
-        sabotage,
-    };
-    let bar = CountBar::new(options.reads);
-    let report = history::run(&options, &mut |done| bar.show(done));
+    let planes = planes(arguments);
+    if sabotage == Some(Sabotage::NoClock) && planes != [PlaneKind::Socket] {
+        let why =
+            "--sabotage no-clock: the other planes have the kernel's clock; it goes with --planes socket";
+        bail!(Wrong(why.to_owned()));
+    }
+    let bar = CountBar::new(arguments.replies);
+    let (mut reports, mut done) = (Vec::new(), 0);
+    for (number, kind) in planes.iter().enumerate() {
+        let left = (planes.len() - number) as u64;
+        let options = Options {
+            reads: arguments.replies.saturating_sub(done).div_ceil(left),
+            seed: arguments.seed,
+            stop_at_fault: sabotage.is_some(),
+            sabotage,
+        };
+        match soak::run(*kind, &options, &mut |here| bar.show(done + here)) {
+            Err(XdpError::NotAllowed(why)) if planes.len() > 1 => {
+                tell!("lineside: no BPF here ({why}): xdp is left out");
+            }
+            report => {
+                let report = report?;
+                done += report.near;
+                reports.push((kind.name(), report));
+            }
+        }
+    }
     bar.finish();
-    let report = report?;
-    print(&options, &report, as_json)?;
-    for told in &report.told {
+    print(arguments.seed, &reports, as_json)?;
+    for told in reports.iter().flat_map(|(_, report)| &report.told) {
         tell!("lineside: {told}");
     }
-    match report.stale + report.wrong {
+    match sum(&reports, |report| report.stale + report.wrong) {
         0 => Ok(()),
         faults => bail!("{faults} reads were stale or wrong"),
     }
 }
 
-fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwritten> {
-    let sum = |count: fn(&history::Counts) -> u64| report.coherence.iter().map(count).sum::<u64>();
-    let installed = sum(|counts| counts.installed);
-    let overtaken = sum(|counts| counts.overtaken);
-    let evictions = sum(|counts| counts.near.evictions);
-    let invalidations = sum(|counts| counts.near.invalidations);
+type Reports = [(&'static str, Report)];
+
+fn sum(reports: &Reports, count: impl Fn(&Report) -> u64) -> u64 {
+    reports.iter().map(|(_, report)| count(report)).sum()
+}
+
+fn print(seed: u64, reports: &Reports, as_json: bool) -> Result<(), Unwritten> {
+    let all = |count: fn(&history::Counts) -> u64| {
+        sum(reports, |report| report.coherence.iter().map(count).sum::<u64>())
+    };
+    let (near, stale) = (sum(reports, |one| one.near), sum(reports, |one| one.stale));
+    let (wrong, changes) = (sum(reports, |one| one.wrong), sum(reports, |one| one.changes));
+    let (installed, overtaken) = (all(|counts| counts.installed), all(|counts| counts.overtaken));
+    let (evictions, invalidations) = (
+        all(|counts| counts.near.evictions),
+        all(|counts| counts.near.invalidations),
+    );
+    let seconds: f64 = reports.iter().map(|(_, one)| one.elapsed.as_secs_f64()).sum();
     if as_json {
+        let plane = |(name, one): &(&'static str, Report)| {
+            let counts = json!({
+                "replies": one.near, "host": one.host, "direct": one.direct, "unanswered": one.unanswered,
+                "changes": one.changes, "seconds": one.elapsed.as_secs_f64(),
+            });
+            ((*name).to_owned(), counts)
+        };
+        let planes: Map<String, Value> = reports.iter().map(plane).collect();
         return say!(
             "{}",
             json!({
-                "service": "column", "seed": options.seed, "replies": report.near, "host": report.host,
-                "direct": report.direct, "unanswered": report.unanswered,
-                "checks": {"stale": report.stale, "wrong": report.wrong},
-                "changes": report.changes, "fills": installed, "late": overtaken, "evictions": evictions,
-                "invalidations": invalidations, "seconds": report.elapsed.as_secs_f64(),
+                "service": "column", "seed": seed, "replies": near, "planes": planes,
+                "checks": {"stale": stale, "wrong": wrong}, "changes": changes, "fills": installed,
+                "late": overtaken, "evictions": evictions, "invalidations": invalidations, "seconds": seconds,
             })
         );
     }
     say!(
-        "column, seed {}: {} rows of near's answers checked in {:.0} s: {} stale, {} wrong",
-        options.seed,
-        report.near,
-        report.elapsed.as_secs_f64(),
-        report.stale,
-        report.wrong
+        "column, seed {seed}: {near} rows of near's answers checked in {seconds:.0} s: {stale} stale, {wrong} wrong"
     )?;
+    for (name, one) in reports {
+        say!(
+            "  {name:7} {} rows of near's answers, {} of the host's, {} straight from the table; {} requests without \
+             an answer",
+            one.near,
+            one.host,
+            one.direct,
+            one.unanswered
+        )?;
+    }
     say!(
-        "  {} rows of the host's answers, {} straight from the table, {} requests without an answer",
-        report.host,
-        report.direct,
-        report.unanswered
-    )?;
-    say!(
-        "  {} changes, {installed} fills, {overtaken} that met a change, {evictions} evictions, {invalidations} \
-         invalidations",
-        report.changes
+        "  {changes} changes, {installed} fills, {overtaken} that met a change, {evictions} evictions, \
+         {invalidations} invalidations"
     )
 }
