@@ -196,7 +196,7 @@ pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
     let begin = Instant::now();
     let node = start(folder, &maker.genesis, Contestant::Batch.options(1000))?;
     let opened = begin.elapsed();
-    node.stop();
+    drop(node);
     let rate = |took: Duration| transactions as f64 / took.as_secs_f64();
     Ok(Again {
         transactions,

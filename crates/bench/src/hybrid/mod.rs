@@ -190,7 +190,7 @@ impl Bench<'_> {
         let node = start(&folder.0, &maker.genesis, who.options(block))?;
         send(&node, load)?;
         let measured = send(&node, calls)?;
-        node.stop();
+        drop(node);
         Ok(measured)
     }
 
@@ -256,7 +256,7 @@ impl Bench<'_> {
         let node = start(&folder.0, &maker.genesis, Contestant::None.options(BLOCK))?;
         send(&node, &maker.load(100, RECORDS))?;
         send(&node, &calls)?;
-        node.stop();
+        drop(node);
         let empty = self.folder()?;
         findings.again = Some(alone::again(&maker, &folder.0, &empty.0)?);
         Ok(())

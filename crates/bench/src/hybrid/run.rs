@@ -1,18 +1,21 @@
 //! One run: a node that begins with all records, workers that send calls, and what came of it.
 
-use super::workload::{Calls, Key};
-use crate::error::{BenchError, Result};
-use bytes::Bytes;
+use super::workload::{Call, Calls, Key};
+use crate::error::{BenchError, Result, io};
 use hdrhistogram::Histogram;
-use lineside_hybrid::answer::Answer;
 use lineside_hybrid::node::embedded;
 use lineside_hybrid::{Code, Mode, Node, Options};
+use lineside_hybrid_grpc::client::{AskError, Connection};
+use lineside_hybrid_grpc::serve::Limits;
 use lineside_journal::FsDisk;
 use lineside_verify::Backend;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Connections that the workers share.
+const CONNECTIONS: usize = 4;
 
 /// All nodes' clock: it stands still, so that what was signed once can be sent to each of them.
 static CLOCK_MS: AtomicU64 = AtomicU64::new(0);
@@ -88,63 +91,110 @@ pub struct Measured {
 }
 
 /// Starts a node over a folder.
-pub fn start(folder: &Path, genesis: &[u8], options: Options) -> Result<Node<FsDisk>> {
+pub fn start(folder: &Path, genesis: &[u8], options: Options) -> Result<Arc<Node<FsDisk>>> {
     let disk = FsDisk::open(folder).map_err(|error| BenchError::Void(error.to_string()))?;
     let key = Arc::new(Key::of(2, options.node.into()));
-    Node::start(disk, genesis, key, options, embedded()).map_err(|error| BenchError::Void(error.to_string()))
+    let node = Node::start(disk, genesis, key, options, embedded());
+    node.map(Arc::new)
+        .map_err(|error| BenchError::Void(error.to_string()))
 }
 
-/// Sends calls, a worker one at a time, until all are answered.
-pub fn send(node: &Node<FsDisk>, calls: &Calls) -> Result<Measured> {
+/// Serves a node by gRPC on loopback, and sends calls, a worker one at a time, until all are answered. The last set is
+/// durable then, and can be read.
+pub fn send(node: &Arc<Node<FsDisk>>, calls: &Calls) -> Result<Measured> {
     let before = node.status();
-    let (answers, answered) = mpsc::channel::<(usize, Vec<Answer>)>();
-    let mut left: Vec<_> = calls.iter().map(|calls| calls.iter()).collect();
-    let mut since = vec![Instant::now(); calls.len()];
-    let mut latency = new_histogram();
-    let (mut done, mut refused, mut open) = (0_u64, 0_u64, 0);
-    let cpu = cpu_us();
-    let begin = Instant::now();
-    let submit = |worker: usize, requests: &Vec<Bytes>| {
-        let answers = answers.clone();
-        node.submit(requests.clone(), move |all| {
-            // The run is over only when all were received.
-            let _ = answers.send((worker, all));
-        });
-    };
-    for worker in 0..left.len() {
-        if let Some(requests) = left[worker].next() {
-            since[worker] = Instant::now();
-            submit(worker, requests);
-            open += 1;
-        }
-    }
-    while open > 0 {
-        let (worker, all) = answered
-            .recv()
-            .map_err(|_| BenchError::Void("the node has stopped".into()))?;
-        latency.saturating_record(since[worker].elapsed().as_nanos() as u64);
-        let right = all.iter().filter(|answer| answer.code() == Code::Done).count() as u64;
-        done += right;
-        refused += all.len() as u64 - right;
-        match left[worker].next() {
-            Some(requests) => {
-                since[worker] = Instant::now();
-                submit(worker, requests);
-            }
-            None => open -= 1,
-        }
-    }
-    let took = begin.elapsed();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(io("starting threads"))?;
+    let (took, cpu, sent) = runtime.block_on(serve_and_send(node.clone(), calls))?;
     let after = node.status();
     let batches = after.batches - before.batches;
     Ok(Measured {
-        rps: done as f64 / took.as_secs_f64(),
-        cpu_us: (cpu_us() - cpu) as f64 / (done + refused).max(1) as f64,
-        latency,
-        refused,
+        rps: sent.done as f64 / took.as_secs_f64(),
+        cpu_us: cpu as f64 / (sent.done + sent.refused).max(1) as f64,
+        latency: sent.latency,
+        refused: sent.refused,
         blocks: after.height - before.height,
         batch: (after.verified - before.verified) as f64 / batches.max(1) as f64,
     })
+}
+
+/// What workers have seen.
+struct Sent {
+    done: u64,
+    refused: u64,
+    latency: Histogram<u64>,
+}
+
+async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<(Duration, u64, Sent)> {
+    let void = |error: &dyn std::fmt::Display| BenchError::Void(error.to_string());
+    let server = lineside_hybrid_grpc::serve::start("127.0.0.1:0", None, node, Limits::default()).await;
+    let server = server.map_err(|error| void(&error))?;
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS.min(calls.len()) {
+        let connection = Connection::open(&server.address.to_string(), None).await;
+        connections.push(connection.map_err(|error| void(&error))?);
+    }
+    let cpu = cpu_us();
+    let begin = Instant::now();
+    let mut workers = tokio::task::JoinSet::new();
+    for (worker, calls) in calls.iter().enumerate() {
+        workers.spawn(work(
+            connections[worker % connections.len()].clone(),
+            calls.clone(),
+        ));
+    }
+    let mut all = Sent {
+        done: 0,
+        refused: 0,
+        latency: new_histogram(),
+    };
+    while let Some(sent) = workers.join_next().await {
+        let sent = sent
+            .map_err(|error| void(&error))?
+            .map_err(|error| void(&error))?;
+        all.done += sent.done;
+        all.refused += sent.refused;
+        // Both have the same bounds.
+        all.latency.add(&sent.latency).map_err(|error| void(&error))?;
+    }
+    let (took, cpu) = (begin.elapsed(), cpu_us() - cpu);
+    drop(connections);
+    server.stop().await.map_err(|error| void(&error))?;
+    Ok((took, cpu, all))
+}
+
+async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Result<Sent, AskError> {
+    let mut sent = Sent {
+        done: 0,
+        refused: 0,
+        latency: new_histogram(),
+    };
+    for Call { sets, requests } in calls {
+        let count = requests.len() as u64;
+        let begin = Instant::now();
+        let codes: Vec<u32> = match sets {
+            true => connection
+                .batch_set(requests)
+                .await?
+                .iter()
+                .map(|answer| answer.code)
+                .collect(),
+            false => connection
+                .batch_get(requests)
+                .await?
+                .iter()
+                .map(|answer| answer.code)
+                .collect(),
+        };
+        sent.latency.saturating_record(begin.elapsed().as_nanos() as u64);
+        let done = codes.iter().filter(|code| **code == Code::Done as u32).count() as u64;
+        sent.done += done;
+        sent.refused += count - done;
+    }
+    Ok(sent)
 }
 
 /// From 1 µs to 10 s, three digits.

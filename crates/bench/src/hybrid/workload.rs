@@ -115,8 +115,17 @@ pub fn genesis(keys: u64, nodes: u32) -> Genesis {
     }
 }
 
+/// Requests that are sent together: all of them get, or all of them set.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Whether they set.
+    pub sets: bool,
+    /// Signed.
+    pub requests: Vec<Bytes>,
+}
+
 /// Calls of each worker, in its order.
-pub type Calls = Vec<Vec<Vec<Bytes>>>;
+pub type Calls = Vec<Vec<Call>>;
 
 /// Makes and signs requests.
 pub struct Maker {
@@ -150,7 +159,8 @@ impl Maker {
                 let key = record(*number);
                 self.sign(1, u16::MAX, *number + 1, Body::set(key.as_bytes(), None, &value))
             };
-            numbers.iter().map(set).collect()
+            let requests = numbers.iter().map(set).collect();
+            Call { sets: true, requests }
         });
         vec![calls.collect()]
     }
@@ -159,11 +169,11 @@ impl Maker {
     pub fn requests(&self, shape: &Shape, seed: u64, requests: usize) -> Calls {
         let zipfian = Zipfian::new(RECORDS);
         let calls = requests / shape.per_call / shape.workers;
-        let work = |worker: usize| -> Vec<Vec<Bytes>> {
+        let work = |worker: usize| -> Vec<Call> {
             let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ worker as u64 + 1);
             let mut counters = vec![0; self.keys as usize];
             let value: Vec<u8> = (0..shape.value_bytes).map(|_| random.next() as u8).collect();
-            let one = |random: &mut Random| {
+            let mut one = |random: &mut Random, sets: bool| {
                 let number = match shape.distribution {
                     Distribution::Uniform => random.next() % RECORDS,
                     Distribution::Zipfian => spread(zipfian.draw(random)) % RECORDS,
@@ -176,7 +186,7 @@ impl Maker {
                 };
                 let counter = &mut counters[member as usize];
                 *counter += 1;
-                let body = match random.next() % 100 < shape.sets_percent {
+                let body = match sets {
                     true => Body::set(key.as_bytes(), None, &value),
                     false => Body::Get {
                         sees: Default::default(),
@@ -185,10 +195,12 @@ impl Maker {
                 };
                 self.sign(member + 1, worker as u16, *counter, body)
             };
-            let mut one = one;
-            (0..calls)
-                .map(|_| (0..shape.per_call).map(|_| one(&mut random)).collect())
-                .collect()
+            let calls = (0..calls).map(|_| {
+                let sets = random.next() % 100 < shape.sets_percent;
+                let requests = (0..shape.per_call).map(|_| one(&mut random, sets)).collect();
+                Call { sets, requests }
+            });
+            calls.collect()
         };
         let half = shape.workers.div_ceil(2);
         std::thread::scope(|scope| {
@@ -318,13 +330,17 @@ mod tests {
     #[test]
     fn what_is_signed_is_what_the_shape_says() {
         let maker = Maker::new(16, 1, 1_000);
-        let calls = maker.requests(&GATE, 3, 16 * 200);
+        let calls = maker.requests(&GATE, 3, 16 * 1000);
         assert_eq!(calls.len(), 16);
-        let all: Vec<_> = calls.iter().flatten().flatten().collect();
-        assert_eq!(all.len(), 3200);
-        let sets = all
-            .iter()
-            .filter(|request| matches!(Request::decode(&request[64..]).unwrap().body, Body::Write { .. }));
-        assert!((1400..1800).contains(&sets.count()));
+        let all: Vec<_> = calls.iter().flatten().collect();
+        assert_eq!(all.len(), 160);
+        assert!((60..100).contains(&all.iter().filter(|call| call.sets).count()));
+        for call in all {
+            assert_eq!(call.requests.len(), 100);
+            for request in &call.requests {
+                let body = Request::decode(&request[64..]).unwrap().body;
+                assert_eq!(matches!(body, Body::Write { .. }), call.sets);
+            }
+        }
     }
 }
