@@ -192,7 +192,8 @@ class Ledger:
     """The state as the documentation has it: a map of places and contents, and the chain of headers over it."""
 
     def __init__(self):
-        self.map, self.number, self.position, self.sequence = {}, 0, 0, 0
+        # A life of a node begins to number its messages with its clock, times 2^16.
+        self.map, self.number, self.position, self.sequence = {}, 0, 0, NOW_MS << 16
         self.put(b"o" + be(1, 4), key_bytes(*NODE) + b"\x00" + be(0, 8))
         for member, name, role in MEMBERS:
             self.member(member, name, role, 0, [(0, key_bytes(*SECRETS[member]), 0)])

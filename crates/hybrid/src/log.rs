@@ -1,7 +1,8 @@
 //! The order of all messages: what every node reads in one and the same order.
 
+use crate::request::DatabaseId;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A message in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,38 @@ pub struct LogError(pub String);
 /// Takes what the log has ordered, one after the other. False: nobody listens any more.
 pub type Deliver = Box<dyn Fn(Entry) -> bool + Send>;
 
+/// Told of a message that was appended and whose order the log has given up. It may have been ordered all the same, and
+/// come; it is not appended again.
+pub type Lost = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
+/// Told why the log does not go on: nothing more is delivered, and the node takes no more writes until it is started
+/// again.
+pub type Fault = Arc<dyn Fn(String) + Send + Sync>;
+
+/// What a log is opened with.
+pub struct Start {
+    /// The database.
+    pub database: DatabaseId,
+    /// The last position that the ledger has; 0: none. The log goes on behind it.
+    pub position: u64,
+    /// What the ledger has at that position; the log must have the same there. `None` at position 0.
+    pub last_message: Option<Vec<u8>>,
+    /// Takes what is ordered.
+    pub deliver: Deliver,
+    /// Takes what is given up.
+    pub lost: Lost,
+    /// Takes the end of it all.
+    pub fault: Fault,
+}
+
+/// Opens a log.
+pub type OpenLog = Box<dyn FnOnce(Start) -> Result<Arc<dyn Log>, LogError>>;
+
+/// The log of a node that orders alone.
+pub fn embedded() -> OpenLog {
+    Box::new(|start| Ok(Arc::new(Embedded::new(start.position, start.deliver))))
+}
+
 /// A log that orders messages. What is ordered is delivered, to every node, by the way that was given when it was opened.
 pub trait Log: Send + Sync {
     /// Orders a message, or hands it to who will. Returns before it is delivered.
@@ -35,6 +68,11 @@ pub trait Log: Send + Sync {
     /// [`LogError`].
     fn end(&self) -> Result<Option<u64>, LogError> {
         Ok(None)
+    }
+
+    /// In what the log promises less than it should, in words.
+    fn weaknesses(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

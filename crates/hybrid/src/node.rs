@@ -8,19 +8,20 @@
 //! Writes are seen by readers, and answered, when the group that holds their block is on the disk.
 
 use crate::answer::Answer;
-use crate::block::{Hash, SignedHead};
+use crate::block::{Cargo, Hash, Message, SignedHead};
 use crate::execute::{Chain, GenesisError};
-use crate::ledger::{LedgerError, Writer, journal_options};
-use crate::log::{Deliver, Embedded, Log, LogError};
+use crate::ledger::{LedgerError, Stored, Writer, journal_options};
+use crate::log::{Deliver, Fault, Log, LogError, Lost, Start};
+pub use crate::log::{OpenLog, embedded};
 use crate::open::{Opened, open};
-use crate::order::Orderer;
+use crate::order::{Orderer, Pending, first_sequence};
 use crate::replay_window::Windows;
 use crate::request::{DatabaseId, operation};
 use crate::run::{CheckedEntry, Checker, Executor};
 use crate::save::{Saved, Saver};
 use crate::sign::Signer;
-use crate::stage::{Mode, Worker};
-use crate::ticket::{Call, Done, Ticket};
+use crate::stage::{Mode, Ordered, Worker};
+use crate::ticket::{Call, Done, Ticket, answer_unknown};
 use crate::view::View;
 use crate::watch::{Sink, Watchers, Watching, Wish};
 use bytes::Bytes;
@@ -32,10 +33,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Messages between two threads, at most: enough that neither waits for the other's wake-up.
 const STEPS: usize = 64;
+/// How long a linearizable read waits for what was ordered before it; then it is told `busy`.
+const ORDER_WAIT: Duration = Duration::from_secs(5);
 
 /// How a node works.
 #[derive(Clone)]
@@ -116,18 +119,23 @@ pub enum StartError {
     Threads(#[from] std::io::Error),
 }
 
-/// Opens the log behind the last position that the ledger has.
-pub type OpenLog = Box<dyn FnOnce(u64, Deliver) -> Result<Arc<dyn Log>, LogError>>;
-
-/// The log of a node that orders alone.
-pub fn embedded() -> OpenLog {
-    Box::new(|last, deliver| Ok(Arc::new(Embedded::new(last, deliver))))
-}
-
 /// What goes to the thread that executes.
 pub(crate) enum Step {
     Entry(Box<CheckedEntry>),
-    Prove { key: Vec<u8>, ticket: Ticket },
+    /// What stands at this position is no message.
+    Passed(u64),
+    Prove {
+        key: Vec<u8>,
+        ticket: Ticket,
+    },
+}
+
+/// Why no writes are taken.
+#[derive(Default)]
+struct Refusal {
+    /// Until the node is started again: the first reason.
+    for_good: Option<Arc<str>>,
+    for_now: Option<Arc<str>>,
 }
 
 /// What a node's threads share.
@@ -143,7 +151,9 @@ pub(crate) struct Shared {
     pub windows: Mutex<Windows>,
     pub watchers: Watchers,
     /// Messages of this node under way, by their sequence.
-    pub pending: Mutex<HashMap<u64, Vec<crate::stage::Ordered>>>,
+    pub pending: Mutex<HashMap<u64, Pending>>,
+    /// The highest sequence of this node that came by the log.
+    pub used_sequence: AtomicU64,
     pub codes: [AtomicU64; 32],
     pub head_every: u64,
     view: RwLock<View>,
@@ -151,7 +161,7 @@ pub(crate) struct Shared {
     seen: Mutex<u64>,
     saw: Condvar,
     log: RwLock<Option<Arc<dyn Log>>>,
-    refuses: Mutex<Option<Arc<str>>>,
+    refuses: Mutex<Refusal>,
     is_refusing: AtomicBool,
     last_head: Mutex<Option<SignedHead>>,
 }
@@ -177,6 +187,7 @@ impl Shared {
             windows: Mutex::default(),
             watchers: Watchers::default(),
             pending: Mutex::default(),
+            used_sequence: AtomicU64::new(0),
             codes: std::array::from_fn(|_| AtomicU64::new(0)),
             view: RwLock::new(opened),
             seen: Mutex::new(seen),
@@ -195,6 +206,11 @@ impl Shared {
     /// Changes what readers see, up to a position of the log.
     pub fn change_view(&self, position: u64, change: impl FnOnce(&mut View)) {
         change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
+        self.pass(position);
+    }
+
+    /// The view has all up to a position of the log.
+    pub fn pass(&self, position: u64) {
         *self.seen() = position;
         self.saw.notify_all();
     }
@@ -203,17 +219,34 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the view has all that was ordered before now; gives up with the node.
-    pub fn wait_for_order(&self) {
-        let log = self.log.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(Ok(Some(end))) = log.map(|log| log.end()) else {
-            return;
+    /// Waits until the view has all that was ordered before now.
+    ///
+    /// # Errors
+    /// What to answer where that cannot be known, or takes too long.
+    pub fn wait_for_order(&self) -> Result<(), Code> {
+        let begin = Instant::now();
+        let end = match self.log().map(|log| log.end()) {
+            Some(Ok(None)) => return Ok(()),
+            Some(Ok(Some(end))) => end,
+            _ if self.read_only().is_some() => return Err(Code::ReadOnly),
+            _ => return Err(Code::Busy),
         };
         let mut seen = self.seen();
-        while *seen < end && self.read_only().is_none() {
+        while *seen < end {
+            if self.read_only().is_some() {
+                return Err(Code::ReadOnly);
+            }
+            if begin.elapsed() > ORDER_WAIT {
+                return Err(Code::Busy);
+            }
             let waited = self.saw.wait_timeout(seen, Duration::from_millis(100));
             (seen, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
+        Ok(())
+    }
+
+    fn log(&self) -> Option<Arc<dyn Log>> {
+        self.log.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Why no writes are taken, if so.
@@ -221,32 +254,52 @@ impl Shared {
         if !self.is_refusing.load(Ordering::Acquire) {
             return None;
         }
-        self.refuses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
+        refuses.for_good.clone().or_else(|| refuses.for_now.clone())
+    }
+
+    /// From now on no writes are taken, until the node is started again.
+    pub fn refuse_for_good(&self, why: &str) {
+        let mut refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
+        tracing::error!("hybrid: no writes are taken until the next start: {why}");
+        refuses.for_good.get_or_insert_with(|| why.into());
+        self.is_refusing.store(true, Ordering::Release);
     }
 
     /// From now on no writes are taken, or they are again.
     pub fn refuse_writes(&self, why: Option<&str>) {
         let mut refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = why
-            && refuses.is_none()
+            && refuses.for_now.is_none()
         {
-            tracing::error!("hybrid: no writes are taken any more: {why}");
+            tracing::error!("hybrid: no writes are taken for now: {why}");
         }
-        *refuses = why.map(Arc::from);
-        self.is_refusing.store(why.is_some(), Ordering::Release);
+        refuses.for_now = why.map(Arc::from);
+        self.is_refusing
+            .store(why.is_some() || refuses.for_good.is_some(), Ordering::Release);
     }
 
     pub fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
-        let log = self.log.read().unwrap_or_else(PoisonError::into_inner).clone();
-        log.ok_or_else(|| LogError("the node has stopped".into()))?
+        self.log()
+            .ok_or_else(|| LogError("the node has stopped".into()))?
             .append(message)
     }
 
-    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, Vec<crate::stage::Ordered>>> {
+    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who waits for this message of this node: of the same signature, as an earlier life of the node may have used its
+    /// sequence, and anybody may write it.
+    pub fn take_pending(&self, message: &Message<'_>) -> Option<Vec<Ordered>> {
+        if message.node != self.node || matches!(message.cargo, Cargo::Head(_)) {
+            return None;
+        }
+        let mut pending = self.pending();
+        if pending.get(&message.sequence)?.signature != *message.signature {
+            return None;
+        }
+        Some(pending.remove(&message.sequence)?.requests)
     }
 
     pub fn count(&self, code: Code) {
@@ -298,6 +351,8 @@ pub struct Status {
     pub codes: Vec<(Code, u64)>,
     /// Why no writes are taken, if so.
     pub read_only: Option<String>,
+    /// In what the log promises less than it should.
+    pub log_weaknesses: Vec<String>,
 }
 
 /// A running node.
@@ -349,10 +404,18 @@ impl<D: Disk> Node<D> {
             mode: options.mode,
         };
         let deliver: Deliver = Box::new(move |entry| match checker.check(entry) {
-            Some(checked) => entries.send(Step::Entry(Box::new(checked))).is_ok(),
-            None => true,
+            Ok(checked) => entries.send(Step::Entry(Box::new(checked))).is_ok(),
+            Err(position) => entries.send(Step::Passed(position)).is_ok(),
         });
-        let opened_log = log(position, deliver)?;
+        let (lost, has_lost) = unbounded();
+        let opened_log = log(Start {
+            database: shared.database,
+            position,
+            last_message: last_message(&writer)?,
+            deliver,
+            lost: shared.on_lost(lost.clone()),
+            fault: shared.on_fault(lost),
+        })?;
         *shared.log.write().unwrap_or_else(PoisonError::into_inner) = Some(opened_log);
         let mut threads = Vec::new();
         let mut spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -380,8 +443,8 @@ impl<D: Disk> Node<D> {
         }
         // Each channel ends when all before it in the line have: dropping the intake stops the node in order.
         drop((order, steps, calls));
-        let sequence = chain.state().last_sequence(options.node);
-        let orderer = Orderer::new(shared.clone(), &options, sequence, ordered, has_saved);
+        let sequence = first_sequence(chain.state().last_sequence(options.node), (options.clock)());
+        let orderer = Orderer::new(shared.clone(), &options, sequence, ordered, has_saved, has_lost);
         spawn("hybrid-order", Box::new(move || orderer.run()))?;
         let executor = Executor {
             shared: shared.clone(),
@@ -483,6 +546,7 @@ impl<D: Disk> Node<D> {
             skipped: self.shared.skipped.load(Ordering::Relaxed),
             codes: codes.collect(),
             read_only: self.shared.read_only().map(|why| why.to_string()),
+            log_weaknesses: self.shared.log().map_or_else(Vec::new, |log| log.weaknesses()),
         }
     }
 
@@ -524,6 +588,46 @@ impl Shared {
 
     /// Ends the log: nothing more is delivered.
     pub fn close_log(&self) {
-        *self.log.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let log = self.log.write().unwrap_or_else(PoisonError::into_inner).take();
+        // It may take a while to end, and nobody waits for the lock.
+        drop(log);
     }
+
+    /// The log has given a message up: its outcome is unknown. The orderer hears that it is not under way any more.
+    fn on_lost(self: &Arc<Self>, lost: Sender<usize>) -> Lost {
+        let shared = self.clone();
+        Arc::new(move |message| {
+            let message = Message::decode(message).ok();
+            let requests = message.and_then(|message| shared.take_pending(&message));
+            if let Some(requests) = requests {
+                // The orderer may be gone: the node is stopping.
+                let _ = lost.send(1);
+                answer_unknown(requests);
+            }
+        })
+    }
+
+    /// The log has ended: nothing that is under way comes back.
+    fn on_fault(self: &Arc<Self>, lost: Sender<usize>) -> Fault {
+        let shared = self.clone();
+        Arc::new(move |why| {
+            shared.refuse_for_good(&why);
+            let pending = std::mem::take(&mut *shared.pending());
+            let _ = lost.send(pending.len());
+            pending.into_values().for_each(|one| answer_unknown(one.requests));
+        })
+    }
+}
+
+/// The message of the ledger's last block.
+fn last_message<D: Disk>(writer: &Writer<D>) -> Result<Option<Vec<u8>>, LedgerError> {
+    let blocks = writer.blocks();
+    let payload = match blocks.count() {
+        0 => return Ok(None),
+        last => blocks.read(last)?,
+    };
+    // It was decoded a moment ago.
+    Ok(Stored::decode(&payload)
+        .ok()
+        .map(|stored| stored.message.to_vec()))
 }

@@ -3,17 +3,35 @@
 use crate::answer::Answer;
 use crate::block::{Sender as MessageSender, head_message, message_bytes, request_message};
 use crate::node::{Options, Shared};
+use crate::request::SIGNATURE_BYTES;
 use crate::save::Saved;
 use crate::stage::Ordered;
-use crate::ticket::answer_all;
+use crate::ticket::{answer_all, answer_unknown};
 use crossbeam_channel::{Receiver, never, select};
 use lineside_wire::{HYBRID_MESSAGE_BYTES_MAX, HYBRID_MESSAGE_REQUESTS_MAX, HybridCode as Code};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Messages under way while more are gathered: one is executed while another is saved.
 const UNDER_WAY: usize = 2;
+/// Sequences are of the clock's milliseconds times two to this: a life of the node begins above all of those before.
+const SEQUENCE_CLOCK_BITS: u32 = 16;
+
+/// Where a life of the node begins to number its messages. In the log there may be messages of an earlier life that the
+/// ledger does not have, and more may still be on their way there, so that to read the log to its end is not enough to
+/// know which numbers are used; the clock is. Where it went back the log says which numbers were used, and until then
+/// messages may be skipped, their outcome unknown: never is one taken for another.
+pub(crate) fn first_sequence(last: u64, now_ms: u64) -> u64 {
+    last.max(now_ms.min(u64::MAX >> (SEQUENCE_CLOCK_BITS + 1)) << SEQUENCE_CLOCK_BITS)
+}
+
+/// A message of this node under way.
+pub(crate) struct Pending {
+    pub signature: [u8; SIGNATURE_BYTES],
+    pub requests: Vec<Ordered>,
+}
 
 pub(crate) struct Orderer {
     shared: Arc<Shared>,
@@ -22,6 +40,8 @@ pub(crate) struct Orderer {
     sequence: u64,
     ordered: Receiver<Vec<Ordered>>,
     saved: Receiver<Saved>,
+    /// How many messages the log has given up.
+    lost: Receiver<usize>,
     waiting: VecDeque<Ordered>,
     /// When the oldest of `waiting` came.
     since: Instant,
@@ -35,6 +55,7 @@ impl Orderer {
         sequence: u64,
         ordered: Receiver<Vec<Ordered>>,
         saved: Receiver<Saved>,
+        lost: Receiver<usize>,
     ) -> Orderer {
         Orderer {
             shared,
@@ -43,6 +64,7 @@ impl Orderer {
             sequence,
             ordered,
             saved,
+            lost,
             waiting: VecDeque::new(),
             since: Instant::now(),
             under_way: 0,
@@ -69,6 +91,11 @@ impl Orderer {
                     Ok(saved) => self.has_saved(saved),
                     // The saver is gone: nothing that is under way comes back.
                     Err(_) => break,
+                },
+                recv(self.lost) -> lost => match lost {
+                    Ok(lost) => self.under_way = self.under_way.saturating_sub(lost),
+                    // No log that tells.
+                    Err(_) => self.lost = never(),
                 },
                 default(wait) => {}
             }
@@ -128,7 +155,8 @@ impl Orderer {
                     .map(|one| (one.ticket, Answer::Refused(Code::ReadOnly))),
             );
         }
-        self.sequence += 1;
+        let used = self.shared.used_sequence.load(Ordering::Relaxed);
+        self.sequence = self.sequence.max(used) + 1;
         let sender = MessageSender {
             node: self.shared.node,
             sequence: self.sequence,
@@ -136,16 +164,18 @@ impl Orderer {
         };
         let bodies: Vec<_> = requests.iter().map(|one| one.ticket.request()).collect();
         let message = request_message(&self.shared.database, sender, &bodies, &*self.shared.signer);
-        self.shared.pending().insert(self.sequence, requests);
+        let signature = std::array::from_fn(|i| message[i]);
+        let pending = Pending { signature, requests };
+        self.shared.pending().insert(self.sequence, pending);
         self.under_way += 1;
         if let Err(error) = self.shared.append(message) {
             tracing::error!("hybrid: {error}");
-            self.under_way -= 1;
-            let lost = self.shared.pending().remove(&self.sequence).unwrap_or_default();
-            answer_all(
-                lost.into_iter()
-                    .map(|one| (one.ticket, Answer::Refused(Code::OutcomeUnknown))),
-            );
+            // It may have been told lost before: then it is counted there.
+            let lost = self.shared.pending().remove(&self.sequence);
+            if let Some(lost) = lost {
+                self.under_way = self.under_way.saturating_sub(1);
+                answer_unknown(lost.requests);
+            }
         }
     }
 }

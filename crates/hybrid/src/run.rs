@@ -18,12 +18,12 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Job {
     /// A block.
     Block(Box<BlockJob>),
-    /// A node's word for a block that came by the log.
-    Head(SignedHead),
+    /// A node's word for a block that came by the log, and where it stood.
+    Head(u64, SignedHead),
     /// An answer that may go when all before it is durable.
     Answer(Ticket, Answer),
-    /// A message of this node that was no block.
-    Skipped(Vec<Ordered>),
+    /// What was no block, where it stood, and who waits for it.
+    Skipped(u64, Option<Vec<Ordered>>),
 }
 
 pub(crate) struct BlockJob {
@@ -49,20 +49,17 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// `None` for what is no message at all.
-    pub fn check(&self, entry: Entry) -> Option<CheckedEntry> {
+    /// # Errors
+    /// The position of what is no message at all.
+    pub fn check(&self, entry: Entry) -> Result<CheckedEntry, u64> {
         let message = match Message::decode(&entry.message) {
             Ok(message) => message,
             Err(error) => {
                 skip(&self.shared, entry.position, &error);
-                return None;
+                return Err(entry.position);
             }
         };
-        let own = match message.node == self.shared.node && matches!(message.cargo, Cargo::Requests(_)) {
-            true => self.shared.pending().remove(&message.sequence),
-            false => None,
-        };
-        let own = own.filter(|own| own.len() == message.requests().len());
+        let own = self.shared.take_pending(&message);
         let roster = self.shared.read_view().roster().clone();
         let checked = match &own {
             // The same bytes that this node has verified and signed; keys never change.
@@ -86,7 +83,7 @@ impl Checker {
                 Checked::of(&message, &self.shared.database, &roster, &self.verifier)
             }
         };
-        Some(CheckedEntry { checked, own, entry })
+        Ok(CheckedEntry { checked, own, entry })
     }
 }
 
@@ -108,11 +105,10 @@ impl Executor {
         while let Ok(step) = self.steps.recv() {
             let job = match step {
                 Step::Entry(checked) => self.entry(*checked),
-                Step::Prove { key, ticket } => Some(Job::Answer(ticket, self.prove(&key))),
+                Step::Passed(position) => Job::Skipped(position, None),
+                Step::Prove { key, ticket } => Job::Answer(ticket, self.prove(&key)),
             };
-            if let Some(job) = job
-                && self.save.send(job).is_err()
-            {
+            if self.save.send(job).is_err() {
                 return;
             }
         }
@@ -126,23 +122,23 @@ impl Executor {
         }))
     }
 
-    fn entry(&mut self, checked: CheckedEntry) -> Option<Job> {
+    fn entry(&mut self, checked: CheckedEntry) -> Job {
         let CheckedEntry {
             entry,
             mut checked,
             own,
         } = checked;
         match self.execute(&entry, &mut checked) {
-            Ok(Found::Block(executed)) => Some(Job::Block(Box::new(BlockJob {
+            Ok(Found::Block(executed)) => Job::Block(Box::new(BlockJob {
                 executed: *executed,
                 message: entry.message,
                 ids: checked.ids,
                 own,
-            }))),
-            Ok(Found::Head(head)) => Some(Job::Head(head)),
+            })),
+            Ok(Found::Head(head)) => Job::Head(entry.position, head),
             Err(why) => {
                 skip(&self.shared, entry.position, &why);
-                own.map(Job::Skipped)
+                Job::Skipped(entry.position, own)
             }
         }
     }
@@ -156,6 +152,11 @@ impl Executor {
         }
         if let Cargo::Head(head) = &message.cargo {
             return Ok(Found::Head(*head));
+        }
+        if message.node == self.shared.node {
+            self.shared
+                .used_sequence
+                .fetch_max(message.sequence, Ordering::Relaxed);
         }
         let executed = self
             .chain

@@ -8,7 +8,7 @@ use crate::node::Shared;
 use crate::request::Version;
 use crate::run::{BlockJob, Job};
 use crate::stage::Ordered;
-use crate::ticket::{Ticket, answer_all};
+use crate::ticket::{Ticket, answer_all, answer_unknown};
 use crossbeam_channel::{Receiver, Sender};
 use lineside_journal::{Disk, Error as JournalError};
 use lineside_wire::HybridCode as Code;
@@ -60,8 +60,8 @@ impl<D: Disk> Saver<D> {
                     let payload = encode_block(&block.executed.header, &block.executed.codes, &block.message);
                     self.append(|writer| writer.append(&payload))?;
                 }
-                Job::Head(head) => self.append(|writer| writer.append_head(head))?,
-                Job::Answer(..) | Job::Skipped(_) => continue,
+                Job::Head(_, head) => self.append(|writer| writer.append_head(head))?,
+                Job::Answer(..) | Job::Skipped(..) => continue,
             }
             appended = true;
         }
@@ -104,13 +104,14 @@ impl<D: Disk> Saver<D> {
                     self.shared.count(answer.code());
                     ticket.answer(answer);
                 }
-                Job::Head(head) => self.compare(&head),
-                Job::Skipped(own) => {
-                    saved.own_messages += 1;
-                    answer_all(
-                        own.into_iter()
-                            .map(|one| (one.ticket, Answer::Refused(Code::OutcomeUnknown))),
-                    );
+                Job::Head(position, head) => {
+                    self.compare(&head);
+                    self.shared.pass(position);
+                }
+                Job::Skipped(position, own) => {
+                    self.shared.pass(position);
+                    saved.own_messages += usize::from(own.is_some());
+                    answer_unknown(own.unwrap_or_default());
                 }
                 Job::Block(block) => {
                     let BlockJob {
@@ -174,22 +175,22 @@ impl<D: Disk> Saver<D> {
         }
         let hex = |hash: &[u8]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let own = own.map_or("no such block".into(), |own| hex(&own));
-        self.shared.refuse_writes(Some(&format!(
+        self.shared.refuse_for_good(&format!(
             "node {} has signed {} for block {}; here it is {own}",
             head.node,
             hex(&head.hash),
             head.number
-        )));
+        ));
     }
 
     /// The disk has failed: nothing of it is known to be durable, and nothing is written any more.
     fn lose(&mut self, error: &LedgerError, jobs: Vec<Job>) {
-        self.shared.refuse_writes(Some(&error.to_string()));
+        self.shared.refuse_for_good(&error.to_string());
         let tickets = jobs.into_iter().flat_map(|job| match job {
             Job::Block(block) => block.own.into_iter().flatten().map(|one| one.ticket).collect(),
             Job::Answer(ticket, _) => vec![ticket],
-            Job::Skipped(own) => own.into_iter().map(|one| one.ticket).collect(),
-            Job::Head(_) => Vec::<Ticket>::new(),
+            Job::Skipped(_, own) => own.into_iter().flatten().map(|one| one.ticket).collect(),
+            Job::Head(..) => Vec::<Ticket>::new(),
         });
         answer_all(tickets.map(|ticket| (ticket, Answer::Refused(Code::OutcomeUnknown))));
         let all = Saved {
@@ -203,6 +204,6 @@ impl<D: Disk> Saver<D> {
 fn size(job: &Job) -> usize {
     match job {
         Job::Block(block) => block.message.len(),
-        Job::Head(_) | Job::Answer(..) | Job::Skipped(_) => 0,
+        Job::Head(..) | Job::Answer(..) | Job::Skipped(..) => 0,
     }
 }

@@ -117,6 +117,8 @@ impl<D: Disk> Worker<D> {
         let (ids, verdicts) = self.verify(&looked);
         let mut ordered = Vec::new();
         let mut answered = Vec::new();
+        // One look at the log's end is enough for all linearizable reads that are here now.
+        let mut order = None;
         for ((found, id), verdict) in looked.into_iter().zip(ids).zip(verdicts) {
             let answer = match verdict {
                 Verdict::Valid if found.request.body.is_ordered() => self.known(&id).or_else(|| {
@@ -127,7 +129,7 @@ impl<D: Disk> Worker<D> {
                     });
                     None
                 }),
-                Verdict::Valid => self.read(&roster, now_ms, &found),
+                Verdict::Valid => self.read(&roster, now_ms, &found, &mut order),
                 Verdict::HighS => Some(Answer::Refused(Code::HighS)),
                 _ => Some(Answer::Refused(Code::BadSignature)),
             };
@@ -224,7 +226,13 @@ impl<D: Disk> Worker<D> {
     }
 
     /// Answers a read, or hands it to who will.
-    fn read(&self, roster: &Roster, now_ms: u64, found: &Looked<'_>) -> Option<Answer> {
+    fn read(
+        &self,
+        roster: &Roster,
+        now_ms: u64,
+        found: &Looked<'_>,
+        order: &mut Option<Result<(), Code>>,
+    ) -> Option<Answer> {
         let (head, body) = (&found.request.head, &found.request.body);
         let fresh = {
             let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,7 +248,9 @@ impl<D: Disk> Worker<D> {
                 if !keys.iter().all(|key| may_read(key)) {
                     return refused(Code::NotAllowed);
                 }
-                self.see(*sees);
+                if let Err(code) = self.see(*sees, order) {
+                    return refused(code);
+                }
                 let view = self.shared.read_view();
                 Some(Answer::Cells(
                     keys.iter().map(|key| view.cell(key).cloned()).collect(),
@@ -252,7 +262,9 @@ impl<D: Disk> Worker<D> {
                 stop,
                 limit,
             } => {
-                self.see(*sees);
+                if let Err(code) = self.see(*sees, order) {
+                    return refused(code);
+                }
                 Some(self.shared.read_view().range(head.member, start, stop, *limit))
             }
             Body::Prove { key } if !may_read(key) => refused(Code::NotAllowed),
@@ -279,9 +291,10 @@ impl<D: Disk> Worker<D> {
     }
 
     /// Waits until this node has what a linearizable read must see.
-    fn see(&self, sees: Sees) {
-        if sees == Sees::Linearizable {
-            self.shared.wait_for_order();
+    fn see(&self, sees: Sees, order: &mut Option<Result<(), Code>>) -> Result<(), Code> {
+        match sees {
+            Sees::Local => Ok(()),
+            Sees::Linearizable => *order.get_or_insert_with(|| self.shared.wait_for_order()),
         }
     }
 

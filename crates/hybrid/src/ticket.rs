@@ -1,6 +1,7 @@
 //! A call: some requests that came together, and go back together when all are answered.
 
 use crate::answer::Answer;
+use crate::stage::Ordered;
 use crate::watch::Wish;
 use bytes::Bytes;
 use lineside_wire::HybridCode as Code;
@@ -86,6 +87,12 @@ impl Ticket {
     pub fn answer(&self, answer: Answer) {
         self.call.answer([(self.place, answer)]);
     }
+}
+
+/// Answers that it may have been done or not.
+pub(crate) fn answer_unknown(requests: Vec<Ordered>) {
+    let unknown = Answer::Refused(Code::OutcomeUnknown);
+    answer_all(requests.into_iter().map(|one| (one.ticket, unknown.clone())));
 }
 
 /// Answers many tickets, with one lock for those of a call that stand side by side.

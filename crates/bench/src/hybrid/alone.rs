@@ -169,8 +169,8 @@ pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
         &maker.genesis,
         Arc::new(Key::of(2, 2)),
         options,
-        Box::new(|_, deliver| {
-            let replay = Replay::start(messages, deliver).map_err(|error| LogError(error.to_string()))?;
+        Box::new(|start| {
+            let replay = Replay::start(messages, start.deliver).map_err(|error| LogError(error.to_string()))?;
             Ok(Arc::new(replay))
         }),
     );

@@ -1,0 +1,99 @@
+//! Where a log is: `kafka://host:port[,host:port][/topic]`.
+
+use lineside_hybrid::request::DatabaseId;
+use std::str::FromStr;
+
+/// Where a log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Some of the brokers, as `host:port`, with commas.
+    pub brokers: String,
+    /// The topic, where it is not the database's own.
+    pub topic: Option<String>,
+}
+
+/// Why an address is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAddress(String);
+
+impl std::fmt::Display for BadAddress {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "`{}` is not kafka://host:port[,host:port][/topic]", self.0)
+    }
+}
+
+impl std::error::Error for BadAddress {}
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Address, BadAddress> {
+        let bad = || BadAddress(text.into());
+        let rest = text.strip_prefix("kafka://").ok_or_else(bad)?;
+        let (brokers, topic) = match rest.split_once('/') {
+            Some((brokers, topic)) => (brokers, Some(topic)),
+            None => (rest, None),
+        };
+        let is_broker = |broker: &str| {
+            let parts = broker.rsplit_once(':');
+            parts.is_some_and(|(host, port)| {
+                !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+            })
+        };
+        // What Kafka takes for a topic's name.
+        let is_name = |name: &str| {
+            let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+            (1..=249).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(is_legal)
+        };
+        if !brokers.split(',').all(is_broker) || !topic.is_none_or(is_name) {
+            return Err(bad());
+        }
+        Ok(Address {
+            brokers: brokers.into(),
+            topic: topic.map(Into::into),
+        })
+    }
+}
+
+impl Address {
+    /// The topic's name: that given, or `lineside-hybrid-` and the database's id in hex.
+    pub fn topic_of(&self, database: &DatabaseId) -> String {
+        match &self.topic {
+            Some(topic) => topic.clone(),
+            None => format!("lineside-hybrid-{:032x}", u128::from_be_bytes(*database)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_brokers_and_perhaps_a_topic() {
+        let of = |text: &str| text.parse::<Address>();
+        let address = of("kafka://a:9092,[::1]:9093").unwrap();
+        assert_eq!(address.brokers, "a:9092,[::1]:9093");
+        let mut database = [0; 16];
+        database[0] = 0xab;
+        assert_eq!(
+            address.topic_of(&database),
+            format!("lineside-hybrid-ab{}", "0".repeat(30))
+        );
+        assert_eq!(
+            of("kafka://a:1/our.ledger").unwrap().topic_of(&database),
+            "our.ledger"
+        );
+        for bad in [
+            "a:9092",
+            "kafka://",
+            "kafka://a",
+            "kafka://a:0",
+            "kafka://a:9092,",
+            "kafka://a:1/",
+            "kafka://a:1/x/y",
+        ] {
+            assert_eq!(of(bad), Err(BadAddress(bad.into())));
+        }
+    }
+}

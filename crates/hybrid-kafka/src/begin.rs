@@ -1,0 +1,88 @@
+//! Where reading begins: at the record of the ledger's last block, which must be the ledger's.
+
+use crate::Options;
+use crate::kafka::{PARTITION, Watch, is_out_of_range};
+use lineside_hybrid::log::{LogError, Start};
+use lineside_verify::hash::keccak256;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::time::{Duration, Instant};
+
+/// How long one look for a record takes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Sets the consumer behind the ledger's last position. `Some`: why the ledger and the log do not fit.
+pub(crate) fn begin(
+    consumer: &BaseConsumer<Watch>,
+    topic: &str,
+    options: &Options,
+    start: &Start,
+) -> Result<Option<String>, LogError> {
+    let failed = |error: KafkaError| LogError(format!("topic {topic}: {error}"));
+    let range = consumer.fetch_watermarks(topic, PARTITION, options.answer_timeout);
+    let (low, high) = range.map_err(failed)?;
+    let last = i64::try_from(start.position).unwrap_or(i64::MAX);
+    // An empty ledger needs the log from its beginning; another the record of its last block, to compare.
+    if low > (last - 1).max(0) || high < last {
+        return Ok(Some(does_not_reach(topic, start.position, low, high)));
+    }
+    let mut from = TopicPartitionList::new();
+    from.add_partition_offset(topic, PARTITION, Offset::Offset((last - 1).max(0)))
+        .and_then(|()| consumer.assign(&from))
+        .map_err(failed)?;
+    let Some(expected) = &start.last_message else {
+        return Ok(None);
+    };
+    let until = Instant::now() + options.answer_timeout;
+    while Instant::now() < until {
+        match consumer.poll(LOOK) {
+            None => {}
+            Some(Ok(record)) if record.offset() == last - 1 => {
+                let found = record.payload().unwrap_or_default();
+                return Ok((found != expected).then(|| differs(topic, start.position, expected, found)));
+            }
+            // The record is not there any more: a transaction's mark, or it was deleted.
+            Some(Ok(_)) => return Ok(Some(does_not_reach(topic, start.position, low, high))),
+            Some(Err(error)) if is_out_of_range(&error) => {
+                return Ok(Some(does_not_reach(topic, start.position, low, high)));
+            }
+            Some(Err(error)) => tracing::warn!("hybrid: kafka: {error}"),
+        }
+    }
+    Err(LogError(format!(
+        "topic {topic}: the record at offset {} was not read in time",
+        last - 1
+    )))
+}
+
+/// That the log does not have what the ledger has, or what comes next.
+pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) -> String {
+    let has = match high > low {
+        true => format!("positions {} to {high}", low + 1),
+        false => format!("no message, and goes on at position {}", high + 1),
+    };
+    format!(
+        "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was cut, or is another topic \
+         of the same name"
+    )
+}
+
+fn differs(topic: &str, position: u64, expected: &[u8], found: &[u8]) -> String {
+    let hex = |bytes: &[u8]| -> String {
+        keccak256(bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    };
+    format!(
+        "at position {position} the ledger has the message with Keccak-256 {} ({} bytes), but topic {topic} in Kafka has \
+         {} ({} bytes) at offset {}",
+        hex(expected),
+        expected.len(),
+        hex(found),
+        found.len(),
+        position - 1
+    )
+}

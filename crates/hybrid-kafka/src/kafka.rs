@@ -1,0 +1,305 @@
+//! The log: a producer that hands messages over, and a thread that reads all of them back.
+
+use crate::Options;
+use crate::begin::{begin, does_not_reach};
+use crate::topic::{Topic, client};
+use lineside_hybrid::log::{Deliver, Entry, Fault, Log, LogError, Lost, Start};
+use rdkafka::client::ClientContext;
+use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::Message;
+use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The one partition.
+pub(crate) const PARTITION: i32 = 0;
+/// How long the reading thread waits for a record before it looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A log in Kafka.
+pub(crate) struct Kafka {
+    topic: String,
+    weaknesses: Vec<String>,
+    answer_timeout: Duration,
+    producer: ThreadedProducer<Report>,
+    consumer: Arc<BaseConsumer<Watch>>,
+    ends: Arc<AtomicBool>,
+    /// Set before the node is told of a fault: from then on nothing is appended.
+    has_fault: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Kafka {
+    pub fn open(options: &Options, start: Start) -> Result<Kafka, LogError> {
+        let topic = options.address.topic_of(&start.database);
+        let weaknesses = Topic::new(&topic, options)?.ready()?;
+        for weakness in &weaknesses {
+            tracing::warn!("hybrid: topic {topic} is weak: {weakness}");
+        }
+        let failed = |error: KafkaError| LogError(error.to_string());
+        let has_fault = Arc::new(AtomicBool::new(false));
+        let producer = producer(options, start.lost.clone()).map_err(failed)?;
+        let consumer = Arc::new(consumer(options, &topic).map_err(failed)?);
+        let why_not = begin(&consumer, &topic, options, &start)?;
+        let mut kafka = Kafka {
+            topic: topic.clone(),
+            weaknesses,
+            answer_timeout: options.answer_timeout,
+            producer,
+            consumer: consumer.clone(),
+            ends: Arc::default(),
+            has_fault: has_fault.clone(),
+            reader: None,
+        };
+        let Start {
+            position,
+            deliver,
+            fault,
+            ..
+        } = start;
+        let reader = Reader {
+            topic,
+            consumer,
+            position,
+            deliver,
+            fault,
+            ends: kafka.ends.clone(),
+            has_fault,
+        };
+        if let Some(why_not) = why_not {
+            reader.fail(why_not);
+            return Ok(kafka);
+        }
+        let thread = std::thread::Builder::new().name("hybrid-kafka".into());
+        let thread = thread.spawn(move || reader.run());
+        kafka.reader = Some(thread.map_err(|error| LogError(error.to_string()))?);
+        Ok(kafka)
+    }
+}
+
+impl Log for Kafka {
+    fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
+        if self.has_fault.load(Ordering::Acquire) {
+            return Err(LogError("the log has ended".into()));
+        }
+        // Idempotence has a limit: what librdkafka cannot send exactly once it refuses to send at all.
+        if let Some((code, why)) = self.producer.client().fatal_error() {
+            return Err(LogError(format!(
+                "the producer has failed, start the node again: {code}: {why}"
+            )));
+        }
+        let record = BaseRecord::<(), [u8]>::to(&self.topic)
+            .partition(PARTITION)
+            .payload(&message);
+        // librdkafka keeps a copy.
+        self.producer
+            .send(record)
+            .map_err(|(error, _)| LogError(error.to_string()))
+    }
+
+    /// What follows the last record that all replicas in sync have. A record that any node has answered is before it.
+    fn end(&self) -> Result<Option<u64>, LogError> {
+        if self.has_fault.load(Ordering::Acquire) {
+            return Err(LogError("the log has ended".into()));
+        }
+        let range = self
+            .consumer
+            .fetch_watermarks(&self.topic, PARTITION, self.answer_timeout);
+        let (_, high) = range.map_err(|error| LogError(error.to_string()))?;
+        // The last record's offset is one below, its position is this.
+        Ok(Some(u64::try_from(high).unwrap_or(0)))
+    }
+
+    fn weaknesses(&self) -> Vec<String> {
+        self.weaknesses.clone()
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        if self
+            .reader
+            .take()
+            .map(JoinHandle::join)
+            .is_some_and(|ended| ended.is_err())
+        {
+            tracing::error!("hybrid: the thread that reads from Kafka has panicked");
+        }
+    }
+}
+
+fn producer(options: &Options, lost: Lost) -> Result<ThreadedProducer<Report>, KafkaError> {
+    let mut config = client(options);
+    config
+        .set("enable.idempotence", "true")
+        .set("acks", "all")
+        // The node gathers requests by itself.
+        .set("linger.ms", "0")
+        .set("compression.type", "none")
+        .set("message.max.bytes", "1048576")
+        .set(
+            "message.timeout.ms",
+            options.message_timeout.as_millis().max(1000).to_string(),
+        );
+    ThreadedProducer::from_config_and_context(&config, Report { lost })
+}
+
+fn consumer(options: &Options, topic: &str) -> Result<BaseConsumer<Watch>, KafkaError> {
+    let mut config = client(options);
+    config
+        // Named because librdkafka wants a name; nothing is committed there, the ledger knows how far it is.
+        .set("group.id", topic)
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        // Never goes on elsewhere than where the ledger ends.
+        .set("auto.offset.reset", "error")
+        // Records of a transaction count like all others: else who leaves one open would stop every node.
+        .set("isolation.level", "read_uncommitted")
+        .set("check.crcs", "true")
+        .set("fetch.error.backoff.ms", "100")
+        .set("fetch.message.max.bytes", "8388608");
+    BaseConsumer::from_config_and_context(&config, Watch)
+}
+
+/// Hears of the producer's messages.
+struct Report {
+    lost: Lost,
+}
+
+impl ClientContext for Report {
+    fn log(&self, level: RDKafkaLogLevel, part: &str, line: &str) {
+        note(level, part, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!("hybrid: kafka: {error}: {reason}");
+    }
+}
+
+impl ProducerContext for Report {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, delivered: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, message)) = delivered {
+            tracing::error!("hybrid: kafka: a message is given up: {error}");
+            (self.lost)(message.payload().unwrap_or_default());
+        }
+    }
+}
+
+/// Hears of the consumer.
+pub(crate) struct Watch;
+
+impl ClientContext for Watch {
+    fn log(&self, level: RDKafkaLogLevel, part: &str, line: &str) {
+        note(level, part, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!("hybrid: kafka: {error}: {reason}");
+    }
+}
+
+impl ConsumerContext for Watch {}
+
+fn note(level: RDKafkaLogLevel, part: &str, line: &str) {
+    match level {
+        RDKafkaLogLevel::Emerg
+        | RDKafkaLogLevel::Alert
+        | RDKafkaLogLevel::Critical
+        | RDKafkaLogLevel::Error => {
+            tracing::warn!("hybrid: kafka: {part}: {line}");
+        }
+        _ => tracing::debug!("hybrid: kafka: {part}: {line}"),
+    }
+}
+
+/// The thread that reads.
+struct Reader {
+    topic: String,
+    consumer: Arc<BaseConsumer<Watch>>,
+    /// The last one that was delivered, or that the ledger has.
+    position: u64,
+    deliver: Deliver,
+    fault: Fault,
+    ends: Arc<AtomicBool>,
+    has_fault: Arc<AtomicBool>,
+}
+
+impl Reader {
+    fn run(mut self) {
+        let consumer = self.consumer.clone();
+        while !self.ends.load(Ordering::Acquire) {
+            match consumer.poll(LOOK) {
+                None => {}
+                Some(Ok(record)) => {
+                    let position = u64::try_from(record.offset()).unwrap_or(0) + 1;
+                    if position <= self.position {
+                        return self.fail(format!(
+                            "Kafka went back from position {} to {position}",
+                            self.position
+                        ));
+                    }
+                    self.position = position;
+                    let message = record.payload().unwrap_or_default().to_vec();
+                    if !(self.deliver)(Entry { position, message }) {
+                        return;
+                    }
+                }
+                Some(Err(error)) => match self.why_fatal(&error) {
+                    Some(why) => return self.fail(why),
+                    // Kafka is away, or has a new leader: librdkafka goes on by itself.
+                    None => tracing::warn!("hybrid: kafka: {error}"),
+                },
+            }
+        }
+    }
+
+    /// Why reading cannot go on, if so.
+    fn why_fatal(&self, error: &KafkaError) -> Option<String> {
+        if is_out_of_range(error) {
+            let range = self
+                .consumer
+                .fetch_watermarks(&self.topic, PARTITION, Duration::from_secs(5));
+            return Some(match range {
+                Ok((low, high)) => does_not_reach(&self.topic, self.position, low, high),
+                Err(_) => format!(
+                    "position {} is not in topic {} any more",
+                    self.position + 1,
+                    self.topic
+                ),
+            });
+        }
+        match error {
+            KafkaError::MessageConsumptionFatal(code) => Some(format!("the consumer has failed: {code}")),
+            KafkaError::MessageConsumption(
+                code @ (RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownPartition),
+            ) => Some(format!("topic {} is gone: {code}", self.topic)),
+            _ => None,
+        }
+    }
+
+    fn fail(&self, why: String) {
+        self.has_fault.store(true, Ordering::Release);
+        (self.fault)(why);
+    }
+}
+
+/// Whether the partition does not have what is to be read next.
+pub(crate) fn is_out_of_range(error: &KafkaError) -> bool {
+    matches!(
+        error,
+        KafkaError::MessageConsumption(
+            RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange
+        ) | KafkaError::MessageConsumptionFatal(
+            RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange
+        )
+    )
+}

@@ -1,0 +1,154 @@
+//! The topic: looked for, created, its settings asked for.
+
+use crate::Options;
+use crate::settings::{CREATED, Settings, replication};
+use futures_executor::block_on;
+use lineside_hybrid::log::LogError;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::metadata::Metadata;
+use std::time::Instant;
+
+/// What all clients of the brokers have in common.
+pub(crate) fn client(options: &Options) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", &options.address.brokers)
+        .set("client.id", "lineside-hybrid")
+        // A topic that is not there is said, not made by asking for it with whatever settings.
+        .set("allow.auto.create.topics", "false")
+        .set("socket.nagle.disable", "true")
+        .set("reconnect.backoff.ms", "50")
+        .set("reconnect.backoff.max.ms", "1000");
+    config
+}
+
+pub(crate) struct Topic<'a> {
+    pub name: &'a str,
+    options: &'a Options,
+    admin: AdminClient<DefaultClientContext>,
+}
+
+impl<'a> Topic<'a> {
+    pub fn new(name: &'a str, options: &'a Options) -> Result<Topic<'a>, LogError> {
+        let admin = client(options).create();
+        Ok(Topic {
+            name,
+            options,
+            admin: admin.map_err(|error| LogError(error.to_string()))?,
+        })
+    }
+
+    /// Sees to it that it is there and strong enough; what is weak in it.
+    pub fn ready(&self) -> Result<Vec<String>, LogError> {
+        let brokers = self.options.address.brokers.as_str();
+        let metadata = self.metadata()?;
+        if self.partitions(&metadata).is_none() {
+            self.create(metadata.brokers().len())?;
+        }
+        let weak = self.settings()?.weaknesses();
+        match weak.is_empty() || self.options.allow_weak_kafka {
+            true => Ok(weak),
+            false => Err(LogError(format!(
+                "topic {} at {brokers} does not keep its order for ever: {}; correct it, or set allow_weak_kafka = true",
+                self.name,
+                weak.join("; ")
+            ))),
+        }
+    }
+
+    /// Of all topics: to ask for one may create it.
+    fn metadata(&self) -> Result<Metadata, LogError> {
+        let brokers = &self.options.address.brokers;
+        let metadata = self
+            .admin
+            .inner()
+            .fetch_metadata(None, self.options.answer_timeout);
+        metadata.map_err(|error| LogError(format!("no answer from Kafka at {brokers}: {error}")))
+    }
+
+    /// How many partitions it has, and how many replicas the first of them; `None`: it is not there.
+    fn partitions(&self, metadata: &Metadata) -> Option<(usize, usize)> {
+        let topics = metadata.topics().iter();
+        let topic = topics.into_iter().find(|topic| topic.name() == self.name)?;
+        let first = topic.partitions().iter().find(|partition| partition.id() == 0)?;
+        Some((topic.partitions().len(), first.replicas().len()))
+    }
+
+    fn create(&self, brokers: usize) -> Result<(), LogError> {
+        let (replicas, in_sync) = replication(brokers);
+        let in_sync = in_sync.to_string();
+        let mut topic = NewTopic::new(self.name, 1, TopicReplication::Fixed(replicas as i32));
+        for (name, value) in CREATED {
+            topic = topic.set(name, value);
+        }
+        let topic = topic.set("min.insync.replicas", &in_sync);
+        // A weak one is not left behind.
+        let settings = Settings {
+            values: topic
+                .config
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+            replicas,
+            partitions: 1,
+        };
+        let weak = settings.weaknesses();
+        if !weak.is_empty() && !self.options.allow_weak_kafka {
+            return Err(LogError(format!(
+                "there is no topic {}, and {brokers} broker(s) cannot keep one safely: {}; add brokers, or set \
+                 allow_weak_kafka = true",
+                self.name,
+                weak.join("; ")
+            )));
+        }
+        let result = block_on(self.admin.create_topics([&topic], &self.admin_options()));
+        let failed =
+            |why: &dyn std::fmt::Display| LogError(format!("topic {} cannot be created: {why}", self.name));
+        let mut results = result.map_err(|error| failed(&error))?;
+        match results.pop() {
+            // Another node was faster.
+            Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
+            Some(Err((_, code))) => Err(failed(&code)),
+            None => Err(failed(&"no answer")),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, LogError> {
+        let failed = |why: &dyn std::fmt::Display| {
+            LogError(format!("topic {}: its settings are not told: {why}", self.name))
+        };
+        let asked = [ResourceSpecifier::Topic(self.name)];
+        // A topic just made may not be known to every broker yet.
+        let until = Instant::now() + self.options.answer_timeout;
+        let (resource, (partitions, replicas)) = loop {
+            let result = block_on(self.admin.describe_configs(&asked, &self.admin_options()));
+            let resource = result.map_err(|error| failed(&error))?.pop();
+            let partitions = self.partitions(&self.metadata()?);
+            match (resource, partitions) {
+                (Some(Ok(resource)), Some(partitions)) => break (resource, partitions),
+                (Some(Ok(_)), None) | (Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition)), _)
+                    if Instant::now() < until => {}
+                (Some(Err(code)), _) => return Err(failed(&code)),
+                _ => return Err(failed(&"no answer")),
+            }
+        };
+        let values = resource.entries.into_iter();
+        Ok(Settings {
+            values: values
+                .filter_map(|entry| Some((entry.name, entry.value?)))
+                .collect(),
+            replicas,
+            partitions,
+        })
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        let timeout = Some(self.options.answer_timeout);
+        AdminOptions::new()
+            .request_timeout(timeout)
+            .operation_timeout(timeout)
+    }
+}

@@ -1,0 +1,279 @@
+//! Three nodes on a real broker, whatever is stopped, killed and emptied: one ledger, and what was answered is in it.
+//! `LINESIDE_HYBRID_TRANSACTIONS` says how many there are.
+
+#![cfg(feature = "kafka")]
+
+mod common;
+
+use bytes::Bytes;
+use common::*;
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::block::Header;
+use lineside_hybrid::ledger::{Found, LedgerError, Writer, journal_options};
+use lineside_hybrid::request::{Body, Version, Write};
+use lineside_hybrid::sign::transaction_id;
+use lineside_hybrid::{Code, Node};
+use lineside_journal::SimDisk;
+use lineside_kafka_mini::Broker;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+const BATCH: usize = 100;
+const KEYS: u64 = 400;
+const ROUNDS: usize = 10;
+
+/// What a client wrote and was told.
+struct Told {
+    request: Bytes,
+    writes: Vec<(String, Option<String>)>,
+    answer: Answer,
+}
+
+/// One client: one member, by one node at a time.
+struct Load {
+    member: u64,
+    client: Client,
+    random: u64,
+    told: Vec<Told>,
+}
+
+impl Load {
+    fn new(member: u64) -> Load {
+        Load {
+            member,
+            client: Client::new(),
+            random: member,
+            told: Vec::new(),
+        }
+    }
+
+    fn below(&mut self, below: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
+    }
+
+    /// Sets, deletions, transactions, what conflicts, what is not allowed, what is forged, what was sent before.
+    fn make(&mut self) -> (Bytes, Vec<(String, Option<String>)>) {
+        let (key, kind) = (format!("key {:03}", self.below(KEYS)), self.below(100));
+        let value = format!("{} of {}", self.random, self.member);
+        let client = &mut self.client;
+        match kind {
+            0..60 => (
+                client.set(self.member, &key, None, &value),
+                vec![(key, Some(value))],
+            ),
+            60..70 => (
+                client.sign(self.member, Body::delete(key.as_bytes(), None)),
+                vec![(key, None)],
+            ),
+            70..80 => {
+                let block = self.random % 50;
+                let index = u32::from(block > 0);
+                let version = Some(Version { block, index });
+                (
+                    client.set(self.member, &key, version, &value),
+                    vec![(key, Some(value))],
+                )
+            }
+            80..90 => {
+                let other = format!("{key} and more");
+                let write = |key| Write {
+                    key,
+                    value: Some(value.as_bytes()),
+                };
+                let writes = vec![write(key.as_bytes()), write(other.as_bytes())];
+                let request = client.sign(
+                    self.member,
+                    Body::Write {
+                        reads: vec![],
+                        writes,
+                    },
+                );
+                (request, vec![(key, Some(value.clone())), (other, Some(value))])
+            }
+            90..94 => (
+                client.set(self.member, "shown/x", None, &value),
+                vec![("shown/x".into(), Some(value))],
+            ),
+            94..97 => {
+                let mut bytes = client.set(self.member, &key, None, &value).to_vec();
+                bytes[20] ^= 1;
+                (bytes.into(), vec![])
+            }
+            _ => match self.told.is_empty() {
+                true => (
+                    client.set(self.member, &key, None, &value),
+                    vec![(key, Some(value))],
+                ),
+                false => {
+                    let before = self.below(self.told.len().min(500) as u64) as usize + 1;
+                    (self.told[self.told.len() - before].request.clone(), vec![])
+                }
+            },
+        }
+    }
+
+    /// Asks a node, and has another show what was last answered.
+    fn run(&mut self, node: &Node<SimDisk>, other: &Node<SimDisk>, transactions: usize) {
+        for _ in 0..transactions.div_ceil(BATCH) {
+            let made: Vec<_> = (0..BATCH).map(|_| self.make()).collect();
+            let answers = node.ask(made.iter().map(|(request, _)| request.clone()).collect());
+            for ((request, writes), answer) in made.into_iter().zip(answers) {
+                self.told.push(Told {
+                    request,
+                    writes,
+                    answer,
+                });
+            }
+            let last = self.told.iter().rev().take(BATCH);
+            let mut set = last.filter(|told| told.answer.code() == Code::Done && told.writes.len() == 1);
+            let Some(told) = set.next() else { continue };
+            let (key, at) = (told.writes[0].0.clone(), version_of(&told.answer));
+            if self.below(10) == 0 && other.status().read_only.is_none() {
+                let shown = read(other, &mut self.client, self.member, &key).map(|(version, _)| version);
+                // It may have been deleted since, by somebody else.
+                assert!(
+                    shown.is_none_or(|version| version >= at),
+                    "{key}: {shown:?} after {at:?}"
+                );
+            }
+        }
+    }
+}
+
+/// All headers of a ledger.
+fn headers(disk: &SimDisk) -> Vec<Header> {
+    let mut headers = Vec::new();
+    let genesis = genesis().encode().unwrap();
+    Writer::open(disk.clone(), journal_options(), &genesis, |found| {
+        if let Found::Block(stored) = found {
+            headers.push(stored.header);
+        }
+        Ok::<_, LedgerError>(())
+    })
+    .unwrap();
+    headers
+}
+
+/// What happens to node or broker while the load runs.
+fn disturb(round: usize, broker: &mut Broker, disks: &[SimDisk]) {
+    match round {
+        2 | 7 => {
+            broker.kill();
+            broker.restart().unwrap();
+        }
+        4 => disks[1].cut_at(5),
+        _ => {}
+    }
+}
+
+/// And between two loads.
+fn replace(round: usize, broker: &Broker, disks: &mut [SimDisk], nodes: &mut Vec<Node<SimDisk>>) {
+    let place = round % 3;
+    let node = nodes.remove(place);
+    match round {
+        // The power goes: what was not synced is gone.
+        4 | 6 => {
+            drop(node);
+            disks[place].power_cut();
+        }
+        3 | 8 => {
+            node.stop();
+            disks[place] = SimDisk::new(round as u64 + 100);
+        }
+        _ => node.stop(),
+    }
+    let begin = Instant::now();
+    let node = join(broker, disks[place].clone(), place as u32 + 1);
+    let mut client = Client::again(1_000_000 * round as u64);
+    read(&node, &mut client, 8, "any");
+    println!(
+        "round {round}: node {} is at block {} after {:.1} s",
+        place + 1,
+        node.status().height,
+        begin.elapsed().as_secs_f64()
+    );
+    nodes.insert(place, node);
+}
+
+#[test]
+fn three_nodes_have_one_ledger_whatever_is_killed() {
+    let Some(mut broker) = broker() else { return };
+    let transactions = std::env::var("LINESIDE_HYBRID_TRANSACTIONS").ok();
+    let transactions: usize = transactions.map_or(12_000, |count| count.parse().unwrap());
+    let mut disks: Vec<SimDisk> = (1..=3).map(SimDisk::new).collect();
+    let mut nodes: Vec<_> = (1..=3)
+        .zip(&disks)
+        .map(|(node, disk)| join(&broker, disk.clone(), node))
+        .collect();
+    let weak = nodes[0].status().log_weaknesses;
+    assert!(
+        weak.iter().any(|weak| weak.starts_with("replication.factor = 1")),
+        "{weak:?}"
+    );
+    let mut loads: Vec<Load> = (5..8).map(Load::new).collect();
+    let begin = Instant::now();
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            for (place, load) in loads.iter_mut().enumerate() {
+                let (node, other) = (&nodes[(place + round) % 3], &nodes[(place + round + 1) % 3]);
+                scope.spawn(move || load.run(node, other, transactions / ROUNDS / 3));
+            }
+            disturb(round, &mut broker, &disks);
+        });
+        replace(round, &broker, &mut disks, &mut nodes);
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let mut client = Client::again(100_000_000);
+    let status = are_equal(&nodes, &mut client);
+    println!(
+        "{transactions} transactions in {} blocks, {seconds:.1} s",
+        status.height
+    );
+    what_was_told_is_true(&nodes, &loads, &mut client);
+    nodes.into_iter().for_each(Node::stop);
+    let ledgers: Vec<_> = disks.iter().map(headers).collect();
+    assert_eq!(ledgers[0].len() as u64, status.height);
+    // Every header: state root, previous hash, position.
+    assert!(ledgers.iter().all(|ledger| *ledger == ledgers[0]));
+}
+
+fn what_was_told_is_true(nodes: &[Node<SimDisk>], loads: &[Load], client: &mut Client) {
+    let mut newest: BTreeMap<&str, (Version, Option<&str>)> = BTreeMap::new();
+    let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
+    for told in loads.iter().flat_map(|load| &load.told) {
+        let code = told.answer.code();
+        *codes.entry(code.meaning()).or_default() += 1;
+        let place = match code {
+            Code::Done => Some(version_of(&told.answer)),
+            Code::OutcomeUnknown => {
+                let id = transaction_id(&told.request[64..]);
+                match one(&nodes[0], client.sign(8, Body::Outcome { id })) {
+                    Answer::Placed {
+                        code: Code::Done,
+                        version,
+                    } => Some(version),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let Some(place) = place else { continue };
+        for (key, value) in &told.writes {
+            let entry = newest.entry(key).or_insert((place, value.as_deref()));
+            if entry.0 <= place {
+                *entry = (place, value.as_deref());
+            }
+        }
+    }
+    println!("{codes:?}");
+    for node in nodes {
+        for (key, (version, value)) in &newest {
+            let found = shown(&one(node, client.get(8, key)));
+            assert_eq!(found, value.map(|value| (*version, value.to_string())), "{key}");
+        }
+    }
+}
