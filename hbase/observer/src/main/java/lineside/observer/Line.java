@@ -43,18 +43,17 @@ final class Line {
     return last;
   }
 
-  /**
-   * What is to be sent now, which nothing joins any more: one at a time, so that what begins while one is on its way is
-   * told together. {@code null}: nothing, or its turn comes when another one is acknowledged or was lost.
-   */
+  /** What is to be sent now, if nothing is on its way: what begins meanwhile is told together. Else {@code null}. */
   synchronized Notice take(long patienceNs) {
-    boolean isBusy = sent != null && !sent.isAcknowledged() && System.nanoTime() - sentNs < patienceNs;
-    return isBusy || unsent.isEmpty() ? null : take(unsent.peek());
+    boolean isBusy = sent != null && !sent.isAcknowledged && System.nanoTime() - sentNs < patienceNs;
+    return isBusy || unsent.isEmpty() ? null : take(unsent.peek(), false);
   }
 
-  /** The same of this one, whether or not it was sent before. */
-  synchronized Notice take(Notice notice) {
-    unsent.remove(notice);
+  /** This one, which nothing joins any more; {@code null}: it was sent, and not {@code again}. */
+  synchronized Notice take(Notice notice, boolean again) {
+    if (!unsent.remove(notice) && !again) {
+      return null;
+    }
     notice.oldestOpen = oldestOpen();
     sent = notice;
     sentNs = System.nanoTime();
@@ -68,7 +67,7 @@ final class Line {
     }
     open.remove(notice.number);
     unsent.remove(notice);
-    return unsent.isEmpty() && (sent == null || sent.changes == 0 || sent.isAcknowledged());
+    return unsent.isEmpty() && (sent == null || sent.changes == 0 || sent.isAcknowledged);
   }
 
   synchronized Notice open(long number) {

@@ -42,15 +42,11 @@ final class Notice {
   /** What is sent: to whom; and of how many changes that have not ended. */
   Line line;
   int changes;
-  private boolean isAcknowledged;
+  volatile boolean isAcknowledged;
 
   synchronized void acknowledge() {
     isAcknowledged = true;
     notifyAll();
-  }
-
-  synchronized boolean isAcknowledged() {
-    return isAcknowledged;
   }
 
   /** Waits for so long at most; whether it is acknowledged. */

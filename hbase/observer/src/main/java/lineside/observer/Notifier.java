@@ -201,19 +201,9 @@ final class Notifier implements Function<Object[], Object> {
       notice.keys = keys;
       notice.expiresMs = expiresMs;
       changes[count++] = line.begin(notice);
-      if (line.isLeased()) {
-        sendNext(line);
-      }
+      send(line.isLeased() ? line.take(AGAIN_MS * 1_000_000) : null);
     }
     return changes;
-  }
-
-  /** Tells what is due. */
-  private void sendNext(Line line) {
-    Notice due = line.take(AGAIN_MS * 1_000_000);
-    if (due != null) {
-      send(due);
-    }
   }
 
   /** Waits until the subscriber acknowledges, or may not answer any more. */
@@ -221,8 +211,12 @@ final class Notifier implements Function<Object[], Object> {
     Line line = change.line;
     boolean isInterrupted = false;
     boolean refuses = false;
+    boolean again = false;
     long began = System.nanoTime();
     while (line.isLeased()) {
+      // Who comes here first sends what has gathered while the log was written.
+      send(line.take(change, again));
+      again = true;
       try {
         if (change.await(AGAIN_MS)) {
           break;
@@ -234,7 +228,6 @@ final class Notifier implements Function<Object[], Object> {
         refuses = true;
         line.refuseLeases(true);
       }
-      send(line.take(change));
     }
     if (refuses) {
       line.refuseLeases(false);
@@ -266,6 +259,9 @@ final class Notifier implements Function<Object[], Object> {
   }
 
   private void send(Notice notice) {
+    if (notice == null) {
+      return;
+    }
     byte[] bytes = notice.toBytes(mac.get());
     try {
       socket.send(new DatagramPacket(bytes, bytes.length, notice.line.subscriber));
@@ -302,7 +298,6 @@ final class Notifier implements Function<Object[], Object> {
       Notice change = line.open(notice.number);
       if (change != null) {
         change.acknowledge();
-        sendNext(line);
       }
     }
   }
