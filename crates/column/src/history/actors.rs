@@ -26,7 +26,7 @@ const HOT: u64 = 96;
 /// Rows of the longest scan.
 const SCAN_ROWS: u64 = 16;
 /// The life of what ends: longer than what near's clock may be behind.
-const LIFE_MS: u64 = 45;
+const LIFE_MS: u64 = 125;
 /// Room for a reply of one row.
 const GET_BYTES: usize = native::REPLY_HEAD_BYTES + 32;
 
