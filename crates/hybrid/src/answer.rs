@@ -47,6 +47,11 @@ pub enum Answer {
     History(Vec<Past>),
     /// To head.
     Head(Box<(Header, SignedHead)>),
+    /// To watch: all writes of blocks behind this one are told.
+    Watching {
+        /// The block.
+        block: u64,
+    },
     /// To write and change, and to outcome: where it stands in the ledger, and what became of it.
     Placed {
         /// What became of it.
@@ -62,6 +67,48 @@ impl Answer {
         match self {
             Answer::Refused(code) | Answer::Placed { code, .. } => *code,
             _ => Code::Done,
+        }
+    }
+}
+
+/// A code's name, as the tables have it.
+pub const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Done => "done",
+        Code::Recorded => "recorded",
+        Code::Conflict => "conflict",
+        Code::Malformed => "malformed",
+        Code::WrongDatabase => "wrong_database",
+        Code::UnknownMember => "unknown_member",
+        Code::Revoked => "revoked",
+        Code::BadSignature => "bad_signature",
+        Code::HighS => "high_s",
+        Code::NonceUsed => "nonce_used",
+        Code::Expired => "expired",
+        Code::NotAllowed => "not_allowed",
+        Code::BadChange => "bad_change",
+        Code::TooManyVotes => "too_many_votes",
+        Code::TooLarge => "too_large",
+        Code::Busy => "busy",
+        Code::ReadOnly => "read_only",
+        Code::ExpiryTooFar => "expiry_too_far",
+        Code::Unknown => "unknown",
+        Code::OutcomeUnknown => "outcome_unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_codes() {
+        for code in (0..).map_while(Code::from_code) {
+            let camel = format!("{code:?}");
+            let capitals = camel.chars().skip(1).filter(char::is_ascii_uppercase).count();
+            let name = code_name(code);
+            assert_eq!(name.replace('_', ""), camel.to_lowercase());
+            assert_eq!(name.matches('_').count(), capitals);
         }
     }
 }

@@ -29,6 +29,7 @@ mod stage;
 pub mod state;
 mod ticket;
 pub mod view;
+pub mod watch;
 
 pub use codec::Malformed;
 pub use node::{Node, Options};

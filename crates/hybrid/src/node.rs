@@ -15,18 +15,19 @@ use crate::log::{Deliver, Embedded, Log, LogError};
 use crate::open::{Opened, open};
 use crate::order::Orderer;
 use crate::replay_window::Windows;
-use crate::request::DatabaseId;
+use crate::request::{DatabaseId, operation};
 use crate::run::{CheckedEntry, Checker, Executor};
 use crate::save::{Saved, Saver};
 use crate::sign::Signer;
 use crate::stage::{Mode, Worker};
 use crate::ticket::{Call, Done, Ticket};
 use crate::view::View;
+use crate::watch::{Sink, Watchers, Watching, Wish};
 use bytes::Bytes;
 use crossbeam_channel::{Sender, bounded, unbounded};
 use lineside_journal::Disk;
 use lineside_verify::Verifier;
-use lineside_wire::HybridCode as Code;
+use lineside_wire::{HYBRID_OP_WATCH, HybridCode as Code};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -140,6 +141,7 @@ pub(crate) struct Shared {
     pub batches: AtomicU64,
     pub skipped: AtomicU64,
     pub windows: Mutex<Windows>,
+    pub watchers: Watchers,
     /// Messages of this node under way, by their sequence.
     pub pending: Mutex<HashMap<u64, Vec<crate::stage::Ordered>>>,
     pub codes: [AtomicU64; 32],
@@ -173,6 +175,7 @@ impl Shared {
             batches: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             windows: Mutex::default(),
+            watchers: Watchers::default(),
             pending: Mutex::default(),
             codes: std::array::from_fn(|_| AtomicU64::new(0)),
             view: RwLock::new(opened),
@@ -408,12 +411,17 @@ impl<D: Disk> Node<D> {
         if count == 0 {
             return done(Vec::new());
         }
+        self.hand_in(Call::new(requests, done));
+    }
+
+    fn hand_in(&self, call: Arc<Call>) {
+        let count = call.requests.len();
         let before = self.shared.waiting.fetch_add(count, Ordering::AcqRel);
         let sent = match &self.intake {
-            Some(intake) if before + count <= self.waiting_requests || before == 0 => intake
-                .send(Call::new(requests, done))
-                .map_err(|refused| refused.0),
-            _ => Err(Call::new(requests, done)),
+            Some(intake) if before + count <= self.waiting_requests || before == 0 => {
+                intake.send(call).map_err(|refused| refused.0)
+            }
+            _ => Err(call),
         };
         if let Err(call) = sent {
             self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
@@ -430,6 +438,31 @@ impl<D: Disk> Node<D> {
             let _ = send.send(answers);
         });
         receive.recv().unwrap_or_default()
+    }
+
+    /// Has `sink` told of every write that a request to watch asks for, from now on, as long as what is returned is
+    /// kept. A sink that takes no more is forgotten. Waits until the request is verified.
+    ///
+    /// # Errors
+    /// Why the request is refused; `busy` beyond the limits.
+    pub fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
+        if operation(&request) != Some(HYBRID_OP_WATCH) {
+            return Err(Code::Malformed);
+        }
+        let (wish, mut watching) = Wish::new(sink);
+        let (send, receive) = bounded(1);
+        let done: Done = Box::new(move |answers| {
+            let _ = send.send(answers);
+        });
+        self.hand_in(Call::watch(request, wish, done));
+        match receive.recv().unwrap_or_default().first() {
+            Some(Answer::Watching { block }) => {
+                watching.block = *block;
+                Ok(watching)
+            }
+            Some(Answer::Refused(code)) => Err(*code),
+            _ => Err(Code::Malformed),
+        }
     }
 
     /// How it is.
@@ -467,6 +500,7 @@ impl<D: Disk> Node<D> {
             }
         }
         self.saver.take().map(JoinHandle::join);
+        self.shared.watchers.hold().clear();
     }
 }
 

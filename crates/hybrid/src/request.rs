@@ -350,6 +350,11 @@ pub fn split(request: &[u8]) -> Result<(&[u8; SIGNATURE_BYTES], &[u8]), Malforme
     }
 }
 
+/// Which operation a request says it is for, one of `HYBRID_OP_…`, without looking at the rest.
+pub fn operation(request: &[u8]) -> Option<u8> {
+    request.get(SIGNATURE_BYTES + 1).copied()
+}
+
 /// What a request says first, and its operation, without looking at the rest.
 pub(crate) fn read_head(input: &mut Input<'_>) -> Result<(Head, u8), Malformed> {
     if input.u8()? != HYBRID_REQUEST_VERSION {

@@ -1,7 +1,8 @@
 //! The thread that makes blocks durable, shows them to readers and answers who waits.
 
 use crate::answer::Answer;
-use crate::block::SignedHead;
+use crate::block::{Hash, SignedHead};
+use crate::execute::Executed;
 use crate::ledger::{LedgerError, Writer, encode_block};
 use crate::node::Shared;
 use crate::request::Version;
@@ -117,8 +118,7 @@ impl<D: Disk> Saver<D> {
                     } = *block;
                     let header = executed.header;
                     let codes = executed.codes.clone();
-                    self.shared
-                        .change_view(header.position, |view| view.apply(executed, &ids));
+                    self.apply(executed, &ids);
                     saved.own_messages += usize::from(own.is_some());
                     if self.shared.head_every > 0 && header.number.is_multiple_of(self.shared.head_every) {
                         let (database, node) = (&self.shared.database, self.shared.node);
@@ -137,6 +137,17 @@ impl<D: Disk> Saver<D> {
         }
         // The orderer may be gone: the node is stopping.
         let _ = self.saved.send(saved);
+    }
+
+    /// Readers see it from then on, and watchers are told.
+    fn apply(&self, executed: Executed, ids: &[Hash]) {
+        let mut watchers = self.shared.watchers.hold();
+        let writes = watchers.keep(&executed.writes);
+        let position = executed.header.position;
+        self.shared
+            .change_view(position, |view| view.apply(executed, ids));
+        let roster = self.shared.read_view().roster().clone();
+        watchers.tell(&roster, &writes);
     }
 
     fn answer(&self, own: Vec<Ordered>, codes: &[Code], block: u64) {

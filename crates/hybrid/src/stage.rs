@@ -6,7 +6,7 @@ use crate::execute::Signed;
 use crate::ledger::{Blocks, Stored};
 use crate::node::{Shared, Step};
 use crate::replay_window::READ_EXPIRY_MS;
-use crate::request::{Body, Request, Sees, split};
+use crate::request::{Body, Head, Request, Sees, split};
 use crate::roster::Roster;
 use crate::sign::REQUEST_TAG;
 use crate::ticket::{Call, Ticket, answer_all};
@@ -171,7 +171,6 @@ impl<D: Disk> Worker<D> {
         }
         match request.body.is_ordered() {
             false if head.expiry_ms > now_ms + READ_EXPIRY_MS => return Err(Code::ExpiryTooFar),
-            false if matches!(request.body, Body::Watch { .. }) => return Err(Code::TooLarge),
             true if self.shared.read_only().is_some() => return Err(Code::ReadOnly),
             _ => {}
         }
@@ -274,7 +273,8 @@ impl<D: Disk> Worker<D> {
                 None => refused(Code::Unknown),
                 known => known,
             },
-            Body::Watch { .. } | Body::Write { .. } | Body::Change { .. } => refused(Code::Malformed),
+            Body::Watch { prefix } => Some(self.watch(head, prefix, &found.ticket)),
+            Body::Write { .. } | Body::Change { .. } => refused(Code::Malformed),
         }
     }
 
@@ -282,6 +282,20 @@ impl<D: Disk> Worker<D> {
     fn see(&self, sees: Sees) {
         if sees == Sees::Linearizable {
             self.shared.wait_for_order();
+        }
+    }
+
+    fn watch(&self, head: &Head, prefix: &[u8], ticket: &Ticket) -> Answer {
+        // Without anybody to be told it has come by a way that carries one answer only.
+        let Some(wish) = ticket.call.take_wish() else {
+            return Answer::Refused(Code::TooLarge);
+        };
+        let mut watchers = self.shared.watchers.hold();
+        match watchers.add(head, prefix, wish) {
+            true => Answer::Watching {
+                block: self.shared.read_view().tip().number,
+            },
+            false => Answer::Refused(Code::Busy),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A call: some requests that came together, and go back together when all are answered.
 
 use crate::answer::Answer;
+use crate::watch::Wish;
 use bytes::Bytes;
 use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +15,7 @@ pub(crate) struct Call {
     pub requests: Vec<Bytes>,
     open: AtomicUsize,
     answers: Mutex<Answers>,
+    wish: Mutex<Option<Wish>>,
 }
 
 struct Answers {
@@ -30,7 +32,20 @@ impl Call {
                 done: Some(done),
             }),
             requests,
+            wish: Mutex::default(),
         })
+    }
+
+    /// A request to watch; who is to be told goes with it.
+    pub fn watch(request: Bytes, wish: Wish, done: Done) -> Arc<Call> {
+        let call = Call::new(vec![request], done);
+        *call.wish.lock().unwrap_or_else(PoisonError::into_inner) = Some(wish);
+        call
+    }
+
+    /// Who wants to be told.
+    pub fn take_wish(&self) -> Option<Wish> {
+        self.wish.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Answers some of the requests, each of them for the first time.
