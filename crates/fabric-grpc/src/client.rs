@@ -3,11 +3,11 @@
 use crate::messages::{DeliverResponse, Delivered, Envelope, FilteredBlock};
 use crate::request::{seek, sign};
 use crate::signer::Signer;
-use crate::tls::ClientTls;
 use bytes::Bytes;
 use lineside_fabric::block::Block;
 use lineside_fabric::limits::BLOCK_BYTES_MAX;
 use lineside_fabric::proto::Arena;
+use lineside_grpc::{ClientTls, chain};
 use prost::Message;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -305,18 +305,6 @@ impl Follower {
         let connected = connected.map_err(|_| Left::Connect("it takes too long".to_owned()))?;
         connected.map_err(|error: tonic::transport::Error| failed(&error))
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }
 
 /// What becomes of a block that [`follow`] hands out.

@@ -8,6 +8,7 @@ use crate::request;
 use crate::source::{Source, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::access::{SignedBy, expires_s};
+use lineside_grpc::Peer;
 use prost::Message;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tonic::{Status, Streaming};
 
 use crate::messages::DeliverResponse;
-use crate::serve::{Limits, Peer};
+use crate::serve::Limits;
 
 pub(crate) type Out = mpsc::Sender<Result<DeliverResponse, Status>>;
 

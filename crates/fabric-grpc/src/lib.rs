@@ -18,11 +18,10 @@ pub mod request;
 pub mod serve;
 mod signer;
 pub mod source;
-mod tls;
 
 pub use client::{Follower, follow, follow_ahead};
 pub use filtered::{filter, read_filtered};
+pub use lineside_grpc::{ClientTls, ServerTls};
 pub use serve::{serve, start};
 pub use signer::{SetupError, Signer};
 pub use source::Source;
-pub use tls::{ClientTls, ServerTls};

@@ -2,9 +2,9 @@
 
 use crate::serve::{Limits, Role, Running, start};
 use crate::source::{Access, Memory, Source, Unavailable};
-use crate::tls::ServerTls;
 use bytes::Bytes;
 use lineside_fabric::access::SignedBy;
+use lineside_grpc::ServerTls;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -3,26 +3,21 @@
 use crate::deliver::{self, Kind, Shared};
 use crate::messages::{DeliverResponse, Envelope};
 use crate::source::Source;
-use crate::tls::ServerTls;
+use lineside_grpc::{Peer, ServerTls, accept};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::{Grpc, NamedService, StreamingService};
 use tonic::transport::Server;
-use tonic::transport::server::Connected;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
@@ -84,15 +79,14 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let (stop_calls, stopping) = watch::channel(false);
-    let (accepted, connections) = mpsc::channel(16);
     let calls = Arc::new(Semaphore::new(limits.calls));
     let shared = Arc::new(Shared {
         sources,
-        mutual: tls.as_ref().is_some_and(|tls| tls.mutual),
+        mutual: tls.as_ref().is_some_and(ServerTls::is_mutual),
         stopping,
         limits: limits.clone(),
     });
-    let accepting = tokio::spawn(accept(listener, tls, limits, accepted));
+    let (accepting, connections) = accept(listener, tls, limits.connections, limits.handshake);
     let handler = Handler { shared, calls };
     let mut server = Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
@@ -103,20 +97,19 @@ pub async fn serve(
         Role::Orderer => server.add_service(AtomicBroadcast(handler)),
     };
     let (stopped, wait_stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = router.serve_with_incoming_shutdown(ReceiverStream::new(connections), async {
+    let running = router.serve_with_incoming_shutdown(connections, async {
         let _ = wait_stopped.await;
     });
     tokio::pin!(running, stop);
     let served = tokio::select! {
         served = &mut running => served,
         () = &mut stop => {
-            accepting.abort();
+            drop(accepting);
             let _ = stop_calls.send(true);
             let _ = stopped.send(());
             tokio::time::timeout(STOP_WAIT, running).await.unwrap_or(Ok(()))
         }
     };
-    accepting.abort();
     served.map_err(io::Error::other)
 }
 
@@ -158,137 +151,6 @@ pub async fn start(
     };
     let task = tokio::spawn(serve(listener, tls, role, sources, limits, stopped));
     Ok(Running { address, stop, task })
-}
-
-type Accepted = mpsc::Sender<io::Result<Io>>;
-
-async fn accept(listener: TcpListener, tls: Option<ServerTls>, limits: Limits, accepted: Accepted) {
-    let connections = Arc::new(Semaphore::new(limits.connections));
-    let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
-    loop {
-        let (stream, address) = match listener.accept().await {
-            Ok(connection) => connection,
-            Err(error) => {
-                // Out of descriptors, for one: it passes, and is not to be asked for in a loop.
-                tracing::warn!("a connection cannot be accepted: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let Ok(permit) = connections.clone().try_acquire_owned() else {
-            tracing::debug!(%address, "too many connections");
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let (acceptor, accepted, patience) = (acceptor.clone(), accepted.clone(), limits.handshake);
-        tokio::spawn(async move {
-            let stream = match acceptor {
-                None => Stream::Plain(stream),
-                Some(acceptor) => match tokio::time::timeout(patience, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
-                    Ok(Err(error)) => return tracing::debug!(%address, "TLS: {error}"),
-                    Err(_) => return tracing::debug!(%address, "TLS: the handshake took too long"),
-                },
-            };
-            let io = Io {
-                stream,
-                address,
-                first_byte: Some(Box::pin(tokio::time::sleep(patience))),
-                _permit: permit,
-            };
-            let _ = accepted.send(Ok(io)).await;
-        });
-    }
-}
-
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-/// A connection.
-struct Io {
-    stream: Stream,
-    address: SocketAddr,
-    /// By when it has to say something; later, HTTP/2's pings find out whether anybody is there.
-    first_byte: Option<Pin<Box<tokio::time::Sleep>>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-/// The other end of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    pub address: Option<SocketAddr>,
-    /// SHA-256 of its TLS certificate.
-    pub certificate_hash: Option<[u8; 32]>,
-}
-
-impl Connected for Io {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        use sha2::{Digest, Sha256};
-        let certificate_hash = match &self.stream {
-            Stream::Plain(_) => None,
-            Stream::Tls(stream) => {
-                let certificates = stream.get_ref().1.peer_certificates();
-                let leaf = certificates.and_then(<[_]>::first);
-                leaf.map(|leaf| Sha256::digest(leaf).into())
-            }
-        };
-        Peer {
-            address: Some(self.address),
-            certificate_hash,
-        }
-    }
-}
-
-impl AsyncRead for Io {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let read = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
-        };
-        if read.is_ready() {
-            self.first_byte = None;
-        } else if let Some(first_byte) = &mut self.first_byte
-            && first_byte.as_mut().poll(context).is_ready()
-        {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Io {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
-    }
 }
 
 #[derive(Clone)]

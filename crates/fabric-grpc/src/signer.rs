@@ -10,7 +10,7 @@ use p256::pkcs8::DecodePrivateKey;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an identity or a TLS setup cannot be had.
+/// Why an identity cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
@@ -41,9 +41,6 @@ pub enum SetupError {
     /// Certificate and key do not belong together.
     #[error("the key is not the certificate's")]
     Mismatch,
-    /// TLS does not take the files.
-    #[error("TLS: {0}")]
-    Tls(String),
 }
 
 /// An identity that signs requests.
@@ -58,7 +55,7 @@ impl std::fmt::Debug for Signer {
     }
 }
 
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
+fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
     std::fs::read(path).map_err(|source| SetupError::Io {
         path: path.to_owned(),
         source,

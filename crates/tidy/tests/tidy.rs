@@ -14,6 +14,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("hbase-mini", 0),
     ("tidy", 0),
     ("vectors", 0),
+    ("grpc", 0),
     ("near", 1),
     ("spv", 2),
     ("transfer", 2),

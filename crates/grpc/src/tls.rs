@@ -1,6 +1,6 @@
 //! TLS from files in PEM.
 
-use crate::signer::{SetupError, read};
+use crate::error::{SetupError, read};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -78,7 +78,8 @@ impl ClientTls {
         self.certificate_hash
     }
 
-    pub(crate) fn config(&self) -> ClientTlsConfig {
+    /// For tonic.
+    pub fn config(&self) -> ClientTlsConfig {
         self.config.clone()
     }
 }
@@ -87,11 +88,15 @@ impl ClientTls {
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     pub(crate) config: Arc<ServerConfig>,
-    /// Clients have to show a certificate, and requests have to name it.
-    pub(crate) mutual: bool,
+    mutual: bool,
 }
 
 impl ServerTls {
+    /// Whether clients have to show a certificate.
+    pub fn is_mutual(&self) -> bool {
+        self.mutual
+    }
+
     /// From our certificate and key; with CA certificates of clients, these have to show a certificate.
     ///
     /// # Errors
