@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fabric", 2),
     ("fabric-grpc", 3),
     ("hybrid", 2),
+    ("hybrid-grpc", 3),
     ("fabric-maker", 3),
     ("plane", 3),
     ("console", 3),

@@ -1,0 +1,122 @@
+//! A node's answers as messages.
+
+use crate::messages::{
+    Cell, Cells, Event, KeyCell, KeyCells, Placed, Proof, SignedHeader, Version, Write, Writes,
+};
+use bytes::Bytes;
+use lineside_hybrid::answer::{self, Answer, code_name};
+use lineside_hybrid::{Code, request};
+use prost::Message;
+use std::sync::Arc;
+
+/// From this many bytes on a value is shared, not copied.
+const SHARED_BYTES: usize = 1024;
+
+/// A message that answers a request.
+pub(crate) trait Reply: Message + Default + 'static {
+    /// Of what a node says; `None`: that answers something else.
+    fn of(answer: Answer) -> Option<Self>;
+
+    fn set_code(&mut self, code: Code);
+
+    fn refused(code: Code) -> Self {
+        let mut reply = Self::default();
+        reply.set_code(code);
+        reply
+    }
+
+    /// What a node says, where it is not longer than a message may be.
+    fn within(answer: Answer, bytes_max: usize) -> Self {
+        let reply = match answer {
+            Answer::Refused(code) => return Self::refused(code),
+            answer => Self::of(answer).unwrap_or_else(|| Self::refused(Code::Malformed)),
+        };
+        match reply.encoded_len() <= bytes_max {
+            true => reply,
+            false => Self::refused(Code::TooLarge),
+        }
+    }
+}
+
+macro_rules! reply {
+    ($type:ident, $answer:pat => $made:expr) => {
+        impl Reply for $type {
+            fn of(answer: Answer) -> Option<Self> {
+                let code = answer.code();
+                let $answer = answer else { return None };
+                let mut reply: Self = $made;
+                reply.set_code(code);
+                Some(reply)
+            }
+
+            fn set_code(&mut self, code: Code) {
+                self.code = code as u32;
+                self.code_name = code_name(code).into();
+            }
+        }
+    };
+}
+
+reply!(Cells, Answer::Cells(cells) => Cells {
+    cells: cells.into_iter().map(cell).collect(),
+    ..Cells::default()
+});
+reply!(Placed, Answer::Placed { version: at, .. } => Placed {
+    version: Some(version(at)),
+    ..Placed::default()
+});
+reply!(KeyCells, Answer::Range { cells, more } => KeyCells {
+    cells: cells.into_iter().map(|(key, cell)| KeyCell {
+        key: shared(key),
+        version: Some(version(cell.version)),
+        value: shared(cell.value),
+    }).collect(),
+    more,
+    ..KeyCells::default()
+});
+reply!(Proof, Answer::Proof(proof) => Proof {
+    proof: proof.encode().into(),
+    ..Proof::default()
+});
+reply!(Writes, Answer::History(past) => Writes {
+    writes: past.into_iter().map(|past| Write {
+        version: Some(version(past.version)),
+        time_ms: past.time_ms,
+        value: past.value.map(Bytes::from),
+    }).collect(),
+    ..Writes::default()
+});
+reply!(SignedHeader, Answer::Head(both) => SignedHeader {
+    header: both.0.to_bytes().to_vec().into(),
+    head: both.1.to_bytes().to_vec().into(),
+    ..SignedHeader::default()
+});
+
+pub(crate) fn version(version: request::Version) -> Version {
+    Version {
+        block: version.block,
+        index: version.index,
+    }
+}
+
+fn cell(cell: Option<answer::Cell>) -> Cell {
+    cell.map_or_else(Cell::default, |cell| Cell {
+        version: Some(version(cell.version)),
+        value: shared(cell.value),
+    })
+}
+
+pub(crate) fn shared(bytes: Arc<[u8]>) -> Bytes {
+    match bytes.len() < SHARED_BYTES {
+        true => Bytes::copy_from_slice(&bytes),
+        false => Bytes::from_owner(bytes),
+    }
+}
+
+pub(crate) fn event(code: Code) -> Event {
+    Event {
+        code: code as u32,
+        code_name: code_name(code).into(),
+        ..Event::default()
+    }
+}

@@ -1,0 +1,413 @@
+//! A client: signs requests and asks a node.
+
+use crate::messages::{
+    Cells, CellsBatch, Event, KeyCells, Placed, PlacedBatch, Proof, Signed, SignedBatch, SignedHeader,
+    Version, Writes,
+};
+use crate::serve::MESSAGE_BYTES_MAX;
+use bytes::Bytes;
+use lineside_grpc::{ClientTls, chain};
+use lineside_hybrid::node::unix_ms;
+use lineside_hybrid::request::{Body, DatabaseId, Head, MemberId, Nonce, Request, Sees};
+use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid::sign::{sign_request, transaction_id};
+use lineside_hybrid::{Code, Malformed, request};
+use prost::Message;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request as GrpcRequest, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+/// The beginning of counters made from the clock: 2025-01-01, in milliseconds since 1970.
+const COUNTERS_SINCE_MS: u64 = 1_735_689_600_000;
+/// Requests that a client signs in a millisecond, in the mean, without its counters overtaking the clock.
+const COUNTERS_PER_MS_BITS: u32 = 8;
+/// How long a request counts.
+const EXPIRY_MS: u64 = 30_000;
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// A counter for a client that begins now, above those of any client of the same lane that has ended: milliseconds
+/// since 2025, times 256, so that nothing has to be kept. It holds while clocks do not go back and a client signs fewer
+/// than 256,000 requests a second over its life, until 48 bits are used up in 2059.
+pub fn counter_now(unix_ms: u64) -> u64 {
+    (unix_ms.saturating_sub(COUNTERS_SINCE_MS) << COUNTERS_PER_MS_BITS).min(Nonce::COUNTER_MAX)
+}
+
+/// Who signs.
+#[derive(Clone)]
+pub struct Identity {
+    /// The database.
+    pub database: DatabaseId,
+    /// The member.
+    pub member: MemberId,
+    /// The number of its key.
+    pub key: u16,
+    /// Which of the member's lanes. Clients that write at the same time want lanes of their own.
+    pub lane: u16,
+    /// The key.
+    pub secret: SecretKey,
+}
+
+/// Signs requests with rising counters.
+pub struct Signing {
+    identity: Identity,
+    counter: AtomicU64,
+}
+
+impl Signing {
+    /// The first request has the counter behind this one.
+    pub fn new(identity: Identity, counter: u64) -> Signing {
+        Signing {
+            identity,
+            counter: AtomicU64::new(counter),
+        }
+    }
+
+    /// A signed request, which counts for 30 seconds.
+    ///
+    /// # Errors
+    /// [`Malformed`] for what is too long, or keys that do not rise.
+    pub fn sign(&self, body: Body<'_>) -> Result<Bytes, Malformed> {
+        let identity = &self.identity;
+        let nonce = Nonce {
+            lane: identity.lane,
+            counter: 1 + self.counter.fetch_add(1, Ordering::Relaxed),
+        };
+        let head = Head {
+            database: identity.database,
+            member: identity.member,
+            key: identity.key,
+            nonce,
+            expiry_ms: unix_ms() + EXPIRY_MS,
+        };
+        let signed = Request { head, body }.encode()?;
+        Ok(sign_request(&identity.secret, &signed).into())
+    }
+}
+
+/// The name of what a signed request does, by which its outcome can be asked for.
+pub fn id_of(request: &[u8]) -> [u8; 32] {
+    transaction_id(request.get(request::SIGNATURE_BYTES..).unwrap_or_default())
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The endpoint is none, or nobody answers there.
+    #[error("no connection to {endpoint}: {why}")]
+    Connect {
+        /// Where.
+        endpoint: String,
+        /// Why not.
+        why: String,
+    },
+    /// It cannot be asked.
+    #[error("the request cannot be made: {0}")]
+    Malformed(#[from] Malformed),
+    /// The call broke: it may have been done or not.
+    #[error("the call broke: {}", .0.message())]
+    Broken(#[from] Status),
+    /// The answer has a code that this version does not know, or lacks what it must have.
+    #[error("the server's answer cannot be read: {0}")]
+    Answer(String),
+}
+
+/// Codes of answers.
+pub trait Coded {
+    /// What became of the request.
+    ///
+    /// # Errors
+    /// [`AskError::Answer`] for a code of a later version.
+    fn known_code(&self) -> Result<Code, AskError>;
+}
+
+macro_rules! coded {
+    ($($type:ident),+) => {
+        $(impl Coded for $type {
+            fn known_code(&self) -> Result<Code, AskError> {
+                let code = u16::try_from(self.code).ok().and_then(Code::from_code);
+                code.ok_or_else(|| AskError::Answer(format!("code {} ({})", self.code, self.code_name)))
+            }
+        })+
+    };
+}
+
+coded!(Cells, Placed, KeyCells, Proof, Writes, SignedHeader, Event);
+
+impl From<Version> for request::Version {
+    fn from(version: Version) -> Self {
+        Self {
+            block: version.block,
+            index: version.index,
+        }
+    }
+}
+
+/// A connection to a node. Cheap to clone; all clones share the connection.
+#[derive(Clone)]
+pub struct Connection(Grpc<Channel>);
+
+impl Connection {
+    /// Connects to `HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`AskError::Connect`].
+    pub async fn open(endpoint: &str, tls: Option<&ClientTls>) -> Result<Connection, AskError> {
+        let failed = |why: String| AskError::Connect {
+            endpoint: endpoint.to_owned(),
+            why,
+        };
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let channel = Endpoint::from_shared(format!("{scheme}://{endpoint}"));
+        let mut channel = channel
+            .map_err(|error| failed(chain(&error)))?
+            .connect_timeout(CONNECT_WAIT)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(Some(4 << 20))
+            .initial_connection_window_size(Some(16 << 20));
+        if let Some(tls) = tls {
+            channel = channel
+                .tls_config(tls.config())
+                .map_err(|error| failed(chain(&error)))?;
+        }
+        let connected = tokio::time::timeout(CONNECT_WAIT, channel.connect()).await;
+        let connected = connected.map_err(|_| failed("it takes too long".to_owned()))?;
+        let channel = connected.map_err(|error| failed(chain(&error)))?;
+        Ok(Connection(
+            Grpc::new(channel)
+                .max_decoding_message_size(MESSAGE_BYTES_MAX + 64)
+                .max_encoding_message_size(MESSAGE_BYTES_MAX),
+        ))
+    }
+
+    async fn call<In, Out>(&self, path: &'static str, message: In) -> Result<Out, AskError>
+    where
+        In: Message + 'static,
+        Out: Message + Default + 'static,
+    {
+        let mut grpc = self.ready().await?;
+        let codec = ProstCodec::<In, Out>::default();
+        let path = PathAndQuery::from_static(path);
+        Ok(grpc
+            .unary(GrpcRequest::new(message), path, codec)
+            .await?
+            .into_inner())
+    }
+
+    async fn ready(&self) -> Result<Grpc<Channel>, AskError> {
+        let mut grpc = self.0.clone();
+        grpc.ready()
+            .await
+            .map_err(|error| Status::unavailable(chain(&error)))?;
+        Ok(grpc)
+    }
+
+    /// A signed request, to a method that takes one and gives one answer.
+    async fn one<Out: Message + Default + 'static>(
+        &self,
+        path: &'static str,
+        request: Bytes,
+    ) -> Result<Out, AskError> {
+        self.call(path, Signed { request }).await
+    }
+
+    /// Signed requests to get; an answer to each.
+    ///
+    /// # Errors
+    /// [`AskError::Broken`].
+    pub async fn batch_get(&self, requests: Vec<Bytes>) -> Result<Vec<Cells>, AskError> {
+        let path = "/lineside.hybrid.v1.Node/BatchGet";
+        let batch: CellsBatch = self.call(path, SignedBatch { requests }).await?;
+        Ok(batch.answers)
+    }
+
+    /// Signed requests to write; an answer to each.
+    ///
+    /// # Errors
+    /// [`AskError::Broken`].
+    pub async fn batch_set(&self, requests: Vec<Bytes>) -> Result<Vec<Placed>, AskError> {
+        let path = "/lineside.hybrid.v1.Node/BatchSet";
+        let batch: PlacedBatch = self.call(path, SignedBatch { requests }).await?;
+        Ok(batch.answers)
+    }
+
+    /// A signed request to write.
+    ///
+    /// # Errors
+    /// [`AskError::Broken`].
+    pub async fn set(&self, request: Bytes) -> Result<Placed, AskError> {
+        self.one("/lineside.hybrid.v1.Node/Set", request).await
+    }
+
+    /// A signed request to write that only deletes.
+    ///
+    /// # Errors
+    /// [`AskError::Broken`].
+    pub async fn delete(&self, request: Bytes) -> Result<Placed, AskError> {
+        self.one("/lineside.hybrid.v1.Node/Delete", request).await
+    }
+
+    /// A signed request to get.
+    ///
+    /// # Errors
+    /// [`AskError::Broken`].
+    pub async fn get(&self, request: Bytes) -> Result<Cells, AskError> {
+        self.one("/lineside.hybrid.v1.Node/Get", request).await
+    }
+
+    /// A signed request to change.
+    ///
+    /// # Errors
+    /// [`AskError::Broken`].
+    pub async fn change(&self, request: Bytes) -> Result<Placed, AskError> {
+        self.one("/lineside.hybrid.v1.Node/Change", request).await
+    }
+}
+
+/// Signs and asks. Writes side by side may overtake one another, and one is then refused with `nonce_used`: they want
+/// clients with lanes of their own, or one batch.
+pub struct Client {
+    signing: Signing,
+    connection: Connection,
+}
+
+impl Client {
+    /// Connects to `HOST:PORT`; counters begin with the clock: [`counter_now`].
+    ///
+    /// # Errors
+    /// [`AskError::Connect`].
+    pub async fn connect(
+        endpoint: &str,
+        tls: Option<&ClientTls>,
+        identity: Identity,
+    ) -> Result<Client, AskError> {
+        let connection = Connection::open(endpoint, tls).await?;
+        let signing = Signing::new(identity, counter_now(unix_ms()));
+        Ok(Client { signing, connection })
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Signs.
+    pub fn signing(&self) -> &Signing {
+        &self.signing
+    }
+
+    /// Cells of keys, which must rise.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn get(&self, sees: Sees, keys: &[&[u8]]) -> Result<Cells, AskError> {
+        let keys = keys.to_vec();
+        let request = self.signing.sign(Body::Get { sees, keys })?;
+        self.connection.get(request).await
+    }
+
+    /// Sets a key that must have the version `read`, or whatever it has.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn set(
+        &self,
+        key: &[u8],
+        read: Option<request::Version>,
+        value: &[u8],
+    ) -> Result<Placed, AskError> {
+        let request = self.signing.sign(Body::set(key, read, value))?;
+        self.connection.set(request).await
+    }
+
+    /// Deletes a key that must have the version `read`, or whatever it has.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn delete(&self, key: &[u8], read: Option<request::Version>) -> Result<Placed, AskError> {
+        let request = self.signing.sign(Body::delete(key, read))?;
+        self.connection.delete(request).await
+    }
+
+    /// Cells from `start` on, before `stop`; empty: to the end.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn range(
+        &self,
+        sees: Sees,
+        start: &[u8],
+        stop: &[u8],
+        limit: u32,
+    ) -> Result<KeyCells, AskError> {
+        let request = self.signing.sign(Body::Range {
+            sees,
+            start,
+            stop,
+            limit,
+        })?;
+        self.connection
+            .one("/lineside.hybrid.v1.Node/Range", request)
+            .await
+    }
+
+    /// A proof of a key's cell.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn prove(&self, key: &[u8]) -> Result<Proof, AskError> {
+        let request = self.signing.sign(Body::Prove { key })?;
+        self.connection
+            .one("/lineside.hybrid.v1.Node/Verify", request)
+            .await
+    }
+
+    /// The newest writes of a key.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn history(&self, key: &[u8], limit: u32) -> Result<Writes, AskError> {
+        let request = self.signing.sign(Body::History { key, limit })?;
+        self.connection
+            .one("/lineside.hybrid.v1.Node/History", request)
+            .await
+    }
+
+    /// The newest block, signed by the node.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn head(&self) -> Result<SignedHeader, AskError> {
+        let request = self.signing.sign(Body::Head)?;
+        self.connection
+            .one("/lineside.hybrid.v1.Node/Head", request)
+            .await
+    }
+
+    /// What became of a transaction.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn outcome(&self, id: [u8; 32]) -> Result<Placed, AskError> {
+        let request = self.signing.sign(Body::Outcome { id })?;
+        self.connection
+            .one("/lineside.hybrid.v1.Node/Outcome", request)
+            .await
+    }
+
+    /// All writes below a prefix, from now on. The first event says from which block on, or why not.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn watch(&self, prefix: &[u8]) -> Result<Streaming<Event>, AskError> {
+        let request = self.signing.sign(Body::Watch { prefix })?;
+        let mut grpc = self.connection.ready().await?;
+        let path = PathAndQuery::from_static("/lineside.hybrid.v1.Node/Watch");
+        let codec = ProstCodec::<Signed, Event>::default();
+        let called = grpc.server_streaming(GrpcRequest::new(Signed { request }), path, codec);
+        Ok(called.await?.into_inner())
+    }
+}

@@ -1,0 +1,403 @@
+//! The server: `lineside.hybrid.v1.Node`, from one node.
+
+use crate::answers::Reply;
+use crate::messages::{Cells, CellsBatch, Event, Placed, PlacedBatch, Signed, SignedBatch};
+use crate::messages::{KeyCells, Proof, SignedHeader, Writes};
+use crate::watch::Events;
+use bytes::Bytes;
+use lineside_grpc::{ServerTls, accept};
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::request::{Body as RequestBody, Request as HybridRequest, operation, split};
+use lineside_hybrid::watch::{Sink, Watching};
+use lineside_hybrid::{Code, Node};
+use lineside_journal::Disk;
+use lineside_wire::{
+    HYBRID_OP_CHANGE, HYBRID_OP_GET, HYBRID_OP_HEAD, HYBRID_OP_HISTORY, HYBRID_OP_OUTCOME, HYBRID_OP_PROVE,
+    HYBRID_OP_RANGE, HYBRID_OP_WRITE,
+};
+use prost::Message;
+use std::convert::Infallible;
+use std::io;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+
+/// Bytes of a message, at most, in both directions.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// What the code and its name take of an answer in a batch, and what stands before it.
+const REFUSED_BYTES: usize = 32;
+/// Answers that a stopping server still waits for.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// What a server takes upon itself.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at a time; more are closed at once.
+    pub connections: usize,
+    /// Calls at a time of all connections, watchers among them; more are answered RESOURCE_EXHAUSTED.
+    pub calls: usize,
+    /// Calls at a time of one connection; more wait.
+    pub streams: u32,
+    /// How long a TLS handshake may take, and then the client's first byte.
+    pub handshake: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1_000,
+            calls: 10_000,
+            streams: 256,
+            handshake: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Who answers; a [`Node`] does.
+pub trait Asked: Send + Sync + 'static {
+    /// As [`Node::submit`].
+    fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>);
+
+    /// As [`Node::watch`].
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code>;
+}
+
+impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
+    fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>) {
+        Node::submit(self, requests, done);
+    }
+
+    fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
+        Node::watch(self, request, sink)
+    }
+}
+
+/// Serves a node until `stop` is ready; watchers' streams end then, other calls are still answered.
+///
+/// # Errors
+/// Where the transport cannot be set up.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<ServerTls>,
+    asked: Arc<dyn Asked>,
+    limits: Limits,
+    stop: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let (stop_watchers, stopping) = watch::channel(false);
+    let service = NodeService {
+        asked,
+        calls: Arc::new(Semaphore::new(limits.calls)),
+        stopping,
+    };
+    let (accepting, connections) = accept(listener, tls, limits.connections, limits.handshake);
+    let router = Server::builder()
+        .max_concurrent_streams(limits.streams)
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(8 << 20)
+        .http2_keepalive_interval(Some(Duration::from_secs(60)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(20)))
+        .add_service(service);
+    let (stopped, wait_stopped) = oneshot::channel::<()>();
+    let running = router.serve_with_incoming_shutdown(connections, async {
+        let _ = wait_stopped.await;
+    });
+    tokio::pin!(running, stop);
+    let served = tokio::select! {
+        served = &mut running => served,
+        () = &mut stop => {
+            drop(accepting);
+            let _ = stop_watchers.send(true);
+            let _ = stopped.send(());
+            tokio::time::timeout(STOP_WAIT, running).await.unwrap_or(Ok(()))
+        }
+    };
+    served.map_err(io::Error::other)
+}
+
+/// A server that runs; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<io::Result<()>>,
+}
+
+impl Running {
+    /// Answers what has come, and waits until that is done.
+    ///
+    /// # Errors
+    /// What the transport says.
+    pub async fn stop(self) -> io::Result<()> {
+        drop(self.stop);
+        self.task
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+}
+
+/// Binds, and serves in a task of its own.
+///
+/// # Errors
+/// Where the address cannot be bound.
+pub async fn start(
+    listen: impl tokio::net::ToSocketAddrs,
+    tls: Option<ServerTls>,
+    asked: Arc<dyn Asked>,
+    limits: Limits,
+) -> io::Result<Running> {
+    let listener = TcpListener::bind(listen).await?;
+    let address = listener.local_addr()?;
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async {
+        let _ = stopped.await;
+    };
+    let task = tokio::spawn(serve(listener, tls, asked, limits, stopped));
+    Ok(Running { address, stop, task })
+}
+
+/// Answers to all, in their order.
+async fn ask(asked: &dyn Asked, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
+    let (send, receive) = oneshot::channel();
+    asked.submit(
+        requests,
+        Box::new(move |answers| {
+            // Who asked may have gone.
+            let _ = send.send(answers);
+        }),
+    );
+    receive
+        .await
+        .map_err(|_| Status::unavailable("the node stops: what became of the request is not known"))
+}
+
+/// Whether a request is one that the RPC is for.
+type IsFor = fn(&Bytes) -> bool;
+
+fn only_deletes(request: &Bytes) -> bool {
+    let read = split(request).and_then(|(_, signed)| HybridRequest::decode(signed));
+    match read.map(|request| request.body) {
+        Ok(RequestBody::Write { writes, .. }) => writes.iter().all(|write| write.value.is_none()),
+        _ => false,
+    }
+}
+
+macro_rules! is_for {
+    ($op:expr) => {
+        |request| operation(request) == Some($op)
+    };
+}
+
+/// One request, one answer.
+struct One<R> {
+    service: NodeService,
+    is_for: IsFor,
+    reply: PhantomData<fn() -> R>,
+}
+
+impl<R: Reply> UnaryService<Signed> for One<R> {
+    type Response = R;
+    type Future = BoxFuture<Response<R>, Status>;
+
+    fn call(&mut self, request: Request<Signed>) -> Self::Future {
+        let (service, is_for) = (self.service.clone(), self.is_for);
+        Box::pin(async move {
+            let _permit = service.permit()?;
+            let request = request.into_inner().request;
+            if !is_for(&request) {
+                return Ok(Response::new(R::refused(Code::Malformed)));
+            }
+            let answer = ask(&*service.asked, vec![request]).await?.pop();
+            let answer = answer.unwrap_or(Answer::Refused(Code::OutcomeUnknown));
+            Ok(Response::new(R::within(answer, MESSAGE_BYTES_MAX)))
+        })
+    }
+}
+
+/// A batch's answers.
+trait Batch: Message + Default + 'static {
+    type Reply: Reply;
+
+    fn of(answers: Vec<Self::Reply>) -> Self;
+}
+
+impl Batch for CellsBatch {
+    type Reply = Cells;
+
+    fn of(answers: Vec<Cells>) -> Self {
+        Self { answers }
+    }
+}
+
+impl Batch for PlacedBatch {
+    type Reply = Placed;
+
+    fn of(answers: Vec<Placed>) -> Self {
+        Self { answers }
+    }
+}
+
+/// Many requests, an answer to each.
+struct Many<B> {
+    service: NodeService,
+    is_for: IsFor,
+    reply: PhantomData<fn() -> B>,
+}
+
+impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
+    type Response = B;
+    type Future = BoxFuture<Response<B>, Status>;
+
+    fn call(&mut self, request: Request<SignedBatch>) -> Self::Future {
+        let (service, is_for) = (self.service.clone(), self.is_for);
+        Box::pin(async move {
+            let _permit = service.permit()?;
+            let all = request.into_inner().requests;
+            let wrong: Vec<bool> = all.iter().map(|request| !is_for(request)).collect();
+            let mut wrong_ones = wrong.iter().copied();
+            let mut good = all;
+            good.retain(|_| !wrong_ones.next().unwrap_or(true));
+            let mut answers = ask(&*service.asked, good).await?.into_iter();
+            let mut room = MESSAGE_BYTES_MAX.saturating_sub(REFUSED_BYTES * wrong.len());
+            let one = |wrong| {
+                let answer = match wrong {
+                    true => None,
+                    false => answers.next(),
+                };
+                let reply = B::Reply::within(answer.unwrap_or(Answer::Refused(Code::Malformed)), room);
+                room = room.saturating_sub(reply.encoded_len());
+                reply
+            };
+            Ok(Response::new(B::of(wrong.into_iter().map(one).collect())))
+        })
+    }
+}
+
+/// A watcher.
+struct Watch(NodeService);
+
+impl ServerStreamingService<Signed> for Watch {
+    type Response = Event;
+    type ResponseStream = Held;
+    type Future = BoxFuture<Response<Held>, Status>;
+
+    fn call(&mut self, request: Request<Signed>) -> Self::Future {
+        let service = self.0.clone();
+        Box::pin(async move {
+            let permit = service.permit()?;
+            let request = request.into_inner().request;
+            let events = Events::of(service.asked, request, service.stopping).await?;
+            Ok(Response::new(Held {
+                events,
+                _permit: permit,
+            }))
+        })
+    }
+}
+
+/// A watcher's stream; it counts as a call until it ends.
+struct Held {
+    events: Events,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl tokio_stream::Stream for Held {
+    type Item = Result<Event, Status>;
+
+    fn poll_next(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        std::pin::Pin::new(&mut self.events).poll_next(context)
+    }
+}
+
+#[derive(Clone)]
+struct NodeService {
+    asked: Arc<dyn Asked>,
+    calls: Arc<Semaphore>,
+    stopping: watch::Receiver<bool>,
+}
+
+type Answered = BoxFuture<http::Response<Body>, Infallible>;
+
+impl NodeService {
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let permit = self.calls.clone().try_acquire_owned();
+        permit.map_err(|_| Status::resource_exhausted("too many calls at a time"))
+    }
+
+    fn one<R: Reply>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
+        let one = One::<R> {
+            service: self.clone(),
+            is_for,
+            reply: PhantomData,
+        };
+        Box::pin(async move { Ok(grpc::<R, Signed>().unary(one, request).await) })
+    }
+
+    fn many<B: Batch>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
+        let many = Many::<B> {
+            service: self.clone(),
+            is_for,
+            reply: PhantomData,
+        };
+        Box::pin(async move { Ok(grpc::<B, SignedBatch>().unary(many, request).await) })
+    }
+}
+
+fn grpc<Out, In>() -> Grpc<ProstCodec<Out, In>>
+where
+    Out: Message + Send + 'static,
+    In: Message + Default + Send + 'static,
+{
+    Grpc::new(ProstCodec::default())
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+impl NamedService for NodeService {
+    const NAME: &'static str = "lineside.hybrid.v1.Node";
+}
+
+impl Service<http::Request<Body>> for NodeService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Answered {
+        let method = request.uri().path().rsplit('/').next().unwrap_or_default();
+        match method {
+            "Get" => self.one::<Cells>(request, is_for!(HYBRID_OP_GET)),
+            "Set" => self.one::<Placed>(request, is_for!(HYBRID_OP_WRITE)),
+            "Delete" => self.one::<Placed>(request, only_deletes),
+            "BatchGet" => self.many::<CellsBatch>(request, is_for!(HYBRID_OP_GET)),
+            "BatchSet" => self.many::<PlacedBatch>(request, is_for!(HYBRID_OP_WRITE)),
+            "Range" => self.one::<KeyCells>(request, is_for!(HYBRID_OP_RANGE)),
+            "Verify" => self.one::<Proof>(request, is_for!(HYBRID_OP_PROVE)),
+            "History" => self.one::<Writes>(request, is_for!(HYBRID_OP_HISTORY)),
+            "Head" => self.one::<SignedHeader>(request, is_for!(HYBRID_OP_HEAD)),
+            "Outcome" => self.one::<Placed>(request, is_for!(HYBRID_OP_OUTCOME)),
+            "Change" => self.one::<Placed>(request, is_for!(HYBRID_OP_CHANGE)),
+            "Watch" => {
+                let watch = Watch(self.clone());
+                Box::pin(async move { Ok(grpc::<Event, Signed>().server_streaming(watch, request).await) })
+            }
+            _ => Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) }),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A watcher's stream: events wait in a queue of bounded length, and who does not take them is told so at its end.
+
+use crate::answers::{event, shared, version};
+use crate::messages::Event;
+use crate::serve::Asked;
+use bytes::Bytes;
+use lineside_hybrid::Code;
+use lineside_hybrid::request::Version;
+use lineside_hybrid::watch::{Sink, Told, Watching};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::Stream;
+use tonic::Status;
+
+/// Events that wait for a client, at most.
+const EVENTS_MAX: usize = 4096;
+/// Bytes of keys and values that wait for a client, beyond which no more do.
+const BYTES_MAX: usize = 8 << 20;
+
+/// What waits.
+type Queue = mpsc::UnboundedSender<Event>;
+
+#[derive(Default)]
+struct Waiting {
+    events: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Waiting {
+    fn is_full(&self) -> bool {
+        self.events.load(Ordering::Acquire) >= EVENTS_MAX || self.bytes.load(Ordering::Acquire) >= BYTES_MAX
+    }
+
+    fn add(&self, event: &Event) {
+        self.events.fetch_add(1, Ordering::AcqRel);
+        self.bytes.fetch_add(size(event), Ordering::AcqRel);
+    }
+
+    fn take(&self, event: &Event) {
+        self.events.fetch_sub(1, Ordering::AcqRel);
+        self.bytes.fetch_sub(size(event), Ordering::AcqRel);
+    }
+}
+
+fn size(event: &Event) -> usize {
+    event.key.len() + event.value.as_ref().map_or(0, Bytes::len)
+}
+
+/// Events on their way to a client.
+pub(crate) struct Events {
+    /// What the node said of the request; it goes first.
+    first: Option<Event>,
+    queue: mpsc::UnboundedReceiver<Event>,
+    waiting: Arc<Waiting>,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _watching: Option<Watching>,
+}
+
+impl Events {
+    /// Asks a node, and begins with its answer. `stopping` ends it.
+    pub async fn of(
+        asked: Arc<dyn Asked>,
+        request: Bytes,
+        mut stopping: watch::Receiver<bool>,
+    ) -> Result<Events, Status> {
+        let (queue, taken) = mpsc::unbounded_channel();
+        let waiting = Arc::new(Waiting::default());
+        let sink = sink(queue, waiting.clone());
+        // It waits until the request is verified.
+        let watching = tokio::task::spawn_blocking(move || asked.watch(request, sink)).await;
+        let (first, watching) = match watching {
+            Ok(Ok(watching)) => {
+                let block = Version {
+                    block: watching.block,
+                    index: 0,
+                };
+                let first = Event {
+                    version: Some(version(block)),
+                    ..event(Code::Done)
+                };
+                (first, Some(watching))
+            }
+            Ok(Err(code)) => (event(code), None),
+            Err(_) => return Err(Status::unavailable("the server stops")),
+        };
+        let stop = async move {
+            // An error: the server is gone.
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        };
+        Ok(Events {
+            first: Some(first),
+            queue: taken,
+            waiting,
+            stop: Box::pin(stop),
+            _watching: watching,
+        })
+    }
+}
+
+fn sink(queue: Queue, waiting: Arc<Waiting>) -> Sink {
+    Box::new(move |told| {
+        let (event, goes_on) = match told {
+            Told::Ended(code) => (event(code), false),
+            Told::Event(_) if waiting.is_full() => (event(Code::Busy), false),
+            Told::Event(told) => {
+                let event = Event {
+                    version: Some(version(told.version)),
+                    key: shared(told.key),
+                    value: told.value.map(shared),
+                    ..event(Code::Done)
+                };
+                (event, true)
+            }
+        };
+        waiting.add(&event);
+        queue.send(event).is_ok() && goes_on
+    })
+}
+
+impl Stream for Events {
+    type Item = Result<Event, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        if self.stop.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(Status::unavailable("the server stops"))));
+        }
+        let event = ready!(self.queue.poll_recv(context));
+        if let Some(event) = &event {
+            self.waiting.take(event);
+        }
+        Poll::Ready(event.map(Ok))
+    }
+}

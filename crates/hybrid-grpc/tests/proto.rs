@@ -1,0 +1,159 @@
+//! The messages by hand are those of the .proto file: the same field numbers and kinds of fields.
+
+use bytes::Bytes;
+use lineside_hybrid_grpc::messages::*;
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+
+const PROTO: &str = include_str!("../proto/hybrid.proto");
+
+/// A field's number, and how it lies on the line: 0 a varint, 2 bytes behind their length.
+type Fields = BTreeSet<(u64, u64)>;
+
+/// Each message's fields.
+fn declared() -> BTreeMap<&'static str, Fields> {
+    let mut all = BTreeMap::new();
+    let mut inside = None;
+    for line in PROTO.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("message ") {
+            inside = name.strip_suffix(" {");
+            all.extend(inside.map(|name| (name, Fields::new())));
+        } else if line == "}" {
+            inside = None;
+        } else if let Some(name) = inside {
+            let words: Vec<&str> = line.trim_end_matches(';').split_whitespace().collect();
+            let [kind @ .., _, "=", number] = words.as_slice() else {
+                panic!("not a field: {line}");
+            };
+            let wire = match *kind.last().unwrap() {
+                "uint32" | "uint64" | "bool" => 0,
+                _ => 2,
+            };
+            let fields = all.get_mut(name).unwrap();
+            assert!(fields.insert((number.parse().unwrap(), wire)), "{name}: {line}");
+        }
+    }
+    all
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let (first, rest) = bytes.split_first().unwrap();
+        *bytes = rest;
+        value |= u64::from(first & 0x7f) << shift;
+        shift += 7;
+        if first & 0x80 == 0 {
+            return value;
+        }
+    }
+}
+
+fn encoded(message: &impl Message) -> Fields {
+    let bytes = message.encode_to_vec();
+    let mut rest = bytes.as_slice();
+    let mut fields = Fields::new();
+    while !rest.is_empty() {
+        let tag = varint(&mut rest);
+        fields.insert((tag >> 3, tag & 7));
+        let value = varint(&mut rest);
+        if tag & 7 == 2 {
+            rest = &rest[value as usize..];
+        }
+    }
+    fields
+}
+
+#[test]
+fn every_message_has_the_fields_that_the_proto_file_declares() {
+    let place = Version { block: 1, index: 2 };
+    let version = Some(place);
+    let bytes = || Bytes::from_static(b"x");
+    let (code, name) = (3, || "malformed".to_owned());
+    let cell = Cell {
+        version,
+        value: bytes(),
+    };
+    let cells = Cells {
+        code,
+        code_name: name(),
+        cells: vec![cell.clone()],
+    };
+    let placed = Placed {
+        code,
+        code_name: name(),
+        version,
+    };
+    let key_cell = KeyCell {
+        key: bytes(),
+        version,
+        value: bytes(),
+    };
+    let key_cells = KeyCells {
+        code,
+        code_name: name(),
+        cells: vec![key_cell.clone()],
+        more: true,
+    };
+    let proof = Proof {
+        code,
+        code_name: name(),
+        proof: bytes(),
+    };
+    let write = Write {
+        version,
+        time_ms: 1,
+        value: Some(bytes()),
+    };
+    let writes = Writes {
+        code,
+        code_name: name(),
+        writes: vec![write.clone()],
+    };
+    let head = SignedHeader {
+        code,
+        code_name: name(),
+        header: bytes(),
+        head: bytes(),
+    };
+    let event = Event {
+        code,
+        code_name: name(),
+        version,
+        key: bytes(),
+        value: Some(bytes()),
+    };
+    let made = BTreeMap::from([
+        ("Signed", encoded(&Signed { request: bytes() })),
+        (
+            "SignedBatch",
+            encoded(&SignedBatch {
+                requests: vec![bytes()],
+            }),
+        ),
+        ("Version", encoded(&place)),
+        ("Cell", encoded(&cell)),
+        (
+            "CellsBatch",
+            encoded(&CellsBatch {
+                answers: vec![cells.clone()],
+            }),
+        ),
+        ("Cells", encoded(&cells)),
+        (
+            "PlacedBatch",
+            encoded(&PlacedBatch {
+                answers: vec![placed.clone()],
+            }),
+        ),
+        ("Placed", encoded(&placed)),
+        ("KeyCell", encoded(&key_cell)),
+        ("KeyCells", encoded(&key_cells)),
+        ("Proof", encoded(&proof)),
+        ("Write", encoded(&write)),
+        ("Writes", encoded(&writes)),
+        ("SignedHeader", encoded(&head)),
+        ("Event", encoded(&event)),
+    ]);
+    assert_eq!(made, declared());
+}
