@@ -29,8 +29,8 @@ impl Drop for Accepting {
     }
 }
 
-/// Accepts connections: so many at a time, more are closed at once. `patience` is how long a TLS handshake may take, and
-/// then the client's first byte.
+/// Accepts connections: so many at a time, more are closed at once. `patience` is how long a TLS handshake may take,
+/// and then the client's first byte.
 pub fn accept(
     listener: TcpListener,
     tls: Option<ServerTls>,

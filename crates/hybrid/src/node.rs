@@ -503,8 +503,8 @@ impl<D: Disk> Node<D> {
         receive.recv().unwrap_or_default()
     }
 
-    /// Has `sink` told of every write that a request to watch asks for, from now on, as long as what is returned is kept.
-    /// A sink that takes no more is forgotten. Waits until the request is verified.
+    /// Has `sink` told of every write that a request to watch asks for, from now on, as long as what is returned is
+    /// kept. A sink that takes no more is forgotten. Waits until the request is verified.
     ///
     /// # Errors
     /// Why the request is refused; `busy` beyond the limits.

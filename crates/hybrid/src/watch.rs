@@ -76,8 +76,8 @@ struct Watcher {
 pub(crate) struct Watchers(Mutex<Vec<Watcher>>);
 
 impl Watchers {
-    /// Nobody is added while this is held: whoever makes a block visible holds it until all were told, so that a watcher
-    /// is told of all blocks behind the one that it saw when it was added.
+    /// Nobody is added while this is held: whoever makes a block visible holds it until all were told, so that a
+    /// watcher is told of all blocks behind the one that it saw when it was added.
     pub fn hold(&self) -> Held<'_> {
         Held(self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -3,7 +3,7 @@
 mod ask;
 mod paper;
 mod serve;
-mod text;
+pub mod text;
 
 use clap::Subcommand;
 

@@ -18,6 +18,7 @@ mod fabric_send;
 mod fabric_serve;
 mod fabric_udp;
 mod fabric_watch;
+mod hybrid;
 mod journal;
 mod key_file;
 mod line;
@@ -84,6 +85,11 @@ enum Command {
     Fabric {
         #[command(subcommand)]
         verb: fabric::Verb,
+    },
+    /// A ledger database whose every request is signed.
+    Hybrid {
+        #[command(subcommand)]
+        verb: hybrid::Verb,
     },
     /// What XDP has attached, and how to take it away.
     Xdp {
@@ -155,6 +161,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Column { verb } => column::run(verb, as_json),
         Command::Journal { verb } => journal::run(&verb, as_json),
         Command::Fabric { verb } => fabric::run(verb, as_json),
+        Command::Hybrid { verb } => hybrid::run(verb, as_json),
         Command::Xdp { verb } => xdp::run(&verb, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Bench { scenario } => bench::run(&scenario, as_json),

@@ -3,6 +3,8 @@
 mod ask;
 mod batch;
 mod key;
+
+pub use key::CurveName;
 mod prove;
 mod serve;
 

@@ -36,14 +36,14 @@ pub enum CurveName {
 }
 
 impl CurveName {
-    const fn curve(self) -> Curve {
+    pub const fn curve(self) -> Curve {
         match self {
             Self::P256 => Curve::P256,
             Self::Secp256k1 => Curve::Secp256k1,
         }
     }
 
-    fn of(curve: Curve) -> &'static str {
+    pub fn of(curve: Curve) -> &'static str {
         match curve {
             Curve::P256 => "p256",
             Curve::Secp256k1 => "secp256k1",

@@ -1,0 +1,108 @@
+//! `lineside hybrid audit`: executes a whole ledger again, signatures too.
+
+use super::member::{hash, hex};
+use crate::progress::CountBar;
+use crate::wrong::Wrong;
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_hybrid::audit::{Options, Progress, audit};
+use lineside_journal::FsDisk;
+use serde_json::json;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Execute a ledger again, which no node has open, every signature verified, and name the first byte that is wrong.
+/// Ends with 1 where one is.
+#[derive(Args)]
+pub struct Audit {
+    /// The node's data directory.
+    #[arg(long)]
+    data: PathBuf,
+    /// The genesis that it must have; without it, its own.
+    #[arg(long)]
+    genesis: Option<PathBuf>,
+    /// A block that it must have, NUMBER:HASH: what was cut off behind the last one shows only so.
+    #[arg(long, value_parser = tip)]
+    tip: Option<(u64, [u8; 32])>,
+    /// Threads that verify; as many as the machine has by default.
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+}
+
+fn tip(text: &str) -> Result<(u64, [u8; 32]), String> {
+    let parts = text.split_once(':').and_then(|(number, digits)| {
+        let number = number.parse().ok()?;
+        Some((number, hash(digits).ok()?))
+    });
+    parts.ok_or_else(|| "NUMBER:HASH is wanted, of 64 hex digits".into())
+}
+
+impl Audit {
+    pub fn run(self, as_json: bool) -> anyhow::Result<()> {
+        let shown = self.data.display();
+        if !self.data.is_dir() {
+            bail!(Wrong(format!("{shown}: no directory")));
+        }
+        let mut options = Options {
+            tip: self.tip,
+            ..Options::default()
+        };
+        if let Some(file) = &self.genesis {
+            options.genesis = Some(super::member::read_genesis(file)?.1);
+        }
+        if let Some(threads) = self.threads {
+            options.threads = threads.get();
+        }
+        let disk = FsDisk::open(&self.data).with_context(|| {
+            format!("opening the ledger in {shown}: a node that runs there must be stopped first")
+        })?;
+        let (started, mut bar) = (Instant::now(), None);
+        let progress = |at: Progress| {
+            bar.get_or_insert_with(|| CountBar::new(at.of_bytes))
+                .show(at.bytes)
+        };
+        let found = audit(disk, options, progress)?;
+        if let Some(bar) = bar {
+            bar.finish();
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let (number, tip_hash) = (found.tip.0, hex(&found.tip.1));
+        if as_json {
+            let finding = found.finding.as_ref().map(|finding| {
+                json!({
+                    "file": finding.file, "offset": finding.offset, "block": finding.block, "what": finding.what,
+                })
+            });
+            say!(
+                "{}",
+                json!({
+                    "clean": finding.is_none(), "blocks": found.blocks, "transactions": found.transactions,
+                    "bytes": found.bytes, "block": number, "hash": tip_hash, "seconds": seconds,
+                    "unfinished_bytes": found.unfinished_bytes, "finding": finding,
+                })
+            )?;
+        } else {
+            let (blocks, transactions) = (found.blocks, found.transactions);
+            let rate = found.bytes as f64 / 1e6 / seconds.max(1e-9);
+            say!(
+                "{blocks} blocks, {transactions} transactions are right, to block {number}, {tip_hash} ({rate:.0} MB/s)"
+            )?;
+            if found.unfinished_bytes > 0 {
+                say!(
+                    "{} bytes behind the last record were never finished",
+                    found.unfinished_bytes
+                )?;
+            }
+        }
+        match &found.finding {
+            None => Ok(()),
+            Some(finding) => bail!(
+                "{shown}/{}: byte {}: {}",
+                finding.file,
+                finding.offset,
+                finding.what
+            ),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! `lineside hybrid init`: the genesis of a database, which all who share it must have byte for byte.
+
+use super::key;
+use crate::column::text;
+use crate::hex::to_hex;
+use crate::transfer::CurveName;
+use crate::wrong::Wrong;
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_hybrid::change::{KeyBytes, Rights, Role};
+use lineside_hybrid::execute::Chain;
+use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
+use lineside_hybrid::node::unix_ms;
+use lineside_wire::HYBRID_EVERYONE;
+use serde::Deserialize;
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Make a database's genesis, from flags or from a TOML file, and the keys that are not there yet.
+#[derive(Args)]
+pub struct Init {
+    /// The genesis' file, which must not be there yet.
+    #[arg(long, default_value = "genesis.bin")]
+    genesis: PathBuf,
+    /// Everything from this TOML file; docs/hybrid.md shows one.
+    #[arg(long, conflicts_with_all = ["name", "members", "nodes", "rules", "quorum"])]
+    from: Option<PathBuf>,
+    /// The database's name, for people.
+    #[arg(long, default_value = "hybrid")]
+    name: String,
+    /// A member, NAME=KEY or NAME=KEY:admin. KEY is a file, made where it is not there, or CURVE:HEX of a public key.
+    /// Members are numbered from 1 on.
+    #[arg(long = "member", value_name = "NAME=KEY[:admin]")]
+    members: Vec<String>,
+    /// A node's key, as a member's; nodes are numbered from 1 on.
+    #[arg(long = "node", value_name = "KEY", default_value = "node.key")]
+    nodes: Vec<String>,
+    /// Rights below a prefix: WHO is a member's name or * for everyone, RIGHTS are r, w or rw. Without any rule,
+    /// everyone reads and writes everything.
+    #[arg(long = "rule", value_name = "PREFIX=WHO:RIGHTS")]
+    rules: Vec<String>,
+    /// How many admins must ask for a change.
+    #[arg(long, default_value_t = 1)]
+    quorum: u16,
+}
+
+/// A genesis as a file says it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    name: String,
+    quorum: u16,
+    #[serde(rename = "member")]
+    members: Vec<WantedMember>,
+    #[serde(rename = "node")]
+    nodes: Vec<WantedNode>,
+    #[serde(rename = "rule", default)]
+    rules: Vec<WantedRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WantedMember {
+    name: String,
+    key: String,
+    #[serde(default)]
+    admin: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WantedNode {
+    key: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WantedRule {
+    prefix: String,
+    member: String,
+    rights: String,
+}
+
+fn wrong(what: impl Into<String>) -> anyhow::Error {
+    Wrong(what.into()).into()
+}
+
+/// Rights as words: r, w, rw, or - for none.
+///
+/// # Errors
+/// What is allowed.
+pub fn rights(text: &str) -> Result<Rights, String> {
+    let (read, write) = match text {
+        "r" => (true, false),
+        "w" => (false, true),
+        "rw" => (true, true),
+        "-" => (false, false),
+        _ => return Err(format!("rights are r, w, rw or -, not {text:?}")),
+    };
+    Ok(Rights { read, write })
+}
+
+impl Init {
+    fn wanted(&self) -> anyhow::Result<Wanted> {
+        if let Some(file) = &self.from {
+            let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            return toml::from_str(&text).map_err(|error| wrong(format!("{}: {error}", file.display())));
+        }
+        let member = |text: &String| {
+            let parts = text.split_once('=');
+            let (name, key) = parts.ok_or_else(|| wrong(format!("--member {text}: NAME=KEY is wanted")))?;
+            let admin = key.strip_suffix(":admin");
+            anyhow::Ok(WantedMember {
+                name: name.into(),
+                key: admin.unwrap_or(key).into(),
+                admin: admin.is_some(),
+            })
+        };
+        let rule = |text: &String| {
+            let parts = text
+                .rsplit_once('=')
+                .and_then(|(prefix, of)| Some((prefix, of.split_once(':')?)));
+            let (prefix, (member, rights)) =
+                parts.ok_or_else(|| wrong(format!("--rule {text}: PREFIX=WHO:RIGHTS is wanted")))?;
+            anyhow::Ok(WantedRule {
+                prefix: prefix.into(),
+                member: member.into(),
+                rights: rights.into(),
+            })
+        };
+        Ok(Wanted {
+            name: self.name.clone(),
+            quorum: self.quorum,
+            members: self.members.iter().map(member).collect::<Result<_, _>>()?,
+            nodes: self
+                .nodes
+                .iter()
+                .map(|key| WantedNode { key: key.clone() })
+                .collect(),
+            rules: self.rules.iter().map(rule).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub fn run(self, as_json: bool) -> anyhow::Result<()> {
+        let wanted = self.wanted()?;
+        let file = &self.genesis;
+        if file.exists() {
+            bail!("{} is there already: a database has one genesis", file.display());
+        }
+        let genesis = wanted.genesis()?;
+        let bytes = genesis
+            .encode()
+            .map_err(|error| wrong(format!("genesis: {error}")))?;
+        Chain::begin(&bytes).map_err(|error| {
+            wrong(format!(
+                "{error} (--member NAME=KEY:admin makes a member an admin)"
+            ))
+        })?;
+        let mut out = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(file)
+            .with_context(|| format!("making {}", file.display()))?;
+        out.write_all(&bytes)?;
+        out.sync_all()?;
+        say_made(&genesis, &bytes, file, as_json)
+    }
+}
+
+impl Wanted {
+    fn genesis(&self) -> anyhow::Result<Genesis> {
+        let mut members = Vec::new();
+        for (wanted, member) in self.members.iter().zip(1..) {
+            members.push(FirstMember {
+                member,
+                name: wanted.name.clone(),
+                role: if wanted.admin { Role::Admin } else { Role::User },
+                key: key_of(&wanted.key)?,
+            });
+        }
+        let mut nodes = Vec::new();
+        for (wanted, node) in self.nodes.iter().zip(1..) {
+            nodes.push((node, key_of(&wanted.key)?));
+        }
+        let rule = |wanted: &WantedRule| {
+            let of = |name: &str| members.iter().find(|first| first.name == name);
+            let member = match wanted.member.as_str() {
+                "*" => HYBRID_EVERYONE,
+                name => {
+                    of(name)
+                        .ok_or_else(|| wrong(format!("a rule names {name:?}, who is no member")))?
+                        .member
+                }
+            };
+            anyhow::Ok(FirstRule {
+                prefix: text::parse(&wanted.prefix).map_err(wrong)?,
+                member,
+                rights: rights(&wanted.rights).map_err(wrong)?,
+            })
+        };
+        let mut rules: Vec<FirstRule> = self.rules.iter().map(rule).collect::<Result<_, _>>()?;
+        if rules.is_empty() {
+            rules.push(FirstRule {
+                prefix: Vec::new(),
+                member: HYBRID_EVERYONE,
+                rights: Rights {
+                    read: true,
+                    write: true,
+                },
+            });
+        }
+        Ok(Genesis {
+            name: self.name.clone(),
+            time_ms: unix_ms(),
+            quorum: self.quorum,
+            members,
+            nodes,
+            rules,
+        })
+    }
+}
+
+/// A public key in words, or of a file, which is made where it is not there.
+fn key_of(text: &str) -> anyhow::Result<KeyBytes> {
+    let file = Path::new(text);
+    match text.contains(':') || file.exists() {
+        true => key::public(text),
+        false => Ok(key::make(CurveName::Secp256k1, file)?.public()),
+    }
+}
+
+fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyhow::Result<()> {
+    let database = to_hex(&database_id(bytes));
+    let role = |first: &FirstMember| match first.role {
+        Role::Admin => "admin",
+        Role::User => "user",
+    };
+    if as_json {
+        let members = genesis.members.iter().map(|first| {
+            let public = key::shown(&first.key);
+            json!({"member": first.member, "name": first.name, "role": role(first), "key": public})
+        });
+        let nodes = genesis.nodes.iter().map(|(node, key)| {
+            let public = key::shown(key);
+            json!({"node": node, "key": public})
+        });
+        let line = json!({
+            "database": database, "genesis": file.display().to_string(), "quorum": genesis.quorum,
+            "members": members.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
+        });
+        return Ok(say!("{line}")?);
+    }
+    say!("database {database} in {}", file.display())?;
+    for first in &genesis.members {
+        let public = key::shown(&first.key);
+        say!(
+            "member {} {} ({}) {public}",
+            first.member,
+            first.name,
+            role(first)
+        )?;
+    }
+    for (node, key) in &genesis.nodes {
+        say!("node {node} {}", key::shown(key))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Who asks whom: what the asking verbs share.
+
+use super::key;
+use crate::hex::{from_hex, to_hex};
+use crate::wrong::Wrong;
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside_hybrid::Code;
+use lineside_hybrid::answer::code_name;
+use lineside_hybrid::genesis::{Genesis, database_id};
+use lineside_hybrid::request::{MemberId, Version};
+use lineside_hybrid_grpc::client::Coded;
+use lineside_hybrid_grpc::{Client, ClientTls, Identity, messages};
+use lineside_wire::HYBRID_PORT;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Who asks whom.
+#[derive(Args)]
+pub struct Member {
+    /// The node, HOST:PORT.
+    #[arg(long, default_value_t = format!("127.0.0.1:{HYBRID_PORT}"))]
+    server: String,
+    /// The member's key (`lineside hybrid key new` makes one).
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The database's genesis: it says the database, and the member whose key this is.
+    #[arg(long, default_value = "genesis.bin")]
+    genesis: PathBuf,
+    /// The member's number, where the key is not of the genesis.
+    #[arg(long)]
+    member: Option<MemberId>,
+    /// Which of the member's keys it is.
+    #[arg(long, default_value_t = 0)]
+    key_number: u16,
+    /// Who writes with the same key at the same time takes another lane.
+    #[arg(long, default_value_t = 0)]
+    lane: u16,
+    /// CA certificates of the server: by TLS.
+    #[arg(long)]
+    tls_ca: Option<PathBuf>,
+    /// The client's certificate, for mutual TLS.
+    #[arg(long, requires_all = ["tls_ca", "tls_key"])]
+    tls_certificate: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// The name in the server's certificate, where it is not the host's.
+    #[arg(long, requires = "tls_ca")]
+    tls_name: Option<String>,
+}
+
+/// The genesis in a file.
+///
+/// # Errors
+/// [`Wrong`] for a file that is none.
+pub fn read_genesis(file: &Path) -> anyhow::Result<(Genesis, Vec<u8>)> {
+    let bytes = std::fs::read(file).map_err(|error| {
+        let shown = file.display();
+        Wrong(format!(
+            "{shown}: {error} (`lineside hybrid init` makes a genesis)"
+        ))
+    })?;
+    let genesis = Genesis::decode(&bytes).map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
+    Ok((genesis, bytes))
+}
+
+impl Member {
+    fn identity(&self) -> anyhow::Result<Identity> {
+        let secret = key::read(&self.key)?;
+        let (genesis, bytes) = read_genesis(&self.genesis)?;
+        let public = secret.public();
+        let of_genesis = || {
+            let mut members = genesis.members.iter();
+            members
+                .find(|first| first.key == public)
+                .map(|first| first.member)
+        };
+        let member = self.member.or_else(of_genesis).ok_or_else(|| {
+            let (key, genesis) = (self.key.display(), self.genesis.display());
+            Wrong(format!(
+                "{key}: no member of {genesis} has this key; --member N says whose it is"
+            ))
+        })?;
+        Ok(Identity {
+            database: database_id(&bytes),
+            member,
+            key: self.key_number,
+            lane: self.lane,
+            secret,
+        })
+    }
+
+    fn tls(&self) -> anyhow::Result<Option<ClientTls>> {
+        let Some(roots) = &self.tls_ca else {
+            return Ok(None);
+        };
+        let own = self.tls_certificate.as_deref().zip(self.tls_key.as_deref());
+        let tls = ClientTls::from_files(roots, own)?;
+        Ok(Some(match &self.tls_name {
+            Some(name) => tls.server_name(name),
+            None => tls,
+        }))
+    }
+
+    /// Does `ask` with a client of this member.
+    ///
+    /// # Errors
+    /// What is wrong with the files; no connection; what `ask` says.
+    pub fn ask<T>(&self, ask: impl AsyncFnOnce(&Client) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let (identity, tls) = (self.identity()?, self.tls()?);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let client = Client::connect(&self.server, tls.as_ref(), identity).await;
+            let client = client.context("does `lineside hybrid serve` run there?")?;
+            ask(&client).await
+        })
+    }
+}
+
+/// The answer's code, where it is none of `good`: what to say, as an error.
+///
+/// # Errors
+/// The refusal.
+pub fn refused(answer: &impl Coded, good: &[Code]) -> anyhow::Result<Code> {
+    let code = answer.known_code()?;
+    if good.contains(&code) {
+        return Ok(code);
+    }
+    let hint = match code {
+        Code::Conflict => ": get it again, and decide again",
+        Code::NonceUsed => {
+            ": another process signs in the same lane, or the clock was set back; --lane N takes another"
+        }
+        Code::Expired => ": this machine's clock is behind the node's",
+        Code::ExpiryTooFar => ": this machine's clock is ahead of the node's",
+        Code::UnknownMember => ": --member and --key-number say who signs",
+        Code::OutcomeUnknown => ": `lineside hybrid outcome ID` asks",
+        _ => "",
+    };
+    bail!("refused: {} ({}){hint}", code_name(code), code.meaning())
+}
+
+/// A version in words: BLOCK.INDEX.
+pub fn shown(version: Option<messages::Version>) -> String {
+    match version.map(Version::from) {
+        None | Some(Version::ABSENT) => "absent".into(),
+        Some(version) => format!("{}.{}", version.block, version.index),
+    }
+}
+
+/// A version in JSON; null where there is none.
+pub fn version_json(version: Option<messages::Version>) -> Value {
+    version.map_or(
+        Value::Null,
+        |version| json!({"block": version.block, "index": version.index}),
+    )
+}
+
+/// A version from words.
+///
+/// # Errors
+/// What is allowed.
+pub fn version(text: &str) -> Result<Version, String> {
+    let parse = || {
+        let (block, index) = text.split_once('.')?;
+        Some(Version {
+            block: block.parse().ok()?,
+            index: index.parse().ok()?,
+        })
+    };
+    match text {
+        "absent" => Ok(Version::ABSENT),
+        _ => parse().ok_or_else(|| "a version is BLOCK.INDEX, or absent".into()),
+    }
+}
+
+/// 32 bytes from 64 hex digits.
+///
+/// # Errors
+/// What is allowed.
+pub fn hash(text: &str) -> Result<[u8; 32], String> {
+    let bytes = from_hex(text).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| "64 hex digits are wanted".into())
+}
+
+/// A hash in words.
+pub fn hex(hash: &[u8]) -> String {
+    to_hex(hash)
+}

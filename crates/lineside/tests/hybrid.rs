@@ -1,0 +1,406 @@
+//! `lineside hybrid` as its users have it: a database made, served, written, killed, proved and audited.
+
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use tempfile::TempDir;
+
+/// What a command said, and how it ended.
+struct Said {
+    code: i32,
+    out: String,
+    error: String,
+}
+
+/// A folder with a database: its genesis and keys.
+struct House(TempDir);
+
+impl House {
+    fn new(arguments: &[&str]) -> Self {
+        let house = Self(tempfile::tempdir().unwrap());
+        let said = house.hybrid(&[&["init"], arguments].concat());
+        assert_eq!(said.code, 0, "{}", said.error);
+        house
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+        command.arg("hybrid").args(arguments).current_dir(self.0.path());
+        command
+    }
+
+    fn hybrid(&self, arguments: &[&str]) -> Said {
+        let output = self.command(arguments).output().unwrap();
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            error: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn serve(&self, more: &[&str]) -> Server {
+        let arguments = ["serve", "--data", "ledger", "--listen", "127.0.0.1:0", "--json"];
+        let mut command = self.command(&[&arguments, more].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let started = serde_json::from_str(&line).expect("it says where it serves");
+        Server {
+            child,
+            started,
+            _out: lines,
+        }
+    }
+}
+
+/// A running node; killed when dropped.
+struct Server {
+    child: Child,
+    started: Value,
+    _out: BufReader<ChildStdout>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    fn address(&self) -> &str {
+        self.started["listen"].as_str().unwrap()
+    }
+
+    /// A verb with the key of a member.
+    fn ask(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Said {
+        let fixed = [verb, "--server", self.address(), "--key", key];
+        house.hybrid(&[&fixed, rest].concat())
+    }
+
+    /// The same, done, in JSON.
+    fn done(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Vec<Value> {
+        let said = self.ask(house, verb, key, &[rest, &["--json"]].concat());
+        assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
+        let line = |line| serde_json::from_str(line).unwrap();
+        said.out.lines().map(line).collect()
+    }
+
+    fn terminate(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").arg(&id).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+const TWO: [&str; 6] = [
+    "--member",
+    "alice=alice.key:admin",
+    "--member",
+    "bob=bob.key",
+    "--rule",
+    "=*:rw",
+];
+
+#[test]
+fn a_database_from_its_genesis_to_its_audit() {
+    let house = House::new(&[&TWO[..], &["--rule", "bob/=bob:rw"]].concat());
+    assert_eq!(
+        fs::metadata(house.path("alice.key"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
+    let server = house.serve(&[]);
+    let set = |rest: &[&str]| server.done(&house, "set", "alice.key", rest).remove(0);
+    let first = set(&["greeting", "hello"]);
+    assert_eq!(
+        (&first["code"], &first["version"]["block"]),
+        (&"done".into(), &1.into())
+    );
+    let got = server.done(&house, "get", "bob.key", &["greeting", "absent"]);
+    assert_eq!(
+        (&got[0]["key"], &got[0]["value"]),
+        (&"absent".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&got[1]["key"], &got[1]["value"]),
+        (&"greeting".into(), &"hello".into())
+    );
+
+    // A version that is not the newest, a right that is not given, a key that is nobody's.
+    let conflict = server.ask(
+        &house,
+        "set",
+        "bob.key",
+        &["greeting", "mine", "--if-version", "absent"],
+    );
+    assert_eq!(conflict.code, 1);
+    assert!(conflict.error.contains("conflict"), "{}", conflict.error);
+    let denied = server.ask(&house, "set", "alice.key", &["bob/x", "y"]);
+    assert!(denied.error.contains("not_allowed"), "{}", denied.error);
+    assert_eq!(house.hybrid(&["key", "new", "other.key"]).code, 0);
+    let nobody = server.ask(&house, "get", "other.key", &["greeting"]);
+    assert_eq!(nobody.code, 2, "{}", nobody.error);
+    let forged = server.ask(&house, "get", "other.key", &["greeting", "--member", "1"]);
+    assert!(forged.error.contains("bad_signature"), "{}", forged.error);
+
+    let again = ["greeting", "hello again", "--if-version", "1.0"];
+    let second = server.done(&house, "set", "bob.key", &again).remove(0);
+    let id = second["id"].as_str().unwrap();
+    let outcome = server.done(&house, "outcome", "alice.key", &[id]).remove(0);
+    assert_eq!(outcome["version"], second["version"]);
+    let unknown = server.ask(&house, "outcome", "alice.key", &[&"0".repeat(64)]);
+    assert_eq!(unknown.code, 1);
+
+    // Killed: what was answered is there, and the chain goes on.
+    drop(server);
+    let server = house.serve(&[]);
+    let got = server.done(&house, "get", "alice.key", &["greeting", "--linearizable"]);
+    assert_eq!(
+        (&got[0]["value"], &got[0]["version"]),
+        (&"hello again".into(), &second["version"])
+    );
+    server.done(&house, "set", "alice.key", &["other", "\\x00\\xff"]);
+    server.done(&house, "delete", "alice.key", &["other"]);
+    let history = server.done(&house, "history", "alice.key", &["other"]);
+    let values: Vec<_> = history.iter().map(|write| &write["value"]).collect();
+    assert_eq!(values, [&Value::Null, &"\\x00\\xff".into()]);
+    let range = server.done(&house, "range", "alice.key", &["a", "z"]);
+    assert_eq!(range.len(), 1);
+    proofs(&house, &server);
+    let head = server.done(&house, "head", "alice.key", &[]).remove(0);
+    let tip = format!("{}:{}", head["block"], head["hash"].as_str().unwrap());
+
+    let locked = house.hybrid(&["audit", "--data", "ledger"]);
+    assert_eq!(locked.code, 1, "a node has it open");
+    server.terminate();
+    let audit = [
+        "audit",
+        "--data",
+        "ledger",
+        "--genesis",
+        "genesis.bin",
+        "--json",
+        "--tip",
+        &tip,
+    ];
+    let clean = house.hybrid(&audit);
+    assert_eq!(clean.code, 0, "{}", clean.error);
+    let clean: Value = serde_json::from_str(&clean.out).unwrap();
+    assert_eq!((&clean["clean"], &clean["hash"]), (&true.into(), &head["hash"]));
+    tamper(&house.path("ledger"));
+    let found = house.hybrid(&audit);
+    assert_eq!(found.code, 1, "{}", found.out);
+    assert!(found.error.contains(": byte "), "{}", found.error);
+}
+
+/// Proofs of presence and absence, checked with no node, and not for anything else.
+fn proofs(house: &House, server: &Server) {
+    let proof = server.done(house, "prove", "bob.key", &["greeting"]).remove(0);
+    let hash = proof["hash"].as_str().unwrap();
+    let name = ["verify-proof", "--name", "greeting"];
+    let verify = |rest: &[&str]| house.hybrid(&[&name, rest].concat());
+    let value = ["--value", "hello again"];
+    let by_hash = verify(&[&value[..], &["--block-hash", hash]].concat());
+    assert_eq!(by_hash.code, 0, "{}", by_hash.error);
+    let by_head = verify(&[&value[..], &["--head", "proof.bin.head"]].concat());
+    assert_eq!(by_head.code, 0, "{}", by_head.error);
+    for wrong in [&["--value", "hello"][..], &[]] {
+        assert_eq!(verify(&[wrong, &["--block-hash", hash]].concat()).code, 1);
+    }
+    assert_eq!(
+        verify(&[&value[..], &["--block-hash", &"0".repeat(64)]].concat()).code,
+        1
+    );
+    let key = house.hybrid(&["key", "show", "alice.key"]).out;
+    let other = [
+        &value[..],
+        &["--head", "proof.bin.head", "--node-key", key.trim()],
+    ]
+    .concat();
+    assert_eq!(verify(&other).code, 1, "another key's word");
+
+    let proof = server
+        .done(house, "prove", "bob.key", &["nothing", "--out", "none.bin"])
+        .remove(0);
+    let hash = proof["hash"].as_str().unwrap();
+    let absent = [
+        "verify-proof",
+        "none.bin",
+        "--name",
+        "nothing",
+        "--block-hash",
+        hash,
+    ];
+    assert_eq!(house.hybrid(&absent).code, 0);
+}
+
+/// Changes one byte of a request in the middle of the ledger.
+fn tamper(ledger: &Path) {
+    let files = fs::read_dir(ledger).unwrap().map(|entry| entry.unwrap().path());
+    let file = files
+        .filter(|path| path.extension().is_some_and(|end| end == "log"))
+        .min()
+        .unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    let place = bytes.windows(5).position(|bytes| bytes == b"hello").unwrap();
+    bytes[place] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn members_change_by_votes_and_a_watcher_hears_of_writes() {
+    let admins = [
+        "--member",
+        "ann=ann.key:admin",
+        "--member",
+        "ben=ben.key:admin",
+        "--quorum",
+        "2",
+    ];
+    let house = House::new(&admins);
+    let server = house.serve(&[]);
+    let key = house.hybrid(&["key", "new", "--curve", "p256", "cleo.key"]).out;
+    let add = [
+        "--until-ms",
+        "4000000000000",
+        "add-member",
+        "3",
+        "cleo",
+        key.trim(),
+    ];
+    assert_eq!(
+        server.done(&house, "change", "ann.key", &add)[0]["code"],
+        "recorded"
+    );
+    let early = server.ask(&house, "get", "cleo.key", &["a", "--member", "3"]);
+    assert!(early.error.contains("unknown_member"), "{}", early.error);
+    assert_eq!(server.done(&house, "change", "ben.key", &add)[0]["code"], "done");
+
+    let mut watch = house.command(&[
+        "watch",
+        "--json",
+        "--server",
+        server.address(),
+        "--key",
+        "ann.key",
+        "a/",
+    ]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut line = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(line()["watching_from_block"], 3);
+    server.done(&house, "set", "cleo.key", &["--member", "3", "a/1", "one"]);
+    let event = line();
+    assert_eq!((&event["key"], &event["value"]), (&"a/1".into(), &"one".into()));
+    server.done(&house, "delete", "cleo.key", &["--member", "3", "a/1"]);
+    assert_eq!(line()["value"], Value::Null);
+    // The watcher ends with the node, and says that it did not ask for that.
+    server.terminate();
+    assert_eq!(watch.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
+    let house = House(tempfile::tempdir().unwrap());
+    let text = "name = \"shop\"\nquorum = 1\n[[member]]\nname = \"ann\"\nkey = \"ann.key\"\nadmin = true\n\
+                [[node]]\nkey = \"node.key\"\n[[rule]]\nprefix = \"\"\nmember = \"ann\"\nrights = \"rw\"\n";
+    fs::write(house.path("shop.toml"), text).unwrap();
+    let made = house.hybrid(&["init", "--from", "shop.toml", "--json"]);
+    assert_eq!(made.code, 0, "{}", made.error);
+    let made: Value = serde_json::from_str(&made.out).unwrap();
+    assert_eq!(made["members"][0]["role"], "admin");
+    assert_eq!(
+        house.hybrid(&["init", "--from", "shop.toml"]).code,
+        1,
+        "there is one already"
+    );
+    fs::write(house.path("bad.toml"), text.replace("quorum", "quorom")).unwrap();
+    for wrong in [
+        &["init", "--genesis", "g", "--from", "bad.toml"][..],
+        &["init", "--genesis", "g", "--member", "ann"],
+        &["init", "--genesis", "g", "--member", "ann=ann.key"],
+        &[
+            "init",
+            "--genesis",
+            "g",
+            "--member",
+            "ann=ann.key:admin",
+            "--quorum",
+            "2",
+        ],
+        &[
+            "init",
+            "--genesis",
+            "g",
+            "--member",
+            "ann=ann.key:admin",
+            "--rule",
+            "=bob:rw",
+        ],
+        &[
+            "init",
+            "--genesis",
+            "g",
+            "--member",
+            "ann=ann.key:admin",
+            "--rule",
+            "=*:x",
+        ],
+        &["set", "--key", "none.key", "a", "b"],
+        &["serve", "--data", "d", "--node-key", "none.key"],
+    ] {
+        let said = house.hybrid(wrong);
+        assert_eq!(said.code, 2, "{wrong:?}: {}", said.error);
+    }
+    assert!(!house.path("g").exists());
+    fs::set_permissions(house.path("ann.key"), Permissions::from_mode(0o640)).unwrap();
+    let open = house.hybrid(&["get", "--key", "ann.key", "a"]);
+    assert_eq!(open.code, 2);
+    assert!(open.error.contains("chmod 600"), "{}", open.error);
+    let other = house.hybrid(&["serve", "--data", "d", "--node-key", "node.key", "--node", "7"]);
+    assert_eq!(other.code, 1);
+    assert!(other.error.contains("node 7"), "{}", other.error);
+}
+
+#[test]
+fn the_console_has_metrics_and_status() {
+    let house = House::new(&TWO);
+    let server = house.serve(&["--console", "127.0.0.1:0"]);
+    server.done(&house, "set", "alice.key", &["a", "b"]);
+    let console = server.started["console"].as_str().unwrap();
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(console).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let metrics = ask("/metrics");
+    for line in [
+        "lineside_hybrid_height 1",
+        "lineside_hybrid_keys 1",
+        "lineside_hybrid_read_only 0",
+        "lineside_hybrid_requests_total{code=\"done\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert!(ask("/healthz").ends_with("ok"));
+    assert!(ask("/status").contains("\"name\":\"hybrid\""));
+}
