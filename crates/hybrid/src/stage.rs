@@ -312,20 +312,6 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    fn watch(&self, head: &Head, prefix: &[u8], ticket: &Ticket) -> Answer {
-        // Without anybody to be told it has come by a way that carries one answer only.
-        let Some(wish) = ticket.call.take_wish() else {
-            return Answer::Refused(Code::TooLarge);
-        };
-        let mut watchers = self.shared.watchers.hold();
-        match watchers.add(head, prefix, wish) {
-            true => Answer::Watching {
-                block: self.shared.read_view().tip().number,
-            },
-            false => Answer::Refused(Code::Busy),
-        }
-    }
-
     fn history(&self, key: &[u8], limit: u32) -> Answer {
         let limit = HISTORY_MAX.min(limit as usize);
         let versions: Vec<_> = self.shared.read_view().versions(key).take(limit).collect();

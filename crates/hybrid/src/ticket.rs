@@ -1,6 +1,7 @@
 //! A call: some requests that came together, and go back together when all are answered.
 
 use crate::answer::Answer;
+use crate::stage::Ordered;
 use crate::watch::Wish;
 use bytes::Bytes;
 use lineside_wire::HybridCode as Code;

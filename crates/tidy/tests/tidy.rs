@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fabric-grpc", 3),
     ("hybrid", 2),
     ("hybrid-grpc", 3),
+    ("hybrid-kafka", 3),
     ("fabric-maker", 3),
     ("plane", 3),
     ("console", 3),

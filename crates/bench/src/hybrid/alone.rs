@@ -170,7 +170,8 @@ pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
         Arc::new(Key::of(2, 2)),
         options,
         Box::new(|start| {
-            let replay = Replay::start(messages, start.deliver).map_err(|error| LogError(error.to_string()))?;
+            let replay =
+                Replay::start(messages, start.deliver).map_err(|error| LogError(error.to_string()))?;
             Ok(Arc::new(replay))
         }),
     );
