@@ -109,10 +109,17 @@ pub enum AskError {
     Malformed(#[from] Malformed),
     /// The call broke: it may have been done or not.
     #[error("the call broke: {}", .0.message())]
-    Broken(#[from] Status),
+    Broken(Status),
     /// The answer has a code that this version does not know, or lacks what it must have.
     #[error("the server's answer cannot be read: {0}")]
     Answer(String),
+}
+
+impl From<Status> for AskError {
+    fn from(status: Status) -> Self {
+        // Not as a cause: what there is to say of it is said.
+        Self::Broken(status)
+    }
 }
 
 /// Codes of answers.
