@@ -105,7 +105,11 @@ class File:
 
 def shown(value):
     if isinstance(value, bytes):
-        return f'"{value.hex()}"'
+        digits = value.hex()
+        if len(digits) <= 100:
+            return f'"{digits}"'
+        lines = [digits[at:at + 110] for at in range(0, len(digits), 110)]
+        return '"""\\\n' + "\\\n".join(lines) + '"""'
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -31,8 +31,8 @@ use zerocopy::{Immutable, IntoBytes};
 const READ_AHEAD_ROWS: usize = 8;
 /// Rows that a scan reads at most: more fit no packet.
 const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
-/// What clocks may differ by: CLOCK_MONOTONIC_COARSE is up to a tick behind, or as long as a hypervisor holds up the core
-/// that counts ticks (20 ms were too few once in 10^8 answers), and a table's clock counts milliseconds.
+/// What clocks may differ by: CLOCK_MONOTONIC_COARSE is up to a tick behind, or as long as a hypervisor holds up the
+/// core that counts ticks (20 ms were too few once in 10^8 answers), and a table's clock counts milliseconds.
 pub const CLOCK_SLACK_NS: u64 = 100_000_000;
 
 /// How near learns of changes that others make.

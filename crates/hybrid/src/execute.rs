@@ -130,8 +130,8 @@ impl Chain {
         &self.state
     }
 
-    /// Makes the message at `position` of the log the next block. `signatures` says of each request what its signature is,
-    /// `digests` what the message hashes to; that the message's own signature is its node's was checked before.
+    /// Makes the message at `position` of the log the next block. `signatures` says of each request what its signature
+    /// is, `digests` what the message hashes to; that the message's own signature is its node's was checked before.
     ///
     /// # Errors
     /// [`Skipped`]; nothing has changed then.

@@ -1,7 +1,7 @@
 //! A ledger database whose every request is signed: an ordered log, versions, a hash-chained ledger, proofs.
 //!
-//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both. `docs/hybrid.md` has the rules
-//! in words.
+//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both. `docs/hybrid.md` has the
+//! rules in words.
 
 pub mod answer;
 pub mod audit;

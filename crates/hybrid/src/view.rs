@@ -98,7 +98,8 @@ impl View {
             .chain(before.into_iter().flatten())
     }
 
-    /// Cells of keys from `start` on, before `stop` (empty: to the end), which the member may read; others are left out.
+    /// Cells of keys from `start` on, before `stop` (empty: to the end), which the member may read; others are left
+    /// out.
     pub fn range(&self, member: MemberId, start: &[u8], stop: &[u8], limit: u32) -> Answer {
         let stop_at = match stop {
             [] => Bound::Unbounded,

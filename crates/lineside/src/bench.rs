@@ -55,8 +55,8 @@ pub enum Scenario {
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
     },
-    /// Signed gets and sets of `hybrid`, half and half, by who verifies signatures: nobody, libsecp256k1 one at a time, or
-    /// ours in batches; proofs, catching up, audits. Needs no rights, and two quiet cores.
+    /// Signed gets and sets of `hybrid`, half and half, by who verifies signatures: nobody, libsecp256k1 one at a
+    /// time, or ours in batches; proofs, catching up, audits. Needs no rights, and two quiet cores.
     Hybrid {
         #[command(flatten)]
         common: Common,

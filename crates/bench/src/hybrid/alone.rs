@@ -102,7 +102,8 @@ pub struct Again {
     pub transactions: u64,
     /// Bytes of its records.
     pub bytes: u64,
-    /// An empty node that reads the messages from a log, verifies all signatures, executes and saves: requests a second.
+    /// An empty node that reads the messages from a log, verifies all signatures, executes and saves: requests a
+    /// second.
     pub catch_up_tps: f64,
     /// The audit: megabytes a second.
     pub audit_mb_s: f64,

@@ -1,7 +1,7 @@
 //! The scenario `hybrid`: signed requests to a ledger database, by who verifies their signatures.
 //!
-//! Requests are made and signed before the clock starts; it stops when the last set is durable and can be read. Node and
-//! load share the machine.
+//! Requests are made and signed before the clock starts; it stops when the last set is durable and can be read. Node
+//! and load share the machine.
 
 mod alone;
 mod report;

@@ -273,8 +273,8 @@ impl Display for Report {
             } = proofs;
             writeln!(
                 out,
-                "\nproofs over {keys} keys: made in {made_us:.1} us, checked in {checked_us:.1} us, {bytes:.0} bytes, the \
-                 longest {bytes_max}"
+                "\nproofs over {keys} keys: made in {made_us:.1} us, checked in {checked_us:.1} us, {bytes:.0} bytes, \
+                 the longest {bytes_max}"
             )?;
         }
         if let Some(again) = &self.again {
