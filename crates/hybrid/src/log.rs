@@ -53,7 +53,8 @@ pub fn embedded() -> OpenLog {
     Box::new(|start| Ok(Arc::new(Embedded::new(start.position, start.deliver))))
 }
 
-/// A log that orders messages. What is ordered is delivered, to every node, by the way that was given when it was opened.
+/// A log that orders messages. What is ordered is delivered, to every node, by the way that was given when it was
+/// opened.
 pub trait Log: Send + Sync {
     /// Orders a message, or hands it to who will. Returns before it is delivered.
     ///
