@@ -1,5 +1,6 @@
-//! A whole Kafka broker in one JVM, for tests and benches: jars by Maven (`hybrid/kafka-mini`), started on free ports of
-//! the loopback address with its data in a folder of its own; killed and started again where wanted; ended when dropped.
+//! A whole Kafka broker in one JVM, for tests and benches: jars by Maven (`hybrid/kafka-mini`), started on free ports
+//! of the loopback address with its data in a folder of its own; killed and started again where wanted; ended when
+//! dropped.
 //!
 //! ```no_run
 //! use lineside_kafka_mini::Jars;
