@@ -19,6 +19,7 @@ run: build
 test: setup
 	cargo test --workspace --locked
 	cargo test -p lineside-verify --no-default-features --locked
+	@bash scripts/test-kafka.sh
 
 # The same on a system that has nothing yet: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:

@@ -64,8 +64,8 @@ pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) ->
         false => format!("no message, and goes on at position {}", high + 1),
     };
     format!(
-        "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was cut, or is another topic \
-         of the same name"
+        "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was cut, or is another \
+         topic of the same name"
     )
 }
 
@@ -77,8 +77,8 @@ fn differs(topic: &str, position: u64, expected: &[u8], found: &[u8]) -> String 
             .collect()
     };
     format!(
-        "at position {position} the ledger has the message with Keccak-256 {} ({} bytes), but topic {topic} in Kafka has \
-         {} ({} bytes) at offset {}",
+        "at position {position} the ledger has the message with Keccak-256 {} ({} bytes), but topic {topic} in Kafka \
+         has {} ({} bytes) at offset {}",
         hex(expected),
         expected.len(),
         hex(found),

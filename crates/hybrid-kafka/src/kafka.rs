@@ -19,6 +19,8 @@ use std::time::Duration;
 pub(crate) const PARTITION: i32 = 0;
 /// How long the reading thread waits for a record before it looks whether it shall end.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a linearizable read waits for Kafka to say where the partition ends, at most.
+const END_WAIT: Duration = Duration::from_secs(2);
 
 /// A log in Kafka.
 pub(crate) struct Kafka {
@@ -48,7 +50,7 @@ impl Kafka {
         let mut kafka = Kafka {
             topic: topic.clone(),
             weaknesses,
-            answer_timeout: options.answer_timeout,
+            answer_timeout: options.answer_timeout.min(END_WAIT),
             producer,
             consumer: consumer.clone(),
             ends: Arc::default(),

@@ -28,7 +28,7 @@ pub struct Options {
     pub allow_weak_kafka: bool,
     /// How long Kafka may be away until a message is given up, and its requests' outcome is unknown.
     pub message_timeout: Duration,
-    /// How long an answer of Kafka is waited for, at the start and for linearizable reads.
+    /// How long an answer of Kafka is waited for at the start.
     pub answer_timeout: Duration,
 }
 

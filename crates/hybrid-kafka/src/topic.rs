@@ -52,7 +52,8 @@ impl<'a> Topic<'a> {
         match weak.is_empty() || self.options.allow_weak_kafka {
             true => Ok(weak),
             false => Err(LogError(format!(
-                "topic {} at {brokers} does not keep its order for ever: {}; correct it, or set allow_weak_kafka = true",
+                "topic {} at {brokers} does not keep its order for ever: {}; correct it, or set \
+                 allow_weak_kafka = true",
                 self.name,
                 weak.join("; ")
             ))),

@@ -159,13 +159,14 @@ fn headers(disk: &SimDisk) -> Vec<Header> {
 }
 
 /// What happens to node or broker while the load runs.
-fn disturb(round: usize, broker: &mut Broker, disks: &[SimDisk]) {
+fn disturb(round: usize, transactions: usize, broker: &mut Broker, disks: &[SimDisk]) {
     match round {
         2 | 7 => {
             broker.kill();
             broker.restart().unwrap();
         }
-        4 => disks[1].cut_at(5),
+        // In the midst of the round: a block is two operations of the disk at least.
+        4 => disks[1].cut_at((transactions / ROUNDS / BATCH) as u64),
         _ => {}
     }
 }
@@ -222,7 +223,7 @@ fn three_nodes_have_one_ledger_whatever_is_killed() {
                 let (node, other) = (&nodes[(place + round) % 3], &nodes[(place + round + 1) % 3]);
                 scope.spawn(move || load.run(node, other, transactions / ROUNDS / 3));
             }
-            disturb(round, &mut broker, &disks);
+            disturb(round, transactions, &mut broker, &disks);
         });
         replace(round, &broker, &mut disks, &mut nodes);
     }
@@ -244,6 +245,7 @@ fn three_nodes_have_one_ledger_whatever_is_killed() {
 fn what_was_told_is_true(nodes: &[Node<SimDisk>], loads: &[Load], client: &mut Client) {
     let mut newest: BTreeMap<&str, (Version, Option<&str>)> = BTreeMap::new();
     let mut codes: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut places: BTreeMap<[u8; 32], Version> = BTreeMap::new();
     for told in loads.iter().flat_map(|load| &load.told) {
         let code = told.answer.code();
         *codes.entry(code.meaning()).or_default() += 1;
@@ -262,6 +264,9 @@ fn what_was_told_is_true(nodes: &[Node<SimDisk>], loads: &[Load], client: &mut C
             _ => None,
         };
         let Some(place) = place else { continue };
+        // However often it was sent, to whom, and before or after which restart: it took effect once.
+        let first = *places.entry(transaction_id(&told.request[64..])).or_insert(place);
+        assert_eq!(first, place);
         for (key, value) in &told.writes {
             let entry = newest.entry(key).or_insert((place, value.as_deref()));
             if entry.0 <= place {
