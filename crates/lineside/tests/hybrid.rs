@@ -361,6 +361,15 @@ fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
         ],
         &["set", "--key", "none.key", "a", "b"],
         &["serve", "--data", "d", "--node-key", "none.key"],
+        &[
+            "serve",
+            "--data",
+            "d",
+            "--node-key",
+            "node.key",
+            "--log",
+            "kafka:/here",
+        ],
     ] {
         let said = house.hybrid(wrong);
         assert_eq!(said.code, 2, "{wrong:?}: {}", said.error);
@@ -373,6 +382,24 @@ fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
     let other = house.hybrid(&["serve", "--data", "d", "--node-key", "node.key", "--node", "7"]);
     assert_eq!(other.code, 1);
     assert!(other.error.contains("node 7"), "{}", other.error);
+    if !cfg!(feature = "kafka") {
+        let far = [
+            "serve",
+            "--data",
+            "d",
+            "--node-key",
+            "node.key",
+            "--log",
+            "kafka://127.0.0.1:9",
+        ];
+        let without = house.hybrid(&far);
+        assert_eq!(without.code, 1);
+        assert!(
+            without.error.contains("cargo feature `kafka`"),
+            "{}",
+            without.error
+        );
+    }
 }
 
 #[test]

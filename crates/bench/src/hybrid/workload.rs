@@ -170,7 +170,7 @@ impl Maker {
         let zipfian = Zipfian::new(RECORDS);
         let calls = requests / shape.per_call / shape.workers;
         let work = |worker: usize| -> Vec<Call> {
-            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ worker as u64 + 1);
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (worker as u64 + 1));
             let mut counters = vec![0; self.keys as usize];
             let value: Vec<u8> = (0..shape.value_bytes).map(|_| random.next() as u8).collect();
             let mut one = |random: &mut Random, sets: bool| {

@@ -5,13 +5,14 @@ use super::member::{hex, read_genesis};
 use crate::out::{self, Unwritten};
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use lineside_console::{Console, Observed, ServiceStatus, Snapshot};
 use lineside_hybrid::answer::code_name;
 use lineside_hybrid::genesis::database_id;
-use lineside_hybrid::node::{Status, embedded};
+use lineside_hybrid::node::{OpenLog, Status, embedded};
 use lineside_hybrid::{Node, Options};
 use lineside_hybrid_grpc::{Limits, ServerTls, start};
+use lineside_hybrid_kafka::Address;
 use lineside_journal::FsDisk;
 use lineside_wire::{HYBRID_PORT, metric};
 use serde_json::json;
@@ -36,9 +37,13 @@ pub struct Serve {
     /// The node's number.
     #[arg(long, default_value_t = 1)]
     node: u32,
-    /// What orders: `embedded` is this node alone.
-    #[arg(long, value_enum, default_value_t = LogName::Embedded)]
-    log: LogName,
+    /// What orders: `embedded` is this node alone; `kafka://HOST:PORT[,…][/TOPIC]` is Kafka, for any number of nodes
+    /// (needs a build with the cargo feature `kafka`).
+    #[arg(long, default_value = "embedded")]
+    log: String,
+    /// Take a topic of Kafka's that may lose what it has acknowledged; /status says in what it is weak.
+    #[arg(long)]
+    allow_weak_kafka: bool,
     /// Where gRPC is served.
     #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, HYBRID_PORT)))]
     listen: SocketAddr,
@@ -56,12 +61,6 @@ pub struct Serve {
     console: Option<SocketAddr>,
 }
 
-/// What orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogName {
-    Embedded,
-}
-
 impl Serve {
     fn tls(&self) -> anyhow::Result<Option<ServerTls>> {
         let Some((certificate, key)) = self.certificate.as_ref().zip(self.key.as_ref()) else {
@@ -69,6 +68,18 @@ impl Serve {
         };
         let clients = self.client_ca.as_deref();
         Ok(Some(ServerTls::from_files(certificate, key, clients)?))
+    }
+
+    fn open_log(&self) -> anyhow::Result<OpenLog> {
+        if self.log == "embedded" {
+            return Ok(embedded());
+        }
+        let address = self.log.parse::<Address>();
+        let address = address.map_err(|error| Wrong(format!("--log {}: {error}", self.log)))?;
+        Ok(lineside_hybrid_kafka::open(lineside_hybrid_kafka::Options {
+            allow_weak_kafka: self.allow_weak_kafka,
+            ..lineside_hybrid_kafka::Options::new(address)
+        }))
     }
 
     fn start_node(&self) -> anyhow::Result<(Node<FsDisk>, String)> {
@@ -81,8 +92,7 @@ impl Serve {
             node: self.node,
             ..Options::default()
         };
-        let LogName::Embedded = self.log;
-        let node = Node::start(disk, &genesis, Arc::new(key), options, embedded());
+        let node = Node::start(disk, &genesis, Arc::new(key), options, self.open_log()?);
         let node = node.with_context(|| format!("opening the ledger in {shown}"))?;
         Ok((node, hex(&database_id(&genesis))))
     }
@@ -159,7 +169,7 @@ fn observed(node: Arc<Node<FsDisk>>, listen: SocketAddr) -> Arc<dyn Observed> {
             uptime_s: started.elapsed().as_secs(),
             services: vec![service(&status, listen)],
             problems,
-            warnings: Vec::new(),
+            warnings: status.log_weaknesses.clone(),
         }
     })
 }
