@@ -36,6 +36,7 @@ bench: build
 	cargo run --release --locked --quiet -p lineside -- bench column
 	cargo run --release --locked --quiet -p lineside -- bench verify
 	cargo run --release --locked --quiet -p lineside -- bench fabric
+	cargo run --release --locked --quiet -p lineside -- bench hybrid
 
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
 fuzz: setup
