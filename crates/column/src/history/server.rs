@@ -14,9 +14,9 @@ use std::time::Duration;
 /// The table's server.
 const SERVER: usize = 0;
 /// The lease that it grants: with [`SLACK_NS`] off, a few ticks.
-const LEASE_NS: u64 = 140_000_000;
+const LEASE_NS: u64 = 60_000_000;
 /// How far behind near's clock may be.
-pub(super) const SLACK_NS: u64 = 100_000_000;
+pub(super) const SLACK_NS: u64 = 20_000_000;
 /// A PRE is tried so often before the lease is waited for.
 const TRIES: u32 = 3;
 
