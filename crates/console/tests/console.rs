@@ -52,6 +52,7 @@ fn example() -> Snapshot {
             every_metric_of("transfer"),
             every_metric_of("column"),
             every_metric_of("fabric"),
+            every_metric_of("hybrid"),
         ],
         problems: vec![],
         warnings: vec!["GRO is on".into()],
