@@ -57,7 +57,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same, shorter: a minute and a half, most of which is signing.
+    /// The same, shorter.
     pub fn quick() -> Self {
         Self {
             requests: 80_000,
