@@ -21,7 +21,7 @@ pub mod source;
 
 pub use client::{Follower, follow, follow_ahead};
 pub use filtered::{filter, read_filtered};
-pub use lineside_grpc::{ClientTls, ServerTls};
+pub use lineside_grpc::{ClientTls, Running, ServerTls};
 pub use serve::{serve, start};
 pub use signer::{SetupError, Signer};
 pub use source::Source;

@@ -1,9 +1,10 @@
 //! An orderer for tests and benches: it delivers blocks that were recorded or made, and breaks when told to.
 
-use crate::serve::{Limits, Role, Running, start};
+use crate::serve::{Limits, Role, start};
 use crate::source::{Access, Memory, Source, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::access::SignedBy;
+use lineside_grpc::Running;
 use lineside_grpc::ServerTls;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

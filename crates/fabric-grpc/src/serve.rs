@@ -3,11 +3,10 @@
 use crate::deliver::{self, Kind, Shared};
 use crate::messages::{DeliverResponse, Envelope};
 use crate::source::Source;
-use lineside_grpc::{Peer, ServerTls, accept};
+use lineside_grpc::{Peer, Running, ServerTls, accept};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -113,25 +112,6 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// A server that runs; it stops when this is dropped.
-#[derive(Debug)]
-pub struct Running {
-    /// Where it listens.
-    pub address: SocketAddr,
-    stop: tokio::sync::oneshot::Sender<()>,
-    task: tokio::task::JoinHandle<io::Result<()>>,
-}
-
-impl Running {
-    /// Ends all calls and waits until that is done.
-    pub async fn stop(self) -> io::Result<()> {
-        drop(self.stop);
-        self.task
-            .await
-            .unwrap_or_else(|error| Err(io::Error::other(error)))
-    }
-}
-
 /// Binds, and serves in a task of its own.
 ///
 /// # Errors
@@ -143,14 +123,12 @@ pub async fn start(
     sources: Vec<Arc<dyn Source>>,
     limits: Limits,
 ) -> io::Result<Running> {
-    let listener = TcpListener::bind(listen).await?;
-    let address = listener.local_addr()?;
-    let (stop, stopped) = tokio::sync::oneshot::channel();
-    let stopped = async {
-        let _ = stopped.await;
-    };
-    let task = tokio::spawn(serve(listener, tls, role, sources, limits, stopped));
-    Ok(Running { address, stop, task })
+    Running::start(listen, |listener, stopped| {
+        serve(listener, tls, role, sources, limits, async {
+            let _ = stopped.await;
+        })
+    })
+    .await
 }
 
 #[derive(Clone)]

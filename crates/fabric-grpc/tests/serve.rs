@@ -8,13 +8,14 @@ use common::{
 };
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
+use lineside_fabric_grpc::Running;
 use lineside_fabric_grpc::client::{Follower, Left, Options, Service};
 use lineside_fabric_grpc::messages::{
     DeliverResponse, Delivered, Empty, Envelope, FAIL_IF_NOT_READY, FilteredBlock, HEADER_WITH_SIG_BYTES,
     Position, SeekInfo,
 };
 use lineside_fabric_grpc::request::{seek, sign};
-use lineside_fabric_grpc::serve::{Limits, Role, Running, start};
+use lineside_fabric_grpc::serve::{Limits, Role, start};
 use lineside_fabric_grpc::source::{Access, Memory};
 use lineside_fabric_grpc::{ServerTls, Signer, Source, filter};
 use lineside_verify::Verifier;

@@ -1,11 +1,14 @@
-//! What gRPC servers and clients of all services share: TLS from files in PEM, and accepting connections within limits.
+//! What gRPC servers and clients of all services share: TLS from files in PEM, accepting connections within limits, and
+//! a server in a task of its own.
 
 pub mod accept;
 mod error;
+mod running;
 mod tls;
 
 pub use accept::{Accepting, Peer, accept};
 pub use error::SetupError;
+pub use running::Running;
 pub use tls::{ClientTls, ServerTls};
 
 /// An error with its causes.

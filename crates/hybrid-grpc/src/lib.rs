@@ -9,5 +9,5 @@ pub mod serve;
 mod watch;
 
 pub use client::{AskError, Client, Identity};
-pub use lineside_grpc::{ClientTls, ServerTls, SetupError};
-pub use serve::{Asked, Limits, Running, start};
+pub use lineside_grpc::{ClientTls, Running, ServerTls, SetupError};
+pub use serve::{Asked, Limits, start};

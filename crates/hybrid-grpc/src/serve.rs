@@ -5,7 +5,7 @@ use crate::messages::{Cells, CellsBatch, Event, Placed, PlacedBatch, Signed, Sig
 use crate::messages::{KeyCells, Proof, SignedHeader, Writes};
 use crate::watch::Events;
 use bytes::Bytes;
-use lineside_grpc::{ServerTls, accept};
+use lineside_grpc::{Running, ServerTls, accept};
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::request::{Body as RequestBody, Request as HybridRequest, operation, split};
 use lineside_hybrid::watch::{Sink, Watching};
@@ -19,7 +19,6 @@ use prost::Message;
 use std::convert::Infallible;
 use std::io;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -127,28 +126,6 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// A server that runs; it stops when this is dropped.
-#[derive(Debug)]
-pub struct Running {
-    /// Where it listens.
-    pub address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: tokio::task::JoinHandle<io::Result<()>>,
-}
-
-impl Running {
-    /// Answers what has come, and waits until that is done.
-    ///
-    /// # Errors
-    /// What the transport says.
-    pub async fn stop(self) -> io::Result<()> {
-        drop(self.stop);
-        self.task
-            .await
-            .unwrap_or_else(|error| Err(io::Error::other(error)))
-    }
-}
-
 /// Binds, and serves in a task of its own.
 ///
 /// # Errors
@@ -159,14 +136,12 @@ pub async fn start(
     asked: Arc<dyn Asked>,
     limits: Limits,
 ) -> io::Result<Running> {
-    let listener = TcpListener::bind(listen).await?;
-    let address = listener.local_addr()?;
-    let (stop, stopped) = oneshot::channel();
-    let stopped = async {
-        let _ = stopped.await;
-    };
-    let task = tokio::spawn(serve(listener, tls, asked, limits, stopped));
-    Ok(Running { address, stop, task })
+    Running::start(listen, |listener, stopped| {
+        serve(listener, tls, asked, limits, async {
+            let _ = stopped.await;
+        })
+    })
+    .await
 }
 
 /// Answers to all, in their order.
