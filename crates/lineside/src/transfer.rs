@@ -3,8 +3,6 @@
 mod ask;
 mod batch;
 mod key;
-
-pub use key::CurveName;
 mod prove;
 mod serve;
 

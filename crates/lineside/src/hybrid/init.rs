@@ -3,7 +3,7 @@
 use super::key;
 use crate::column::text;
 use crate::hex::to_hex;
-use crate::transfer::CurveName;
+use crate::key_file::CurveName;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;

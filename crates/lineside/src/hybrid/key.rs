@@ -1,17 +1,13 @@
 //! Keys of members and nodes: each in a file, which only its owner may read. Others get the public half.
 
 use crate::hex::{from_hex, to_hex};
-use crate::transfer::CurveName;
+use crate::key_file::{self, CurveName};
 use crate::wrong::Wrong;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use lineside_hybrid::change::KeyBytes;
 use lineside_hybrid::secret::SecretKey;
-use lineside_hybrid::sign::Signer;
 use serde_json::json;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What can be done with a key.
@@ -76,29 +72,13 @@ pub fn public(text: &str) -> anyhow::Result<KeyBytes> {
     }
 }
 
-/// The key in a file: its curve's name, then 64 hex digits.
+/// The key in a file.
 ///
 /// # Errors
 /// [`Wrong`] where it is none, or where others may read it.
 pub fn read(file: &Path) -> anyhow::Result<SecretKey> {
-    let shown = file.display();
-    let wrong = |what: String| Wrong(format!("{shown}: {what}"));
-    let found =
-        fs::metadata(file).map_err(|error| wrong(format!("{error}: `lineside hybrid key new` makes one")))?;
-    let mode = found.permissions().mode();
-    if mode & 0o077 != 0 {
-        let mode = mode & 0o777;
-        bail!(wrong(format!(
-            "others may use the key (mode {mode:03o}): chmod 600 it"
-        )));
-    }
-    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    let parse = || {
-        let (curve, digits) = text.trim().split_once(' ')?;
-        let secret = from_hex(digits)?.try_into().ok()?;
-        SecretKey::from_bytes(CurveName::from_str(curve, false).ok()?.curve(), &secret)
-    };
-    Ok(parse().ok_or_else(|| wrong("it holds no key".into()))?)
+    let read = key_file::read_signing(file, SecretKey::from_bytes);
+    Ok(read.map_err(|error| Wrong(format!("{error:#} (`lineside hybrid key new` makes one)")))?)
 }
 
 /// A new key, in a file of its own.
@@ -106,20 +86,5 @@ pub fn read(file: &Path) -> anyhow::Result<SecretKey> {
 /// # Errors
 /// What the system says; a file that is there.
 pub fn make(curve: CurveName, file: &Path) -> anyhow::Result<SecretKey> {
-    let key = loop {
-        let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(std::io::Error::other)?;
-        if let Some(key) = SecretKey::from_bytes(curve.curve(), &secret) {
-            break key;
-        }
-    };
-    let mut out = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(file)
-        .with_context(|| format!("making {}", file.display()))?;
-    writeln!(out, "{} {}", CurveName::of(key.curve()), to_hex(&key.to_bytes()))?;
-    out.sync_all()?;
-    Ok(key)
+    key_file::make_signing(curve, file, SecretKey::from_bytes)
 }
