@@ -33,6 +33,8 @@ pub struct Options {
     pub seed: u64,
     /// A folder on a disk; ledgers in it are removed.
     pub folder: PathBuf,
+    /// Records that every database begins with.
+    pub records: u64,
     /// Requests of the gate case, in each round.
     pub requests: usize,
     /// Of each other case.
@@ -48,6 +50,7 @@ impl Default for Options {
         Self {
             seed: 1,
             folder: std::env::temp_dir(),
+            records: RECORDS,
             requests: 400_000,
             case: 40_000,
             rounds: 5,
@@ -60,8 +63,9 @@ impl Options {
     /// The same, shorter.
     pub fn quick() -> Self {
         Self {
-            requests: 80_000,
-            case: 8_000,
+            records: RECORDS / 10,
+            requests: 40_000,
+            case: 4_000,
             rounds: 1,
             quick: true,
             ..Self::default()
@@ -149,7 +153,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     }
     bench.lone(&mut findings)?;
     bench.tell("proofs over a million keys");
-    let maker = Maker::new(16, 1, now_ms);
+    let maker = Maker::new(GATE.keys, 1, now_ms, options.records);
     findings.proofs = Some(alone::proofs(&maker, options.quick)?);
     bench.again(&mut findings)?;
     Ok(Report::new(options.seed, machine, disk, findings))
@@ -183,11 +187,9 @@ impl Bench<'_> {
     /// Sets of all records. They depend on the genesis, which has as many members as there are keys.
     fn load_of(&mut self, maker: &Maker, keys: u64) -> Calls {
         if keys != GATE.keys {
-            return maker.load(GATE.value_bytes, RECORDS);
+            return maker.load(GATE.value_bytes);
         }
-        let load = self
-            .load
-            .get_or_insert_with(|| maker.load(GATE.value_bytes, RECORDS));
+        let load = self.load.get_or_insert_with(|| maker.load(GATE.value_bytes));
         load.clone()
     }
 
@@ -210,7 +212,7 @@ impl Bench<'_> {
 
     fn gate_case(&mut self, findings: &mut Findings) -> Result<()> {
         self.tell("signing");
-        let maker = Maker::new(GATE.keys, 1, self.now_ms);
+        let maker = Maker::new(GATE.keys, 1, self.now_ms, self.options.records);
         let load = self.load_of(&maker, GATE.keys);
         let calls = maker.requests(&GATE, self.options.seed, self.options.requests);
         for round in 0..self.options.rounds {
@@ -226,7 +228,7 @@ impl Bench<'_> {
     }
 
     fn case(&mut self, name: &str, shape: &Shape, block: usize, findings: &mut Findings) -> Result<()> {
-        let maker = Maker::new(shape.keys.max(1), 1, self.now_ms);
+        let maker = Maker::new(shape.keys.max(1), 1, self.now_ms, self.options.records);
         // Of long values, as many as make some megabytes.
         let requests = self.options.case.min((256 << 20) / (shape.value_bytes + 300));
         let load = self.load_of(&maker, shape.keys);
@@ -250,9 +252,15 @@ impl Bench<'_> {
                 workers: 1,
                 ..GATE
             };
-            let maker = Maker::new(GATE.keys, 1, self.now_ms);
+            let maker = Maker::new(GATE.keys, 1, self.now_ms, self.options.records);
             let calls = maker.requests(&shape, self.options.seed, count);
-            let measured = self.run(Contestant::Batch, BLOCK, &maker, &maker.load(100, 1_000), &calls)?;
+            let measured = self.run(
+                Contestant::Batch,
+                BLOCK,
+                &maker,
+                &maker.load(GATE.value_bytes),
+                &calls,
+            )?;
             findings.add(Contestant::Batch, name.to_owned(), measured);
         }
         Ok(())
@@ -260,7 +268,7 @@ impl Bench<'_> {
 
     fn again(&mut self, findings: &mut Findings) -> Result<()> {
         self.tell("reading a ledger again");
-        let maker = Maker::new(GATE.keys, 2, self.now_ms);
+        let maker = Maker::new(GATE.keys, 2, self.now_ms, self.options.records);
         let shape = Shape {
             sets_percent: 100,
             ..GATE
@@ -268,7 +276,7 @@ impl Bench<'_> {
         let calls = maker.requests(&shape, self.options.seed, self.options.requests);
         let folder = self.folder()?;
         let node = start(&folder.0, &maker.genesis, Contestant::None.options(BLOCK))?;
-        send(&node, &maker.load(100, RECORDS))?;
+        send(&node, &maker.load(GATE.value_bytes))?;
         send(&node, &calls)?;
         drop(node);
         let empty = self.folder()?;

@@ -9,7 +9,7 @@ use lineside_verify::Curve;
 use secp256k1::{Message, SECP256K1, SecretKey};
 use serde::Serialize;
 
-/// Records that every database begins with.
+/// Records that every database begins with, unless the run is short.
 pub const RECORDS: u64 = 100_000;
 /// YCSB's constant of skew.
 const THETA: f64 = 0.99;
@@ -134,11 +134,12 @@ pub struct Maker {
     database: DatabaseId,
     expiry_ms: u64,
     keys: u64,
+    records: u64,
 }
 
 impl Maker {
-    /// For a database of this genesis, with its clock standing at `now_ms`.
-    pub fn new(keys: u64, nodes: u32, now_ms: u64) -> Maker {
+    /// For a database of `records` records and this genesis, with its clock standing at `now_ms`.
+    pub fn new(keys: u64, nodes: u32, now_ms: u64, records: u64) -> Maker {
         // It only encodes what was made just now.
         let genesis = genesis(keys, nodes).encode().expect("a genesis");
         Maker {
@@ -146,14 +147,15 @@ impl Maker {
             genesis,
             expiry_ms: now_ms + 50_000,
             keys,
+            records,
         }
     }
 
     /// Sets of all records, in calls of 100, by one worker.
-    pub fn load(&self, value_bytes: usize, records: u64) -> Calls {
+    pub fn load(&self, value_bytes: usize) -> Calls {
         let value = vec![b'0'; value_bytes];
         let per_call = (200_000 / (value_bytes + 200)).clamp(1, 1000);
-        let numbers: Vec<u64> = (0..records).collect();
+        let numbers: Vec<u64> = (0..self.records).collect();
         let calls = numbers.chunks(per_call).map(|numbers| {
             let set = |number: &u64| {
                 let key = record(*number);
@@ -167,7 +169,7 @@ impl Maker {
 
     /// So many requests of a shape. Two threads sign.
     pub fn requests(&self, shape: &Shape, seed: u64, requests: usize) -> Calls {
-        let zipfian = Zipfian::new(RECORDS);
+        let zipfian = Zipfian::new(self.records);
         let calls = requests / shape.per_call / shape.workers;
         let work = |worker: usize| -> Vec<Call> {
             let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (worker as u64 + 1));
@@ -175,9 +177,9 @@ impl Maker {
             let value: Vec<u8> = (0..shape.value_bytes).map(|_| random.next() as u8).collect();
             let mut one = |random: &mut Random, sets: bool| {
                 let number = match shape.distribution {
-                    Distribution::Uniform => random.next() % RECORDS,
-                    Distribution::Zipfian => spread(zipfian.draw(random)) % RECORDS,
-                    Distribution::Latest => RECORDS - 1 - zipfian.draw(random),
+                    Distribution::Uniform => random.next() % self.records,
+                    Distribution::Zipfian => spread(zipfian.draw(random)) % self.records,
+                    Distribution::Latest => self.records - 1 - zipfian.draw(random),
                 };
                 let key = record(number);
                 let member = match shape.keys <= shape.workers as u64 {
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn what_is_signed_is_what_the_shape_says() {
-        let maker = Maker::new(16, 1, 1_000);
+        let maker = Maker::new(16, 1, 1_000, RECORDS);
         let calls = maker.requests(&GATE, 3, 16 * 1000);
         assert_eq!(calls.len(), 16);
         let all: Vec<_> = calls.iter().flatten().collect();
