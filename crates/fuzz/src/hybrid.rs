@@ -7,11 +7,15 @@ use lineside_hybrid::change::{Change, Rights, Role};
 use lineside_hybrid::execute::{Chain, Signed};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
 use lineside_hybrid::ledger::{Stored, encode_block};
+use lineside_hybrid::map;
 use lineside_hybrid::proof::StateProof;
 use lineside_hybrid::request::{Body, Head, Nonce, Read, Request, Sees, Version, Write, split};
 use lineside_hybrid::secret::SecretKey;
-use lineside_hybrid::signatures::Digests;
+use lineside_hybrid::signatures::{Digests, transaction_ids};
+use lineside_hybrid::snapshot::{self, Restore, SnapshotError};
+use lineside_hybrid::view::View;
 use lineside_verify::Curve;
+use lineside_verify::hash::keccak256;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -212,8 +216,9 @@ pub fn ledger(data: &[u8]) {
 }
 
 /// A state of a hundred keys, and proofs of some of them.
-static PROVEN: LazyLock<(Chain, Vec<Vec<u8>>)> = LazyLock::new(|| {
+static PROVEN: LazyLock<(Chain, View, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let mut chain = Chain::begin(&GENESIS).expect("a genesis");
+    let mut view = View::new(*chain.tip(), chain.state().roster().clone());
     let keys: Vec<String> = (0..100).map(|key| format!("key {key}")).collect();
     let requests = keys.iter().zip(1..).map(|(key, counter)| {
         let body = Body::set(key.as_bytes(), None, b"value");
@@ -228,9 +233,8 @@ static PROVEN: LazyLock<(Chain, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let message = request_message(chain.database(), sender, &requests, &secret(9));
     let read = Message::decode(&message).expect("what was just made");
     let signed = vec![Signed::Valid; requests.len()];
-    chain
-        .execute(1, &read, &signed, &Digests::of(&read))
-        .expect("a block");
+    let executed = chain.execute(1, &read, &signed, &Digests::of(&read));
+    view.apply(executed.expect("a block"), &transaction_ids(read.requests()));
     let proof = |key: &[u8]| {
         let proof = StateProof {
             header: *chain.tip(),
@@ -242,16 +246,16 @@ static PROVEN: LazyLock<(Chain, Vec<Vec<u8>>)> = LazyLock::new(|| {
     let proofs = [&b"key 3"[..], b"key 77", b"none", b"key", b"key 100"]
         .map(proof)
         .to_vec();
-    (chain, proofs)
+    (chain, view, proofs)
 });
 
 pub fn proof_seeds() -> Vec<Vec<u8>> {
-    PROVEN.1.clone()
+    PROVEN.2.clone()
 }
 
 /// Whatever proof is taken under the block's hash says what the state has.
 pub fn proof(data: &[u8]) {
-    let (chain, _) = &*PROVEN;
+    let (chain, ..) = &*PROVEN;
     for key in [&b"key 3"[..], b"key 77", b"none", b"key", b"key 100"] {
         let has = chain.state().version(key) != Version::ABSENT;
         for value in [None, Some(&b"value"[..]), Some(&b"other"[..])] {
@@ -264,5 +268,71 @@ pub fn proof(data: &[u8]) {
                 assert_eq!(proof.version, chain.state().version(key));
             }
         }
+    }
+}
+
+/// Where a snapshot's header has the state root, and where its entries begin.
+const SNAPSHOT_ROOT: usize = 8 + 1 + 176;
+const SNAPSHOT_ENTRIES: usize = 8 + 1 + 240 + 8;
+
+fn written(chain: &Chain, view: &View) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    snapshot::write(chain, view, &mut bytes).expect("memory");
+    bytes
+}
+
+pub fn snapshot_seeds() -> Vec<Vec<u8>> {
+    let (chain, view, _) = &*PROVEN;
+    let begun = Chain::begin(&GENESIS).expect("a genesis");
+    let of_genesis = View::new(*begun.tip(), begun.state().roster().clone());
+    vec![written(chain, view), written(&begun, &of_genesis)]
+}
+
+/// Reads what it takes for a snapshot, in pieces of so many bytes.
+fn restore(bytes: &[u8], piece: usize) -> Result<(Chain, View), SnapshotError> {
+    let mut restore = Restore::new(database_id(&GENESIS));
+    bytes.chunks(piece).try_for_each(|piece| restore.feed(piece))?;
+    restore.finish()
+}
+
+/// The state root that a snapshot's entries lead to, read by other code.
+fn root_of(mut entries: &[u8]) -> Option<[u8; 32]> {
+    let mut changes = Vec::new();
+    while !entries.is_empty() {
+        let mut take = |length: usize| {
+            let prefix = entries.get(..length)?;
+            let bytes = prefix.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+            let taken = entries.get(length..)?.get(..bytes)?;
+            entries = &entries[length + bytes..];
+            Some(taken)
+        };
+        let (place, content) = (take(2)?, take(4)?);
+        changes.push(map::Change {
+            key: keccak256(place),
+            value: Some(keccak256(content)),
+        });
+    }
+    let mut tree = map::Tree::new();
+    tree.update(&mut changes);
+    Some(tree.root())
+}
+
+/// With a state root that its entries lead to, whatever is taken is written as the same bytes again, and pieces make no
+/// difference; with another root nothing is taken.
+pub fn snapshot(data: &[u8]) {
+    let mut bytes = data.to_vec();
+    if let Some(root) = bytes.get(SNAPSHOT_ENTRIES..).and_then(root_of) {
+        bytes[SNAPSHOT_ROOT..SNAPSHOT_ROOT + 32].copy_from_slice(&root);
+    }
+    let whole = restore(&bytes, usize::MAX);
+    let piece = 1 + data.len() % 97;
+    assert_eq!(
+        whole.as_ref().map(|_| ()).map_err(|error| *error),
+        restore(&bytes, piece).map(|_| ())
+    );
+    if let Ok((chain, view)) = whole {
+        assert_eq!(written(&chain, &view), bytes);
+        bytes[SNAPSHOT_ROOT] ^= 1;
+        assert_eq!(restore(&bytes, usize::MAX).err(), Some(SnapshotError::Root));
     }
 }

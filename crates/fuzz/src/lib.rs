@@ -112,6 +112,7 @@ pub const TARGETS: &[Target] = &[
     target("hybrid_request", hybrid::request, hybrid::request_seeds, 30_000),
     target("hybrid_ledger", hybrid::ledger, hybrid::ledger_seeds, 600),
     target("hybrid_proof", hybrid::proof, hybrid::proof_seeds, 3_000),
+    target("hybrid_snapshot", hybrid::snapshot, hybrid::snapshot_seeds, 300),
 ];
 
 /// The target of this name.

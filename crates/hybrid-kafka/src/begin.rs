@@ -2,7 +2,9 @@
 
 use crate::Options;
 use crate::kafka::{PARTITION, Watch, is_out_of_range};
+use lineside_hybrid::block::Hash;
 use lineside_hybrid::log::{LogError, Start};
+use lineside_hybrid::request::SIGNATURE_BYTES;
 use lineside_verify::hash::keccak256;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -32,7 +34,7 @@ pub(crate) fn begin(
     from.add_partition_offset(topic, PARTITION, Offset::Offset((last - 1).max(0)))
         .and_then(|()| consumer.assign(&from))
         .map_err(failed)?;
-    let Some(expected) = &start.last_message else {
+    let Some(expected) = &start.last else {
         return Ok(None);
     };
     let until = Instant::now() + options.answer_timeout;
@@ -40,8 +42,8 @@ pub(crate) fn begin(
         match consumer.poll(LOOK) {
             None => {}
             Some(Ok(record)) if record.offset() == last - 1 => {
-                let found = record.payload().unwrap_or_default();
-                return Ok((found != expected).then(|| differs(topic, start.position, expected, found)));
+                let found = signed_hash(record.payload().unwrap_or_default());
+                return Ok((found != *expected).then(|| differs(topic, start.position, expected, &found)));
             }
             // The record is not there any more: a transaction's mark, or it was deleted.
             Some(Ok(_)) => return Ok(Some(does_not_reach(topic, start.position, low, high))),
@@ -69,20 +71,18 @@ pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) ->
     )
 }
 
-fn differs(topic: &str, position: u64, expected: &[u8], found: &[u8]) -> String {
-    let hex = |bytes: &[u8]| -> String {
-        keccak256(bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    };
+/// Of a message without its signature, as the block's header has it.
+fn signed_hash(message: &[u8]) -> Hash {
+    keccak256(message.get(SIGNATURE_BYTES..).unwrap_or_default())
+}
+
+fn differs(topic: &str, position: u64, expected: &Hash, found: &Hash) -> String {
+    let hex = |hash: &Hash| -> String { hash.iter().map(|byte| format!("{byte:02x}")).collect() };
     format!(
-        "at position {position} the ledger has the message with Keccak-256 {} ({} bytes), but topic {topic} in Kafka \
-         has {} ({} bytes) at offset {}",
+        "at position {position} the ledger has a message whose signed part has Keccak-256 {}, but topic {topic} in Kafka \
+         has {} at offset {}",
         hex(expected),
-        expected.len(),
         hex(found),
-        found.len(),
         position - 1
     )
 }

@@ -1,10 +1,15 @@
 //! Executes a whole ledger again, signatures too, and says where it is not what it must be.
 
-use crate::block::{HEADER_BYTES, Hash, Message};
-use crate::execute::{Chain, Executed, Signed};
+mod beginning;
+mod compare;
+
+use crate::block::{Hash, Message};
+use crate::execute::{Chain, Signed};
 use crate::ledger::{Found, LedgerError, RECORD_GENESIS, Stored, read_record};
 use crate::roster::Roster;
 use crate::signatures::Checked;
+use beginning::Beginning;
+use compare::{compare, first_difference};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use lineside_journal::{Disk, Lsn, RECORD_HEADER_BYTES, Reader, Records, VerifyReport, verify};
 use lineside_verify::{Options as VerifyOptions, Verifier};
@@ -57,6 +62,8 @@ pub struct Audit {
     pub blocks: u64,
     /// Requests in them.
     pub transactions: u64,
+    /// The snapshot that it begins with; without one it begins with the genesis.
+    pub base: Option<Base>,
     /// Bytes of records read.
     pub bytes: u64,
     /// The last right block's number and hash.
@@ -66,6 +73,18 @@ pub struct Audit {
     pub unfinished_bytes: u64,
     /// The first byte that is wrong, if one is.
     pub finding: Option<Finding>,
+}
+
+/// The snapshot that a ledger begins with. What came before it is not there to be audited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// Its block, whose state it is.
+    pub number: u64,
+    /// That block's hash.
+    pub hash: Hash,
+    /// Whether a quorum of the genesis' admins has given its word for the block, and the ledger has their words: then
+    /// the audit has verified them. Else an operator has vouched for it.
+    pub by_words: bool,
 }
 
 /// Where a ledger is not what it must be.
@@ -101,16 +120,17 @@ pub fn audit<D: Disk>(
     let mut audit = Audit {
         blocks: 0,
         transactions: 0,
+        base: None,
         bytes: 0,
         tip: (0, [0; 32]),
         unfinished_bytes: report.unfinished_bytes,
         finding: None,
     };
     let mut records = reader.records(1)?;
-    let mut chain = match begin(&mut records, options.genesis.as_deref())? {
-        Ok((chain, bytes)) => {
+    let (mut chain, beginning) = match begin(&mut records, options.genesis.as_deref())? {
+        Ok((chain, beginning, bytes)) => {
             audit.bytes = bytes;
-            chain
+            (chain, beginning)
         }
         Err(finding) => {
             audit.finding = Some(finding);
@@ -146,6 +166,7 @@ pub fn audit<D: Disk>(
         drop((to_check, checked));
         let work = Work {
             chain: &mut chain,
+            beginning,
             verifier: &verifier,
             roster: &roster,
             of_bytes: report.payload_bytes,
@@ -188,7 +209,7 @@ fn first_of(report: &VerifyReport) -> Option<Finding> {
 fn begin<D: Disk>(
     records: &mut Records<D>,
     wanted: Option<&[u8]>,
-) -> Result<Result<(Chain, u64), Finding>, LedgerError> {
+) -> Result<Result<(Chain, Beginning, u64), Finding>, LedgerError> {
     let record = records.next()?;
     let Some(record) = record else {
         return Ok(Err(Finding {
@@ -215,8 +236,10 @@ fn begin<D: Disk>(
             "the genesis is not the one that was given".into(),
         )));
     }
-    match Chain::begin(record.payload) {
-        Ok(chain) => Ok(Ok((chain, record.payload.len() as u64))),
+    let chain = Chain::begin(record.payload);
+    let begun = chain.and_then(|chain| Ok((chain, Beginning::new(record.payload)?)));
+    match begun {
+        Ok((chain, beginning)) => Ok(Ok((chain, beginning, record.payload.len() as u64))),
         Err(error) => Ok(Err(finding(0, error.to_string()))),
     }
 }
@@ -291,6 +314,7 @@ fn file_name(segment: Lsn) -> String {
 
 struct Work<'a> {
     chain: &'a mut Chain,
+    beginning: Beginning,
     verifier: &'a Verifier,
     roster: &'a RwLock<Arc<Roster>>,
     of_bytes: u64,
@@ -307,6 +331,7 @@ impl Work<'_> {
     ) -> Result<(), LedgerError> {
         let mut early = BTreeMap::new();
         let mut next = 0;
+        let mut last = None;
         for (number, item) in items {
             early.insert(number, item);
             while let Some(item) = early.remove(&next) {
@@ -322,8 +347,36 @@ impl Work<'_> {
                     bytes: audit.bytes,
                     of_bytes: self.of_bytes,
                 });
+                last = Some(raw);
             }
         }
+        audit.finding = last.and_then(|raw| self.end_beginning(&raw, audit).err());
+        Ok(())
+    }
+
+    /// The beginning is over, if it was not before: at the first block, or at the ledger's end.
+    fn end_beginning(&mut self, raw: &Raw, audit: &mut Audit) -> Result<(), Finding> {
+        let base = self.beginning.end(self.chain, self.verifier);
+        let base = base.map_err(|what| raw.finding(0, None, what))?;
+        audit.base = audit.base.or(base);
+        Ok(())
+    }
+
+    fn snapshot(&mut self, raw: &Raw, piece: &[u8], audit: &mut Audit) -> Result<(), Finding> {
+        let begun = self.beginning.snapshot(self.chain, piece);
+        let begun = begun.map_err(|error| raw.finding(0, None, error.to_string()))?;
+        let Some(chain) = begun else { return Ok(()) };
+        let (number, hash) = (chain.tip().number, *chain.tip_hash());
+        if self
+            .tip
+            .is_some_and(|(tip, known)| tip == number && known != hash)
+        {
+            return Err(raw.finding(0, None, "the snapshot's block has not the hash that was given"));
+        }
+        *self.roster.write().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(chain.state().roster().clone());
+        *self.chain = chain;
+        audit.tip = (number, hash);
         Ok(())
     }
 
@@ -333,7 +386,15 @@ impl Work<'_> {
             .found()
             .map_err(|error| raw.finding(0, Some(number), error.to_string()))?;
         let stored = match found {
-            Found::Block(stored) => stored,
+            Found::Block(stored) => {
+                self.end_beginning(raw, audit)?;
+                stored
+            }
+            Found::Snapshot(piece) => return self.snapshot(raw, piece, audit),
+            Found::Word(word) => {
+                let taken = self.beginning.word(word);
+                return taken.map_err(|what| raw.finding(0, None, what));
+            }
             Found::Head(head) => {
                 let key = self.chain.state().roster().any_node(head.node);
                 let signed =
@@ -419,52 +480,4 @@ impl Work<'_> {
         let what = format!("a message that node {} has not signed", message.node);
         raw.finding(stored.message_offset(), Some(number), what)
     }
-}
-
-/// The message is the node's: what is made of it must come out the same, byte for byte.
-fn compare(raw: &Raw, stored: &Stored<'_>, executed: &Executed) -> Result<(), Finding> {
-    let number = Some(executed.header.number);
-    if let Some(offset) = first_difference(&executed.header.to_bytes(), &stored.header.to_bytes()) {
-        let what = match field_at(offset) {
-            // Of the block before everything comes out the same but where its message stood in the log.
-            "previous hash" => "the hash of the block before, or that one's position in the log".to_owned(),
-            field => format!("the header's {field}"),
-        } + " is not what comes out";
-        return Err(raw.finding(offset, number, what));
-    }
-    let codes: Vec<u8> = executed.codes.iter().map(|code| *code as u8).collect();
-    match first_difference(&codes, stored.codes) {
-        Some(place) => {
-            let what = format!("the code of request {place} is not what comes out");
-            Err(raw.finding(HEADER_BYTES + 4 + place, number, what))
-        }
-        None => Ok(()),
-    }
-}
-
-fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<usize> {
-    let differs = ours.iter().zip(theirs).position(|(one, other)| one != other);
-    differs.or((ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))
-}
-
-/// The header's field at an offset, by its name.
-fn field_at(offset: usize) -> &'static str {
-    const ENDS: [(usize, &str); 12] = [
-        (16, "database"),
-        (24, "number"),
-        (32, "position"),
-        (40, "time"),
-        (44, "count of transactions"),
-        (48, "count of committed transactions"),
-        (80, "previous hash"),
-        (112, "transactions hash"),
-        (144, "transactions root"),
-        (176, "codes hash"),
-        (208, "state root"),
-        (240, "paper's hash"),
-    ];
-    const { assert!(HEADER_BYTES == 240) };
-    ENDS.iter()
-        .find(|(end, _)| offset < *end)
-        .map_or("end", |(_, name)| name)
 }

@@ -160,11 +160,7 @@ impl<'a> Change<'a> {
             HYBRID_CHANGE_ADD_MEMBER => Change::AddMember {
                 member: read_member(input)?,
                 name: input.name(NAME_BYTES_MAX)?,
-                role: match input.u8()? {
-                    HYBRID_ROLE_USER => Role::User,
-                    HYBRID_ROLE_ADMIN => Role::Admin,
-                    _ => return Err(Malformed("no such role")),
-                },
+                role: read_role(input)?,
                 key: KeyBytes::read(input)?,
             },
             HYBRID_CHANGE_REVOKE_MEMBER => Change::RevokeMember {
@@ -261,6 +257,14 @@ pub(crate) fn role_code(role: Role) -> u8 {
     match role {
         Role::User => HYBRID_ROLE_USER,
         Role::Admin => HYBRID_ROLE_ADMIN,
+    }
+}
+
+pub(crate) fn read_role(input: &mut Input<'_>) -> Result<Role, Malformed> {
+    match input.u8()? {
+        HYBRID_ROLE_USER => Ok(Role::User),
+        HYBRID_ROLE_ADMIN => Ok(Role::Admin),
+        _ => Err(Malformed("no such role")),
     }
 }
 

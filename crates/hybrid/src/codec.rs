@@ -5,19 +5,24 @@
 #[error("malformed: {0}")]
 pub struct Malformed(pub &'static str);
 
+impl Malformed {
+    /// It ends too early: more of it may be on its way.
+    pub(crate) const CUT_SHORT: Malformed = Malformed("cut short");
+}
+
 /// Bytes that are read from the front.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
     pub fn take(&mut self, bytes: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(bytes).ok_or(Malformed("cut short"))?;
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or(Malformed::CUT_SHORT)?;
         self.0 = rest;
         Ok(taken)
     }
 
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed("cut short"))?;
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed::CUT_SHORT)?;
         self.0 = rest;
         Ok(*taken)
     }

@@ -110,6 +110,15 @@ impl Chain {
         })
     }
 
+    /// Behind a block, with the state after it.
+    pub(crate) fn restored(tip: Header, state: State) -> Chain {
+        Chain {
+            state,
+            tip,
+            tip_hash: tip.hash(),
+        }
+    }
+
     /// The database.
     pub fn database(&self) -> &DatabaseId {
         &self.tip.database

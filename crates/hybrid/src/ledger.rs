@@ -1,7 +1,8 @@
 //! The ledger: every block with its message and codes, in a journal. It is the truth; all else is made from it.
 
-use crate::block::{HEADER_BYTES, Hash, Header, SIGNED_HEAD_BYTES, SignedHead};
+use crate::block::{HEADER_BYTES, Hash, Header, SignedHead};
 use crate::codec::{Input, Malformed, Output};
+use crate::word::MemberWord;
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Record, Records};
 use lineside_wire::HybridCode as Code;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,6 +13,10 @@ pub const RECORD_GENESIS: u8 = 1;
 pub const RECORD_BLOCK: u8 = 2;
 /// Kind of a journal's record: a node's signed head that came by the log.
 pub const RECORD_HEAD: u8 = 3;
+/// Kind of a journal's record: the next bytes of the snapshot that the ledger begins with, before its first block.
+pub const RECORD_SNAPSHOT: u8 = 4;
+/// Kind of a journal's record: a member's word for the snapshot's block, behind the snapshot.
+pub const RECORD_WORD: u8 = 5;
 
 /// The sizes of a ledger's journal. Segments are read from their beginning to find a block in them: 16 MiB take 4 ms.
 pub fn journal_options() -> Options {
@@ -108,7 +113,9 @@ pub struct Blocks<D: Disk>(Arc<RwLock<Durable<D>>>);
 
 struct Durable<D: Disk> {
     reader: Reader<D>,
-    /// The record of each block, from block 1 on.
+    /// The block before the first: genesis, or that of a snapshot.
+    base: u64,
+    /// The record of each block behind it.
     records: Vec<Lsn>,
 }
 
@@ -118,6 +125,10 @@ pub enum Found<'a> {
     Block(Stored<'a>),
     /// A node's word.
     Head(SignedHead),
+    /// Bytes of the snapshot that it begins with.
+    Snapshot(&'a [u8]),
+    /// A member's word for that.
+    Word(MemberWord),
 }
 
 impl<D: Disk> Writer<D> {
@@ -159,6 +170,7 @@ impl<D: Disk> Writer<D> {
         drop(records);
         let durable = Durable {
             reader: journal.reader(),
+            base: 0,
             records: blocks,
         };
         Ok(Writer {
@@ -166,6 +178,11 @@ impl<D: Disk> Writer<D> {
             appended: Vec::new(),
             blocks: Blocks(Arc::new(RwLock::new(durable))),
         })
+    }
+
+    /// Says that the ledger begins behind this block.
+    pub(crate) fn set_base(&mut self, base: u64) {
+        self.blocks.0.write().unwrap_or_else(PoisonError::into_inner).base = base;
     }
 
     /// For readers.
@@ -189,9 +206,31 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// What the journal says; nothing was added then.
     pub fn append_head(&mut self, head: &SignedHead) -> Result<(), LedgerError> {
+        self.append_record(RECORD_HEAD, &head.to_bytes())
+    }
+
+    /// Adds the next bytes of a snapshot to an empty ledger.
+    ///
+    /// # Errors
+    /// What the journal says.
+    pub(crate) fn append_snapshot(&mut self, piece: &[u8]) -> Result<(), LedgerError> {
+        // A snapshot is longer than a group; nobody relies on it before the last group.
+        self.commit()?;
+        self.append_record(RECORD_SNAPSHOT, piece)
+    }
+
+    /// Adds a member's word for the snapshot.
+    ///
+    /// # Errors
+    /// What the journal says.
+    pub(crate) fn append_word(&mut self, word: &MemberWord) -> Result<(), LedgerError> {
+        self.append_record(RECORD_WORD, &word.to_bytes())
+    }
+
+    fn append_record(&mut self, kind: u8, payload: &[u8]) -> Result<(), LedgerError> {
         self.journal
-            .reserve(lineside_journal::record_bytes(SIGNED_HEAD_BYTES))?;
-        self.journal.append(RECORD_HEAD, &head.to_bytes())?;
+            .reserve(lineside_journal::record_bytes(payload.len()))?;
+        self.journal.append(kind, payload)?;
         Ok(())
     }
 
@@ -227,19 +266,19 @@ impl<D: Disk> Blocks<D> {
     /// [`LedgerError::NotThere`]; what the journal says.
     pub fn from(&self, number: u64) -> Result<Records<D>, LedgerError> {
         let durable = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let place = usize::try_from(number)
-            .ok()
-            .and_then(|number| number.checked_sub(1));
+        let place = number
+            .checked_sub(durable.base + 1)
+            .and_then(|place| usize::try_from(place).ok());
         let lsn = place.and_then(|place| durable.records.get(place));
         Ok(durable
             .reader
             .records(*lsn.ok_or(LedgerError::NotThere(number))?)?)
     }
 
-    /// How many blocks there are behind genesis, all durable.
-    pub fn count(&self) -> u64 {
+    /// The newest durable block's number.
+    pub fn last(&self) -> u64 {
         let durable = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        durable.records.len() as u64
+        durable.base + durable.records.len() as u64
     }
 }
 
@@ -265,6 +304,12 @@ pub fn read_record<'a>(record: &Record<'a>) -> Result<Found<'a>, LedgerError> {
             Ok(Found::Head(
                 SignedHead::read(bytes).map_err(|error| damaged(error.to_string()))?,
             ))
+        }
+        RECORD_SNAPSHOT => Ok(Found::Snapshot(record.payload)),
+        RECORD_WORD => {
+            let bytes = record.payload.try_into();
+            let bytes = bytes.map_err(|_| damaged("a member's word of another length".into()))?;
+            Ok(Found::Word(MemberWord::from_bytes(bytes)))
         }
         kind => Err(damaged(format!("no such kind of record: {kind}"))),
     }

@@ -1,5 +1,6 @@
 //! The order of all messages: what every node reads in one and the same order.
 
+use crate::block::Hash;
 use crate::request::DatabaseId;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +36,9 @@ pub struct Start {
     pub database: DatabaseId,
     /// The last position that the ledger has; 0: none. The log goes on behind it.
     pub position: u64,
-    /// What the ledger has at that position; the log must have the same there. `None` at position 0.
-    pub last_message: Option<Vec<u8>>,
+    /// What the ledger has at that position: Keccak-256 of the message without its signature, as the block's header has
+    /// it. The log must have the same there. `None` at position 0.
+    pub last: Option<Hash>,
     /// Takes what is ordered.
     pub deliver: Deliver,
     /// Takes what is given up.

@@ -8,37 +8,33 @@
 //! Writes are seen by readers, and answered, when the group that holds their block is on the disk.
 
 use crate::answer::Answer;
-use crate::block::{Cargo, Hash, Message, SignedHead};
-use crate::execute::{Chain, GenesisError};
-use crate::ledger::{LedgerError, Stored, Writer, journal_options};
-use crate::log::{Deliver, Fault, Log, LogError, Lost, Start};
+use crate::block::Hash;
+use crate::execute::GenesisError;
+use crate::ledger::{LedgerError, Writer, journal_options};
+use crate::log::{Deliver, LogError, Start};
 pub use crate::log::{OpenLog, embedded};
 use crate::open::{Opened, open};
-use crate::order::{Orderer, Pending, first_sequence};
-use crate::replay_window::Windows;
+use crate::order::{Orderer, first_sequence};
 use crate::request::{DatabaseId, operation};
 use crate::run::{CheckedEntry, Checker, Executor};
 use crate::save::{Saved, Saver};
+use crate::shared::{Shared, Standing};
 use crate::sign::Signer;
-use crate::stage::{Mode, Ordered, Worker};
-use crate::ticket::{Call, Done, Ticket, answer_unknown};
-use crate::view::View;
-use crate::watch::{Sink, Watchers, Watching, Wish};
+use crate::stage::{Mode, Worker};
+use crate::ticket::{Call, Done, Ticket};
+use crate::watch::{Sink, Watching, Wish};
 use bytes::Bytes;
 use crossbeam_channel::{Sender, bounded, unbounded};
 use lineside_journal::Disk;
 use lineside_verify::Verifier;
 use lineside_wire::{HYBRID_OP_WATCH, HybridCode as Code};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Messages between two threads, at most: enough that neither waits for the other's wake-up.
 const STEPS: usize = 64;
-/// How long a linearizable read waits for what was ordered before it; then it is told `busy`.
-const ORDER_WAIT: Duration = Duration::from_secs(5);
 
 /// How a node works.
 #[derive(Clone)]
@@ -108,11 +104,14 @@ pub enum StartError {
     /// The verifier's back end.
     #[error(transparent)]
     Backend(#[from] lineside_verify::BackendUnavailable),
+    /// The snapshot that the ledger begins with.
+    #[error("ledger: {0}")]
+    Snapshot(#[from] crate::snapshot::SnapshotError),
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The node has no key in the database, or another.
-    #[error("node {0} is not one of the database's, or its key is another")]
+    /// The node has another key in the database, or is revoked.
+    #[error("node {0} has another key in the database, or is revoked")]
     NotANode(u32),
     /// Threads.
     #[error("threads: {0}")]
@@ -128,204 +127,6 @@ pub(crate) enum Step {
         key: Vec<u8>,
         ticket: Ticket,
     },
-}
-
-/// Why no writes are taken.
-#[derive(Default)]
-struct Refusal {
-    /// Until the node is started again: the first reason.
-    for_good: Option<Arc<str>>,
-    for_now: Option<Arc<str>>,
-}
-
-/// What a node's threads share.
-pub(crate) struct Shared {
-    pub database: DatabaseId,
-    pub node: u32,
-    pub signer: Arc<dyn Signer>,
-    pub clock: fn() -> u64,
-    pub waiting: AtomicUsize,
-    pub verified: AtomicU64,
-    pub batches: AtomicU64,
-    pub skipped: AtomicU64,
-    pub windows: Mutex<Windows>,
-    pub watchers: Watchers,
-    /// Messages of this node under way, by their sequence.
-    pub pending: Mutex<HashMap<u64, Pending>>,
-    /// The highest sequence of this node that came by the log.
-    pub used_sequence: AtomicU64,
-    pub codes: [AtomicU64; 32],
-    pub head_every: u64,
-    view: RwLock<View>,
-    /// The log's position that the view has.
-    seen: Mutex<u64>,
-    saw: Condvar,
-    log: RwLock<Option<Arc<dyn Log>>>,
-    refuses: Mutex<Refusal>,
-    is_refusing: AtomicBool,
-    last_head: Mutex<Option<SignedHead>>,
-}
-
-impl Shared {
-    fn new(
-        database: DatabaseId,
-        options: &Options,
-        signer: Arc<dyn Signer>,
-        opened: View,
-        seen: u64,
-    ) -> Shared {
-        Shared {
-            database,
-            node: options.node,
-            head_every: options.head_every,
-            signer,
-            clock: options.clock,
-            waiting: AtomicUsize::new(0),
-            verified: AtomicU64::new(0),
-            batches: AtomicU64::new(0),
-            skipped: AtomicU64::new(0),
-            windows: Mutex::default(),
-            watchers: Watchers::default(),
-            pending: Mutex::default(),
-            used_sequence: AtomicU64::new(0),
-            codes: std::array::from_fn(|_| AtomicU64::new(0)),
-            view: RwLock::new(opened),
-            seen: Mutex::new(seen),
-            saw: Condvar::new(),
-            log: RwLock::new(None),
-            refuses: Mutex::default(),
-            is_refusing: AtomicBool::new(false),
-            last_head: Mutex::default(),
-        }
-    }
-
-    pub fn read_view(&self) -> RwLockReadGuard<'_, View> {
-        self.view.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes what readers see, up to a position of the log.
-    pub fn change_view(&self, position: u64, change: impl FnOnce(&mut View)) {
-        change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
-        self.pass(position);
-    }
-
-    /// The view has all up to a position of the log.
-    pub fn pass(&self, position: u64) {
-        *self.seen() = position;
-        self.saw.notify_all();
-    }
-
-    fn seen(&self) -> MutexGuard<'_, u64> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until the view has all that was ordered before now.
-    ///
-    /// # Errors
-    /// What to answer where that cannot be known, or takes too long.
-    pub fn wait_for_order(&self) -> Result<(), Code> {
-        let begin = Instant::now();
-        let end = match self.log().map(|log| log.end()) {
-            Some(Ok(None)) => return Ok(()),
-            Some(Ok(Some(end))) => end,
-            _ if self.read_only().is_some() => return Err(Code::ReadOnly),
-            _ => return Err(Code::Busy),
-        };
-        let mut seen = self.seen();
-        while *seen < end {
-            if self.read_only().is_some() {
-                return Err(Code::ReadOnly);
-            }
-            if begin.elapsed() > ORDER_WAIT {
-                return Err(Code::Busy);
-            }
-            let waited = self.saw.wait_timeout(seen, Duration::from_millis(100));
-            (seen, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        Ok(())
-    }
-
-    fn log(&self) -> Option<Arc<dyn Log>> {
-        self.log.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Why no writes are taken, if so.
-    pub fn read_only(&self) -> Option<Arc<str>> {
-        if !self.is_refusing.load(Ordering::Acquire) {
-            return None;
-        }
-        let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
-        refuses.for_good.clone().or_else(|| refuses.for_now.clone())
-    }
-
-    /// From now on no writes are taken, until the node is started again.
-    pub fn refuse_for_good(&self, why: &str) {
-        let mut refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
-        tracing::error!("hybrid: no writes are taken until the next start: {why}");
-        refuses.for_good.get_or_insert_with(|| why.into());
-        self.is_refusing.store(true, Ordering::Release);
-    }
-
-    /// From now on no writes are taken, or they are again.
-    pub fn refuse_writes(&self, why: Option<&str>) {
-        let mut refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(why) = why
-            && refuses.for_now.is_none()
-        {
-            tracing::error!("hybrid: no writes are taken for now: {why}");
-        }
-        refuses.for_now = why.map(Arc::from);
-        self.is_refusing
-            .store(why.is_some() || refuses.for_good.is_some(), Ordering::Release);
-    }
-
-    pub fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
-        self.log()
-            .ok_or_else(|| LogError("the node has stopped".into()))?
-            .append(message)
-    }
-
-    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Who waits for this message of this node: of the same signature, as an earlier life of the node may have used its
-    /// sequence, and anybody may write it.
-    pub fn take_pending(&self, message: &Message<'_>) -> Option<Vec<Ordered>> {
-        if message.node != self.node || matches!(message.cargo, Cargo::Head(_)) {
-            return None;
-        }
-        let mut pending = self.pending();
-        if pending.get(&message.sequence)?.signature != *message.signature {
-            return None;
-        }
-        Some(pending.remove(&message.sequence)?.requests)
-    }
-
-    pub fn count(&self, code: Code) {
-        if let Some(counter) = self.codes.get(code as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub fn count_refused(&self, answers: &[(Ticket, Answer)]) {
-        answers.iter().for_each(|(_, answer)| self.count(answer.code()));
-    }
-
-    /// The newest block's header, with this node's word for it.
-    pub fn head(&self) -> Answer {
-        let tip = *self.read_view().tip();
-        let mut last = self.last_head.lock().unwrap_or_else(PoisonError::into_inner);
-        let head = match &*last {
-            Some(head) if head.number == tip.number => *head,
-            _ => {
-                let signed =
-                    SignedHead::sign(&self.database, self.node, tip.number, tip.hash(), &*self.signer);
-                *last.insert(signed)
-            }
-        };
-        Answer::Head(Box::new((tip, head)))
-    }
 }
 
 /// How a node is.
@@ -382,16 +183,13 @@ impl<D: Disk> Node<D> {
             ..options.verify
         })?;
         let Opened { chain, view, writer } = open(disk, genesis, options.journal)?;
-        let roster = chain.state().roster();
-        if roster
-            .node(options.node)
-            .is_none_or(|key| key.curve() != signer.curve())
-        {
-            return Err(StartError::NotANode(options.node));
-        }
         let position = chain.tip().position;
         let shared = Arc::new(Shared::new(*chain.database(), &options, signer, view, position));
-        shared.check_key(&chain, options.node, &verifier)?;
+        let roster = chain.state().roster();
+        match shared.standing(roster) {
+            Standing::Other => return Err(StartError::NotANode(options.node)),
+            Standing::Node | Standing::NotYet => shared.stand(roster),
+        }
         let (intake, calls) = unbounded();
         let (order, ordered) = bounded(STEPS);
         let (steps, to_execute) = bounded(STEPS);
@@ -411,12 +209,12 @@ impl<D: Disk> Node<D> {
         let opened_log = log(Start {
             database: shared.database,
             position,
-            last_message: last_message(&writer)?,
+            last: (position > 0).then_some(chain.tip().transactions_hash),
             deliver,
             lost: shared.on_lost(lost.clone()),
             fault: shared.on_fault(lost),
         })?;
-        *shared.log.write().unwrap_or_else(PoisonError::into_inner) = Some(opened_log);
+        shared.set_log(opened_log);
         let mut threads = Vec::new();
         let mut spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = std::thread::Builder::new().name(name.into()).spawn(work);
@@ -572,62 +370,4 @@ impl<D: Disk> Drop for Node<D> {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-impl Shared {
-    /// Whether the signer's key is the node's.
-    fn check_key(&self, chain: &Chain, node: u32, verifier: &Verifier) -> Result<(), StartError> {
-        let hash = *chain.tip_hash();
-        let head = SignedHead::sign(&self.database, node, chain.tip().number, hash, &*self.signer);
-        let key = chain.state().roster().node(node);
-        match key.is_some_and(|key| head.is_signed_by(&self.database, key, verifier)) {
-            true => Ok(()),
-            false => Err(StartError::NotANode(node)),
-        }
-    }
-
-    /// Ends the log: nothing more is delivered.
-    pub fn close_log(&self) {
-        let log = self.log.write().unwrap_or_else(PoisonError::into_inner).take();
-        // It may take a while to end, and nobody waits for the lock.
-        drop(log);
-    }
-
-    /// The log has given a message up: its outcome is unknown. The orderer hears that it is not under way any more.
-    fn on_lost(self: &Arc<Self>, lost: Sender<usize>) -> Lost {
-        let shared = self.clone();
-        Arc::new(move |message| {
-            let message = Message::decode(message).ok();
-            let requests = message.and_then(|message| shared.take_pending(&message));
-            if let Some(requests) = requests {
-                // The orderer may be gone: the node is stopping.
-                let _ = lost.send(1);
-                answer_unknown(requests);
-            }
-        })
-    }
-
-    /// The log has ended: nothing that is under way comes back.
-    fn on_fault(self: &Arc<Self>, lost: Sender<usize>) -> Fault {
-        let shared = self.clone();
-        Arc::new(move |why| {
-            shared.refuse_for_good(&why);
-            let pending = std::mem::take(&mut *shared.pending());
-            let _ = lost.send(pending.len());
-            pending.into_values().for_each(|one| answer_unknown(one.requests));
-        })
-    }
-}
-
-/// The message of the ledger's last block.
-fn last_message<D: Disk>(writer: &Writer<D>) -> Result<Option<Vec<u8>>, LedgerError> {
-    let blocks = writer.blocks();
-    let payload = match blocks.count() {
-        0 => return Ok(None),
-        last => blocks.read(last)?,
-    };
-    // It was decoded a moment ago.
-    Ok(Stored::decode(&payload)
-        .ok()
-        .map(|stored| stored.message.to_vec()))
 }

@@ -1,10 +1,12 @@
-//! A node's beginning: what its ledger holds is executed again, and must come out the same.
+//! A node's beginning: what its ledger holds is executed again, and must come out the same. A ledger that began with a
+//! snapshot goes on from there.
 
 use crate::block::{Cargo, Header, Message};
 use crate::execute::{Chain, Executed, Signed};
 use crate::ledger::{Found, Stored, Writer};
 use crate::node::StartError;
 use crate::signatures::{Digests, transaction_ids};
+use crate::snapshot::{Restore, SnapshotError};
 use crate::view::View;
 use lineside_journal::{Disk, Options};
 use lineside_wire::HybridCode as Code;
@@ -19,14 +21,30 @@ pub(crate) struct Opened<D: Disk> {
 pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result<Opened<D>, StartError> {
     let mut chain = Chain::begin(genesis)?;
     let mut view = View::new(*chain.tip(), chain.state().roster().clone());
-    let writer = Writer::open(disk, options, genesis, |found| match found {
-        Found::Head(_) => Ok(()),
-        Found::Block(stored) => {
-            let (executed, ids) = again(&mut chain, &stored)?;
-            view.apply(executed, &ids);
-            Ok::<_, StartError>(())
+    let mut restore: Option<Restore> = None;
+    let mut writer = Writer::open(disk, options, genesis, |found| {
+        match found {
+            Found::Head(_) | Found::Word(_) => {}
+            Found::Snapshot(_) if chain.tip().number > 0 => return Err(SnapshotError::NotFirst.into()),
+            Found::Snapshot(piece) => {
+                let begun = restore.get_or_insert_with(|| Restore::new(*chain.database()));
+                begun.feed(piece)?;
+                if let Some(whole) = restore.take_if(|restore| restore.is_complete()) {
+                    (chain, view) = whole.finish()?;
+                }
+            }
+            Found::Block(_) if restore.is_some() => return Err(SnapshotError::Short.into()),
+            Found::Block(stored) => {
+                let (executed, ids) = again(&mut chain, &stored)?;
+                view.apply(executed, &ids);
+            }
         }
+        Ok::<_, StartError>(())
     })?;
+    if restore.is_some() {
+        return Err(SnapshotError::Short.into());
+    }
+    writer.set_base(view.base());
     Ok(Opened { chain, view, writer })
 }
 

@@ -2,9 +2,10 @@
 
 use crate::answer::Answer;
 use crate::block::{Sender as MessageSender, head_message, message_bytes, request_message};
-use crate::node::{Options, Shared};
+use crate::node::Options;
 use crate::request::SIGNATURE_BYTES;
 use crate::save::Saved;
+use crate::shared::Shared;
 use crate::stage::Ordered;
 use crate::ticket::{answer_all, answer_unknown};
 use crossbeam_channel::{Receiver, never, select};
@@ -116,6 +117,10 @@ impl Orderer {
     fn has_saved(&mut self, saved: Saved) {
         self.under_way = self.under_way.saturating_sub(saved.own_messages);
         let Some(head) = saved.post_head else { return };
+        // Nobody hears one who is not a node.
+        if self.shared.read_view().roster().node(self.shared.node).is_none() {
+            return;
+        }
         let sender = MessageSender {
             node: self.shared.node,
             sequence: 0,

@@ -1,5 +1,7 @@
 //! Who may do what: members and their keys, rules, nodes, the quorum.
 
+mod entries;
+
 use crate::change::{Change, KeyBytes, Rights, Role, role_code};
 use crate::codec::Output;
 use crate::request::MemberId;
@@ -62,6 +64,31 @@ pub(crate) enum Entry {
     Rule(Vec<u8>),
     Node(u32),
     Quorum,
+}
+
+impl Entry {
+    /// What is hashed for its place in the authenticated map.
+    pub fn place(&self, out: &mut Vec<u8>) {
+        match self {
+            Entry::Member(member) => {
+                out.u8(b'm');
+                out.u64(*member);
+            }
+            Entry::Rule(prefix) => {
+                out.u8(b'r');
+                out.put(prefix);
+            }
+            Entry::Node(node) => {
+                out.u8(b'o');
+                out.u32(*node);
+            }
+            Entry::Quorum => out.u8(b'q'),
+        }
+    }
+
+    pub fn is_member(&self) -> bool {
+        matches!(self, Entry::Member(_))
+    }
 }
 
 /// Who may do what. Cheap to clone: what changes seldom is shared.

@@ -4,9 +4,9 @@ use crate::answer::Answer;
 use crate::block::{Hash, SignedHead};
 use crate::execute::Executed;
 use crate::ledger::{LedgerError, Writer, encode_block};
-use crate::node::Shared;
 use crate::request::Version;
 use crate::run::{BlockJob, Job};
+use crate::shared::Shared;
 use crate::stage::Ordered;
 use crate::ticket::{Ticket, answer_all, answer_unknown};
 use crossbeam_channel::{Receiver, Sender};
@@ -145,9 +145,13 @@ impl<D: Disk> Saver<D> {
         let mut watchers = self.shared.watchers.hold();
         let writes = watchers.keep(&executed.writes);
         let position = executed.header.position;
+        let roster_changed = executed.roster.is_some();
         self.shared
             .change_view(position, |view| view.apply(executed, ids));
         let roster = self.shared.read_view().roster().clone();
+        if roster_changed {
+            self.shared.stand(&roster);
+        }
         watchers.tell(&roster, &writes);
     }
 
@@ -169,7 +173,14 @@ impl<D: Disk> Saver<D> {
 
     /// Two nodes that have different blocks of one number: this one takes no more writes, and shows both.
     fn compare(&self, head: &SignedHead) {
-        let own = self.shared.read_view().hash(head.number).copied();
+        let (base, own) = {
+            let view = self.shared.read_view();
+            (view.base(), view.hash(head.number).copied())
+        };
+        // Of blocks before the snapshot that the ledger begins with nothing is known.
+        if head.number < base {
+            return;
+        }
         if own == Some(head.hash) {
             return;
         }

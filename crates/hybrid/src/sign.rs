@@ -12,6 +12,8 @@ pub const MESSAGE_TAG: &[u8] = b"lineside/hybrid/message/1";
 pub const BLOCK_TAG: &[u8] = b"lineside/hybrid/block/1";
 /// Begins what the digest of a signed head covers.
 pub const HEAD_TAG: &[u8] = b"lineside/hybrid/head/1";
+/// Begins what the digest of a member's word covers.
+pub const WORD_TAG: &[u8] = b"lineside/hybrid/word/1";
 
 /// Signs a digest with a secret that this crate never sees: 64 bytes, `r || s`, s at most half the curve's order.
 pub trait Signer: Send + Sync {

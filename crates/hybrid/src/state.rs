@@ -1,6 +1,8 @@
 //! All that decides what becomes of a request: versions, nonces, members, rules, votes. An authenticated map over it
 //! gives the state root.
 
+mod entries;
+
 use crate::answer::Cell;
 use crate::block::Hash;
 use crate::change::Change;
@@ -13,6 +15,8 @@ use lineside_wire::HYBRID_VOTES_OPEN_MAX;
 use std::collections::hash_map;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+
+pub(crate) use entries::{CONTENT_BYTES_MAX, Gathered, Gathering, PLACE_BYTES_MAX};
 
 /// A key, shared by all that hold it.
 pub type SharedKey = Arc<[u8]>;
@@ -201,7 +205,7 @@ impl State {
         let touched = std::mem::take(&mut self.touched);
         let mut leaves = Leaves::default();
         for (key, cell) in &touched.values {
-            leaves.place(b'v', &[key]);
+            leaves.place(&[b"v", key]);
             match cell {
                 Some(Cell { version, value }) => {
                     let (block, index) = (version.block.to_be_bytes(), version.index.to_be_bytes());
@@ -211,32 +215,26 @@ impl State {
             }
         }
         for (member, lane) in &touched.lanes {
-            leaves.place(b'n', &[&member.to_be_bytes(), &lane.to_be_bytes()]);
+            leaves.place(&[b"n", &member.to_be_bytes(), &lane.to_be_bytes()]);
             match self.nonces.get(&(*member, *lane)) {
                 Some(counter) => leaves.content(&[&counter.to_be_bytes()]),
                 None => leaves.gone(),
             }
         }
+        let mut place = Vec::new();
         for entry in &touched.entries {
-            match entry {
-                Entry::Member(member) => leaves.place(b'm', &[&member.to_be_bytes()]),
-                Entry::Rule(prefix) => leaves.place(b'r', &[prefix]),
-                Entry::Node(node) => leaves.place(b'o', &[&node.to_be_bytes()]),
-                Entry::Quorum => leaves.place(b'q', &[]),
-            }
+            place.clear();
+            entry.place(&mut place);
+            leaves.place(&[&place]);
             match self.roster.content(entry, |node| self.last_sequence(node)) {
                 Some(content) => leaves.content(&[&content]),
                 None => leaves.gone(),
             }
         }
         for name in &touched.votes {
-            leaves.place(b'a', &[name]);
+            leaves.place(&[b"a", name]);
             match self.votes.get(name) {
-                Some(votes) => {
-                    let mut content = votes.until_ms.to_be_bytes().to_vec();
-                    votes.admins.iter().for_each(|admin| content.u64(*admin));
-                    leaves.content(&[&content]);
-                }
+                Some(votes) => leaves.content(&[&votes.content()]),
                 None => leaves.gone(),
             }
         }
@@ -252,14 +250,16 @@ pub(crate) fn value_place(key: &[u8]) -> Hash {
 
 /// What stands there.
 pub(crate) fn value_content(version: Version, value: &[u8]) -> Hash {
-    keccak256(
-        &[
-            &version.block.to_be_bytes()[..],
-            &version.index.to_be_bytes(),
-            value,
-        ]
-        .concat(),
-    )
+    let mut content = Vec::with_capacity(12 + value.len());
+    value_leaf(&mut content, version, value);
+    keccak256(&content)
+}
+
+/// What is hashed for it.
+fn value_leaf(out: &mut Vec<u8>, version: Version, value: &[u8]) {
+    out.u64(version.block);
+    out.u32(version.index);
+    out.put(value);
 }
 
 /// Places and contents of the map, hashed together at the end, eight at a time.
@@ -279,8 +279,7 @@ impl Leaves {
         self.ends.len() - 1
     }
 
-    fn place(&mut self, kind: u8, parts: &[&[u8]]) {
-        self.bytes.push(kind);
+    fn place(&mut self, parts: &[&[u8]]) {
         let place = self.message(parts);
         self.leaves.push((place, None));
     }

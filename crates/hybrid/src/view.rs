@@ -40,8 +40,10 @@ pub struct View {
     /// Keys that have a value.
     order: BTreeSet<SharedKey>,
     transactions: HashMap<Hash, Place>,
-    /// Of every block, from genesis on.
+    /// Of every block, from `base` on.
     hashes: Vec<Hash>,
+    /// The block that the ledger begins with: genesis, or that of a snapshot.
+    base: u64,
     tip: Header,
     roster: Arc<Roster>,
 }
@@ -54,9 +56,32 @@ impl View {
             order: BTreeSet::new(),
             transactions: HashMap::new(),
             hashes: vec![tip.hash()],
+            base: tip.number,
             tip,
             roster: Arc::new(roster),
         }
+    }
+
+    /// Of a snapshot's block. What became of transactions before it is not known, nor which writes came before each
+    /// key's last.
+    pub(crate) fn restored(tip: Header, roster: Roster, cells: Vec<(SharedKey, Cell)>) -> View {
+        let mut view = View::new(tip, roster);
+        view.slots.reserve(cells.len());
+        for (key, cell) in cells {
+            let slot = Slot {
+                last: cell.version,
+                cell: Some(cell),
+                before: Vec::new(),
+            };
+            view.order.insert(key.clone());
+            view.slots.insert(key, slot);
+        }
+        view
+    }
+
+    /// The block that the ledger begins with; blocks up to it are not there to be read.
+    pub fn base(&self) -> u64 {
+        self.base
     }
 
     /// The newest block's header.
@@ -66,7 +91,8 @@ impl View {
 
     /// A block's hash.
     pub fn hash(&self, number: u64) -> Option<&Hash> {
-        self.hashes.get(usize::try_from(number).ok()?)
+        let place = number.checked_sub(self.base)?;
+        self.hashes.get(usize::try_from(place).ok()?)
     }
 
     /// Who may do what.
@@ -89,13 +115,15 @@ impl View {
         self.slots.get(key)?.cell.as_ref()
     }
 
-    /// Versions of a key's writes, the newest first.
+    /// Versions of a key's writes behind [`Self::base`], the newest first.
     pub fn versions(&self, key: &[u8]) -> impl Iterator<Item = Version> {
+        let base = self.base;
         let slot = self.slots.get(key);
         let before = slot.map(|slot| slot.before.iter().rev().copied());
         slot.map(|slot| slot.last)
             .into_iter()
             .chain(before.into_iter().flatten())
+            .take_while(move |version| version.block > base)
     }
 
     /// Cells of keys from `start` on, before `stop` (empty: to the end), which the member may read; others are left

@@ -2,186 +2,12 @@
 
 mod common;
 
+use common::topic::*;
 use common::*;
 use lineside_hybrid::block::{Sender, SignedHead, head_message, request_message};
-use lineside_hybrid::log::{Entry, Log, LogError, Lost, OpenLog};
-use lineside_hybrid::node::{Status, unix_ms};
-use lineside_hybrid::request::{Body, Sees};
-use lineside_hybrid::{Code, Node, Options};
+use lineside_hybrid::node::unix_ms;
+use lineside_hybrid::{Code, Options};
 use lineside_journal::SimDisk;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
-
-/// A log in memory: message i stands at position i + 1.
-#[derive(Clone, Default)]
-struct Topic(Arc<Inner>);
-
-#[derive(Default)]
-struct Inner {
-    messages: Mutex<Vec<Vec<u8>>>,
-    changed: Condvar,
-    /// What is appended is given up, and kept here.
-    lost: Mutex<Option<Vec<Vec<u8>>>>,
-    ended: AtomicBool,
-}
-
-impl Topic {
-    fn write(&self, message: Vec<u8>) {
-        self.0.messages.lock().unwrap().push(message);
-        self.0.changed.notify_all();
-    }
-
-    fn messages(&self) -> Vec<Vec<u8>> {
-        self.0.messages.lock().unwrap().clone()
-    }
-
-    fn lose(&self, loses: bool) -> Vec<Vec<u8>> {
-        let kept = std::mem::replace(&mut *self.0.lost.lock().unwrap(), loses.then(Vec::new));
-        kept.unwrap_or_default()
-    }
-
-    fn end(&self) {
-        let messages = self.0.messages.lock().unwrap();
-        self.0.ended.store(true, Ordering::Release);
-        drop(messages);
-        self.0.changed.notify_all();
-    }
-
-    fn open(&self) -> OpenLog {
-        let topic = self.clone();
-        Box::new(move |start| {
-            let stop = Arc::new(AtomicBool::new(false));
-            let (reads, stops, mut next) = (topic.clone(), stop.clone(), start.position as usize);
-            let (deliver, fault) = (start.deliver, start.fault);
-            let reader = std::thread::spawn(move || {
-                let mut messages = reads.0.messages.lock().unwrap();
-                while !stops.load(Ordering::Acquire) {
-                    if reads.0.ended.load(Ordering::Acquire) {
-                        drop(messages);
-                        return fault("the log was cut".into());
-                    }
-                    let Some(message) = messages.get(next).cloned() else {
-                        messages = reads.0.changed.wait(messages).unwrap();
-                        continue;
-                    };
-                    drop(messages);
-                    next += 1;
-                    let position = next as u64;
-                    if !deliver(Entry { position, message }) {
-                        return;
-                    }
-                    messages = reads.0.messages.lock().unwrap();
-                }
-            });
-            let (lost, reader) = (start.lost, Some(reader));
-            Ok(Arc::new(View {
-                topic,
-                lost,
-                stop,
-                reader,
-            }))
-        })
-    }
-}
-
-/// One node's way to it.
-struct View {
-    topic: Topic,
-    lost: Lost,
-    stop: Arc<AtomicBool>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Log for View {
-    fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
-        if self.topic.0.ended.load(Ordering::Acquire) {
-            return Err(LogError("it was cut".into()));
-        }
-        if let Some(kept) = self.topic.0.lost.lock().unwrap().as_mut() {
-            kept.push(message.clone());
-            (self.lost)(&message);
-            return Ok(());
-        }
-        self.topic.write(message);
-        Ok(())
-    }
-
-    fn end(&self) -> Result<Option<u64>, LogError> {
-        Ok(Some(self.topic.0.messages.lock().unwrap().len() as u64))
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        let messages = self.topic.0.messages.lock().unwrap();
-        self.stop.store(true, Ordering::Release);
-        drop(messages);
-        self.topic.0.changed.notify_all();
-        self.reader.take().map(JoinHandle::join);
-    }
-}
-
-fn options(node: u32) -> Options {
-    Options {
-        node,
-        verify_threads: 1,
-        // So that the log mostly ends with something that is no block.
-        head_every: 1,
-        ..Options::default()
-    }
-}
-
-fn join(topic: &Topic, disk: SimDisk, options: Options) -> Node<SimDisk> {
-    let genesis = genesis().encode().unwrap();
-    let key = Arc::new(node_key(options.node));
-    Node::start(disk, &genesis, key, options, topic.open()).unwrap()
-}
-
-fn three(topic: &Topic) -> Vec<Node<SimDisk>> {
-    (1..=NODES)
-        .map(|node| join(topic, SimDisk::new(node.into()), options(node)))
-        .collect()
-}
-
-/// A read of all that was ordered before.
-fn read(node: &Node<SimDisk>, client: &mut Client, key: &str) -> Option<String> {
-    let keys = vec![key.as_bytes()];
-    let request = client.sign(
-        6,
-        Body::Get {
-            sees: Sees::Linearizable,
-            keys,
-        },
-    );
-    shown(&one(node, request)).map(|(_, value)| value)
-}
-
-/// Waits for the thread that finds it out.
-fn why_read_only(node: &Node<SimDisk>) -> String {
-    loop {
-        match node.status().read_only {
-            Some(why) => return why,
-            None => std::thread::yield_now(),
-        }
-    }
-}
-
-/// After a linearizable read by each, all are the same.
-fn are_equal(nodes: &[Node<SimDisk>], client: &mut Client) -> Status {
-    let statuses: Vec<Status> = nodes
-        .iter()
-        .map(|node| {
-            read(node, client, "any");
-            node.status()
-        })
-        .collect();
-    for status in &statuses {
-        assert_eq!(status.tip_hash, statuses[0].tip_hash, "{statuses:?}");
-        assert_eq!(status.read_only, None);
-    }
-    statuses[0].clone()
-}
 
 #[test]
 fn a_linearizable_read_sees_what_another_node_has_answered() {
@@ -239,7 +65,7 @@ fn a_message_that_was_given_up_is_never_sent_again_and_counts_if_it_comes() {
 fn a_node_that_lost_its_ledger_uses_no_sequence_again() {
     let topic = Topic::default();
     let mut client = Client::new();
-    let node = join(&topic, SimDisk::new(1), options(1));
+    let node = start_on(&topic, SimDisk::new(1), options(1));
     for round in 0..20 {
         assert_eq!(
             code(&node, client.set(5, "a", None, &round.to_string())),
@@ -248,7 +74,7 @@ fn a_node_that_lost_its_ledger_uses_no_sequence_again() {
     }
     drop(node);
     // It orders while it reads again what it has ordered before.
-    let node = join(&topic, SimDisk::new(2), options(1));
+    let node = start_on(&topic, SimDisk::new(2), options(1));
     assert_eq!(code(&node, client.set(5, "a", None, "new")), Code::Done);
     drop(node);
     // With a clock that went back it may use one again, and then does not know the outcome: but never a wrong one.
@@ -256,7 +82,7 @@ fn a_node_that_lost_its_ledger_uses_no_sequence_again() {
         clock: || unix_ms() - 10_000,
         ..options(1)
     };
-    let node = join(&topic, SimDisk::new(3), clock);
+    let node = start_on(&topic, SimDisk::new(3), clock);
     for round in 0..40 {
         let (value, key) = (format!("again {round}"), format!("key {round}"));
         let request = client.set(7, &key, None, &value);

@@ -2000,6 +2000,24 @@ pub struct NodeHead {
 
 const _: () = assert!(size_of::<NodeHead>() == 116);
 
+/// A member's word for a block. 112 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct MemberWord {
+    /// whose
+    pub member: U64,
+    /// the block's
+    pub number: U64,
+    /// the block's
+    pub hash: [u8; 32],
+    /// of the member's signature of `lineside/hybrid/word/1`, the database's id, member, number and hash
+    pub r: [u8; 32],
+    /// at most half the curve's order
+    pub s: [u8; 32],
+}
+
+const _: () = assert!(size_of::<MemberWord>() == 112);
+
 /// The metrics, each by its name.
 pub mod metric {
     use crate::{Metric, MetricKind};

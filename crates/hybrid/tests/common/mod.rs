@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod topic;
+
 use bytes::Bytes;
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::change::{Rights, Role};

@@ -1,0 +1,79 @@
+//! What stands in a ledger before its first block: the genesis, and perhaps a snapshot with members' words for it.
+
+use super::Base;
+use crate::codec::Malformed;
+use crate::execute::Chain;
+use crate::genesis::Genesis;
+use crate::snapshot::{Restore, SnapshotError};
+use crate::word::{MemberWord, check_words};
+use lineside_verify::Verifier;
+
+pub(super) struct Beginning {
+    genesis: Genesis,
+    restore: Option<Restore>,
+    base: Option<Base>,
+    words: Vec<MemberWord>,
+    ended: bool,
+}
+
+impl Beginning {
+    pub fn new(genesis: &[u8]) -> Result<Beginning, Malformed> {
+        Ok(Beginning {
+            genesis: Genesis::decode(genesis)?,
+            restore: None,
+            base: None,
+            words: Vec::new(),
+            ended: false,
+        })
+    }
+
+    /// Takes the next bytes of a snapshot, and gives the chain that goes on behind it when it is whole.
+    pub fn snapshot(&mut self, chain: &Chain, piece: &[u8]) -> Result<Option<Chain>, SnapshotError> {
+        if self.ended || self.base.is_some() {
+            return Err(SnapshotError::NotFirst);
+        }
+        let restore = self
+            .restore
+            .get_or_insert_with(|| Restore::new(*chain.database()));
+        restore.feed(piece)?;
+        let Some(whole) = self.restore.take_if(|restore| restore.is_complete()) else {
+            return Ok(None);
+        };
+        let (restored, _) = whole.finish()?;
+        self.base = Some(Base {
+            number: restored.tip().number,
+            hash: *restored.tip_hash(),
+            by_words: false,
+        });
+        Ok(Some(restored))
+    }
+
+    /// Takes a member's word, which stands behind the snapshot and before the first block.
+    pub fn word(&mut self, word: MemberWord) -> Result<(), &'static str> {
+        if self.ended || self.base.is_none() {
+            return Err("a member's word that is not behind a snapshot");
+        }
+        self.words.push(word);
+        Ok(())
+    }
+
+    /// There is no more of it. Says, once, what the ledger begins with.
+    pub fn end(&mut self, chain: &Chain, verifier: &Verifier) -> Result<Option<Base>, String> {
+        if std::mem::replace(&mut self.ended, true) {
+            return Ok(None);
+        }
+        if self.restore.is_some() {
+            return Err(SnapshotError::Short.to_string());
+        }
+        let Some(mut base) = self.base else {
+            return Ok(None);
+        };
+        if !self.words.is_empty() {
+            let block = (base.number, &base.hash);
+            check_words(&self.genesis, chain.database(), block, &self.words, verifier)
+                .map_err(|error| format!("the words for its snapshot: {error}"))?;
+            base.by_words = true;
+        }
+        Ok(Some(base))
+    }
+}

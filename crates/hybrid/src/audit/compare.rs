@@ -1,0 +1,54 @@
+//! What is executed again beside what is stored: the first byte that differs, by its field.
+
+use super::{Finding, Raw};
+use crate::block::HEADER_BYTES;
+use crate::execute::Executed;
+use crate::ledger::Stored;
+
+/// The message is the node's: what is made of it must come out the same, byte for byte.
+pub(super) fn compare(raw: &Raw, stored: &Stored<'_>, executed: &Executed) -> Result<(), Finding> {
+    let number = Some(executed.header.number);
+    if let Some(offset) = first_difference(&executed.header.to_bytes(), &stored.header.to_bytes()) {
+        let what = match field_at(offset) {
+            // Of the block before everything comes out the same but where its message stood in the log.
+            "previous hash" => "the hash of the block before, or that one's position in the log".to_owned(),
+            field => format!("the header's {field}"),
+        } + " is not what comes out";
+        return Err(raw.finding(offset, number, what));
+    }
+    let codes: Vec<u8> = executed.codes.iter().map(|code| *code as u8).collect();
+    match first_difference(&codes, stored.codes) {
+        Some(place) => {
+            let what = format!("the code of request {place} is not what comes out");
+            Err(raw.finding(HEADER_BYTES + 4 + place, number, what))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<usize> {
+    let differs = ours.iter().zip(theirs).position(|(one, other)| one != other);
+    differs.or((ours.len() != theirs.len()).then(|| ours.len().min(theirs.len())))
+}
+
+/// The header's field at an offset, by its name.
+fn field_at(offset: usize) -> &'static str {
+    const ENDS: [(usize, &str); 12] = [
+        (16, "database"),
+        (24, "number"),
+        (32, "position"),
+        (40, "time"),
+        (44, "count of transactions"),
+        (48, "count of committed transactions"),
+        (80, "previous hash"),
+        (112, "transactions hash"),
+        (144, "transactions root"),
+        (176, "codes hash"),
+        (208, "state root"),
+        (240, "paper's hash"),
+    ];
+    const { assert!(HEADER_BYTES == 240) };
+    ENDS.iter()
+        .find(|(end, _)| offset < *end)
+        .map_or("end", |(_, name)| name)
+}

@@ -1,0 +1,201 @@
+//! The state as what the authenticated map hashes: of each entry its place's and its content's message. Whoever has them
+//! all, and the root, has the state.
+
+use super::{State, Votes, value_leaf};
+use crate::answer::Cell;
+use crate::block::Hash;
+use crate::codec::{Input, Malformed, Output};
+use crate::map::Change as Leaf;
+use crate::request::Version;
+use crate::roster::Entry;
+use crate::state::SharedKey;
+use lineside_verify::hash::keccak256;
+use lineside_wire::{HYBRID_KEY_BYTES_MAX, HYBRID_VALUE_BYTES_MAX};
+
+/// Leaves that the map learns at once, when a state is put together.
+const LEAVES: usize = 1 << 14;
+
+/// Bytes of a place's message, at most: a kind and a key.
+pub(crate) const PLACE_BYTES_MAX: usize = 1 + HYBRID_KEY_BYTES_MAX;
+/// Bytes of a content's message, at most: a version and a value are 256 KiB, a member that had 65,536 keys is 2.4 MB.
+pub(crate) const CONTENT_BYTES_MAX: usize = 3 << 20;
+
+impl State {
+    /// How many entries the map has.
+    pub(crate) fn entries(&self) -> u64 {
+        self.tree.len() as u64
+    }
+
+    /// Shows place and content of every entry, in the order of places. `value` has the values, whose versions are here.
+    ///
+    /// # Errors
+    /// What `show` says.
+    pub(crate) fn each_entry<'a, E>(
+        &self,
+        value: impl Fn(&SharedKey) -> Option<&'a Cell>,
+        mut show: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (name, votes) in &self.votes {
+            show(&[b"a", &name[..]].concat(), &votes.content())?;
+        }
+        let (mut place, mut content) = (Vec::new(), Vec::new());
+        let of_roster = self.roster.entries();
+        let (members, others) = of_roster.split_at(of_roster.partition_point(Entry::is_member));
+        let of_roster = |entry: &Entry| {
+            let mut place = Vec::new();
+            entry.place(&mut place);
+            let content = self.roster.content(entry, |node| self.last_sequence(node));
+            (place, content.unwrap_or_default())
+        };
+        for (place, content) in members.iter().map(of_roster) {
+            show(&place, &content)?;
+        }
+        let mut lanes: Vec<_> = self.nonces.iter().collect();
+        lanes.sort_unstable();
+        for ((member, lane), counter) in lanes {
+            place.clear();
+            place.u8(b'n');
+            place.u64(*member);
+            place.u16(*lane);
+            show(&place, &counter.to_be_bytes())?;
+        }
+        for (place, content) in others.iter().map(of_roster) {
+            show(&place, &content)?;
+        }
+        let mut keys: Vec<&SharedKey> = self.versions.keys().collect();
+        keys.sort_unstable();
+        for key in keys {
+            let Some(cell) = value(key) else { continue };
+            place.clear();
+            place.u8(b'v');
+            place.put(key);
+            content.clear();
+            value_leaf(&mut content, cell.version, &cell.value);
+            show(&place, &content)?;
+        }
+        Ok(())
+    }
+}
+
+/// A state that is put together from its entries.
+pub(crate) struct Gathering {
+    state: State,
+    leaves: Vec<Leaf>,
+    last_place: Vec<u8>,
+}
+
+/// What an entry was: a value is not kept in the state.
+pub(crate) enum Gathered {
+    /// A value.
+    Value(SharedKey, Cell),
+    /// Something else.
+    Other,
+}
+
+impl Gathering {
+    pub fn new() -> Gathering {
+        Gathering {
+            state: State::new(),
+            leaves: Vec::with_capacity(LEAVES),
+            last_place: Vec::new(),
+        }
+    }
+
+    /// Takes the next entry.
+    ///
+    /// # Errors
+    /// [`Malformed`] for what [`State::each_entry`] does not show, or not in this order.
+    pub fn take(&mut self, place: &[u8], content: &[u8]) -> Result<Gathered, Malformed> {
+        if !self.last_place.is_empty() && place <= self.last_place.as_slice() {
+            return Err(Malformed("entries that do not rise"));
+        }
+        self.last_place.clear();
+        self.last_place.extend_from_slice(place);
+        self.leaves.push(Leaf {
+            key: keccak256(place),
+            value: Some(keccak256(content)),
+        });
+        if self.leaves.len() == LEAVES {
+            self.state.tree.update(&mut self.leaves);
+            self.leaves.clear();
+        }
+        self.state.put(Input(place), Input(content))
+    }
+
+    /// The state, and its root.
+    pub fn finish(mut self) -> (State, Hash) {
+        self.state.tree.update(&mut self.leaves);
+        let root = self.state.tree.root();
+        (self.state, root)
+    }
+}
+
+impl State {
+    fn put(&mut self, mut place: Input<'_>, mut content: Input<'_>) -> Result<Gathered, Malformed> {
+        match place.u8()? {
+            b'v' => {
+                if !(1..=HYBRID_KEY_BYTES_MAX).contains(&place.0.len()) {
+                    return Err(Malformed("a key that is too long, or empty"));
+                }
+                let key = SharedKey::from(place.0);
+                let version = Version {
+                    block: content.u64()?,
+                    index: content.u32()?,
+                };
+                if version.block == 0 || content.0.len() > HYBRID_VALUE_BYTES_MAX {
+                    return Err(Malformed("a version of no block, or a value that is too long"));
+                }
+                self.versions.insert(key.clone(), version);
+                let value = content.0.into();
+                return Ok(Gathered::Value(key, Cell { version, value }));
+            }
+            b'n' => {
+                self.nonces.insert((place.u64()?, place.u16()?), content.u64()?);
+            }
+            b'a' => {
+                let name = place.array()?;
+                self.votes.insert(name, Votes::read(&mut content)?);
+            }
+            b'm' => self.roster.put_member(place.u64()?, &mut content)?,
+            b'r' => {
+                self.roster.put_rules(place.0, &mut content)?;
+                place.0 = &[];
+            }
+            b'o' => {
+                let node = place.u32()?;
+                let sequence = self.roster.put_node(node, &mut content)?;
+                if sequence > 0 {
+                    self.node_sequences.insert(node, sequence);
+                }
+            }
+            b'q' => self.roster.put_quorum(content.u16()?),
+            _ => return Err(Malformed("no such kind of entry")),
+        }
+        place.end()?;
+        content.end()?;
+        Ok(Gathered::Other)
+    }
+}
+
+impl Votes {
+    pub fn content(&self) -> Vec<u8> {
+        let mut content = self.until_ms.to_be_bytes().to_vec();
+        self.admins.iter().for_each(|admin| content.u64(*admin));
+        content
+    }
+
+    fn read(input: &mut Input<'_>) -> Result<Votes, Malformed> {
+        let mut votes = Votes {
+            until_ms: input.u64()?,
+            ..Votes::default()
+        };
+        while !input.0.is_empty() {
+            let admin = input.u64()?;
+            if votes.admins.last().is_some_and(|last| *last >= admin) {
+                return Err(Malformed("admins that do not rise"));
+            }
+            votes.admins.insert(admin);
+        }
+        Ok(votes)
+    }
+}

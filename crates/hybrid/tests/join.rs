@@ -1,0 +1,400 @@
+//! Nodes that begin with a snapshot: they go on as all others, and believe nobody but who vouched for its block.
+
+mod common;
+
+use common::topic::*;
+use common::*;
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::audit::{Audit, Base, Options as AuditOptions, audit};
+use lineside_hybrid::block::HEADER_BYTES;
+use lineside_hybrid::change::Change;
+use lineside_hybrid::genesis::Genesis;
+use lineside_hybrid::join::{JoinError, Made, Trust, join, take};
+use lineside_hybrid::ledger::{RECORD_SNAPSHOT, RECORD_WORD, journal_options};
+use lineside_hybrid::node::{StartError, embedded};
+use lineside_hybrid::request::Body;
+use lineside_hybrid::snapshot::SnapshotError;
+use lineside_hybrid::word::{MemberWord, WORD_BYTES, WordError};
+use lineside_hybrid::{Code, Node, Options};
+use lineside_journal::{Journal, Reader, SimDisk};
+use std::io::Cursor;
+use std::sync::Arc;
+
+fn genesis_bytes() -> Vec<u8> {
+    genesis().encode().unwrap()
+}
+
+fn snapshot_of(disk: &SimDisk) -> (Vec<u8>, Made) {
+    let mut bytes = Vec::new();
+    let made = take(disk.clone(), &genesis_bytes(), &mut bytes).unwrap();
+    (bytes, made)
+}
+
+fn join_with(disk: &SimDisk, snapshot: &[u8], trust: &Trust) -> Result<Made, JoinError> {
+    join(
+        disk.clone(),
+        &genesis_bytes(),
+        &mut Cursor::new(snapshot),
+        trust,
+        journal_options(),
+    )
+}
+
+fn word(member: u64, made: &Made) -> MemberWord {
+    let database = Client::new().database;
+    MemberWord::sign(&database, member, made.number, made.hash, &member_key(member))
+}
+
+/// A change that an admin asks for, for an hour.
+fn vote(client: &mut Client, admin: u64, change: Change<'_>) -> bytes::Bytes {
+    let until_ms = 2_000_000_000_000;
+    client.sign(admin, Body::Change { until_ms, change })
+}
+
+/// Something of everything that the state has: values, one of them deleted, lanes, a changed member, an open vote, a
+/// changed rule, a node that was added.
+fn fill(node: &Node<SimDisk>, client: &mut Client) {
+    for number in 0..40 {
+        let (key, value) = (format!("key {number}"), format!("value {number}"));
+        let member = 4 + number % 5;
+        assert_eq!(code(node, client.set(member, &key, None, &value)), Code::Done);
+    }
+    assert_eq!(
+        code(node, client.sign(5, Body::delete(b"key 7", None))),
+        Code::Done
+    );
+    let own_key = Change::AddKey {
+        member: 6,
+        number: 3,
+        key: secret(b'x', 1).public(),
+    };
+    let until_ms = 2_000_000_000_000;
+    let change = Body::Change {
+        until_ms,
+        change: own_key,
+    };
+    assert_eq!(code(node, client.sign(6, change)), Code::Done);
+    let rule = Change::SetRule {
+        prefix: b"late/",
+        member: 7,
+        rights: rights(true, true),
+    };
+    assert_eq!(code(node, vote(client, 1, rule)), Code::Recorded);
+    assert_eq!(code(node, vote(client, 2, rule)), Code::Done);
+    let add = Change::AddNode {
+        node: 9,
+        key: node_key(9).public(),
+    };
+    assert_eq!(code(node, vote(client, 2, add)), Code::Recorded);
+    assert_eq!(code(node, vote(client, 3, add)), Code::Done);
+    let open = Change::RevokeMember { member: 8 };
+    assert_eq!(code(node, vote(client, 1, open)), Code::Recorded);
+}
+
+fn ledger() -> (SimDisk, Client) {
+    let (disk, mut client) = (SimDisk::new(1), Client::new());
+    let node = start(disk.clone());
+    fill(&node, &mut client);
+    node.stop();
+    (disk, client)
+}
+
+fn audited(disk: &SimDisk) -> Audit {
+    let options = AuditOptions {
+        threads: 1,
+        genesis: Some(genesis_bytes()),
+        ..AuditOptions::default()
+    };
+    audit(disk.clone(), options, |_| {}).unwrap()
+}
+
+#[test]
+fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
+    let topic = Topic::default();
+    let (disk, mut client) = (SimDisk::new(1), Client::new());
+    let first = start_on(&topic, disk.clone(), options(1));
+    let replayed = client.set(5, "once", None, "x");
+    let answer = one(&first, replayed.clone());
+    fill(&first, &mut client);
+    let old = one(&first, client.get(6, "key 3"));
+    first.stop();
+    let (snapshot, made) = snapshot_of(&disk);
+    let joined = SimDisk::new(2);
+    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    assert_eq!(join_with(&joined, &snapshot, &trust).unwrap(), made);
+
+    let nodes = vec![
+        start_on(&topic, disk, options(1)),
+        start_on(&topic, joined.clone(), options(2)),
+        start_on(&topic, SimDisk::new(3), options(3)),
+    ];
+    assert_eq!(are_equal(&nodes, &mut client).height, made.number);
+    let node = &nodes[1];
+    assert_eq!(one(node, client.get(6, "key 3")), old);
+    assert_eq!(shown(&one(node, client.get(6, "key 7"))), None);
+    // What was done before the snapshot is not done again, though it is not known what became of it.
+    assert_eq!(answer.code(), Code::Done);
+    assert_eq!(code(node, replayed.clone()), Code::NonceUsed);
+    assert_eq!(one(&nodes[0], replayed), answer);
+    // The vote goes on where it was, and what was voted counts.
+    assert_eq!(
+        code(node, vote(&mut client, 2, Change::RevokeMember { member: 8 })),
+        Code::Done
+    );
+    assert_eq!(code(&nodes[2], client.set(8, "a", None, "x")), Code::Revoked);
+    assert_eq!(code(node, client.set(6, "late/a", None, "x")), Code::NotAllowed);
+    for round in 0..30 {
+        let key = format!("key {}", round % 10);
+        assert_eq!(
+            code(&nodes[round % 3], client.set(7, &key, None, "new")),
+            Code::Done
+        );
+    }
+    let tip = are_equal(&nodes, &mut client);
+    // Its own history begins behind the snapshot; a proof is as good as any.
+    let history = client.sign(
+        6,
+        Body::History {
+            key: b"key 3",
+            limit: 100,
+        },
+    );
+    match one(node, history) {
+        Answer::History(past) => assert_eq!(past.len(), 3, "{past:?}"),
+        other => panic!("{other:?}"),
+    }
+    match one(node, client.sign(6, Body::Prove { key: b"key 20" })) {
+        Answer::Proof(proof) => proof.check(&tip.tip_hash, b"key 20", Some(b"value 20")).unwrap(),
+        other => panic!("{other:?}"),
+    }
+    drop(nodes);
+
+    // It starts again from what it has, and its ledger is right, the words too.
+    let node = start_on(&topic, joined.clone(), options(2));
+    assert_eq!(node.status().tip_hash, tip.tip_hash);
+    node.stop();
+    let found = audited(&joined);
+    assert_eq!(found.finding, None);
+    assert_eq!(found.tip, (tip.height, tip.tip_hash));
+    assert_eq!(found.blocks, tip.height - made.number);
+    let by_words = Base {
+        number: made.number,
+        hash: made.hash,
+        by_words: true,
+    };
+    assert_eq!(found.base, Some(by_words));
+    // A snapshot of a ledger that began with one is the snapshot of any.
+    assert_eq!(snapshot_of(&joined).1.hash, tip.tip_hash);
+}
+
+#[test]
+fn a_snapshot_is_what_its_block_says_or_refused() {
+    let (disk, _) = ledger();
+    let (snapshot, made) = snapshot_of(&disk);
+    let trust = Trust::Block(made.number, made.hash);
+    assert_eq!(snapshot_of(&disk).0, snapshot, "one snapshot of one block");
+    let refused = |bytes: &[u8]| join_with(&SimDisk::new(2), bytes, &trust).unwrap_err();
+    // All of its head, and of the entries, whose keys take long to read, a part.
+    let head = 8 + 1 + HEADER_BYTES + 8;
+    for byte in (0..head).chain((head..snapshot.len()).step_by(29)) {
+        let mut changed = snapshot.clone();
+        changed[byte] ^= 1 << (byte % 8);
+        refused(&changed);
+    }
+    for length in (0..head).chain((head..snapshot.len()).step_by(53)) {
+        refused(&snapshot[..length]);
+    }
+    refused(&[&snapshot[..], b"x"].concat());
+    assert!(join_with(&SimDisk::new(2), &snapshot, &trust).is_ok());
+    let of_another = Genesis {
+        name: "another".into(),
+        ..genesis()
+    };
+    let error = join(
+        SimDisk::new(2),
+        &of_another.encode().unwrap(),
+        &mut Cursor::new(&snapshot),
+        &trust,
+        journal_options(),
+    );
+    assert!(matches!(
+        error,
+        Err(JoinError::Snapshot(SnapshotError::OtherDatabase))
+    ));
+    assert!(matches!(
+        take(SimDisk::new(5), &genesis_bytes(), &mut Vec::new()),
+        Err(JoinError::Snapshot(SnapshotError::Genesis))
+    ));
+}
+
+#[test]
+fn nobody_is_believed_but_a_quorum_of_the_genesis_admins_or_the_operator() {
+    let (disk, _) = ledger();
+    let (snapshot, made) = snapshot_of(&disk);
+    let believe = |trust: Trust| join_with(&SimDisk::new(2), &snapshot, &trust);
+    let by_words = |words: &[MemberWord]| match believe(Trust::Words(words.to_vec())) {
+        Ok(_) => Ok(()),
+        Err(JoinError::Words(error)) => Err(error),
+        Err(other) => panic!("{other}"),
+    };
+    let of_next = Made {
+        number: made.number + 1,
+        ..made
+    };
+    let of_other = Made {
+        hash: [7; 32],
+        ..made
+    };
+    assert_eq!(by_words(&[word(1, &made), word(2, &made)]), Ok(()));
+    let too_few = |words| Err(WordError::TooFew { words, quorum: 2 });
+    assert_eq!(by_words(&[]), too_few(0));
+    assert_eq!(by_words(&[word(1, &made)]), too_few(1));
+    assert_eq!(by_words(&[word(1, &made), word(1, &made)]), too_few(1));
+    assert_eq!(
+        by_words(&[word(1, &made), word(5, &made)]),
+        Err(WordError::NotAdmin(5))
+    );
+    assert_eq!(
+        by_words(&[word(1, &of_next), word(2, &made)]),
+        Err(WordError::OtherBlock(1))
+    );
+    assert_eq!(
+        by_words(&[word(1, &made), word(2, &of_other)]),
+        Err(WordError::OtherBlock(2))
+    );
+    // Another's signature, one of another database, one that was changed.
+    let database = Client::new().database;
+    let forged = MemberWord::sign(&database, 2, made.number, made.hash, &member_key(3));
+    let elsewhere = MemberWord::sign(&[1; 16], 2, made.number, made.hash, &member_key(2));
+    for wrong in [forged, elsewhere] {
+        assert_eq!(by_words(&[word(1, &made), wrong]), Err(WordError::NotSigned(2)));
+    }
+    let good = word(2, &made).to_bytes();
+    for byte in 0..WORD_BYTES {
+        let mut changed = good;
+        changed[byte] ^= 4;
+        assert!(by_words(&[word(1, &made), MemberWord::from_bytes(&changed)]).is_err());
+    }
+    for (number, hash) in [(made.number, [7; 32]), (made.number - 1, made.hash)] {
+        let error = believe(Trust::Block(number, hash)).unwrap_err();
+        assert!(matches!(error, JoinError::OtherBlock { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_ledger_that_is_there_is_left_alone() {
+    let (disk, _) = ledger();
+    let (snapshot, made) = snapshot_of(&disk);
+    let trust = Trust::Block(made.number, made.hash);
+    assert!(matches!(
+        join_with(&disk, &snapshot, &trust),
+        Err(JoinError::NotEmpty)
+    ));
+    assert_eq!(start(disk).status().tip_hash, made.hash);
+}
+
+#[test]
+fn a_join_that_was_cut_off_is_no_ledger_or_a_whole_one() {
+    let (disk, _) = ledger();
+    let (snapshot, made) = snapshot_of(&disk);
+    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    let mut outcomes = [0; 3];
+    for step in 0..200 {
+        let joined = SimDisk::new(step);
+        joined.cut_at(step);
+        let done = join_with(&joined, &snapshot, &trust).is_ok();
+        joined.power_cut();
+        let key = Arc::new(node_key(1));
+        match Node::start(joined, &genesis_bytes(), key, Options::default(), embedded()) {
+            Ok(node) if node.status().height == 0 => outcomes[0] += 1,
+            Ok(node) => {
+                assert_eq!(node.status().tip_hash, made.hash);
+                outcomes[1] += 1;
+                if done {
+                    break;
+                }
+                continue;
+            }
+            Err(StartError::Snapshot(SnapshotError::Short)) => outcomes[2] += 1,
+            Err(other) => panic!("step {step}: {other}"),
+        }
+        assert!(!done, "step {step}: what was said to be joined is joined");
+    }
+    assert!(outcomes[0] > 0 && outcomes[1] > 0, "{outcomes:?}");
+}
+
+#[test]
+fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
+    let (disk, _) = ledger();
+    let (snapshot, made) = snapshot_of(&disk);
+    let joined = SimDisk::new(2);
+    let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
+    join_with(&joined, &snapshot, &trust).unwrap();
+    assert_eq!(audited(&joined).finding, None);
+    let reader = Reader::open(joined).unwrap();
+    let (mut records, mut all) = (reader.records(1).unwrap(), Vec::new());
+    while let Some(record) = records.next().unwrap() {
+        all.push((record.kind, record.payload.to_vec()));
+    }
+    let kinds: Vec<u8> = all.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds[1..], [RECORD_SNAPSHOT, RECORD_WORD, RECORD_WORD]);
+    let written = |records: &[(u8, Vec<u8>)]| {
+        let disk = SimDisk::new(9);
+        let (mut journal, _) = Journal::open_or_create(disk.clone(), 7, journal_options()).unwrap();
+        for (kind, payload) in records {
+            journal.append(*kind, payload).unwrap();
+        }
+        journal.commit().unwrap();
+        disk
+    };
+    for (number, (_, payload)) in all.iter().enumerate().skip(1) {
+        for byte in (0..payload.len()).step_by(31) {
+            let mut changed = all.clone();
+            changed[number].1[byte] ^= 0x10;
+            let found = audited(&written(&changed));
+            assert!(found.finding.is_some(), "record {number}, byte {byte}");
+        }
+    }
+    for wrong in [
+        vec![0, 2, 1, 3],
+        vec![0, 1, 2],
+        vec![0, 1, 1],
+        vec![0, 2, 3],
+        vec![0, 1, 2, 3, 1],
+    ] {
+        let records: Vec<_> = wrong.iter().map(|place: &usize| all[*place].clone()).collect();
+        assert!(audited(&written(&records)).finding.is_some(), "{wrong:?}");
+    }
+    // Without any word an operator has vouched.
+    let by_nobody = audited(&written(&all[..2]));
+    assert_eq!(by_nobody.finding, None);
+    assert!(!by_nobody.base.unwrap().by_words);
+}
+
+#[test]
+fn a_node_that_is_none_yet_follows_and_takes_writes_when_it_was_added() {
+    let topic = Topic::default();
+    let mut client = Client::new();
+    let first = start_on(&topic, SimDisk::new(1), options(1));
+    assert_eq!(code(&first, client.set(5, "a", None, "x")), Code::Done);
+    let follower = start_on(&topic, SimDisk::new(2), options(7));
+    assert_eq!(read(&follower, &mut client, "a"), Some("x".into()));
+    let why = follower.status().read_only.unwrap();
+    assert_eq!(why, "node 7 is not one of the database's yet");
+    assert_eq!(code(&follower, client.set(5, "a", None, "y")), Code::ReadOnly);
+    let add = Change::AddNode {
+        node: 7,
+        key: node_key(7).public(),
+    };
+    assert_eq!(code(&first, vote(&mut client, 1, add)), Code::Recorded);
+    assert_eq!(code(&first, vote(&mut client, 2, add)), Code::Done);
+    assert_eq!(read(&follower, &mut client, "a"), Some("x".into()));
+    assert_eq!(code(&follower, client.set(5, "a", None, "y")), Code::Done);
+    assert_eq!(read(&first, &mut client, "a"), Some("y".into()));
+    // Who is revoked takes none any more, and does not start again.
+    let revoke = Change::RevokeNode { node: 7 };
+    assert_eq!(code(&first, vote(&mut client, 1, revoke)), Code::Recorded);
+    assert_eq!(code(&first, vote(&mut client, 2, revoke)), Code::Done);
+    assert_eq!(read(&follower, &mut client, "a"), Some("y".into()));
+    assert_eq!(code(&follower, client.set(5, "a", None, "z")), Code::ReadOnly);
+}
