@@ -4,6 +4,7 @@ mod ask;
 mod audit;
 mod change;
 mod init;
+mod join;
 mod key;
 mod member;
 mod prove;
@@ -34,6 +35,9 @@ pub enum Verb {
     VerifyProof(prove::VerifyProof),
     Change(change::Change),
     Audit(audit::Audit),
+    Snapshot(join::Snapshot),
+    Vouch(join::Vouch),
+    Join(join::Join),
 }
 
 /// Does one verb.
@@ -57,5 +61,8 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::VerifyProof(arguments) => arguments.run(as_json),
         Verb::Change(arguments) => arguments.run(as_json),
         Verb::Audit(arguments) => arguments.run(as_json),
+        Verb::Snapshot(arguments) => arguments.run(as_json),
+        Verb::Vouch(arguments) => arguments.run(as_json),
+        Verb::Join(arguments) => arguments.run(as_json),
     }
 }

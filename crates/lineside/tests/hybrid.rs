@@ -431,3 +431,71 @@ fn the_console_has_metrics_and_status() {
     assert!(ask("/healthz").ends_with("ok"));
     assert!(ask("/status").contains("\"name\":\"hybrid\""));
 }
+
+#[test]
+fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
+    let house = House::new(&TWO);
+    let server = house.serve(&[]);
+    for number in 0..5 {
+        server.done(&house, "set", "bob.key", &[&format!("key {number}"), "value"]);
+    }
+    let head = server.done(&house, "head", "alice.key", &[]).remove(0);
+    let block = format!("{}:{}", head["block"], head["hash"].as_str().unwrap());
+    server.terminate();
+    let said = house.hybrid(&["snapshot", "--data", "ledger", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.error);
+    let made: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&made["block"], &made["hash"]), (&head["block"], &head["hash"]));
+    assert_eq!(made["keys"], 5);
+    let vouch = |key, out| {
+        house
+            .hybrid(&["vouch", "--key", key, "--block", &block, "--out", out])
+            .code
+    };
+    assert_eq!(
+        (vouch("alice.key", "alice.word"), vouch("bob.key", "bob.word")),
+        (0, 0)
+    );
+    // Bob is no admin, and nobody's word is a word.
+    let join = |data: &str, more: &[&str]| house.hybrid(&[&["join", "--data", data], more].concat());
+    let refused = join("other", &["--word", "bob.word"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.error.contains("member 2 is not an admin"),
+        "{}",
+        refused.error
+    );
+    assert_eq!(join("other", &[]).code, 2);
+    assert_eq!(join("other", &["--word", "snapshot.bin"]).code, 2);
+    let wrong = join("other", &["--block", &block.replacen('5', "4", 1)]);
+    assert!(
+        wrong.error.contains("not the one that was given"),
+        "{}",
+        wrong.error
+    );
+    assert_eq!(join("joined", &["--word", "alice.word"]).code, 0);
+    let again = join("joined", &["--word", "alice.word"]);
+    assert!(
+        again.error.contains("there is a ledger already"),
+        "{}",
+        again.error
+    );
+    // The joined ledger goes on.
+    fs::rename(house.path("ledger"), house.path("old")).unwrap();
+    fs::rename(house.path("joined"), house.path("ledger")).unwrap();
+    let server = house.serve(&[]);
+    assert_eq!(server.started["blocks"], 5);
+    assert_eq!(
+        server.done(&house, "get", "bob.key", &["key 3"])[0]["value"],
+        "value"
+    );
+    server.done(&house, "set", "bob.key", &["key 3", "new"]);
+    server.terminate();
+    let audited = house.hybrid(&["audit", "--data", "ledger", "--json"]);
+    assert_eq!(audited.code, 0, "{}", audited.error);
+    let audited: Value = serde_json::from_str(&audited.out).unwrap();
+    assert_eq!(
+        (&audited["blocks"], &audited["base"]["by_words"]),
+        (&1.into(), &true.into())
+    );
+}

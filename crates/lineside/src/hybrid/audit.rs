@@ -1,6 +1,6 @@
 //! `lineside hybrid audit`: executes a whole ledger again, signatures too.
 
-use super::member::{hash, hex};
+use super::member::{block, hex};
 use crate::progress::CountBar;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
@@ -23,19 +23,11 @@ pub struct Audit {
     #[arg(long)]
     genesis: Option<PathBuf>,
     /// A block that it must have, NUMBER:HASH: what was cut off behind the last one shows only so.
-    #[arg(long, value_parser = tip)]
+    #[arg(long, value_parser = block)]
     tip: Option<(u64, [u8; 32])>,
     /// Threads that verify; as many as the machine has by default.
     #[arg(long)]
     threads: Option<NonZeroUsize>,
-}
-
-fn tip(text: &str) -> Result<(u64, [u8; 32]), String> {
-    let parts = text.split_once(':').and_then(|(number, digits)| {
-        let number = number.parse().ok()?;
-        Some((number, hash(digits).ok()?))
-    });
-    parts.ok_or_else(|| "NUMBER:HASH is wanted, of 64 hex digits".into())
 }
 
 impl Audit {
@@ -79,6 +71,9 @@ impl Audit {
                 json!({
                     "clean": finding.is_none(), "blocks": found.blocks, "transactions": found.transactions,
                     "bytes": found.bytes, "block": number, "hash": tip_hash, "seconds": seconds,
+                    "base": found.base.map(|base| json!({
+                        "block": base.number, "hash": hex(&base.hash), "by_words": base.by_words,
+                    })),
                     "unfinished_bytes": found.unfinished_bytes, "finding": finding,
                 })
             )?;
@@ -88,6 +83,14 @@ impl Audit {
             say!(
                 "{blocks} blocks, {transactions} transactions are right, to block {number}, {tip_hash} ({rate:.0} MB/s)"
             )?;
+            if let Some(base) = &found.base {
+                let vouched = match base.by_words {
+                    true => "a quorum of the genesis' admins has",
+                    false => "whoever ran `join` has",
+                };
+                let (number, hash) = (base.number, hex(&base.hash));
+                say!("it begins with a snapshot of block {number}, {hash}, for which {vouched} vouched")?;
+            }
             if found.unfinished_bytes > 0 {
                 say!(
                     "{} bytes behind the last record were never finished",

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::code_name;
+use lineside_hybrid::change::KeyBytes;
 use lineside_hybrid::genesis::{Genesis, database_id};
 use lineside_hybrid::request::{MemberId, Version};
 use lineside_hybrid_grpc::client::Coded;
@@ -65,17 +66,18 @@ pub fn read_genesis(file: &Path) -> anyhow::Result<(Genesis, Vec<u8>)> {
     Ok((genesis, bytes))
 }
 
+/// The member whose key this is in the genesis.
+pub fn member_of(genesis: &Genesis, key: &KeyBytes) -> Option<MemberId> {
+    let mut members = genesis.members.iter();
+    members.find(|first| first.key == *key).map(|first| first.member)
+}
+
 impl Member {
     fn identity(&self) -> anyhow::Result<Identity> {
         let secret = key::read(&self.key)?;
         let (genesis, bytes) = read_genesis(&self.genesis)?;
         let public = secret.public();
-        let of_genesis = || {
-            let mut members = genesis.members.iter();
-            members
-                .find(|first| first.key == public)
-                .map(|first| first.member)
-        };
+        let of_genesis = || member_of(&genesis, &public);
         let member = self.member.or_else(of_genesis).ok_or_else(|| {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             Wrong(format!(
@@ -184,6 +186,18 @@ pub fn version(text: &str) -> Result<Version, String> {
 pub fn hash(text: &str) -> Result<[u8; 32], String> {
     let bytes = from_hex(text).and_then(|bytes| bytes.try_into().ok());
     bytes.ok_or_else(|| "64 hex digits are wanted".into())
+}
+
+/// A block from words: NUMBER:HASH.
+///
+/// # Errors
+/// What is allowed.
+pub fn block(text: &str) -> Result<(u64, [u8; 32]), String> {
+    let parts = text.split_once(':').and_then(|(number, digits)| {
+        let number = number.parse().ok()?;
+        Some((number, hash(digits).ok()?))
+    });
+    parts.ok_or_else(|| "NUMBER:HASH is wanted, of 64 hex digits".into())
 }
 
 /// A hash in words.
