@@ -18,6 +18,8 @@ use tonic::transport::server::Connected;
 
 /// Connections that wait to be served.
 const WAITING: usize = 16;
+/// HTTP/2's preface and the head of the frame behind it. Who has sent both is asked by pings from then on.
+const OPENING_BYTES: usize = 24 + 9;
 
 /// A task that accepts; it ends when this is dropped.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ impl Drop for Accepting {
 }
 
 /// Accepts connections: so many at a time, more are closed at once. `patience` is how long a TLS handshake may take,
-/// and then the client's first byte.
+/// and then what HTTP/2 begins with.
 pub fn accept(
     listener: TcpListener,
     tls: Option<ServerTls>,
@@ -81,7 +83,7 @@ async fn run(
             let io = Io {
                 stream,
                 address,
-                first_byte: Some(Box::pin(tokio::time::sleep(patience))),
+                opening: Some((OPENING_BYTES, Box::pin(tokio::time::sleep(patience)))),
                 _permit: permit,
             };
             let _ = accepted.send(Ok(io)).await;
@@ -98,8 +100,8 @@ enum Stream {
 pub struct Io {
     stream: Stream,
     address: SocketAddr,
-    /// By when it has to say something; later, HTTP/2's pings find out whether anybody is there.
-    first_byte: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Bytes that it has to say, and by when; later, HTTP/2's pings find out whether anybody is there.
+    opening: Option<(usize, Pin<Box<tokio::time::Sleep>>)>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -138,16 +140,21 @@ impl AsyncRead for Io {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         let read = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         };
-        if read.is_ready() {
-            self.first_byte = None;
-        } else if let Some(first_byte) = &mut self.first_byte
-            && first_byte.as_mut().poll(context).is_ready()
-        {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        let taken = buffer.filled().len() - before;
+        match &mut self.opening {
+            None => {}
+            Some((bytes, _)) if taken >= *bytes => self.opening = None,
+            Some((bytes, until)) => {
+                *bytes -= taken;
+                if until.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+            }
         }
         read
     }

@@ -35,6 +35,8 @@ use tonic_prost::ProstCodec;
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// What the code and its name take of an answer in a batch, and what stands before it.
 const REFUSED_BYTES: usize = 32;
+/// Requests of a batch, at most.
+const BATCH_MAX: usize = 10_000;
 /// Answers that a stopping server still waits for.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
@@ -55,7 +57,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1_000,
-            calls: 10_000,
+            calls: 2_000,
             streams: 256,
             handshake: Duration::from_secs(10),
         }
@@ -190,7 +192,6 @@ impl<R: Reply> UnaryService<Signed> for One<R> {
     fn call(&mut self, request: Request<Signed>) -> Self::Future {
         let (service, is_for) = (self.service.clone(), self.is_for);
         Box::pin(async move {
-            let _permit = service.permit()?;
             let request = request.into_inner().request;
             if !is_for(&request) {
                 return Ok(Response::new(R::refused(Code::Malformed)));
@@ -239,8 +240,13 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
     fn call(&mut self, request: Request<SignedBatch>) -> Self::Future {
         let (service, is_for) = (self.service.clone(), self.is_for);
         Box::pin(async move {
-            let _permit = service.permit()?;
             let all = request.into_inner().requests;
+            if all.len() > BATCH_MAX {
+                return Err(Status::out_of_range(format!(
+                    "{} requests: {BATCH_MAX} at most",
+                    all.len()
+                )));
+            }
             let wrong: Vec<bool> = all.iter().map(|request| !is_for(request)).collect();
             let mut wrong_ones = wrong.iter().copied();
             let mut good = all;
@@ -312,13 +318,25 @@ impl NodeService {
         permit.map_err(|_| Status::resource_exhausted("too many calls at a time"))
     }
 
+    /// A call, which counts before its message is read.
+    fn within(&self, call: impl Future<Output = http::Response<Body>> + Send + 'static) -> Answered {
+        match self.permit() {
+            Err(status) => Box::pin(async move { Ok(status.into_http()) }),
+            Ok(permit) => Box::pin(async move {
+                let response = call.await;
+                drop(permit);
+                Ok(response)
+            }),
+        }
+    }
+
     fn one<R: Reply>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
         let one = One::<R> {
             service: self.clone(),
             is_for,
             reply: PhantomData,
         };
-        Box::pin(async move { Ok(grpc::<R, Signed>().unary(one, request).await) })
+        self.within(async move { grpc::<R, Signed>().unary(one, request).await })
     }
 
     fn many<B: Batch>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
@@ -327,7 +345,7 @@ impl NodeService {
             is_for,
             reply: PhantomData,
         };
-        Box::pin(async move { Ok(grpc::<B, SignedBatch>().unary(many, request).await) })
+        self.within(async move { grpc::<B, SignedBatch>().unary(many, request).await })
     }
 }
 

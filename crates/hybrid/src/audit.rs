@@ -133,11 +133,23 @@ pub fn audit<D: Disk>(
             (chain, beginning)
         }
         Err(finding) => {
-            audit.finding = Some(finding);
+            // What the disk has damaged the journal knows best.
+            audit.finding = first_of(&report).or(Some(finding));
             return Ok(audit);
         }
     };
     audit.tip = (0, *chain.tip_hash());
+    if let Some((0, hash)) = options.tip
+        && hash != audit.tip.1
+    {
+        audit.finding = Some(Finding {
+            file: file_name(1),
+            offset: 0,
+            block: Some(0),
+            what: "the genesis has not the hash that was given".into(),
+        });
+        return Ok(audit);
+    }
     let roster = RwLock::new(Arc::new(chain.state().roster().clone()));
     let threads = options.threads.max(1);
     let result = std::thread::scope(|scope| {
@@ -167,6 +179,8 @@ pub fn audit<D: Disk>(
         let work = Work {
             chain: &mut chain,
             beginning,
+            base: 0,
+            hashes: vec![audit.tip.1],
             verifier: &verifier,
             roster: &roster,
             of_bytes: report.payload_bytes,
@@ -315,6 +329,9 @@ fn file_name(segment: Lsn) -> String {
 struct Work<'a> {
     chain: &'a mut Chain,
     beginning: Beginning,
+    /// The block that the ledger begins with, and the hashes from there on.
+    base: u64,
+    hashes: Vec<Hash>,
     verifier: &'a Verifier,
     roster: &'a RwLock<Arc<Roster>>,
     of_bytes: u64,
@@ -377,6 +394,7 @@ impl Work<'_> {
             Arc::new(chain.state().roster().clone());
         *self.chain = chain;
         audit.tip = (number, hash);
+        (self.base, self.hashes) = (number, vec![hash]);
         Ok(())
     }
 
@@ -399,9 +417,26 @@ impl Work<'_> {
                 let key = self.chain.state().roster().any_node(head.node);
                 let signed =
                     key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, self.verifier));
-                return match signed {
-                    true => Ok(()),
-                    false => Err(raw.finding(0, None, "a head that its node has not signed")),
+                if !signed {
+                    return Err(raw.finding(0, None, "a head that its node has not signed"));
+                }
+                let own = head
+                    .number
+                    .checked_sub(self.base)
+                    .and_then(|place| self.hashes.get(place as usize));
+                return match own {
+                    Some(own) if *own != head.hash => {
+                        let what = format!("node {} has signed another block {}", head.node, head.number);
+                        Err(raw.finding(0, None, what))
+                    }
+                    None if head.number >= self.base => {
+                        let what = format!(
+                            "node {} has signed block {}, which is not there",
+                            head.node, head.number
+                        );
+                        Err(raw.finding(0, None, what))
+                    }
+                    _ => Ok(()),
                 };
             }
         };
@@ -444,6 +479,7 @@ impl Work<'_> {
         audit.blocks += 1;
         audit.transactions += u64::from(executed.header.transactions);
         audit.tip = (executed.header.number, executed.hash);
+        self.hashes.push(executed.hash);
         Ok(())
     }
 

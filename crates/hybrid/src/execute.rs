@@ -291,8 +291,9 @@ impl Block<'_> {
 
     fn change(&mut self, request: &Request<'_>, until_ms: u64, change: &Change<'_>) -> Code {
         let member = request.head.member;
+        // Its nonce is used up, so it has to stand in the ledger with a code that is final.
         if until_ms < self.time_ms {
-            return Code::Expired;
+            return Code::BadChange;
         }
         if Roster::is_own(member, change) {
             return self.make(change);

@@ -145,7 +145,15 @@ impl<D: Disk> Writer<D> {
         let hash = crate::genesis::genesis_hash(genesis);
         let id = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
         let opened = Journal::open_or_create(disk, id, options);
-        let (mut journal, _) = opened.map_err(LedgerError::from)?;
+        let (mut journal, recovery) = opened.map_err(LedgerError::from)?;
+        if recovery.cut_bytes > 0 {
+            tracing::warn!(
+                "ledger: {} bytes behind record {} were cut: a group that was never finished, or records that were \
+                 changed",
+                recovery.cut_bytes,
+                recovery.last_lsn
+            );
+        }
         if journal.durable_lsn() == 0 {
             journal
                 .append(RECORD_GENESIS, genesis)

@@ -28,6 +28,7 @@ use crossbeam_channel::{Sender, bounded, unbounded};
 use lineside_journal::Disk;
 use lineside_verify::Verifier;
 use lineside_wire::{HYBRID_OP_WATCH, HybridCode as Code};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -53,6 +54,8 @@ pub struct Options {
     pub block_wait: Duration,
     /// Requests that wait to be verified, at most; beyond it they are told `busy`.
     pub waiting_requests: usize,
+    /// Bytes of these requests, at most.
+    pub waiting_bytes: usize,
     /// A signed head goes into the log every so many blocks; 0: never.
     pub head_every: u64,
     /// Sizes of the ledger's journal.
@@ -71,6 +74,7 @@ impl Default for Options {
             block_requests: 1000,
             block_wait: Duration::from_millis(2),
             waiting_requests: 100_000,
+            waiting_bytes: 256 << 20,
             head_every: 1000,
             journal: journal_options(),
             clock: unix_ms,
@@ -110,8 +114,8 @@ pub enum StartError {
     /// The log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The node has another key in the database, or is revoked.
-    #[error("node {0} has another key in the database, or is revoked")]
+    /// The node has another key in the database, or is revoked, or orders alone and is none of the database's.
+    #[error("node {0} is none of the database's, has another key there, or is revoked")]
     NotANode(u32),
     /// Threads.
     #[error("threads: {0}")]
@@ -161,6 +165,7 @@ pub struct Node<D: Disk> {
     shared: Arc<Shared>,
     intake: Option<Sender<Arc<Call>>>,
     waiting_requests: usize,
+    waiting_bytes: usize,
     threads: Vec<JoinHandle<()>>,
     saver: Option<JoinHandle<Writer<D>>>,
 }
@@ -182,13 +187,21 @@ impl<D: Disk> Node<D> {
             low_s: true,
             ..options.verify
         })?;
-        let Opened { chain, view, writer } = open(disk, genesis, options.journal)?;
+        let Opened {
+            chain,
+            view,
+            writer,
+            disagreement,
+        } = open(disk, genesis, options.journal)?;
         let position = chain.tip().position;
         let shared = Arc::new(Shared::new(*chain.database(), &options, signer, view, position));
         let roster = chain.state().roster();
         match shared.standing(roster) {
             Standing::Other => return Err(StartError::NotANode(options.node)),
             Standing::Node | Standing::NotYet => shared.stand(roster),
+        }
+        if let Some(why) = disagreement {
+            shared.refuse_for_good(&why);
         }
         let (intake, calls) = unbounded();
         let (order, ordered) = bounded(STEPS);
@@ -214,6 +227,11 @@ impl<D: Disk> Node<D> {
             lost: shared.on_lost(lost.clone()),
             fault: shared.on_fault(lost),
         })?;
+        let orders_alone = matches!(opened_log.end(), Ok(None));
+        if orders_alone && shared.standing(chain.state().roster()) == Standing::NotYet {
+            // Nobody would ever add it.
+            return Err(StartError::NotANode(options.node));
+        }
         shared.set_log(opened_log);
         let mut threads = Vec::new();
         let mut spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -225,6 +243,7 @@ impl<D: Disk> Node<D> {
             writer,
             jobs: to_save,
             saved,
+            lost: None,
         };
         let blocks = saver.writer.blocks();
         for _ in 0..options.verify_threads.max(1) {
@@ -250,6 +269,7 @@ impl<D: Disk> Node<D> {
             verifier: verifier.clone(),
             steps: to_execute,
             save,
+            last_heads: HashMap::new(),
         };
         spawn("hybrid-execute", Box::new(move || executor.run()))?;
         let saver = std::thread::Builder::new()
@@ -259,13 +279,14 @@ impl<D: Disk> Node<D> {
             shared,
             intake: Some(intake),
             waiting_requests: options.waiting_requests,
+            waiting_bytes: options.waiting_bytes,
             threads,
             saver: Some(saver),
         })
     }
 
     /// Hands signed requests in. `done` is called with the answers, in order, by one of the node's threads: it must not
-    /// block. Beyond [`Options::waiting_requests`] all are answered `busy` at once.
+    /// block. Beyond [`Options::waiting_requests`] and [`Options::waiting_bytes`] all are answered `busy` at once.
     pub fn submit(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
         let count = requests.len();
         let done: Done = Box::new(done);
@@ -277,15 +298,17 @@ impl<D: Disk> Node<D> {
 
     fn hand_in(&self, call: Arc<Call>) {
         let count = call.requests.len();
+        let bytes = call.bytes();
         let before = self.shared.waiting.fetch_add(count, Ordering::AcqRel);
+        let bytes_before = self.shared.waiting_bytes.fetch_add(bytes, Ordering::AcqRel);
+        let fits = before + count <= self.waiting_requests && bytes_before + bytes <= self.waiting_bytes;
         let sent = match &self.intake {
-            Some(intake) if before + count <= self.waiting_requests || before == 0 => {
-                intake.send(call).map_err(|refused| refused.0)
-            }
+            Some(intake) if fits || before == 0 => intake.send(call).map_err(|refused| refused.0),
             _ => Err(call),
         };
         if let Err(call) = sent {
             self.shared.waiting.fetch_sub(count, Ordering::AcqRel);
+            self.shared.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             let answers = vec![(0..count).map(|place| (place, Answer::Refused(Code::Busy)))];
             call.answer(answers.into_iter().flatten());
         }
@@ -354,6 +377,7 @@ impl<D: Disk> Node<D> {
     }
 
     fn end(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
         self.intake = None;
         // The verifiers end first, then the orderer, whose log then ends the executor, and so on.
         for thread in self.threads.drain(..) {

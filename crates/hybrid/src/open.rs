@@ -15,6 +15,8 @@ pub(crate) struct Opened<D: Disk> {
     pub chain: Chain,
     pub view: View,
     pub writer: Writer<D>,
+    /// That a node has signed another block than is here, as one of the heads in the ledger says.
+    pub disagreement: Option<String>,
 }
 
 /// Opens a ledger. Signatures are not verified again: the codes say what they were, and who doubts them audits.
@@ -22,9 +24,11 @@ pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result
     let mut chain = Chain::begin(genesis)?;
     let mut view = View::new(*chain.tip(), chain.state().roster().clone());
     let mut restore: Option<Restore> = None;
+    let mut disagreement = None;
     let mut writer = Writer::open(disk, options, genesis, |found| {
         match found {
-            Found::Head(_) | Found::Word(_) => {}
+            Found::Word(_) => {}
+            Found::Head(head) => disagreement = disagreement.take().or_else(|| view.disagreement(&head)),
             Found::Snapshot(_) if chain.tip().number > 0 => return Err(SnapshotError::NotFirst.into()),
             Found::Snapshot(piece) => {
                 let begun = restore.get_or_insert_with(|| Restore::new(*chain.database()));
@@ -45,7 +49,12 @@ pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result
         return Err(SnapshotError::Short.into());
     }
     writer.set_base(view.base());
-    Ok(Opened { chain, view, writer })
+    Ok(Opened {
+        chain,
+        view,
+        writer,
+        disagreement,
+    })
 }
 
 fn again(chain: &mut Chain, stored: &Stored<'_>) -> Result<(Executed, Vec<[u8; 32]>), StartError> {

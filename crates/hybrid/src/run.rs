@@ -12,6 +12,7 @@ use crate::stage::{Mode, Ordered};
 use crate::ticket::Ticket;
 use crossbeam_channel::{Receiver, Sender};
 use lineside_verify::Verifier;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -99,6 +100,8 @@ pub(crate) struct Executor {
     pub verifier: Verifier,
     pub steps: Receiver<Step>,
     pub save: Sender<Job>,
+    /// The last block that each node gave its word for, since this one was started.
+    pub last_heads: HashMap<u32, u64>,
 }
 
 impl Executor {
@@ -152,7 +155,7 @@ impl Executor {
             return Err(format!("its signature is not that of node {}", message.node));
         }
         if let Cargo::Head(head) = &message.cargo {
-            return Ok(Found::Head(*head));
+            return self.head(&message, head).map(Found::Head);
         }
         if message.node == self.shared.node {
             self.shared
@@ -166,6 +169,29 @@ impl Executor {
             Ok(executed) => Ok(Found::Block(Box::new(executed))),
             Err(skipped) => Err(skipped.to_string()),
         }
+    }
+}
+
+impl Executor {
+    /// A node's word for a block: its own, while it is a node, and newer than the last.
+    fn head(&mut self, message: &Message<'_>, head: &SignedHead) -> Result<SignedHead, String> {
+        let node = head.node;
+        let key = self
+            .chain
+            .state()
+            .roster()
+            .node(node)
+            .filter(|_| node == message.node);
+        if !key.is_some_and(|key| head.is_signed_by(self.chain.database(), key, &self.verifier)) {
+            return Err("a head that its node has not signed, or is no node any more".into());
+        }
+        let last = self.last_heads.entry(node).or_default();
+        // One that says something else than this node's ledger is no repetition.
+        if head.number <= *last && self.shared.read_view().hash(head.number) == Some(&head.hash) {
+            return Err("a head that is not above its node's last one".into());
+        }
+        *last = head.number.max(*last);
+        Ok(*head)
     }
 }
 

@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, Sender};
 use lineside_journal::{Disk, Error as JournalError};
 use lineside_wire::HybridCode as Code;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Bytes of messages made durable together, beyond which no more are waited for.
@@ -31,6 +32,8 @@ pub(crate) struct Saver<D: Disk> {
     pub writer: Writer<D>,
     pub jobs: Receiver<Job>,
     pub saved: Sender<Saved>,
+    /// Why nothing is saved any more.
+    pub lost: Option<String>,
 }
 
 impl<D: Disk> Saver<D> {
@@ -44,9 +47,13 @@ impl<D: Disk> Saver<D> {
                 bytes += size(&job);
                 jobs.push(job);
             }
-            match self.save(&jobs) {
+            let saved = match &self.lost {
+                Some(lost) => Err(lost.clone()),
+                None => self.save(&jobs).map_err(|error| error.to_string()),
+            };
+            match saved {
                 Ok(()) => self.show(jobs),
-                Err(error) => self.lose(&error, jobs),
+                Err(error) => self.lose(error, jobs),
             }
         }
         self.writer
@@ -77,7 +84,9 @@ impl<D: Disk> Saver<D> {
         loop {
             match one(&mut self.writer) {
                 Err(LedgerError::Journal(JournalError::GroupFull { .. })) => self.writer.commit()?,
-                Err(LedgerError::Journal(error @ JournalError::Full { .. })) => {
+                Err(LedgerError::Journal(error @ JournalError::Full { .. }))
+                    if !self.shared.stopping.load(Ordering::Acquire) =>
+                {
                     self.shared.refuse_writes(Some(&error.to_string()));
                     waited = true;
                     std::thread::park_timeout(FULL_RETRY);
@@ -173,30 +182,20 @@ impl<D: Disk> Saver<D> {
 
     /// Two nodes that have different blocks of one number: this one takes no more writes, and shows both.
     fn compare(&self, head: &SignedHead) {
-        let (base, own) = {
-            let view = self.shared.read_view();
-            (view.base(), view.hash(head.number).copied())
-        };
-        // Of blocks before the snapshot that the ledger begins with nothing is known.
-        if head.number < base {
-            return;
+        let disagreement = self.shared.read_view().disagreement(head);
+        if let Some(why) = disagreement {
+            self.shared.refuse_for_good(&why);
         }
-        if own == Some(head.hash) {
-            return;
-        }
-        let hex = |hash: &[u8]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let own = own.map_or("no such block".into(), |own| hex(&own));
-        self.shared.refuse_for_good(&format!(
-            "node {} has signed {} for block {}; here it is {own}",
-            head.node,
-            hex(&head.hash),
-            head.number
-        ));
     }
 
-    /// The disk has failed: nothing of it is known to be durable, and nothing is written any more.
-    fn lose(&mut self, error: &LedgerError, jobs: Vec<Job>) {
-        self.shared.refuse_for_good(&error.to_string());
+    /// The disk has failed, or is full while the node ends: nothing of it is known to be durable, and nothing is written
+    /// any more.
+    fn lose(&mut self, error: String, jobs: Vec<Job>) {
+        self.shared.disk_lost.store(true, Ordering::Release);
+        if self.lost.is_none() {
+            self.shared.refuse_for_good(&error);
+            self.lost = Some(error);
+        }
         let tickets = jobs.into_iter().flat_map(|job| match job {
             Job::Block(block) => block.own.into_iter().flatten().map(|one| one.ticket).collect(),
             Job::Answer(ticket, _) => vec![ticket],

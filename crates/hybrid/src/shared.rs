@@ -59,6 +59,11 @@ pub(crate) struct Shared {
     pub signer: Arc<dyn Signer>,
     pub clock: fn() -> u64,
     pub waiting: AtomicUsize,
+    pub waiting_bytes: AtomicUsize,
+    /// The node is ending: nothing is waited for any more.
+    pub stopping: AtomicBool,
+    /// The disk has failed: what is executed is not durable, and never will be.
+    pub disk_lost: AtomicBool,
     pub verified: AtomicU64,
     pub batches: AtomicU64,
     pub skipped: AtomicU64,
@@ -95,6 +100,9 @@ impl Shared {
             signer,
             clock: options.clock,
             waiting: AtomicUsize::new(0),
+            waiting_bytes: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            disk_lost: AtomicBool::new(false),
             verified: AtomicU64::new(0),
             batches: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
@@ -161,6 +169,16 @@ impl Shared {
 
     pub fn log(&self) -> Option<Arc<dyn Log>> {
         self.log.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why no proofs are made, if so: those of what is not durable prove nothing.
+    pub fn no_proofs(&self) -> Option<Code> {
+        if self.disk_lost.load(Ordering::Acquire) {
+            return Some(Code::ReadOnly);
+        }
+        let refuses = self.refuses.lock().unwrap_or_else(PoisonError::into_inner);
+        // The disk is full: proofs would wait behind blocks until it is not.
+        refuses.for_now.as_ref().map(|_| Code::Busy)
     }
 
     /// Whether nothing more may come: no writes are taken for good.

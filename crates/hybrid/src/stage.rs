@@ -11,7 +11,7 @@ use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::sign::REQUEST_TAG;
 use crate::ticket::{Call, Ticket, answer_all};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
 use lineside_journal::Disk;
 use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
@@ -90,6 +90,8 @@ impl<D: Disk> Worker<D> {
             }
             was_small = calls.len() == 1;
             self.shared.waiting.fetch_sub(requests, Ordering::AcqRel);
+            let bytes = calls.iter().map(|call| call.bytes()).sum();
+            self.shared.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             self.work(&calls);
         }
     }
@@ -122,14 +124,22 @@ impl<D: Disk> Worker<D> {
         let mut order = None;
         for ((found, id), verdict) in looked.into_iter().zip(ids).zip(verdicts) {
             let answer = match verdict {
-                Verdict::Valid if found.request.body.is_ordered() => self.known(&id).or_else(|| {
-                    ordered.push(Ordered {
-                        ticket: found.ticket.clone(),
-                        id,
-                        signed: Signed::Valid,
-                    });
-                    None
-                }),
+                Verdict::Valid if found.request.body.is_ordered() => {
+                    match self
+                        .known(&id)
+                        .or_else(|| refuse_ordered(&roster, now_ms, &found.request))
+                    {
+                        None => {
+                            ordered.push(Ordered {
+                                ticket: found.ticket.clone(),
+                                id,
+                                signed: Signed::Valid,
+                            });
+                            None
+                        }
+                        answer => answer,
+                    }
+                }
                 Verdict::Valid => self.read(&roster, now_ms, &found, &mut order),
                 Verdict::HighS => Some(Answer::Refused(Code::HighS)),
                 _ => Some(Answer::Refused(Code::BadSignature)),
@@ -169,10 +179,8 @@ impl<D: Disk> Worker<D> {
         if !roster.is_active(head.member, head.key) {
             return Err(Code::Revoked);
         }
-        if head.expiry_ms < now_ms {
-            return Err(Code::Expired);
-        }
         match request.body.is_ordered() {
+            false if head.expiry_ms < now_ms => return Err(Code::Expired),
             false if head.expiry_ms > now_ms + READ_EXPIRY_MS => return Err(Code::ExpiryTooFar),
             true if self.shared.read_only().is_some() => return Err(Code::ReadOnly),
             _ => {}
@@ -270,13 +278,18 @@ impl<D: Disk> Worker<D> {
             }
             Body::Prove { key } if !may_read(key) => refused(Code::NotAllowed),
             Body::Prove { key } => {
+                if let Some(code) = self.shared.no_proofs() {
+                    return refused(code);
+                }
                 let step = Step::Prove {
                     key: key.to_vec(),
                     ticket: found.ticket.clone(),
                 };
-                match self.steps.send(step) {
+                // It must not wait: other reads do behind it.
+                match self.steps.try_send(step) {
                     Ok(()) => None,
-                    Err(_) => refused(Code::ReadOnly),
+                    Err(TrySendError::Full(_)) => refused(Code::Busy),
+                    Err(TrySendError::Disconnected(_)) => refused(Code::ReadOnly),
                 }
             }
             Body::History { key, .. } if !may_read(key) => refused(Code::NotAllowed),
@@ -340,6 +353,22 @@ impl<D: Disk> Worker<D> {
             None => Answer::Refused(Code::ReadOnly),
         }
     }
+}
+
+/// What need not be ordered, as this node sees it now: the ledger is not for what was never allowed.
+fn refuse_ordered(roster: &Roster, now_ms: u64, request: &Request<'_>) -> Option<Answer> {
+    let (head, body) = (&request.head, &request.body);
+    if head.expiry_ms < now_ms {
+        return Some(Answer::Refused(Code::Expired));
+    }
+    let Body::Write { reads, writes } = body else {
+        return None;
+    };
+    let may_read = reads.iter().all(|read| roster.rights(head.member, read.key).read);
+    let may_write = writes
+        .iter()
+        .all(|write| roster.rights(head.member, write.key).write);
+    (!may_read || !may_write).then_some(Answer::Refused(Code::NotAllowed))
 }
 
 impl<'a> Looked<'a> {

@@ -11,7 +11,7 @@ use crate::map::{Change as Leaf, Proof, Tree};
 use crate::request::{MemberId, Nonce, Version};
 use crate::roster::{Entry, Roster};
 use lineside_verify::hash::{keccak256, keccak256_batch};
-use lineside_wire::HYBRID_VOTES_OPEN_MAX;
+use lineside_wire::{HYBRID_VOTES_OPEN_MAX, HYBRID_VOTES_PER_ADMIN_MAX};
 use std::collections::hash_map;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -173,17 +173,22 @@ impl State {
         admin: MemberId,
         now_ms: u64,
     ) -> Result<bool, VoteError> {
+        let is_admin = |admin: &MemberId| self.roster.is_admin(*admin);
         let over: Vec<Hash> = self
             .votes
             .iter()
-            .filter(|(_, votes)| votes.until_ms < now_ms)
+            .filter(|(_, votes)| votes.until_ms < now_ms || !votes.admins.iter().any(is_admin))
             .map(|(name, _)| *name)
             .collect();
         for name in over {
             self.votes.remove(&name);
             self.touched.votes.insert(name);
         }
-        if self.votes.len() >= HYBRID_VOTES_OPEN_MAX && !self.votes.contains_key(&name) {
+        // No admin can take all the room, nor can those who are none any more.
+        let own = self.votes.values().filter(|votes| votes.admins.contains(&admin));
+        let is_new = !self.votes.contains_key(&name);
+        if is_new && (self.votes.len() >= HYBRID_VOTES_OPEN_MAX || own.count() >= HYBRID_VOTES_PER_ADMIN_MAX)
+        {
             return Err(VoteError::TooMany);
         }
         let votes = self.votes.entry(name).or_default();

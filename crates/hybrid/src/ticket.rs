@@ -37,6 +37,11 @@ impl Call {
         })
     }
 
+    /// Bytes of its requests.
+    pub fn bytes(&self) -> usize {
+        self.requests.iter().map(Bytes::len).sum()
+    }
+
     /// A request to watch; who is to be told goes with it.
     pub fn watch(request: Bytes, wish: Wish, done: Done) -> Arc<Call> {
         let call = Call::new(vec![request], done);

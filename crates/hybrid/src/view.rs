@@ -1,7 +1,7 @@
 //! What readers see: the cells, the order of keys, where transactions are. Only what is durable is in it.
 
 use crate::answer::{Answer, Cell};
-use crate::block::{Hash, Header};
+use crate::block::{Hash, Header, SignedHead};
 use crate::execute::Executed;
 use crate::request::{MemberId, Version};
 use crate::roster::Roster;
@@ -93,6 +93,21 @@ impl View {
     pub fn hash(&self, number: u64) -> Option<&Hash> {
         let place = number.checked_sub(self.base)?;
         self.hashes.get(usize::try_from(place).ok()?)
+    }
+
+    /// What there is to say where a node has signed another block of a number than is here. Of blocks before
+    /// [`Self::base`] nothing is known.
+    pub fn disagreement(&self, head: &SignedHead) -> Option<String> {
+        let own = self.hash(head.number);
+        if own == Some(&head.hash) || head.number < self.base {
+            return None;
+        }
+        let hex = |hash: &[u8]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let own = own.map_or("no such block".into(), |own| hex(own));
+        let (node, number, other) = (head.node, head.number, hex(&head.hash));
+        Some(format!(
+            "node {node} has signed {other} for block {number}; here it is {own}"
+        ))
     }
 
     /// Who may do what.

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Watchers of a node, at most: each looks at every write.
 const WATCHERS_MAX: usize = 1000;
+/// Of one member, at most.
+const WATCHERS_PER_MEMBER: usize = 100;
 
 /// A write below a watcher's prefix. It is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,11 +90,10 @@ pub(crate) struct Held<'a>(MutexGuard<'a, Vec<Watcher>>);
 impl Held<'_> {
     /// Adds a watcher whose request was verified. False: there are too many.
     pub fn add(&mut self, head: &Head, prefix: &[u8], wish: Wish) -> bool {
-        if self.0.len() >= WATCHERS_MAX {
-            self.0
-                .retain(|watcher| !watcher.wish.gone.load(Ordering::Acquire));
-        }
-        if self.0.len() >= WATCHERS_MAX {
+        self.0
+            .retain(|watcher| !watcher.wish.gone.load(Ordering::Acquire));
+        let own = self.0.iter().filter(|watcher| watcher.member == head.member);
+        if self.0.len() >= WATCHERS_MAX || own.count() >= WATCHERS_PER_MEMBER {
             return false;
         }
         self.0.push(Watcher {

@@ -184,7 +184,7 @@ fn every_refusal_has_its_code() {
     assert_eq!(code(&node, client.sign(5, Body::Outcome { id })), Code::Unknown);
     assert_eq!(
         node.status().height,
-        4,
+        2,
         "what a node refuses by itself is not in the log"
     );
 }

@@ -79,8 +79,13 @@ pub(crate) fn read_full(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> i
     Ok(done)
 }
 
-/// Whether `error` means that there is no space, which may come back.
+/// Whether `error` means that there is no space, or no descriptor for a file, which may come back.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
+    use rustix::io::Errno;
+    let no_descriptor = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     matches!(error.kind(), StorageFull | QuotaExceeded)
+        || error
+            .raw_os_error()
+            .is_some_and(|code| no_descriptor.contains(&code))
 }

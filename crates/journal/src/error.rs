@@ -12,8 +12,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk has no space for it. Nothing was changed; the same call works when there is space again.
-    #[error("the disk is full: no space for {needed_bytes} bytes in {file}; free some and go on")]
+    /// The disk has no space for it, or the process no descriptor. Nothing was changed; the same call works when there
+    /// is one again.
+    #[error("the disk is full, or too many files are open: no room for {needed_bytes} bytes in {file}")]
     Full {
         /// The file that could not be made or grown.
         file: String,

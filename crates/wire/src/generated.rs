@@ -1733,6 +1733,9 @@ pub const HYBRID_ROLE_ADMIN: u8 = 1;
 /// Changes that wait for votes, at most.
 pub const HYBRID_VOTES_OPEN_MAX: usize = 256;
 
+/// Of these an admin has asked for, at most, when asking for another.
+pub const HYBRID_VOTES_PER_ADMIN_MAX: usize = 16;
+
 /// Keys of a member that are not revoked, at most.
 pub const HYBRID_KEYS_PER_MEMBER_MAX: usize = 16;
 

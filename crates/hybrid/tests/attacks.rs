@@ -1,0 +1,308 @@
+//! What one member, one node or a bad disk may try against all others.
+
+mod common;
+
+use common::topic::*;
+use common::*;
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::audit::{self, audit};
+use lineside_hybrid::block::{Sender, SignedHead, head_message};
+use lineside_hybrid::change::Change;
+use lineside_hybrid::genesis::genesis_hash;
+use lineside_hybrid::ledger::{RECORD_HEAD, journal_options};
+use lineside_hybrid::node::unix_ms;
+use lineside_hybrid::request::Body;
+use lineside_hybrid::sign::transaction_id;
+use lineside_hybrid::{Code, Node, Options};
+use lineside_journal::{Journal, Op, SimDisk};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const LATER_MS: u64 = 2_000_000_000_000;
+
+fn asks(client: &mut Client, admin: u64, change: Change<'_>) -> bytes::Bytes {
+    client.sign(
+        admin,
+        Body::Change {
+            until_ms: LATER_MS,
+            change,
+        },
+    )
+}
+
+/// Small segments, of which a full disk soon has no more.
+fn small() -> Options {
+    Options {
+        verify_threads: 1,
+        head_every: 0,
+        journal: lineside_journal::Options {
+            segment_bytes: 1 << 15,
+            record_bytes_max: 1 << 13,
+            group_bytes_max: 1 << 14,
+            keep_records: true,
+        },
+        ..Options::default()
+    }
+}
+
+#[test]
+fn one_admin_cannot_take_all_the_room_for_votes() {
+    let (node, mut client) = (start(SimDisk::new(1)), Client::new());
+    let senseless = |number: u16| Change::SetQuorum { admins: number };
+    for number in 1..=16 {
+        let vote = asks(&mut client, 3, senseless(number + 100));
+        assert_eq!(code(&node, vote), Code::Recorded);
+    }
+    let one_more = asks(&mut client, 3, senseless(500));
+    assert_eq!(code(&node, one_more), Code::TooManyVotes);
+    // He may still join others' votes, and they end him with all that he asked for.
+    let rule = Change::SetRule {
+        prefix: b"x",
+        member: 4,
+        rights: rights(true, false),
+    };
+    assert_eq!(code(&node, asks(&mut client, 1, rule)), Code::Recorded);
+    assert_eq!(code(&node, asks(&mut client, 3, rule)), Code::Done);
+    let end = Change::RevokeMember { member: 3 };
+    assert_eq!(code(&node, asks(&mut client, 1, end)), Code::Recorded);
+    assert_eq!(code(&node, asks(&mut client, 2, end)), Code::Done);
+    for number in 1..=16 {
+        let vote = asks(&mut client, 1, senseless(number + 100));
+        assert_eq!(
+            code(&node, vote),
+            Code::Recorded,
+            "his vote does not count with theirs"
+        );
+    }
+}
+
+#[test]
+fn a_change_whose_time_is_over_has_an_outcome() {
+    let (node, mut client) = (start(SimDisk::new(1)), Client::new());
+    let change = Change::RevokeMember { member: 8 };
+    let late = client.sign(1, Body::Change { until_ms: 1, change });
+    let answer = one(&node, late.clone());
+    assert_eq!(answer.code(), Code::BadChange);
+    let id = transaction_id(&late[64..]);
+    assert_eq!(one(&node, client.sign(1, Body::Outcome { id })), answer);
+    assert_eq!(one(&node, late), answer);
+}
+
+#[test]
+fn what_is_not_allowed_is_not_in_the_ledger() {
+    let (node, mut client) = (start(SimDisk::new(1)), Client::new());
+    for _ in 0..10 {
+        assert_eq!(
+            code(&node, client.set(6, "private/a", None, "x")),
+            Code::NotAllowed
+        );
+    }
+    assert_eq!(node.status().height, 0);
+}
+
+#[test]
+fn what_was_done_is_told_again_after_its_time() {
+    static CLOCK_MS: AtomicU64 = AtomicU64::new(0);
+    CLOCK_MS.store(unix_ms(), Ordering::Relaxed);
+    let options = Options {
+        clock: || CLOCK_MS.load(Ordering::Relaxed),
+        ..Options::default()
+    };
+    let (node, mut client) = (start_with(SimDisk::new(1), options), Client::new());
+    let set = client.set(5, "a", None, "x");
+    let never = client.set(5, "a", None, "y");
+    let done = one(&node, set.clone());
+    assert_eq!(done.code(), Code::Done);
+    CLOCK_MS.fetch_add(3_600_000, Ordering::Relaxed);
+    assert_eq!(one(&node, set), done);
+    assert_eq!(code(&node, never), Code::Expired);
+}
+
+#[test]
+fn requests_that_wait_are_bounded_in_bytes() {
+    let options = Options {
+        waiting_bytes: 1 << 16,
+        ..Options::default()
+    };
+    let (node, mut client) = (start_with(SimDisk::new(1), options), Client::new());
+    let value = "v".repeat(1 << 14);
+    let (send, receive) = mpsc::channel();
+    // More than is allowed at once, so that whatever the stage has taken by then, some are refused.
+    for round in 0..64 {
+        let call = (0..3).map(|place| client.set(5, &format!("{round}.{place}"), None, &value));
+        let send = send.clone();
+        node.submit(call.collect(), move |answers| {
+            send.send(answers.iter().map(Answer::code).collect::<Vec<_>>())
+                .unwrap();
+        });
+    }
+    drop(send);
+    let codes: Vec<Code> = receive.iter().flatten().collect();
+    assert_eq!(codes.len(), 64 * 3);
+    assert!(
+        codes.contains(&Code::Busy) && codes.contains(&Code::Done),
+        "{codes:?}"
+    );
+    // A call that is longer than all of it is taken where nothing else waits.
+    let call: Vec<_> = (0..8)
+        .map(|place| client.set(6, &format!("long {place}"), None, &value))
+        .collect();
+    assert!(node.ask(call).iter().all(|answer| answer.code() == Code::Done));
+}
+
+/// Fills the disk; a write then waits for room.
+fn full(disk: &SimDisk, node: &Node<SimDisk>, client: &mut Client) {
+    disk.set_capacity_bytes(Some(disk.used_bytes()));
+    let mut round = 0;
+    while node.status().read_only.is_none() {
+        node.submit(
+            vec![client.set(5, &format!("key {round}"), None, &"v".repeat(4000))],
+            |_| {},
+        );
+        round += 1;
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn proofs_do_not_stop_reads_while_the_disk_is_full_and_the_node_ends() {
+    let (disk, mut client) = (SimDisk::new(1), Client::new());
+    let node = start_with(disk.clone(), small());
+    assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
+    full(&disk, &node, &mut client);
+    for _ in 0..500 {
+        assert_eq!(code(&node, client.sign(6, Body::Prove { key: b"a" })), Code::Busy);
+    }
+    assert_eq!(shown(&one(&node, client.get(6, "a"))).unwrap().1, "1");
+    let (send, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        node.stop();
+        send.send(()).unwrap();
+    });
+    ended
+        .recv_timeout(Duration::from_secs(20))
+        .expect("it ends though the disk is full");
+    disk.set_capacity_bytes(None);
+    let node = start_with(disk, small());
+    assert_eq!(shown(&one(&node, client.get(6, "a"))).unwrap().1, "1");
+}
+
+#[test]
+fn nothing_is_proved_that_a_failed_disk_has_lost() {
+    let (disk, mut client) = (SimDisk::new(1), Client::new());
+    let node = start_with(disk.clone(), small());
+    assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
+    disk.fail_nth(Op::SyncData, 1);
+    assert_eq!(code(&node, client.set(5, "a", None, "2")), Code::OutcomeUnknown);
+    assert_eq!(
+        code(&node, client.sign(6, Body::Prove { key: b"a" })),
+        Code::ReadOnly
+    );
+    assert_eq!(shown(&one(&node, client.get(6, "a"))).unwrap().1, "1");
+}
+
+fn audited(disk: &SimDisk, tip: Option<(u64, [u8; 32])>) -> Option<String> {
+    let options = audit::Options {
+        threads: 1,
+        tip,
+        ..audit::Options::default()
+    };
+    let found = audit(disk.clone(), options, |_| {}).unwrap();
+    found.finding.map(|finding| finding.what)
+}
+
+#[test]
+fn a_head_in_the_ledger_that_disagrees_is_shown_by_audits_and_after_a_restart() {
+    for (number, what) in [(1, "another block 1"), (7, "block 7, which is not there")] {
+        let (disk, mut client) = (SimDisk::new(1), Client::new());
+        let options = Options {
+            head_every: 0,
+            ..Options::default()
+        };
+        let node = start_with(disk.clone(), options.clone());
+        assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
+        let hash = node.status().tip_hash;
+        node.stop();
+        let append = |head: SignedHead| {
+            let (mut journal, _) = Journal::open(disk.clone(), journal_options()).unwrap();
+            journal.append(RECORD_HEAD, &head.to_bytes()).unwrap();
+            journal.commit().unwrap();
+        };
+        append(SignedHead::sign(&client.database, 2, 1, hash, &node_key(2)));
+        assert_eq!(audited(&disk, None), None);
+        assert_eq!(start_with(disk.clone(), options.clone()).status().read_only, None);
+        append(SignedHead::sign(
+            &client.database,
+            2,
+            number,
+            [7; 32],
+            &node_key(2),
+        ));
+        let found = audited(&disk, None).unwrap();
+        assert!(found.contains(what), "{found}");
+        let why = start_with(disk.clone(), options).status().read_only.unwrap();
+        assert!(why.contains("node 2 has signed 0707"), "{why}");
+    }
+}
+
+#[test]
+fn heads_count_once_of_their_own_node_while_it_is_one() {
+    let topic = Topic::default();
+    let (disk, mut client) = (SimDisk::new(1), Client::new());
+    let quiet = Options {
+        head_every: 0,
+        ..options(1)
+    };
+    let node = start_on(&topic, disk, quiet);
+    assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
+    let hash = node.status().tip_hash;
+    let database = client.database;
+    let post = |by: u32, head: SignedHead| {
+        let sender = Sender {
+            node: by,
+            sequence: 0,
+            time_ms: 1,
+        };
+        topic.write(head_message(&database, sender, &head, &node_key(by)));
+    };
+    let good = SignedHead::sign(&database, 2, 1, hash, &node_key(2));
+    // Once; again; another's word, and one that its node has not signed.
+    for (by, head) in [
+        (2, good),
+        (2, good),
+        (3, good),
+        (3, SignedHead { node: 3, ..good }),
+    ] {
+        post(by, head);
+    }
+    read(&node, &mut client, "a");
+    assert_eq!((node.status().skipped, node.status().read_only), (3, None));
+    let revoke = Change::RevokeNode { node: 3 };
+    assert_eq!(code(&node, asks(&mut client, 1, revoke)), Code::Recorded);
+    assert_eq!(code(&node, asks(&mut client, 2, revoke)), Code::Done);
+    post(3, SignedHead::sign(&database, 3, 1, [9; 32], &node_key(3)));
+    read(&node, &mut client, "a");
+    assert_eq!((node.status().skipped, node.status().read_only), (4, None));
+    // One of a number that the node has given its word for, but another.
+    post(2, SignedHead::sign(&database, 2, 1, [8; 32], &node_key(2)));
+    assert!(why_read_only(&node).contains("node 2 has signed 0808"));
+}
+
+#[test]
+fn an_audit_compares_block_0_and_names_damage_in_the_genesis() {
+    let disk = SimDisk::new(1);
+    let node = start(disk.clone());
+    let hash = node.status().tip_hash;
+    node.stop();
+    assert_eq!(audited(&disk, Some((0, hash))), None);
+    assert!(audited(&disk, Some((0, [1; 32]))).unwrap().contains("genesis"));
+    assert_ne!(hash, genesis_hash(&genesis().encode().unwrap()));
+    let (mut client, node) = (Client::new(), start(disk.clone()));
+    assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
+    node.stop();
+    let name = format!("{:020}.log", 1);
+    assert!(disk.rot(&name, 100, 0x20));
+    let found = audited(&disk, None).unwrap();
+    assert!(found.contains("CRC"), "{found}");
+}
