@@ -30,7 +30,7 @@ use lineside_verify::Verifier;
 use lineside_wire::{HYBRID_OP_WATCH, HybridCode as Code};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -124,9 +124,10 @@ pub enum StartError {
 
 /// What goes to the thread that executes.
 pub(crate) enum Step {
-    Entry(Box<CheckedEntry>),
-    /// What stands at this position is no message.
-    Passed(u64),
+    /// Of the log, by number, in whatever order it was checked.
+    Entry(u64, Box<CheckedEntry>),
+    /// Of this number, too: what stands at this position is no message.
+    Passed(u64, u64),
     Prove {
         key: Vec<u8>,
         ticket: Ticket,
@@ -208,16 +209,17 @@ impl<D: Disk> Node<D> {
         let (steps, to_execute) = bounded(STEPS);
         let (save, to_save) = bounded(STEPS);
         let (saved, has_saved) = unbounded::<Saved>();
-        let entries = steps.clone();
         let checker = Checker {
             shared: shared.clone(),
             verifier: verifier.clone(),
             mode: options.mode,
+            steps: steps.clone(),
         };
-        let deliver: Deliver = Box::new(move |entry| match checker.check(entry) {
-            Ok(checked) => entries.send(Step::Entry(Box::new(checked))).is_ok(),
-            Err(position) => entries.send(Step::Passed(position)).is_ok(),
-        });
+        let (others, to_check) = bounded(STEPS);
+        let checkers: Vec<Checker> = vec![checker.clone(); options.verify_threads.max(1)];
+        let next = AtomicU64::new(0);
+        let deliver: Deliver =
+            Box::new(move |entry| checker.take(next.fetch_add(1, Ordering::Relaxed), entry, &others));
         let (lost, has_lost) = unbounded();
         let opened_log = log(Start {
             database: shared.database,
@@ -257,6 +259,10 @@ impl<D: Disk> Node<D> {
                 steps: steps.clone(),
             };
             spawn("hybrid-verify", Box::new(move || worker.run()))?;
+        }
+        for checker in checkers {
+            let to_check = to_check.clone();
+            spawn("hybrid-check", Box::new(move || checker.run(&to_check)))?;
         }
         // Each channel ends when all before it in the line have: dropping the intake stops the node in order.
         drop((order, steps, calls));

@@ -1,4 +1,4 @@
-//! What comes out of the log: checked by the log's own thread, executed by another, one message after the other.
+//! What comes out of the log: checked by several threads, executed by another, one message after the other.
 
 use crate::answer::Answer;
 use crate::block::{Cargo, Hash, Message, SignedHead};
@@ -12,7 +12,7 @@ use crate::stage::{Mode, Ordered};
 use crate::ticket::Ticket;
 use crossbeam_channel::{Receiver, Sender};
 use lineside_verify::Verifier;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,49 +43,82 @@ pub(crate) struct CheckedEntry {
     own: Option<Vec<Ordered>>,
 }
 
-/// Verifies messages where they come out of the log, beside the execution of those before.
+/// Verifies messages where they come out of the log, beside the execution of those before. Cheap to clone.
+#[derive(Clone)]
 pub(crate) struct Checker {
     pub shared: Arc<Shared>,
     pub verifier: Verifier,
     pub mode: Mode,
+    pub steps: Sender<Step>,
 }
 
 impl Checker {
-    /// # Errors
-    /// The position of what is no message at all.
-    pub fn check(&self, entry: Entry) -> Result<CheckedEntry, u64> {
-        let message = match Message::decode(&entry.message) {
-            Ok(message) => message,
+    /// Takes the log's entry of this number: what takes long is left to `others`. False: nobody executes any more.
+    pub fn take(&self, number: u64, entry: Entry, others: &Sender<(u64, Entry)>) -> bool {
+        let own = match Message::decode(&entry.message) {
+            Ok(message) => self.own(&message),
             Err(error) => {
                 skip(&self.shared, entry.position, &error);
-                return Err(entry.position);
+                return self.steps.send(Step::Passed(number, entry.position)).is_ok();
             }
         };
-        let own = self.shared.take_pending(&message);
+        match own {
+            None => others.send((number, entry)).is_ok(),
+            Some((own, checked)) => {
+                let own = Some(own);
+                let entry = CheckedEntry { entry, checked, own };
+                self.steps.send(Step::Entry(number, Box::new(entry))).is_ok()
+            }
+        }
+    }
+
+    /// Who waits for this message, and what it was found to be when they asked.
+    fn own(&self, message: &Message<'_>) -> Option<(Vec<Ordered>, Checked)> {
+        let own = self.shared.take_pending(message)?;
         let roster = self.shared.read_view().roster().clone();
-        let checked = match &own {
-            // The same bytes that this node has verified and signed; keys never change.
-            Some(own) => Checked {
-                by_node: roster
-                    .any_node(message.node)
-                    .map(|key| message.is_signed_by(&self.shared.database, key, &self.verifier)),
-                signatures: own.iter().map(|one| one.signed).collect(),
-                ids: own.iter().map(|one| one.id).collect(),
-                digests: Digests::of(&message),
-            },
-            None if self.mode == Mode::None => Checked {
-                by_node: Some(true),
-                signatures: vec![Signed::Valid; message.requests().len()],
-                ids: transaction_ids(message.requests()),
-                digests: Digests::of(&message),
-            },
-            None => {
-                let count = message.requests().len() as u64;
-                self.shared.verified.fetch_add(count, Ordering::Relaxed);
-                Checked::of(&message, &self.shared.database, &roster, &self.verifier)
-            }
+        // The same bytes that this node has verified and signed; keys never change.
+        let checked = Checked {
+            by_node: roster
+                .any_node(message.node)
+                .map(|key| message.is_signed_by(&self.shared.database, key, &self.verifier)),
+            signatures: own.iter().map(|one| one.signed).collect(),
+            ids: own.iter().map(|one| one.id).collect(),
+            digests: Digests::of(message),
         };
-        Ok(CheckedEntry { checked, own, entry })
+        Some((own, checked))
+    }
+
+    /// Checks what others have sent, until no more comes.
+    pub fn run(self, entries: &Receiver<(u64, Entry)>) {
+        for (number, entry) in entries {
+            // It was read before.
+            let Ok(message) = Message::decode(&entry.message) else {
+                continue;
+            };
+            let checked = self.check(&message);
+            let own = None;
+            let entry = CheckedEntry { entry, checked, own };
+            if self.steps.send(Step::Entry(number, Box::new(entry))).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn check(&self, message: &Message<'_>) -> Checked {
+        let requests = message.requests();
+        if self.mode == Mode::None {
+            return Checked {
+                by_node: Some(true),
+                signatures: vec![Signed::Valid; requests.len()],
+                ids: transaction_ids(requests),
+                digests: Digests::of(message),
+            };
+        }
+        self.shared
+            .verified
+            .fetch_add(requests.len() as u64, Ordering::Relaxed);
+        let roster = self.shared.read_view().roster().clone();
+        Checked::of(message, &self.shared.database, &roster, &self.verifier)
     }
 }
 
@@ -106,14 +139,29 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub fn run(mut self) {
+        // What is checked before what stands before it in the log.
+        let mut early = BTreeMap::new();
+        let mut next = 0;
         while let Ok(step) = self.steps.recv() {
-            let job = match step {
-                Step::Entry(checked) => self.entry(*checked),
-                Step::Passed(position) => Job::Skipped(position, None),
-                Step::Prove { key, ticket } => Job::Answer(ticket, self.prove(&key)),
+            match step {
+                Step::Entry(number, entry) => early.insert(number, Ok(entry)),
+                Step::Passed(number, position) => early.insert(number, Err(position)),
+                Step::Prove { key, ticket } => {
+                    if self.save.send(Job::Answer(ticket, self.prove(&key))).is_err() {
+                        return;
+                    }
+                    continue;
+                }
             };
-            if self.save.send(job).is_err() {
-                return;
+            while let Some(step) = early.remove(&next) {
+                next += 1;
+                let job = match step {
+                    Ok(entry) => self.entry(*entry),
+                    Err(position) => Job::Skipped(position, None),
+                };
+                if self.save.send(job).is_err() {
+                    return;
+                }
             }
         }
     }

@@ -2,8 +2,9 @@
 //! its hashes. None of it depends on the state: keys are never changed, only added and revoked.
 
 use crate::block::{Cargo, Hash, Message};
+use crate::codec::Input;
 use crate::execute::Signed;
-use crate::request::{DatabaseId, Request, split};
+use crate::request::{DatabaseId, read_head, split};
 use crate::roster::Roster;
 use crate::sign::{REQUEST_TAG, request_digest};
 use lineside_journal::merkle;
@@ -93,10 +94,23 @@ fn is_signed(
 
 /// The ids of requests; of what is too short to be one, of nothing.
 pub fn transaction_ids(requests: &[&[u8]]) -> Vec<Hash> {
-    let signed =
-        |request: &&[u8]| split(request).map_or(Vec::new(), |(_, signed)| [REQUEST_TAG, signed].concat());
-    let tagged: Vec<Vec<u8>> = requests.iter().map(signed).collect();
-    let messages: Vec<&[u8]> = tagged.iter().map(Vec::as_slice).collect();
+    let bytes = requests
+        .iter()
+        .map(|request| REQUEST_TAG.len() + request.len())
+        .sum();
+    let (mut tagged, mut ends) = (Vec::with_capacity(bytes), Vec::with_capacity(requests.len()));
+    for request in requests {
+        if let Ok((_, signed)) = split(request) {
+            tagged.extend_from_slice(REQUEST_TAG);
+            tagged.extend_from_slice(signed);
+        }
+        ends.push(tagged.len());
+    }
+    let mut begin = 0;
+    let messages: Vec<&[u8]> = ends
+        .iter()
+        .map(|end| &tagged[std::mem::replace(&mut begin, *end)..*end])
+        .collect();
     let mut ids = vec![[0; 32]; messages.len()];
     keccak256_batch(&messages, &mut ids);
     ids
@@ -111,7 +125,8 @@ fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash])
         let Ok((signature, signed)) = split(request) else {
             continue;
         };
-        let Ok(Request { head, .. }) = Request::decode(signed) else {
+        // What stands behind the head is read when it is judged, before it matters who has signed.
+        let Ok((head, _)) = read_head(&mut Input(signed)) else {
             continue;
         };
         let Some(key) = roster.key(head.member, head.key) else {

@@ -36,6 +36,7 @@ fn small() -> Options {
     Options {
         verify_threads: 1,
         head_every: 0,
+        block_requests: 4,
         journal: lineside_journal::Options {
             segment_bytes: 1 << 15,
             record_bytes_max: 1 << 13,
@@ -157,7 +158,7 @@ fn full(disk: &SimDisk, node: &Node<SimDisk>, client: &mut Client) {
     let mut round = 0;
     while node.status().read_only.is_none() {
         node.submit(
-            vec![client.set(5, &format!("key {round}"), None, &"v".repeat(4000))],
+            vec![client.set(5, &format!("key {round}"), None, &"v".repeat(1000))],
             |_| {},
         );
         round += 1;
