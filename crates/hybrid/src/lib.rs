@@ -1,7 +1,7 @@
 //! A ledger database whose every request is signed: an ordered log, versions, a hash-chained ledger, proofs.
 //!
-//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both. `docs/hybrid.md` has the
-//! rules in words.
+//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both, [`udp`] asks it by datagrams.
+//! `docs/hybrid.md` has the rules in words.
 
 pub mod answer;
 pub mod audit;
@@ -25,9 +25,11 @@ mod save;
 pub mod secret;
 pub mod sign;
 pub mod signatures;
+pub mod signing;
 mod stage;
 pub mod state;
 mod ticket;
+pub mod udp;
 pub mod view;
 pub mod watch;
 
