@@ -1,11 +1,12 @@
 //! `lineside hybrid …`
 
 mod ask;
+mod asker;
 mod audit;
 mod change;
 mod init;
-mod key;
-mod member;
+pub mod key;
+pub mod member;
 mod prove;
 mod serve;
 

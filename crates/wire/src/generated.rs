@@ -2780,7 +2780,7 @@ pub mod metric {
         labels: &[],
         help: "1 where no writes are taken; /status says why",
     };
-    /// datagrams that came by UDP
+    /// datagrams that came by UDP; host_replies says how many the node has answered
     pub const HYBRID_DATAGRAMS: Metric = Metric {
         name: "lineside_hybrid_datagrams_total",
         key: "datagrams",
@@ -2788,21 +2788,11 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "datagrams that came by UDP",
-    };
-    /// datagrams that the node has answered; near_replies: those answered without it
-    pub const HYBRID_DATAGRAM_ANSWERS: Metric = Metric {
-        name: "lineside_hybrid_datagram_answers_total",
-        key: "datagram_answers",
-        service: Some("hybrid"),
-        kind: MetricKind::Counter,
-        unit: "",
-        labels: &[],
-        help: "datagrams that the node has answered; near_replies: those answered without it",
+        help: "datagrams that came by UDP; host_replies says how many the node has answered",
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 76] = [
+    pub const ALL: [&Metric; 75] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2878,6 +2868,5 @@ pub mod metric {
         &HYBRID_KEYS,
         &HYBRID_READ_ONLY,
         &HYBRID_DATAGRAMS,
-        &HYBRID_DATAGRAM_ANSWERS,
     ];
 }

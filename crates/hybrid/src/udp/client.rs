@@ -3,7 +3,8 @@
 //! A write is sent again as it is: it counts once, and its answer is the same. A read counts once too, so it is signed
 //! anew.
 
-use super::codec::{Answered, REQUEST_BYTES_MAX, read_answer, write_request};
+use super::codec::{REQUEST_BYTES_MAX, read_answer, write_request};
+use crate::answer::Answered;
 use crate::codec::Malformed;
 use crate::node::unix_ms;
 use crate::request::{Body, Sees, Version};
@@ -66,6 +67,21 @@ enum Question<'a> {
     Read(Body<'a>),
     /// Signed once.
     Write(&'a [u8]),
+}
+
+impl Question<'_> {
+    /// What the answer to the last of so many datagrams says of them all: one may have been done before the node, for
+    /// now or from then on, would not do it.
+    fn last_answer(&self, answered: Answered, sent: u32) -> Answered {
+        match (self, &answered) {
+            (Self::Write(_), Answered::Refused(Code::ReadOnly | Code::Revoked | Code::Expired))
+                if sent > 1 =>
+            {
+                Answered::Refused(Code::OutcomeUnknown)
+            }
+            _ => answered,
+        }
+    }
 }
 
 /// What is heard of an answer.
@@ -156,7 +172,7 @@ impl Client {
             Question::Read(_) => READ_PAUSE,
             Question::Write(_) => WRITE_PAUSE,
         };
-        let (mut later, mut sent) = (None, 0);
+        let (mut later, mut laters, mut sent) = (None, 0, 0);
         while Instant::now() < end {
             let datagram = self.datagram(question, first_id)?;
             match self.socket.send(&datagram) {
@@ -171,14 +187,16 @@ impl Client {
             }
             self.resent += u64::from(sent > 1);
             match self.hear(first_id, (Instant::now() + pause).min(end))? {
-                Some(Heard::Answered(answered)) => return Ok(answered),
-                Some(Heard::Later(code)) => later = Some(code),
+                Some(Heard::Answered(answered)) => return Ok(question.last_answer(answered, sent)),
+                Some(Heard::Later(code)) => (later, laters) = (Some(code), laters + 1),
                 None => {}
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         let timeout = self.timeout;
         later
+            // Of a write that was sent more often than it was refused one may have been taken.
+            .filter(|_| matches!(question, Question::Read(_)) || laters == sent)
             .map(Answered::Refused)
             .ok_or(AskError::Timeout { server, timeout })
     }

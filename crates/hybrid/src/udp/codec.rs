@@ -1,6 +1,6 @@
 //! Datagrams: a signed request on its way, and the one encoding of each answer. `docs/hybrid-ledger.md` has them.
 
-use crate::answer::{Answer, Cell, Past};
+use crate::answer::{Answered, Cell, Past};
 use crate::block::{HEADER_BYTES, Header, SIGNED_HEAD_BYTES, SignedHead};
 use crate::codec::{Input, Malformed, Output};
 use crate::proof::StateProof;
@@ -65,51 +65,6 @@ pub fn read_request(datagram: &[u8]) -> Result<(&NativeHeader, &[u8]), NoRequest
     is_one.then_some((header, request)).ok_or(bad)
 }
 
-/// What an answer by UDP says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answered {
-    /// Nothing was done, or it is not known.
-    Refused(Code),
-    /// To get: per key its cell.
-    Cells(Vec<Option<Cell>>),
-    /// To range: cells, rising by their keys, and whether there are more before the stop.
-    Range {
-        /// Rising by key.
-        cells: Vec<(SharedKey, Cell)>,
-        /// The limit ended it.
-        more: bool,
-    },
-    /// To prove: the bytes that [`StateProof::decode`] takes, with the value.
-    Proof(Vec<u8>),
-    /// To history: the newest first.
-    History(Vec<Past>),
-    /// To head.
-    Head(Box<(Header, SignedHead)>),
-    /// To write, change and outcome: where it stands in the ledger, and what became of it.
-    Placed {
-        /// What became of it.
-        code: Code,
-        /// Its block and its place there.
-        version: Version,
-    },
-}
-
-impl From<Answer> for Answered {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::Refused(code) => Self::Refused(code),
-            Answer::Cells(cells) => Self::Cells(cells),
-            Answer::Range { cells, more } => Self::Range { cells, more },
-            Answer::Proof(proof) => Self::Proof(proof.encode()),
-            Answer::History(past) => Self::History(past),
-            Answer::Head(both) => Self::Head(both),
-            Answer::Placed { code, version } => Self::Placed { code, version },
-            // It carries one answer, and no events.
-            Answer::Watching { .. } => Self::Refused(Code::TooLarge),
-        }
-    }
-}
-
 /// Bytes that are written behind one another, up to a limit; beyond it nothing is.
 struct Bounded {
     bytes: Vec<u8>,
@@ -149,14 +104,6 @@ pub fn read_answer(datagram: &[u8]) -> Option<(u64, Status, &[u8])> {
 }
 
 impl Answered {
-    /// Its code.
-    pub fn code(&self) -> Code {
-        match self {
-            Self::Refused(code) | Self::Placed { code, .. } => *code,
-            _ => Code::Done,
-        }
-    }
-
     fn says(&self) -> u8 {
         match self {
             Self::Refused(_) => HYBRID_ANSWER_REFUSED,

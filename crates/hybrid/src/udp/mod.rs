@@ -7,5 +7,4 @@ pub mod codec;
 pub mod server;
 
 pub use client::{AskError, Client};
-pub use codec::Answered;
 pub use server::{HybridHost, HybridNear};

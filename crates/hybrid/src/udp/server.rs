@@ -1,7 +1,7 @@
 //! A node behind a socket plane: near looks at a datagram's form, the host hands what came together to the node.
 
-use super::codec::{Answered, NoRequest, read_request, write_answer};
-use crate::answer::Answer;
+use super::codec::{NoRequest, read_request, write_answer};
+use crate::answer::{Answer, Answered};
 use crate::node::Node;
 use crate::request::operation;
 use bytes::Bytes;
