@@ -174,8 +174,8 @@ impl SocketPlane {
     }
 
     /// The same with a host that answers later, on UDP alone. What came together is handed to it together;
-    /// `options.queue` requests at most wait for their answers. The host may still answer what it took when the plane has
-    /// ended.
+    /// `options.queue` requests at most wait for their answers. The host may still answer what it took when the plane
+    /// has ended.
     ///
     /// # Errors
     /// As [`SocketPlane::start`].
