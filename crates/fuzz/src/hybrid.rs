@@ -1,8 +1,9 @@
-//! The hybrid service: requests, genesis, what the log and the ledger hold, proofs.
+//! The hybrid service: requests, genesis, datagrams, what the log and the ledger hold, proofs.
 
 use crate::input::Input;
 use lineside_hybrid::Code;
-use lineside_hybrid::block::{Cargo, Message, Sender, request_message};
+use lineside_hybrid::answer::{Answered, Cell, Past};
+use lineside_hybrid::block::{Cargo, Message, Sender, SignedHead, request_message};
 use lineside_hybrid::change::{Change, Rights, Role};
 use lineside_hybrid::execute::{Chain, Signed};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
@@ -13,7 +14,10 @@ use lineside_hybrid::request::{Body, Head, Nonce, Read, Request, Sees, Version, 
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::signatures::{Digests, transaction_ids};
 use lineside_hybrid::snapshot::{self, Restore, SnapshotError};
+use lineside_hybrid::udp::HybridNear;
+use lineside_hybrid::udp::codec::{read_answer, read_request, write_answer, write_request};
 use lineside_hybrid::view::View;
+use lineside_near::{Near, Reply, Source, Verdict};
 use lineside_verify::Curve;
 use lineside_verify::hash::keccak256;
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,6 +138,79 @@ pub fn request(data: &[u8]) {
         assert_eq!(genesis.encode().as_deref(), Ok(data));
         // It may contradict itself, but must not be a panic.
         let _ = Chain::begin(data);
+    }
+}
+
+pub fn datagram_seeds() -> Vec<Vec<u8>> {
+    let signature = [7; 64];
+    let requests = bodies().into_iter().map(|body| {
+        let request = [&signature[..], &signed(body, 1, 7)].concat();
+        write_request(3, &request, 400).expect("a short request")
+    });
+    let mut seeds: Vec<_> = requests.collect();
+    let version = Version { block: 3, index: 1 };
+    let cell = || Cell {
+        version,
+        value: b"value"[..].into(),
+    };
+    let past = |block, value: Option<&[u8]>| Past {
+        version: Version { block, index: 0 },
+        time_ms: 9,
+        value: value.map(<[u8]>::to_vec),
+    };
+    let (tip, node) = (*PROVEN.0.tip(), &secret(9));
+    let head = SignedHead::sign(PROVEN.0.database(), 1, tip.number, tip.hash(), node);
+    let mut answers = vec![
+        Answered::Refused(Code::Busy),
+        Answered::Cells(vec![None, Some(cell())]),
+        Answered::Range {
+            cells: vec![(b"a"[..].into(), cell()), (b"b"[..].into(), cell())],
+            more: true,
+        },
+        Answered::History(vec![past(3, None), past(2, Some(b"x"))]),
+        Answered::Head(Box::new((tip, head))),
+        Answered::Placed {
+            code: Code::Conflict,
+            version,
+        },
+    ];
+    answers.extend(PROVEN.2.iter().cloned().map(Answered::Proof));
+    let (header, _) = read_request(&seeds[0]).expect("a request");
+    let header = *header;
+    for answered in answers {
+        seeds.push(answered.encode(4096).expect("short"));
+        seeds.push(write_answer(&header, &answered, 4096));
+    }
+    seeds
+}
+
+/// What near lets through is a request, written as the same bytes again; what it says otherwise is no longer than what
+/// came, and no request. What is read of an answer is written as the same bytes again, and fits its own length alone.
+pub fn datagram(data: &[u8]) {
+    let from = Source {
+        address: [127, 0, 0, 1].into(),
+        port: 9,
+    };
+    let mut reply = Reply::default();
+    match HybridNear.answer(from, 0, data, &mut reply) {
+        Verdict::Forward => {
+            let (header, request) = read_request(data).expect("what near lets through");
+            let again = write_request(header.request_id.get(), request, data.len());
+            assert_eq!(again.as_deref(), Some(data));
+        }
+        Verdict::Reply => {
+            assert!(reply.as_bytes().len() <= data.len());
+            assert!(read_request(data).is_err());
+            let mut none = Reply::default();
+            let verdict = HybridNear.answer(from, 0, reply.as_bytes(), &mut none);
+            assert!(matches!(verdict, Verdict::Drop(_)), "a reply is answered");
+        }
+        Verdict::Drop(_) => {}
+    }
+    let body = read_answer(data).map_or(data, |(_, _, body)| body);
+    if let Ok(answered) = Answered::decode(body) {
+        assert_eq!(answered.encode(body.len()).as_deref(), Some(body));
+        assert_eq!(answered.encode(body.len() - 1), None);
     }
 }
 

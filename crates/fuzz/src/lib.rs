@@ -110,6 +110,12 @@ pub const TARGETS: &[Target] = &[
     target("fabric_deliver", deliver::deliver, deliver::deliver_seeds, 3_000),
     target("hbase_response", hbase::response, hbase::response_seeds, 50_000),
     target("hybrid_request", hybrid::request, hybrid::request_seeds, 30_000),
+    target(
+        "hybrid_datagram",
+        hybrid::datagram,
+        hybrid::datagram_seeds,
+        20_000,
+    ),
     target("hybrid_ledger", hybrid::ledger, hybrid::ledger_seeds, 600),
     target("hybrid_proof", hybrid::proof, hybrid::proof_seeds, 3_000),
     target("hybrid_snapshot", hybrid::snapshot, hybrid::snapshot_seeds, 300),

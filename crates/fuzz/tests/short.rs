@@ -54,5 +54,5 @@ targets! {
     fabric_walk fabric_certificate fabric_block fabric_packets
     fabric_deliver
     hbase_response
-    hybrid_request hybrid_ledger hybrid_proof hybrid_snapshot
+    hybrid_request hybrid_datagram hybrid_ledger hybrid_proof hybrid_snapshot
 }

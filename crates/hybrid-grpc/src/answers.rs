@@ -4,7 +4,7 @@ use crate::messages::{
     Cell, Cells, Event, KeyCell, KeyCells, Placed, Proof, SignedHeader, Version, Write, Writes,
 };
 use bytes::Bytes;
-use lineside_hybrid::answer::{self, Answer, code_name};
+use lineside_hybrid::answer::{self, Answered, code_name};
 use lineside_hybrid::{Code, request};
 use prost::Message;
 use std::sync::Arc;
@@ -13,12 +13,14 @@ use std::sync::Arc;
 const SHARED_BYTES: usize = 1024;
 
 /// A message that answers a request.
-pub(crate) trait Reply: Message + Default + 'static {
+pub trait Reply: Message + Default + 'static {
     /// Of what a node says; `None`: that answers something else.
-    fn of(answer: Answer) -> Option<Self>;
+    fn of(answered: Answered) -> Option<Self>;
 
+    /// Says what became of the request.
     fn set_code(&mut self, code: Code);
 
+    /// Nothing was done, or it is not known.
     fn refused(code: Code) -> Self {
         let mut reply = Self::default();
         reply.set_code(code);
@@ -26,10 +28,10 @@ pub(crate) trait Reply: Message + Default + 'static {
     }
 
     /// What a node says, where it is not longer than a message may be.
-    fn within(answer: Answer, bytes_max: usize) -> Self {
-        let reply = match answer {
-            Answer::Refused(code) => return Self::refused(code),
-            answer => Self::of(answer).unwrap_or_else(|| Self::refused(Code::Malformed)),
+    fn within(answered: Answered, bytes_max: usize) -> Self {
+        let reply = match answered {
+            Answered::Refused(code) => return Self::refused(code),
+            answered => Self::of(answered).unwrap_or_else(|| Self::refused(Code::Malformed)),
         };
         match reply.encoded_len() <= bytes_max {
             true => reply,
@@ -41,9 +43,9 @@ pub(crate) trait Reply: Message + Default + 'static {
 macro_rules! reply {
     ($type:ident, $answer:pat => $made:expr) => {
         impl Reply for $type {
-            fn of(answer: Answer) -> Option<Self> {
-                let code = answer.code();
-                let $answer = answer else { return None };
+            fn of(answered: Answered) -> Option<Self> {
+                let code = answered.code();
+                let $answer = answered else { return None };
                 let mut reply: Self = $made;
                 reply.set_code(code);
                 Some(reply)
@@ -57,15 +59,15 @@ macro_rules! reply {
     };
 }
 
-reply!(Cells, Answer::Cells(cells) => Cells {
+reply!(Cells, Answered::Cells(cells) => Cells {
     cells: cells.into_iter().map(cell).collect(),
     ..Cells::default()
 });
-reply!(Placed, Answer::Placed { version: at, .. } => Placed {
+reply!(Placed, Answered::Placed { version: at, .. } => Placed {
     version: Some(version(at)),
     ..Placed::default()
 });
-reply!(KeyCells, Answer::Range { cells, more } => KeyCells {
+reply!(KeyCells, Answered::Range { cells, more } => KeyCells {
     cells: cells.into_iter().map(|(key, cell)| KeyCell {
         key: shared(key),
         version: Some(version(cell.version)),
@@ -74,11 +76,11 @@ reply!(KeyCells, Answer::Range { cells, more } => KeyCells {
     more,
     ..KeyCells::default()
 });
-reply!(Proof, Answer::Proof(proof) => Proof {
-    proof: proof.encode().into(),
+reply!(Proof, Answered::Proof(proof) => Proof {
+    proof: proof.into(),
     ..Proof::default()
 });
-reply!(Writes, Answer::History(past) => Writes {
+reply!(Writes, Answered::History(past) => Writes {
     writes: past.into_iter().map(|past| Write {
         version: Some(version(past.version)),
         time_ms: past.time_ms,
@@ -86,7 +88,7 @@ reply!(Writes, Answer::History(past) => Writes {
     }).collect(),
     ..Writes::default()
 });
-reply!(SignedHeader, Answer::Head(both) => SignedHeader {
+reply!(SignedHeader, Answered::Head(both) => SignedHeader {
     header: both.0.to_bytes().to_vec().into(),
     head: both.1.to_bytes().to_vec().into(),
     ..SignedHeader::default()

@@ -8,6 +8,7 @@ pub mod messages;
 pub mod serve;
 mod watch;
 
+pub use answers::Reply;
 pub use client::{AskError, Client, Identity};
 pub use lineside_grpc::{ClientTls, Running, ServerTls, SetupError};
 pub use serve::{Asked, Limits, start};

@@ -198,7 +198,7 @@ impl<R: Reply> UnaryService<Signed> for One<R> {
             }
             let answer = ask(&*service.asked, vec![request]).await?.pop();
             let answer = answer.unwrap_or(Answer::Refused(Code::OutcomeUnknown));
-            Ok(Response::new(R::within(answer, MESSAGE_BYTES_MAX)))
+            Ok(Response::new(R::within(answer.into(), MESSAGE_BYTES_MAX)))
         })
     }
 }
@@ -258,7 +258,8 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
                     true => None,
                     false => answers.next(),
                 };
-                let reply = B::Reply::within(answer.unwrap_or(Answer::Refused(Code::Malformed)), room);
+                let answer = answer.unwrap_or(Answer::Refused(Code::Malformed));
+                let reply = B::Reply::within(answer.into(), room);
                 room = room.saturating_sub(reply.encoded_len());
                 reply
             };

@@ -71,6 +71,61 @@ impl Answer {
     }
 }
 
+/// What is answered, as it is sent: the same, but for proofs, whose bytes a client can read only with the value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// Nothing was done, or it is not known.
+    Refused(Code),
+    /// To get: per key its cell.
+    Cells(Vec<Option<Cell>>),
+    /// To range: cells by their keys, and whether there are more before the stop.
+    Range {
+        /// Rising by key.
+        cells: Vec<(SharedKey, Cell)>,
+        /// The limit ended it.
+        more: bool,
+    },
+    /// To prove: what [`StateProof::decode`] takes, with the value.
+    Proof(Vec<u8>),
+    /// To history: the newest first.
+    History(Vec<Past>),
+    /// To head.
+    Head(Box<(Header, SignedHead)>),
+    /// To write and change, and to outcome: where it stands in the ledger, and what became of it.
+    Placed {
+        /// What became of it.
+        code: Code,
+        /// Its block and its place there.
+        version: Version,
+    },
+}
+
+impl From<Answer> for Answered {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Refused(code) => Self::Refused(code),
+            Answer::Cells(cells) => Self::Cells(cells),
+            Answer::Range { cells, more } => Self::Range { cells, more },
+            Answer::Proof(proof) => Self::Proof(proof.encode()),
+            Answer::History(past) => Self::History(past),
+            Answer::Head(both) => Self::Head(both),
+            Answer::Placed { code, version } => Self::Placed { code, version },
+            // Events do not fit one answer.
+            Answer::Watching { .. } => Self::Refused(Code::TooLarge),
+        }
+    }
+}
+
+impl Answered {
+    /// Its code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Refused(code) | Self::Placed { code, .. } => *code,
+            _ => Code::Done,
+        }
+    }
+}
+
 /// A code's name, as the tables have it.
 pub const fn code_name(code: Code) -> &'static str {
     match code {

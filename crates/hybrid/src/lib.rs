@@ -1,7 +1,7 @@
 //! A ledger database whose every request is signed: an ordered log, versions, a hash-chained ledger, proofs.
 //!
-//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both. `docs/hybrid.md` has the
-//! rules in words.
+//! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both, [`udp`] asks it by datagrams.
+//! `docs/hybrid.md` has the rules in words.
 
 pub mod answer;
 pub mod audit;
@@ -27,10 +27,12 @@ pub mod secret;
 mod shared;
 pub mod sign;
 pub mod signatures;
+pub mod signing;
 pub mod snapshot;
 mod stage;
 pub mod state;
 mod ticket;
+pub mod udp;
 pub mod view;
 pub mod watch;
 pub mod word;

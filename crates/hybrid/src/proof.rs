@@ -75,6 +75,15 @@ impl StateProof {
         })
     }
 
+    /// Whether bytes are those of some proof, of whatever value.
+    pub fn is_written_well(bytes: &[u8]) -> bool {
+        let mut input = Input(bytes);
+        let block = input.take(HEADER_BYTES).and_then(|_| input.u64());
+        let absent = block.and_then(|block| Ok(block == 0 && input.u32()? == 0));
+        // What the value is does not show in the bytes: any will do.
+        absent.is_ok_and(|absent| Self::decode(bytes, (!absent).then_some(&[])).is_ok())
+    }
+
     /// Whether it shows, of the block with this hash, that `key` had `value`, or nothing.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use lineside_wire::{
 /// Bytes before what is signed.
 pub const SIGNATURE_BYTES: usize = size_of::<RequestSignature>();
 /// Bytes of what is signed before the operation's body.
-const HEAD_BYTES: usize = size_of::<RequestHead>();
+pub(crate) const HEAD_BYTES: usize = size_of::<RequestHead>();
 
 /// Which database: the first bytes of its genesis' hash.
 pub type DatabaseId = [u8; 16];

@@ -29,6 +29,9 @@ fn warnings(config: &Config) -> Vec<String> {
         };
         warnings.extend(fault.map(|fault| format!("[column] notify_key_file cannot be used here: {fault}")));
     }
+    if config.hybrid.enabled {
+        warnings.extend(crate::daemon::hybrid::warnings(&config.hybrid));
+    }
     warnings
 }
 

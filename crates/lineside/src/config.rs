@@ -1,8 +1,10 @@
 //! The configuration file. `lineside.toml` in the repository shows and explains every key with its default.
 
 mod column;
+mod hybrid;
 
 pub use column::{CoherenceName, Column, TableName, TrustedRange};
+pub use hybrid::{Hybrid, LogName, UdpName};
 
 use clap::ValueEnum;
 use lineside_plane::xdp;
@@ -30,6 +32,7 @@ pub struct Config {
     pub spv: Spv,
     pub transfer: Transfer,
     pub column: Column,
+    pub hybrid: Hybrid,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -509,6 +512,14 @@ impl Config {
         }
     }
 
+    /// Enables one service and none of the others.
+    pub fn serve_only(&mut self, service: &str) {
+        self.spv.enabled = service == "spv";
+        self.transfer.enabled = service == "transfer";
+        self.column.enabled = service == "column";
+        self.hybrid.enabled = service == "hybrid";
+    }
+
     /// What is allowed but should be known.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -535,6 +546,9 @@ impl Config {
                 "[column] listen = {}: whoever reaches it can change the table, in a session",
                 self.column.listen
             ));
+        }
+        if self.hybrid.enabled {
+            warnings.extend(self.hybrid.warnings());
         }
         if self.spv.paper_index {
             warnings.push("[spv] paper_index = true: anyone can grind TXIDs onto one line".into());
@@ -577,6 +591,8 @@ impl Config {
         range("column", "ttl_ms", self.column.ttl_ms, 100..=3_600_000);
         let column = self.column.faults();
         faults.extend(column.into_iter().map(|(key, what)| ("column", key, what)));
+        let hybrid = self.hybrid.faults();
+        faults.extend(hybrid.into_iter().map(|(key, what)| ("hybrid", key, what)));
         let issuer_ranges = transfer.issuer_ranges().count();
         if issuer_ranges > TRANSFER_ISSUERS_MAX {
             let what = format!("{issuer_ranges} address ranges: at most 8");
@@ -602,23 +618,34 @@ impl Config {
         if spv.index == IndexName::Disk && spv.data().is_none() {
             faults.push(("spv", "index", "\"disk\": needs `data`, which is empty".into()));
         }
-        let mut taken = vec![("the console", self.console.listen.port())];
-        for (section, is_enabled, listen) in [
-            ("spv", spv.enabled, spv.listen),
-            ("transfer", transfer.enabled, transfer.listen),
-            ("column", self.column.enabled, self.column.listen),
-        ] {
-            if !is_enabled || listen.port() == 0 {
-                continue;
-            }
-            if let Some((whose, _)) = taken.iter().find(|(_, port)| *port == listen.port()) {
-                let what = format!("\"{listen}\": must have another port than {whose}");
-                faults.push((section, "listen", what));
-            }
-            taken.push((section, listen.port()));
-        }
+        faults.extend(self.ports_taken_twice());
         if transfer.enabled && transfer.data.as_os_str().is_empty() {
             faults.push(("transfer", "enabled", "true: needs `data`, which is empty".into()));
+        }
+        faults
+    }
+
+    /// Of enabled services: each has a port of its own, though gRPC and UDP of one may share it.
+    fn ports_taken_twice(&self) -> Vec<(&'static str, &'static str, String)> {
+        let (spv, transfer, column, hybrid) = (&self.spv, &self.transfer, &self.column, &self.hybrid);
+        let mut taken = vec![("the console", self.console.listen.port())];
+        let mut faults = Vec::new();
+        let udp = hybrid.udp().filter(|udp| udp.port() != hybrid.listen.port());
+        for (section, key, listen) in [
+            ("spv", "listen", spv.enabled.then_some(spv.listen)),
+            ("transfer", "listen", transfer.enabled.then_some(transfer.listen)),
+            ("column", "listen", column.enabled.then_some(column.listen)),
+            ("hybrid", "listen", hybrid.enabled.then_some(hybrid.listen)),
+            ("hybrid", "udp", udp.filter(|_| hybrid.enabled)),
+        ] {
+            let Some(listen) = listen.filter(|listen| listen.port() != 0) else {
+                continue;
+            };
+            if let Some((whose, _)) = taken.iter().find(|(_, port)| *port == listen.port()) {
+                let what = format!("\"{listen}\": must have another port than {whose}");
+                faults.push((section, key, what));
+            }
+            taken.push((section, listen.port()));
         }
         faults
     }

@@ -31,7 +31,7 @@ fn the_shown_file_has_every_key_with_its_default() {
         let before = SHOWN.lines().nth(line - 2).unwrap();
         assert!(before.starts_with("# "), "[{section}] {key} is not explained");
     }
-    assert_eq!(keys().len(), 54);
+    assert_eq!(keys().len(), 67);
     assert!(Config::default().warnings().is_empty());
 }
 
@@ -54,7 +54,7 @@ fn the_defaults_are_those_of_the_parts() {
 
 #[test]
 fn unknown_keys_are_refused_everywhere() {
-    for section in ["console", "plane", "spv", "transfer", "column"] {
+    for section in ["console", "plane", "spv", "transfer", "column", "hybrid"] {
         let fault = only_fault(&format!("\n[{section}]\nfrobnicate = 1\n"));
         assert_eq!(fault.line, Some(3));
         assert!(fault.what.contains("unknown field `frobnicate`"), "{fault:?}");
@@ -149,6 +149,15 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("column", "lease_ms", "60001", "100 to 60000"),
         ("column", "ttl_ms", "0", "100 to 3600000"),
         ("column", "trusted_sources", "[\"10.0.0.0/33\"]", "leading bits"),
+        ("hybrid", "enabled", "true", "needs `data`"),
+        ("hybrid", "udp", "\"on\"", "\"auto\", \"off\" or an address"),
+        ("hybrid", "node", "-1", "expected u32"),
+        ("hybrid", "log", "\"kafka\"", "kafka://host:port"),
+        ("hybrid", "log", "\"kafka://host\"", "kafka://host:port"),
+        ("hybrid", "certificate", "\"a.pem\"", "needs `key`"),
+        ("hybrid", "key", "\"a.key\"", "needs `certificate`"),
+        ("hybrid", "client_ca", "\"ca.pem\"", "needs `certificate`"),
+        ("hybrid", "trusted_sources", "[\"10.0.0.0/33\"]", "leading bits"),
     ];
     for (section, key, value, allowed) in cases {
         let fault = only_fault(&format!("# one\n\n[{section}]\n{key} = {value}\n"));
@@ -295,4 +304,26 @@ fn a_table_in_hbase_is_taken_apart_and_may_be_stale_only_by_ttl() {
     assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
     let memory = Config::parse("[column]\ncoherence = \"ttl\"\n").unwrap();
     assert!(!memory.column.geometry().may_be_stale, "it tells itself");
+}
+
+#[test]
+fn udp_of_hybrid_goes_with_grpc_but_not_beside_tls() {
+    let text = "[hybrid]\nenabled = true\ndata = \"d\"\n";
+    let plain = Config::parse(text).unwrap();
+    assert_eq!(plain.hybrid.udp(), Some(plain.hybrid.listen));
+    assert!(plain.warnings().is_empty());
+    let tls = format!("{text}certificate = \"c\"\nkey = \"k\"\nlog = \"kafka://[::1]:9092,b:1/t\"\n");
+    let config = Config::parse(&tls).unwrap();
+    assert_eq!(config.hybrid.udp(), None);
+    assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
+    let both = Config::parse(&format!("{tls}udp = \"192.0.2.1:1\"\n")).unwrap();
+    assert_eq!(both.hybrid.udp(), Some("192.0.2.1:1".parse().unwrap()));
+    assert!(both.warnings()[0].starts_with("[hybrid] requests by UDP"));
+    let off = Config::parse(&format!("{text}udp = \"off\"\nlisten = \"0.0.0.0:1\"\n")).unwrap();
+    assert_eq!(off.hybrid.udp(), None);
+    assert!(off.warnings()[0].starts_with("[hybrid] listen"));
+    let fault = only_fault(&format!("{text}udp = \"127.0.0.1:7701\"\n"));
+    assert!(fault.what.contains("another port than spv"), "{fault:?}");
+    let fault = only_fault(&format!("{text}listen = \"127.0.0.1:7700\"\n"));
+    assert!(fault.what.contains("another port than the console"), "{fault:?}");
 }

@@ -1,6 +1,7 @@
 //! The daemon: the services that are wanted, side by side, at one interface and behind one console.
 
 mod column;
+pub mod hybrid;
 mod place;
 mod settle;
 mod spv;
@@ -22,6 +23,7 @@ pub struct Daemon {
     spv: Option<spv::Running>,
     column: Option<column::Running>,
     transfer: Option<transfer::Running>,
+    hybrid: Option<hybrid::Running>,
     started: Instant,
     warnings: Vec<String>,
 }
@@ -32,7 +34,7 @@ pub struct Serving {
     pub name: &'static str,
     /// Where it listens.
     pub listen: SocketAddr,
-    /// Where near stands, in words.
+    /// Where near stands, in words; of one without near, how it is reached.
     pub plane: String,
 }
 
@@ -43,9 +45,9 @@ impl Daemon {
     /// What stands in the way, and what to do about it.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
         let (has_spv, has_transfer) = (config.spv.enabled, config.transfer.enabled);
-        let has_column = config.column.enabled;
-        if !has_spv && !has_transfer && !has_column {
-            bail!("no service is enabled: `enabled = true` in [spv], [transfer] or [column]");
+        let (has_column, has_hybrid) = (config.column.enabled, config.hybrid.enabled);
+        if !has_spv && !has_transfer && !has_column && !has_hybrid {
+            bail!("no service is enabled: `enabled = true` in [spv], [transfer], [column] or [hybrid]");
         }
         let leaves_with_server = [(has_transfer, "transfer"), (has_column, "column")];
         if let Some((_, name)) = leaves_with_server
@@ -62,6 +64,7 @@ impl Daemon {
             .then(|| transfer::prepare(config, &mut warnings))
             .transpose()?;
         let made = has_column.then(|| column::prepare(&config.column)).transpose()?;
+        let prepared = has_hybrid.then(|| hybrid::prepare(&config.hybrid)).transpose()?;
         crate::privileges::drop_all_but_bpf()?;
 
         let mut listens = Vec::new();
@@ -87,11 +90,15 @@ impl Daemon {
         let transfer = geometry
             .map(|geometry| transfer::Opened::new(config, &geometry, xdp, &mut warnings))
             .transpose()?;
+        let hybrid = prepared
+            .map(|prepared| hybrid::Running::start(config, prepared))
+            .transpose()?;
         let line = Line::attach(&config.plane, loaded, &mut warnings)?;
         let daemon = Self {
             spv: spv.map(|spv| spv.run(&line)).transpose()?,
             column: column.map(|column| column.run(&line)).transpose()?,
             transfer: transfer.map(|transfer| transfer.run(&line)).transpose()?,
+            hybrid,
             started: Instant::now(),
             warnings,
         };
@@ -118,7 +125,13 @@ impl Daemon {
             listen: column.listen(),
             plane: column.plane(),
         });
-        spv.into_iter().chain(transfer).chain(column).collect()
+        let hybrid = self.hybrid.as_ref().map(|hybrid| Serving {
+            name: "hybrid",
+            listen: hybrid.listen(),
+            plane: hybrid.ways(),
+        });
+        let all = spv.into_iter().chain(transfer).chain(column).chain(hybrid);
+        all.collect()
     }
 
     /// What its operator should know.
@@ -131,19 +144,26 @@ impl Daemon {
         let spv = self.spv.as_ref().map(spv::Running::inner);
         let transfer = self.transfer.as_ref().map(transfer::Running::inner);
         let column = self.column.as_ref().map(column::Running::inner);
-        let (started, warnings) = (self.started, self.warnings.clone());
+        let hybrid = self.hybrid.as_ref().map(hybrid::Running::inner);
+        let (started, known) = (self.started, self.warnings.clone());
         Arc::new(move || {
+            let mut warnings = known.clone();
             let mut problems = Vec::new();
             let mut services = Vec::new();
             services.extend(spv.as_ref().map(|spv| spv.status(&mut problems)));
             services.extend(transfer.as_ref().map(|transfer| transfer.status(&mut problems)));
             services.extend(column.as_ref().map(|column| column.status(&mut problems)));
+            services.extend(
+                hybrid
+                    .as_ref()
+                    .map(|hybrid| hybrid.status(&mut problems, &mut warnings)),
+            );
             Snapshot {
                 version: env!("CARGO_PKG_VERSION").into(),
                 uptime_s: started.elapsed().as_secs(),
                 services,
                 problems,
-                warnings: warnings.clone(),
+                warnings,
             }
         })
     }

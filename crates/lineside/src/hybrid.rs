@@ -1,12 +1,13 @@
 //! `lineside hybrid …`
 
 mod ask;
+mod asker;
 mod audit;
 mod change;
 mod init;
 mod join;
-mod key;
-mod member;
+pub mod key;
+pub mod member;
 mod prove;
 mod serve;
 

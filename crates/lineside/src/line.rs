@@ -5,7 +5,7 @@ use crate::config::{Plane, PlaneName};
 use anyhow::bail;
 use lineside_console::ServiceStatus;
 use lineside_near::lease;
-use lineside_plane::socket::SocketPlane;
+use lineside_plane::socket::{SocketCounts, SocketPlane};
 use lineside_plane::transfer;
 use lineside_plane::xdp::{
     AttachedMode, Image, Interface, Pins, XdpError, XdpPlane, harmful_offloads, native_needs,
@@ -29,6 +29,10 @@ pub fn load(
     images: impl FnOnce() -> Vec<Image>,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<Option<(XdpPlane, Interface)>> {
+    // Without a near there is nothing to stand at the line.
+    if listens.is_empty() {
+        return Ok(None);
+    }
     match plane.plane {
         PlaneName::Socket => Ok(None),
         PlaneName::Xdp => load_xdp(plane, listens, images, warnings).map(Some),
@@ -185,6 +189,20 @@ pub struct Counted<const N: usize> {
     pub replies: usize,
 }
 
+/// Notes what a socket plane counted.
+pub fn set_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
+    status.set_near_replies("socket", counts.near_replies.load(Relaxed));
+    status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
+    for (metric, count) in [
+        (metric::HOST_REPLIES, &counts.host_replies),
+        (metric::QUEUE_FULL, &counts.queue_full),
+        (metric::OVERSIZE, &counts.oversize),
+        (metric::AMPLIFICATION, &counts.amplification),
+    ] {
+        status.set_host(metric, count.load(Relaxed));
+    }
+}
+
 /// A service's planes while it runs.
 pub struct Front {
     /// User space.
@@ -242,16 +260,7 @@ impl Front {
         };
         let counts = self.socket.counts();
         status.set_counters("socket", counted.names.into_iter().zip(counted.socket));
-        status.set_near_replies("socket", counts.near_replies.load(Relaxed));
-        status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
-        for (metric, count) in [
-            (metric::HOST_REPLIES, &counts.host_replies),
-            (metric::QUEUE_FULL, &counts.queue_full),
-            (metric::OVERSIZE, &counts.oversize),
-            (metric::AMPLIFICATION, &counts.amplification),
-        ] {
-            status.set_host(metric, count.load(Relaxed));
-        }
+        set_counts(&mut status, counts);
         if let Some(xdp) = self.line.xdp().as_mut() {
             let near = xdp.counts::<N>(counted.map);
             let drops = xdp.drop_counts(Some(counted.slot));

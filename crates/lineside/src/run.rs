@@ -135,7 +135,7 @@ impl Overrides {
 /// What stands in the way of serving.
 pub fn serve(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(arguments.config)?;
-    (config.spv.enabled, config.transfer.enabled, config.column.enabled) = (true, false, false);
+    config.serve_only("spv");
     let config = arguments.spv.over(config)?;
     if config.spv.data().is_none() {
         bail!(

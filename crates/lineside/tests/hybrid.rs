@@ -1,115 +1,14 @@
 //! `lineside hybrid` as its users have it: a database made, served, written, killed, proved and audited.
 
+mod house;
+
+use house::{House, Server, TWO, page};
 use serde_json::Value;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use tempfile::TempDir;
-
-/// What a command said, and how it ended.
-struct Said {
-    code: i32,
-    out: String,
-    error: String,
-}
-
-/// A folder with a database: its genesis and keys.
-struct House(TempDir);
-
-impl House {
-    fn new(arguments: &[&str]) -> Self {
-        let house = Self(tempfile::tempdir().unwrap());
-        let said = house.hybrid(&[&["init"], arguments].concat());
-        assert_eq!(said.code, 0, "{}", said.error);
-        house
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
-        command.arg("hybrid").args(arguments).current_dir(self.0.path());
-        command
-    }
-
-    fn hybrid(&self, arguments: &[&str]) -> Said {
-        let output = self.command(arguments).output().unwrap();
-        Said {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).unwrap(),
-            error: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    fn serve(&self, more: &[&str]) -> Server {
-        let arguments = ["serve", "--data", "ledger", "--listen", "127.0.0.1:0", "--json"];
-        let mut command = self.command(&[&arguments, more].concat());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        let started = serde_json::from_str(&line).expect("it says where it serves");
-        Server {
-            child,
-            started,
-            _out: lines,
-        }
-    }
-}
-
-/// A running node; killed when dropped.
-struct Server {
-    child: Child,
-    started: Value,
-    _out: BufReader<ChildStdout>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    fn address(&self) -> &str {
-        self.started["listen"].as_str().unwrap()
-    }
-
-    /// A verb with the key of a member.
-    fn ask(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Said {
-        let fixed = [verb, "--server", self.address(), "--key", key];
-        house.hybrid(&[&fixed, rest].concat())
-    }
-
-    /// The same, done, in JSON.
-    fn done(&self, house: &House, verb: &str, key: &str, rest: &[&str]) -> Vec<Value> {
-        let said = self.ask(house, verb, key, &[rest, &["--json"]].concat());
-        assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
-        let line = |line| serde_json::from_str(line).unwrap();
-        said.out.lines().map(line).collect()
-    }
-
-    fn terminate(mut self) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").arg(&id).status().unwrap().success());
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-const TWO: [&str; 6] = [
-    "--member",
-    "alice=alice.key:admin",
-    "--member",
-    "bob=bob.key",
-    "--rule",
-    "=*:rw",
-];
+use std::path::Path;
+use std::process::Stdio;
 
 #[test]
 fn a_database_from_its_genesis_to_its_audit() {
@@ -408,17 +307,7 @@ fn the_console_has_metrics_and_status() {
     let server = house.serve(&["--console", "127.0.0.1:0"]);
     server.done(&house, "set", "alice.key", &["a", "b"]);
     let console = server.started["console"].as_str().unwrap();
-    let ask = |path: &str| {
-        let mut stream = TcpStream::connect(console).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
+    let ask = |path: &str| page(console, path);
     let metrics = ask("/metrics");
     for line in [
         "lineside_hybrid_height 1",

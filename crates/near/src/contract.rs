@@ -170,3 +170,25 @@ pub trait GroupHost: Send {
         std::time::Duration::from_millis(50)
     }
 }
+
+/// The way back of requests that a [`LaterHost`] took together.
+pub trait WayBack: Send + Sync {
+    /// Bytes that the reply to the request at `place` may have.
+    fn reply_bytes_max(&self, place: usize) -> usize;
+
+    /// Sends replies, each to the request at its place; each request is answered at most once. Does not block: what the
+    /// system does not take at once is lost, as datagrams may be.
+    fn send(&self, replies: Vec<(usize, Vec<u8>)>);
+}
+
+/// A host that answers when it can, in whatever order.
+pub trait LaterHost: Send + Sync {
+    /// Bytes that the reply to a request of `request_bytes` may have: no more, but for whom amplifying is no harm.
+    fn reply_bytes_max(&self, _from: Source, request_bytes: usize) -> usize {
+        request_bytes
+    }
+
+    /// Takes requests that came together. Must not block. What is never answered counts as waiting until `back` is
+    /// dropped.
+    fn take(&self, asked: Vec<Vec<u8>>, back: std::sync::Arc<dyn WayBack>);
+}

@@ -11,7 +11,9 @@ pub mod memory;
 mod range;
 mod readers;
 
-pub use contract::{Asked, GroupHost, Host, Near, PAYLOAD_BYTES_MAX, Reply, Said, Source, Verdict};
+pub use contract::{
+    Asked, GroupHost, Host, LaterHost, Near, PAYLOAD_BYTES_MAX, Reply, Said, Source, Verdict, WayBack,
+};
 pub use counters::{Counters, thread_index};
 pub use frame::{FrameVerdict, Line};
 pub use lineside_wire::DropReason;

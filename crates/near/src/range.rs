@@ -35,6 +35,13 @@ impl Range {
         (words(number & mask), words(mask))
     }
 
+    /// Whether an address is of it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let ([high, low], [high_mask, low_mask]) = self.words();
+        let [own_high, own_low] = address_words(address);
+        own_high & high_mask == high && own_low & low_mask == low
+    }
+
     /// How far its prefix may reach.
     pub const fn has_fault(&self) -> bool {
         self.prefix_bits > if self.address.is_ipv4() { 32 } else { 128 }
@@ -76,6 +83,8 @@ mod tests {
         );
         let own = address_words([10, 1, 9, 9].into());
         assert_eq!([own[0] & mask[0], own[1] & mask[1]], address);
+        assert!(range.contains([10, 1, 9, 9].into()) && !range.contains([10, 2, 2, 3].into()));
+        assert!(!range.contains(std::net::Ipv6Addr::LOCALHOST.into()));
     }
 
     #[test]

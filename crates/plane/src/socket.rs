@@ -1,19 +1,24 @@
 //! The socket plane: user space, any machine. Threads that share one port (SO_REUSEPORT) receive and answer in batches
-//! from near; host threads behind a bounded queue, mostly one, answer what near forwards, one by one or in groups.
+//! from near; host threads behind a bounded queue, mostly one, answer what near forwards, one by one or in groups; or a
+//! host is handed what came together, and answers when it can.
 
 mod batch;
 mod host;
+mod later;
 mod stream;
 
 use batch::{BATCH, Batch, Route};
 use crossbeam_channel::{Sender, TrySendError};
-use lineside_near::{DropReason, GroupHost, Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
+use later::{Gathered, Later};
+use lineside_near::{
+    DropReason, GroupHost, Host, LaterHost, Near, Reader, Readers, Reply, Source, Verdict, lease,
+};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,6 +35,8 @@ const PORTS_TRIED: usize = 16;
 /// What a socket plane counted.
 #[derive(Debug, Default)]
 pub struct SocketCounts {
+    /// Datagrams that came.
+    pub received: AtomicU64,
     /// Requests answered by near.
     pub near_replies: AtomicU64,
     /// Requests answered by the host.
@@ -79,11 +86,20 @@ enum Answerer {
     /// One by one, by so many threads.
     Each(Arc<dyn Host + Send + Sync>, usize),
     Groups(Box<dyn GroupHost>),
+    Later(Arc<dyn LaterHost>),
+}
+
+/// The way from near to the host, for one receiving thread.
+enum Onward {
+    Queue(Sender<Forwarded>),
+    Later(Later),
 }
 
 struct Shared {
     near: Arc<dyn Near + Send + Sync>,
     counts: SocketCounts,
+    /// Requests that a host which answers later has not answered.
+    open: AtomicUsize,
     stop: AtomicBool,
     local: SocketAddr,
 }
@@ -157,6 +173,21 @@ impl SocketPlane {
         Self::start_with(options, near, Answerer::Groups(host), readers, filter)
     }
 
+    /// The same with a host that answers later, on UDP alone. What came together is handed to it together;
+    /// `options.queue` requests at most wait for their answers. The host may still answer what it took when the plane
+    /// has ended.
+    ///
+    /// # Errors
+    /// As [`SocketPlane::start`].
+    pub fn start_later(
+        options: SocketOptions,
+        near: Arc<dyn Near + Send + Sync>,
+        host: Arc<dyn LaterHost>,
+        readers: &Readers,
+    ) -> io::Result<Self> {
+        Self::start_with(options, near, Answerer::Later(host), readers, &[])
+    }
+
     fn start_with(
         options: SocketOptions,
         near: Arc<dyn Near + Send + Sync>,
@@ -170,6 +201,7 @@ impl SocketPlane {
         let shared = Arc::new(Shared {
             near,
             counts: SocketCounts::default(),
+            open: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             local,
         });
@@ -180,9 +212,19 @@ impl SocketPlane {
         };
         let host_socket = sockets[0].try_clone()?;
         for (index, socket) in sockets.into_iter().enumerate() {
-            let (shared, sender, reader) = (Arc::clone(&shared), sender.clone(), readers.join());
+            let (shared, reader, socket) = (Arc::clone(&shared), readers.join(), Arc::new(socket));
+            let onward = match &answerer {
+                Answerer::Later(host) => Onward::Later(Later {
+                    socket: Arc::clone(&socket),
+                    shared: Arc::clone(&shared),
+                    host: Arc::clone(host),
+                    queue: options.queue,
+                    gathered: Gathered::default(),
+                }),
+                _ => Onward::Queue(sender.clone()),
+            };
             let thread = std::thread::Builder::new().name(format!("near-{index}"));
-            let run = move || near_loop(&socket, &shared, &sender, &reader);
+            let run = move || near_loop(&socket, &shared, onward, &reader);
             plane.threads().push(thread.spawn(run)?);
         }
         let thread = || std::thread::Builder::new().name("host".into());
@@ -203,6 +245,7 @@ impl SocketPlane {
                 let run = move || host::in_groups(&host_socket, &shared, host, &receiver);
                 plane.threads().push(thread().spawn(run)?);
             }
+            Answerer::Later(_) => {}
         }
         Ok(plane)
     }
@@ -289,11 +332,33 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
     Ok(socket)
 }
 
-fn near_loop(socket: &UdpSocket, shared: &Shared, host: &Sender<Forwarded>, reader: &Reader) {
+impl Onward {
+    /// Whether the host, or its queue, has room for a request; `None`: the host has ended.
+    fn take(&mut self, route: Route, request: &[u8]) -> Option<bool> {
+        match self {
+            Self::Later(later) => Some(later.gather(route, request)),
+            Self::Queue(host) => {
+                let sent = host.try_send(Forwarded {
+                    from: Source::from(route.peer),
+                    way: Way::Datagram(route),
+                    request: request.to_vec(),
+                });
+                match sent {
+                    Ok(()) => Some(true),
+                    Err(TrySendError::Full(_)) => Some(false),
+                    Err(TrySendError::Disconnected(_)) => None,
+                }
+            }
+        }
+    }
+}
+
+fn near_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader: &Reader) {
     let mut batch = Batch::default();
     let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(BATCH);
     while !shared.stop.load(Relaxed) {
         let Ok(count) = batch.receive(socket) else { return };
+        shared.counts.received.fetch_add(count as u64, Relaxed);
         let now_ns = lease::now_ns();
         replies.clear();
         reader.enter();
@@ -314,25 +379,24 @@ fn near_loop(socket: &UdpSocket, shared: &Shared, host: &Sender<Forwarded>, read
                 Verdict::Reply if reply.as_bytes().len() <= request.len() => replies.push((index, reply)),
                 Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
                 Verdict::Drop(reason) => shared.counts.drop(reason),
-                Verdict::Forward => match host.try_send(Forwarded {
-                    from: Source::from(route.peer),
-                    way: Way::Datagram(route),
-                    request: request.to_vec(),
-                }) {
-                    Ok(()) => (),
-                    Err(TrySendError::Full(_)) => {
+                Verdict::Forward => match onward.take(route, request) {
+                    Some(true) => (),
+                    Some(false) => {
                         shared.counts.queue_full.fetch_add(1, Relaxed);
                         if busy(request, &mut reply) {
                             replies.push((index, reply));
                         }
                     }
-                    Err(TrySendError::Disconnected(_)) => return,
+                    None => return,
                 },
             }
         }
         let sent = batch.send(socket, &replies);
         reader.leave();
         shared.counts.near_replies.fetch_add(sent as u64, Relaxed);
+        if let Onward::Later(later) = &mut onward {
+            later.hand_over();
+        }
     }
 }
 

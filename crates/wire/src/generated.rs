@@ -1685,7 +1685,7 @@ pub const HYBRID_VALUE_BYTES_MAX: usize = 262144;
 /// Bytes of a request with its signature, at most.
 pub const HYBRID_REQUEST_BYTES_MAX: usize = 524288;
 
-/// Bytes of a request by UDP, at most; longer ones by gRPC.
+/// Bytes of a datagram with a request, at most, and of one with an answer; longer ones by gRPC.
 pub const HYBRID_DATAGRAM_BYTES_MAX: usize = 1200;
 
 /// Keys that one request reads, and that it writes, at most.
@@ -1769,6 +1769,27 @@ pub const HYBRID_MESSAGE_BLOCK: u8 = 1;
 /// Kind of a message of the log: a signed head.
 pub const HYBRID_MESSAGE_HEAD: u8 = 2;
 
+/// What an answer by UDP says: its code alone.
+pub const HYBRID_ANSWER_REFUSED: u8 = 0;
+
+/// What an answer by UDP says: what keys hold.
+pub const HYBRID_ANSWER_CELLS: u8 = 1;
+
+/// What an answer by UDP says: keys and what they hold.
+pub const HYBRID_ANSWER_RANGE: u8 = 2;
+
+/// What an answer by UDP says: a proof.
+pub const HYBRID_ANSWER_PROOF: u8 = 3;
+
+/// What an answer by UDP says: writes of a key.
+pub const HYBRID_ANSWER_HISTORY: u8 = 4;
+
+/// What an answer by UDP says: a block's header, and a node's word for it.
+pub const HYBRID_ANSWER_SIGNED_HEAD: u8 = 5;
+
+/// What an answer by UDP says: a place in the ledger.
+pub const HYBRID_ANSWER_PLACED: u8 = 6;
+
 /// Operation `get` of `hybrid`.
 pub const HYBRID_OP_GET: u8 = 1;
 
@@ -1795,6 +1816,9 @@ pub const HYBRID_OP_WRITE: u8 = 16;
 
 /// Operation `change` of `hybrid`.
 pub const HYBRID_OP_CHANGE: u8 = 17;
+
+/// Operation `ask` of `hybrid`.
+pub const HYBRID_OP_ASK: u8 = 32;
 
 /// What became of one operation of `hybrid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -2020,6 +2044,18 @@ pub struct MemberWord {
 }
 
 const _: () = assert!(size_of::<MemberWord>() == 112);
+
+/// Begins an answer by UDP, behind the native header of status ok. 3 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct AnswerHead {
+    /// what became of the request
+    pub code: U16,
+    /// what follows: 0 nothing, 1 cells, 2 a range, 3 a proof, 4 history, 5 a signed head, 6 a place
+    pub says: u8,
+}
+
+const _: () = assert!(size_of::<AnswerHead>() == 3);
 
 /// The metrics, each by its name.
 pub mod metric {
@@ -2765,9 +2801,19 @@ pub mod metric {
         labels: &[],
         help: "1 where no writes are taken; /status says why",
     };
+    /// datagrams that came by UDP; host_replies says how many the node has answered
+    pub const HYBRID_DATAGRAMS: Metric = Metric {
+        name: "lineside_hybrid_datagrams_total",
+        key: "datagrams",
+        service: Some("hybrid"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "datagrams that came by UDP; host_replies says how many the node has answered",
+    };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 74] = [
+    pub const ALL: [&Metric; 75] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2842,5 +2888,6 @@ pub mod metric {
         &HYBRID_BATCHES,
         &HYBRID_KEYS,
         &HYBRID_READ_ONLY,
+        &HYBRID_DATAGRAMS,
     ];
 }

@@ -73,7 +73,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
         }
         column.coherence = coherence;
     }
-    (config.spv.enabled, config.transfer.enabled, config.column.enabled) = (false, false, true);
+    config.serve_only("column");
     let config = config.checked("the command line")?;
     until_signal(&config, |_| Ok(None), false, as_json)
 }

@@ -1,15 +1,17 @@
 //! The verbs that read and write.
 
+use super::asker::Asker;
 use super::member::{Member, hash, hex, refused, shown, version, version_json};
 use crate::column::text;
+use crate::wrong::Wrong;
 use anyhow::Context;
 use clap::Args;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::code_name;
 use lineside_hybrid::block::{Header, SignedHead};
 use lineside_hybrid::request::{Body, Sees, Version};
-use lineside_hybrid_grpc::client::{Coded, id_of};
-use lineside_hybrid_grpc::{AskError, Client, messages};
+use lineside_hybrid_grpc::client::Coded;
+use lineside_hybrid_grpc::{AskError, messages};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -55,7 +57,7 @@ impl Get {
         self.keys.sort_by(|one, other| one.0.cmp(&other.0));
         self.keys.dedup_by(|one, other| one.0 == other.0);
         let keys: Vec<&[u8]> = self.keys.iter().map(|key| key.0.as_slice()).collect();
-        let ask = async |client: &Client| Ok(client.get(sees(self.linearizable), &keys).await?);
+        let ask = async |asker: &Asker| asker.get(sees(self.linearizable), &keys).await;
         let answer: messages::Cells = self.member.ask(ask)?;
         refused(&answer, &[Code::Done])?;
         for (key, cell) in keys.iter().zip(&answer.cells) {
@@ -131,14 +133,9 @@ impl Delete {
 /// # Errors
 /// What stands in its way; where that is not known, how to ask.
 pub fn write(member: &Member, body: Body<'_>, as_json: bool) -> anyhow::Result<()> {
-    let is_change = matches!(body, Body::Change { .. });
-    let (id, answer) = member.ask(async |client: &Client| {
-        let request = client.signing().sign(body).map_err(AskError::from)?;
-        let id = hex(&id_of(&request));
-        let answer = match is_change {
-            true => client.connection().change(request).await,
-            false => client.connection().set(request).await,
-        };
+    let (id, answer) = member.ask(async |asker: &Asker| {
+        let (id, answer) = asker.order(body).await?;
+        let id = hex(&id);
         let asks = || format!("whether it was done is not known: `lineside hybrid outcome {id}` asks");
         let answer = answer.with_context(asks)?;
         Ok((id, answer))
@@ -182,11 +179,9 @@ pub struct Range {
 
 impl Range {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let ask = async |client: &Client| {
+        let ask = async |asker: &Asker| {
             let sees = sees(self.linearizable);
-            Ok(client
-                .range(sees, &self.start.0, &self.stop.0, self.limit)
-                .await?)
+            asker.range(sees, &self.start.0, &self.stop.0, self.limit).await
         };
         let answer: messages::KeyCells = self.member.ask(ask)?;
         refused(&answer, &[Code::Done])?;
@@ -215,7 +210,7 @@ pub struct History {
 
 impl History {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let ask = async |client: &Client| Ok(client.history(&self.name.0, self.limit).await?);
+        let ask = async |asker: &Asker| asker.history(&self.name.0, self.limit).await;
         let answer: messages::Writes = self.member.ask(ask)?;
         refused(&answer, &[Code::Done])?;
         for write in &answer.writes {
@@ -248,7 +243,11 @@ pub struct Watch {
 
 impl Watch {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        self.member.ask(async |client: &Client| {
+        self.member.ask(async |asker: &Asker| {
+            let Asker::Grpc(client) = asker else {
+                let why = "events come by gRPC alone: --server instead of --udp";
+                anyhow::bail!(Wrong(why.into()));
+            };
             let mut events = client.watch(&self.prefix.0).await?;
             let begin = events.message().await.map_err(AskError::from)?;
             let begin = begin.context("the node ended the stream without a word")?;
@@ -297,9 +296,7 @@ pub fn read_head(answer: &messages::SignedHeader) -> anyhow::Result<(Header, Sig
 
 impl Head {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let answer = self
-            .member
-            .ask(async |client: &Client| Ok(client.head().await?))?;
+        let answer = self.member.ask(async |asker: &Asker| asker.head().await)?;
         let (header, head) = read_head(&answer)?;
         if let Some(file) = &self.out {
             std::fs::write(file, head.to_bytes()).with_context(|| file.display().to_string())?;
@@ -331,7 +328,7 @@ pub struct Outcome {
 
 impl Outcome {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let ask = async |client: &Client| Ok(client.outcome(self.id).await?);
+        let ask = async |asker: &Asker| asker.outcome(self.id).await;
         let answer: messages::Placed = self.member.ask(ask)?;
         let code = answer.known_code()?;
         let version = version_json(answer.version);

@@ -1,5 +1,6 @@
 //! Who asks whom: what the asking verbs share.
 
+use super::asker::Asker;
 use super::key;
 use crate::hex::{from_hex, to_hex};
 use crate::wrong::Wrong;
@@ -10,11 +11,17 @@ use lineside_hybrid::answer::code_name;
 use lineside_hybrid::change::KeyBytes;
 use lineside_hybrid::genesis::{Genesis, database_id};
 use lineside_hybrid::request::{MemberId, Version};
+use lineside_hybrid::udp;
 use lineside_hybrid_grpc::client::Coded;
 use lineside_hybrid_grpc::{Client, ClientTls, Identity, messages};
 use lineside_wire::HYBRID_PORT;
 use serde_json::{Value, json};
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long an answer by UDP is waited for, and asked for again.
+const UDP_TIME: Duration = Duration::from_secs(10);
 
 /// Who asks whom.
 #[derive(Args)]
@@ -22,6 +29,9 @@ pub struct Member {
     /// The node, HOST:PORT.
     #[arg(long, default_value_t = format!("127.0.0.1:{HYBRID_PORT}"))]
     server: String,
+    /// The same by UDP, HOST:PORT: for what fits a datagram of 1,200 bytes.
+    #[arg(long, value_name = "SERVER", conflicts_with_all = ["server", "tls_ca"])]
+    udp: Option<String>,
     /// The member's key (`lineside hybrid key new` makes one).
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -109,15 +119,22 @@ impl Member {
     ///
     /// # Errors
     /// What is wrong with the files; no connection; what `ask` says.
-    pub fn ask<T>(&self, ask: impl AsyncFnOnce(&Client) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    pub fn ask<T>(&self, ask: impl AsyncFnOnce(&Asker) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let (identity, tls) = (self.identity()?, self.tls()?);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         runtime.block_on(async {
+            if let Some(server) = &self.udp {
+                let address = server.to_socket_addrs().map(|mut all| all.next());
+                let address = address.map_err(|error| Wrong(format!("--udp {server}: {error}")))?;
+                let address = address.with_context(|| format!("--udp {server}: no address"))?;
+                let client = udp::Client::connect(address, identity, UDP_TIME)?;
+                return ask(&Asker::Udp(client.into())).await;
+            }
             let client = Client::connect(&self.server, tls.as_ref(), identity).await;
             let client = client.context("does `lineside hybrid serve` run there?")?;
-            ask(&client).await
+            ask(&Asker::Grpc(client)).await
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Proofs: asked for, and checked without a node.
 
 use super::ask::{Given, given, read_head};
+use super::asker::Asker;
 use super::key;
 use super::member::{Member, hash, hex, read_genesis, refused};
 use crate::column::text;
@@ -10,7 +11,6 @@ use clap::Args;
 use lineside_hybrid::Code;
 use lineside_hybrid::block::SignedHead;
 use lineside_hybrid::proof::StateProof;
-use lineside_hybrid_grpc::Client;
 use lineside_verify::Verifier;
 use serde_json::json;
 use std::fs;
@@ -42,13 +42,13 @@ fn head_file(proof: &Path) -> PathBuf {
 impl Prove {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let key = &self.name.0;
-        let (bytes, value, head) = self.member.ask(async |client: &Client| {
+        let (bytes, value, head) = self.member.ask(async |asker: &Asker| {
             for _ in 0..TRIES {
-                let cells = client.get(Default::default(), &[key]).await?;
+                let cells = asker.get(Default::default(), &[key]).await?;
                 refused(&cells, &[Code::Done])?;
-                let answer = client.prove(key).await?;
+                let answer = asker.prove(key).await?;
                 refused(&answer, &[Code::Done])?;
-                let (header, head) = read_head(&client.head().await?)?;
+                let (header, head) = read_head(&asker.head().await?)?;
                 let cell = cells.cells.into_iter().next().unwrap_or_default();
                 let value = cell.version.map(|_| cell.value);
                 // All three of one block, or again.

@@ -1,52 +1,50 @@
 //! `lineside hybrid serve`: a node, until a signal ends it.
 
-use super::key;
-use super::member::{hex, read_genesis};
+use crate::config::{Config, LogName, UdpName};
+use crate::daemon::hybrid::{Running, prepare};
 use crate::out::{self, Unwritten};
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside_console::{Console, Observed, ServiceStatus, Snapshot};
-use lineside_hybrid::answer::code_name;
-use lineside_hybrid::genesis::database_id;
-use lineside_hybrid::node::{OpenLog, Status, embedded};
-use lineside_hybrid::{Node, Options};
-use lineside_hybrid_grpc::{Limits, ServerTls, start};
-use lineside_hybrid_kafka::Address;
-use lineside_journal::FsDisk;
-use lineside_wire::{HYBRID_PORT, metric};
+use lineside_console::{Console, Observed, Snapshot};
 use serde_json::json;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Serve a database by gRPC until a signal ends it.
+/// Serve a database by gRPC and UDP until a signal ends it.
 #[derive(Args)]
 pub struct Serve {
+    /// The configuration file, of which [hybrid] and [console] count; what is given here goes before it.
+    #[arg(long)]
+    config: Option<PathBuf>,
     /// The ledger's directory; made where it is not there.
     #[arg(long)]
-    data: PathBuf,
-    /// The database's genesis.
-    #[arg(long, default_value = "genesis.bin")]
-    genesis: PathBuf,
-    /// The node's key.
-    #[arg(long, default_value = "node.key")]
-    node_key: PathBuf,
-    /// The node's number.
-    #[arg(long, default_value_t = 1)]
-    node: u32,
+    data: Option<PathBuf>,
+    /// The database's genesis [default: genesis.bin]
+    #[arg(long)]
+    genesis: Option<PathBuf>,
+    /// The node's key [default: node.key]
+    #[arg(long)]
+    node_key: Option<PathBuf>,
+    /// The node's number [default: 1]
+    #[arg(long)]
+    node: Option<u32>,
     /// What orders: `embedded` is this node alone; `kafka://HOST:PORT[,…][/TOPIC]` is Kafka, for any number of nodes
-    /// (needs a build with the cargo feature `kafka`).
-    #[arg(long, default_value = "embedded")]
-    log: String,
+    /// (needs a build with the cargo feature `kafka`) [default: embedded]
+    #[arg(long)]
+    log: Option<LogName>,
     /// Take a topic of Kafka's that may lose what it has acknowledged; /status says in what it is weak.
     #[arg(long)]
     allow_weak_kafka: bool,
-    /// Where gRPC is served.
-    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, HYBRID_PORT)))]
-    listen: SocketAddr,
+    /// Where gRPC is served [default: 127.0.0.1:7705]
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// Where requests by UDP are taken, ADDRESS:PORT or off. By default where gRPC is, without TLS; else nowhere.
+    #[arg(long)]
+    udp: Option<UdpName>,
     /// The server's certificate; without one there is no TLS.
     #[arg(long, requires = "key")]
     certificate: Option<PathBuf>,
@@ -54,150 +52,112 @@ pub struct Serve {
     #[arg(long, requires = "certificate")]
     key: Option<PathBuf>,
     /// CA certificates of clients, for mutual TLS.
-    #[arg(long, requires = "certificate")]
+    #[arg(long)]
     client_ca: Option<PathBuf>,
-    /// Address and port for `/metrics`, `/healthz` and `/status`; without it there is no console.
+    /// Address and port for `/metrics`, `/healthz` and `/status`; without it, and without a configuration file, there
+    /// is no console.
     #[arg(long)]
     console: Option<SocketAddr>,
 }
 
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
 impl Serve {
-    fn tls(&self) -> anyhow::Result<Option<ServerTls>> {
-        let Some((certificate, key)) = self.certificate.as_ref().zip(self.key.as_ref()) else {
-            return Ok(None);
+    /// What is to be served, and where the console is to be.
+    fn config(self) -> anyhow::Result<(Config, Option<SocketAddr>)> {
+        let (mut config, of_file) = match &self.config {
+            Some(file) => {
+                let config = Config::read(file)?;
+                let console = config.console.listen;
+                (config, Some(console))
+            }
+            None => (Config::default(), None),
         };
-        let clients = self.client_ca.as_deref();
-        Ok(Some(ServerTls::from_files(certificate, key, clients)?))
-    }
-
-    fn open_log(&self) -> anyhow::Result<OpenLog> {
-        if self.log == "embedded" {
-            return Ok(embedded());
+        let hybrid = &mut config.hybrid;
+        set(&mut hybrid.data, self.data);
+        set(&mut hybrid.genesis, self.genesis);
+        set(&mut hybrid.node_key, self.node_key);
+        set(&mut hybrid.node, self.node);
+        set(&mut hybrid.log, self.log);
+        hybrid.allow_weak_kafka |= self.allow_weak_kafka;
+        set(&mut hybrid.listen, self.listen);
+        set(&mut hybrid.udp, self.udp);
+        set(&mut hybrid.certificate, self.certificate);
+        set(&mut hybrid.key, self.key);
+        set(&mut hybrid.client_ca, self.client_ca);
+        if hybrid.data.as_os_str().is_empty() {
+            bail!(Wrong(
+                "--data DIR, or `data` in [hybrid] of the configuration, says where the ledger is".into()
+            ));
         }
-        let address = self.log.parse::<Address>();
-        let address = address.map_err(|error| Wrong(format!("--log {}: {error}", self.log)))?;
-        Ok(lineside_hybrid_kafka::open(lineside_hybrid_kafka::Options {
-            allow_weak_kafka: self.allow_weak_kafka,
-            ..lineside_hybrid_kafka::Options::new(address)
-        }))
-    }
-
-    fn start_node(&self) -> anyhow::Result<(Node<FsDisk>, String)> {
-        let (_, genesis) = read_genesis(&self.genesis)?;
-        let key = key::read(&self.node_key)?;
-        let shown = self.data.display();
-        let disk = FsDisk::open(&self.data)
-            .with_context(|| format!("opening the ledger in {shown}: another node may have it open"))?;
-        let options = Options {
-            node: self.node,
-            ..Options::default()
-        };
-        let node = Node::start(disk, &genesis, Arc::new(key), options, self.open_log()?);
-        let node = node.with_context(|| format!("opening the ledger in {shown}"))?;
-        Ok((node, hex(&database_id(&genesis))))
+        let console = self.console.or(of_file);
+        set(&mut config.console.listen, console);
+        config.serve_only("hybrid");
+        Ok((config.checked("the command line")?, console))
     }
 
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        if self.data.as_os_str().is_empty() {
-            bail!(Wrong("--data DIR says where the ledger is".into()));
+        let (config, console) = self.config()?;
+        let warnings = config.warnings();
+        for warning in &warnings {
+            tell!("lineside: {warning}");
         }
-        let tls = self.tls()?;
-        let (node, database) = self.start_node()?;
-        let node = Arc::new(node);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let running = Running::start(&config, prepare(&config.hybrid)?)?;
+        let console = console.map(|address| {
+            let console = Console::start(address, observed(&running, warnings));
+            console.with_context(|| format!("the console on {address} (--console)"))
+        });
+        let console = console.transpose()?;
         runtime.block_on(async {
             // Before anybody can see that it serves, and end it.
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;
-            let server = start(self.listen, tls, node.clone(), Limits::default()).await;
-            let server = server.with_context(|| format!("listening on {} (--listen)", self.listen))?;
-            let observed = observed(node.clone(), server.address);
-            let console = self.console.map(|address| {
-                let console = Console::start(address, observed);
-                console.with_context(|| format!("the console on {address} (--console)"))
-            });
-            let console = console.transpose()?;
             let at = console.as_ref().map(Console::local_addr);
-            let height = node.status().height;
-            out::said_by_server(say_started(&database, server.address, at, height, as_json));
+            out::said_by_server(say_started(&running, at, as_json));
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            drop(console);
-            server.stop().await?;
             anyhow::Ok(())
-        })?;
-        // Calls that were cut off hold it no more.
-        drop(runtime);
-        drop(node);
-        Ok(())
+        })
     }
 }
 
-fn say_started(
-    database: &str,
-    listen: SocketAddr,
-    console: Option<SocketAddr>,
-    height: u64,
-    as_json: bool,
-) -> Result<(), Unwritten> {
+fn say_started(running: &Running, console: Option<SocketAddr>, as_json: bool) -> Result<(), Unwritten> {
+    let (database, listen, height) = (running.database(), running.listen(), running.inner().height());
     if as_json {
-        let line = json!({"database": database, "blocks": height, "listen": listen, "console": console});
+        let udp = running.udp();
+        let line =
+            json!({"database": database, "blocks": height, "listen": listen, "udp": udp, "console": console});
         return say!("{line}");
     }
     say!("database {database}: {height} blocks; gRPC on {listen}")?;
+    if let Some(udp) = running.udp() {
+        say!("UDP on {udp}")?;
+    }
     if let Some(console) = console {
         say!("console on http://{console}/status, http://{console}/metrics")?;
     }
     say!("Ctrl-C ends it")
 }
 
-fn observed(node: Arc<Node<FsDisk>>, listen: SocketAddr) -> Arc<dyn Observed> {
-    let started = Instant::now();
+fn observed(running: &Running, known: Vec<String>) -> Arc<dyn Observed> {
+    let (started, inner) = (Instant::now(), running.inner());
     Arc::new(move || {
-        let status = node.status();
-        let mut problems = Vec::new();
-        if let Some(why) = &status.read_only {
-            problems.push(format!("hybrid: no writes are taken: {why}"));
-        }
+        let (mut problems, mut warnings) = (Vec::new(), known.clone());
         Snapshot {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_s: started.elapsed().as_secs(),
-            services: vec![service(&status, listen)],
+            services: vec![inner.status(&mut problems, &mut warnings)],
             problems,
-            warnings: status.log_weaknesses.clone(),
+            warnings,
         }
     })
-}
-
-/// How a node is, for the console.
-fn service(status: &Status, listen: SocketAddr) -> ServiceStatus {
-    let mut service = ServiceStatus {
-        name: "hybrid".into(),
-        plane: "socket".into(),
-        listen: listen.to_string(),
-        tip: Some(lineside_console::Tip {
-            hash: hex(&status.tip_hash),
-            height: u32::try_from(status.height).unwrap_or(u32::MAX),
-        }),
-        ..ServiceStatus::default()
-    };
-    let host = [
-        (metric::HYBRID_HEIGHT, status.height),
-        (metric::HYBRID_VERIFIED, status.verified),
-        (metric::HYBRID_BATCHES, status.batches),
-        (metric::HYBRID_KEYS, status.keys as u64),
-        (metric::HYBRID_READ_ONLY, u64::from(status.read_only.is_some())),
-    ];
-    for (metric, value) in host {
-        service.set_host(metric, value);
-    }
-    for (code, count) in &status.codes {
-        service.set_labelled(metric::HYBRID_REQUESTS, code_name(*code), *count);
-    }
-    service
 }

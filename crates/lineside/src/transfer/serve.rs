@@ -60,7 +60,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     if config.transfer.data.as_os_str().is_empty() {
         bail!("--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept");
     }
-    (config.spv.enabled, config.transfer.enabled, config.column.enabled) = (false, true, false);
+    config.serve_only("transfer");
     let config = config.checked("the command line")?;
     until_signal(&config, |_| Ok(None), false, as_json)
 }

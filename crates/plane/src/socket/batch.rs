@@ -186,12 +186,14 @@ fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr], flags: libc::
     sent
 }
 
-/// Sends each reply the way that it names. Returns how many left.
-pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
-    replies.chunks(BATCH).map(|chunk| send_chunk(socket, chunk)).sum()
+/// Sends each reply the way that it names; waits for room where it `waits`. Returns how many left.
+pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)], waits: bool) -> usize {
+    let flags = if waits { 0 } else { libc::MSG_DONTWAIT };
+    let chunks = replies.chunks(BATCH);
+    chunks.map(|chunk| send_chunk(socket, chunk, flags)).sum()
 }
 
-fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
+fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)], flags: libc::c_int) -> usize {
     let mut names = [no_name(); BATCH];
     let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
     let mut vectors = [vector(&[]); BATCH];
@@ -204,7 +206,7 @@ fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
         route.local.put(&mut header.msg_hdr, control);
         headers.push(header);
     }
-    send_headers(socket, &mut headers, 0)
+    send_headers(socket, &mut headers, flags)
 }
 
 impl Local {

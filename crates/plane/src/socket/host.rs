@@ -113,6 +113,6 @@ fn send_all(socket: &UdpSocket, shared: &Shared, group: &[Forwarded], said: Vec<
         }
     }
     streams.iter().for_each(|writer| writer.flush());
-    sent += batch::send_all(socket, &datagrams) as u64;
+    sent += batch::send_all(socket, &datagrams, true) as u64;
     counts.host_replies.fetch_add(sent, Relaxed);
 }

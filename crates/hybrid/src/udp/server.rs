@@ -1,0 +1,189 @@
+//! A node behind a socket plane: near looks at a datagram's form, the host hands what came together to the node.
+
+use super::codec::{NoRequest, read_request, write_answer};
+use crate::answer::{Answer, Answered};
+use crate::node::Node;
+use crate::request::operation;
+use bytes::Bytes;
+use lineside_journal::Disk;
+use lineside_near::{LaterHost, Near, Range, Reply, Source, Verdict, WayBack};
+use lineside_wire::{
+    DropReason, HYBRID_DATAGRAM_BYTES_MAX, HYBRID_OP_CHANGE, HYBRID_OP_PROVE, HYBRID_OP_WRITE,
+    HybridCode as Code, NATIVE_REPLY_BIT, NativeHeader, native,
+};
+use std::sync::Arc;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Refuses what is no request. What it says of signatures and the database is nothing: it has neither.
+pub struct HybridNear;
+
+impl Near for HybridNear {
+    fn answer(&self, _from: Source, _now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
+        let header = match NativeHeader::ref_from_prefix(request) {
+            Ok((header, _)) if native::is_native(request) => header,
+            _ => return Verdict::Drop(DropReason::NotARequest),
+        };
+        if header.op & NATIVE_REPLY_BIT != 0 {
+            return Verdict::Drop(DropReason::ReplyBit);
+        }
+        let is_put = match read_request(request) {
+            Ok(_) => return Verdict::Forward,
+            Err(NoRequest::Status(status)) => reply.put(native::reply_header(header, status, 0).as_bytes()),
+            Err(NoRequest::TooLarge) => {
+                let refused = Answered::Refused(Code::TooLarge);
+                reply.put(&write_answer(header, &refused, request.len()))
+            }
+        };
+        match is_put {
+            true => Verdict::Reply,
+            false => Verdict::Drop(DropReason::NotARequest),
+        }
+    }
+}
+
+/// Hands datagrams to a node. Requests of one kind that came together are one call, and are answered together: reads,
+/// which wait for no disk; proofs, which wait for what was written before them; writes.
+pub struct HybridHost<D: Disk> {
+    node: Arc<Node<D>>,
+    trusted: Vec<Range>,
+}
+
+impl<D: Disk> HybridHost<D> {
+    /// Whoever asks from one of these addresses may be sent up to 1,200 bytes, however short he asks.
+    pub fn new(node: Arc<Node<D>>, trusted: Vec<Range>) -> Self {
+        Self { node, trusted }
+    }
+}
+
+/// Requests that go to the node as one call: where each came from, and what it says.
+#[derive(Default)]
+struct Together {
+    places: Vec<(usize, NativeHeader)>,
+    requests: Vec<Bytes>,
+}
+
+/// Kinds of requests that wait for the same.
+const KINDS: usize = 3;
+
+fn kind(request: &[u8]) -> usize {
+    match operation(request) {
+        Some(HYBRID_OP_PROVE) => 1,
+        Some(HYBRID_OP_WRITE | HYBRID_OP_CHANGE) => 2,
+        _ => 0,
+    }
+}
+
+impl<D: Disk> LaterHost for HybridHost<D> {
+    fn reply_bytes_max(&self, from: Source, request_bytes: usize) -> usize {
+        match self.trusted.iter().any(|range| range.contains(from.address)) {
+            true => request_bytes.max(HYBRID_DATAGRAM_BYTES_MAX),
+            false => request_bytes,
+        }
+    }
+
+    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
+        let mut kinds: [Together; KINDS] = Default::default();
+        for (place, datagram) in asked.into_iter().enumerate() {
+            let datagram = Bytes::from(datagram);
+            // Near has let nothing else through.
+            let Ok((header, request)) = read_request(&datagram) else {
+                continue;
+            };
+            let Some(together) = kinds.get_mut(kind(request)) else {
+                continue;
+            };
+            together.places.push((place, *header));
+            together.requests.push(datagram.slice_ref(request));
+        }
+        for Together { places, requests } in kinds {
+            if requests.is_empty() {
+                continue;
+            }
+            let back = Arc::clone(&back);
+            // It must not hold the node: one of the node's own threads drops it.
+            self.node
+                .submit(requests, move |answers| send(&*back, &places, answers));
+        }
+    }
+}
+
+fn send(back: &dyn WayBack, places: &[(usize, NativeHeader)], answers: Vec<Answer>) {
+    let replies = places.iter().zip(answers).map(|((place, header), answer)| {
+        let reply = write_answer(header, &answer.into(), back.reply_bytes_max(*place));
+        (*place, reply)
+    });
+    back.send(replies.collect());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::codec::{read_answer, write_request};
+    use lineside_wire::{HYBRID_OP_ASK, Status};
+
+    fn near(request: &[u8]) -> (Verdict, Vec<u8>) {
+        let from = Source {
+            address: [127, 0, 0, 1].into(),
+            port: 9,
+        };
+        let mut reply = Reply::default();
+        let verdict = HybridNear.answer(from, 0, request, &mut reply);
+        (verdict, reply.as_bytes().to_vec())
+    }
+
+    fn refusal(request: &[u8]) -> Status {
+        let (verdict, reply) = near(request);
+        assert_eq!(verdict, Verdict::Reply);
+        assert!(reply.len() <= request.len());
+        let (header, body) = NativeHeader::ref_from_prefix(&reply).unwrap();
+        assert_eq!((header.request_id.get(), body.len()), (7, 0));
+        assert!(header.op & NATIVE_REPLY_BIT != 0);
+        Status::from_code(header.status.get()).unwrap()
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_or_dropped() {
+        let good = write_request(7, &[1; 200], 0).unwrap();
+        assert_eq!(near(&good).0, Verdict::Forward);
+        let with = |place: usize, byte| {
+            let mut bytes = good.clone();
+            bytes[place] = byte;
+            bytes
+        };
+        assert_eq!(near(&[]).0, Verdict::Drop(DropReason::NotARequest));
+        assert_eq!(near(&good[..15]).0, Verdict::Drop(DropReason::NotARequest));
+        assert_eq!(near(&with(0, 0)).0, Verdict::Drop(DropReason::NotARequest));
+        let reply = with(3, HYBRID_OP_ASK | NATIVE_REPLY_BIT);
+        assert_eq!(near(&reply).0, Verdict::Drop(DropReason::ReplyBit));
+        assert_eq!(refusal(&with(2, 2)), Status::UnsupportedVersion);
+        assert_eq!(refusal(&with(3, HYBRID_OP_ASK + 1)), Status::BadRequest);
+        assert_eq!(refusal(&with(5, 1)), Status::BadRequest, "a status");
+        assert_eq!(refusal(&good[..217]), Status::BadRequest, "cut short");
+        // Every length but the one, with the rest not zero.
+        for length in (0..=u16::MAX).step_by(7).filter(|length| *length != 200) {
+            let mut bytes = good.clone();
+            bytes[16..18].copy_from_slice(&length.to_be_bytes());
+            assert_eq!(refusal(&bytes), Status::BadRequest, "{length}");
+        }
+        let short = write_request(7, &[1; 107], 0).unwrap();
+        assert_eq!(refusal(&short), Status::BadRequest);
+        let mut padded = write_request(7, &[1; 200], 500).unwrap();
+        assert_eq!((near(&padded).0, padded.len()), (Verdict::Forward, 500));
+        padded[499] = 1;
+        assert_eq!(refusal(&padded), Status::BadRequest);
+    }
+
+    #[test]
+    fn what_is_longer_than_a_datagram_may_be_is_too_large() {
+        let longest = write_request(7, &[1; 200], usize::MAX).unwrap();
+        assert_eq!((near(&longest).0, longest.len()), (Verdict::Forward, 1200));
+        assert_eq!(write_request(7, &[1; 1183], 0), None);
+        let mut long = longest;
+        long.push(0);
+        long[6..8].copy_from_slice(&(1201u16 - 16).to_be_bytes());
+        let (verdict, reply) = near(&long);
+        let (id, status, body) = read_answer(&reply).unwrap();
+        assert_eq!((verdict, id, status), (Verdict::Reply, 7, Status::Ok));
+        assert_eq!(Answered::decode(body), Ok(Answered::Refused(Code::TooLarge)));
+    }
+}

@@ -1,0 +1,113 @@
+//! A node behind a UDP port, and who asks it.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use crate::common::*;
+use lineside_hybrid::answer::Answered;
+use lineside_hybrid::request::{MemberId, Version};
+use lineside_hybrid::signing::Identity;
+use lineside_hybrid::udp::codec::read_answer;
+use lineside_hybrid::udp::{Client as Asker, HybridHost, HybridNear};
+use lineside_hybrid::{Code, Node};
+use lineside_journal::SimDisk;
+use lineside_near::{Range, Readers};
+use lineside_plane::socket::{SocketOptions, SocketPlane};
+use lineside_wire::{DropReason, Status};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A node behind a port. The plane ends first, as in the daemon.
+pub struct Served {
+    pub plane: SocketPlane,
+    pub node: Arc<Node<SimDisk>>,
+}
+
+impl Served {
+    pub fn new(node: Node<SimDisk>, trusted: &[Range], queue: usize) -> Served {
+        let node = Arc::new(node);
+        let host = HybridHost::new(node.clone(), trusted.to_vec());
+        let options = SocketOptions {
+            listen: ([127, 0, 0, 1], 0).into(),
+            threads: 1,
+            queue,
+        };
+        let readers = Readers::new(false);
+        let plane = SocketPlane::start_later(options, Arc::new(HybridNear), Arc::new(host), &readers);
+        let plane = plane.unwrap();
+        Served { plane, node }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.plane.local_addr()
+    }
+
+    /// All that came was answered or dropped, and is counted so, soon after the last answer.
+    pub fn settle(&self) {
+        let counts = self.plane.counts();
+        let end = Instant::now() + PATIENCE;
+        let left = || {
+            let dropped: u64 = counts.drops.iter().map(|count| count.load(Relaxed)).sum();
+            let answered = counts.near_replies.load(Relaxed) + counts.host_replies.load(Relaxed);
+            counts.received.load(Relaxed) - answered - dropped - counts.oversize.load(Relaxed)
+        };
+        while left() > 0 {
+            assert!(Instant::now() < end, "{} are not accounted for", left());
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn drops(&self, reason: DropReason) -> u64 {
+        self.plane.counts().drops[reason as usize].load(Relaxed)
+    }
+}
+
+pub fn serve(seed: u64) -> Served {
+    Served::new(start(SimDisk::new(seed)), &[], 4096)
+}
+
+pub fn asker(server: SocketAddr, member: MemberId) -> Asker {
+    let identity = Identity {
+        database: Client::new().database,
+        member,
+        key: 0,
+        lane: 7,
+        secret: member_key(member),
+    };
+    Asker::connect(server, identity, PATIENCE).unwrap()
+}
+
+pub fn socket(server: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// What a datagram is answered with.
+pub fn asked(socket: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
+    let mut reply = [0; 2000];
+    socket.send(datagram).unwrap();
+    let bytes = socket.recv(&mut reply).unwrap();
+    assert!(bytes <= datagram.len().max(1200));
+    reply[..bytes].to_vec()
+}
+
+pub fn said(reply: &[u8]) -> (u64, Answered) {
+    let (id, status, body) = read_answer(reply).unwrap();
+    assert_eq!(status, Status::Ok);
+    (id, Answered::decode(body).unwrap())
+}
+
+pub fn placed(answered: &Answered) -> Version {
+    match answered {
+        Answered::Placed {
+            code: Code::Done,
+            version,
+        } => *version,
+        other => panic!("not done: {other:?}"),
+    }
+}

@@ -1,0 +1,271 @@
+//! Datagrams that get lost, and a node that has no room for them.
+
+mod common;
+mod served;
+
+use common::*;
+use lineside_hybrid::answer::Answered;
+use lineside_hybrid::log::{Deliver, Entry, Log, LogError, OpenLog};
+use lineside_hybrid::request::{Body, Sees};
+use lineside_hybrid::signing::Identity;
+use lineside_hybrid::udp::codec::{read_answer, read_request, write_answer, write_request};
+use lineside_hybrid::udp::{AskError, Client as Asker};
+use lineside_hybrid::{Code, Node, Options};
+use lineside_journal::SimDisk;
+use lineside_wire::Status;
+use served::*;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Carries datagrams between one client and a server, but for those that `loses` takes: it is told which way, 0 to the
+/// server, and the how manyeth.
+fn relay(server: SocketAddr, loses: impl Fn(usize, u64) -> bool + Send + 'static) -> SocketAddr {
+    let way = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = way.local_addr().unwrap();
+    way.set_read_timeout(Some(PATIENCE)).unwrap();
+    std::thread::spawn(move || {
+        let (mut client, mut counts, mut bytes) = (server, [0; 2], [0; 2000]);
+        // Ends when nobody sends any more.
+        while let Ok((length, from)) = way.recv_from(&mut bytes) {
+            let back = usize::from(from == server);
+            if back == 0 {
+                client = from;
+            }
+            let to = [server, client][back];
+            counts[back] += 1;
+            if !loses(back, counts[back]) {
+                let _ = way.send_to(&bytes[..length], to);
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn what_the_way_loses_is_asked_again_and_counts_once() {
+    let served = serve(9);
+    for (round, loses) in [
+        (
+            1,
+            (|back, number| back == 1 && number <= 2) as fn(usize, u64) -> bool,
+        ),
+        (2, |back, number| back == 0 && number <= 2),
+    ] {
+        let mut member = asker(relay(served.address(), loses), 5);
+        let version = placed(&member.set(b"a", None, b"x").unwrap());
+        assert_eq!(version.block, round);
+        assert!(member.resent() >= 2);
+        if round == 1 {
+            assert_eq!(served.node.status().height, 1, "it was done when it came first");
+        }
+    }
+    let mut member = asker(relay(served.address(), |_, number| number <= 2), 6);
+    let Answered::Cells(cells) = member.get(Sees::Local, &[b"a"]).unwrap() else {
+        panic!("no cells");
+    };
+    assert_eq!(&cells[0].as_ref().unwrap().value[..], b"x");
+    assert!(member.resent() >= 3);
+}
+
+/// A log that keeps what is appended until it is let go.
+#[derive(Clone, Default)]
+struct Held(Arc<Mutex<HeldState>>);
+
+#[derive(Default)]
+struct HeldState {
+    kept: Vec<Vec<u8>>,
+    deliver: Option<Deliver>,
+    position: u64,
+    is_open: bool,
+}
+
+impl HeldState {
+    fn pass(&mut self) {
+        while self.is_open && !self.kept.is_empty() {
+            self.position += 1;
+            let (position, message) = (self.position, self.kept.remove(0));
+            self.deliver.as_ref().unwrap()(Entry { position, message });
+        }
+    }
+}
+
+impl Held {
+    fn open(&self) -> OpenLog {
+        let held = self.clone();
+        Box::new(move |start| {
+            held.0.lock().unwrap().deliver = Some(start.deliver);
+            Ok(Arc::new(HeldWay(held)))
+        })
+    }
+
+    fn let_go(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.is_open = true;
+        state.pass();
+    }
+}
+
+/// The node's way to it; the node ends only when nothing can be delivered any more.
+struct HeldWay(Held);
+
+impl Drop for HeldWay {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().deliver = None;
+    }
+}
+
+impl Log for HeldWay {
+    fn append(&self, message: Vec<u8>) -> Result<(), LogError> {
+        let mut state = self.0.0.lock().unwrap();
+        state.kept.push(message);
+        state.pass();
+        Ok(())
+    }
+
+    fn end(&self) -> Result<Option<u64>, LogError> {
+        // What no node ever reaches: a linearizable read waits for it.
+        Ok(Some(u64::MAX))
+    }
+}
+
+fn start_held(held: &Held, options: Options) -> Node<SimDisk> {
+    let genesis = genesis().encode().unwrap();
+    let signer = Arc::new(node_key(1));
+    Node::start(SimDisk::new(10), &genesis, signer, options, held.open()).unwrap()
+}
+
+#[test]
+fn reads_do_not_wait_for_writes_and_a_full_queue_is_busy() {
+    let held = Held::default();
+    let served = Served::new(start_held(&held, Options::default()), &[], 4);
+    let mut client = Client::new();
+    let socket = socket(served.address());
+    // Four writes wait for the log; the reads that come with them are answered, and one write more is not taken.
+    for id in 0..4 {
+        // Each of another member: nothing says in which order they are verified.
+        let set = client.set(4 + id, &format!("key {id}"), None, "x");
+        socket.send(&write_request(id, &set, 0).unwrap()).unwrap();
+        if id < 3 {
+            let get = write_request(100 + id, &client.get(6, "a"), 1200).unwrap();
+            let (id_of_answer, answered) = said(&asked(&socket, &get));
+            assert_eq!((id_of_answer, answered), (100 + id, Answered::Cells(vec![None])));
+        }
+    }
+    let last = client.set(8, "more", None, "x");
+    let last = write_request(4, &last, 0).unwrap();
+    let reply = asked(&socket, &last);
+    assert_eq!(read_answer(&reply), Some((4, Status::Busy, &[][..])));
+    assert_eq!(served.plane.counts().queue_full.load(Relaxed), 1);
+    held.let_go();
+    let mut reply = [0; 100];
+    let mut ids: Vec<u64> = (0..4)
+        .map(|_| {
+            let bytes = socket.recv(&mut reply).unwrap();
+            let (id, answered) = said(&reply[..bytes]);
+            placed(&answered);
+            id
+        })
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [0, 1, 2, 3]);
+    assert_eq!(said(&asked(&socket, &last)).1.code(), Code::Done);
+}
+
+#[test]
+fn beyond_the_nodes_limit_requests_are_told_busy() {
+    let held = Held::default();
+    let options = Options {
+        verify_threads: 1,
+        waiting_requests: 2,
+        ..Options::default()
+    };
+    let served = Served::new(start_held(&held, options), &[], 4096);
+    let mut client = Client::new();
+    let socket = socket(served.address());
+    let linearizable = Body::Get {
+        sees: Sees::Linearizable,
+        keys: vec![b"a"],
+    };
+    let came = |count| {
+        while served.plane.counts().received.load(Relaxed) < count {
+            std::thread::yield_now();
+        }
+    };
+    // The one thread that verifies waits for what does not come.
+    let waits = write_request(50, &client.sign(5, linearizable), 1200).unwrap();
+    socket.send(&waits).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let mut get = |id| write_request(id, &client.get(6, "a"), 1200).unwrap();
+    // One after the other: what comes together is one call, and the first call is taken whatever it has.
+    for id in 0..2 {
+        socket.send(&get(id)).unwrap();
+        came(2 + id);
+    }
+    for id in 2..20 {
+        let busy = Answered::Refused(Code::Busy);
+        assert_eq!(said(&asked(&socket, &get(id))), (id, busy));
+    }
+    let mut reply = [0; 1200];
+    let mut later: Vec<(u64, Code)> = (0..3)
+        .map(|_| {
+            let bytes = socket.recv(&mut reply).unwrap();
+            let (id, answered) = said(&reply[..bytes]);
+            (id, answered.code())
+        })
+        .collect();
+    later.sort_by_key(|(id, _)| *id);
+    assert_eq!(later, [(0, Code::Done), (1, Code::Done), (50, Code::Busy)]);
+    held.let_go();
+}
+
+#[test]
+fn a_client_says_why_it_has_no_answer() {
+    let served = serve(11);
+    let mut member = asker(served.address(), 5);
+    let long = "v".repeat(1200);
+    let refused = member.set(b"a", None, long.as_bytes()).unwrap_err();
+    assert!(matches!(refused, AskError::TooLong(_)), "{refused}");
+    assert!(refused.to_string().contains("use gRPC"));
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let identity = Identity {
+        database: Client::new().database,
+        member: 5,
+        key: 0,
+        lane: 0,
+        secret: member_key(5),
+    };
+    let patience = Duration::from_millis(700);
+    let busy = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let server = busy.local_addr().unwrap();
+    let mut refused = Asker::connect(server, identity.clone(), patience).unwrap();
+    // Tells the first few that come that it is busy, and then nothing.
+    for (tells, code) in [(u32::MAX, Some(Code::Busy)), (1, None)] {
+        let way = busy.try_clone().unwrap();
+        way.set_read_timeout(Some(Duration::from_millis(600))).unwrap();
+        let told = std::thread::spawn(move || {
+            let mut bytes = [0; 1200];
+            for number in 0.. {
+                let Ok((length, from)) = way.recv_from(&mut bytes) else {
+                    return;
+                };
+                if number < tells {
+                    let (header, _) = read_request(&bytes[..length]).unwrap();
+                    let answer = write_answer(header, &Answered::Refused(Code::Busy), length);
+                    way.send_to(&answer, from).unwrap();
+                }
+            }
+        });
+        let answered = refused.set(b"a", None, b"x");
+        assert_eq!(answered.as_ref().ok().map(Answered::code), code);
+        // One of them may have been done.
+        assert_eq!(matches!(answered, Err(AskError::Timeout { .. })), code.is_none());
+        told.join().unwrap();
+    }
+    let mut alone = Asker::connect(silent.local_addr().unwrap(), identity, patience).unwrap();
+    let lost = alone.set(b"a", None, b"x").unwrap_err();
+    assert!(matches!(lost, AskError::Timeout { .. }), "{lost}");
+    let lost = alone.get(Sees::Local, &[b"a"]).unwrap_err();
+    assert!(matches!(lost, AskError::Timeout { .. }), "{lost}");
+}

@@ -1,0 +1,117 @@
+//! The way to a node: by gRPC or by UDP, with the same answers.
+
+use anyhow::{Context, bail};
+use lineside_hybrid::Malformed;
+use lineside_hybrid::answer::Answered;
+use lineside_hybrid::request::{Body, Sees};
+use lineside_hybrid::signing::{Signing, id_of};
+use lineside_hybrid::udp;
+use lineside_hybrid_grpc::messages::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
+use lineside_hybrid_grpc::{Client, Reply};
+use std::cell::RefCell;
+
+/// Asks a node.
+pub enum Asker {
+    Grpc(Client),
+    /// One question at a time.
+    Udp(RefCell<udp::Client>),
+}
+
+/// What is said by UDP, as gRPC would say it.
+fn message<R: Reply>(answered: Answered) -> anyhow::Result<R> {
+    match answered {
+        Answered::Refused(code) => Ok(R::refused(code)),
+        answered => R::of(answered).context("the server's answer is one to something else"),
+    }
+}
+
+fn read<R: Reply>(client: &RefCell<udp::Client>, body: Body<'_>) -> anyhow::Result<R> {
+    message(client.borrow_mut().read(body)?)
+}
+
+impl Asker {
+    pub async fn get(&self, sees: Sees, keys: &[&[u8]]) -> anyhow::Result<Cells> {
+        match self {
+            Self::Grpc(client) => Ok(client.get(sees, keys).await?),
+            Self::Udp(client) => {
+                let keys = keys.to_vec();
+                read(client, Body::Get { sees, keys })
+            }
+        }
+    }
+
+    pub async fn range(&self, sees: Sees, start: &[u8], stop: &[u8], limit: u32) -> anyhow::Result<KeyCells> {
+        match self {
+            Self::Grpc(client) => Ok(client.range(sees, start, stop, limit).await?),
+            Self::Udp(client) => {
+                let range = Body::Range {
+                    sees,
+                    start,
+                    stop,
+                    limit,
+                };
+                read(client, range)
+            }
+        }
+    }
+
+    pub async fn prove(&self, key: &[u8]) -> anyhow::Result<Proof> {
+        match self {
+            Self::Grpc(client) => Ok(client.prove(key).await?),
+            Self::Udp(client) => read(client, Body::Prove { key }),
+        }
+    }
+
+    pub async fn history(&self, key: &[u8], limit: u32) -> anyhow::Result<Writes> {
+        match self {
+            Self::Grpc(client) => Ok(client.history(key, limit).await?),
+            Self::Udp(client) => read(client, Body::History { key, limit }),
+        }
+    }
+
+    pub async fn head(&self) -> anyhow::Result<SignedHeader> {
+        match self {
+            Self::Grpc(client) => Ok(client.head().await?),
+            Self::Udp(client) => read(client, Body::Head),
+        }
+    }
+
+    pub async fn outcome(&self, id: [u8; 32]) -> anyhow::Result<Placed> {
+        match self {
+            Self::Grpc(client) => Ok(client.outcome(id).await?),
+            Self::Udp(client) => read(client, Body::Outcome { id }),
+        }
+    }
+
+    /// Has a write or a change ordered. Its name, by which its outcome can be asked for, and what became of it, which
+    /// may not be known.
+    ///
+    /// # Errors
+    /// What cannot be asked.
+    pub async fn order(&self, body: Body<'_>) -> anyhow::Result<([u8; 32], anyhow::Result<Placed>)> {
+        let is_change = matches!(body, Body::Change { .. });
+        let sign = |signing: &Signing| -> Result<_, Malformed> {
+            let request = signing.sign(body)?;
+            Ok((id_of(&request), request))
+        };
+        match self {
+            Self::Grpc(client) => {
+                let (id, request) = sign(client.signing()).map_err(udp::AskError::from)?;
+                let answer = match is_change {
+                    true => client.connection().change(request).await,
+                    false => client.connection().set(request).await,
+                };
+                Ok((id, answer.map_err(Into::into)))
+            }
+            Self::Udp(client) => {
+                let (id, request) = sign(client.borrow().signing()).map_err(udp::AskError::from)?;
+                match client.borrow_mut().write(&request) {
+                    // It was not sent.
+                    Err(error @ udp::AskError::TooLong(_)) => bail!(error),
+                    Err(error) => Ok((id, Err(error.into()))),
+                    Ok(answered) => Ok((id, message(answered))),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The ways to a node of `hybrid`: UDP beside gRPC, TLS, from a configuration file, and by `lineside run`.
+
+mod house;
+
+use house::{House, Said, Server, TWO, page};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+/// A verb by UDP.
+fn by_udp(house: &House, udp: &str, verb: &str, rest: &[&str]) -> Said {
+    let fixed = [verb, "--udp", udp, "--key", "alice.key", "--json"];
+    house.hybrid(&[&fixed, rest].concat())
+}
+
+/// The same, done, in JSON.
+fn done_by_udp(house: &House, udp: &str, verb: &str, rest: &[&str]) -> Vec<Value> {
+    let said = by_udp(house, udp, verb, rest);
+    assert_eq!(said.code, 0, "{verb} {rest:?}: {}", said.error);
+    let line = |line| serde_json::from_str(line).unwrap();
+    said.out.lines().map(line).collect()
+}
+
+#[test]
+fn every_verb_goes_by_udp() {
+    let house = House::new(&TWO);
+    let server = house.serve(&["--console", "127.0.0.1:0"]);
+    let udp = server.started["udp"].as_str().unwrap();
+    let done = |verb: &str, rest: &[&str]| done_by_udp(&house, udp, verb, rest);
+    let set = done("set", &["greeting", "hello"]).remove(0);
+    assert_eq!(
+        (&set["code"], &set["version"]["block"]),
+        (&"done".into(), &1.into())
+    );
+    let outcome = done("outcome", &[set["id"].as_str().unwrap()]).remove(0);
+    assert_eq!(outcome["version"], set["version"]);
+    for get in [
+        done("get", &["greeting"]),
+        server.done(&house, "get", "bob.key", &["greeting"]),
+    ] {
+        assert_eq!(get[0]["value"], "hello");
+    }
+    done("set", &["greeting", "hello again", "--if-version", "1.0"]);
+    done("set", &["other", "x"]);
+    done("delete", &["other"]);
+    assert_eq!(done("range", &["a", "z"]).len(), 1);
+    assert_eq!(done("history", &["other"])[0]["value"], Value::Null);
+    assert_eq!(done("head", &[])[0]["block"], 4);
+    done("prove", &["greeting"]);
+    let verify = ["verify-proof", "--name", "greeting", "--value", "hello again"];
+    let verified = house.hybrid(&[&verify[..], &["--head", "proof.bin.head"]].concat());
+    assert_eq!(verified.code, 0, "{}", verified.error);
+    let change = ["--until-ms", "4000000000000", "revoke-member", "2"];
+    assert_eq!(done("change", &change)[0]["code"], "done");
+
+    let conflict = by_udp(&house, udp, "set", &["greeting", "x", "--if-version", "absent"]);
+    assert_eq!(conflict.code, 1);
+    assert!(conflict.error.contains("conflict"), "{}", conflict.error);
+    let long = "v".repeat(1200);
+    let long_set = by_udp(&house, udp, "set", &["long", &long]);
+    assert_eq!(long_set.code, 1);
+    assert!(long_set.error.contains("use gRPC"), "{}", long_set.error);
+    server.done(&house, "set", "alice.key", &["long", &long]);
+    let long_get = by_udp(&house, udp, "get", &["long"]);
+    assert!(long_get.error.contains("too_large"), "{}", long_get.error);
+    let watch = by_udp(&house, udp, "watch", &[]);
+    assert_eq!(watch.code, 2);
+    assert!(watch.error.contains("--server"), "{}", watch.error);
+    assert_eq!(by_udp(&house, udp, "get", &["a", "--server", "x:1"]).code, 2);
+    assert_eq!(by_udp(&house, "nowhere", "get", &["a"]).code, 2);
+
+    let console = server.started["console"].as_str().unwrap();
+    let metrics = page(console, "/metrics");
+    let count = |name: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(name));
+        let number = line.and_then(|line| line.rsplit(' ').next());
+        number
+            .unwrap_or_else(|| panic!("{name}: {metrics}"))
+            .parse::<u64>()
+    };
+    let datagrams = count("lineside_hybrid_datagrams_total").unwrap();
+    assert!(datagrams >= 14);
+    assert_eq!(
+        count("lineside_host_replies_total{service=\"hybrid\"}"),
+        Ok(datagrams)
+    );
+    assert!(
+        metrics.contains("lineside_drops_total{service=\"hybrid\",plane=\"socket\",reason=\"reply_bit\"} 0")
+    );
+    server.terminate();
+
+    let without = house.serve(&["--udp", "off"]);
+    assert_eq!(without.started["udp"], Value::Null);
+}
+
+/// A configuration of a node alone, all of whose ports are free ones.
+fn config(house: &House, more: &str) {
+    let text = format!(
+        "[console]\nlisten = \"127.0.0.1:0\"\n[spv]\nenabled = false\n[hybrid]\nenabled = true\n\
+         listen = \"127.0.0.1:0\"\ndata = \"ledger\"\n{more}"
+    );
+    fs::write(house.path("lineside.toml"), text).unwrap();
+}
+
+fn lineside(house: &House, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    command.args(arguments).current_dir(house.0.path());
+    command
+}
+
+#[test]
+fn run_serves_what_the_configuration_says() {
+    let house = House::new(&TWO);
+    config(&house, "");
+    let check = lineside(&house, &["check-config"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&check.stdout), "lineside.toml: ok\n");
+    let run = ["run", "--config", "lineside.toml", "--json"];
+    let server = Server::start(lineside(&house, &run));
+    let service = &server.started["services"][0];
+    assert_eq!(service["name"], "hybrid");
+    let (grpc, ways) = (
+        service["listen"].as_str().unwrap(),
+        service["plane"].as_str().unwrap(),
+    );
+    let udp = ways.strip_prefix("gRPC; UDP on ").unwrap();
+    let set = ["set", "--server", grpc, "--key", "bob.key", "a", "by gRPC"];
+    let set = house.hybrid(&set);
+    assert_eq!(set.code, 0, "{}", set.error);
+    assert_eq!(done_by_udp(&house, udp, "get", &["a"])[0]["value"], "by gRPC");
+
+    let console = server.started["console"].as_str().unwrap();
+    let console = console.strip_prefix("http://").unwrap();
+    assert!(page(console, "/healthz").ends_with("ok"));
+    let status = page(console, "/status");
+    let status: Value = serde_json::from_str(status.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let hybrid = &status["services"][0];
+    assert_eq!(
+        (&hybrid["name"], &hybrid["tip"]["height"]),
+        (&"hybrid".into(), &1.into())
+    );
+    assert_eq!(hybrid["host"]["datagrams"], 1);
+    let text = lineside(&house, &["status", "--console", console])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&text.stdout).contains("hybrid on 127.0.0.1:"));
+
+    let second = lineside(&house, &run).output().unwrap();
+    let why = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1));
+    assert!(why.contains("another node may have it open"), "{why}");
+    server.terminate();
+
+    // The same file for the one verb; flags go before it.
+    let serve = ["serve", "--config", "lineside.toml", "--udp", "off", "--json"];
+    let server = Server::start(house.command(&serve));
+    assert_eq!(
+        (&server.started["blocks"], &server.started["udp"]),
+        (&1.into(), &Value::Null)
+    );
+    assert!(page(server.started["console"].as_str().unwrap(), "/healthz").ends_with("ok"));
+    assert_eq!(
+        server.done(&house, "get", "alice.key", &["a"])[0]["value"],
+        "by gRPC"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_configuration_is_said() {
+    let house = House::new(&TWO);
+    let check = |more: &str| {
+        config(&house, more);
+        let output = lineside(&house, &["check-config", "--json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(check("")["warnings"], serde_json::json!([]));
+    let lost = check("node_key = \"none.key\"\ngenesis = \"none.bin\"\n");
+    assert_eq!(lost["ok"], true);
+    for (place, key) in ["[hybrid] genesis cannot", "[hybrid] node_key cannot"]
+        .iter()
+        .enumerate()
+    {
+        let warning = lost["warnings"][place].as_str().unwrap();
+        assert!(warning.starts_with(key), "{warning}");
+    }
+    let wrong = check("udp = \"7705\"\n");
+    assert_eq!(
+        (&wrong["ok"], &wrong["faults"][0]["line"]),
+        (&false.into(), &9.into())
+    );
+    config(&house, "node_key = \"none.key\"\n");
+    let run = lineside(&house, &["run", "--config", "lineside.toml"])
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(2));
+    let twice = house.hybrid(&["serve", "--config", "none.toml"]);
+    assert_eq!(twice.code, 2, "{}", twice.error);
+}
+
+#[test]
+fn tls_lets_in_who_has_a_certificate() {
+    let house = House::new(&TWO);
+    let ca_key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = params.self_signed(&ca_key).unwrap().pem();
+    let issuer = Issuer::new(params, ca_key);
+    fs::write(house.path("ca.pem"), ca).unwrap();
+    for name in ["localhost", "client"] {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+        fs::write(house.path(&format!("{name}.pem")), certificate).unwrap();
+        fs::write(house.path(&format!("{name}.tls")), key.serialize_pem()).unwrap();
+    }
+    let alone = house.hybrid(&["serve", "--data", "d", "--client-ca", "ca.pem"]);
+    assert_eq!(alone.code, 2, "{}", alone.error);
+    let server = house.serve(&[
+        "--certificate",
+        "localhost.pem",
+        "--key",
+        "localhost.tls",
+        "--client-ca",
+        "ca.pem",
+    ]);
+    assert_eq!(server.started["udp"], Value::Null, "datagrams are not encrypted");
+    let set = |tls: &[&str]| server.ask(&house, "set", "bob.key", &[tls, &["a", "b"]].concat());
+    let ca = ["--tls-ca", "ca.pem", "--tls-name", "localhost"];
+    let own = ["--tls-certificate", "client.pem", "--tls-key", "client.tls"];
+    let done = set(&[&ca[..], &own].concat());
+    assert_eq!(done.code, 0, "{}", done.error);
+    for (tls, what) in [(&[][..], "no TLS"), (&ca[..], "no certificate")] {
+        let refused = set(tls);
+        assert_eq!(refused.code, 1, "{what}: {}", refused.error);
+    }
+    let other = ["--tls-ca", "ca.pem", "--tls-name", "other"];
+    assert_eq!(set(&[&other[..], &own].concat()).code, 1, "another server's name");
+}

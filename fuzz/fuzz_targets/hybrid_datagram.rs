@@ -1,0 +1,4 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(init: lineside_fuzz::plant("hybrid_datagram"), |data: &[u8]| {
+    (lineside_fuzz::find("hybrid_datagram").run)(data);
+});
