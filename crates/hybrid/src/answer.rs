@@ -47,6 +47,8 @@ pub enum Answer {
     History(Vec<Past>),
     /// To head.
     Head(Box<(Header, SignedHead)>),
+    /// To the paper's verify: the header of the block of the key's last write.
+    Block(Box<Header>),
     /// To watch: all writes of blocks behind this one are told.
     Watching {
         /// The block.
@@ -94,6 +96,8 @@ pub const fn code_name(code: Code) -> &'static str {
         Code::ExpiryTooFar => "expiry_too_far",
         Code::Unknown => "unknown",
         Code::OutcomeUnknown => "outcome_unknown",
+        Code::WrongMode => "wrong_mode",
+        Code::OldVersion => "old_version",
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::block::{Cargo, Hash, Message};
 use crate::execute::Signed;
+use crate::paper;
 use crate::request::{DatabaseId, Request, split};
 use crate::roster::Roster;
 use crate::sign::{REQUEST_TAG, request_digest};
@@ -111,6 +112,19 @@ fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash])
         let Ok((signature, signed)) = split(request) else {
             continue;
         };
+        if paper::is_one(signed) {
+            if let Ok(asked) = paper::Request::decode(signed)
+                && let Some((_, _, key)) = roster.holder(&asked.public_key)
+            {
+                places.push(place);
+                items.push(Item {
+                    key,
+                    digest: asked.body.digest(),
+                    signature: SignatureBytes::Compact(signature),
+                });
+            }
+            continue;
+        }
         let Ok(Request { head, .. }) = Request::decode(signed) else {
             continue;
         };

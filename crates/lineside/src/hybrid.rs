@@ -6,6 +6,7 @@ mod change;
 mod init;
 mod key;
 mod member;
+mod paper;
 mod prove;
 mod serve;
 
@@ -30,6 +31,11 @@ pub enum Verb {
     Watch(ask::Watch),
     Head(ask::Head),
     Outcome(ask::Outcome),
+    /// Ask as the paper's clients do, of a database whose mode is the paper's.
+    Paper {
+        #[command(subcommand)]
+        verb: paper::PaperVerb,
+    },
     Prove(prove::Prove),
     VerifyProof(prove::VerifyProof),
     Change(change::Change),
@@ -53,6 +59,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Watch(arguments) => arguments.run(as_json),
         Verb::Head(arguments) => arguments.run(as_json),
         Verb::Outcome(arguments) => arguments.run(as_json),
+        Verb::Paper { verb } => verb.run(as_json),
         Verb::Prove(arguments) => arguments.run(as_json),
         Verb::VerifyProof(arguments) => arguments.run(as_json),
         Verb::Change(arguments) => arguments.run(as_json),

@@ -121,8 +121,8 @@ impl Serve {
             });
             let console = console.transpose()?;
             let at = console.as_ref().map(Console::local_addr);
-            let height = node.status().height;
-            out::said_by_server(say_started(&database, server.address, at, height, as_json));
+            let status = node.status();
+            out::said_by_server(say_started(&database, server.address, at, &status, as_json));
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
@@ -142,14 +142,20 @@ fn say_started(
     database: &str,
     listen: SocketAddr,
     console: Option<SocketAddr>,
-    height: u64,
+    status: &Status,
     as_json: bool,
 ) -> Result<(), Unwritten> {
+    let (height, paper) = (status.height, status.paper);
     if as_json {
-        let line = json!({"database": database, "blocks": height, "listen": listen, "console": console});
+        let line = json!({
+            "database": database, "blocks": height, "listen": listen, "console": console, "paper": paper,
+        });
         return say!("{line}");
     }
     say!("database {database}: {height} blocks; gRPC on {listen}")?;
+    if paper {
+        say!("{}", super::paper::WARNING)?;
+    }
     if let Some(console) = console {
         say!("console on http://{console}/status, http://{console}/metrics")?;
     }
@@ -164,12 +170,16 @@ fn observed(node: Arc<Node<FsDisk>>, listen: SocketAddr) -> Arc<dyn Observed> {
         if let Some(why) = &status.read_only {
             problems.push(format!("hybrid: no writes are taken: {why}"));
         }
+        let mut warnings = status.log_weaknesses.clone();
+        if status.paper {
+            warnings.push(format!("hybrid: {}", super::paper::WARNING));
+        }
         Snapshot {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_s: started.elapsed().as_secs(),
             services: vec![service(&status, listen)],
             problems,
-            warnings: status.log_weaknesses.clone(),
+            warnings,
         }
     })
 }
