@@ -5,8 +5,8 @@
 //! and who has seen it can send it again: all that bounds it is that a key's version only rises. That is why no other
 //! database takes them.
 //!
-//! In the log such a request is the 64 bytes of its signature and then [`Request::encode`]: one encoding, though what is
-//! signed is less than that.
+//! In the log such a request is the 64 bytes of its signature and then [`Request::encode`]: one encoding, though what
+//! is signed is less than that.
 
 use crate::block::Hash;
 use crate::codec::{Input, Malformed, Output};

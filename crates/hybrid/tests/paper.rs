@@ -1,5 +1,5 @@
-//! A database of the paper's mode: what it takes and refuses, what its signatures do not bind, what bounds a replay, and
-//! that its ledger is executed again, and audited, as any other.
+//! A database of the paper's mode: what it takes and refuses, what its signatures do not bind, what bounds a replay,
+//! and that its ledger is executed again, and audited, as any other.
 
 mod common;
 

@@ -480,7 +480,7 @@ fn a_database_of_the_papers_mode_says_so_and_takes_its_requests_alone() {
     let mut stream = TcpStream::connect(console).unwrap();
     write!(
         stream,
-        "GET /status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        "GET /status HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n"
     )
     .unwrap();
     let mut status = String::new();
