@@ -195,8 +195,10 @@ def refused():
 class Ledger:
     """The state as the documentation has it: a map of places and contents, and the chain of headers over it."""
 
-    def __init__(self):
+    def __init__(self, genesis=GENESIS):
         # A life of a node begins to number its messages with its clock, times 2^16.
+        genesis_hash = keccak(b"lineside/hybrid/genesis/1", genesis)
+        self.database = genesis_hash[:16]
         self.map, self.number, self.position, self.sequence = {}, 0, 0, NOW_MS << 16
         self.put(b"o" + be(1, 4), key_bytes(*NODE) + b"\x00" + be(0, 8))
         for member, name, role in MEMBERS:
@@ -204,8 +206,8 @@ class Ledger:
         self.put(b"r", be(0, 8) + b"\x03")
         self.put(b"r" + b"own/", be(1, 8) + b"\x03")
         self.put(b"q", be(2, 2))
-        self.paper = keccak(bytes(32), GENESIS_HASH)
-        self.close(0, NOW_MS - 1000, 0, 0, bytes(32), GENESIS_HASH, sha256(), keccak(b""))
+        self.paper = keccak(bytes(32), genesis_hash)
+        self.close(0, NOW_MS - 1000, 0, 0, bytes(32), genesis_hash, sha256(), keccak(b""))
 
     def put(self, place, content):
         self.map[keccak(place)] = keccak(content)
@@ -222,7 +224,7 @@ class Ledger:
         self.put(b"m" + be(member, 8), short(name) + bytes([role, revoked]) + listed)
 
     def close(self, position, time_ms, transactions, committed, previous, th, root, codes):
-        header = DATABASE + be(self.number, 8) + be(position, 8) + be(time_ms, 8) + be(transactions, 4)
+        header = self.database + be(self.number, 8) + be(position, 8) + be(time_ms, 8) + be(transactions, 4)
         header += be(committed, 4) + previous + th + root + codes + map_root(self.map) + self.paper
         self.hash = keccak(b"lineside/hybrid/block/1", header)
 
@@ -314,4 +316,6 @@ def ledger():
 
 
 def files():
-    return [requests(), refused(), ledger()]
+    import hybrid_paper
+
+    return [requests(), refused(), ledger(), *hybrid_paper.files()]

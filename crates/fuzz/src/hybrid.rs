@@ -9,6 +9,7 @@ use lineside_hybrid::execute::{Chain, Signed};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
 use lineside_hybrid::ledger::{Stored, encode_block};
 use lineside_hybrid::map;
+use lineside_hybrid::paper;
 use lineside_hybrid::proof::StateProof;
 use lineside_hybrid::request::{Body, Head, Nonce, Read, Request, Sees, Version, Write, split};
 use lineside_hybrid::secret::SecretKey;
@@ -27,7 +28,10 @@ fn secret(number: u8) -> SecretKey {
     SecretKey::from_bytes(Curve::Secp256k1, &[number; 32]).expect("a key")
 }
 
-static GENESIS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+static GENESIS: LazyLock<Vec<u8>> = LazyLock::new(|| genesis(false));
+static PAPER_GENESIS: LazyLock<Vec<u8>> = LazyLock::new(|| genesis(true));
+
+fn genesis(paper: bool) -> Vec<u8> {
     let member = |member: u8| FirstMember {
         member: member.into(),
         name: "m".into(),
@@ -46,9 +50,10 @@ static GENESIS: LazyLock<Vec<u8>> = LazyLock::new(|| {
         members: (1..=3).map(member).collect(),
         nodes: vec![(1, secret(9).public())],
         rules: vec![rule(b"", 0, true, true), rule(b"p", 3, true, true)],
+        paper,
     };
     genesis.encode().expect("a genesis")
-});
+}
 
 fn bodies() -> Vec<Body<'static>> {
     let version = Version { block: 1, index: 0 };
@@ -126,11 +131,17 @@ fn signed(body: Body<'_>, member: u64, counter: u64) -> Vec<u8> {
 pub fn request_seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = bodies().into_iter().map(|body| signed(body, 1, 7)).collect();
     seeds.push(GENESIS.clone());
+    seeds.push(PAPER_GENESIS.clone());
+    seeds.extend(paper_requests());
     seeds
 }
 
 /// What is read, as a request or as a genesis, is written as the same bytes again.
 pub fn request(data: &[u8]) {
+    if let Ok(request) = paper::Request::decode(data) {
+        assert_eq!(request.encode().as_deref(), Ok(data));
+        let _ = request.body.digest();
+    }
     if let Ok(request) = Request::decode(data) {
         assert_eq!(request.encode().as_deref(), Ok(data));
     }
@@ -214,6 +225,56 @@ pub fn datagram(data: &[u8]) {
     }
 }
 
+/// As they stand behind their signatures.
+fn paper_requests() -> Vec<Vec<u8>> {
+    let body = |value, version| paper::Body::Set {
+        key: "a",
+        value,
+        version,
+    };
+    let bodies = [
+        body("v", 0),
+        body("", 1),
+        body("w", 9),
+        paper::Body::Get { key: "a" },
+        paper::Body::Verify { key: "a" },
+    ];
+    let public = secret(1).public_key().expect("a point");
+    let encode = |body| {
+        let public_key = public.to_sec1_uncompressed();
+        paper::Request { public_key, body }.encode().expect("a request")
+    };
+    bodies.map(encode).into()
+}
+
+/// Messages of any requests to a database of the paper's mode: two nodes come to the same, a key's version only rises,
+/// and nothing but the paper's sets writes.
+fn paper_ledger(requests: &[Vec<u8>]) {
+    let mut nodes = [(); 2].map(|()| Chain::begin(&PAPER_GENESIS).expect("a genesis"));
+    let mut versions: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    for (sequence, request) in (1..).zip(requests) {
+        let sender = Sender {
+            node: 1,
+            sequence,
+            time_ms: 10,
+        };
+        let message = request_message(&database_id(&PAPER_GENESIS), sender, &[request], &secret(9));
+        let read = Message::decode(&message).expect("what was just made");
+        let digests = Digests::of(&read);
+        let [executed, other] = nodes
+            .each_mut()
+            .map(|node| node.execute(sequence, &read, &[Signed::Valid], &digests));
+        let (executed, other) = (executed.expect("a block"), other.expect("a block"));
+        assert_eq!((executed.header, &executed.codes), (other.header, &other.codes));
+        for written in &executed.writes {
+            assert!(paper::is_one(&request[64..]));
+            let (version, _) = paper::read_cell(written.value.as_ref().expect("it never deletes"));
+            let last = versions.insert(written.key.to_vec(), version);
+            assert!(last.is_none_or(|last| last < version), "a version went back");
+        }
+    }
+}
+
 pub fn ledger_seeds() -> Vec<Vec<u8>> {
     let bodies: Vec<_> = bodies().into_iter().take(9).collect();
     let mut seeds = Vec::new();
@@ -228,6 +289,13 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
         }
         seeds.push(seed);
     }
+    let mut seed = Vec::new();
+    for request in paper_requests() {
+        seed.push(0);
+        seed.extend_from_slice(&(request.len() as u16).to_le_bytes());
+        seed.extend_from_slice(&request);
+    }
+    seeds.push(seed);
     seeds
 }
 
@@ -241,6 +309,8 @@ pub fn ledger(data: &[u8]) {
         let bytes = u16::from_le_bytes(input.array()).into();
         requests.push(([&[0; 64], input.take(bytes)].concat(), closes));
     }
+    let all: Vec<_> = requests.iter().map(|(request, _)| request.clone()).collect();
+    paper_ledger(&all);
     let mut nodes = [(); 2].map(|()| Chain::begin(&GENESIS).expect("a genesis"));
     let mut nonces = BTreeSet::new();
     let mut model: BTreeMap<Vec<u8>, Version> = BTreeMap::new();
@@ -266,7 +336,10 @@ pub fn ledger(data: &[u8]) {
         assert_eq!((stored.header, stored.message), (executed.header, &message[..]));
         for (request, code) in requests.iter().zip(&executed.codes) {
             let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
-                assert_eq!(*code, Code::Malformed);
+                let paper = request
+                    .get(64..)
+                    .is_some_and(|signed| paper::Request::decode(signed).is_ok());
+                assert_eq!(*code, if paper { Code::WrongMode } else { Code::Malformed });
                 continue;
             };
             if [Code::Done, Code::Recorded, Code::Conflict, Code::NotAllowed].contains(code) {

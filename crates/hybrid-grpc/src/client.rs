@@ -7,6 +7,7 @@ use crate::messages::{
 use crate::serve::MESSAGE_BYTES_MAX;
 use bytes::Bytes;
 use lineside_grpc::{ClientTls, chain};
+use lineside_hybrid::answer::code_name;
 use lineside_hybrid::node::unix_ms;
 use lineside_hybrid::request::{Body, Sees};
 pub use lineside_hybrid::signing::{Identity, Signing, counter_now, id_of};
@@ -38,6 +39,9 @@ pub enum AskError {
     /// The call broke: it may have been done or not.
     #[error("the call broke: {}", .0.message())]
     Broken(Status),
+    /// The node refuses it: of the paper's service, whose other answers have no code.
+    #[error("refused: {}: {}", code_name(*.0), .0.meaning())]
+    Refused(Code),
     /// The answer has a code that this version does not know, or lacks what it must have.
     #[error("the server's answer cannot be read: {0}")]
     Answer(String),
@@ -118,7 +122,7 @@ impl Connection {
         ))
     }
 
-    async fn call<In, Out>(&self, path: &'static str, message: In) -> Result<Out, AskError>
+    pub(crate) async fn call<In, Out>(&self, path: &'static str, message: In) -> Result<Out, AskError>
     where
         In: Message + 'static,
         Out: Message + Default + 'static,

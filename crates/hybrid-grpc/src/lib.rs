@@ -1,10 +1,12 @@
 //! The hybrid database over gRPC: [`serve::start`] serves a node, [`Client`] signs and asks.
 //!
-//! `proto/hybrid.proto` has the service for other languages; `docs/hybrid.md` says what the answers promise.
+//! `proto/hybrid.proto` has the service for other languages; `docs/hybrid.md` says what the answers promise. [`paper`]
+//! is the paper's own service, `proto/paper.proto`, for databases of the paper's mode.
 
 mod answers;
 pub mod client;
 pub mod messages;
+pub mod paper;
 pub mod serve;
 mod watch;
 

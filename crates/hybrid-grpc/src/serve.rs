@@ -3,6 +3,7 @@
 use crate::answers::Reply;
 use crate::messages::{Cells, CellsBatch, Event, Placed, PlacedBatch, Signed, SignedBatch};
 use crate::messages::{KeyCells, Proof, SignedHeader, Writes};
+use crate::paper::PaperService;
 use crate::watch::Events;
 use bytes::Bytes;
 use lineside_grpc::{Running, ServerTls, accept};
@@ -110,6 +111,7 @@ pub async fn serve(
         .initial_connection_window_size(8 << 20)
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
         .http2_keepalive_timeout(Some(Duration::from_secs(20)))
+        .add_service(PaperService(service.clone()))
         .add_service(service);
     let (stopped, wait_stopped) = oneshot::channel::<()>();
     let running = router.serve_with_incoming_shutdown(connections, async {
@@ -147,7 +149,7 @@ pub async fn start(
 }
 
 /// Answers to all, in their order.
-async fn ask(asked: &dyn Asked, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
+pub(crate) async fn ask(asked: &dyn Asked, requests: Vec<Bytes>) -> Result<Vec<Answer>, Status> {
     let (send, receive) = oneshot::channel();
     asked.submit(
         requests,
@@ -305,16 +307,16 @@ impl tokio_stream::Stream for Held {
 }
 
 #[derive(Clone)]
-struct NodeService {
-    asked: Arc<dyn Asked>,
+pub(crate) struct NodeService {
+    pub asked: Arc<dyn Asked>,
     calls: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
 }
 
-type Answered = BoxFuture<http::Response<Body>, Infallible>;
+pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
 impl NodeService {
-    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
+    pub fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
         let permit = self.calls.clone().try_acquire_owned();
         permit.map_err(|_| Status::resource_exhausted("too many calls at a time"))
     }
@@ -350,7 +352,7 @@ impl NodeService {
     }
 }
 
-fn grpc<Out, In>() -> Grpc<ProstCodec<Out, In>>
+pub(crate) fn grpc<Out, In>() -> Grpc<ProstCodec<Out, In>>
 where
     Out: Message + Send + 'static,
     In: Message + Default + Send + 'static,

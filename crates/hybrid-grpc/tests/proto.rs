@@ -6,15 +6,16 @@ use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PROTO: &str = include_str!("../proto/hybrid.proto");
+const PAPER: &str = include_str!("../proto/paper.proto");
 
 /// A field's number, and how it lies on the line: 0 a varint, 2 bytes behind their length.
 type Fields = BTreeSet<(u64, u64)>;
 
 /// Each message's fields.
-fn declared() -> BTreeMap<&'static str, Fields> {
+fn declared(proto: &'static str) -> BTreeMap<&'static str, Fields> {
     let mut all = BTreeMap::new();
     let mut inside = None;
-    for line in PROTO.lines().map(str::trim) {
+    for line in proto.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix("message ") {
             inside = name.strip_suffix(" {");
             all.extend(inside.map(|name| (name, Fields::new())));
@@ -26,7 +27,7 @@ fn declared() -> BTreeMap<&'static str, Fields> {
                 panic!("not a field: {line}");
             };
             let wire = match *kind.last().unwrap() {
-                "uint32" | "uint64" | "bool" => 0,
+                "uint32" | "uint64" | "int64" | "bool" => 0,
                 _ => 2,
             };
             let fields = all.get_mut(name).unwrap();
@@ -155,5 +156,80 @@ fn every_message_has_the_fields_that_the_proto_file_declares() {
         ("SignedHeader", encoded(&head)),
         ("Event", encoded(&event)),
     ]);
-    assert_eq!(made, declared());
+    assert_eq!(made, declared(PROTO));
+}
+
+#[test]
+fn so_have_the_papers() {
+    use lineside_hybrid_grpc::paper::messages as paper;
+    let text = || "x".to_owned();
+    let (code, version) = (3, 4);
+    let get = paper::GetRequest {
+        pubkey: text(),
+        signature: text(),
+        key: text(),
+    };
+    let got = paper::GetResponse {
+        pubkey: text(),
+        signature: text(),
+        value: text(),
+        version,
+        code,
+        code_name: text(),
+    };
+    let set = paper::SetRequest {
+        pubkey: text(),
+        signature: text(),
+        key: text(),
+        value: text(),
+        version,
+        tx_id: text(),
+        hash: text(),
+    };
+    let was_set = paper::SetResponse {
+        pubkey: text(),
+        signature: text(),
+        txid: text(),
+        code,
+        code_name: text(),
+    };
+    let verify = paper::VerifyRequest {
+        pubkey: text(),
+        signature: text(),
+        key: text(),
+    };
+    let verified = paper::VerifyResponse {
+        pubkey: text(),
+        signature: text(),
+        block_id: text(),
+        block_hash: text(),
+        txn_hash: text(),
+        code,
+        code_name: text(),
+    };
+    let gets = paper::BatchGetRequest {
+        requests: vec![get.clone()],
+    };
+    let sets = paper::BatchSetRequest {
+        requests: vec![set.clone()],
+    };
+    let all_got = paper::BatchGetResponse {
+        responses: vec![got.clone()],
+    };
+    let all_set = paper::BatchSetResponse {
+        responses: vec![was_set.clone()],
+    };
+    let made = BTreeMap::from([
+        ("GetRequest", encoded(&get)),
+        ("GetResponse", encoded(&got)),
+        ("SetRequest", encoded(&set)),
+        ("SetResponse", encoded(&was_set)),
+        ("VerifyRequest", encoded(&verify)),
+        ("VerifyResponse", encoded(&verified)),
+        ("BatchGetRequest", encoded(&gets)),
+        ("BatchSetRequest", encoded(&sets)),
+        ("BatchGetResponse", encoded(&all_got)),
+        ("BatchSetResponse", encoded(&all_set)),
+    ]);
+    assert_eq!(made, declared(PAPER));
 }

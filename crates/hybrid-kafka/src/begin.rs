@@ -79,8 +79,8 @@ fn signed_hash(message: &[u8]) -> Hash {
 fn differs(topic: &str, position: u64, expected: &Hash, found: &Hash) -> String {
     let hex = |hash: &Hash| -> String { hash.iter().map(|byte| format!("{byte:02x}")).collect() };
     format!(
-        "at position {position} the ledger has a message whose signed part has Keccak-256 {}, but topic {topic} in Kafka \
-         has {} at offset {}",
+        "at position {position} the ledger has a message whose signed part has Keccak-256 {}, but topic {topic} in \
+         Kafka has {} at offset {}",
         hex(expected),
         hex(found),
         position - 1

@@ -47,6 +47,8 @@ pub enum Answer {
     History(Vec<Past>),
     /// To head.
     Head(Box<(Header, SignedHead)>),
+    /// To the paper's verify: the header of the block of the key's last write.
+    Block(Box<Header>),
     /// To watch: all writes of blocks behind this one are told.
     Watching {
         /// The block.
@@ -110,6 +112,8 @@ impl From<Answer> for Answered {
             Answer::History(past) => Self::History(past),
             Answer::Head(both) => Self::Head(both),
             Answer::Placed { code, version } => Self::Placed { code, version },
+            // The paper's service alone has it.
+            Answer::Block(_) => Self::Refused(Code::WrongMode),
             // Events do not fit one answer.
             Answer::Watching { .. } => Self::Refused(Code::TooLarge),
         }
@@ -149,6 +153,8 @@ pub const fn code_name(code: Code) -> &'static str {
         Code::ExpiryTooFar => "expiry_too_far",
         Code::Unknown => "unknown",
         Code::OutcomeUnknown => "outcome_unknown",
+        Code::WrongMode => "wrong_mode",
+        Code::OldVersion => "old_version",
     }
 }
 

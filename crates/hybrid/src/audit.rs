@@ -505,6 +505,7 @@ impl Work<'_> {
                 Code::HighS,
                 Code::Malformed,
                 Code::UnknownMember,
+                Code::WrongMode,
             ]
             .iter()
             .any(|bad| *bad as u8 == *code);

@@ -3,6 +3,7 @@
 use crate::block::{Cargo, Hash, Header, Message};
 use crate::change::Change;
 use crate::genesis::{Genesis, database_id, genesis_hash};
+use crate::paper;
 use crate::request::{Body, DatabaseId, Read, Request, Version, Write, split};
 use crate::roster::{ChangeError, Roster};
 use crate::signatures::Digests;
@@ -84,7 +85,10 @@ impl Chain {
         if read.nodes.is_empty() {
             return Err(GenesisError::NoNode);
         }
-        let mut state = State::new();
+        let mut state = match read.paper {
+            true => State::of_paper(),
+            false => State::new(),
+        };
         for change in read.changes() {
             state.apply(&change)?;
         }
@@ -229,6 +233,14 @@ struct Block<'a> {
 
 impl Block<'_> {
     fn judge(&mut self, request: &[u8], signed: Signed, index: u32) -> Code {
+        if let Ok((_, bytes)) = split(request)
+            && paper::is_one(bytes)
+        {
+            let block = self.number;
+            let (code, written) = paper::judge(self.state, bytes, signed, Version { block, index });
+            self.writes.extend(written);
+            return code;
+        }
         let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
             return Code::Malformed;
         };
@@ -238,6 +250,9 @@ impl Block<'_> {
         }
         if !request.body.is_ordered() {
             return Code::Malformed;
+        }
+        if self.state.roster().is_paper() && !paper::takes_native(&request.body) {
+            return Code::WrongMode;
         }
         if self.state.roster().key(head.member, head.key).is_none() {
             return Code::UnknownMember;

@@ -8,6 +8,8 @@ use lineside_verify::hash::keccak256;
 
 const MAGIC: &[u8; 8] = b"LShybrid";
 const VERSION: u8 = 1;
+/// In its place where the mode is the paper's, so that who does not know of it refuses it.
+const VERSION_PAPER: u8 = 2;
 const TAG: &[u8] = b"lineside/hybrid/genesis/1";
 
 /// A member as it stands at first.
@@ -49,6 +51,8 @@ pub struct Genesis {
     pub nodes: Vec<(u32, KeyBytes)>,
     /// Rules.
     pub rules: Vec<FirstRule>,
+    /// It takes the paper's requests, and no others that read or write: [`crate::paper`].
+    pub paper: bool,
 }
 
 impl Genesis {
@@ -59,7 +63,7 @@ impl Genesis {
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let mut out = Vec::new();
         out.put(MAGIC);
-        out.u8(VERSION);
+        out.u8(if self.paper { VERSION_PAPER } else { VERSION });
         if self.name.len() > NAME_BYTES_MAX {
             return Err(Malformed("a name that is too long"));
         }
@@ -78,9 +82,14 @@ impl Genesis {
     /// [`Malformed`] for whatever [`Self::encode`] does not write.
     pub fn decode(bytes: &[u8]) -> Result<Genesis, Malformed> {
         let mut input = Input(bytes);
-        if &input.array::<8>()? != MAGIC || input.u8()? != VERSION {
-            return Err(Malformed("no genesis, or of another version"));
+        if &input.array::<8>()? != MAGIC {
+            return Err(Malformed("no genesis"));
         }
+        let paper = match input.u8()? {
+            VERSION => false,
+            VERSION_PAPER => true,
+            _ => return Err(Malformed("a genesis of another version")),
+        };
         let mut genesis = Genesis {
             name: input.name(NAME_BYTES_MAX)?.to_owned(),
             time_ms: input.u64()?,
@@ -88,6 +97,7 @@ impl Genesis {
             members: Vec::new(),
             nodes: Vec::new(),
             rules: Vec::new(),
+            paper,
         };
         for _ in 0..input.u32()? {
             genesis.take(Change::read(&mut input)?)?;

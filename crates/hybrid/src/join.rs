@@ -81,6 +81,7 @@ impl From<Malformed> for JoinError {
 /// # Errors
 /// [`JoinError`].
 pub fn take<D: Disk>(disk: D, genesis: &[u8], out: &mut impl Write) -> Result<Made, JoinError> {
+    no_paper(genesis)?;
     let opened = open(disk, genesis, journal_options())?;
     if opened.chain.tip().number == 0 {
         return Err(SnapshotError::Genesis.into());
@@ -105,6 +106,7 @@ pub fn join<D: Disk>(
     trust: &Trust,
     options: Options,
 ) -> Result<Made, JoinError> {
+    no_paper(genesis)?;
     let made = check(genesis, snapshot, trust)?;
     snapshot.seek(SeekFrom::Start(0))?;
     // A genesis alone may be there.
@@ -118,6 +120,13 @@ pub fn join<D: Disk>(
     }
     writer.commit()?;
     Ok(made)
+}
+
+fn no_paper(genesis: &[u8]) -> Result<(), JoinError> {
+    match Genesis::decode(genesis)?.paper {
+        true => Err(SnapshotError::Paper.into()),
+        false => Ok(()),
+    }
 }
 
 fn check(genesis: &[u8], snapshot: &mut impl Read, trust: &Trust) -> Result<Made, JoinError> {

@@ -17,6 +17,7 @@ pub mod map;
 pub mod node;
 mod open;
 mod order;
+pub mod paper;
 pub mod proof;
 mod replay_window;
 pub mod request;

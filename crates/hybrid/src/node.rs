@@ -147,6 +147,8 @@ pub struct Status {
     pub state_root: Hash,
     /// Keys that have a value.
     pub keys: usize,
+    /// Whether the mode is the paper's.
+    pub paper: bool,
     /// Signatures verified since the start.
     pub verified: u64,
     /// In so many batches.
@@ -368,6 +370,7 @@ impl<D: Disk> Node<D> {
             tip_hash: tip.hash(),
             state_root: tip.state_root,
             keys: view.keys(),
+            paper: view.roster().is_paper(),
             verified: self.shared.verified.load(Ordering::Relaxed),
             batches: self.shared.batches.load(Ordering::Relaxed),
             skipped: self.shared.skipped.load(Ordering::Relaxed),

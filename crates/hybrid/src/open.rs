@@ -30,6 +30,9 @@ pub(crate) fn open<D: Disk>(disk: D, genesis: &[u8], options: Options) -> Result
             Found::Word(_) => {}
             Found::Head(head) => disagreement = disagreement.take().or_else(|| view.disagreement(&head)),
             Found::Snapshot(_) if chain.tip().number > 0 => return Err(SnapshotError::NotFirst.into()),
+            Found::Snapshot(_) if chain.state().roster().is_paper() => {
+                return Err(SnapshotError::Paper.into());
+            }
             Found::Snapshot(piece) => {
                 let begun = restore.get_or_insert_with(|| Restore::new(*chain.database()));
                 begun.feed(piece)?;

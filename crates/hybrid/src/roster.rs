@@ -4,8 +4,9 @@ mod entries;
 
 use crate::change::{Change, KeyBytes, Rights, Role, role_code};
 use crate::codec::Output;
+use crate::paper::PUBLIC_KEY_BYTES;
 use crate::request::MemberId;
-use lineside_verify::PublicKey;
+use lineside_verify::{Curve, PublicKey};
 use lineside_wire::{HYBRID_EVERYONE, HYBRID_KEYS_PER_MEMBER_MAX};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -98,9 +99,46 @@ pub struct Roster {
     nodes: HashMap<u32, Key>,
     rules: Rules,
     quorum: u16,
+    /// Where the mode is the paper's: whose a key of secp256k1 is; of several who have it, the lowest numbers.
+    holders: Option<Arc<Holders>>,
 }
 
+type Holders = HashMap<[u8; 33], (MemberId, u16)>;
+
 impl Roster {
+    /// Of a database of the paper's mode, before its first member.
+    pub(crate) fn of_paper() -> Roster {
+        Roster {
+            holders: Some(Arc::default()),
+            ..Roster::default()
+        }
+    }
+
+    /// Whether the mode is the paper's: its requests count, and no others that read or write.
+    pub fn is_paper(&self) -> bool {
+        self.holders.is_some()
+    }
+
+    /// Whose public key this is, which one of his, and the key, revoked or not; only where the mode is the paper's.
+    pub fn holder(&self, public_key: &[u8; PUBLIC_KEY_BYTES]) -> Option<(MemberId, u16, &PublicKey)> {
+        let mut compressed = [0; 33];
+        compressed.copy_from_slice(&public_key[..33]);
+        compressed[0] = 2 | public_key[64] & 1;
+        let (member, number) = *self.holders.as_ref()?.get(&compressed)?;
+        let key = &self.key(member, number)?.public;
+        (key.to_sec1_uncompressed() == *public_key).then_some((member, number, key))
+    }
+
+    fn hold(&mut self, member: MemberId, number: u16, key: &KeyBytes) {
+        let Some(holders) = self.holders.as_mut().filter(|_| key.curve == Curve::Secp256k1) else {
+            return;
+        };
+        let holder = Arc::make_mut(holders)
+            .entry(key.bytes)
+            .or_insert((member, number));
+        *holder = (*holder).min((member, number));
+    }
+
     /// A member, revoked or not.
     pub fn member(&self, member: MemberId) -> Option<&Member> {
         self.members.get(&member).map(Arc::as_ref)
@@ -173,6 +211,7 @@ impl Roster {
                     keys: BTreeMap::from([(0, new_key(key)?)]),
                 };
                 self.members.insert(member, Arc::new(member_with_key));
+                self.hold(member, 0, &key);
                 Ok(Entry::Member(member))
             }
             Change::RevokeMember { member } => {
@@ -184,7 +223,7 @@ impl Roster {
                 Ok(Entry::Member(member))
             }
             Change::AddKey { member, number, key } => {
-                let key = new_key(key)?;
+                let new = new_key(key)?;
                 let found = self.active_member(member)?;
                 if found.keys.keys().next_back().is_some_and(|last| number <= *last) {
                     return Err(ChangeError::Taken);
@@ -192,7 +231,8 @@ impl Roster {
                 if active_keys(found) >= HYBRID_KEYS_PER_MEMBER_MAX {
                     return Err(ChangeError::Last);
                 }
-                Arc::make_mut(found).keys.insert(number, key);
+                Arc::make_mut(found).keys.insert(number, new);
+                self.hold(member, number, &key);
                 Ok(Entry::Member(member))
             }
             Change::RevokeKey { member, number } => {

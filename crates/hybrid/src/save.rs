@@ -168,7 +168,7 @@ impl<D: Disk> Saver<D> {
         let answers = own.into_iter().zip(codes).zip(0..).map(|((one, code), index)| {
             // What came twice is told what became of it the first time.
             let first = match code {
-                Code::NonceUsed => self.shared.read_view().transaction(&one.id),
+                Code::NonceUsed | Code::OldVersion => self.shared.read_view().transaction(&one.id),
                 _ => None,
             };
             let (code, version) = first.map_or((*code, Version { block, index }), |place| {

@@ -4,6 +4,7 @@
 use crate::block::{Cargo, Hash, Message};
 use crate::codec::Input;
 use crate::execute::Signed;
+use crate::paper;
 use crate::request::{DatabaseId, read_head, split};
 use crate::roster::Roster;
 use crate::sign::{REQUEST_TAG, request_digest};
@@ -125,6 +126,19 @@ fn check(verifier: &Verifier, roster: &Roster, requests: &[&[u8]], ids: &[Hash])
         let Ok((signature, signed)) = split(request) else {
             continue;
         };
+        if paper::is_one(signed) {
+            if let Ok(asked) = paper::Request::decode(signed)
+                && let Some((_, _, key)) = roster.holder(&asked.public_key)
+            {
+                places.push(place);
+                items.push(Item {
+                    key,
+                    digest: asked.body.digest(),
+                    signature: SignatureBytes::Compact(signature),
+                });
+            }
+            continue;
+        }
         // What stands behind the head is read when it is judged, before it matters who has signed.
         let Ok((head, _)) = read_head(&mut Input(signed)) else {
             continue;

@@ -27,6 +27,9 @@ pub enum SnapshotError {
     /// Of block 0, which the genesis has.
     #[error("snapshot: it is of block 0: begin with the genesis alone")]
     Genesis,
+    /// Of a database of the paper's mode: what keeps its versions apart is not in a snapshot.
+    #[error("snapshot: a database of the paper's mode has none")]
+    Paper,
     /// It ends too early.
     #[error("snapshot: it is cut short: where a ledger begins so, begin again in an empty directory")]
     Short,

@@ -1,12 +1,15 @@
 //! The verify stage: requests of all calls meet here, are verified together, and reads are answered at once.
 
+mod paper_mode;
+
 use crate::answer::{Answer, Past};
 use crate::block::{Cargo, Hash, Message};
 use crate::execute::Signed;
 use crate::ledger::{Blocks, Stored};
 use crate::node::Step;
+use crate::paper;
 use crate::replay_window::READ_EXPIRY_MS;
-use crate::request::{Body, Head, Request, Sees, split};
+use crate::request::{Body, Head, MemberId, Request, Sees, split};
 use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::sign::REQUEST_TAG;
@@ -59,10 +62,17 @@ pub(crate) struct Worker<D: Disk> {
     pub steps: Sender<Step>,
 }
 
+/// What is asked.
+enum Asks<'a> {
+    Native(Request<'a>),
+    /// And whose key it is.
+    Paper(paper::Body<'a>, MemberId),
+}
+
 /// A request under way through the stage.
 struct Looked<'a> {
     ticket: Ticket,
-    request: Request<'a>,
+    asks: Asks<'a>,
     /// Hashed with [`REQUEST_TAG`] before it.
     tagged: &'a [u8],
     signature: &'a [u8; 64],
@@ -124,10 +134,10 @@ impl<D: Disk> Worker<D> {
         let mut order = None;
         for ((found, id), verdict) in looked.into_iter().zip(ids).zip(verdicts) {
             let answer = match verdict {
-                Verdict::Valid if found.request.body.is_ordered() => {
+                Verdict::Valid if found.asks.is_ordered() => {
                     match self
-                        .known(&id)
-                        .or_else(|| refuse_ordered(&roster, now_ms, &found.request))
+                        .known_of(&found.asks, &id)
+                        .or_else(|| found.asks.refuse(&roster, now_ms))
                     {
                         None => {
                             ordered.push(Ordered {
@@ -140,7 +150,10 @@ impl<D: Disk> Worker<D> {
                         answer => answer,
                     }
                 }
-                Verdict::Valid => self.read(&roster, now_ms, &found, &mut order),
+                Verdict::Valid => match &found.asks {
+                    Asks::Native(request) => self.read(&roster, now_ms, &found.ticket, request, &mut order),
+                    Asks::Paper(body, member) => Some(self.read_paper(&roster, body, *member)),
+                },
                 Verdict::HighS => Some(Answer::Refused(Code::HighS)),
                 _ => Some(Answer::Refused(Code::BadSignature)),
             };
@@ -170,6 +183,9 @@ impl<D: Disk> Worker<D> {
         (whole, tagged): (&'a [u8], &'a [u8]),
     ) -> Result<Looked<'a>, Code> {
         let (signature, signed) = split(whole).map_err(|_| Code::Malformed)?;
+        if paper::is_one(signed) {
+            return self.look_paper(roster, ticket, (signature, signed), tagged);
+        }
         let request = Request::decode(signed).map_err(|_| Code::Malformed)?;
         let head = &request.head;
         if head.database != self.shared.database {
@@ -178,6 +194,9 @@ impl<D: Disk> Worker<D> {
         let key = roster.key(head.member, head.key).ok_or(Code::UnknownMember)?;
         if !roster.is_active(head.member, head.key) {
             return Err(Code::Revoked);
+        }
+        if roster.is_paper() && !paper::takes_native(&request.body) {
+            return Err(Code::WrongMode);
         }
         match request.body.is_ordered() {
             false if head.expiry_ms < now_ms => return Err(Code::Expired),
@@ -188,7 +207,7 @@ impl<D: Disk> Worker<D> {
         Ok(Looked {
             ticket: ticket.clone(),
             key: key.public,
-            request,
+            asks: Asks::Native(request),
             tagged,
             signature,
         })
@@ -212,6 +231,11 @@ impl<D: Disk> Worker<D> {
         }
         let mut digests = ids.clone();
         hash_for_p256(looked, &mut digests);
+        for (found, digest) in looked.iter().zip(&mut digests) {
+            if let Asks::Paper(body, _) = &found.asks {
+                *digest = body.digest();
+            }
+        }
         let items: Vec<Item<'_>> = looked
             .iter()
             .zip(&digests)
@@ -239,10 +263,11 @@ impl<D: Disk> Worker<D> {
         &self,
         roster: &Roster,
         now_ms: u64,
-        found: &Looked<'_>,
+        ticket: &Ticket,
+        request: &Request<'_>,
         order: &mut Option<Result<(), Code>>,
     ) -> Option<Answer> {
-        let (head, body) = (&found.request.head, &found.request.body);
+        let (head, body) = (&request.head, &request.body);
         let fresh = {
             let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
             windows.take(head.member, head.nonce, head.expiry_ms, now_ms)
@@ -283,7 +308,7 @@ impl<D: Disk> Worker<D> {
                 }
                 let step = Step::Prove {
                     key: key.to_vec(),
-                    ticket: found.ticket.clone(),
+                    ticket: ticket.clone(),
                 };
                 // It must not wait: other reads do behind it.
                 match self.steps.try_send(step) {
@@ -299,7 +324,7 @@ impl<D: Disk> Worker<D> {
                 None => refused(Code::Unknown),
                 known => known,
             },
-            Body::Watch { prefix } => Some(self.watch(head, prefix, &found.ticket)),
+            Body::Watch { prefix } => Some(self.watch(head, prefix, ticket)),
             Body::Write { .. } | Body::Change { .. } => refused(Code::Malformed),
         }
     }
@@ -355,25 +380,39 @@ impl<D: Disk> Worker<D> {
     }
 }
 
-/// What need not be ordered, as this node sees it now: the ledger is not for what was never allowed.
-fn refuse_ordered(roster: &Roster, now_ms: u64, request: &Request<'_>) -> Option<Answer> {
-    let (head, body) = (&request.head, &request.body);
-    if head.expiry_ms < now_ms {
-        return Some(Answer::Refused(Code::Expired));
+impl Asks<'_> {
+    fn is_ordered(&self) -> bool {
+        match self {
+            Asks::Native(request) => request.body.is_ordered(),
+            Asks::Paper(body, _) => body.is_ordered(),
+        }
     }
-    let Body::Write { reads, writes } = body else {
-        return None;
-    };
-    let may_read = reads.iter().all(|read| roster.rights(head.member, read.key).read);
-    let may_write = writes
-        .iter()
-        .all(|write| roster.rights(head.member, write.key).write);
-    (!may_read || !may_write).then_some(Answer::Refused(Code::NotAllowed))
+
+    /// What need not be ordered, as this node sees it now: the ledger is not for what was never allowed.
+    fn refuse(&self, roster: &Roster, now_ms: u64) -> Option<Answer> {
+        let Asks::Native(Request { head, body }) = self else {
+            return None;
+        };
+        if head.expiry_ms < now_ms {
+            return Some(Answer::Refused(Code::Expired));
+        }
+        let Body::Write { reads, writes } = body else {
+            return None;
+        };
+        let may_read = reads.iter().all(|read| roster.rights(head.member, read.key).read);
+        let may_write = writes
+            .iter()
+            .all(|write| roster.rights(head.member, write.key).write);
+        (!may_read || !may_write).then_some(Answer::Refused(Code::NotAllowed))
+    }
 }
 
 impl<'a> Looked<'a> {
     fn digest(&self) -> Hash {
-        crate::sign::digest(self.key.curve(), self.tagged)
+        match &self.asks {
+            Asks::Native(_) => crate::sign::digest(self.key.curve(), self.tagged),
+            Asks::Paper(body, _) => body.digest(),
+        }
     }
 
     fn item(&self, digest: Hash) -> Item<'_> {

@@ -8,6 +8,7 @@ use crate::block::Hash;
 use crate::change::Change;
 use crate::codec::Output;
 use crate::map::{Change as Leaf, Proof, Tree};
+use crate::paper::read_cell;
 use crate::request::{MemberId, Nonce, Version};
 use crate::roster::{Entry, Roster};
 use lineside_verify::hash::{keccak256, keccak256_batch};
@@ -50,6 +51,8 @@ pub struct State {
     nonces: HashMap<(MemberId, u16), u64>,
     votes: BTreeMap<Hash, Votes>,
     node_sequences: HashMap<u32, u64>,
+    /// Where the mode is the paper's: the whole numbers that begin the cells.
+    paper_versions: HashMap<SharedKey, u64>,
     roster: Roster,
     tree: Tree,
     touched: Touched,
@@ -73,10 +76,24 @@ impl State {
             nonces: HashMap::new(),
             votes: BTreeMap::new(),
             node_sequences: HashMap::new(),
+            paper_versions: HashMap::new(),
             roster: Roster::default(),
             tree: Tree::new(),
             touched: Touched::default(),
         }
+    }
+
+    /// The same, of the paper's mode.
+    pub(crate) fn of_paper() -> State {
+        State {
+            roster: Roster::of_paper(),
+            ..State::new()
+        }
+    }
+
+    /// The paper's version of a key; 0: it has none.
+    pub(crate) fn paper_version(&self, key: &[u8]) -> u64 {
+        self.paper_versions.get(key).copied().unwrap_or(0)
     }
 
     /// Who may do what.
@@ -149,6 +166,9 @@ impl State {
         let value: Option<Arc<[u8]>> = value.map(Arc::from);
         let known = self.versions.get_key_value(key).map(|(key, _)| key.clone());
         let key = known.unwrap_or_else(|| Arc::from(key));
+        if let (true, Some(cell)) = (self.roster.is_paper(), &value) {
+            self.paper_versions.insert(key.clone(), read_cell(cell).0);
+        }
         match value {
             Some(_) => self.versions.insert(key.clone(), version),
             None => self.versions.remove(&key),

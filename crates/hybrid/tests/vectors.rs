@@ -9,7 +9,7 @@ use lineside_hybrid::node::{embedded, unix_ms};
 use lineside_hybrid::request::{Request, Version};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::sign::{Signer, request_digest, sign_request, transaction_id};
-use lineside_hybrid::{Code, Node, Options};
+use lineside_hybrid::{Code, Node, Options, paper};
 use lineside_journal::SimDisk;
 use lineside_verify::Curve;
 use std::path::Path;
@@ -97,7 +97,33 @@ fn shared_log() -> (OpenLog, Receiver<Arc<dyn Log>>) {
 
 #[test]
 fn a_ledger_comes_out_as_the_rules_say_block_by_block() {
-    let file = read("ledger.toml");
+    comes_out(&read("ledger.toml"));
+}
+
+#[test]
+fn so_does_one_of_the_papers_mode() {
+    let file = read("paper.toml");
+    for vector in vectors(&file) {
+        let what = vector["what"].as_str().unwrap();
+        let request = hex(&vector["request"]);
+        if let Ok(paper) = paper::Request::decode(&request[64..]) {
+            assert_eq!(paper.encode().unwrap(), request[64..], "{what}");
+            // What was signed stands there only where it was signed for this request.
+            if number(&vector["code"]) != Code::BadSignature as u64 {
+                assert_eq!(paper.body.digest()[..], hex(&vector["digest"]), "{what}");
+            }
+        } else {
+            let native = Request::decode(&request[64..]).is_ok();
+            assert!(
+                native || number(&vector["code"]) == Code::Malformed as u64,
+                "{what}"
+            );
+        }
+    }
+    comes_out(&file);
+}
+
+fn comes_out(file: &toml::Table) {
     assert_eq!(number(&file["now_ms"]), NOW_MS);
     assert!(unix_ms() > NOW_MS, "the node's clock is not this machine's");
     let options = Options {
@@ -112,7 +138,7 @@ fn a_ledger_comes_out_as_the_rules_say_block_by_block() {
     let node = Node::start(SimDisk::new(1), &genesis, key.clone(), options, log).unwrap();
     let log = ordered.recv().unwrap();
     let mut height = 0;
-    for vector in vectors(&file) {
+    for vector in vectors(file) {
         let what = vector["what"].as_str().unwrap();
         let request = hex(&vector["request"]);
         let code = Code::from_code(number(&vector["code"]) as u16).unwrap();

@@ -56,7 +56,8 @@ pub enum Scenario {
         data: PathBuf,
     },
     /// Signed gets and sets of `hybrid`, half and half, by who verifies signatures: nobody, libsecp256k1 one at a
-    /// time, or ours in batches; proofs, catching up, audits. Needs no rights, and two quiet cores.
+    /// time, or ours in batches; proofs, catching up, audits. Needs no rights, and two quiet cores. On Kafka, too, in a
+    /// build with the cargo feature `kafka` and where there are Java and Maven.
     Hybrid {
         #[command(flatten)]
         common: Common,

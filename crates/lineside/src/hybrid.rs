@@ -8,6 +8,7 @@ mod init;
 mod join;
 pub mod key;
 pub mod member;
+pub mod paper;
 mod prove;
 mod serve;
 
@@ -32,6 +33,11 @@ pub enum Verb {
     Watch(ask::Watch),
     Head(ask::Head),
     Outcome(ask::Outcome),
+    /// Ask as the paper's clients do, of a database whose mode is the paper's.
+    Paper {
+        #[command(subcommand)]
+        verb: paper::PaperVerb,
+    },
     Prove(prove::Prove),
     VerifyProof(prove::VerifyProof),
     Change(change::Change),
@@ -58,6 +64,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Watch(arguments) => arguments.run(as_json),
         Verb::Head(arguments) => arguments.run(as_json),
         Verb::Outcome(arguments) => arguments.run(as_json),
+        Verb::Paper { verb } => verb.run(as_json),
         Verb::Prove(arguments) => arguments.run(as_json),
         Verb::VerifyProof(arguments) => arguments.run(as_json),
         Verb::Change(arguments) => arguments.run(as_json),

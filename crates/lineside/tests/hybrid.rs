@@ -388,3 +388,72 @@ fn a_node_joins_from_a_snapshot_that_its_admins_vouch_for() {
         (&1.into(), &true.into())
     );
 }
+
+#[test]
+fn a_database_of_the_papers_mode_says_so_and_takes_its_requests_alone() {
+    let house = House(tempfile::tempdir().unwrap());
+    let made = house.hybrid(&["init", "--paper", "--member", "alice=alice.key:admin"]);
+    assert!(made.out.contains("the mode is the paper's"), "{}", made.error);
+    let server = house.serve(&["--console", "127.0.0.1:0"]);
+    assert_eq!(server.started["paper"], true);
+    let paper = |rest: &[&str]| {
+        let fixed = ["--server", server.address(), "--key", "alice.key", "--json"];
+        house.hybrid(&[&["paper"], &rest[..1], &fixed, &rest[1..]].concat())
+    };
+    let done = |rest: &[&str]| -> Value {
+        let said = paper(rest);
+        assert_eq!(said.code, 0, "{rest:?}: {}", said.error);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    assert_eq!(done(&["get", "greeting"])["value"], Value::Null);
+    let set = done(&["set", "greeting", "hello"]);
+    assert_eq!((&set["txid"], &set["version"]), (&"txid1tx0".into(), &1.into()));
+    assert_eq!(done(&["set", "greeting", "again"])["version"], 2);
+    let late = paper(&["set", "greeting", "late", "--version", "0"]);
+    assert_eq!(late.code, 1);
+    assert!(late.error.contains("old_version"), "{}", late.error);
+    let got = done(&["get", "greeting"]);
+    assert_eq!((&got["value"], &got["version"]), (&"again".into(), &2.into()));
+    assert_eq!(done(&["verify", "greeting"])["block"], "2");
+
+    let native = server.ask(&house, "get", "alice.key", &["greeting"]);
+    assert_eq!(native.code, 1);
+    assert!(native.error.contains("wrong_mode"), "{}", native.error);
+    let proof = server.done(&house, "prove", "alice.key", &["greeting"]).remove(0);
+    let cell = "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02again";
+    assert_eq!(proof["value"], cell);
+    let shown = [
+        "verify-proof",
+        "--name",
+        "greeting",
+        "--head",
+        "proof.bin.head",
+        "--value",
+        cell,
+    ];
+    let shown = house.hybrid(&shown);
+    assert_eq!(shown.code, 0, "{}", shown.error);
+    let console = server.started["console"].as_str().unwrap();
+    let status = page(console, "/status");
+    assert!(status.contains("the mode is the paper's"), "{status}");
+    server.terminate();
+    let audit = house.hybrid(&["audit", "--data", "ledger"]);
+    assert_eq!(audit.code, 0, "{}", audit.error);
+
+    // Another kind of database refuses what the paper's clients send.
+    let other = House::new(&["--member", "alice=alice.key:admin"]);
+    let server = other.serve(&[]);
+    assert_eq!(server.started["paper"], false);
+    let refused = [
+        "paper",
+        "get",
+        "--server",
+        server.address(),
+        "--key",
+        "alice.key",
+        "greeting",
+    ];
+    let refused = other.hybrid(&refused);
+    assert_eq!(refused.code, 1);
+    assert!(refused.error.contains("wrong_mode"), "{}", refused.error);
+}

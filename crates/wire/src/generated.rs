@@ -1676,6 +1676,9 @@ const _: () = assert!(size_of::<FabricResult>() == 65728);
 /// First byte of what is signed.
 pub const HYBRID_REQUEST_VERSION: u8 = 1;
 
+/// In its place in the paper's requests, in the log of a database of the paper's mode.
+pub const HYBRID_REQUEST_VERSION_PAPER: u8 = 2;
+
 /// Bytes of a key, at most; at least one.
 pub const HYBRID_KEY_BYTES_MAX: usize = 1024;
 
@@ -1811,6 +1814,15 @@ pub const HYBRID_OP_OUTCOME: u8 = 6;
 /// Operation `watch` of `hybrid`.
 pub const HYBRID_OP_WATCH: u8 = 7;
 
+/// Operation `paper_get` of `hybrid`.
+pub const HYBRID_OP_PAPER_GET: u8 = 32;
+
+/// Operation `paper_set` of `hybrid`.
+pub const HYBRID_OP_PAPER_SET: u8 = 33;
+
+/// Operation `paper_verify` of `hybrid`.
+pub const HYBRID_OP_PAPER_VERIFY: u8 = 34;
+
 /// Operation `write` of `hybrid`.
 pub const HYBRID_OP_WRITE: u8 = 16;
 
@@ -1864,6 +1876,10 @@ pub enum HybridCode {
     Unknown = 18,
     /// it may have been done or not: ask for its outcome
     OutcomeUnknown = 19,
+    /// the paper's request to a database that is not of its mode, or another to one that is
+    WrongMode = 20,
+    /// the key's version is above the request's: nothing was written
+    OldVersion = 21,
 }
 
 impl HybridCode {
@@ -1890,6 +1906,8 @@ impl HybridCode {
             17 => Some(Self::ExpiryTooFar),
             18 => Some(Self::Unknown),
             19 => Some(Self::OutcomeUnknown),
+            20 => Some(Self::WrongMode),
+            21 => Some(Self::OldVersion),
             _ => None,
         }
     }
@@ -1917,6 +1935,8 @@ impl HybridCode {
             Self::ExpiryTooFar => "a read must expire within a minute",
             Self::Unknown => "no such transaction; nothing to show",
             Self::OutcomeUnknown => "it may have been done or not: ask for its outcome",
+            Self::WrongMode => "the paper's request to a database that is not of its mode, or another to one that is",
+            Self::OldVersion => "the key's version is above the request's: nothing was written",
         }
     }
 }

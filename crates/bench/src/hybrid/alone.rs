@@ -1,6 +1,6 @@
 //! What is measured without a load: proofs over a million keys, a node that catches up, an audit.
 
-use super::run::{Contestant, start};
+use super::run::{Who, start};
 use super::workload::{Maker, record};
 use crate::error::{BenchError, Result};
 use crate::gate::median;
@@ -163,7 +163,7 @@ pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
     let begin = Instant::now();
     let options = Options {
         node: 2,
-        ..Contestant::Batch.options(1000)
+        ..Who::Batch.options(1000)
     };
     let node = Node::start(
         FsDisk::open(empty).map_err(|error| void(&error))?,
@@ -196,7 +196,7 @@ pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
         return Err(BenchError::Void("who caught up has another block".into()));
     }
     let begin = Instant::now();
-    let node = start(folder, &maker.genesis, Contestant::Batch.options(1000))?;
+    let node = start(folder, &maker.genesis, Who::Batch.options(1000))?;
     let opened = begin.elapsed();
     drop(node);
     let rate = |took: Duration| transactions as f64 / took.as_secs_f64();

@@ -4,6 +4,8 @@
 //! and load share the machine.
 
 mod alone;
+mod cases;
+mod kafka;
 mod report;
 mod run;
 mod workload;
@@ -12,19 +14,22 @@ pub use alone::{Again, Proofs};
 pub use report::{Checks, Figures, Report};
 pub use workload::{Distribution, Shape};
 
-use crate::error::Result;
+use crate::error::{BenchError, Result, io};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::transfer::disk::Disk;
 use crate::transfer::drain::Removed;
+use cases::{BLOCK, Case, blocks, cases};
+use kafka::Kafka;
 use lineside_hybrid::node::unix_ms;
 use report::Findings;
-use run::{Contestant, send, set_clock, start};
-use std::path::PathBuf;
-use workload::{Calls, GATE, KEYS_MAX, Maker, RECORDS};
+use run::{Contestant, Measured, Order, Who, send, set_clock, start, start_on};
+use std::fs;
+use std::path::{Path, PathBuf};
+use workload::{Calls, GATE, Maker, RECORDS};
 
-/// Requests in a block, unless a case says otherwise.
-const BLOCK: usize = 1000;
+/// Rounds on Kafka, at most: the broker keeps all of them.
+const KAFKA_ROUNDS: usize = 3;
 
 /// How to run it.
 #[derive(Clone, Debug)]
@@ -73,59 +78,6 @@ impl Options {
     }
 }
 
-/// A case beside the gate's: its name, its shape, requests in a block.
-fn cases(quick: bool) -> Vec<(String, Shape, usize)> {
-    let mut all = Vec::new();
-    let mut case = |name: &str, shape: Shape, block: usize| all.push((name.to_owned(), shape, block));
-    for (name, sets_percent) in [("B", 5), ("C", 0)] {
-        case(&format!("workload {name}"), Shape { sets_percent, ..GATE }, BLOCK);
-    }
-    for keys in [1, 256, KEYS_MAX] {
-        case(&format!("{keys} keys"), Shape { keys, ..GATE }, BLOCK);
-    }
-    for per_call in [1, 10, 1000] {
-        case(&format!("calls of {per_call}"), Shape { per_call, ..GATE }, BLOCK);
-    }
-    if quick {
-        return all;
-    }
-    for (name, distribution) in [
-        ("uniform", Distribution::Uniform),
-        ("latest", Distribution::Latest),
-    ] {
-        case(name, Shape { distribution, ..GATE }, BLOCK);
-    }
-    for value_bytes in [512, 4 << 10, 32 << 10, 128 << 10] {
-        let name = format!("values of {value_bytes} bytes");
-        let per_call = if value_bytes > 4 << 10 { 10 } else { 100 };
-        case(
-            &name,
-            Shape {
-                value_bytes,
-                per_call,
-                ..GATE
-            },
-            BLOCK,
-        );
-    }
-    for workers in [4, 64, 256] {
-        let per_call = if workers == 256 { 10 } else { 100 };
-        case(
-            &format!("{workers} calls under way"),
-            Shape {
-                workers,
-                per_call,
-                ..GATE
-            },
-            BLOCK,
-        );
-    }
-    for block in [10, 100, 10_000] {
-        case(&format!("blocks of {block}"), GATE, block);
-    }
-    all
-}
-
 /// Runs the scenario, telling `progress` before each step.
 ///
 /// # Errors
@@ -136,26 +88,41 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let now_ms = unix_ms();
     set_clock(now_ms);
     let cases = cases(options.quick);
+    let kafka_cases = if options.quick { Vec::new() } else { blocks() };
+    let kafka_rounds = options.rounds.min(KAFKA_ROUNDS);
+    let on_kafka = match cfg!(feature = "kafka") {
+        true => 1 + 3 * (kafka_rounds + kafka_cases.len()) + if options.quick { 0 } else { 2 },
+        false => 0,
+    };
     let mut bench = Bench {
         options,
         ledgers: Removed::of_this_run(&options.folder)?,
         now_ms,
         load: None,
+        loaded: None,
         number: 0,
-        of: 2 + options.rounds * Contestant::ALL.len() + cases.len() * Contestant::ALL.len() + 4,
+        of: 1 + 3 * options.rounds + 3 * cases.len() + 4 + on_kafka,
         done: 0,
         progress,
     };
     let mut findings = Findings::default();
     bench.gate_case(&mut findings)?;
-    for (name, shape, block) in &cases {
-        bench.case(name, shape, *block, &mut findings)?;
+    for case in &cases {
+        bench.case(case, &mut findings)?;
     }
     bench.lone(&mut findings)?;
     bench.tell("proofs over a million keys");
     let maker = Maker::new(GATE.keys, 1, now_ms, options.records);
     findings.proofs = Some(alone::proofs(&maker, options.quick)?);
     bench.again(&mut findings)?;
+    // At the end, so that no broker takes time from those before.
+    if let Err(error) = bench.on_kafka(kafka_rounds, &kafka_cases, &mut findings) {
+        let why = match error {
+            BenchError::NotMeasured(why) => why,
+            failed => failed.to_string(),
+        };
+        findings.not_measured(Order::Kafka, &why);
+    }
     Ok(Report::new(options.seed, machine, disk, findings))
 }
 
@@ -165,6 +132,8 @@ struct Bench<'a> {
     now_ms: u64,
     /// The gate case's sets of all records: signing them takes seconds.
     load: Option<Calls>,
+    /// A ledger of them.
+    loaded: Option<Removed>,
     /// Of the next ledger's folder.
     number: usize,
     done: usize,
@@ -193,21 +162,21 @@ impl Bench<'_> {
         load.clone()
     }
 
-    /// One run over a new ledger that has all records.
-    fn run(
-        &mut self,
-        who: Contestant,
-        block: usize,
-        maker: &Maker,
-        load: &Calls,
-        calls: &Calls,
-    ) -> Result<run::Measured> {
+    /// A run over a new ledger that has had all records set in the same way.
+    fn run(&mut self, who: Who, case: &Case, maker: &Maker, load: &Calls, calls: &Calls) -> Result<Measured> {
         let folder = self.folder()?;
-        let node = start(&folder.0, &maker.genesis, who.options(block))?;
+        let node = start(&folder.0, &maker.genesis, who.options(case.block))?;
         send(&node, load)?;
-        let measured = send(&node, calls)?;
-        drop(node);
-        Ok(measured)
+        send(&node, calls)
+    }
+
+    /// A ledger of all records, made without verifying.
+    fn ledger(&mut self, maker: &Maker, keys: u64) -> Result<Removed> {
+        let folder = self.folder()?;
+        let load = self.load_of(maker, keys);
+        let node = start(&folder.0, &maker.genesis, Who::None.options(BLOCK))?;
+        send(&node, &load)?;
+        Ok(folder)
     }
 
     fn gate_case(&mut self, findings: &mut Findings) -> Result<()> {
@@ -216,52 +185,112 @@ impl Bench<'_> {
         let load = self.load_of(&maker, GATE.keys);
         let calls = maker.requests(&GATE, self.options.seed, self.options.requests);
         for round in 0..self.options.rounds {
-            for place in 0..Contestant::ALL.len() {
-                // Each round begins with another.
-                let who = Contestant::ALL[(place + round) % Contestant::ALL.len()];
+            for who in in_turn(Order::Embedded, round) {
                 self.tell(who.name());
-                let measured = self.run(who, BLOCK, &maker, &load, &calls)?;
+                let measured = self.run(who.who, &Case::gate(), &maker, &load, &calls)?;
                 findings.add(who, String::new(), measured);
             }
         }
         Ok(())
     }
 
-    fn case(&mut self, name: &str, shape: &Shape, block: usize, findings: &mut Findings) -> Result<()> {
-        let maker = Maker::new(shape.keys.max(1), 1, self.now_ms, self.options.records);
-        // Of long values, as many as make some megabytes.
-        let requests = self.options.case.min((256 << 20) / (shape.value_bytes + 300));
-        let load = self.load_of(&maker, shape.keys);
-        let calls = maker.requests(shape, self.options.seed, requests);
-        for who in Contestant::ALL {
+    /// Each contestant goes on from a copy of one ledger.
+    fn case(&mut self, case: &Case, findings: &mut Findings) -> Result<()> {
+        let keys = case.shape.keys;
+        let maker = Maker::new(keys, 1, self.now_ms, self.options.records);
+        let requests = case.requests(self.options.case);
+        let calls = maker.requests(&case.shape, self.options.seed, requests);
+        let loaded = match (keys == GATE.keys, self.loaded.take()) {
+            (true, Some(loaded)) => loaded,
+            (_, kept) => {
+                self.loaded = kept;
+                self.ledger(&maker, keys)?
+            }
+        };
+        for who in Contestant::all(Order::Embedded) {
             self.tell("other cases");
-            let measured = self.run(who, block, &maker, &load, &calls)?;
-            findings.add(who, name.to_owned(), measured);
+            let folder = self.folder()?;
+            copy(&loaded.0, &folder.0)?;
+            let node = start(&folder.0, &maker.genesis, who.who.options(case.block))?;
+            findings.add(who, case.name.clone(), send(&node, &calls)?);
+        }
+        if keys == GATE.keys {
+            self.loaded = Some(loaded);
         }
         Ok(())
     }
 
     /// One call of one request at a time.
     fn lone(&mut self, findings: &mut Findings) -> Result<()> {
-        let count = if self.options.quick { 500 } else { 3_000 };
         for (name, sets_percent) in [("lone set", 100), ("lone get", 0)] {
             self.tell(name);
-            let shape = Shape {
-                sets_percent,
-                per_call: 1,
-                workers: 1,
-                ..GATE
-            };
             let maker = Maker::new(GATE.keys, 1, self.now_ms, self.options.records);
-            let calls = maker.requests(&shape, self.options.seed, count);
-            let measured = self.run(
-                Contestant::Batch,
-                BLOCK,
-                &maker,
-                &maker.load(GATE.value_bytes),
-                &calls,
+            let (load, calls) = (
+                self.load_of(&maker, GATE.keys),
+                self.lone_calls(&maker, sets_percent),
+            );
+            let measured = self.run(Who::Batch, &Case::gate(), &maker, &load, &calls)?;
+            findings.add(Contestant::BATCH, name.to_owned(), measured);
+        }
+        Ok(())
+    }
+
+    fn lone_calls(&self, maker: &Maker, sets_percent: u64) -> Calls {
+        let shape = Shape {
+            sets_percent,
+            per_call: 1,
+            workers: 1,
+            ..GATE
+        };
+        let count = if self.options.quick { 500 } else { 3_000 };
+        maker.requests(&shape, self.options.seed, count)
+    }
+
+    /// The gate case, sizes of blocks, and lone calls, on Kafka; of a short run a fourth of the gate case alone.
+    fn on_kafka(&mut self, rounds: usize, cases: &[Case], findings: &mut Findings) -> Result<()> {
+        let folder = self.folder()?;
+        let mut kafka = Kafka::start(&folder.0)?;
+        self.tell("Kafka");
+        let maker = Maker::new(GATE.keys, 1, self.now_ms, self.options.records);
+        let load = self.load_of(&maker, GATE.keys);
+        let mut run = |bench: &mut Self, who: Contestant, case: &Case, name: &str, calls: &Calls| {
+            bench.tell(who.name());
+            let folder = bench.folder()?;
+            let node = start_on(
+                &folder.0,
+                &maker.genesis,
+                who.who.options(case.block),
+                kafka.log(),
             )?;
-            findings.add(Contestant::Batch, name.to_owned(), measured);
+            send(&node, &load)?;
+            findings.add(who, name.to_owned(), send(&node, calls)?);
+            Ok::<_, BenchError>(())
+        };
+        let requests = match self.options.quick {
+            true => self.options.requests / 4,
+            false => self.options.requests,
+        };
+        let calls = maker.requests(&GATE, self.options.seed, requests);
+        for round in 0..rounds {
+            for who in in_turn(Order::Kafka, round) {
+                run(self, who, &Case::gate(), "", &calls)?;
+            }
+        }
+        for case in cases {
+            let requests = case.requests(self.options.case);
+            let calls = maker.requests(&case.shape, self.options.seed, requests);
+            for who in Contestant::all(Order::Kafka) {
+                run(self, who, case, &case.name, &calls)?;
+            }
+        }
+        let ours = Contestant {
+            order: Order::Kafka,
+            who: Who::Batch,
+        };
+        let lone = [("lone set", 100), ("lone get", 0)];
+        for (name, sets_percent) in lone.into_iter().filter(|_| !self.options.quick) {
+            let calls = self.lone_calls(&maker, sets_percent);
+            run(self, ours, &Case::gate(), name, &calls)?;
         }
         Ok(())
     }
@@ -275,7 +304,7 @@ impl Bench<'_> {
         };
         let calls = maker.requests(&shape, self.options.seed, self.options.requests);
         let folder = self.folder()?;
-        let node = start(&folder.0, &maker.genesis, Contestant::None.options(BLOCK))?;
+        let node = start(&folder.0, &maker.genesis, Who::None.options(BLOCK))?;
         send(&node, &maker.load(GATE.value_bytes))?;
         send(&node, &calls)?;
         drop(node);
@@ -283,4 +312,22 @@ impl Bench<'_> {
         findings.again = Some(alone::again(&maker, &folder.0, &empty.0)?);
         Ok(())
     }
+}
+
+/// All contestants of an order; each round begins with another.
+fn in_turn(order: Order, round: usize) -> [Contestant; 3] {
+    let mut all = Contestant::all(order);
+    let first = round % all.len();
+    all.rotate_left(first);
+    all
+}
+
+/// Copies a folder's files.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let what = "copying a ledger";
+    for entry in fs::read_dir(from).map_err(io(what))? {
+        let entry = entry.map_err(io(what))?;
+        fs::copy(entry.path(), to.join(entry.file_name())).map_err(io(what))?;
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! What the scenario `hybrid` found, as one JSON object or as a table.
 
 use super::alone::{Again, Proofs};
-use super::run::{Contestant, Measured};
+use super::run::{Contestant, Measured, Order, Who};
 use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median, write_gates};
 use crate::machine::Machine;
@@ -44,7 +44,9 @@ pub struct Report {
     /// The disk that ledgers lay on.
     pub disk: Disk,
     /// By name, then by case; the gate case's name is empty.
-    pub contestants: BTreeMap<&'static str, BTreeMap<String, Figures>>,
+    pub contestants: Contestants,
+    /// Contestants that are not there, and why.
+    pub not_measured: BTreeMap<&'static str, String>,
     /// `a/b`: how many times more requests a second.
     pub ratios: BTreeMap<String, f64>,
     /// Proofs over a million keys.
@@ -91,6 +93,7 @@ pub struct Checks {
 #[derive(Default)]
 pub(super) struct Findings {
     runs: BTreeMap<Contestant, BTreeMap<String, Vec<Measured>>>,
+    not_measured: BTreeMap<&'static str, String>,
     pub proofs: Option<Proofs>,
     pub again: Option<Again>,
 }
@@ -103,6 +106,14 @@ impl Findings {
             .entry(case)
             .or_default()
             .push(measured);
+    }
+
+    /// Forgets all of an order: some rounds of it would not mean what others mean.
+    pub fn not_measured(&mut self, order: Order, why: &str) {
+        for contestant in Contestant::all(order) {
+            self.runs.remove(&contestant);
+            self.not_measured.insert(contestant.name(), why.to_owned());
+        }
     }
 }
 
@@ -123,9 +134,52 @@ impl Figures {
     }
 }
 
+type Contestants = BTreeMap<&'static str, BTreeMap<String, Figures>>;
+
+fn rps(contestants: &Contestants, who: Contestant, case: &str) -> Option<f64> {
+    contestants.get(who.name())?.get(case).map(|figures| figures.rps)
+}
+
+/// Contestants against one another, of each order; what no figure comes out of is left out.
+fn ratios(contestants: &Contestants) -> BTreeMap<String, f64> {
+    let mut ratios = BTreeMap::new();
+    for order in [Order::Embedded, Order::Kafka] {
+        let of = |who| Contestant { order, who };
+        let (none, scalar, batch) = (of(Who::None), of(Who::Scalar), of(Who::Batch));
+        let cases = contestants.get(batch.name()).into_iter().flat_map(BTreeMap::keys);
+        for case in cases {
+            let front = match case.as_str() {
+                "" => String::new(),
+                case => format!("{case} "),
+            };
+            let mut add = |what: &str, one: Contestant, other: Contestant, ratio: Option<f64>| {
+                if let Some(ratio) = ratio.filter(|ratio| ratio.is_finite()) {
+                    ratios.insert(format!("{front}{what}{}/{}", one.name(), other.name()), ratio);
+                }
+            };
+            let rps = |who| rps(contestants, who, case);
+            let over = |one, other| Some(rps(one)? / rps(other)?);
+            add("", batch, scalar, over(batch, scalar));
+            add("", batch, none, over(batch, none));
+            let cost = |who| Some(1.0 / rps(who)? - 1.0 / rps(none)?);
+            let costs = cost(batch).zip(cost(scalar));
+            add(
+                "verify cost ",
+                batch,
+                scalar,
+                costs.map(|(batch, scalar)| batch / scalar),
+            );
+            if order == Order::Kafka {
+                add("", batch, Contestant::BATCH, over(batch, Contestant::BATCH));
+            }
+        }
+    }
+    ratios
+}
+
 impl Report {
     pub(super) fn new(seed: u64, machine: Machine, disk: Disk, findings: Findings) -> Self {
-        let mut contestants: BTreeMap<&'static str, BTreeMap<String, Figures>> = BTreeMap::new();
+        let mut contestants = Contestants::new();
         for (who, cases) in &findings.runs {
             for (case, rounds) in cases {
                 let Some(figures) = Figures::of(rounds) else {
@@ -137,29 +191,11 @@ impl Report {
                     .insert(case.clone(), figures);
             }
         }
-        let rps =
-            |who: Contestant, case: &str| contestants.get(who.name())?.get(case).map(|figures| figures.rps);
-        let mut ratios = BTreeMap::new();
-        let cases = contestants.get("batch").into_iter().flat_map(BTreeMap::keys);
-        for case in cases {
-            let (none, scalar) = (rps(Contestant::None, case), rps(Contestant::Scalar, case));
-            let (Some(none), Some(scalar), Some(batch)) = (none, scalar, rps(Contestant::Batch, case)) else {
-                continue;
-            };
-            let front = if case.is_empty() {
-                String::new()
-            } else {
-                format!("{case} ")
-            };
-            ratios.insert(format!("{front}batch/scalar"), batch / scalar);
-            ratios.insert(format!("{front}batch/none"), batch / none);
-            let cost = (1.0 / batch - 1.0 / none) / (1.0 / scalar - 1.0 / none);
-            ratios.insert(format!("{front}verify cost batch/scalar"), cost);
-        }
+        let ratios = ratios(&contestants);
         let p50 = |case: &str| contestants.get("batch")?.get(case).map(|figures| figures.p50_us);
         let value = |key: &str| match key {
             COST | RATIO => ratios.get(key).copied(),
-            RPS => rps(Contestant::Batch, ""),
+            RPS => rps(&contestants, Contestant::BATCH, ""),
             SET => p50("lone set"),
             GET => p50("lone get"),
             MADE => findings.proofs.map(|proofs| proofs.made_us),
@@ -192,6 +228,7 @@ impl Report {
                 notes,
             },
             contestants,
+            not_measured: findings.not_measured,
             ratios,
             proofs: findings.proofs,
             again: findings.again,
@@ -237,7 +274,7 @@ impl Display for Report {
         )?;
         writeln!(
             out,
-            "\n{:<8}{:<26}{:>11}{:>9}{:>10}{:>10}{:>11}{:>8}{:>8}{:>9}",
+            "\n{:<13}{:<26}{:>11}{:>9}{:>10}{:>10}{:>11}{:>8}{:>8}{:>9}",
             "", "", "requests/s", "CPU us", "p50 us", "p99 us", "p99.9 us", "blocks", "batch", "refused"
         )?;
         for (name, cases) in &self.contestants {
@@ -254,14 +291,17 @@ impl Display for Report {
                 } = figures;
                 write!(
                     out,
-                    "{name:<8}{case:<26}{rps:>11.0}{cpu_us:>9.2}{p50_us:>10.0}{p99_us:>10.0}"
+                    "{name:<13}{case:<26}{rps:>11.0}{cpu_us:>9.2}{p50_us:>10.0}{p99_us:>10.0}"
                 )?;
                 writeln!(out, "{p999_us:>11.0}{blocks:>8.0}{batch:>8.0}{refused:>9}")?;
             }
         }
-        writeln!(out, "\n{:<48}{:>9}", "ratio", "")?;
+        for (name, why) in &self.not_measured {
+            writeln!(out, "{name:<13}not measured: {why}")?;
+        }
+        writeln!(out, "\n{:<64}{:>9}", "ratio", "")?;
         for (key, ratio) in &self.ratios {
-            writeln!(out, "{key:<48}{ratio:>9.3}")?;
+            writeln!(out, "{key:<64}{ratio:>9.3}")?;
         }
         if let Some(proofs) = &self.proofs {
             let Proofs {

@@ -3,7 +3,7 @@
 use super::workload::{Call, Calls, Key};
 use crate::error::{BenchError, Result, io};
 use hdrhistogram::Histogram;
-use lineside_hybrid::node::embedded;
+use lineside_hybrid::node::{OpenLog, embedded};
 use lineside_hybrid::{Code, Mode, Node, Options};
 use lineside_hybrid_grpc::client::{AskError, Connection};
 use lineside_hybrid_grpc::serve::Limits;
@@ -31,7 +31,7 @@ fn clock() -> u64 {
 
 /// Who verifies, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Contestant {
+pub enum Who {
     /// Nobody: digest and verification are left out.
     None,
     /// libsecp256k1, one signature at a time, on all cores.
@@ -40,25 +40,56 @@ pub enum Contestant {
     Batch,
 }
 
+/// Who orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// The node alone.
+    Embedded,
+    /// A broker of Kafka beside it.
+    Kafka,
+}
+
+/// A way to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Contestant {
+    /// Who orders.
+    pub order: Order,
+    /// Who verifies.
+    pub who: Who,
+}
+
 impl Contestant {
-    /// All of them.
-    pub const ALL: [Contestant; 3] = [Contestant::None, Contestant::Scalar, Contestant::Batch];
+    /// Ours, alone.
+    pub const BATCH: Contestant = Contestant {
+        order: Order::Embedded,
+        who: Who::Batch,
+    };
+
+    /// All of one order.
+    pub fn all(order: Order) -> [Contestant; 3] {
+        [Who::None, Who::Scalar, Who::Batch].map(|who| Contestant { order, who })
+    }
 
     /// Its name in the report.
     pub fn name(self) -> &'static str {
-        match self {
-            Contestant::None => "none",
-            Contestant::Scalar => "scalar",
-            Contestant::Batch => "batch",
+        match (self.who, self.order) {
+            (Who::None, Order::Embedded) => "none",
+            (Who::Scalar, Order::Embedded) => "scalar",
+            (Who::Batch, Order::Embedded) => "batch",
+            (Who::None, Order::Kafka) => "none_kafka",
+            (Who::Scalar, Order::Kafka) => "scalar_kafka",
+            (Who::Batch, Order::Kafka) => "batch_kafka",
         }
     }
+}
 
+impl Who {
     /// How its node works.
     pub fn options(self, block_requests: usize) -> Options {
         let (mode, backend) = match self {
-            Contestant::None => (Mode::None, None),
-            Contestant::Scalar => (Mode::Scalar, Some(Backend::Library)),
-            Contestant::Batch => (Mode::Batch, None),
+            Who::None => (Mode::None, None),
+            Who::Scalar => (Mode::Scalar, Some(Backend::Library)),
+            Who::Batch => (Mode::Batch, None),
         };
         Options {
             mode,
@@ -90,11 +121,16 @@ pub struct Measured {
     pub batch: f64,
 }
 
-/// Starts a node over a folder.
+/// Starts a node over a folder that orders alone.
 pub fn start(folder: &Path, genesis: &[u8], options: Options) -> Result<Arc<Node<FsDisk>>> {
+    start_on(folder, genesis, options, embedded())
+}
+
+/// Starts a node over a folder.
+pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -> Result<Arc<Node<FsDisk>>> {
     let disk = FsDisk::open(folder).map_err(|error| BenchError::Void(error.to_string()))?;
     let key = Arc::new(Key::of(2, options.node.into()));
-    let node = Node::start(disk, genesis, key, options, embedded());
+    let node = Node::start(disk, genesis, key, options, log);
     node.map(Arc::new)
         .map_err(|error| BenchError::Void(error.to_string()))
 }

@@ -112,6 +112,7 @@ pub fn genesis(keys: u64, nodes: u32) -> Genesis {
                 write: true,
             },
         }],
+        paper: false,
     }
 }
 

@@ -32,6 +32,9 @@ impl Beginning {
         if self.ended || self.base.is_some() {
             return Err(SnapshotError::NotFirst);
         }
+        if self.genesis.paper {
+            return Err(SnapshotError::Paper);
+        }
         let restore = self
             .restore
             .get_or_insert_with(|| Restore::new(*chain.database()));

@@ -71,6 +71,7 @@ pub fn genesis() -> Genesis {
             rule(b"shown/", 5, rights(true, true)),
             rule(b"shown/", 0, rights(true, false)),
         ],
+        paper: false,
     }
 }
 

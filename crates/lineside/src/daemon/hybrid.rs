@@ -3,6 +3,7 @@
 use crate::config::{Config, Hybrid, LogName};
 use crate::hybrid::key;
 use crate::hybrid::member::{hex, read_genesis};
+use crate::hybrid::paper;
 use crate::line::set_counts;
 use anyhow::Context;
 use lineside_console::{ServiceStatus, Tip};
@@ -207,6 +208,11 @@ impl Inner {
         self.node.status().height
     }
 
+    /// Whether it takes the paper's requests.
+    pub fn is_paper(&self) -> bool {
+        self.node.status().paper
+    }
+
     /// Its part of a snapshot; what ends its work is put among the `problems`, and what should be known among the
     /// `warnings`.
     pub fn status(&self, problems: &mut Vec<String>, warnings: &mut Vec<String>) -> ServiceStatus {
@@ -215,6 +221,9 @@ impl Inner {
             problems.push(format!("hybrid: no writes are taken: {why}"));
         }
         warnings.extend(status.log_weaknesses);
+        if status.paper {
+            warnings.push(format!("hybrid: {}", paper::WARNING));
+        }
         let udp = self.udp.as_ref().map(SocketPlane::local_addr);
         let mut service = ServiceStatus {
             name: "hybrid".into(),

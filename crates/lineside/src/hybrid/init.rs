@@ -25,7 +25,7 @@ pub struct Init {
     #[arg(long, default_value = "genesis.bin")]
     genesis: PathBuf,
     /// Everything from this TOML file; docs/hybrid.md shows one.
-    #[arg(long, conflicts_with_all = ["name", "members", "nodes", "rules", "quorum"])]
+    #[arg(long, conflicts_with_all = ["name", "members", "nodes", "rules", "quorum", "paper"])]
     from: Option<PathBuf>,
     /// The database's name, for people.
     #[arg(long, default_value = "hybrid")]
@@ -44,6 +44,10 @@ pub struct Init {
     /// How many admins must ask for a change.
     #[arg(long, default_value_t = 1)]
     quorum: u16,
+    /// The mode is the paper's, for ever: it takes the paper's requests, which can be replayed and are signed without
+    /// lengths, and no others that read or write.
+    #[arg(long)]
+    paper: bool,
 }
 
 /// A genesis as a file says it.
@@ -58,6 +62,8 @@ struct Wanted {
     nodes: Vec<WantedNode>,
     #[serde(rename = "rule", default)]
     rules: Vec<WantedRule>,
+    #[serde(default)]
+    paper: bool,
 }
 
 #[derive(Deserialize)]
@@ -140,6 +146,7 @@ impl Init {
                 .map(|key| WantedNode { key: key.clone() })
                 .collect(),
             rules: self.rules.iter().map(rule).collect::<Result<_, _>>()?,
+            paper: self.paper,
         })
     }
 
@@ -218,6 +225,7 @@ impl Wanted {
             members,
             nodes,
             rules,
+            paper: self.paper,
         })
     }
 }
@@ -248,11 +256,15 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
         });
         let line = json!({
             "database": database, "genesis": file.display().to_string(), "quorum": genesis.quorum,
+            "paper": genesis.paper,
             "members": members.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
         });
         return Ok(say!("{line}")?);
     }
     say!("database {database} in {}", file.display())?;
+    if genesis.paper {
+        say!("{}", super::paper::WARNING)?;
+    }
     for first in &genesis.members {
         let public = key::shown(&first.key);
         say!(

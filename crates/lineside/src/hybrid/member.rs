@@ -13,7 +13,7 @@ use lineside_hybrid::genesis::{Genesis, database_id};
 use lineside_hybrid::request::{MemberId, Version};
 use lineside_hybrid::udp;
 use lineside_hybrid_grpc::client::Coded;
-use lineside_hybrid_grpc::{Client, ClientTls, Identity, messages};
+use lineside_hybrid_grpc::{Client, ClientTls, Identity, messages, paper};
 use lineside_wire::HYBRID_PORT;
 use serde_json::{Value, json};
 use std::net::ToSocketAddrs;
@@ -121,10 +121,7 @@ impl Member {
     /// What is wrong with the files; no connection; what `ask` says.
     pub fn ask<T>(&self, ask: impl AsyncFnOnce(&Asker) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let (identity, tls) = (self.identity()?, self.tls()?);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(async {
+        runtime()?.block_on(async {
             if let Some(server) = &self.udp {
                 let address = server.to_socket_addrs().map(|mut all| all.next());
                 let address = address.map_err(|error| Wrong(format!("--udp {server}: {error}")))?;
@@ -137,6 +134,31 @@ impl Member {
             ask(&Asker::Grpc(client)).await
         })
     }
+
+    /// The same as the paper's clients do: the key is all that says who asks.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub fn ask_as_paper<T>(
+        &self,
+        ask: impl AsyncFnOnce(&paper::Client) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        runtime()?.block_on(async { ask(&self.paper_client().await?).await })
+    }
+
+    /// A client that asks as the paper's do.
+    ///
+    /// # Errors
+    /// What is wrong with the files; no connection.
+    pub async fn paper_client(&self) -> anyhow::Result<paper::Client> {
+        let (secret, tls) = (key::read(&self.key)?, self.tls()?);
+        let client = paper::Client::connect(&self.server, tls.as_ref(), secret).await;
+        client.context("does `lineside hybrid serve` run there?")
+    }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// The answer's code, where it is none of `good`: what to say, as an error.

@@ -4,13 +4,16 @@ use super::ask::{Given, given, read_head};
 use super::asker::Asker;
 use super::key;
 use super::member::{Member, hash, hex, read_genesis, refused};
+use super::paper;
 use crate::column::text;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::Code;
 use lineside_hybrid::block::SignedHead;
+use lineside_hybrid::paper::cell;
 use lineside_hybrid::proof::StateProof;
+use lineside_hybrid_grpc::client::Coded;
 use lineside_verify::Verifier;
 use serde_json::json;
 use std::fs;
@@ -40,17 +43,28 @@ fn head_file(proof: &Path) -> PathBuf {
 }
 
 impl Prove {
+    /// What the key holds; of a database of the paper's mode, its cell.
+    async fn value(&self, asker: &Asker) -> anyhow::Result<Option<Vec<u8>>> {
+        let key = &self.name.0;
+        let cells = asker.get(Default::default(), &[key]).await?;
+        if cells.known_code()? == Code::WrongMode {
+            let client = self.member.paper_client().await?;
+            let held = paper::get(&client, std::str::from_utf8(key)?).await?;
+            return Ok(held.map(|(version, value)| cell(version, value.as_bytes())));
+        }
+        refused(&cells, &[Code::Done])?;
+        let cell = cells.cells.into_iter().next().unwrap_or_default();
+        Ok(cell.version.map(|_| cell.value.into()))
+    }
+
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let key = &self.name.0;
         let (bytes, value, head) = self.member.ask(async |asker: &Asker| {
             for _ in 0..TRIES {
-                let cells = asker.get(Default::default(), &[key]).await?;
-                refused(&cells, &[Code::Done])?;
+                let value = self.value(asker).await?;
                 let answer = asker.prove(key).await?;
                 refused(&answer, &[Code::Done])?;
                 let (header, head) = read_head(&asker.head().await?)?;
-                let cell = cells.cells.into_iter().next().unwrap_or_default();
-                let value = cell.version.map(|_| cell.value);
                 // All three of one block, or again.
                 let proof = StateProof::decode(&answer.proof, value.as_deref());
                 if let Ok(proof) = proof

@@ -132,15 +132,20 @@ impl Serve {
 
 fn say_started(running: &Running, console: Option<SocketAddr>, as_json: bool) -> Result<(), Unwritten> {
     let (database, listen, height) = (running.database(), running.listen(), running.inner().height());
+    let paper = running.inner().is_paper();
     if as_json {
-        let udp = running.udp();
-        let line =
-            json!({"database": database, "blocks": height, "listen": listen, "udp": udp, "console": console});
+        let line = json!({
+            "database": database, "blocks": height, "listen": listen, "udp": running.udp(), "console": console,
+            "paper": paper,
+        });
         return say!("{line}");
     }
     say!("database {database}: {height} blocks; gRPC on {listen}")?;
     if let Some(udp) = running.udp() {
         say!("UDP on {udp}")?;
+    }
+    if paper {
+        say!("{}", super::paper::WARNING)?;
     }
     if let Some(console) = console {
         say!("console on http://{console}/status, http://{console}/metrics")?;

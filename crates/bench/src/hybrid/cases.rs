@@ -1,0 +1,160 @@
+//! The cases beside the gate's: each changes one thing of it.
+
+use super::workload::{Distribution, GATE, KEYS_MAX, Shape};
+
+/// Requests in a block, unless a case says otherwise.
+pub const BLOCK: usize = 1000;
+/// Calls that each worker sends, at least.
+const CALLS_MIN: usize = 3;
+/// Bytes of values and what goes with them in a case, more or less: of long ones fewer requests are sent.
+const CASE_BYTES: usize = 256 << 20;
+
+/// A case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its name; the gate case's is empty.
+    pub name: String,
+    /// What requests are like.
+    pub shape: Shape,
+    /// Requests in a block, at most.
+    pub block: usize,
+}
+
+impl Case {
+    /// What gates are judged by.
+    pub fn gate() -> Case {
+        Case::of(String::new(), GATE)
+    }
+
+    fn of(name: impl Into<String>, shape: Shape) -> Case {
+        Case {
+            name: name.into(),
+            shape,
+            block: BLOCK,
+        }
+    }
+
+    /// How many requests are sent where `wanted` are: every worker has some calls to send, whatever they are like.
+    pub fn requests(&self, wanted: usize) -> usize {
+        let Shape {
+            value_bytes,
+            per_call,
+            workers,
+            ..
+        } = self.shape;
+        let fitting = wanted.min(CASE_BYTES / (value_bytes + 300));
+        fitting.max(CALLS_MIN * per_call * workers)
+    }
+}
+
+/// All of them; of a short run the first ones.
+pub fn cases(quick: bool) -> Vec<Case> {
+    let mut all = workloads(quick);
+    let keys = [1, 256, KEYS_MAX].map(|keys| Case::of(format!("{keys} keys"), Shape { keys, ..GATE }));
+    let calls =
+        [1, 10, 1000].map(|per_call| Case::of(format!("calls of {per_call}"), Shape { per_call, ..GATE }));
+    all.extend(keys.into_iter().chain(calls));
+    if quick {
+        return all;
+    }
+    all.extend([512, 4 << 10, 32 << 10, 128 << 10].map(|value_bytes| {
+        let per_call = if value_bytes > 4 << 10 { 10 } else { 100 };
+        let shape = Shape {
+            value_bytes,
+            per_call,
+            ..GATE
+        };
+        Case::of(format!("values of {value_bytes} bytes"), shape)
+    }));
+    all.extend([4, 8, 32, 64, 128, 192, 256].map(|workers| {
+        let name = format!("{workers} calls under way");
+        Case::of(name, Shape { workers, ..GATE })
+    }));
+    all.extend(blocks());
+    all
+}
+
+/// Other sizes of blocks.
+pub fn blocks() -> Vec<Case> {
+    let case = |block| Case {
+        name: format!("blocks of {block}"),
+        block,
+        ..Case::gate()
+    };
+    [10, 100, 10_000].map(case).into()
+}
+
+/// YCSB's workloads by how they choose records; A by zipfian is the gate case.
+fn workloads(quick: bool) -> Vec<Case> {
+    let mut all = Vec::new();
+    for (distribution, name) in [
+        (Distribution::Zipfian, ""),
+        (Distribution::Uniform, ", uniform"),
+        (Distribution::Latest, ", latest"),
+    ] {
+        for (workload, sets_percent) in [("A", 50), ("B", 5), ("C", 0)] {
+            let shape = Shape {
+                sets_percent,
+                distribution,
+                ..GATE
+            };
+            if shape != GATE {
+                all.push(Case::of(format!("workload {workload}{name}"), shape));
+            }
+        }
+        if quick {
+            break;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_calls_for_every_worker() {
+        for quick in [false, true] {
+            let all = cases(quick);
+            let names: BTreeSet<_> = all.iter().map(|case| &case.name).collect();
+            assert_eq!(names.len(), all.len());
+            assert!(!names.contains(&String::new()));
+            for case in all {
+                let Shape {
+                    per_call, workers, ..
+                } = case.shape;
+                for wanted in [1, 4_000, 40_000] {
+                    let calls = case.requests(wanted) / per_call / workers;
+                    assert!(calls >= CALLS_MIN, "{}: {calls} calls of a worker", case.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_run_has_what_the_paper_has() {
+        let all = cases(false);
+        let has = |what: &dyn Fn(&Case) -> bool| all.iter().any(what);
+        for sets_percent in [50, 5, 0] {
+            for distribution in [Distribution::Uniform, Distribution::Latest, Distribution::Zipfian] {
+                let shape = Shape {
+                    sets_percent,
+                    distribution,
+                    ..GATE
+                };
+                assert!(shape == GATE || has(&|case| case.shape == shape), "{shape:?}");
+            }
+        }
+        for value_bytes in [512, 128 << 10] {
+            assert!(has(&|case| case.shape.value_bytes == value_bytes));
+        }
+        for workers in [4, 8, 32, 64, 128, 192, 256] {
+            assert!(has(&|case| case.shape == Shape { workers, ..GATE }));
+        }
+        for block in [10, 100, 10_000] {
+            assert!(has(&|case| case.block == block));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The client's side.
+
+use super::messages::{
+    BatchGetRequest, BatchGetResponse, BatchSetRequest, BatchSetResponse, GetRequest, GetResponse,
+    SetRequest, SetResponse, VerifyRequest, VerifyResponse,
+};
+use super::{CODE_HEADER, to_hex};
+use crate::client::{AskError, Connection};
+use lineside_grpc::ClientTls;
+use lineside_hybrid::paper::{Body, sign};
+use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid::{Code, Malformed};
+use prost::Message;
+
+/// Signs and asks as the paper's client does.
+pub struct Client {
+    connection: Connection,
+    secret: SecretKey,
+    pubkey: String,
+}
+
+impl Client {
+    /// Connects to `HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`AskError::Connect`]; [`AskError::Malformed`] for a key of P-256, which signs no such request.
+    pub async fn connect(
+        endpoint: &str,
+        tls: Option<&ClientTls>,
+        secret: SecretKey,
+    ) -> Result<Client, AskError> {
+        let public = match &secret {
+            SecretKey::Secp256k1(_) => secret.public_key(),
+            SecretKey::P256(_) => None,
+        };
+        let public = public.ok_or(Malformed("the paper's requests are signed by keys of secp256k1"))?;
+        Ok(Client {
+            connection: Connection::open(endpoint, tls).await?,
+            pubkey: to_hex(&public.to_sec1_uncompressed()),
+            secret,
+        })
+    }
+
+    fn signature(&self, body: &Body<'_>) -> String {
+        to_hex(&sign(&self.secret, body))
+    }
+
+    /// A signed request to get.
+    pub fn sign_get(&self, key: &str) -> GetRequest {
+        GetRequest {
+            pubkey: self.pubkey.clone(),
+            signature: self.signature(&Body::Get { key }),
+            key: key.into(),
+        }
+    }
+
+    /// A signed request to set.
+    ///
+    /// # Errors
+    /// [`AskError::Malformed`] for a version above 63 bits.
+    pub fn sign_set(&self, key: &str, value: &str, version: u64) -> Result<SetRequest, AskError> {
+        let too_high = Malformed("a version that is too high");
+        Ok(SetRequest {
+            pubkey: self.pubkey.clone(),
+            signature: self.signature(&Body::Set { key, value, version }),
+            key: key.into(),
+            value: value.into(),
+            version: i64::try_from(version).map_err(|_| too_high)?,
+            ..SetRequest::default()
+        })
+    }
+
+    async fn call<In, Out>(&self, path: &'static str, message: In) -> Result<Out, AskError>
+    where
+        In: Message + 'static,
+        Out: Message + Default + 'static,
+    {
+        let called = self.connection.call(path, message).await;
+        called.map_err(|error| match error {
+            AskError::Broken(status) => {
+                let code = status.metadata().get(CODE_HEADER).and_then(|code| {
+                    let code: u16 = code.to_str().ok()?.parse().ok()?;
+                    Code::from_code(code)
+                });
+                code.map_or(AskError::Broken(status), AskError::Refused)
+            }
+            other => other,
+        })
+    }
+
+    /// Sends a signed request to get.
+    ///
+    /// # Errors
+    /// [`AskError`]; [`Code::Unknown`]: the key has nothing.
+    pub async fn get(&self, request: GetRequest) -> Result<GetResponse, AskError> {
+        self.call("/controller.Node/Get", request).await
+    }
+
+    /// Sends a signed request to set.
+    ///
+    /// # Errors
+    /// [`AskError`]; [`Code::OldVersion`]: the key's version is above the request's.
+    pub async fn set(&self, request: SetRequest) -> Result<SetResponse, AskError> {
+        self.call("/controller.Node/Set", request).await
+    }
+
+    /// The block of a key's last write.
+    ///
+    /// # Errors
+    /// [`AskError`]; [`Code::Unknown`]: the key has nothing.
+    pub async fn verify(&self, key: &str) -> Result<VerifyResponse, AskError> {
+        let request = VerifyRequest {
+            pubkey: self.pubkey.clone(),
+            signature: self.signature(&Body::Verify { key }),
+            key: key.into(),
+        };
+        self.call("/controller.Node/Verify", request).await
+    }
+
+    /// Sends signed requests to get; an answer to each, with its code.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn batch_get(&self, requests: Vec<GetRequest>) -> Result<Vec<GetResponse>, AskError> {
+        let batch = BatchGetRequest { requests };
+        let answer: BatchGetResponse = self.call("/controller.Node/BatchGet", batch).await?;
+        Ok(answer.responses)
+    }
+
+    /// Sends signed requests to set; an answer to each, with its code.
+    ///
+    /// # Errors
+    /// [`AskError`].
+    pub async fn batch_set(&self, requests: Vec<SetRequest>) -> Result<Vec<SetResponse>, AskError> {
+        let batch = BatchSetRequest { requests };
+        let answer: BatchSetResponse = self.call("/controller.Node/BatchSet", batch).await?;
+        Ok(answer.responses)
+    }
+}

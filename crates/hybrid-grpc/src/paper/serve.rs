@@ -1,0 +1,284 @@
+//! The server's side.
+
+use super::messages::{
+    BatchGetRequest, BatchGetResponse, BatchSetRequest, BatchSetResponse, GetRequest, GetResponse,
+    SetRequest, SetResponse, VerifyRequest, VerifyResponse,
+};
+use super::{CODE_HEADER, from_hex, to_hex};
+use crate::serve::{Answered, MESSAGE_BYTES_MAX, NodeService, ask, grpc};
+use bytes::Bytes;
+use lineside_hybrid::Code;
+use lineside_hybrid::answer::{Answer, code_name};
+use lineside_hybrid::paper::{Body, Request as PaperRequest, read_cell};
+use prost::Message;
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::task::{Context, Poll};
+use tonic::body::Body as HttpBody;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::metadata::MetadataValue;
+use tonic::server::{NamedService, UnaryService};
+use tonic::{Code as GrpcCode, Request, Response, Status};
+
+/// What the code and its name take of an answer in a batch, and what stands before it.
+const REFUSED_BYTES: usize = 40;
+
+/// A request as it came.
+trait Asks: Message + Default + 'static {
+    type Reply: Told;
+
+    /// As a node takes it; `None`: it is none.
+    fn request(&self) -> Option<Bytes>;
+}
+
+/// An answer to one.
+trait Told: Message + Default + 'static {
+    /// # Errors
+    /// What it is refused with.
+    fn of(answer: Answer) -> Result<Self, Code>;
+
+    fn set_code(&mut self, code: Code);
+}
+
+macro_rules! asks {
+    ($type:ident -> $reply:ident, $body:expr) => {
+        impl Asks for $type {
+            type Reply = $reply;
+
+            fn request(&self) -> Option<Bytes> {
+                let of: fn(&$type) -> Option<Body<'_>> = $body;
+                let public_key = from_hex(&self.pubkey)?;
+                let body = of(self)?;
+                let request = PaperRequest { public_key, body };
+                request
+                    .with(&from_hex(&self.signature)?)
+                    .ok()
+                    .map(Bytes::from)
+            }
+        }
+    };
+}
+
+asks!(GetRequest -> GetResponse, |asked| Some(Body::Get { key: &asked.key }));
+asks!(VerifyRequest -> VerifyResponse, |asked| Some(Body::Verify { key: &asked.key }));
+asks!(SetRequest -> SetResponse, |asked| Some(Body::Set {
+    key: &asked.key,
+    value: &asked.value,
+    version: u64::try_from(asked.version).ok()?,
+}));
+
+macro_rules! told {
+    ($type:ident, $answer:pat => $made:expr) => {
+        impl Told for $type {
+            fn of(answer: Answer) -> Result<Self, Code> {
+                match answer {
+                    $answer => $made,
+                    other => Err(match other.code() {
+                        Code::Done => Code::Malformed,
+                        code => code,
+                    }),
+                }
+            }
+
+            fn set_code(&mut self, code: Code) {
+                self.code = code as u32;
+                self.code_name = code_name(code).into();
+            }
+        }
+    };
+}
+
+told!(GetResponse, Answer::Cells(cells) => {
+    let cell = cells.into_iter().flatten().next().ok_or(Code::Unknown)?;
+    let (version, value) = read_cell(&cell.value);
+    Ok(GetResponse {
+        // A node takes nothing else.
+        value: String::from_utf8_lossy(value).into_owned(),
+        version: version as i64,
+        ..GetResponse::default()
+    })
+});
+told!(SetResponse, Answer::Placed { code: Code::Done, version } => Ok(SetResponse {
+    txid: format!("txid{}tx{}", version.block, version.index),
+    ..SetResponse::default()
+}));
+told!(VerifyResponse, Answer::Block(header) => Ok(VerifyResponse {
+    block_id: header.number.to_string(),
+    block_hash: to_hex(&header.paper_hash),
+    txn_hash: to_hex(&header.transactions_hash),
+    ..VerifyResponse::default()
+}));
+
+/// An answer that is not longer than there is room.
+fn within<R: Told>(answer: Answer, bytes_max: usize) -> Result<R, Code> {
+    let mut reply = R::of(answer)?;
+    reply.set_code(Code::Done);
+    match reply.encoded_len() <= bytes_max {
+        true => Ok(reply),
+        false => Err(Code::TooLarge),
+    }
+}
+
+/// A refusal as gRPC has it.
+fn status(code: Code) -> Status {
+    let grpc = match code {
+        Code::Malformed => GrpcCode::InvalidArgument,
+        Code::BadSignature | Code::HighS => GrpcCode::Unauthenticated,
+        Code::UnknownMember | Code::Revoked | Code::NotAllowed => GrpcCode::PermissionDenied,
+        Code::OldVersion => GrpcCode::Aborted,
+        Code::Unknown => GrpcCode::NotFound,
+        Code::Busy | Code::TooLarge => GrpcCode::ResourceExhausted,
+        Code::ReadOnly => GrpcCode::Unavailable,
+        Code::OutcomeUnknown => GrpcCode::Unknown,
+        _ => GrpcCode::FailedPrecondition,
+    };
+    let mut status = Status::new(grpc, format!("{}: {}", code_name(code), code.meaning()));
+    status
+        .metadata_mut()
+        .insert(CODE_HEADER, MetadataValue::from(code as u32));
+    status
+}
+
+/// One request, one answer.
+struct One<Q> {
+    service: NodeService,
+    asks: PhantomData<fn() -> Q>,
+}
+
+impl<Q: Asks> UnaryService<Q> for One<Q> {
+    type Response = Q::Reply;
+    type Future = BoxFuture<Response<Q::Reply>, Status>;
+
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
+        let service = self.service.clone();
+        Box::pin(async move {
+            let _permit = service.permit()?;
+            let request = request.into_inner().request();
+            let request = request.ok_or_else(|| status(Code::Malformed))?;
+            let answer = ask(&*service.asked, vec![request]).await?.pop();
+            let answer = answer.unwrap_or(Answer::Refused(Code::OutcomeUnknown));
+            within(answer, MESSAGE_BYTES_MAX)
+                .map(Response::new)
+                .map_err(status)
+        })
+    }
+}
+
+/// Many of them.
+trait Batch: Message + Default + 'static {
+    type One: Asks;
+    type Reply: Message + Default + 'static;
+
+    fn requests(self) -> Vec<Self::One>;
+    fn reply(responses: Vec<<Self::One as Asks>::Reply>) -> Self::Reply;
+}
+
+macro_rules! batch {
+    ($type:ident of $one:ident -> $reply:ident) => {
+        impl Batch for $type {
+            type One = $one;
+            type Reply = $reply;
+
+            fn requests(self) -> Vec<$one> {
+                self.requests
+            }
+
+            fn reply(responses: Vec<<$one as Asks>::Reply>) -> $reply {
+                $reply { responses }
+            }
+        }
+    };
+}
+
+batch!(BatchGetRequest of GetRequest -> BatchGetResponse);
+batch!(BatchSetRequest of SetRequest -> BatchSetResponse);
+
+/// Many requests, an answer to each.
+struct Many<B> {
+    service: NodeService,
+    batch: PhantomData<fn() -> B>,
+}
+
+impl<B: Batch> UnaryService<B> for Many<B> {
+    type Response = B::Reply;
+    type Future = BoxFuture<Response<B::Reply>, Status>;
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.service.clone();
+        Box::pin(async move {
+            let _permit = service.permit()?;
+            let all: Vec<Option<Bytes>> = request
+                .into_inner()
+                .requests()
+                .iter()
+                .map(Asks::request)
+                .collect();
+            let wrong: Vec<bool> = all.iter().map(Option::is_none).collect();
+            let good = all.into_iter().flatten().collect();
+            let mut answers = ask(&*service.asked, good).await?.into_iter();
+            let mut room = MESSAGE_BYTES_MAX.saturating_sub(REFUSED_BYTES * wrong.len());
+            let one = |wrong: bool| {
+                let answer = match wrong {
+                    true => Answer::Refused(Code::Malformed),
+                    false => answers.next().unwrap_or(Answer::Refused(Code::OutcomeUnknown)),
+                };
+                let reply = within(answer, room).unwrap_or_else(|code| {
+                    let mut refused = <B::One as Asks>::Reply::default();
+                    refused.set_code(code);
+                    refused
+                });
+                room = room.saturating_sub(reply.encoded_len());
+                reply
+            };
+            Ok(Response::new(B::reply(wrong.into_iter().map(one).collect())))
+        })
+    }
+}
+
+/// The paper's service of a node.
+#[derive(Clone)]
+pub(crate) struct PaperService(pub NodeService);
+
+impl PaperService {
+    fn one<Q: Asks>(&self, request: http::Request<HttpBody>) -> Answered {
+        let one = One::<Q> {
+            service: self.0.clone(),
+            asks: PhantomData,
+        };
+        Box::pin(async move { Ok(grpc::<Q::Reply, Q>().unary(one, request).await) })
+    }
+
+    fn many<B: Batch>(&self, request: http::Request<HttpBody>) -> Answered {
+        let many = Many::<B> {
+            service: self.0.clone(),
+            batch: PhantomData,
+        };
+        Box::pin(async move { Ok(grpc::<B::Reply, B>().unary(many, request).await) })
+    }
+}
+
+impl NamedService for PaperService {
+    const NAME: &'static str = "controller.Node";
+}
+
+impl Service<http::Request<HttpBody>> for PaperService {
+    type Response = http::Response<HttpBody>;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<HttpBody>) -> Answered {
+        let method = request.uri().path().rsplit('/').next().unwrap_or_default();
+        match method {
+            "Get" => self.one::<GetRequest>(request),
+            "Set" => self.one::<SetRequest>(request),
+            "Verify" => self.one::<VerifyRequest>(request),
+            "BatchGet" => self.many::<BatchGetRequest>(request),
+            "BatchSet" => self.many::<BatchSetRequest>(request),
+            _ => Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) }),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The paper's requests on their way through the stage.
+
+use super::{Asks, Looked, Worker};
+use crate::answer::Answer;
+use crate::block::{Hash, Header};
+use crate::ledger::Stored;
+use crate::paper::{Body, Request};
+use crate::request::MemberId;
+use crate::roster::Roster;
+use crate::ticket::Ticket;
+use lineside_journal::Disk;
+use lineside_wire::HybridCode as Code;
+
+impl<D: Disk> Worker<D> {
+    /// What can be said before the signature is looked at.
+    pub(super) fn look_paper<'a>(
+        &self,
+        roster: &Roster,
+        ticket: &Ticket,
+        (signature, bytes): (&'a [u8; 64], &'a [u8]),
+        tagged: &'a [u8],
+    ) -> Result<Looked<'a>, Code> {
+        let request = Request::decode(bytes).map_err(|_| Code::Malformed)?;
+        if !roster.is_paper() {
+            return Err(Code::WrongMode);
+        }
+        let holder = roster.holder(&request.public_key);
+        let (member, number, key) = holder.ok_or(Code::UnknownMember)?;
+        if !roster.is_active(member, number) {
+            return Err(Code::Revoked);
+        }
+        if request.body.is_ordered() && self.shared.read_only().is_some() {
+            return Err(Code::ReadOnly);
+        }
+        Ok(Looked {
+            ticket: ticket.clone(),
+            asks: Asks::Paper(request.body, member),
+            tagged,
+            signature,
+            key: *key,
+        })
+    }
+
+    /// The answer to what was ordered before. A refusal of the paper's is not for ever: it is judged anew.
+    pub(super) fn known_of(&self, asks: &Asks<'_>, id: &Hash) -> Option<Answer> {
+        let known = self.known(id)?;
+        (matches!(asks, Asks::Native(_)) || known.code() == Code::Done).then_some(known)
+    }
+
+    /// Answers a read. That it was sent before cannot be seen.
+    pub(super) fn read_paper(&self, roster: &Roster, body: &Body<'_>, member: MemberId) -> Answer {
+        let key = body.key().as_bytes();
+        if !roster.rights(member, key).read {
+            return Answer::Refused(Code::NotAllowed);
+        }
+        let cell = self.shared.read_view().cell(key).cloned();
+        match (body, cell) {
+            (Body::Get { .. }, cell) => Answer::Cells(vec![cell]),
+            (Body::Verify { .. }, Some(cell)) => match self.header(cell.version.block) {
+                Some(header) => Answer::Block(Box::new(header)),
+                // The ledger cannot be read.
+                None => Answer::Refused(Code::ReadOnly),
+            },
+            (Body::Verify { .. }, None) => Answer::Refused(Code::Unknown),
+            (Body::Set { .. }, _) => Answer::Refused(Code::Malformed),
+        }
+    }
+
+    fn header(&self, block: u64) -> Option<Header> {
+        let payload = self.blocks.read(block).ok()?;
+        Some(Stored::decode(&payload).ok()?.header)
+    }
+}

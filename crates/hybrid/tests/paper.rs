@@ -1,0 +1,438 @@
+//! A database of the paper's mode: what it takes and refuses, what its signatures do not bind, what bounds a replay,
+//! and that its ledger is executed again, and audited, as any other.
+
+mod common;
+
+use common::{Client, code, genesis, member_key, node_key, one, rights, start, version_of};
+use lineside_hybrid::answer::Answer;
+use lineside_hybrid::audit::{self, audit};
+use lineside_hybrid::block::{HEADER_BYTES, Message};
+use lineside_hybrid::change::{Change, KeyBytes};
+use lineside_hybrid::execute::Chain;
+use lineside_hybrid::genesis::{FirstMember, Genesis, database_id};
+use lineside_hybrid::ledger::{RECORD_BLOCK, Stored, journal_options};
+use lineside_hybrid::node::embedded;
+use lineside_hybrid::paper::{Body, Request, VERSION_MAX, read_cell, sign};
+use lineside_hybrid::proof::StateProof;
+use lineside_hybrid::request::{self, Version};
+use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid::signatures::Checked;
+use lineside_hybrid::{Code, Node, Options};
+use lineside_journal::{Journal, Reader, SimDisk};
+use lineside_verify::Verifier;
+use std::sync::Arc;
+
+fn paper_genesis() -> Genesis {
+    Genesis {
+        paper: true,
+        ..genesis()
+    }
+}
+
+fn open(disk: SimDisk) -> Node<SimDisk> {
+    let bytes = paper_genesis().encode().unwrap();
+    Node::start(
+        disk,
+        &bytes,
+        Arc::new(node_key(1)),
+        Options::default(),
+        embedded(),
+    )
+    .unwrap()
+}
+
+/// Native requests to this database.
+fn native() -> Client {
+    let mut client = Client::new();
+    client.database = database_id(&paper_genesis().encode().unwrap());
+    client
+}
+
+/// A request of the key's owner under this signature.
+fn with(key: &SecretKey, body: Body<'_>, signature: &[u8; 64]) -> bytes::Bytes {
+    let public_key = key.public_key().unwrap().to_sec1_uncompressed();
+    Request { public_key, body }.with(signature).unwrap().into()
+}
+
+fn signed(member: u64, body: Body<'_>) -> bytes::Bytes {
+    let key = member_key(member);
+    with(&key, body, &sign(&key, &body))
+}
+
+fn set<'a>(key: &'a str, value: &'a str, version: u64) -> Body<'a> {
+    Body::Set { key, value, version }
+}
+
+fn get(node: &Node<SimDisk>, key: &str) -> Option<(u64, String)> {
+    let Answer::Cells(cells) = one(node, signed(5, Body::Get { key })) else {
+        panic!("no cells");
+    };
+    let (version, value) = read_cell(&cells[0].as_ref()?.value);
+    Some((version, String::from_utf8(value.to_vec()).unwrap()))
+}
+
+fn has(node: &Node<SimDisk>, key: &str, version: u64, value: &str) {
+    assert_eq!(get(node, key), Some((version, value.to_owned())));
+}
+
+#[test]
+fn a_genesis_without_the_mode_has_the_bytes_that_it_had() {
+    let (plain, paper) = (genesis().encode().unwrap(), paper_genesis().encode().unwrap());
+    assert_eq!((plain[8], paper[8]), (1, 2));
+    assert_eq!(plain[9..], paper[9..]);
+    assert_ne!(database_id(&plain), database_id(&paper));
+    assert_eq!(Genesis::decode(&paper).unwrap(), paper_genesis());
+    let mut other = plain;
+    other[8] = 3;
+    assert!(Genesis::decode(&other).is_err());
+}
+
+#[test]
+fn a_set_counts_where_the_keys_version_is_not_above_its_own() {
+    let node = open(SimDisk::new(1));
+    assert!(node.status().paper);
+    assert_eq!(get(&node, "a"), None);
+    assert_eq!(code(&node, signed(5, set("a", "1", 0))), Code::Done);
+    has(&node, "a", 1, "1");
+    assert_eq!(code(&node, signed(6, set("a", "2", 0))), Code::OldVersion);
+    assert_eq!(code(&node, signed(6, set("a", "2", 1))), Code::Done);
+    has(&node, "a", 2, "2");
+    // Versions may jump: only what is below is refused.
+    assert_eq!(code(&node, signed(6, set("a", "3", 40))), Code::Done);
+    has(&node, "a", 41, "3");
+    assert_eq!(code(&node, signed(6, set("a", "4", 39))), Code::OldVersion);
+    assert_eq!(code(&node, signed(6, set("a", "last", VERSION_MAX))), Code::Done);
+    assert_eq!(
+        code(&node, signed(6, set("a", "more", VERSION_MAX))),
+        Code::OldVersion
+    );
+    has(&node, "a", VERSION_MAX + 1, "last");
+}
+
+#[test]
+fn every_refusal_has_its_code() {
+    let node = open(SimDisk::new(2));
+    let (five, six) = (member_key(5), member_key(6));
+    let body = set("a", "1", 0);
+    let good = sign(&five, &body);
+    let mut wrong = good;
+    wrong[40] ^= 1;
+    assert_eq!(code(&node, with(&five, body, &wrong)), Code::BadSignature);
+    assert_eq!(code(&node, with(&six, body, &good)), Code::BadSignature);
+    assert_eq!(code(&node, with(&five, body, &[0; 64])), Code::BadSignature);
+    let other = SecretKey::from_bytes(lineside_verify::Curve::Secp256k1, &[77; 32]).unwrap();
+    assert_eq!(
+        code(&node, with(&other, body, &sign(&other, &body))),
+        Code::UnknownMember
+    );
+    // A member's key of P-256 signs no such request.
+    let p256 = member_key(4);
+    assert_eq!(
+        code(&node, with(&p256, body, &sign(&p256, &body))),
+        Code::UnknownMember
+    );
+    // The point of the same x below the axis is another key.
+    let mut public_key = five.public_key().unwrap().to_sec1_uncompressed();
+    public_key[64] ^= 2;
+    let request = Request { public_key, body }.with(&good).unwrap();
+    assert_eq!(code(&node, request.into()), Code::UnknownMember);
+    assert_eq!(code(&node, signed(6, set("private/x", "1", 0))), Code::NotAllowed);
+    assert_eq!(
+        code(&node, signed(6, Body::Get { key: "private/x" })),
+        Code::NotAllowed
+    );
+    assert_eq!(
+        code(&node, signed(6, Body::Verify { key: "private/x" })),
+        Code::NotAllowed
+    );
+    assert_eq!(code(&node, signed(5, Body::Verify { key: "a" })), Code::Unknown);
+    // Not the one encoding.
+    let whole = signed(5, body);
+    for cut in [0, 63, 64, 100, whole.len() - 1] {
+        assert_eq!(code(&node, whole.slice(..cut)), Code::Malformed, "{cut}");
+    }
+    let longer = [&whole[..], b"x"].concat();
+    assert_eq!(code(&node, longer.into()), Code::Malformed);
+    // It was none of these, so it still is what it was.
+    assert_eq!(code(&node, whole.clone()), Code::Done);
+    // Sent again it is told what became of it, though the version is above its own now.
+    let first = one(&node, whole.clone());
+    assert_eq!(
+        (first.code(), version_of(&first)),
+        (Code::Done, Version { block: 2, index: 0 })
+    );
+    let revoke = request::Body::Change {
+        until_ms: u64::MAX,
+        change: Change::RevokeMember { member: 5 },
+    };
+    let mut native = native();
+    assert_eq!(code(&node, native.sign(1, revoke.clone())), Code::Recorded);
+    assert_eq!(code(&node, native.sign(2, revoke)), Code::Done);
+    assert_eq!(code(&node, signed(5, set("a", "2", 1))), Code::Revoked);
+    assert_eq!(code(&node, signed(5, Body::Get { key: "a" })), Code::Revoked);
+}
+
+#[test]
+fn each_kind_of_database_refuses_the_others_requests() {
+    let plain = start(SimDisk::new(3));
+    for body in [
+        set("a", "1", 0),
+        Body::Get { key: "a" },
+        Body::Verify { key: "a" },
+    ] {
+        assert_eq!(code(&plain, signed(5, body)), Code::WrongMode);
+    }
+    assert_eq!((plain.status().height, plain.status().paper), (0, false));
+
+    let node = open(SimDisk::new(3));
+    let mut native = native();
+    let key: &[u8] = b"a";
+    let sees = Default::default();
+    let refused = [
+        request::Body::set(key, None, b"1"),
+        request::Body::delete(key, None),
+        request::Body::Get {
+            sees,
+            keys: vec![key],
+        },
+        request::Body::Range {
+            sees,
+            start: b"",
+            stop: b"",
+            limit: 1,
+        },
+        request::Body::History { key, limit: 1 },
+        request::Body::Watch { prefix: b"" },
+    ];
+    for body in refused {
+        let what = format!("{body:?}");
+        assert_eq!(code(&node, native.sign(5, body)), Code::WrongMode, "{what}");
+    }
+    assert_eq!(node.status().height, 0);
+    assert_eq!(code(&node, native.sign(5, request::Body::Head)), Code::Done);
+}
+
+#[test]
+fn a_signature_fits_every_way_to_cut_its_text_and_only_here() {
+    let node = open(SimDisk::new(4));
+    let key = member_key(5);
+    let signature = sign(&key, &set("a", "bc", 1));
+    assert_eq!(code(&node, with(&key, set("a", "bc", 1), &signature)), Code::Done);
+    // Nobody has signed these.
+    assert_eq!(code(&node, with(&key, set("ab", "c", 1), &signature)), Code::Done);
+    has(&node, "ab", 2, "c");
+    assert_eq!(
+        code(&node, with(&key, Body::Get { key: "abc1" }, &signature)),
+        Code::Done
+    );
+    // Who has seen a read of a key that ends with a digit can write.
+    let read = sign(&key, &Body::Get { key: "user12" });
+    assert_eq!(code(&node, with(&key, set("user", "", 12), &read)), Code::Done);
+    assert_eq!(code(&node, with(&key, set("use", "r", 12), &read)), Code::Done);
+    has(&node, "use", 13, "r");
+    // What is native says how long each field is, so there is one way to read it.
+    let plain = start(SimDisk::new(4));
+    let honest = Client::new().set(5, "a", None, "bc");
+    assert_eq!(
+        code(&plain, with(&key, set("ab", "c", 1), &signature)),
+        Code::WrongMode
+    );
+    let mut cut_elsewhere = honest.to_vec();
+    let text = cut_elsewhere
+        .windows(3)
+        .position(|window| window == b"\x01a\x00")
+        .unwrap();
+    cut_elsewhere[text] = 2;
+    assert_ne!(code(&plain, cut_elsewhere.into()), Code::Done);
+}
+
+#[test]
+fn a_replay_changes_nothing_while_a_version_only_rises_and_a_read_can_be_sent_for_ever() {
+    let disk = SimDisk::new(5);
+    let node = open(disk.clone());
+    let first = signed(5, set("a", "old", 0));
+    let jump = signed(5, set("a", "jumped", 9));
+    assert_eq!(code(&node, first.clone()), Code::Done);
+    assert_eq!(code(&node, jump.clone()), Code::Done);
+    let read = signed(5, Body::Get { key: "a" });
+    for _ in 0..3 {
+        assert_eq!(code(&node, read.clone()), Code::Done);
+        // Told what became of them, and not done again.
+        assert_eq!(version_of(&one(&node, first.clone())).block, 1);
+        assert_eq!(version_of(&one(&node, jump.clone())).block, 2);
+    }
+    // What was refused once for its version is refused for ever.
+    let late = signed(6, set("a", "late", 3));
+    assert_eq!(code(&node, late.clone()), Code::OldVersion);
+    node.stop();
+    let node = open(disk);
+    has(&node, "a", 10, "jumped");
+    assert_eq!(code(&node, late), Code::OldVersion);
+    assert_eq!(version_of(&one(&node, first)).block, 1);
+    has(&node, "a", 10, "jumped");
+    // But what was signed for a version that is yet to come waits for it, in whoever's hands.
+    let waits = signed(6, set("a", "waited", 100));
+    assert_eq!(code(&node, signed(5, set("a", "now", 10))), Code::Done);
+    assert_eq!(code(&node, waits), Code::Done);
+    has(&node, "a", 101, "waited");
+}
+
+#[test]
+fn a_refusal_for_lack_of_rights_is_not_for_ever() {
+    let node = open(SimDisk::new(6));
+    let mut native = native();
+    let wanted = signed(6, set("shown/x", "1", 0));
+    assert_eq!(code(&node, wanted.clone()), Code::NotAllowed);
+    let rule = request::Body::Change {
+        until_ms: u64::MAX,
+        change: Change::SetRule {
+            prefix: b"shown/",
+            member: 6,
+            rights: rights(true, true),
+        },
+    };
+    assert_eq!(code(&node, native.sign(1, rule.clone())), Code::Recorded);
+    assert_eq!(code(&node, native.sign(2, rule)), Code::Done);
+    assert_eq!(code(&node, wanted), Code::Done);
+}
+
+#[test]
+fn a_key_that_two_members_have_is_the_lowest_ones() {
+    let key = member_key(6);
+    let mut genesis = paper_genesis();
+    genesis.members.push(FirstMember {
+        member: 9,
+        name: "the same key".into(),
+        role: lineside_hybrid::change::Role::User,
+        key: KeyBytes::of(&key.public_key().unwrap()),
+    });
+    genesis.members.reverse();
+    let chain = Chain::begin(&genesis.encode().unwrap()).unwrap();
+    let public_key = key.public_key().unwrap().to_sec1_uncompressed();
+    let (member, number, _) = chain.state().roster().holder(&public_key).unwrap();
+    assert_eq!((member, number), (6, 0));
+}
+
+#[test]
+fn verify_says_the_block_and_a_native_proof_shows_version_and_value() {
+    let node = open(SimDisk::new(7));
+    assert_eq!(code(&node, signed(5, set("a", "1", 4))), Code::Done);
+    assert_eq!(code(&node, signed(5, set("b", "2", 0))), Code::Done);
+    let Answer::Block(header) = one(&node, signed(5, Body::Verify { key: "a" })) else {
+        panic!("no block");
+    };
+    assert_eq!(header.number, 1);
+    let Answer::Proof(proof) = one(&node, native().sign(5, request::Body::Prove { key: b"a" })) else {
+        panic!("no proof");
+    };
+    let tip = node.status().tip_hash;
+    let cell = lineside_hybrid::paper::cell(5, b"1");
+    let again = StateProof::decode(&proof.encode(), Some(&cell)).unwrap();
+    assert_eq!(again.check(&tip, b"a", Some(&cell)), Ok(()));
+    for other in [lineside_hybrid::paper::cell(4, b"1"), b"1".to_vec()] {
+        let shown = StateProof::decode(&proof.encode(), Some(&other));
+        assert!(
+            shown
+                .and_then(|proof| proof.check(&tip, b"a", Some(&other)))
+                .is_err()
+        );
+    }
+}
+
+/// A ledger of some sets, refused ones and a vote.
+fn ledger(disk: SimDisk) {
+    let node = open(disk);
+    let sets = vec![
+        signed(5, set("a", "1", 0)),
+        signed(6, set("b", "2", 7)),
+        signed(7, set("a", "3", 0)),
+    ];
+    let codes: Vec<Code> = node.ask(sets).iter().map(Answer::code).collect();
+    assert_eq!(codes, [Code::Done, Code::Done, Code::OldVersion]);
+    assert_eq!(code(&node, signed(6, set("private/x", "1", 0))), Code::NotAllowed);
+    let change = request::Body::Change {
+        until_ms: u64::MAX,
+        change: Change::RevokeMember { member: 8 },
+    };
+    assert_eq!(code(&node, native().sign(1, change)), Code::Recorded);
+    assert_eq!(code(&node, signed(5, set("a", "1", 1))), Code::Done);
+    node.stop();
+}
+
+#[test]
+fn whoever_executes_the_ledger_again_comes_to_the_same() {
+    let disk = SimDisk::new(8);
+    ledger(disk.clone());
+    let bytes = paper_genesis().encode().unwrap();
+    let verifier = Verifier::new(lineside_verify::Options {
+        low_s: true,
+        ..Default::default()
+    })
+    .unwrap();
+    let mut other = Chain::begin(&bytes).unwrap();
+    let reader = Reader::open(disk.clone()).unwrap();
+    let mut records = reader.records(2).unwrap();
+    while let Some(record) = records.next().unwrap() {
+        if record.kind != RECORD_BLOCK {
+            continue;
+        }
+        let stored = Stored::decode(record.payload).unwrap();
+        let message = Message::decode(stored.message).unwrap();
+        let roster = other.state().roster().clone();
+        let checked = Checked::of(&message, other.database(), &roster, &verifier);
+        assert_eq!(checked.by_node, Some(true));
+        let position = stored.header.position;
+        let executed = other.execute(position, &message, &checked.signatures, &checked.digests);
+        assert_eq!(executed.unwrap().header, stored.header);
+    }
+    let node = open(disk);
+    assert_eq!(node.status().tip_hash, *other.tip_hash());
+    has(&node, "b", 8, "2");
+}
+
+#[test]
+fn the_audit_finds_every_byte_that_was_changed() {
+    let disk = SimDisk::new(9);
+    ledger(disk.clone());
+    let options = audit::Options {
+        threads: 1,
+        genesis: Some(paper_genesis().encode().unwrap()),
+        ..Default::default()
+    };
+    let found = audit(disk.clone(), options.clone(), |_| {}).unwrap();
+    assert_eq!(found.finding, None);
+    let mut records = Vec::new();
+    {
+        let reader = Reader::open(disk).unwrap();
+        let mut all = reader.records(1).unwrap();
+        while let Some(record) = all.next().unwrap() {
+            records.push((record.kind, record.payload.to_vec()));
+        }
+    }
+    let place = records
+        .iter()
+        .position(|(kind, _)| *kind == RECORD_BLOCK)
+        .unwrap();
+    // Below the header's end the header itself is compared, as in every ledger.
+    let length = records[place].1.len();
+    for at in (HEADER_BYTES..length).step_by(11) {
+        let mut changed = records.clone();
+        changed[place].1[at] ^= 1;
+        let disk = SimDisk::new(10);
+        let journal_options = lineside_journal::Options {
+            segment_bytes: 1 << 16,
+            record_bytes_max: 1 << 14,
+            group_bytes_max: 1 << 15,
+            ..journal_options()
+        };
+        let (mut journal, _) = Journal::open_or_create(disk.clone(), 7, journal_options).unwrap();
+        for (kind, payload) in &changed {
+            journal.append(*kind, payload).unwrap();
+        }
+        journal.commit().unwrap();
+        drop(journal);
+        let found = audit(disk, options.clone(), |_| {}).unwrap();
+        let finding = found.finding.unwrap_or_else(|| panic!("byte {at} was not found"));
+        assert!(finding.block == Some(1), "byte {at}: {finding:?}");
+    }
+}
