@@ -52,8 +52,8 @@ impl<'a> Topic<'a> {
         match weak.is_empty() || self.options.allow_weak_kafka {
             true => Ok(weak),
             false => Err(LogError(format!(
-                "topic {} at {brokers} does not keep its order for ever: {}; correct it, or set \
-                 allow_weak_kafka = true",
+                "topic {} at {brokers} does not keep its order for ever: {}; correct it, or allow a \
+                 weak one (--allow-weak-kafka, allow_weak_kafka = true)",
                 self.name,
                 weak.join("; ")
             ))),
@@ -99,8 +99,8 @@ impl<'a> Topic<'a> {
         let weak = settings.weaknesses();
         if !weak.is_empty() && !self.options.allow_weak_kafka {
             return Err(LogError(format!(
-                "there is no topic {}, and {brokers} broker(s) cannot keep one safely: {}; add brokers, or set \
-                 allow_weak_kafka = true",
+                "there is no topic {}, and {brokers} broker(s) cannot keep one safely: {}; add brokers, or allow a \
+                 weak one (--allow-weak-kafka, allow_weak_kafka = true)",
                 self.name,
                 weak.join("; ")
             )));

@@ -1,8 +1,8 @@
-//! A node: threads that verify, order, execute and save, and what they share.
+//! A node: threads that verify, order, check what others have ordered, execute and save.
 //!
 //! ```text
 //! call -> verify (n threads) -> reads: answered
-//!                            -> writes: order -> log -> execute -> save -> answered
+//!                            -> writes: order -> log -> check -> execute -> save -> answered
 //! ```
 //!
 //! Writes are seen by readers, and answered, when the group that holds their block is on the disk.

@@ -8,6 +8,7 @@ mod check_config;
 mod column;
 mod daemon;
 mod demo;
+mod descriptors;
 mod diff;
 mod fabric;
 mod fabric_asks;

@@ -258,6 +258,25 @@ fn a_genesis_comes_from_a_file_and_wrong_ones_are_refused() {
             "--rule",
             "=*:x",
         ],
+        &["init", "--genesis", "g", "--member", "*=ann.key:admin"],
+        &[
+            "init",
+            "--genesis",
+            "g",
+            "--member",
+            "a=ann.key:admin",
+            "--member",
+            "b=ann.key",
+        ],
+        &[
+            "init",
+            "--genesis",
+            "g",
+            "--member",
+            "a=ann.key:admin",
+            "--member",
+            "a=bob.key",
+        ],
         &["set", "--key", "none.key", "a", "b"],
         &["serve", "--data", "d", "--node-key", "none.key"],
         &[
@@ -319,6 +338,44 @@ fn the_console_has_metrics_and_status() {
     }
     assert!(ask("/healthz").ends_with("ok"));
     assert!(ask("/status").contains("\"name\":\"hybrid\""));
+}
+
+#[test]
+fn a_proof_of_another_database_with_the_same_node_is_refused() {
+    let house = House::new(&TWO);
+    let other = house.hybrid(&[&["init", "--genesis", "other.bin"], &TWO[..]].concat());
+    assert_eq!(other.code, 0, "{}", other.error);
+    let server = house.serve(&["--genesis", "other.bin"]);
+    let of_other = ["--genesis", "other.bin"];
+    server.done(
+        &house,
+        "set",
+        "bob.key",
+        &[&of_other[..], &["balance", "10"]].concat(),
+    );
+    server.done(
+        &house,
+        "prove",
+        "bob.key",
+        &[&of_other[..], &["balance"]].concat(),
+    );
+    let verify = [
+        "verify-proof",
+        "--name",
+        "balance",
+        "--value",
+        "10",
+        "--head",
+        "proof.bin.head",
+    ];
+    let refused = house.hybrid(&verify);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.error.contains("not that of genesis.bin"),
+        "{}",
+        refused.error
+    );
+    assert_eq!(house.hybrid(&[&verify[..], &of_other].concat()).code, 0);
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn run_serves_what_the_configuration_says() {
     let second = lineside(&house, &run).output().unwrap();
     let why = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1));
-    assert!(why.contains("another node may have it open"), "{why}");
+    assert!(why.contains("another process holds its lock"), "{why}");
     server.terminate();
 
     // The same file for the one verb; flags go before it.

@@ -1,6 +1,7 @@
 //! `hybrid` put together: a node, gRPC and UDP before it.
 
 use crate::config::{Config, Hybrid, LogName};
+use crate::descriptors;
 use crate::hybrid::key;
 use crate::hybrid::member::{hex, read_genesis};
 use crate::hybrid::paper;
@@ -71,13 +72,12 @@ fn tls(config: &Hybrid) -> anyhow::Result<Option<grpc::ServerTls>> {
 /// # Errors
 /// What cannot be read; another node in the directory.
 pub fn prepare(config: &Hybrid) -> anyhow::Result<Prepared> {
+    descriptors::raise_limit();
     let tls = tls(config)?;
     let (_, genesis) = read_genesis(&config.genesis)?;
     let key = key::read(&config.node_key)?;
-    let disk = FsDisk::open(&config.data).with_context(|| {
-        let shown = config.data.display();
-        format!("opening the ledger in {shown}: another node may have it open")
-    })?;
+    let disk = FsDisk::open(&config.data)
+        .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
     Ok(Prepared {
         genesis,
         key,

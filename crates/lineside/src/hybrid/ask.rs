@@ -151,7 +151,7 @@ fn say_placed(answer: &messages::Placed, id: &str, as_json: bool) -> anyhow::Res
             json!({"code": answer.code_name, "version": version, "id": id})
         )?;
     }
-    let code = refused(answer, &[Code::Done, Code::Recorded])?;
+    let code = refused(answer, &[Code::Done, Code::Recorded]).with_context(|| format!("id {id}"))?;
     if !as_json {
         say!("{}\t{}\tid {id}", code_name(code), shown(answer.version))?;
     }

@@ -8,9 +8,10 @@ use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::change::{KeyBytes, Rights, Role};
-use lineside_hybrid::execute::Chain;
+use lineside_hybrid::execute::{Chain, GenesisError};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
 use lineside_hybrid::node::unix_ms;
+use lineside_hybrid::roster::ChangeError;
 use lineside_wire::HYBRID_EVERYONE;
 use serde::Deserialize;
 use serde_json::json;
@@ -161,9 +162,13 @@ impl Init {
             .encode()
             .map_err(|error| wrong(format!("genesis: {error}")))?;
         Chain::begin(&bytes).map_err(|error| {
-            wrong(format!(
-                "{error} (--member NAME=KEY:admin makes a member an admin)"
-            ))
+            let hint = match error {
+                GenesisError::Change(ChangeError::Quorum) => {
+                    " (--member NAME=KEY:admin makes a member an admin)"
+                }
+                _ => "",
+            };
+            wrong(format!("{error}{hint}"))
         })?;
         let mut out = fs::OpenOptions::new()
             .write(true)
@@ -187,9 +192,27 @@ impl Wanted {
                 key: key_of(&wanted.key)?,
             });
         }
-        let mut nodes = Vec::new();
+        for (place, first) in members.iter().enumerate() {
+            let FirstMember { name, key, .. } = first;
+            if name == "*" {
+                return Err(wrong("no member is called *: in a rule that is everyone"));
+            }
+            // Two with one key would have two votes, and one signature.
+            if let Some(other) = members[..place]
+                .iter()
+                .find(|other| other.name == *name || other.key == *key)
+            {
+                let what = format!("members {:?} and {name:?} have one name, or one key", other.name);
+                return Err(wrong(what));
+            }
+        }
+        let mut nodes: Vec<(u32, KeyBytes)> = Vec::new();
         for (wanted, node) in self.nodes.iter().zip(1..) {
-            nodes.push((node, key_of(&wanted.key)?));
+            let key = key_of(&wanted.key)?;
+            if nodes.iter().any(|(_, other)| *other == key) {
+                return Err(wrong(format!("two nodes have one key: {}", wanted.key)));
+            }
+            nodes.push((node, key));
         }
         let rule = |wanted: &WantedRule| {
             let of = |name: &str| members.iter().find(|first| first.name == name);

@@ -178,7 +178,7 @@ pub fn refused(answer: &impl Coded, good: &[Code]) -> anyhow::Result<Code> {
         Code::Expired => ": this machine's clock is behind the node's",
         Code::ExpiryTooFar => ": this machine's clock is ahead of the node's",
         Code::UnknownMember => ": --member and --key-number say who signs",
-        Code::OutcomeUnknown => ": `lineside hybrid outcome ID` asks",
+        Code::OutcomeUnknown => ": `lineside hybrid outcome` asks, with the id",
         _ => "",
     };
     bail!("refused: {} ({}){hint}", code_name(code), code.meaning())

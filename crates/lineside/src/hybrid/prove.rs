@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::Code;
 use lineside_hybrid::block::SignedHead;
+use lineside_hybrid::genesis::database_id;
 use lineside_hybrid::paper::cell;
 use lineside_hybrid::proof::StateProof;
 use lineside_hybrid_grpc::client::Coded;
@@ -87,7 +88,7 @@ impl Prove {
             });
             return Ok(say!("{line}")?);
         }
-        let holds = shown.map_or("nothing".into(), |value| format!("{value:?}"));
+        let holds = shown.map_or("nothing".into(), |value| format!("\"{value}\""));
         let (count, out) = (bytes.len(), self.out.display());
         say!(
             "{} holds {holds} in block {}, {hash}: {count} bytes in {out}",
@@ -110,7 +111,7 @@ pub struct VerifyProof {
     /// What it shall have held; without it, nothing.
     #[arg(long, value_parser = given)]
     value: Option<Given>,
-    /// The block's hash, 64 hex digits.
+    /// The block's hash, 64 hex digits; or else --head.
     #[arg(long, value_parser = hash, required_unless_present = "head")]
     block_hash: Option<[u8; 32]>,
     /// A node's word for the block, as `prove` and `head` keep it.
@@ -136,15 +137,22 @@ impl VerifyProof {
             (None, None) => bail!(Wrong("--block-hash HEX or --head FILE is wanted".into())),
         };
         proof.check(&hash, key, value).with_context(|| file.to_string())?;
+        let database = hex(&proof.header.database);
         let (block, hash, shown) = (proof.header.number, hex(&hash), value.map(text::show));
         match as_json {
             true => say!(
                 "{}",
-                json!({"proven": true, "key": text::show(key), "value": shown, "block": block, "hash": hash})
+                json!({
+                    "proven": true, "database": database, "key": text::show(key), "value": shown, "block": block,
+                    "hash": hash,
+                })
             )?,
             false => {
-                let held = shown.map_or("held nothing".into(), |value| format!("held {value:?}"));
-                say!("proven: {} {held} in block {block}, {hash}", text::show(key))?;
+                let held = shown.map_or("held nothing".into(), |value| format!("held \"{value}\""));
+                say!(
+                    "proven: {} {held} in block {block}, {hash}, of database {database}",
+                    text::show(key)
+                )?;
             }
         }
         Ok(())
@@ -161,7 +169,12 @@ impl VerifyProof {
         let key = match &self.node_key {
             Some(text) => key::public(text)?,
             None => {
-                let (genesis, _) = read_genesis(&self.genesis)?;
+                let (genesis, bytes) = read_genesis(&self.genesis)?;
+                // Its node may be one of other databases, too.
+                if proof.header.database != database_id(&bytes) {
+                    let (database, genesis) = (hex(&proof.header.database), self.genesis.display());
+                    bail!("the proof is of database {database}, not that of {genesis}");
+                }
                 let found = genesis.nodes.iter().find(|(node, _)| *node == head.node);
                 let none = || Wrong(format!("node {} is not of the genesis: --node-key", head.node));
                 found.ok_or_else(none)?.1
