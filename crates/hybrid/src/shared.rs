@@ -29,14 +29,14 @@ const ORDER_WAIT: Duration = Duration::from_secs(5);
 struct Refusal {
     /// Until the node is started again: the first reason.
     for_good: Option<Arc<str>>,
-    /// Until a block makes this node one of the database's.
-    not_yet: Option<Arc<str>>,
+    /// While this node is none of the database's; it follows all the same.
+    no_node: Option<Arc<str>>,
     for_now: Option<Arc<str>>,
 }
 
 impl Refusal {
     fn why(&self) -> Option<&Arc<str>> {
-        let reasons = [&self.for_good, &self.not_yet, &self.for_now];
+        let reasons = [&self.for_good, &self.no_node, &self.for_now];
         reasons.into_iter().flatten().next()
     }
 }
@@ -291,13 +291,13 @@ impl Shared {
         let standing = self.standing(roster);
         let node = self.node;
         match standing {
-            Standing::Other => {
-                self.refuse_for_good(&format!("node {node} is revoked, or its key is another"))
-            }
-            Standing::NotYet => self.refuse(|refuses| {
-                refuses.not_yet = Some(format!("node {node} is not one of the database's yet").into());
+            Standing::Other => self.refuse(|refuses| {
+                refuses.no_node = Some(format!("node {node} is revoked, or its key is another").into());
             }),
-            Standing::Node => self.refuse(|refuses| refuses.not_yet = None),
+            Standing::NotYet => self.refuse(|refuses| {
+                refuses.no_node = Some(format!("node {node} is not one of the database's yet").into());
+            }),
+            Standing::Node => self.refuse(|refuses| refuses.no_node = None),
         }
     }
 

@@ -116,7 +116,7 @@ fn what_no_node_says_is_refused() {
     assert!(Answered::decode(&past(2, 1)).is_ok());
     for (bytes, what) in [
         (placed(0, 0), "a place in genesis"),
-        (placed(20, 1), "a code that there is not"),
+        (placed(99, 1), "a code that there is not"),
         (cells(0, 2), "neither yes nor no"),
         (cells(9, 0), "cells with a refusal"),
         (vec![0, 0, 0], "a refusal that is none"),
