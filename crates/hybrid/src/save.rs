@@ -188,8 +188,8 @@ impl<D: Disk> Saver<D> {
         }
     }
 
-    /// The disk has failed, or is full while the node ends: nothing of it is known to be durable, and nothing is written
-    /// any more.
+    /// The disk has failed, or is full while the node ends: nothing of it is known to be durable, and nothing more is
+    /// written.
     fn lose(&mut self, error: String, jobs: Vec<Job>) {
         self.shared.disk_lost.store(true, Ordering::Release);
         if self.lost.is_none() {
