@@ -1,4 +1,4 @@
-//! Members' words for blocks: what a node that begins with a snapshot believes, as it knows the genesis and nothing else.
+//! Members' words for blocks: what a node believes that begins with a snapshot and knows the genesis alone.
 
 use crate::block::Hash;
 use crate::change::Role;
@@ -113,8 +113,8 @@ pub enum WordError {
     },
 }
 
-/// Whether so many admins of the genesis as its quorum have given their word for this block, each by its first key. What
-/// has become of admins and quorum since then only the ledger says, which who needs words does not have.
+/// Whether so many admins of the genesis as its quorum have given their word for this block, each by its first key.
+/// What has become of admins and quorum since then only the ledger says, which who needs words does not have.
 ///
 /// # Errors
 /// [`WordError`]: the first word that is wrong, or that there are too few.

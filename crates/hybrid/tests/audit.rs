@@ -160,8 +160,8 @@ fn blocks_left_out_put_in_another_order_or_twice_are_found() {
     for place in &blocks[..blocks.len() - 1] {
         assert!(audited(written(&without(*place))).finding.is_some());
     }
-    // Without the last block and what follows it, it is a ledger that ends earlier; only who knows the tip can tell, or a
-    // node's head for that block.
+    // Without the last block and what follows it, it is a ledger that ends earlier; only who knows the tip can tell,
+    // or a node's head for that block.
     let tip = audited(disk).tip;
     let last = blocks[blocks.len() - 1];
     let shorter = written(&original[..last].to_vec());

@@ -1,5 +1,5 @@
-//! The state as what the authenticated map hashes: of each entry its place's and its content's message. Who has them all,
-//! and the root, has the state.
+//! The state as what the authenticated map hashes: of each entry its place's and its content's message. Who has all of
+//! them, and the root, has the state.
 
 use super::{State, Votes, value_leaf};
 use crate::answer::Cell;
