@@ -113,6 +113,7 @@ impl<'a> Flight<'a> {
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.counts_from_ns = now_ns;
+            self.ends_ns = now_ns + self.plan.duration.as_nanos() as u64;
             // Losses and wrong replies count whenever they happen.
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
@@ -123,7 +124,8 @@ impl<'a> Flight<'a> {
             self.in_flight = 0;
             self.last_ns = now_ns;
         }
-        if now_ns < self.ends_ns || !self.is_warm {
+        // However late this thread runs, something is asked.
+        if now_ns < self.ends_ns || !self.is_warm || self.tally.sent == 0 {
             return Some(self.plan.window - self.in_flight);
         }
         // At the end the last replies are waited for: every request is right, wrong or lost.

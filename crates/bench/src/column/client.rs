@@ -106,6 +106,7 @@ impl Flight {
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.first_ns = now_ns;
+            self.ends_ns = now_ns + self.order.duration.as_nanos() as u64;
             // Losses and wrong replies count whenever they happen.
             (tally.right, tally.sent) = (0, self.in_flight as u64);
             tally.latency.reset();
@@ -122,7 +123,8 @@ impl Flight {
             self.in_flight = 0;
             self.last_ns = now_ns;
         }
-        if now_ns < self.ends_ns || !self.is_warm {
+        // However late this thread runs, something is asked.
+        if now_ns < self.ends_ns || !self.is_warm || tally.sent == 0 {
             return Some(self.order.window - self.in_flight);
         }
         // At the end the last replies are waited for: every request is right, wrong or lost.

@@ -66,6 +66,7 @@ impl Flight {
         if !self.is_warm && now_ns >= self.counts_from_ns {
             self.is_warm = true;
             self.first_ns = now_ns;
+            self.ends_ns = now_ns + self.order.duration.as_nanos() as u64;
             // Losses and wrong replies count whenever they happen.
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
@@ -77,7 +78,8 @@ impl Flight {
             self.last_ns = now_ns;
         }
         let left = self.order.limit - self.next;
-        if left > 0 && (now_ns < self.ends_ns || !self.is_warm) {
+        // However late this thread runs, something is asked.
+        if left > 0 && (now_ns < self.ends_ns || !self.is_warm || self.tally.sent == 0) {
             return Some((self.order.window - self.in_flight).min(left as usize));
         }
         // At the end the last replies are waited for: every request is right, refused, wrong or lost.
