@@ -163,6 +163,17 @@ pub(crate) async fn ask(asked: &dyn Asked, requests: Vec<Bytes>) -> Result<Vec<A
         .map_err(|_| Status::unavailable("the node stops: what became of the request is not known"))
 }
 
+/// # Errors
+/// More requests than a batch may have.
+pub(crate) fn within_batch(requests: usize) -> Result<(), Status> {
+    match requests > BATCH_MAX {
+        true => Err(Status::out_of_range(format!(
+            "{requests} requests: {BATCH_MAX} at most"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// Whether a request is one that the RPC is for.
 type IsFor = fn(&Bytes) -> bool;
 
@@ -243,12 +254,7 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
         let (service, is_for) = (self.service.clone(), self.is_for);
         Box::pin(async move {
             let all = request.into_inner().requests;
-            if all.len() > BATCH_MAX {
-                return Err(Status::out_of_range(format!(
-                    "{} requests: {BATCH_MAX} at most",
-                    all.len()
-                )));
-            }
+            within_batch(all.len())?;
             let wrong: Vec<bool> = all.iter().map(|request| !is_for(request)).collect();
             let mut wrong_ones = wrong.iter().copied();
             let mut good = all;
@@ -316,13 +322,13 @@ pub(crate) struct NodeService {
 pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
 impl NodeService {
-    pub fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
         let permit = self.calls.clone().try_acquire_owned();
         permit.map_err(|_| Status::resource_exhausted("too many calls at a time"))
     }
 
     /// A call, which counts before its message is read.
-    fn within(&self, call: impl Future<Output = http::Response<Body>> + Send + 'static) -> Answered {
+    pub fn within(&self, call: impl Future<Output = http::Response<Body>> + Send + 'static) -> Answered {
         match self.permit() {
             Err(status) => Box::pin(async move { Ok(status.into_http()) }),
             Ok(permit) => Box::pin(async move {

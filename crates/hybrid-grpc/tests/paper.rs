@@ -16,19 +16,32 @@ use lineside_hybrid_grpc::{AskError, Identity, Limits, Running, start};
 use lineside_journal::SimDisk;
 use lineside_verify::Curve;
 use std::sync::Arc;
+use tonic::Code as GrpcCode;
 
 async fn serve(paper: bool) -> (Arc<Node<SimDisk>>, Running) {
+    serve_within(paper, Limits::default()).await
+}
+
+async fn serve_within(paper: bool, limits: Limits) -> (Arc<Node<SimDisk>>, Running) {
     let bytes = Genesis { paper, ..genesis() }.encode().unwrap();
     let key = Arc::new(node_key(1));
     let node = Node::start(SimDisk::new(1), &bytes, key, Options::default(), embedded()).unwrap();
     let node = Arc::new(node);
-    let running = start("127.0.0.1:0", None, node.clone(), Limits::default()).await;
+    let running = start("127.0.0.1:0", None, node.clone(), limits).await;
     (node, running.unwrap())
 }
 
 async fn client(running: &Running, secret: SecretKey) -> Client {
     let endpoint = running.address.to_string();
     Client::connect(&endpoint, None, secret).await.unwrap()
+}
+
+/// What gRPC itself says.
+fn broken<T: std::fmt::Debug>(answer: Result<T, AskError>) -> GrpcCode {
+    match answer {
+        Err(AskError::Broken(status)) => status.code(),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn refusal<T: std::fmt::Debug>(answer: Result<T, AskError>) -> Code {
@@ -132,6 +145,33 @@ async fn what_is_no_such_request_is_refused() {
     let p256 = Client::connect(&endpoint, None, member_key(4)).await;
     assert!(matches!(p256, Err(AskError::Malformed(_))));
     assert_eq!(node.status().height, 0);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_and_calls_are_bounded() {
+    let (node, running) = serve(true).await;
+    let asking = client(&running, member_key(5)).await;
+    let gets = vec![GetRequest::default(); 10_001];
+    assert_eq!(broken(asking.batch_get(gets.clone()).await), GrpcCode::OutOfRange);
+    let sets = vec![SetRequest::default(); 10_001];
+    assert_eq!(broken(asking.batch_set(sets).await), GrpcCode::OutOfRange);
+    let answers = asking.batch_get(gets[1..].to_vec()).await.unwrap();
+    assert_eq!(answers.len(), 10_000);
+    assert!(answers.iter().all(|answer| answer.code == Code::Malformed as u32));
+    assert_eq!(node.status().height, 0);
+    running.stop().await.unwrap();
+
+    let none = Limits {
+        calls: 0,
+        ..Limits::default()
+    };
+    let (_, running) = serve_within(true, none).await;
+    let asking = client(&running, member_key(5)).await;
+    let got = asking.get(asking.sign_get("a")).await;
+    assert_eq!(broken(got), GrpcCode::ResourceExhausted);
+    let got = asking.batch_get(Vec::new()).await;
+    assert_eq!(broken(got), GrpcCode::ResourceExhausted);
     running.stop().await.unwrap();
 }
 

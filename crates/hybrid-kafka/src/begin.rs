@@ -3,6 +3,7 @@
 use crate::Options;
 use crate::kafka::{PARTITION, Watch, is_out_of_range};
 use lineside_hybrid::block::Hash;
+use lineside_hybrid::hex::to_hex;
 use lineside_hybrid::log::{LogError, Start};
 use lineside_hybrid::request::SIGNATURE_BYTES;
 use lineside_verify::hash::keccak256;
@@ -77,12 +78,11 @@ fn signed_hash(message: &[u8]) -> Hash {
 }
 
 fn differs(topic: &str, position: u64, expected: &Hash, found: &Hash) -> String {
-    let hex = |hash: &Hash| -> String { hash.iter().map(|byte| format!("{byte:02x}")).collect() };
     format!(
         "at position {position} the ledger has a message whose signed part has Keccak-256 {}, but topic {topic} in \
          Kafka has {} at offset {}",
-        hex(expected),
-        hex(found),
+        to_hex(expected),
+        to_hex(found),
         position - 1
     )
 }

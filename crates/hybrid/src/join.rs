@@ -4,6 +4,7 @@ use crate::block::Hash;
 use crate::codec::Malformed;
 use crate::execute::GenesisError;
 use crate::genesis::{Genesis, database_id};
+use crate::hex::to_hex;
 use crate::ledger::{LedgerError, Writer, journal_options};
 use crate::node::StartError;
 use crate::open::open;
@@ -155,7 +156,7 @@ fn believe(genesis: &[u8], (number, hash): (u64, &Hash), trust: &Trust) -> Resul
         Trust::Block(known, known_hash) if (*known, known_hash) == (number, hash) => Ok(()),
         Trust::Block(..) => Err(JoinError::OtherBlock {
             number,
-            hash: hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            hash: to_hex(hash),
         }),
         Trust::Words(words) => {
             let (database, genesis) = (database_id(genesis), Genesis::decode(genesis)?);

@@ -10,6 +10,7 @@ pub mod change;
 mod codec;
 pub mod execute;
 pub mod genesis;
+pub mod hex;
 pub mod join;
 pub mod ledger;
 pub mod log;

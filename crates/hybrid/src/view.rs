@@ -3,6 +3,7 @@
 use crate::answer::{Answer, Cell};
 use crate::block::{Hash, Header, SignedHead};
 use crate::execute::Executed;
+use crate::hex::to_hex;
 use crate::request::{MemberId, Version};
 use crate::roster::Roster;
 use crate::state::{SharedKey, Written};
@@ -102,9 +103,8 @@ impl View {
         if own == Some(&head.hash) || head.number < self.base {
             return None;
         }
-        let hex = |hash: &[u8]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let own = own.map_or("no such block".into(), |own| hex(own));
-        let (node, number, other) = (head.node, head.number, hex(&head.hash));
+        let own = own.map_or("no such block".into(), |own| to_hex(own));
+        let (node, number, other) = (head.node, head.number, to_hex(&head.hash));
         Some(format!(
             "node {node} has signed {other} for block {number}; here it is {own}"
         ))

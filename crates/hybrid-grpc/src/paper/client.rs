@@ -1,12 +1,13 @@
 //! The client's side.
 
+use super::CODE_HEADER;
 use super::messages::{
     BatchGetRequest, BatchGetResponse, BatchSetRequest, BatchSetResponse, GetRequest, GetResponse,
     SetRequest, SetResponse, VerifyRequest, VerifyResponse,
 };
-use super::{CODE_HEADER, to_hex};
 use crate::client::{AskError, Connection};
 use lineside_grpc::ClientTls;
+use lineside_hybrid::hex::to_hex;
 use lineside_hybrid::paper::{Body, sign};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::{Code, Malformed};

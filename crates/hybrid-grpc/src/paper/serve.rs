@@ -1,14 +1,15 @@
 //! The server's side.
 
+use super::CODE_HEADER;
 use super::messages::{
     BatchGetRequest, BatchGetResponse, BatchSetRequest, BatchSetResponse, GetRequest, GetResponse,
     SetRequest, SetResponse, VerifyRequest, VerifyResponse,
 };
-use super::{CODE_HEADER, from_hex, to_hex};
-use crate::serve::{Answered, MESSAGE_BYTES_MAX, NodeService, ask, grpc};
+use crate::serve::{Answered, MESSAGE_BYTES_MAX, NodeService, ask, grpc, within_batch};
 use bytes::Bytes;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::{Answer, code_name};
+use lineside_hybrid::hex::{from_hex, to_hex};
 use lineside_hybrid::paper::{Body, Request as PaperRequest, read_cell};
 use prost::Message;
 use std::convert::Infallible;
@@ -152,7 +153,6 @@ impl<Q: Asks> UnaryService<Q> for One<Q> {
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         let service = self.service.clone();
         Box::pin(async move {
-            let _permit = service.permit()?;
             let request = request.into_inner().request();
             let request = request.ok_or_else(|| status(Code::Malformed))?;
             let answer = ask(&*service.asked, vec![request]).await?.pop();
@@ -206,13 +206,9 @@ impl<B: Batch> UnaryService<B> for Many<B> {
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let service = self.service.clone();
         Box::pin(async move {
-            let _permit = service.permit()?;
-            let all: Vec<Option<Bytes>> = request
-                .into_inner()
-                .requests()
-                .iter()
-                .map(Asks::request)
-                .collect();
+            let all = request.into_inner().requests();
+            within_batch(all.len())?;
+            let all: Vec<Option<Bytes>> = all.iter().map(Asks::request).collect();
             let wrong: Vec<bool> = all.iter().map(Option::is_none).collect();
             let good = all.into_iter().flatten().collect();
             let mut answers = ask(&*service.asked, good).await?.into_iter();
@@ -245,7 +241,8 @@ impl PaperService {
             service: self.0.clone(),
             asks: PhantomData,
         };
-        Box::pin(async move { Ok(grpc::<Q::Reply, Q>().unary(one, request).await) })
+        let call = async move { grpc::<Q::Reply, Q>().unary(one, request).await };
+        self.0.within(call)
     }
 
     fn many<B: Batch>(&self, request: http::Request<HttpBody>) -> Answered {
@@ -253,7 +250,8 @@ impl PaperService {
             service: self.0.clone(),
             batch: PhantomData,
         };
-        Box::pin(async move { Ok(grpc::<B::Reply, B>().unary(many, request).await) })
+        let call = async move { grpc::<B::Reply, B>().unary(many, request).await };
+        self.0.within(call)
     }
 }
 
