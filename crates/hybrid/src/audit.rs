@@ -384,11 +384,16 @@ impl Work<'_> {
         let begun = begun.map_err(|error| raw.finding(0, None, error.to_string()))?;
         let Some(chain) = begun else { return Ok(()) };
         let (number, hash) = (chain.tip().number, *chain.tip_hash());
-        if self
-            .tip
-            .is_some_and(|(tip, known)| tip == number && known != hash)
-        {
-            return Err(raw.finding(0, None, "the snapshot's block has not the hash that was given"));
+        match self.tip {
+            Some((tip, known)) if tip == number && known != hash => {
+                return Err(raw.finding(0, None, "the snapshot's block has not the hash that was given"));
+            }
+            // The genesis was looked at before.
+            Some((tip, _)) if (1..number).contains(&tip) => {
+                let what = format!("it begins with a snapshot of block {number}, behind block {tip}");
+                return Err(raw.finding(0, None, what));
+            }
+            _ => {}
         }
         *self.roster.write().unwrap_or_else(PoisonError::into_inner) =
             Arc::new(chain.state().roster().clone());

@@ -6,7 +6,7 @@ use common::topic::*;
 use common::*;
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::audit::{Audit, Base, Options as AuditOptions, audit};
-use lineside_hybrid::block::HEADER_BYTES;
+use lineside_hybrid::block::{HEADER_BYTES, Hash};
 use lineside_hybrid::change::Change;
 use lineside_hybrid::genesis::Genesis;
 use lineside_hybrid::join::{JoinError, Made, Trust, join, take};
@@ -100,9 +100,14 @@ fn ledger() -> (SimDisk, Client) {
 }
 
 fn audited(disk: &SimDisk) -> Audit {
+    audited_to(disk, None)
+}
+
+fn audited_to(disk: &SimDisk, tip: Option<(u64, Hash)>) -> Audit {
     let options = AuditOptions {
         threads: 1,
         genesis: Some(genesis_bytes()),
+        tip,
         ..AuditOptions::default()
     };
     audit(disk.clone(), options, |_| {}).unwrap()
@@ -331,6 +336,18 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
     let trust = Trust::Words(vec![word(1, &made), word(3, &made)]);
     join_with(&joined, &snapshot, &trust).unwrap();
     assert_eq!(audited(&joined).finding, None);
+    assert_eq!(audited_to(&joined, Some((made.number, made.hash))).finding, None);
+    // A hash that was given is compared, or the audit says that it was not.
+    for (tip, what) in [
+        ((made.number, [7; 32]), "not the hash that was given"),
+        ((made.number - 1, [7; 32]), "begins with a snapshot of block"),
+        ((1, [7; 32]), "begins with a snapshot of block"),
+        ((0, [7; 32]), "genesis has not the hash"),
+        ((made.number + 1, [7; 32]), "ends before block"),
+    ] {
+        let finding = audited_to(&joined, Some(tip)).finding.unwrap();
+        assert!(finding.what.contains(what), "{tip:?}: {finding:?}");
+    }
     let reader = Reader::open(joined).unwrap();
     let (mut records, mut all) = (reader.records(1).unwrap(), Vec::new());
     while let Some(record) = records.next().unwrap() {
