@@ -2,9 +2,9 @@
 
 use crate::codec::{Input, Malformed, Output};
 use crate::request::{DatabaseId, SIGNATURE_BYTES};
-use crate::sign::{BLOCK_TAG, HEAD_TAG, Signer, digest, message_digest};
+use crate::sign::{BLOCK_TAG, HEAD_TAG, Signer, digest, is_signed, message_digest};
 use lineside_verify::hash::keccak256;
-use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier};
+use lineside_verify::{Curve, PublicKey, Verifier};
 use lineside_wire::{
     BlockHeader, HYBRID_MESSAGE_BLOCK, HYBRID_MESSAGE_BYTES_MAX, HYBRID_MESSAGE_HEAD,
     HYBRID_MESSAGE_REQUESTS_MAX, HYBRID_REQUEST_BYTES_MAX, MessageHead, NodeHead,
@@ -92,14 +92,7 @@ impl<'a> Message<'a> {
     /// Whether the node's key has signed it.
     pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
         let digest = message_digest(key.curve(), database, self.signed);
-        let signature = SignatureBytes::Compact(self.signature);
-        verifier
-            .verify(&Item {
-                key,
-                digest,
-                signature,
-            })
-            .is_valid()
+        is_signed(&digest, key, self.signature, verifier)
     }
 }
 
@@ -284,30 +277,20 @@ impl SignedHead {
     /// Whether the node's key has signed it.
     pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
         let digest = head_digest(key.curve(), database, self.node, self.number, &self.hash);
-        let signature = SignatureBytes::Compact(&self.signature);
-        verifier
-            .verify(&Item {
-                key,
-                digest,
-                signature,
-            })
-            .is_valid()
+        is_signed(&digest, key, &self.signature, verifier)
     }
 
     /// Its bytes.
     pub fn to_bytes(&self) -> [u8; SIGNED_HEAD_BYTES] {
-        let (r, s) = self.signature.split_at(32);
-        let mut head = NodeHead {
+        let [r, s] = zerocopy::transmute!(self.signature);
+        zerocopy::transmute!(NodeHead {
             node: self.node.into(),
             number: self.number.into(),
             reserved: 0.into(),
             hash: self.hash,
-            r: [0; 32],
-            s: [0; 32],
-        };
-        head.r.copy_from_slice(r);
-        head.s.copy_from_slice(s);
-        zerocopy::transmute!(head)
+            r,
+            s,
+        })
     }
 
     /// From its bytes.
@@ -319,14 +302,11 @@ impl SignedHead {
         if head.reserved.get() != 0 {
             return Err(Malformed("reserved bytes that are not zero"));
         }
-        let mut signature = [0; SIGNATURE_BYTES];
-        signature[..32].copy_from_slice(&head.r);
-        signature[32..].copy_from_slice(&head.s);
         Ok(SignedHead {
             node: head.node.get(),
             number: head.number.get(),
             hash: head.hash,
-            signature,
+            signature: zerocopy::transmute!([head.r, head.s]),
         })
     }
 }

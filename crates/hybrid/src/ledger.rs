@@ -203,9 +203,8 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// What the journal says; nothing was added then.
     pub fn append(&mut self, payload: &[u8]) -> Result<(), LedgerError> {
-        let bytes = lineside_journal::record_bytes(payload.len());
-        self.journal.reserve(bytes)?;
-        self.appended.push(self.journal.append(RECORD_BLOCK, payload)?);
+        let lsn = self.append_record(RECORD_BLOCK, payload)?;
+        self.appended.push(lsn);
         Ok(())
     }
 
@@ -214,7 +213,8 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// What the journal says; nothing was added then.
     pub fn append_head(&mut self, head: &SignedHead) -> Result<(), LedgerError> {
-        self.append_record(RECORD_HEAD, &head.to_bytes())
+        self.append_record(RECORD_HEAD, &head.to_bytes())?;
+        Ok(())
     }
 
     /// Adds the next bytes of a snapshot to an empty ledger.
@@ -224,7 +224,8 @@ impl<D: Disk> Writer<D> {
     pub(crate) fn append_snapshot(&mut self, piece: &[u8]) -> Result<(), LedgerError> {
         // A snapshot is longer than a group; nobody relies on it before the last group.
         self.commit()?;
-        self.append_record(RECORD_SNAPSHOT, piece)
+        self.append_record(RECORD_SNAPSHOT, piece)?;
+        Ok(())
     }
 
     /// Adds a member's word for the snapshot.
@@ -232,14 +233,14 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// What the journal says.
     pub(crate) fn append_word(&mut self, word: &MemberWord) -> Result<(), LedgerError> {
-        self.append_record(RECORD_WORD, &word.to_bytes())
+        self.append_record(RECORD_WORD, &word.to_bytes())?;
+        Ok(())
     }
 
-    fn append_record(&mut self, kind: u8, payload: &[u8]) -> Result<(), LedgerError> {
+    fn append_record(&mut self, kind: u8, payload: &[u8]) -> Result<Lsn, LedgerError> {
         self.journal
             .reserve(lineside_journal::record_bytes(payload.len()))?;
-        self.journal.append(kind, payload)?;
-        Ok(())
+        Ok(self.journal.append(kind, payload)?)
     }
 
     /// Makes the group durable.

@@ -198,10 +198,9 @@ impl<D: Disk> Node<D> {
         } = open(disk, genesis, options.journal)?;
         let position = chain.tip().position;
         let shared = Arc::new(Shared::new(*chain.database(), &options, signer, view, position));
-        let roster = chain.state().roster();
-        match shared.standing(roster) {
-            Standing::Other => return Err(StartError::NotANode(options.node)),
-            Standing::Node | Standing::NotYet => shared.stand(roster),
+        let standing = shared.stand(chain.state().roster());
+        if standing == Standing::Other {
+            return Err(StartError::NotANode(options.node));
         }
         if let Some(why) = disagreement {
             shared.refuse_for_good(&why);
@@ -232,7 +231,7 @@ impl<D: Disk> Node<D> {
             fault: shared.on_fault(lost),
         })?;
         let orders_alone = matches!(opened_log.end(), Ok(None));
-        if orders_alone && shared.standing(chain.state().roster()) == Standing::NotYet {
+        if orders_alone && standing == Standing::NotYet {
             // Nobody would ever add it.
             return Err(StartError::NotANode(options.node));
         }

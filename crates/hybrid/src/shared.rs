@@ -273,7 +273,7 @@ impl Shared {
     }
 
     /// How this node stands in a roster.
-    pub fn standing(&self, roster: &Roster) -> Standing {
+    fn standing(&self, roster: &Roster) -> Standing {
         let Some(key) = roster.any_node(self.node) else {
             return Standing::NotYet;
         };
@@ -287,7 +287,7 @@ impl Shared {
     }
 
     /// Takes writes, or no more, as the node stands in a roster that has changed.
-    pub fn stand(&self, roster: &Roster) {
+    pub fn stand(&self, roster: &Roster) -> Standing {
         let standing = self.standing(roster);
         let node = self.node;
         match standing {
@@ -299,6 +299,7 @@ impl Shared {
             }),
             Standing::Node => self.refuse(|refuses| refuses.no_node = None),
         }
+        standing
     }
 
     /// The log is open.

@@ -1,8 +1,8 @@
 //! What is hashed, under which words, and what a signature means.
 
 use crate::request::{DatabaseId, SIGNATURE_BYTES};
-use lineside_verify::Curve;
 use lineside_verify::hash::{keccak256, sha256};
+use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier};
 
 /// Begins what the digest of a request covers.
 pub const REQUEST_TAG: &[u8] = b"lineside/hybrid/1";
@@ -34,6 +34,22 @@ pub fn digest(curve: Curve, bytes: &[u8]) -> [u8; 32] {
 /// The digest of a request that a key of this curve signs.
 pub fn request_digest(curve: Curve, signed: &[u8]) -> [u8; 32] {
     digest(curve, &[REQUEST_TAG, signed].concat())
+}
+
+/// Whether the key has signed the digest; `verifier` refuses a high s.
+pub(crate) fn is_signed(
+    digest: &[u8; 32],
+    key: &PublicKey,
+    signature: &[u8; SIGNATURE_BYTES],
+    verifier: &Verifier,
+) -> bool {
+    verifier
+        .verify(&Item {
+            key,
+            digest: *digest,
+            signature: SignatureBytes::Compact(signature),
+        })
+        .is_valid()
 }
 
 /// The name of a transaction: Keccak-256 of what is signed, whatever signs it and however often.

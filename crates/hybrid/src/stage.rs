@@ -135,20 +135,16 @@ impl<D: Disk> Worker<D> {
         for ((found, id), verdict) in looked.into_iter().zip(ids).zip(verdicts) {
             let answer = match verdict {
                 Verdict::Valid if found.asks.is_ordered() => {
-                    match self
-                        .known_of(&found.asks, &id)
-                        .or_else(|| found.asks.refuse(&roster, now_ms))
-                    {
-                        None => {
-                            ordered.push(Ordered {
-                                ticket: found.ticket.clone(),
-                                id,
-                                signed: Signed::Valid,
-                            });
-                            None
-                        }
-                        answer => answer,
+                    let known = self.known_of(&found.asks, &id);
+                    let answer = known.or_else(|| found.asks.refuse(&roster, now_ms));
+                    if answer.is_none() {
+                        ordered.push(Ordered {
+                            ticket: found.ticket.clone(),
+                            id,
+                            signed: Signed::Valid,
+                        });
                     }
+                    answer
                 }
                 Verdict::Valid => match &found.asks {
                     Asks::Native(request) => self.read(&roster, now_ms, &found.ticket, request, &mut order),

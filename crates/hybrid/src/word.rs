@@ -4,8 +4,8 @@ use crate::block::Hash;
 use crate::change::Role;
 use crate::genesis::Genesis;
 use crate::request::{DatabaseId, MemberId, SIGNATURE_BYTES};
-use crate::sign::{Signer, WORD_TAG, digest};
-use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verifier};
+use crate::sign::{Signer, WORD_TAG, digest, is_signed};
+use lineside_verify::{Curve, PublicKey, Verifier};
 use lineside_wire::MemberWord as Layout;
 use std::collections::BTreeSet;
 
@@ -46,42 +46,29 @@ impl MemberWord {
     /// Whether the member's key has signed it.
     pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
         let digest = word_digest(key.curve(), database, self.member, self.number, &self.hash);
-        let signature = SignatureBytes::Compact(&self.signature);
-        verifier
-            .verify(&Item {
-                key,
-                digest,
-                signature,
-            })
-            .is_valid()
+        is_signed(&digest, key, &self.signature, verifier)
     }
 
     /// Its bytes.
     pub fn to_bytes(&self) -> [u8; WORD_BYTES] {
-        let mut word = Layout {
+        let [r, s] = zerocopy::transmute!(self.signature);
+        zerocopy::transmute!(Layout {
             member: self.member.into(),
             number: self.number.into(),
             hash: self.hash,
-            r: [0; 32],
-            s: [0; 32],
-        };
-        let (r, s) = self.signature.split_at(32);
-        word.r.copy_from_slice(r);
-        word.s.copy_from_slice(s);
-        zerocopy::transmute!(word)
+            r,
+            s,
+        })
     }
 
     /// From its bytes.
     pub fn from_bytes(bytes: &[u8; WORD_BYTES]) -> MemberWord {
         let word: Layout = zerocopy::transmute!(*bytes);
-        let mut signature = [0; SIGNATURE_BYTES];
-        signature[..32].copy_from_slice(&word.r);
-        signature[32..].copy_from_slice(&word.s);
         MemberWord {
             member: word.member.get(),
             number: word.number.get(),
             hash: word.hash,
-            signature,
+            signature: zerocopy::transmute!([word.r, word.s]),
         }
     }
 }

@@ -37,12 +37,7 @@ fn small() -> Options {
         verify_threads: 1,
         head_every: 0,
         block_requests: 4,
-        journal: lineside_journal::Options {
-            segment_bytes: 1 << 15,
-            record_bytes_max: 1 << 13,
-            group_bytes_max: 1 << 14,
-            keep_records: true,
-        },
+        journal: common::small_segments(),
         ..Options::default()
     }
 }

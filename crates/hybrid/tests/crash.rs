@@ -15,12 +15,7 @@ fn options() -> Options {
         block_requests: 8,
         head_every: 5,
         verify_threads: 1,
-        journal: lineside_journal::Options {
-            segment_bytes: 1 << 15,
-            record_bytes_max: 1 << 13,
-            group_bytes_max: 1 << 14,
-            keep_records: true,
-        },
+        journal: common::small_segments(),
         ..Options::default()
     }
 }

@@ -18,6 +18,16 @@ use lineside_verify::Curve;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// A journal of many small files.
+pub fn small_segments() -> lineside_journal::Options {
+    lineside_journal::Options {
+        segment_bytes: 1 << 15,
+        record_bytes_max: 1 << 13,
+        group_bytes_max: 1 << 14,
+        keep_records: true,
+    }
+}
+
 /// Members 1 to 3 are admins, of whom two make a quorum; 4 to 8 are users, of whom 4 has a P-256 key.
 pub const ADMINS: u64 = 3;
 pub const MEMBERS: u64 = 8;
