@@ -64,6 +64,18 @@ pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
     }
 }
 
+/// For `map_err`: what HBase, or what is built beside it in Java, says. That it is not here is no fault.
+pub fn java(error: lineside_hbase_mini::Error) -> BenchError {
+    use lineside_hbase_mini::Error;
+    match error {
+        Error::NotHere(why) => BenchError::NotMeasured(why),
+        Error::Failed(said) => BenchError::Command {
+            command: "java".into(),
+            said,
+        },
+    }
+}
+
 /// For `map_err`: a BPF error with what was being done.
 pub fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> BenchError {
     move |source| BenchError::Bpf { what, source }

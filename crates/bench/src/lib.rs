@@ -27,6 +27,7 @@ mod sys;
 pub mod transfer;
 pub mod verify;
 mod workload;
+mod ycsb;
 
 pub use error::BenchError;
 pub use progress::Progress;

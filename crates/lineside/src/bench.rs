@@ -64,6 +64,9 @@ pub enum Scenario {
         /// Folder on a disk, for ledgers, which are removed.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
+        /// Workloads A, B and C alone, by YCSB's own core: needs Java 17 and Maven.
+        #[arg(long)]
+        ycsb: bool,
     },
     /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
     /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
@@ -157,7 +160,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| fabric::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
-        Scenario::Hybrid { common, data } => {
+        Scenario::Hybrid { common, data, ycsb } => {
             let options = if common.quick {
                 hybrid::Options::quick()
             } else {
@@ -166,6 +169,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let options = hybrid::Options {
                 seed: common.seed,
                 folder: data.clone(),
+                ycsb: *ycsb,
                 ..options
             };
             let report = with_bar(|progress| hybrid::run(&options, progress))?;

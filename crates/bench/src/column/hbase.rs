@@ -3,12 +3,12 @@
 use super::rows::{self, Ask};
 use super::served::{failed, load};
 use crate::client::{Tally, histogram};
-use crate::error::{BenchError, Result, io};
+use crate::error::{BenchError, Result, io, java};
 use crate::sys;
 use lineside_column::hbase_rpc::HBase as Rpc;
 use lineside_column::table::{Found, Table, TableError};
 use lineside_column::thrift2::Thrift2;
-use lineside_hbase_mini::{Error, HBase, Jars, Options};
+use lineside_hbase_mini::{HBase, Jars, Options};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -34,24 +34,13 @@ pub struct Peer {
     _key: NamedTempFile,
 }
 
-/// What HBase says becomes a bench's error: that it is not here is no fault.
-pub fn said(error: Error) -> BenchError {
-    match error {
-        Error::NotHere(why) => BenchError::NotMeasured(why),
-        Error::Failed(said) => BenchError::Command {
-            command: "HBase".into(),
-            said,
-        },
-    }
-}
-
 impl Peer {
     /// Starts it, without tables.
     ///
     /// # Errors
     /// [`BenchError::NotMeasured`] where it cannot be had.
     pub fn start() -> Result<Self> {
-        let jars = Jars::build().map_err(said)?;
+        let jars = Jars::build().map_err(java)?;
         let mut key = NamedTempFile::new().map_err(io("making a file"))?;
         write!(key, "{}", "5a".repeat(OBSERVER_KEY.len())).map_err(io("writing a file"))?;
         // A port that nobody had a moment ago.
@@ -65,7 +54,7 @@ impl Peer {
             settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
             ..Options::default()
         };
-        let hbase = jars.start(&options).map_err(said)?;
+        let hbase = jars.start(&options).map_err(java)?;
         Ok(Self {
             hbase,
             jars,
@@ -91,7 +80,7 @@ impl Peer {
 
     /// Has it do a command.
     pub fn command(&mut self, command: &str) -> Result<String> {
-        self.hbase.command(command).map_err(said)
+        self.hbase.command(command).map_err(java)
     }
 
     /// A client of `table` with one connection, made by the calling thread and in its namespace.
@@ -108,7 +97,7 @@ impl Peer {
 
     /// Has the servers of `table` tell `subscriber` of its changes.
     pub fn observe(&mut self, table: &str, subscriber: SocketAddr) -> Result<()> {
-        let jar = self.jars.module("observer").map_err(said)?;
+        let jar = self.jars.module("observer").map_err(java)?;
         self.command(&format!("load {table} {} {subscriber}", jar.display()))?;
         Ok(())
     }

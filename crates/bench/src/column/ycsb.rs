@@ -1,18 +1,18 @@
 //! YCSB's workloads A to F on a real HBase: by its own Java client straight to it, and by a client in Java through
 //! Lineside in front of it (socket plane, Thrift 2, `coherence = "ttl"`).
 
-use super::hbase::{Peer, said};
+use super::hbase::Peer;
 use super::served::{Served, anonymous};
 use crate::error::{BenchError, Result};
 use crate::gate::Bound::{self, AtLeast};
 use crate::gate::{Gate, median};
+use crate::ycsb::{self as client, Phase};
 use lineside_column::host::Telling;
 use lineside_column::store::Geometry;
 use lineside_column::table::ColumnName;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -242,11 +242,17 @@ fn one(
     let properties = workload.properties(duration);
     let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
     let table = "table=straight".to_owned();
-    let straight = run(peer, shape, ("-t", "HBase"), &[table, zookeeper], &properties)?;
+    let straight = run(
+        peer,
+        shape,
+        (Phase::Run, "HBase"),
+        &[table, zookeeper],
+        &properties,
+    )?;
     let served = serve(peer, shape)?;
     let plane = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let port = format!("lineside={}", plane.local_addr().port());
-    let through = run(peer, shape, ("-t", "Lineside"), &[port], &properties)?;
+    let through = run(peer, shape, (Phase::Run, "Lineside"), &[port], &properties)?;
     Ok((straight, through))
 }
 
@@ -317,7 +323,7 @@ fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
         format!("zookeeper={}", peer.ports().zookeeper),
     ];
     let properties = [format!("operationcount={RECORDS}")];
-    run(peer, shape, ("-load", "HBase"), &own, &properties).map(drop)
+    run(peer, shape, (Phase::Load, "HBase"), &own, &properties).map(drop)
 }
 
 /// Lineside before the table that only it writes to, near empty.
@@ -340,16 +346,12 @@ fn serve(peer: &Peer, shape: Shape) -> Result<Served> {
 fn run(
     peer: &Peer,
     shape: Shape,
-    (phase, binding): (&str, &str),
+    (phase, binding): (Phase, &str),
     own: &[String],
     properties: &[String],
 ) -> Result<Said> {
-    let mut java: Command = peer.jars().java(&["ycsb"], "site.ycsb.Client").map_err(said)?;
-    java.args([phase, "-db", &format!("lineside.ycsb.{binding}")]);
-    java.args(["-threads", &THREADS.to_string()]);
     let (fields, bytes, scanned) = shape.sizes();
     let sizes = [
-        "workload=site.ycsb.workloads.CoreWorkload".to_owned(),
         format!("recordcount={RECORDS}"),
         format!("fieldcount={fields}"),
         format!("fieldlength={bytes}"),
@@ -357,36 +359,21 @@ fn run(
         // All of them are one cell.
         "writeallfields=true".to_owned(),
     ];
-    for property in sizes.iter().chain(own).chain(properties) {
-        java.args(["-p", property]);
-    }
-    let output = java
-        .stdin(Stdio::null())
-        .output()
-        .map_err(crate::error::io("running YCSB"))?;
-    let (out, errors) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    Said::read(&out).ok_or_else(|| {
-        let lines: Vec<_> = errors.lines().rev().take(8).collect();
-        BenchError::Void(format!("YCSB did not run: {}", lines.join(" | ")))
-    })
+    let all = [&sizes, own, properties].concat();
+    let out = client::run(peer.jars(), phase, binding, THREADS, &all)?;
+    Said::read(&out).ok_or_else(|| BenchError::Void("YCSB did not say what our binding counted".into()))
 }
 
 impl Said {
     /// What YCSB and our bindings print.
     fn read(out: &str) -> Option<Self> {
-        let overall = out
-            .lines()
-            .find_map(|line| line.strip_prefix("[OVERALL], Throughput(ops/sec), "))?;
         let ours = out.lines().find_map(|line| line.strip_prefix("LINESIDE "))?;
         let count = |name: &str| -> Option<u64> {
             let mut words = ours.split(' ');
             words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
         };
         Some(Self {
-            ops_per_s: overall.trim().parse().ok()?,
+            ops_per_s: client::throughput(out)?,
             near: count("near")? as f64,
             host: count("host")? as f64,
             stale: count("stale")?,

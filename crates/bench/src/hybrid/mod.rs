@@ -9,18 +9,21 @@ mod kafka;
 mod report;
 mod run;
 mod workload;
+mod ycsb;
 
 pub use alone::{Again, Proofs};
 pub use report::{Checks, Figures, Report};
 pub use workload::{Distribution, Shape};
 
-use crate::error::{BenchError, Result, io};
+use crate::error::{BenchError, Result, io, java};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::transfer::disk::Disk;
 use crate::transfer::drain::Removed;
-use cases::{BLOCK, Case, blocks, cases};
+use crate::ycsb::Phase;
+use cases::{BLOCK, Case, blocks, cases, workloads};
 use kafka::Kafka;
+use lineside_hbase_mini::Jars;
 use lineside_hybrid::node::unix_ms;
 use report::Findings;
 use run::{Contestant, Measured, Order, Who, send, set_clock, start, start_on};
@@ -46,6 +49,8 @@ pub struct Options {
     pub case: usize,
     /// Rounds.
     pub rounds: usize,
+    /// Only workloads A, B and C, by YCSB's own core: needs Java 17 and Maven.
+    pub ycsb: bool,
     /// The same, shorter.
     pub quick: bool,
 }
@@ -59,6 +64,7 @@ impl Default for Options {
             requests: 400_000,
             case: 40_000,
             rounds: 5,
+            ycsb: false,
             quick: false,
         }
     }
@@ -87,7 +93,10 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let disk = Disk::look(&options.folder)?;
     let now_ms = unix_ms();
     set_clock(now_ms);
-    let cases = cases(options.quick);
+    let cases = match options.ycsb {
+        true => workloads(options.quick),
+        false => cases(options.quick),
+    };
     let kafka_cases = if options.quick { Vec::new() } else { blocks() };
     let kafka_rounds = options.rounds.min(KAFKA_ROUNDS);
     let on_kafka = match cfg!(feature = "kafka") {
@@ -101,11 +110,18 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         load: None,
         loaded: None,
         number: 0,
-        of: 1 + 3 * options.rounds + 3 * cases.len() + 4 + on_kafka,
+        of: match options.ycsb {
+            true => 1 + 4 * cases.len(),
+            false => 1 + 3 * options.rounds + 3 * cases.len() + 4 + on_kafka,
+        },
         done: 0,
         progress,
     };
     let mut findings = Findings::default();
+    if options.ycsb {
+        bench.ycsb(&cases, &mut findings)?;
+        return Ok(Report::new(options.seed, machine, disk, findings));
+    }
     bench.gate_case(&mut findings)?;
     for case in &cases {
         bench.case(case, &mut findings)?;
@@ -207,15 +223,51 @@ impl Bench<'_> {
                 self.ledger(&maker, keys)?
             }
         };
+        self.contest("other cases", &loaded, case, &maker, &calls, findings)?;
+        if keys == GATE.keys {
+            self.loaded = Some(loaded);
+        }
+        Ok(())
+    }
+
+    /// All of them, one after the other.
+    fn contest(
+        &mut self,
+        doing: &'static str,
+        loaded: &Removed,
+        case: &Case,
+        maker: &Maker,
+        calls: &Calls,
+        findings: &mut Findings,
+    ) -> Result<()> {
         for who in Contestant::all(Order::Embedded) {
-            self.tell("other cases");
+            self.tell(doing);
             let folder = self.folder()?;
             copy(&loaded.0, &folder.0)?;
             let node = start(&folder.0, &maker.genesis, who.who.options(case.block))?;
-            findings.add(who, case.name.clone(), send(&node, &calls)?);
+            findings.add(who, case.name.clone(), send(&node, calls)?);
         }
-        if keys == GATE.keys {
-            self.loaded = Some(loaded);
+        Ok(())
+    }
+
+    /// What YCSB's own core chooses, over the records that it loads.
+    fn ycsb(&mut self, cases: &[Case], findings: &mut Findings) -> Result<()> {
+        self.tell("building YCSB");
+        let jars = Jars::build().map_err(java)?;
+        let (folder, records) = (self.folder()?, self.options.records);
+        let maker = Maker::new(GATE.keys, 1, self.now_ms, records);
+        let trace = |phase, shape| {
+            let operations = self.options.requests / 4;
+            ycsb::trace(&jars, &folder.0, phase, shape, records, operations)
+        };
+        let loaded = self.folder()?;
+        let node = start(&loaded.0, &maker.genesis, Who::None.options(BLOCK))?;
+        send(&node, &ycsb::load(&maker, &trace(Phase::Load, &GATE)?))?;
+        drop(node);
+        for case in cases {
+            self.tell("YCSB");
+            let calls = ycsb::calls(&maker, &case.shape, &trace(Phase::Run, &case.shape)?);
+            self.contest("YCSB", &loaded, case, &maker, &calls, findings)?;
         }
         Ok(())
     }

@@ -1,0 +1,90 @@
+//! The scenario `hybrid`, as short as it can be: nobody is refused, and the report says what it must.
+
+use lineside_bench::BenchError;
+use lineside_bench::hybrid::{Options, Report, run};
+use std::fs;
+use std::path::PathBuf;
+
+fn folder(name: &str) -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let folder = root.join(format!("hybrid-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn short(name: &str, ycsb: bool) -> Option<Report> {
+    let folder = folder(name);
+    let options = Options {
+        folder: folder.clone(),
+        records: 1_000,
+        requests: 6_400,
+        case: 200,
+        ycsb,
+        ..Options::quick()
+    };
+    let report = match run(&options, &mut |_| ()) {
+        Err(BenchError::NotMeasured(why)) => {
+            eprintln!("skipped: {why}");
+            None
+        }
+        other => Some(other.expect("the scenario runs")),
+    };
+    let left: Vec<_> = fs::read_dir(&folder).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    fs::remove_dir(&folder).unwrap();
+    report
+}
+
+fn has_figures(report: &Report, case: &str) {
+    for who in ["none", "scalar", "batch"] {
+        let figures = &report.contestants[who][case];
+        assert!(
+            figures.rps > 0.0 && figures.p50_us > 0.0,
+            "{who}, {case}: {figures:?}"
+        );
+    }
+}
+
+#[test]
+fn everybody_answers_and_nobody_is_refused() {
+    let Some(report) = short("own", false) else { return };
+    eprintln!("{report}");
+    assert_eq!(report.failures(), Vec::<String>::new());
+    for case in [
+        "",
+        "workload B",
+        "workload C",
+        "1 keys",
+        "256 keys",
+        "10000 keys",
+        "calls of 1",
+    ] {
+        has_figures(&report, case);
+    }
+    let json = report.to_json();
+    for place in [
+        "/contestants/batch/lone set/p50_us",
+        "/contestants/batch/lone get/p50_us",
+        "/ratios/batch~1scalar",
+        "/proofs/made_us",
+        "/proofs/bytes_max",
+        "/again/catch_up_tps",
+        "/again/audit_mb_s",
+        "/again/restart_tps",
+        "/checks/refused",
+        "/checks/gates/catch-up, transactions~1s/value",
+    ] {
+        let value = json.pointer(place);
+        assert!(value.is_some_and(|value| value.is_number()), "{place}: {value:?}");
+    }
+}
+
+#[test]
+fn what_ycsb_chooses_is_answered() {
+    let Some(report) = short("ycsb", true) else { return };
+    eprintln!("{report}");
+    assert_eq!(report.failures(), Vec::<String>::new());
+    for case in ["workload A", "workload B", "workload C"] {
+        has_figures(&report, case);
+    }
+}
