@@ -12,7 +12,6 @@ pub mod client;
 pub mod entry;
 mod hex;
 pub mod host;
-mod lanes;
 pub mod ledger;
 pub mod native;
 pub mod near;

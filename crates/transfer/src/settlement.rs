@@ -2,13 +2,13 @@
 //! before. A block's head is signed by the server, so that one operation can be proved to who has nothing but the key.
 
 use crate::bytes::{Reader, Writer};
-use crate::lanes::Lanes;
 use crate::native::Outcome;
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::ring::{NO_SESSION, Record};
 use k256::ecdsa::signature::hazmat::{PrehashSigner, PrehashVerifier};
 use k256::ecdsa::{Signature, SigningKey, VerifyingKey};
-use lineside_journal::merkle::{self, Hash, Hasher, Sha256};
+use lineside_journal::merkle::{self, Batch, Hash, Hasher, Sha256};
+use lineside_verify::hash::sha256_batch;
 use lineside_wire::{Operation, TransferCode as Code};
 use sha2::Digest;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -195,7 +195,7 @@ impl Chain {
 
     fn hash_fresh(&mut self) {
         let fresh: Vec<&[u8]> = self.fresh.iter().map(<[u8; LEAF_BYTES]>::as_slice).collect();
-        Lanes.leaves(&fresh, &mut self.leaves);
+        Batch(sha256_batch).leaves(&fresh, &mut self.leaves);
         self.fresh.clear();
     }
 
@@ -228,7 +228,7 @@ impl Chain {
         Block {
             number: number + 1,
             previous,
-            root: merkle::root_of_hashes(&Lanes, &self.leaves),
+            root: merkle::root_of_hashes(&Batch(sha256_batch), &self.leaves),
             first: self.first,
             count: self.leaves.len() as u64,
             issued,

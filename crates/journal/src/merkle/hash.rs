@@ -33,6 +33,43 @@ impl Hasher for Sha256 {
     }
 }
 
+/// Many at once, by a function that computes SHA-256 of each message.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<F>(pub F);
+
+impl<F: Fn(&[&[u8]], &mut [Hash])> Hasher for Batch<F> {
+    fn leaves(&self, leaves: &[&[u8]], out: &mut Vec<Hash>) {
+        let bytes = leaves.iter().map(|leaf| 1 + leaf.len()).sum();
+        let (mut all, mut ends) = (Vec::with_capacity(bytes), Vec::with_capacity(leaves.len()));
+        for leaf in leaves {
+            all.push(0);
+            all.extend_from_slice(leaf);
+            ends.push(all.len());
+        }
+        let mut begin = 0;
+        let message = |end| &all[std::mem::replace(&mut begin, end)..end];
+        let messages: Vec<&[u8]> = ends.into_iter().map(message).collect();
+        self.append(&messages, out);
+    }
+
+    fn nodes(&self, pairs: &[[Hash; 2]], out: &mut Vec<Hash>) {
+        let mut messages = vec![[1; 65]; pairs.len()];
+        for (message, pair) in messages.iter_mut().zip(pairs) {
+            message[1..].copy_from_slice(pair.as_flattened());
+        }
+        let messages: Vec<&[u8]> = messages.iter().map(<[u8; 65]>::as_slice).collect();
+        self.append(&messages, out);
+    }
+}
+
+impl<F: Fn(&[&[u8]], &mut [Hash])> Batch<F> {
+    fn append(&self, messages: &[&[u8]], out: &mut Vec<Hash>) {
+        let before = out.len();
+        out.resize(before + messages.len(), [0; 32]);
+        (self.0)(messages, &mut out[before..]);
+    }
+}
+
 /// SHA-256(0x00, leaf).
 pub fn leaf_hash(leaf: &[u8]) -> Hash {
     sha2::Sha256::new()
@@ -46,4 +83,30 @@ pub fn leaf_hash(leaf: &[u8]) -> Hash {
 pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
     let hash = sha2::Sha256::new().chain_update([1]);
     hash.chain_update(left).chain_update(right).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_at_once_are_what_one_after_the_other_are() {
+        let batch = Batch(|messages: &[&[u8]], digests: &mut [Hash]| {
+            for (message, digest) in messages.iter().zip(digests) {
+                *digest = sha2::Sha256::digest(message).into();
+            }
+        });
+        for count in [0, 1, 7, 8, 9, 16, 17, 100] {
+            let leaves: Vec<Vec<u8>> = (0..count).map(|index| vec![index as u8; index * 3]).collect();
+            let leaves: Vec<&[u8]> = leaves.iter().map(Vec::as_slice).collect();
+            let (mut ours, mut theirs) = (vec![[9; 32]], vec![[9; 32]]);
+            batch.leaves(&leaves, &mut ours);
+            Sha256.leaves(&leaves, &mut theirs);
+            assert_eq!(ours, theirs);
+            let pairs: Vec<[Hash; 2]> = ours.windows(2).map(|two| [two[0], two[1]]).collect();
+            batch.nodes(&pairs, &mut ours);
+            Sha256.nodes(&pairs, &mut theirs);
+            assert_eq!(ours, theirs);
+        }
+    }
 }

@@ -16,6 +16,6 @@ mod hash;
 mod proof;
 mod tree;
 
-pub use hash::{EMPTY_ROOT, Hash, Hasher, Sha256, leaf_hash, node_hash};
+pub use hash::{Batch, EMPTY_ROOT, Hash, Hasher, Sha256, leaf_hash, node_hash};
 pub use proof::{consistency_proof, inclusion_proof, verify_consistency, verify_inclusion};
 pub use tree::{Tree, root, root_of_hashes};
