@@ -235,6 +235,8 @@ class Ledger:
         self.put(b"o" + be(1, 4), key_bytes(*NODE) + b"\x00" + be(self.sequence, 8))
         change(self)
         th = keccak(message)
+        curve, secret = NODE
+        self.signature = curve.sign(secret, keccak(b"lineside/hybrid/message/1", self.database, th))
         self.paper = keccak(self.paper, th)
         committed = 1 if code in (DONE, RECORDED) else 0
         self.close(self.position, NOW_MS, 1, committed, self.hash, th, tree_root([request]), keccak(bytes([code])))
@@ -264,8 +266,9 @@ def ledger():
 
             ledger.block(request, code, changes)
         version = ledger.number if change is not None else 0
+        of_block = {"node_signature": ledger.signature} if version else {}
         file.vectors.append({
-            "what": what, "request": request, "code": code, "block": version, "tip": ledger.hash,
+            "what": what, "request": request, "code": code, "block": version, "tip": ledger.hash, **of_block,
         })
         return request
 

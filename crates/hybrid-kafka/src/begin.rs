@@ -2,11 +2,9 @@
 
 use crate::Options;
 use crate::kafka::{PARTITION, Watch, is_out_of_range};
-use lineside_hybrid::block::Hash;
+use lineside_hybrid::block::{Hash, transactions_hash};
 use lineside_hybrid::hex::to_hex;
 use lineside_hybrid::log::{LogError, Start};
-use lineside_hybrid::request::SIGNATURE_BYTES;
-use lineside_verify::hash::keccak256;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
@@ -43,7 +41,7 @@ pub(crate) fn begin(
         match consumer.poll(LOOK) {
             None => {}
             Some(Ok(record)) if record.offset() == last - 1 => {
-                let found = signed_hash(record.payload().unwrap_or_default());
+                let found = transactions_hash(record.payload().unwrap_or_default());
                 return Ok((found != *expected).then(|| differs(topic, start.position, expected, &found)));
             }
             // The record is not there any more: a transaction's mark, or it was deleted.
@@ -70,11 +68,6 @@ pub(crate) fn does_not_reach(topic: &str, position: u64, low: i64, high: i64) ->
         "the ledger's last position is {position}, but topic {topic} in Kafka has {has}: it was cut, or is another \
          topic of the same name"
     )
-}
-
-/// Of a message without its signature, as the block's header has it.
-fn signed_hash(message: &[u8]) -> Hash {
-    keccak256(message.get(SIGNATURE_BYTES..).unwrap_or_default())
 }
 
 fn differs(topic: &str, position: u64, expected: &Hash, found: &Hash) -> String {

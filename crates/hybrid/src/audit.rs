@@ -3,9 +3,10 @@
 mod beginning;
 mod compare;
 
-use crate::block::{Hash, Message};
+use crate::block::{HASHED_AT_ONCE, Hash, Message, transactions_hashes};
 use crate::execute::{Chain, Signed};
 use crate::ledger::{Found, LedgerError, RECORD_GENESIS, Stored, read_record};
+use crate::request::DatabaseId;
 use crate::roster::Roster;
 use crate::signatures::Checked;
 use beginning::Beginning;
@@ -14,10 +15,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use lineside_journal::{Disk, Lsn, RECORD_HEADER_BYTES, Reader, Records, VerifyReport, verify};
 use lineside_verify::{Options as VerifyOptions, Verifier};
 use std::collections::BTreeMap;
+use std::iter::once;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Records read ahead, for each thread.
-const AHEAD: usize = 8;
+const AHEAD: usize = 2 * HASHED_AT_ONCE;
 
 /// How an audit works.
 #[derive(Clone, Debug)]
@@ -159,21 +161,7 @@ pub fn audit<D: Disk>(
         for _ in 0..threads {
             let (to_check, checked) = (to_check.clone(), checked.clone());
             let (verifier, roster, database) = (&verifier, &roster, *chain.database());
-            scope.spawn(move || {
-                for (number, raw) in to_check {
-                    let known = roster.read().unwrap_or_else(PoisonError::into_inner).clone();
-                    let item = Item {
-                        checked: raw
-                            .as_ref()
-                            .ok()
-                            .and_then(|raw| raw.check(&database, &known, verifier)),
-                        raw,
-                    };
-                    if checked.send((number, item)).is_err() {
-                        return;
-                    }
-                }
-            });
+            scope.spawn(move || check_all(&to_check, &checked, &database, roster, verifier));
         }
         drop((to_check, checked));
         let work = Work {
@@ -293,7 +281,44 @@ fn read_all<D: Disk>(mut records: Records<D>, to: &Sender<(u64, Result<Raw, Ledg
     }
 }
 
+fn check_all(
+    read: &Receiver<(u64, Result<Raw, LedgerError>)>,
+    checked: &Sender<(u64, Item)>,
+    database: &DatabaseId,
+    roster: &RwLock<Arc<Roster>>,
+    verifier: &Verifier,
+) {
+    while let Ok(first) = read.recv() {
+        let some: Vec<_> = once(first)
+            .chain(read.try_iter().take(HASHED_AT_ONCE - 1))
+            .collect();
+        let messages = some
+            .iter()
+            .map(|(_, raw)| raw.as_ref().map_or(&[][..], Raw::message));
+        let hashes = transactions_hashes(messages);
+        for ((number, raw), hash) in some.into_iter().zip(hashes) {
+            let known = roster.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let found = raw
+                .as_ref()
+                .ok()
+                .and_then(|raw| raw.check(hash, database, &known, verifier));
+            let item = Item { raw, checked: found };
+            if checked.send((number, item)).is_err() {
+                return;
+            }
+        }
+    }
+}
+
 impl Raw {
+    /// Empty where it is no block.
+    fn message(&self) -> &[u8] {
+        match self.found() {
+            Ok(Found::Block(stored)) => stored.message,
+            _ => &[],
+        }
+    }
+
     fn found(&self) -> Result<Found<'_>, LedgerError> {
         read_record(&lineside_journal::Record {
             lsn: self.lsn,
@@ -304,12 +329,18 @@ impl Raw {
         })
     }
 
-    fn check(&self, database: &[u8; 16], roster: &Roster, verifier: &Verifier) -> Option<Checked> {
+    fn check(
+        &self,
+        hash: Hash,
+        database: &DatabaseId,
+        roster: &Roster,
+        verifier: &Verifier,
+    ) -> Option<Checked> {
         let Ok(Found::Block(stored)) = self.found() else {
             return None;
         };
         let message = Message::decode(stored.message).ok()?;
-        Some(Checked::of(&message, database, roster, verifier))
+        Some(Checked::of(&message, hash, database, roster, verifier))
     }
 
     fn finding(&self, offset: usize, block: Option<u64>, what: impl Into<String>) -> Finding {

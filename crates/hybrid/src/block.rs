@@ -3,7 +3,7 @@
 use crate::codec::{Input, Malformed, Output};
 use crate::request::{DatabaseId, SIGNATURE_BYTES};
 use crate::sign::{BLOCK_TAG, HEAD_TAG, Signer, digest, is_signed, message_digest};
-use lineside_verify::hash::keccak256;
+use lineside_verify::hash::{keccak256, keccak256_batch};
 use lineside_verify::{Curve, PublicKey, Verifier};
 use lineside_wire::{
     BlockHeader, HYBRID_MESSAGE_BLOCK, HYBRID_MESSAGE_BYTES_MAX, HYBRID_MESSAGE_HEAD,
@@ -19,6 +19,9 @@ pub const HEADER_BYTES: usize = size_of::<BlockHeader>();
 pub const MESSAGE_HEAD_BYTES: usize = SIGNATURE_BYTES + size_of::<MessageHead>();
 /// Bytes of a signed head.
 pub const SIGNED_HEAD_BYTES: usize = size_of::<NodeHead>();
+
+/// Messages that are worth waiting for, to be hashed at once: as many as there are lanes.
+pub(crate) const HASHED_AT_ONCE: usize = 8;
 
 /// What a message of the log carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,11 +92,31 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Whether the node's key has signed it.
-    pub fn is_signed_by(&self, database: &DatabaseId, key: &PublicKey, verifier: &Verifier) -> bool {
-        let digest = message_digest(key.curve(), database, self.signed);
+    /// Whether the node's key has signed it; `hash` is its [`transactions_hash`].
+    pub fn is_signed_by(
+        &self,
+        hash: &Hash,
+        database: &DatabaseId,
+        key: &PublicKey,
+        verifier: &Verifier,
+    ) -> bool {
+        let digest = message_digest(key.curve(), database, hash);
         is_signed(&digest, key, self.signature, verifier)
     }
+}
+
+/// Keccak-256 of a message of the log without its signature: what the node signs, and the paper's TH.
+pub fn transactions_hash(message: &[u8]) -> Hash {
+    keccak256(message.get(SIGNATURE_BYTES..).unwrap_or_default())
+}
+
+/// The same of several, which are hashed at once.
+pub fn transactions_hashes<'a>(messages: impl Iterator<Item = &'a [u8]>) -> Vec<Hash> {
+    let signed = messages.map(|message| message.get(SIGNATURE_BYTES..).unwrap_or_default());
+    let signed: Vec<&[u8]> = signed.collect();
+    let mut hashes = vec![[0; 32]; signed.len()];
+    keccak256_batch(&signed, &mut hashes);
+    hashes
 }
 
 /// Who sends a message, and when.
@@ -119,6 +142,16 @@ pub fn request_message(
     requests: &[impl AsRef<[u8]>],
     signer: &dyn Signer,
 ) -> Vec<u8> {
+    hashed_message(database, sender, requests, signer).0
+}
+
+/// The same, with its [`transactions_hash`].
+pub(crate) fn hashed_message(
+    database: &DatabaseId,
+    sender: Sender,
+    requests: &[impl AsRef<[u8]>],
+    signer: &dyn Signer,
+) -> (Vec<u8>, Hash) {
     let bytes = message_bytes(requests.iter().map(|request| request.as_ref().len()));
     let mut message = begin_message(HYBRID_MESSAGE_BLOCK, sender, requests.len(), bytes);
     for request in requests {
@@ -141,7 +174,7 @@ pub fn head_message(
         MESSAGE_HEAD_BYTES + SIGNED_HEAD_BYTES,
     );
     message.put(&head.to_bytes());
-    end_message(message, database, signer)
+    end_message(message, database, signer).0
 }
 
 fn begin_message(kind: u8, sender: Sender, count: usize, bytes: usize) -> Vec<u8> {
@@ -159,14 +192,11 @@ fn begin_message(kind: u8, sender: Sender, count: usize, bytes: usize) -> Vec<u8
     message
 }
 
-fn end_message(mut message: Vec<u8>, database: &DatabaseId, signer: &dyn Signer) -> Vec<u8> {
-    let signature = signer.sign(&message_digest(
-        signer.curve(),
-        database,
-        &message[SIGNATURE_BYTES..],
-    ));
+fn end_message(mut message: Vec<u8>, database: &DatabaseId, signer: &dyn Signer) -> (Vec<u8>, Hash) {
+    let hash = transactions_hash(&message);
+    let signature = signer.sign(&message_digest(signer.curve(), database, &hash));
     message[..SIGNATURE_BYTES].copy_from_slice(&signature);
-    message
+    (message, hash)
 }
 
 /// What a block's hash covers.
@@ -186,7 +216,7 @@ pub struct Header {
     pub committed: u32,
     /// Hash of the block before; zeros before genesis.
     pub previous: Hash,
-    /// Keccak-256 of the message without its signature: the paper's TH.
+    /// The message's [`transactions_hash`].
     pub transactions_hash: Hash,
     /// RFC 6962's tree (SHA-256) over the requests, signatures included.
     pub transactions_root: Hash,

@@ -1,7 +1,7 @@
 //! The thread that makes messages of writes and gives them to the log.
 
 use crate::answer::Answer;
-use crate::block::{Sender as MessageSender, head_message, message_bytes, request_message};
+use crate::block::{Hash, Sender as MessageSender, hashed_message, head_message, message_bytes};
 use crate::node::Options;
 use crate::request::SIGNATURE_BYTES;
 use crate::save::Saved;
@@ -31,6 +31,8 @@ pub(crate) fn first_sequence(last: u64, now_ms: u64) -> u64 {
 /// A message of this node under way.
 pub(crate) struct Pending {
     pub signature: [u8; SIGNATURE_BYTES],
+    /// The message's [`transactions_hash`](crate::block::transactions_hash).
+    pub hash: Hash,
     pub requests: Vec<Ordered>,
 }
 
@@ -168,9 +170,13 @@ impl Orderer {
             time_ms: (self.shared.clock)(),
         };
         let bodies: Vec<_> = requests.iter().map(|one| one.ticket.request()).collect();
-        let message = request_message(&self.shared.database, sender, &bodies, &*self.shared.signer);
+        let (message, hash) = hashed_message(&self.shared.database, sender, &bodies, &*self.shared.signer);
         let signature = std::array::from_fn(|i| message[i]);
-        let pending = Pending { signature, requests };
+        let pending = Pending {
+            signature,
+            hash,
+            requests,
+        };
         self.shared.pending().insert(self.sequence, pending);
         self.under_way += 1;
         if let Err(error) = self.shared.append(message) {

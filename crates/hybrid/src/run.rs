@@ -1,10 +1,11 @@
 //! What comes out of the log: checked by several threads, executed by another, one message after the other.
 
 use crate::answer::Answer;
-use crate::block::{Cargo, Hash, Message, SignedHead};
+use crate::block::{Cargo, HASHED_AT_ONCE, Hash, Message, SignedHead, transactions_hashes};
 use crate::execute::{Chain, Executed, Signed};
 use crate::log::Entry;
 use crate::node::Step;
+use crate::order::Pending;
 use crate::proof::StateProof;
 use crate::shared::Shared;
 use crate::signatures::{Checked, Digests, transaction_ids};
@@ -13,6 +14,7 @@ use crate::ticket::Ticket;
 use crossbeam_channel::{Receiver, Sender};
 use lineside_verify::Verifier;
 use std::collections::{BTreeMap, HashMap};
+use std::iter::once;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -74,51 +76,59 @@ impl Checker {
 
     /// Who waits for this message, and what it was found to be when they asked.
     fn own(&self, message: &Message<'_>) -> Option<(Vec<Ordered>, Checked)> {
-        let own = self.shared.take_pending(message)?;
+        let Pending {
+            hash, requests: own, ..
+        } = self.shared.take_pending(message)?;
         let roster = self.shared.read_view().roster().clone();
         // The same bytes that this node has verified and signed; keys never change.
         let checked = Checked {
             by_node: roster
                 .any_node(message.node)
-                .map(|key| message.is_signed_by(&self.shared.database, key, &self.verifier)),
+                .map(|key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier)),
             signatures: own.iter().map(|one| one.signed).collect(),
             ids: own.iter().map(|one| one.id).collect(),
-            digests: Digests::of(message),
+            digests: Digests::with(message, hash),
         };
         Some((own, checked))
     }
 
     /// Checks what others have sent, until no more comes.
     pub fn run(self, entries: &Receiver<(u64, Entry)>) {
-        for (number, entry) in entries {
-            // It was read before.
-            let Ok(message) = Message::decode(&entry.message) else {
-                continue;
-            };
-            let checked = self.check(&message);
-            let own = None;
-            let entry = CheckedEntry { entry, checked, own };
-            if self.steps.send(Step::Entry(number, Box::new(entry))).is_err() {
-                return;
+        while let Ok(first) = entries.recv() {
+            let some: Vec<(u64, Entry)> = once(first)
+                .chain(entries.try_iter().take(HASHED_AT_ONCE - 1))
+                .collect();
+            let hashes = transactions_hashes(some.iter().map(|(_, entry)| entry.message.as_slice()));
+            for ((number, entry), hash) in some.into_iter().zip(hashes) {
+                // It was read before.
+                let Ok(message) = Message::decode(&entry.message) else {
+                    continue;
+                };
+                let checked = self.check(&message, hash);
+                let own = None;
+                let entry = CheckedEntry { entry, checked, own };
+                if self.steps.send(Step::Entry(number, Box::new(entry))).is_err() {
+                    return;
+                }
             }
         }
     }
 
-    fn check(&self, message: &Message<'_>) -> Checked {
+    fn check(&self, message: &Message<'_>, hash: Hash) -> Checked {
         let requests = message.requests();
         if self.mode == Mode::None {
             return Checked {
                 by_node: Some(true),
                 signatures: vec![Signed::Valid; requests.len()],
                 ids: transaction_ids(requests),
-                digests: Digests::of(message),
+                digests: Digests::with(message, hash),
             };
         }
         self.shared
             .verified
             .fetch_add(requests.len() as u64, Ordering::Relaxed);
         let roster = self.shared.read_view().roster().clone();
-        Checked::of(message, &self.shared.database, &roster, &self.verifier)
+        Checked::of(message, hash, &self.shared.database, &roster, &self.verifier)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::replay_window::Windows;
 use crate::request::DatabaseId;
 use crate::roster::Roster;
 use crate::sign::Signer;
-use crate::stage::Ordered;
 use crate::ticket::{Ticket, answer_unknown};
 use crate::view::View;
 use crate::watch::Watchers;
@@ -236,7 +235,7 @@ impl Shared {
 
     /// Who waits for this message of this node: of the same signature, as an earlier life of the node may have used its
     /// sequence, and anybody may write it.
-    pub fn take_pending(&self, message: &Message<'_>) -> Option<Vec<Ordered>> {
+    pub fn take_pending(&self, message: &Message<'_>) -> Option<Pending> {
         if message.node != self.node || matches!(message.cargo, Cargo::Head(_)) {
             return None;
         }
@@ -244,7 +243,7 @@ impl Shared {
         if pending.get(&message.sequence)?.signature != *message.signature {
             return None;
         }
-        Some(pending.remove(&message.sequence)?.requests)
+        pending.remove(&message.sequence)
     }
 
     pub fn count(&self, code: Code) {
@@ -319,11 +318,11 @@ impl Shared {
         let shared = self.clone();
         Arc::new(move |message| {
             let message = Message::decode(message).ok();
-            let requests = message.and_then(|message| shared.take_pending(&message));
-            if let Some(requests) = requests {
+            let pending = message.and_then(|message| shared.take_pending(&message));
+            if let Some(pending) = pending {
                 // The orderer may be gone: the node is stopping.
                 let _ = lost.send(1);
-                answer_unknown(requests);
+                answer_unknown(pending.requests);
             }
         })
     }

@@ -57,9 +57,9 @@ pub fn transaction_id(signed: &[u8]) -> [u8; 32] {
     keccak256(&[REQUEST_TAG, signed].concat())
 }
 
-/// The digest of a log message: all of it but the signature before it.
-pub fn message_digest(curve: Curve, database: &DatabaseId, rest: &[u8]) -> [u8; 32] {
-    digest(curve, &[MESSAGE_TAG, database, rest].concat())
+/// The digest of a log message whose [`transactions_hash`](crate::block::transactions_hash) this is.
+pub fn message_digest(curve: Curve, database: &DatabaseId, hash: &[u8; 32]) -> [u8; 32] {
+    digest(curve, &[MESSAGE_TAG, database, hash].concat())
 }
 
 /// Signs a request: its bytes as they are sent.

@@ -9,7 +9,7 @@ use crate::request::{DatabaseId, read_head, split};
 use crate::roster::Roster;
 use crate::sign::{REQUEST_TAG, request_digest};
 use lineside_journal::merkle;
-use lineside_verify::hash::{keccak256, keccak256_batch};
+use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
 use lineside_verify::{Curve, Item, SignatureBytes, Verdict, Verifier};
 
 /// What was found out about a message.
@@ -28,7 +28,7 @@ pub struct Checked {
 /// The hashes of a message that stand in its block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests {
-    /// The paper's TH: Keccak-256 of all but the node's signature.
+    /// Its [`transactions_hash`](crate::block::transactions_hash).
     pub transactions_hash: Hash,
     /// RFC 6962's tree over the requests.
     pub transactions_root: Hash,
@@ -37,24 +37,35 @@ pub struct Digests {
 impl Digests {
     /// Of a message.
     pub fn of(message: &Message<'_>) -> Digests {
+        Digests::with(message, keccak256(message.signed))
+    }
+
+    /// Of a message whose [`transactions_hash`](crate::block::transactions_hash) is known.
+    pub fn with(message: &Message<'_>, transactions_hash: Hash) -> Digests {
         Digests {
-            transactions_hash: keccak256(message.signed),
-            transactions_root: merkle::root(&merkle::Sha256, message.requests()),
+            transactions_hash,
+            transactions_root: merkle::root(&merkle::Batch(sha256_batch), message.requests()),
         }
     }
 }
 
 impl Checked {
     /// Verifies all signatures of a message by the keys that `roster` has, revoked ones too: whether they count is
-    /// judged at the message's turn.
-    pub fn of(message: &Message<'_>, database: &DatabaseId, roster: &Roster, verifier: &Verifier) -> Checked {
+    /// judged at the message's turn. `hash` is its [`transactions_hash`](crate::block::transactions_hash).
+    pub fn of(
+        message: &Message<'_>,
+        hash: Hash,
+        database: &DatabaseId,
+        roster: &Roster,
+        verifier: &Verifier,
+    ) -> Checked {
         let requests = message.requests();
         let ids = transaction_ids(requests);
         Checked {
-            by_node: is_signed(message, database, roster, verifier),
+            by_node: is_signed(message, &hash, database, roster, verifier),
             signatures: check(verifier, roster, requests, &ids),
             ids,
-            digests: Digests::of(message),
+            digests: Digests::with(message, hash),
         }
     }
 
@@ -67,7 +78,8 @@ impl Checked {
         verifier: &Verifier,
     ) {
         if self.by_node.is_none() {
-            self.by_node = is_signed(message, database, roster, verifier);
+            let hash = &self.digests.transactions_hash;
+            self.by_node = is_signed(message, hash, database, roster, verifier);
         }
         if !self.signatures.contains(&Signed::Unchecked) {
             return;
@@ -79,12 +91,13 @@ impl Checked {
 
 fn is_signed(
     message: &Message<'_>,
+    hash: &Hash,
     database: &DatabaseId,
     roster: &Roster,
     verifier: &Verifier,
 ) -> Option<bool> {
     let key = roster.any_node(message.node)?;
-    let mut signed = message.is_signed_by(database, key, verifier);
+    let mut signed = message.is_signed_by(hash, database, key, verifier);
     if let Cargo::Head(head) = &message.cargo {
         signed &= roster
             .any_node(head.node)

@@ -6,7 +6,7 @@ mod common;
 use common::{Client, code, genesis, member_key, node_key, one, rights, start, version_of};
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::audit::{self, audit};
-use lineside_hybrid::block::{HEADER_BYTES, Message};
+use lineside_hybrid::block::{HEADER_BYTES, Message, transactions_hash};
 use lineside_hybrid::change::{Change, KeyBytes};
 use lineside_hybrid::execute::Chain;
 use lineside_hybrid::genesis::{FirstMember, Genesis, database_id};
@@ -379,7 +379,13 @@ fn whoever_executes_the_ledger_again_comes_to_the_same() {
         let stored = Stored::decode(record.payload).unwrap();
         let message = Message::decode(stored.message).unwrap();
         let roster = other.state().roster().clone();
-        let checked = Checked::of(&message, other.database(), &roster, &verifier);
+        let checked = Checked::of(
+            &message,
+            transactions_hash(stored.message),
+            other.database(),
+            &roster,
+            &verifier,
+        );
         assert_eq!(checked.by_node, Some(true));
         let position = stored.header.position;
         let executed = other.execute(position, &message, &checked.signatures, &checked.digests);

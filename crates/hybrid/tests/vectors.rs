@@ -4,13 +4,14 @@ mod common;
 
 use lineside_hybrid::block::{Sender, request_message};
 use lineside_hybrid::genesis::database_id;
+use lineside_hybrid::ledger::Stored;
 use lineside_hybrid::log::{Log, OpenLog};
 use lineside_hybrid::node::{embedded, unix_ms};
 use lineside_hybrid::request::{Request, Version};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::sign::{Signer, request_digest, sign_request, transaction_id};
 use lineside_hybrid::{Code, Node, Options, paper};
-use lineside_journal::SimDisk;
+use lineside_journal::{Reader, SimDisk};
 use lineside_verify::Curve;
 use std::path::Path;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ fn shared_log() -> (OpenLog, Receiver<Arc<dyn Log>>) {
 
 #[test]
 fn a_ledger_comes_out_as_the_rules_say_block_by_block() {
-    comes_out(&read("ledger.toml"));
+    assert!(comes_out(&read("ledger.toml")) > 10);
 }
 
 #[test]
@@ -123,7 +124,8 @@ fn so_does_one_of_the_papers_mode() {
     comes_out(&file);
 }
 
-fn comes_out(file: &toml::Table) {
+/// How many messages of the log have come out as their node signs them.
+fn comes_out(file: &toml::Table) -> usize {
     assert_eq!(number(&file["now_ms"]), NOW_MS);
     assert!(unix_ms() > NOW_MS, "the node's clock is not this machine's");
     let options = Options {
@@ -135,7 +137,8 @@ fn comes_out(file: &toml::Table) {
     let key = Arc::new(SecretKey::from_bytes(Curve::Secp256k1, &key).unwrap());
     let genesis = hex(&file["genesis"]);
     let (log, ordered) = shared_log();
-    let node = Node::start(SimDisk::new(1), &genesis, key.clone(), options, log).unwrap();
+    let disk = SimDisk::new(1);
+    let node = Node::start(disk.clone(), &genesis, key.clone(), options, log).unwrap();
     let log = ordered.recv().unwrap();
     let mut height = 0;
     for vector in vectors(file) {
@@ -175,4 +178,23 @@ fn comes_out(file: &toml::Table) {
             "{what}: the block's hash"
         );
     }
+    drop(log);
+    node.stop();
+    let signed = vectors(file)
+        .into_iter()
+        .filter_map(|vector| vector.get("node_signature"));
+    let signed: Vec<_> = signed.map(hex).collect();
+    let reader = Reader::open(disk).unwrap();
+    let mut records = reader.records(2).unwrap();
+    for signature in &signed {
+        let record = records.next().unwrap().unwrap();
+        let stored = Stored::decode(record.payload).unwrap();
+        assert_eq!(
+            stored.message[..64],
+            signature[..],
+            "block {}",
+            stored.header.number
+        );
+    }
+    signed.len()
 }

@@ -111,8 +111,8 @@ pub fn load(maker: &Maker, operations: &[Operation]) -> Calls {
     vec![calls.collect()]
 }
 
-/// Signs a trace: each worker has the operations of its stretch, and sends its gets and its sets in calls of their own, as
-/// soon as one is full, and what is left at the end.
+/// Signs a trace: each worker has the operations of its stretch, and sends its gets and its sets in calls of their own
+/// as each is full, and what is left at the end.
 pub fn calls(maker: &Maker, shape: &Shape, operations: &[Operation]) -> Calls {
     let stretch = operations.len().div_ceil(shape.workers).max(1);
     let stretches = operations.chunks(stretch).enumerate();
@@ -157,7 +157,7 @@ mod tests {
     fn operation(number: usize) -> Operation {
         Operation {
             key: format!("user{number}").into_bytes(),
-            value: (number % 3 == 0).then(|| vec![number as u8; 4]),
+            value: number.is_multiple_of(3).then(|| vec![number as u8; 4]),
         }
     }
 
