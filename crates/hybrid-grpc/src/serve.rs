@@ -79,7 +79,10 @@ pub trait Asked: Send + Sync + 'static {
 
 impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>) {
-        Node::submit(self, requests, done);
+        match <[Bytes; 1]>::try_from(requests) {
+            Ok([request]) => self.submit_lone(request, done),
+            Err(requests) => Node::submit(self, requests, done),
+        }
     }
 
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {

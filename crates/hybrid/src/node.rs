@@ -15,7 +15,7 @@ use crate::log::{Deliver, LogError, Start};
 pub use crate::log::{OpenLog, embedded};
 use crate::open::{Opened, open};
 use crate::order::{Orderer, first_sequence};
-use crate::request::{DatabaseId, operation};
+use crate::request::{DatabaseId, is_local_get, operation};
 use crate::run::{CheckedEntry, Checker, Executor};
 use crate::save::{Saved, Saver};
 use crate::shared::{Shared, Standing};
@@ -30,7 +30,7 @@ use lineside_verify::Verifier;
 use lineside_wire::{HYBRID_OP_WATCH, HybridCode as Code};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -167,6 +167,9 @@ pub struct Status {
 pub struct Node<D: Disk> {
     shared: Arc<Shared>,
     intake: Option<Sender<Arc<Call>>>,
+    /// Of the verify stage, without a thread of its own: whoever has a single get may use it.
+    alone: Option<Worker<D>>,
+    is_lone: AtomicBool,
     waiting_requests: usize,
     waiting_bytes: usize,
     threads: Vec<JoinHandle<()>>,
@@ -249,24 +252,23 @@ impl<D: Disk> Node<D> {
             lost: None,
         };
         let blocks = saver.writer.blocks();
+        let alone = Worker {
+            shared: shared.clone(),
+            blocks,
+            verifier: verifier.clone(),
+            mode: options.mode,
+            intake: calls,
+            order,
+            steps,
+        };
         for _ in 0..options.verify_threads.max(1) {
-            let worker = Worker {
-                shared: shared.clone(),
-                blocks: blocks.clone(),
-                verifier: verifier.clone(),
-                mode: options.mode,
-                intake: calls.clone(),
-                order: order.clone(),
-                steps: steps.clone(),
-            };
+            let worker = alone.clone();
             spawn("hybrid-verify", Box::new(move || worker.run()))?;
         }
         for checker in checkers {
             let to_check = to_check.clone();
             spawn("hybrid-check", Box::new(move || checker.run(&to_check)))?;
         }
-        // Each channel ends when all before it in the line have: dropping the intake stops the node in order.
-        drop((order, steps, calls));
         let sequence = first_sequence(chain.state().last_sequence(options.node), (options.clock)());
         let orderer = Orderer::new(shared.clone(), &options, sequence, ordered, has_saved, has_lost);
         spawn("hybrid-order", Box::new(move || orderer.run()))?;
@@ -285,6 +287,8 @@ impl<D: Disk> Node<D> {
         Ok(Node {
             shared,
             intake: Some(intake),
+            alone: Some(alone),
+            is_lone: AtomicBool::new(false),
             waiting_requests: options.waiting_requests,
             waiting_bytes: options.waiting_bytes,
             threads,
@@ -318,6 +322,22 @@ impl<D: Disk> Node<D> {
             self.shared.waiting_bytes.fetch_sub(bytes, Ordering::AcqRel);
             let answers = vec![(0..count).map(|place| (place, Answer::Refused(Code::Busy)))];
             call.answer(answers.into_iter().flatten());
+        }
+    }
+
+    /// The same of one request. A get of what is here is answered by the calling thread where no other request waits:
+    /// to wake another takes longer than to verify one signature, which this thread then does.
+    pub fn submit_lone(&self, request: Bytes, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
+        let here = self.alone.as_ref().filter(|_| is_local_get(&request));
+        let call = Call::new(vec![request], Box::new(done));
+        let nobody_waits = self.shared.waiting.load(Ordering::Acquire) == 0;
+        match here {
+            // Who comes meanwhile goes where all are verified together.
+            Some(alone) if nobody_waits && !self.is_lone.swap(true, Ordering::Acquire) => {
+                alone.work(&[call]);
+                self.is_lone.store(false, Ordering::Release);
+            }
+            _ => self.hand_in(call),
         }
     }
 
@@ -387,6 +407,7 @@ impl<D: Disk> Node<D> {
     fn end(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.intake = None;
+        self.alone = None;
         // The verifiers end first, then the orderer, whose log then ends the executor, and so on.
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {

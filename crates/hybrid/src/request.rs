@@ -355,6 +355,18 @@ pub fn operation(request: &[u8]) -> Option<u8> {
     request.get(SIGNATURE_BYTES + 1).copied()
 }
 
+/// Whether it is a get that is content with what is here.
+pub(crate) fn is_local_get(request: &[u8]) -> bool {
+    let body = split(request).and_then(|(_, signed)| Ok(Request::decode(signed)?.body));
+    matches!(
+        body,
+        Ok(Body::Get {
+            sees: Sees::Local,
+            ..
+        })
+    )
+}
+
 /// What a request says first, and its operation, without looking at the rest.
 pub(crate) fn read_head(input: &mut Input<'_>) -> Result<(Head, u8), Malformed> {
     if input.u8()? != HYBRID_REQUEST_VERSION {

@@ -52,6 +52,7 @@ pub(crate) struct Ordered {
 }
 
 /// One thread of the stage.
+#[derive(Clone)]
 pub(crate) struct Worker<D: Disk> {
     pub shared: Arc<Shared>,
     pub blocks: Blocks<D>,
@@ -80,7 +81,7 @@ struct Looked<'a> {
 }
 
 impl<D: Disk> Worker<D> {
-    pub fn run(mut self) {
+    pub fn run(self) {
         let mut was_small = true;
         while let Ok(call) = self.intake.recv() {
             let mut requests = call.requests.len();
@@ -106,7 +107,8 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    fn work(&mut self, calls: &[Arc<Call>]) {
+    /// Verifies the requests of these calls together, and answers or orders each.
+    pub fn work(&self, calls: &[Arc<Call>]) {
         let roster = self.shared.read_view().roster().clone();
         let now_ms = (self.shared.clock)();
         let tickets = calls.iter().flat_map(|call| {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use bytes::Bytes;
 use common::*;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::Answer;
@@ -10,6 +11,7 @@ use lineside_hybrid::node::embedded;
 use lineside_hybrid::request::{Body, Head, Request, Sees, Version};
 use lineside_hybrid::sign::transaction_id;
 use lineside_journal::SimDisk;
+use std::sync::mpsc::channel;
 
 #[test]
 fn a_value_is_set_read_changed_and_deleted_by_version() {
@@ -481,4 +483,45 @@ fn another_genesis_or_another_key_does_not_open_the_ledger() {
         refused.err().unwrap(),
         lineside_hybrid::node::StartError::NotANode(1)
     ));
+}
+
+#[test]
+fn a_lone_get_is_answered_by_who_asks_and_as_all_others_are() {
+    let (node, mut client) = (start(SimDisk::new(1)), Client::new());
+    assert_eq!(code(&node, client.set(5, "a", None, "1")), Code::Done);
+    let ask = |request: Bytes| {
+        let (send, receive) = channel();
+        node.submit_lone(request, move |answers| {
+            send.send((std::thread::current().id(), answers)).unwrap();
+        });
+        let (by, mut answers) = receive.recv().unwrap();
+        assert_eq!(answers.len(), 1);
+        (by == std::thread::current().id(), answers.remove(0))
+    };
+    let get = client.get(6, "a");
+    let (here, answer) = ask(get.clone());
+    assert!(here);
+    assert_eq!(shown(&answer).unwrap().1, "1");
+    assert_eq!(ask(get), (true, Answer::Refused(Code::NonceUsed)));
+    let mut forged = client.get(6, "a").to_vec();
+    forged[5] ^= 1;
+    assert_eq!(ask(forged.into()), (true, Answer::Refused(Code::BadSignature)));
+    assert_eq!(
+        ask(client.get(6, "private/a")),
+        (true, Answer::Refused(Code::NotAllowed))
+    );
+    // What waits for others, or is no get, is for the node's threads.
+    let linearizable = Body::Get {
+        sees: Sees::Linearizable,
+        keys: vec![b"a"],
+    };
+    for other in [
+        client.sign(6, linearizable),
+        client.set(5, "b", None, "2"),
+        client.sign(6, Body::Head),
+        Bytes::from_static(b"nothing"),
+    ] {
+        assert!(!ask(other).0);
+    }
+    node.stop();
 }
