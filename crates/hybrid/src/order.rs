@@ -1,7 +1,7 @@
 //! The thread that makes messages of writes and gives them to the log.
 
 use crate::answer::Answer;
-use crate::block::{Hash, Sender as MessageSender, hashed_message, head_message, message_bytes};
+use crate::block::{Hash, Message, Sender as MessageSender, hashed_message, head_message, message_bytes};
 use crate::node::Options;
 use crate::request::SIGNATURE_BYTES;
 use crate::save::Saved;
@@ -33,7 +33,20 @@ pub(crate) struct Pending {
     pub signature: [u8; SIGNATURE_BYTES],
     /// The message's [`transactions_hash`](crate::block::transactions_hash).
     pub hash: Hash,
+    pub time_ms: u64,
     pub requests: Vec<Ordered>,
+}
+
+impl Pending {
+    /// Whether a message of this node and sequence is the one that was sent, byte by byte: who keeps the log can change
+    /// it there.
+    pub fn is(&self, message: &Message<'_>) -> bool {
+        let requests = message.requests();
+        let sent = self.requests.iter().map(|one| one.ticket.request());
+        message.time_ms == self.time_ms
+            && requests.len() == self.requests.len()
+            && sent.zip(requests).all(|(sent, request)| sent == request)
+    }
 }
 
 pub(crate) struct Orderer {
@@ -175,6 +188,7 @@ impl Orderer {
         let pending = Pending {
             signature,
             hash,
+            time_ms: sender.time_ms,
             requests,
         };
         self.shared.pending().insert(self.sequence, pending);

@@ -76,15 +76,18 @@ impl Checker {
 
     /// Who waits for this message, and what it was found to be when they asked.
     fn own(&self, message: &Message<'_>) -> Option<(Vec<Ordered>, Checked)> {
+        let pending = self.shared.take_pending(message)?;
+        let is_it = pending.is(message);
         let Pending {
             hash, requests: own, ..
-        } = self.shared.take_pending(message)?;
+        } = pending;
         let roster = self.shared.read_view().roster().clone();
-        // The same bytes that this node has verified and signed; keys never change.
+        // If it is the same bytes, this node has verified and signed them; keys never change.
         let checked = Checked {
-            by_node: roster
-                .any_node(message.node)
-                .map(|key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier)),
+            by_node: match roster.any_node(message.node) {
+                _ if !is_it => Some(false),
+                key => key.map(|key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier)),
+            },
             signatures: own.iter().map(|one| one.signed).collect(),
             ids: own.iter().map(|one| one.id).collect(),
             digests: Digests::with(message, hash),

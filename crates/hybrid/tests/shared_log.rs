@@ -4,7 +4,9 @@ mod common;
 
 use common::topic::*;
 use common::*;
-use lineside_hybrid::block::{Sender, SignedHead, head_message, request_message};
+use lineside_hybrid::block::{
+    MESSAGE_HEAD_BYTES, Message, Sender, SignedHead, head_message, request_message,
+};
 use lineside_hybrid::node::unix_ms;
 use lineside_hybrid::{Code, Options};
 use lineside_journal::SimDisk;
@@ -139,6 +141,50 @@ fn what_others_write_to_the_log_is_skipped_by_all() {
     assert_eq!(read(&nodes[0], &mut client, "b"), Some("twin".into()));
     assert_eq!(code(&nodes[0], client.set(5, "c", None, "third")), Code::Done);
     are_equal(&nodes, &mut client);
+}
+
+#[test]
+fn what_was_changed_in_the_log_is_skipped_by_who_sent_it_too() {
+    let topic = Topic::default();
+    let (nodes, mut client) = (three(&topic), Client::new());
+    assert_eq!(code(&nodes[0], client.set(5, "a", None, "true")), Code::Done);
+    let more = client.set(5, "b", None, "more").to_vec();
+    let changes: [Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send>; 3] = [
+        // The node's clock, which is in front of the reserved bytes and the count.
+        Box::new(|message| with(message, |bytes| bytes[MESSAGE_HEAD_BYTES - 10] ^= 1)),
+        Box::new(|message| with(message, |bytes| *bytes.last_mut().unwrap() ^= 1)),
+        Box::new(move |message| {
+            with(message, |bytes| {
+                bytes[MESSAGE_HEAD_BYTES - 1] += 1;
+                bytes.extend((more.len() as u32).to_be_bytes());
+                bytes.extend(&more);
+            })
+        }),
+    ];
+    for (skipped, change) in (1..).zip(changes) {
+        // Only messages of requests: nodes post heads at any time.
+        topic.change(
+            move |message| match Message::decode(&message).unwrap().requests() {
+                [] => message,
+                _ => change(message),
+            },
+        );
+        assert_eq!(
+            code(&nodes[0], client.set(5, "a", None, "true")),
+            Code::OutcomeUnknown
+        );
+        topic.change_no_more();
+        let status = are_equal(&nodes, &mut client);
+        assert_eq!((status.height, status.skipped >= skipped), (1, true));
+    }
+    assert_eq!(code(&nodes[0], client.set(5, "a", None, "again")), Code::Done);
+    assert_eq!(are_equal(&nodes, &mut client).height, 2);
+    assert_eq!(read(&nodes[1], &mut client, "b"), None);
+}
+
+fn with(mut message: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    change(&mut message);
+    message
 }
 
 #[test]

@@ -20,9 +20,22 @@ struct Inner {
     /// What is appended is given up, and kept here.
     lost: Mutex<Option<Vec<Vec<u8>>>>,
     ended: AtomicBool,
+    /// What becomes of messages on their way.
+    change: Mutex<Option<Change>>,
 }
 
+type Change = Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send>;
+
 impl Topic {
+    /// From now on who keeps the log changes what is written.
+    pub fn change(&self, change: impl Fn(Vec<u8>) -> Vec<u8> + Send + 'static) {
+        *self.0.change.lock().unwrap() = Some(Box::new(change));
+    }
+
+    pub fn change_no_more(&self) {
+        *self.0.change.lock().unwrap() = None;
+    }
+
     pub fn write(&self, message: Vec<u8>) {
         self.0.messages.lock().unwrap().push(message);
         self.0.changed.notify_all();
@@ -99,6 +112,10 @@ impl Log for View {
             (self.lost)(&message);
             return Ok(());
         }
+        let message = match &*self.topic.0.change.lock().unwrap() {
+            Some(change) => change(message),
+            None => message,
+        };
         self.topic.write(message);
         Ok(())
     }
