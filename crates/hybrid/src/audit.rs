@@ -176,10 +176,9 @@ pub fn audit<D: Disk>(
         };
         work.execute_all(to_execute, &mut audit, &mut progress)
     });
-    result?;
-    if audit.finding.is_none() {
-        audit.finding = first_of(&report);
-    }
+    let at_end = result?;
+    // Why the records end before the snapshot does, the journal knows best.
+    audit.finding = audit.finding.or_else(|| first_of(&report)).or(at_end);
     if let Some((number, _)) = options.tip
         && audit.finding.is_none()
         && audit.tip.0 < number
@@ -370,13 +369,14 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// In the ledger's order, whatever order they come in; ends with the first that is wrong.
+    /// In the ledger's order, whatever order they come in; ends with the first that is wrong. What is returned is wrong
+    /// with where they end.
     fn execute_all(
         mut self,
         items: Receiver<(u64, Item)>,
         audit: &mut Audit,
         progress: &mut impl FnMut(Progress),
-    ) -> Result<(), LedgerError> {
+    ) -> Result<Option<Finding>, LedgerError> {
         let mut early = BTreeMap::new();
         let mut next = 0;
         let mut last = None;
@@ -388,7 +388,7 @@ impl Work<'_> {
                 audit.bytes += raw.payload.len() as u64;
                 if let Err(finding) = self.one(&raw, item.checked, audit) {
                     audit.finding = Some(finding);
-                    return Ok(());
+                    return Ok(None);
                 }
                 progress(Progress {
                     blocks: audit.blocks,
@@ -398,8 +398,7 @@ impl Work<'_> {
                 last = Some(raw);
             }
         }
-        audit.finding = last.and_then(|raw| self.end_beginning(&raw, audit).err());
-        Ok(())
+        Ok(last.and_then(|raw| self.end_beginning(&raw, audit).err()))
     }
 
     /// The beginning is over, if it was not before: at the first block, or at the ledger's end.

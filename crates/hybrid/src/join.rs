@@ -58,7 +58,10 @@ pub enum JoinError {
         hash: String,
     },
     /// There is a ledger.
-    #[error("there is a ledger already: a snapshot begins a new one, in an empty directory")]
+    #[error(
+        "there is a ledger already, or the beginning of one that was cut off: a snapshot begins a new one, in an empty \
+         directory"
+    )]
     NotEmpty,
     /// The ledger.
     #[error(transparent)]

@@ -218,9 +218,10 @@ impl<D: Disk> Node<D> {
             verifier: verifier.clone(),
             mode: options.mode,
             steps: steps.clone(),
+            threads: options.verify_threads.max(1),
         };
         let (others, to_check) = bounded(STEPS);
-        let checkers: Vec<Checker> = vec![checker.clone(); options.verify_threads.max(1)];
+        let checkers: Vec<Checker> = vec![checker.clone(); checker.threads];
         let next = AtomicU64::new(0);
         let deliver: Deliver =
             Box::new(move |entry| checker.take(next.fetch_add(1, Ordering::Relaxed), entry, &others));

@@ -52,6 +52,8 @@ pub(crate) struct Checker {
     pub verifier: Verifier,
     pub mode: Mode,
     pub steps: Sender<Step>,
+    /// How many check.
+    pub threads: usize,
 }
 
 impl Checker {
@@ -98,9 +100,9 @@ impl Checker {
     /// Checks what others have sent, until no more comes.
     pub fn run(self, entries: &Receiver<(u64, Entry)>) {
         while let Ok(first) = entries.recv() {
-            let some: Vec<(u64, Entry)> = once(first)
-                .chain(entries.try_iter().take(HASHED_AT_ONCE - 1))
-                .collect();
+            // No more than leaves the others their share.
+            let more = (entries.len() / self.threads).min(HASHED_AT_ONCE - 1);
+            let some: Vec<(u64, Entry)> = once(first).chain(entries.try_iter().take(more)).collect();
             let hashes = transactions_hashes(some.iter().map(|(_, entry)| entry.message.as_slice()));
             for ((number, entry), hash) in some.into_iter().zip(hashes) {
                 // It was read before.

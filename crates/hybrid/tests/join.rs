@@ -389,6 +389,32 @@ fn an_audit_finds_what_was_changed_in_a_snapshot_or_in_the_words_for_it() {
 }
 
 #[test]
+fn damage_in_the_middle_of_a_snapshot_is_named_where_it_is() {
+    let (disk, mut client) = (SimDisk::new(1), Client::new());
+    let node = start(disk.clone());
+    let value = "v".repeat(100_000);
+    for number in 0..12 {
+        let set = client.set(5, &format!("key {number}"), None, &value);
+        assert_eq!(code(&node, set), Code::Done);
+    }
+    node.stop();
+    let (snapshot, made) = snapshot_of(&disk);
+    let joined = SimDisk::new(2);
+    join_with(&joined, &snapshot, &Trust::Block(made.number, made.hash)).unwrap();
+    let (file, offset) = {
+        let reader = Reader::open(joined.clone()).unwrap();
+        let mut records = reader.records(3).unwrap();
+        let second = records.next().unwrap().unwrap();
+        assert_eq!(second.kind, RECORD_SNAPSHOT);
+        (format!("{:020}.log", second.segment), second.offset)
+    };
+    assert!(joined.rot(&file, offset + 1_000, 1));
+    let known = lineside_journal::verify(&joined).unwrap().findings.remove(0);
+    let finding = audited(&joined).finding.unwrap();
+    assert_eq!((finding.file, finding.offset), (known.file, known.offset));
+}
+
+#[test]
 fn a_node_that_is_none_yet_follows_and_takes_writes_when_it_was_added() {
     let topic = Topic::default();
     let mut client = Client::new();

@@ -149,7 +149,7 @@ fn what_was_changed_in_the_log_is_skipped_by_who_sent_it_too() {
     let (nodes, mut client) = (three(&topic), Client::new());
     assert_eq!(code(&nodes[0], client.set(5, "a", None, "true")), Code::Done);
     let more = client.set(5, "b", None, "more").to_vec();
-    let changes: [Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send>; 3] = [
+    let changes: [Change; 3] = [
         // The node's clock, which is in front of the reserved bytes and the count.
         Box::new(|message| with(message, |bytes| bytes[MESSAGE_HEAD_BYTES - 10] ^= 1)),
         Box::new(|message| with(message, |bytes| *bytes.last_mut().unwrap() ^= 1)),

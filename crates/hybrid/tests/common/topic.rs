@@ -24,7 +24,7 @@ struct Inner {
     change: Mutex<Option<Change>>,
 }
 
-type Change = Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send>;
+pub type Change = Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send>;
 
 impl Topic {
     /// From now on who keeps the log changes what is written.
