@@ -5,6 +5,7 @@ use super::member::{block, hex, member_of, read_genesis};
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
+use lineside_hybrid::change::Role;
 use lineside_hybrid::genesis::database_id;
 use lineside_hybrid::join::{Made, Trust, join, take};
 use lineside_hybrid::ledger::journal_options;
@@ -13,7 +14,7 @@ use lineside_hybrid::word::{MemberWord, WORD_BYTES};
 use lineside_journal::FsDisk;
 use serde_json::json;
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Make a snapshot of the newest block of a ledger, whose node is stopped: with it another node joins.
@@ -37,11 +38,17 @@ impl Snapshot {
             bail!(Wrong(format!("{shown}: no directory")));
         }
         let (_, genesis) = read_genesis(&self.genesis)?;
+        let has_ledger = fs::read_dir(&self.data)?.flatten().any(|entry| {
+            let name = entry.file_name();
+            Path::new(&name).extension().is_some_and(|found| found == "log")
+        });
+        if !has_ledger {
+            bail!(Wrong(format!("{shown}: no ledger")));
+        }
         let disk = FsDisk::open(&self.data).with_context(|| {
             format!("opening the ledger in {shown}: a node that runs there must be stopped first")
         })?;
-        let file = File::create(&self.out).with_context(|| self.out.display().to_string())?;
-        let mut out = BufWriter::new(file);
+        let mut out = BufWriter::new(new_file(&self.out)?);
         let made = take(disk, &genesis, &mut out);
         let made = match made.and_then(|made| {
             out.get_ref().sync_all()?;
@@ -84,9 +91,17 @@ impl Vouch {
             let (key, genesis) = (self.key.display(), self.genesis.display());
             Wrong(format!("{key}: no member of {genesis} has this key"))
         })?;
+        let mut first = genesis.members.iter().filter(|first| first.member == member);
+        if !first.any(|first| first.role == Role::Admin) {
+            let (key, genesis) = (self.key.display(), self.genesis.display());
+            bail!(Wrong(format!(
+                "{key}: member {member} is not an admin of {genesis}, whose words alone are believed"
+            )));
+        }
         let (number, hash) = self.block;
         let word = MemberWord::sign(&database_id(&bytes), member, number, hash, &secret);
-        fs::write(&self.out, word.to_bytes()).with_context(|| self.out.display().to_string())?;
+        let written = new_file(&self.out)?.write_all(&word.to_bytes());
+        written.with_context(|| self.out.display().to_string())?;
         let (hash, out) = (hex(&hash), self.out.display());
         match as_json {
             true => say!(
@@ -126,7 +141,10 @@ impl Join {
         }
         let words = self.word.iter().map(|file| {
             let shown = file.display();
-            let bytes = fs::read(file).map_err(|error| Wrong(format!("{shown}: {error}")))?;
+            let mut bytes = Vec::new();
+            let read =
+                File::open(file).and_then(|file| file.take(WORD_BYTES as u64 + 1).read_to_end(&mut bytes));
+            read.map_err(|error| Wrong(format!("{shown}: {error}")))?;
             let bytes: &[u8; WORD_BYTES] = bytes[..]
                 .try_into()
                 .map_err(|_| Wrong(format!("{shown}: no member's word")))?;
@@ -146,6 +164,11 @@ impl Join {
         let made = made.with_context(|| format!("joining from {shown} in {data}"))?;
         say_made(&made, "data", &self.data, as_json)
     }
+}
+
+/// A file that was not there: a snapshot or a word never takes the place of a key, a ledger or another one.
+fn new_file(path: &Path) -> anyhow::Result<File> {
+    Ok(File::create_new(path).map_err(|error| Wrong(format!("{}: {error}", path.display())))?)
 }
 
 fn say_made(made: &Made, what: &str, place: &Path, as_json: bool) -> anyhow::Result<()> {

@@ -151,6 +151,11 @@ impl Member {
     /// # Errors
     /// What is wrong with the files; no connection.
     pub async fn paper_client(&self) -> anyhow::Result<paper::Client> {
+        if self.udp.is_some() {
+            bail!(Wrong(
+                "the paper's requests go by gRPC alone: --server instead of --udp".into()
+            ));
+        }
         let (secret, tls) = (key::read(&self.key)?, self.tls()?);
         let client = paper::Client::connect(&self.server, tls.as_ref(), secret).await;
         client.context("does `lineside hybrid serve` run there?")
