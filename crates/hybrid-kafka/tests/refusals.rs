@@ -187,7 +187,8 @@ fn another_record_at_the_ledgers_end_is_shown(other: &Other) {
     node.stop();
     // The same ledger, and a topic that has something else there.
     other.create("theirs", &[]);
-    other.write("theirs", &[b"else".to_vec(), b"more".to_vec()]);
+    let signed = [&[0; 64][..], b"else"].concat();
+    other.write("theirs", &[signed, b"more".to_vec()]);
     let node = other.join("theirs", &disk, 1);
     let why = why_read_only(&node);
     let theirs: String = lineside_verify::hash::keccak256(b"else")
