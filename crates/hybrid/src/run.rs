@@ -84,11 +84,13 @@ impl Checker {
             hash, requests: own, ..
         } = pending;
         let roster = self.shared.read_view().roster().clone();
+        let key = roster.any_node(message.node);
+        let by_key = |key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier);
         // If it is the same bytes, this node has verified and signed them; keys never change.
         let checked = Checked {
-            by_node: match roster.any_node(message.node) {
-                _ if !is_it => Some(false),
-                key => key.map(|key| message.is_signed_by(&hash, &self.shared.database, key, &self.verifier)),
+            by_node: match is_it {
+                true => key.map(by_key),
+                false => Some(false),
             },
             signatures: own.iter().map(|one| one.signed).collect(),
             ids: own.iter().map(|one| one.id).collect(),
