@@ -5,8 +5,8 @@
 //!                            -> writes: order -> log -> check -> execute -> save -> answered
 //! ```
 //!
-//! A lone get of what is here is verified by the thread that hands it in. Writes are seen by readers, and answered, when
-//! the group that holds their block is on the disk.
+//! A lone get of what is here is verified by the thread that hands it in. Writes are seen by readers, and answered,
+//! when the group that holds their block is on the disk.
 
 use crate::answer::Answer;
 use crate::block::Hash;
