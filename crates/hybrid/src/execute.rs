@@ -104,7 +104,7 @@ impl Chain {
             transactions_hash,
             transactions_root: merkle::EMPTY_ROOT,
             codes_hash: keccak256(&[]),
-            state_root: state.end_block(),
+            state_root: state.end_block().0,
             paper_hash: paper_hash(&[0; 32], &transactions_hash),
         };
         Ok(Chain {
@@ -171,7 +171,6 @@ impl Chain {
             database: self.tip.database,
             number,
             time_ms: message.time_ms.max(self.tip.time_ms),
-            writes: Vec::with_capacity(requests.len()),
             roster_changed: false,
         };
         let codes: Vec<Code> = requests
@@ -182,10 +181,10 @@ impl Chain {
             .collect();
         let Block {
             time_ms,
-            writes,
             roster_changed,
             ..
         } = block;
+        let (state_root, writes) = self.state.end_block();
         let code_bytes: Vec<u8> = codes.iter().map(|code| *code as u8).collect();
         let header = Header {
             database: self.tip.database,
@@ -198,7 +197,7 @@ impl Chain {
             transactions_hash: digests.transactions_hash,
             transactions_root: digests.transactions_root,
             codes_hash: keccak256(&code_bytes),
-            state_root: self.state.end_block(),
+            state_root,
             paper_hash: paper_hash(&self.tip.paper_hash, &digests.transactions_hash),
         };
         (self.tip, self.tip_hash) = (header, header.hash());
@@ -227,7 +226,6 @@ struct Block<'a> {
     database: DatabaseId,
     number: u64,
     time_ms: u64,
-    writes: Vec<Written>,
     roster_changed: bool,
 }
 
@@ -237,9 +235,7 @@ impl Block<'_> {
             && paper::is_one(bytes)
         {
             let block = self.number;
-            let (code, written) = paper::judge(self.state, bytes, signed, Version { block, index });
-            self.writes.extend(written);
-            return code;
+            return paper::judge(self.state, bytes, signed, Version { block, index });
         }
         let Ok(request) = split(request).and_then(|(_, signed)| Request::decode(signed)) else {
             return Code::Malformed;
@@ -254,7 +250,9 @@ impl Block<'_> {
         if self.state.roster().is_paper() && !paper::takes_native(&request.body) {
             return Code::WrongMode;
         }
-        if self.state.roster().key(head.member, head.key).is_none() {
+        let roster = self.state.roster();
+        let active = roster.is_active(head.member, head.key);
+        if !active && roster.key(head.member, head.key).is_none() {
             return Code::UnknownMember;
         }
         match signed {
@@ -262,7 +260,7 @@ impl Block<'_> {
             Signed::HighS => return Code::HighS,
             Signed::Invalid | Signed::Unchecked => return Code::BadSignature,
         }
-        if !self.state.roster().is_active(head.member, head.key) {
+        if !active {
             return Code::Revoked;
         }
         // From here on the member has truly asked for it. What is late stays late, as a block's time never goes back;
@@ -298,8 +296,7 @@ impl Block<'_> {
             index,
         };
         for write in writes {
-            let written = self.state.write(write.key, version, write.value);
-            self.writes.push(written);
+            self.state.write(write.key, version, write.value);
         }
         Code::Done
     }

@@ -13,7 +13,7 @@ use crate::codec::{Input, Malformed, Output};
 use crate::execute::Signed;
 use crate::request::{self, SIGNATURE_BYTES, Version};
 use crate::sign::Signer;
-use crate::state::{State, Written};
+use crate::state::State;
 use lineside_verify::hash::keccak256;
 use lineside_wire::{
     HYBRID_KEY_BYTES_MAX, HYBRID_OP_PAPER_GET, HYBRID_OP_PAPER_SET, HYBRID_OP_PAPER_VERIFY,
@@ -198,10 +198,13 @@ pub fn read_cell(cell: &[u8]) -> (u64, &[u8]) {
 }
 
 /// What becomes of a request at its turn in the log.
-pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> (Code, Option<Written>) {
+pub(crate) fn judge(state: &mut State, bytes: &[u8], signed: Signed, at: Version) -> Code {
     match look(state, bytes, signed) {
-        Ok((key, cell)) => (Code::Done, Some(state.write(key.as_bytes(), at, Some(&cell)))),
-        Err(code) => (code, None),
+        Ok((key, cell)) => {
+            state.write(key.as_bytes(), at, Some(&cell));
+            Code::Done
+        }
+        Err(code) => code,
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod entries;
 
-use crate::answer::Cell;
 use crate::block::Hash;
 use crate::change::Change;
 use crate::codec::Output;
@@ -13,7 +12,6 @@ use crate::request::{MemberId, Nonce, Version};
 use crate::roster::{Entry, Roster};
 use lineside_verify::hash::{keccak256, keccak256_batch};
 use lineside_wire::{HYBRID_VOTES_OPEN_MAX, HYBRID_VOTES_PER_ADMIN_MAX};
-use std::collections::hash_map;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -47,8 +45,8 @@ pub(crate) enum VoteError {
 
 /// All that decides what becomes of a request.
 pub struct State {
-    versions: HashMap<SharedKey, Version>,
-    nonces: HashMap<(MemberId, u16), u64>,
+    versions: HashMap<SharedKey, LastWrite>,
+    nonces: HashMap<(MemberId, u16), LastNonce>,
     votes: BTreeMap<Hash, Votes>,
     node_sequences: HashMap<u32, u64>,
     /// Where the mode is the paper's: the whole numbers that begin the cells.
@@ -58,12 +56,30 @@ pub struct State {
     touched: Touched,
 }
 
-/// What the block at hand has changed; the map learns it at the block's end, each entry once.
+/// The last write of a key that has a value.
+#[derive(Clone, Copy)]
+struct LastWrite {
+    version: Version,
+    /// Its place in [`Touched::last_writes`], if it is of the block at hand.
+    touched: u32,
+}
+
+/// The last nonce of a lane.
+#[derive(Clone, Copy)]
+struct LastNonce {
+    counter: u64,
+    /// Whether [`Touched::lanes`] has it.
+    touched: bool,
+}
+
+/// What the block at hand has changed; the map learns it at the block's end.
 #[derive(Default)]
 struct Touched {
-    /// Where a key has nothing any more, `None`.
-    values: HashMap<SharedKey, Option<Cell>>,
-    lanes: HashSet<(MemberId, u16)>,
+    writes: Vec<Written>,
+    /// Places in `writes` of the last one of each key; the map takes the later one where a key has several, which it
+    /// does if it was deleted between them.
+    last_writes: Vec<usize>,
+    lanes: Vec<(MemberId, u16)>,
     entries: HashSet<Entry>,
     votes: HashSet<Hash>,
 }
@@ -108,7 +124,9 @@ impl State {
 
     /// The version of a key's value.
     pub fn version(&self, key: &[u8]) -> Version {
-        self.versions.get(key).copied().unwrap_or(Version::ABSENT)
+        self.versions
+            .get(key)
+            .map_or(Version::ABSENT, |last| last.version)
     }
 
     /// The root over all of it, at the end of the last block.
@@ -124,22 +142,24 @@ impl State {
     /// Whether the nonce is above the lane's last one; from then on it is the last one.
     pub(crate) fn take_nonce(&mut self, member: MemberId, nonce: Nonce) -> bool {
         let lane = (member, nonce.lane);
-        match self.nonces.entry(lane) {
-            hash_map::Entry::Occupied(last) if *last.get() >= nonce.counter => return false,
-            hash_map::Entry::Occupied(mut last) => {
-                last.insert(nonce.counter);
-            }
-            hash_map::Entry::Vacant(first) => {
-                first.insert(nonce.counter);
-            }
+        let taken = LastNonce {
+            counter: nonce.counter,
+            touched: true,
+        };
+        let before = match self.nonces.get_mut(&lane) {
+            Some(last) if last.counter >= nonce.counter => return false,
+            Some(last) => Some(std::mem::replace(last, taken)),
+            None => self.nonces.insert(lane, taken),
+        };
+        if !before.is_some_and(|before| before.touched) {
+            self.touched.lanes.push(lane);
         }
-        self.touched.lanes.insert(lane);
         true
     }
 
     /// The last nonce of a lane, if it had one.
     pub fn last_nonce(&self, member: MemberId, lane: u16) -> Option<u64> {
-        self.nonces.get(&(member, lane)).copied()
+        self.nonces.get(&(member, lane)).map(|last| last.counter)
     }
 
     /// Whether the sequence is above the node's last one; from then on it is the last one.
@@ -162,20 +182,32 @@ impl State {
     }
 
     /// Writes a key.
-    pub(crate) fn write(&mut self, key: &[u8], version: Version, value: Option<&[u8]>) -> Written {
+    pub(crate) fn write(&mut self, key: &[u8], version: Version, value: Option<&[u8]>) {
         let value: Option<Arc<[u8]>> = value.map(Arc::from);
-        let known = self.versions.get_key_value(key).map(|(key, _)| key.clone());
-        let key = known.unwrap_or_else(|| Arc::from(key));
+        let known = self.versions.get_key_value(key);
+        let touched = known.and_then(|(_, last)| last.in_block(version.block));
+        let key = known.map_or_else(|| SharedKey::from(key), |(key, _)| key.clone());
         if let (true, Some(cell)) = (self.roster.is_paper(), &value) {
             self.paper_versions.insert(key.clone(), read_cell(cell).0);
         }
+        let Touched {
+            writes, last_writes, ..
+        } = &mut self.touched;
+        let place = touched.unwrap_or(last_writes.len());
+        match last_writes.get_mut(place) {
+            Some(last) => *last = writes.len(),
+            None => last_writes.push(writes.len()),
+        }
         match value {
-            Some(_) => self.versions.insert(key.clone(), version),
-            None => self.versions.remove(&key),
-        };
-        let cell = value.clone().map(|value| Cell { version, value });
-        self.touched.values.insert(key.clone(), cell);
-        Written { key, version, value }
+            Some(_) => {
+                let touched = place as u32;
+                self.versions.insert(key.clone(), LastWrite { version, touched });
+            }
+            None => {
+                self.versions.remove(&key);
+            }
+        }
+        writes.push(Written { key, version, value });
     }
 
     /// Makes a change of members, rules or nodes.
@@ -225,14 +257,15 @@ impl State {
         self.touched.votes.insert(*name);
     }
 
-    /// Ends a block: the map learns what has changed. The new root.
-    pub(crate) fn end_block(&mut self) -> Hash {
+    /// Ends a block: the map learns what has changed. The new root, and the block's writes in order.
+    pub(crate) fn end_block(&mut self) -> (Hash, Vec<Written>) {
         let touched = std::mem::take(&mut self.touched);
         let mut leaves = Leaves::default();
-        for (key, cell) in &touched.values {
+        for place in &touched.last_writes {
+            let Written { key, version, value } = &touched.writes[*place];
             leaves.place(&[b"v", key]);
-            match cell {
-                Some(Cell { version, value }) => {
+            match value {
+                Some(value) => {
                     let (block, index) = (version.block.to_be_bytes(), version.index.to_be_bytes());
                     leaves.content(&[&block, &index, value]);
                 }
@@ -241,8 +274,11 @@ impl State {
         }
         for (member, lane) in &touched.lanes {
             leaves.place(&[b"n", &member.to_be_bytes(), &lane.to_be_bytes()]);
-            match self.nonces.get(&(*member, *lane)) {
-                Some(counter) => leaves.content(&[&counter.to_be_bytes()]),
+            match self.nonces.get_mut(&(*member, *lane)) {
+                Some(last) => {
+                    last.touched = false;
+                    leaves.content(&[&last.counter.to_be_bytes()]);
+                }
                 None => leaves.gone(),
             }
         }
@@ -264,7 +300,14 @@ impl State {
             }
         }
         self.tree.update(&mut leaves.hashed());
-        self.tree.root()
+        (self.tree.root(), touched.writes)
+    }
+}
+
+impl LastWrite {
+    /// Its place among what the block has touched, if it is of this block.
+    fn in_block(&self, block: u64) -> Option<usize> {
+        (self.version.block == block).then_some(self.touched as usize)
     }
 }
 

@@ -191,10 +191,11 @@ impl View {
     fn write(&mut self, written: Written) {
         let Written { key, version, value } = written;
         let cell = value.map(|value| Cell { version, value });
+        let has = cell.is_some();
         let had = match self.slots.get_mut(&key) {
             None => {
                 let slot = Slot {
-                    cell: cell.clone(),
+                    cell,
                     before: Vec::new(),
                     last: version,
                 };
@@ -204,10 +205,10 @@ impl View {
             Some(slot) => {
                 slot.before.push(slot.last);
                 slot.last = version;
-                std::mem::replace(&mut slot.cell, cell.clone()).is_some()
+                std::mem::replace(&mut slot.cell, cell).is_some()
             }
         };
-        match (had, cell.is_some()) {
+        match (had, has) {
             (false, true) => {
                 self.order.insert(key);
             }

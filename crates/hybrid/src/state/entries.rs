@@ -1,7 +1,7 @@
 //! The state as what the authenticated map hashes: of each entry its place's and its content's message. Who has all of
 //! them, and the root, has the state.
 
-use super::{State, Votes, value_leaf};
+use super::{LastNonce, LastWrite, State, Votes, value_leaf};
 use crate::answer::Cell;
 use crate::block::Hash;
 use crate::codec::{Input, Malformed, Output};
@@ -51,13 +51,13 @@ impl State {
             show(&place, &content)?;
         }
         let mut lanes: Vec<_> = self.nonces.iter().collect();
-        lanes.sort_unstable();
-        for ((member, lane), counter) in lanes {
+        lanes.sort_unstable_by_key(|(lane, _)| **lane);
+        for ((member, lane), last) in lanes {
             place.clear();
             place.u8(b'n');
             place.u64(*member);
             place.u16(*lane);
-            show(&place, &counter.to_be_bytes())?;
+            show(&place, &last.counter.to_be_bytes())?;
         }
         for (place, content) in others.iter().map(of_roster) {
             show(&place, &content)?;
@@ -145,12 +145,15 @@ impl State {
                 if version.block == 0 || content.0.len() > HYBRID_VALUE_BYTES_MAX {
                     return Err(Malformed("a version of no block, or a value that is too long"));
                 }
-                self.versions.insert(key.clone(), version);
+                let touched = 0;
+                self.versions.insert(key.clone(), LastWrite { version, touched });
                 let value = content.0.into();
                 return Ok(Gathered::Value(key, Cell { version, value }));
             }
             b'n' => {
-                self.nonces.insert((place.u64()?, place.u16()?), content.u64()?);
+                let lane = (place.u64()?, place.u16()?);
+                let (counter, touched) = (content.u64()?, false);
+                self.nonces.insert(lane, LastNonce { counter, touched });
             }
             b'a' => {
                 let name = place.array()?;
