@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::topic::{Topic, options, start_of};
 use common::{Client, code, genesis, member_key, node_key, one, rights, start, version_of};
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::audit::{self, audit};
@@ -275,6 +276,80 @@ fn a_replay_changes_nothing_while_a_version_only_rises_and_a_read_can_be_sent_fo
     assert_eq!(code(&node, signed(5, set("a", "now", 10))), Code::Done);
     assert_eq!(code(&node, waits), Code::Done);
     has(&node, "a", 101, "waited");
+}
+
+/// Three nodes, each asked by a thread of its own to set the same few keys, from whatever versions the thread has seen
+/// last; one of them is started again in the middle, another loses its ledger.
+#[test]
+fn nodes_on_one_log_agree_and_versions_only_rise() {
+    const KEYS: [&str; 3] = ["a", "b", "c"];
+    let topic = Topic::default();
+    let disks: Vec<SimDisk> = (1..=3).map(SimDisk::new).collect();
+    let open = |node: u32, disk: &SimDisk| start_of(&paper_genesis(), &topic, disk.clone(), options(node));
+    let mut nodes: Vec<_> = (1..).zip(&disks).map(|(node, disk)| open(node, disk)).collect();
+    let mut done: Vec<(Version, usize, u64)> = Vec::new();
+    let mut refused = 0;
+    for life in 0..3_u64 {
+        let said: Vec<_> = std::thread::scope(|scope| {
+            let ask = |(member, node): (u64, &Node<SimDisk>)| {
+                let mut said = Vec::new();
+                for round in 0..40 {
+                    let key = round % KEYS.len();
+                    let version = get(node, KEYS[key]).map_or(0, |(version, _)| version);
+                    // Nobody else says the same, so each has its own place in the log.
+                    let value = format!("{member} {life} {round}");
+                    let answer = one(node, signed(member, set(KEYS[key], &value, version)));
+                    said.push((answer, key, version + 1));
+                }
+                said
+            };
+            let threads: Vec<_> = (5..)
+                .zip(&nodes)
+                .map(|asked| scope.spawn(move || ask(asked)))
+                .collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        let mut height = 0;
+        for (answer, key, version) in said {
+            // What was refused stands in a block too.
+            if let Answer::Placed { version, .. } = &answer {
+                height = height.max(version.block);
+            }
+            match answer.code() {
+                Code::Done => done.push((version_of(&answer), key, version)),
+                Code::OldVersion => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        let behind = |node: &Node<SimDisk>| node.status().height < height;
+        while nodes.iter().any(behind) {
+            std::thread::yield_now();
+        }
+        let tips: Vec<_> = nodes.iter().map(|node| node.status().tip_hash).collect();
+        assert_eq!((tips[0], tips[0]), (tips[1], tips[2]));
+        for key in KEYS {
+            assert_eq!(get(&nodes[0], key), get(&nodes[1], key));
+            assert_eq!(get(&nodes[0], key), get(&nodes[2], key));
+        }
+        let lost = nodes.remove(2);
+        lost.stop();
+        nodes.push(open(
+            3,
+            &[disks[2].clone(), SimDisk::new(life + 9)][life as usize % 2],
+        ));
+    }
+    assert!(refused > 0, "nobody met another");
+    done.sort_unstable();
+    let mut last = [0; KEYS.len()];
+    for (_, key, version) in done {
+        assert!(std::mem::replace(&mut last[key], version) < version);
+    }
+    for (key, version) in KEYS.iter().zip(last) {
+        assert_eq!(get(&nodes[1], key).unwrap().0, version);
+    }
 }
 
 #[test]

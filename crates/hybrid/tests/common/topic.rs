@@ -146,7 +146,12 @@ pub fn options(node: u32) -> Options {
 }
 
 pub fn start_on(topic: &Topic, disk: SimDisk, options: Options) -> Node<SimDisk> {
-    let genesis = genesis().encode().unwrap();
+    start_of(&genesis(), topic, disk, options)
+}
+
+/// Starts a node of the database that has this genesis.
+pub fn start_of(genesis: &Genesis, topic: &Topic, disk: SimDisk, options: Options) -> Node<SimDisk> {
+    let genesis = genesis.encode().unwrap();
     let key = Arc::new(node_key(options.node));
     Node::start(disk, &genesis, key, options, topic.open()).unwrap()
 }
