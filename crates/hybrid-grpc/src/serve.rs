@@ -67,7 +67,7 @@ impl Default for Limits {
 
 /// Who answers; a [`Node`] does.
 pub trait Asked: Send + Sync + 'static {
-    /// As [`Node::submit`].
+    /// As [`Node::submit_helping`].
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>);
 
     /// As [`Node::watch`].
@@ -79,10 +79,7 @@ pub trait Asked: Send + Sync + 'static {
 
 impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
     fn submit(&self, requests: Vec<Bytes>, done: Box<dyn FnOnce(Vec<Answer>) + Send>) {
-        match <[Bytes; 1]>::try_from(requests) {
-            Ok([request]) => self.submit_lone(request, done),
-            Err(requests) => Node::submit(self, requests, done),
-        }
+        self.submit_helping(requests, done);
     }
 
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {

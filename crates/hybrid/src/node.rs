@@ -327,19 +327,21 @@ impl<D: Disk> Node<D> {
         }
     }
 
-    /// The same of one request. A get of what is here is answered by the calling thread where no other request waits:
-    /// to wake another takes longer than to verify one signature, which this thread then does.
-    pub fn submit_lone(&self, request: Bytes, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
-        let here = self.alone.as_ref().filter(|_| is_local_get(&request));
-        let call = Call::new(vec![request], Box::new(done));
+    /// The same, from a thread that may help: a single get of what is here is answered by it where no other request
+    /// waits. To wake another takes longer than to verify one signature.
+    pub fn submit_helping(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
+        let is_lone = matches!(&requests[..], [request] if is_local_get(request));
+        let Some(alone) = self.alone.as_ref().filter(|_| is_lone) else {
+            return self.submit(requests, done);
+        };
+        let call = Call::new(requests, Box::new(done));
         let nobody_waits = self.shared.waiting.load(Ordering::Acquire) == 0;
-        match here {
-            // Who comes meanwhile goes where all are verified together.
-            Some(alone) if nobody_waits && !self.is_lone.swap(true, Ordering::Acquire) => {
-                alone.work(&[call]);
-                self.is_lone.store(false, Ordering::Release);
-            }
-            _ => self.hand_in(call),
+        // Who comes meanwhile goes where all are verified together.
+        if nobody_waits && !self.is_lone.swap(true, Ordering::Acquire) {
+            alone.work(&[call]);
+            self.is_lone.store(false, Ordering::Release);
+        } else {
+            self.hand_in(call);
         }
     }
 

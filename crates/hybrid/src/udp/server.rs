@@ -102,7 +102,7 @@ impl<D: Disk> LaterHost for HybridHost<D> {
             let back = Arc::clone(&back);
             // It must not hold the node: one of the node's own threads drops it.
             self.node
-                .submit(requests, move |answers| send(&*back, &places, answers));
+                .submit_helping(requests, move |answers| send(&*back, &places, answers));
         }
     }
 }
