@@ -183,6 +183,15 @@ fn what_is_wrong_with_the_configuration_is_said() {
         let warning = lost["warnings"][place].as_str().unwrap();
         assert!(warning.starts_with(key), "{warning}");
     }
+    let another = check("node_key = \"alice.key\"\n");
+    assert_eq!(
+        another["warnings"][0],
+        "[hybrid] node_key cannot be used here: the genesis has another key for node 1"
+    );
+    assert_eq!(
+        check("node_key = \"alice.key\"\nnode = 2\n")["warnings"],
+        serde_json::json!([])
+    );
     let wrong = check("udp = \"7705\"\n");
     assert_eq!(
         (&wrong["ok"], &wrong["faults"][0]["line"]),

@@ -6,10 +6,10 @@ use crate::hybrid::key;
 use crate::hybrid::member::{hex, read_genesis};
 use crate::hybrid::paper;
 use crate::line::set_counts;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use lineside_console::{ServiceStatus, Tip};
 use lineside_hybrid::answer::code_name;
-use lineside_hybrid::genesis::database_id;
+use lineside_hybrid::genesis::{Genesis, database_id};
 use lineside_hybrid::node::{OpenLog, embedded};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::udp::{HybridHost, HybridNear};
@@ -50,14 +50,24 @@ pub struct Inner {
 
 /// What is wrong with the files that the configuration names, here and now.
 pub fn warnings(config: &Hybrid) -> Vec<String> {
-    let genesis = read_genesis(&config.genesis)
-        .err()
-        .map(|error| ("genesis", error));
-    let key = key::read(&config.node_key).err().map(|error| ("node_key", error));
+    let genesis = read_genesis(&config.genesis);
+    let key = key::read(&config.node_key);
+    let is_another = match (&genesis, &key) {
+        (Ok((genesis, _)), Ok(key)) => is_another(config.node, key, genesis),
+        _ => None,
+    };
+    let genesis = genesis.err().map(|error| ("genesis", error));
+    let key = key.err().or(is_another).map(|error| ("node_key", error));
     let tls = tls(config).err().map(|error| ("certificate", error));
     let faults = genesis.into_iter().chain(key).chain(tls);
     let said = faults.map(|(key, error)| format!("[hybrid] {key} cannot be used here: {error:#}"));
     said.collect()
+}
+
+/// Of a node that the genesis names: its key never changes. Others may have been added since.
+fn is_another(node: u32, key: &SecretKey, genesis: &Genesis) -> Option<anyhow::Error> {
+    let (_, first) = genesis.nodes.iter().find(|(first, _)| *first == node)?;
+    (*first != key.public()).then(|| anyhow!("the genesis has another key for node {node}"))
 }
 
 fn tls(config: &Hybrid) -> anyhow::Result<Option<grpc::ServerTls>> {
