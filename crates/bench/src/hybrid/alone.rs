@@ -1,11 +1,12 @@
 //! What is measured without a load: proofs over a million keys, a node that catches up, an audit.
 
 use super::run::{Who, start};
-use super::workload::{Maker, record};
+use super::workload::{Key, Maker, record};
 use crate::error::{BenchError, Result};
 use crate::gate::median;
+use crate::transfer::drain::Removed;
 use lineside_hybrid::audit::{self, audit};
-use lineside_hybrid::block::{Message, Sender, request_message};
+use lineside_hybrid::block::{Hash, Message, Sender, request_message};
 use lineside_hybrid::execute::{Chain, Signed};
 use lineside_hybrid::ledger::Stored;
 use lineside_hybrid::log::{Deliver, Entry, Log, LogError};
@@ -19,10 +20,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::workload::Key;
-
 /// Keys in the map that proofs are made of.
 const PROOF_KEYS: u64 = 1_000_000;
+/// How often a ledger is read again.
+const ROUNDS: usize = 3;
 /// Proofs made and checked.
 const PROOFS: u64 = 2_000;
 
@@ -44,8 +45,7 @@ pub struct Proofs {
 /// Proofs of presence over `keys` keys, by one thread.
 pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
     let keys = if quick { PROOF_KEYS / 10 } else { PROOF_KEYS };
-    let void = |what: &str| BenchError::Void(what.into());
-    let mut chain = Chain::begin(&maker.genesis).map_err(|error| void(&error.to_string()))?;
+    let mut chain = Chain::begin(&maker.genesis).map_err(|error| void(&error))?;
     let node = Key::of(2, 1);
     let value = [b'v'; 100];
     let numbers: Vec<u64> = (0..keys).collect();
@@ -61,10 +61,10 @@ pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
             time_ms: 0,
         };
         let message = request_message(chain.database(), sender, &requests, &node);
-        let message = Message::decode(&message).map_err(|error| void(&error.to_string()))?;
+        let message = Message::decode(&message).map_err(|error| void(&error))?;
         let signed = vec![Signed::Valid; requests.len()];
         let executed = chain.execute(block, &message, &signed, &Digests::of(&message));
-        executed.map_err(|skipped| void(&skipped.to_string()))?;
+        executed.map_err(|skipped| void(&skipped))?;
     }
     let hash = *chain.tip_hash();
     let (mut made, mut checked, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
@@ -82,7 +82,7 @@ pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
         let right = StateProof::decode(&encoded, Some(&value))
             .and_then(|proof| proof.check(&hash, key.as_bytes(), Some(&value)));
         checked.push(begin.elapsed().as_nanos() as f64 / 1e3);
-        right.map_err(|error| void(&error.to_string()))?;
+        right.map_err(|error| void(&error))?;
         bytes.push(encoded.len());
     }
     let of = |values: Vec<f64>| median(values.into_iter()).unwrap_or_default();
@@ -142,31 +142,79 @@ impl Drop for Replay {
     }
 }
 
-/// Catches up, audits and opens the ledger in `folder`, whose node has stopped; `empty` is another folder.
-pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
-    let void = |error: &dyn std::fmt::Display| BenchError::Void(error.to_string());
-    let disk = || FsDisk::open(folder).map_err(|error| void(&error));
-    let (mut messages, mut transactions) = (Vec::new(), 0);
-    {
-        let reader = Reader::open(disk()?).map_err(|error| void(&error))?;
-        let mut records = reader.records(2).map_err(|error| void(&error))?;
-        while let Some(record) = records.next().map_err(|error| void(&error))? {
-            let Ok(stored) = Stored::decode(record.payload) else {
-                continue;
-            };
-            transactions += u64::from(stored.header.transactions);
-            let (position, message) = (stored.header.position, stored.message.to_vec());
-            messages.push(Entry { position, message });
+fn void(error: &dyn std::fmt::Display) -> BenchError {
+    BenchError::Void(error.to_string())
+}
+
+fn disk(folder: &Path) -> Result<FsDisk> {
+    FsDisk::open(folder).map_err(|error| void(&error))
+}
+
+/// Catches up, audits and opens the ledger in `folder`, whose node has stopped, in turn: medians. `empty` makes new
+/// folders.
+pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Removed>) -> Result<Again> {
+    let (messages, transactions) = messages_of(folder)?;
+    let rate = |took: Duration| transactions as f64 / took.as_secs_f64();
+    let (mut caught_up, mut audited, mut opened) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bytes = 0;
+    for _ in 0..ROUNDS {
+        let empty = empty()?;
+        let (took, height, tip_hash) = catch_up(maker, &messages, &empty.0)?;
+        caught_up.push(rate(took));
+        let begin = Instant::now();
+        let found = audit(disk(folder)?, audit::Options::default(), |_| {}).map_err(|error| void(&error))?;
+        audited.push(rate(begin.elapsed()));
+        if let Some(finding) = found.finding {
+            return Err(void(&format!("the audit found: {}", finding.what)));
         }
+        if found.tip != (height, tip_hash) {
+            return Err(void(&"who caught up has another block"));
+        }
+        bytes = found.bytes;
+        let begin = Instant::now();
+        let node = start(folder, &maker.genesis, Who::Batch.options(1000))?;
+        opened.push(rate(begin.elapsed()));
+        drop(node);
     }
-    let height = messages.len() as u64;
-    let begin = Instant::now();
+    let of = |rates: Vec<f64>| median(rates.into_iter()).unwrap_or_default();
+    let audit_tps = of(audited);
+    Ok(Again {
+        transactions,
+        bytes,
+        catch_up_tps: of(caught_up),
+        audit_mb_s: audit_tps * bytes as f64 / transactions as f64 / 1e6,
+        audit_tps,
+        restart_tps: of(opened),
+    })
+}
+
+/// What a ledger's log had, and how many requests there are in it.
+fn messages_of(folder: &Path) -> Result<(Vec<Entry>, u64)> {
+    let (mut messages, mut transactions) = (Vec::new(), 0);
+    let reader = Reader::open(disk(folder)?).map_err(|error| void(&error))?;
+    let mut records = reader.records(2).map_err(|error| void(&error))?;
+    while let Some(record) = records.next().map_err(|error| void(&error))? {
+        let Ok(stored) = Stored::decode(record.payload) else {
+            continue;
+        };
+        transactions += u64::from(stored.header.transactions);
+        let (position, message) = (stored.header.position, stored.message.to_vec());
+        messages.push(Entry { position, message });
+    }
+    Ok((messages, transactions))
+}
+
+/// How long a node with an empty folder takes to have all of these messages, and the block that it has last.
+fn catch_up(maker: &Maker, messages: &[Entry], empty: &Path) -> Result<(Duration, u64, Hash)> {
+    let (height, messages) = (messages.len() as u64, messages.to_vec());
     let options = Options {
         node: 2,
         ..Who::Batch.options(1000)
     };
+    let disk = disk(empty)?;
+    let begin = Instant::now();
     let node = Node::start(
-        FsDisk::open(empty).map_err(|error| void(&error))?,
+        disk,
         &maker.genesis,
         Arc::new(Key::of(2, 2)),
         options,
@@ -179,33 +227,12 @@ pub fn again(maker: &Maker, folder: &Path, empty: &Path) -> Result<Again> {
     let node = node.map_err(|error| void(&error))?;
     while node.status().height < height {
         if begin.elapsed() > Duration::from_secs(120) {
-            return Err(BenchError::Void("the node did not catch up".into()));
+            return Err(void(&"the node did not catch up"));
         }
         std::thread::park_timeout(Duration::from_micros(200));
     }
-    let caught_up = begin.elapsed();
-    let copied = node.status();
+    let took = begin.elapsed();
+    let tip_hash = node.status().tip_hash;
     node.stop();
-    let begin = Instant::now();
-    let found = audit(disk()?, audit::Options::default(), |_| {}).map_err(|error| void(&error))?;
-    let audited = begin.elapsed();
-    if let Some(finding) = found.finding {
-        return Err(BenchError::Void(format!("the audit found: {}", finding.what)));
-    }
-    if found.tip != (copied.height, copied.tip_hash) {
-        return Err(BenchError::Void("who caught up has another block".into()));
-    }
-    let begin = Instant::now();
-    let node = start(folder, &maker.genesis, Who::Batch.options(1000))?;
-    let opened = begin.elapsed();
-    drop(node);
-    let rate = |took: Duration| transactions as f64 / took.as_secs_f64();
-    Ok(Again {
-        transactions,
-        bytes: found.bytes,
-        catch_up_tps: rate(caught_up),
-        audit_mb_s: found.bytes as f64 / 1e6 / audited.as_secs_f64(),
-        audit_tps: rate(audited),
-        restart_tps: rate(opened),
-    })
+    Ok((took, height, tip_hash))
 }

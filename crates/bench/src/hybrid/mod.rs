@@ -6,6 +6,7 @@
 mod alone;
 mod cases;
 mod kafka;
+mod lone;
 mod report;
 mod run;
 mod workload;
@@ -24,15 +25,22 @@ use crate::ycsb::Phase;
 use cases::{BLOCK, Case, blocks, cases, workloads};
 use kafka::Kafka;
 use lineside_hbase_mini::Jars;
+use lineside_hybrid::Node;
 use lineside_hybrid::node::unix_ms;
+use lineside_journal::FsDisk;
 use report::Findings;
 use run::{Contestant, Measured, Order, Who, send, set_clock, start, start_on};
 use std::fs;
 use std::path::{Path, PathBuf};
-use workload::{Calls, GATE, Maker, RECORDS};
+use std::sync::Arc;
+use workload::{Call, Calls, GATE, Maker, RECORDS};
 
 /// Rounds on Kafka, at most: the broker keeps all of them.
 const KAFKA_ROUNDS: usize = 3;
+/// Rounds of lone calls.
+const LONE_ROUNDS: usize = 3;
+/// Lone calls: a name, and how many of a hundred are sets.
+const LONE: [(&str, u64); 2] = [("lone set", 100), ("lone get", 0)];
 
 /// How to run it.
 #[derive(Clone, Debug)]
@@ -272,30 +280,49 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// One call of one request at a time.
     fn lone(&mut self, findings: &mut Findings) -> Result<()> {
-        for (name, sets_percent) in [("lone set", 100), ("lone get", 0)] {
-            self.tell(name);
-            let maker = Maker::new(GATE.keys, 1, self.now_ms, self.options.records);
-            let (load, calls) = (
-                self.load_of(&maker, GATE.keys),
-                self.lone_calls(&maker, sets_percent),
-            );
-            let measured = self.run(Who::Batch, &Case::gate(), &maker, &load, &calls)?;
-            findings.add(Contestant::BATCH, name.to_owned(), measured);
+        let maker = Maker::new(GATE.keys, 1, self.now_ms, self.options.records);
+        let load = self.load_of(&maker, GATE.keys);
+        for what in LONE {
+            self.tell(what.0);
+            let folder = self.folder()?;
+            let node = start(&folder.0, &maker.genesis, Who::Batch.options(BLOCK))?;
+            send(&node, &load)?;
+            self.ask_alone(Contestant::BATCH, &node, &maker, what, findings)?;
         }
         Ok(())
     }
 
-    fn lone_calls(&self, maker: &Maker, sets_percent: u64) -> Calls {
+    /// One call of one request at a time, by gRPC and by UDP in turn.
+    fn ask_alone(
+        &self,
+        who: Contestant,
+        node: &Arc<Node<FsDisk>>,
+        maker: &Maker,
+        (name, sets_percent): (&str, u64),
+        findings: &mut Findings,
+    ) -> Result<()> {
+        let calls = self.lone_calls(maker, sets_percent);
+        for (number, calls) in calls.chunks(calls.len() / (2 * LONE_ROUNDS)).enumerate() {
+            let (name, measured) = match number % 2 {
+                0 => (name.to_owned(), lone::by_grpc(node, calls)?),
+                _ => (format!("{name} by UDP"), lone::by_udp(node, calls)?),
+            };
+            findings.add(who, name, measured);
+        }
+        Ok(())
+    }
+
+    fn lone_calls(&self, maker: &Maker, sets_percent: u64) -> Vec<Call> {
         let shape = Shape {
             sets_percent,
             per_call: 1,
             workers: 1,
             ..GATE
         };
-        let count = if self.options.quick { 500 } else { 3_000 };
-        maker.requests(&shape, self.options.seed, count)
+        let a_round = if self.options.quick { 200 } else { 1_000 };
+        let calls = maker.requests(&shape, self.options.seed, 2 * LONE_ROUNDS * a_round);
+        calls.into_iter().flatten().collect()
     }
 
     /// The gate case, sizes of blocks, and lone calls, on Kafka; of a short run a fourth of the gate case alone.
@@ -305,18 +332,13 @@ impl Bench<'_> {
         self.tell("Kafka");
         let maker = Maker::new(GATE.keys, 1, self.now_ms, self.options.records);
         let load = self.load_of(&maker, GATE.keys);
-        let mut run = |bench: &mut Self, who: Contestant, case: &Case, name: &str, calls: &Calls| {
+        let mut loaded = |bench: &mut Self, who: Contestant, case: &Case| {
             bench.tell(who.name());
             let folder = bench.folder()?;
-            let node = start_on(
-                &folder.0,
-                &maker.genesis,
-                who.who.options(case.block),
-                kafka.log(),
-            )?;
+            let options = who.who.options(case.block);
+            let node = start_on(&folder.0, &maker.genesis, options, kafka.log())?;
             send(&node, &load)?;
-            findings.add(who, name.to_owned(), send(&node, calls)?);
-            Ok::<_, BenchError>(())
+            Ok::<_, BenchError>((folder, node))
         };
         let requests = match self.options.quick {
             true => self.options.requests / 4,
@@ -325,24 +347,25 @@ impl Bench<'_> {
         let calls = maker.requests(&GATE, self.options.seed, requests);
         for round in 0..rounds {
             for who in in_turn(Order::Kafka, round) {
-                run(self, who, &Case::gate(), "", &calls)?;
+                let (_folder, node) = loaded(self, who, &Case::gate())?;
+                findings.add(who, String::new(), send(&node, &calls)?);
             }
         }
         for case in cases {
             let requests = case.requests(self.options.case);
             let calls = maker.requests(&case.shape, self.options.seed, requests);
             for who in Contestant::all(Order::Kafka) {
-                run(self, who, case, &case.name, &calls)?;
+                let (_folder, node) = loaded(self, who, case)?;
+                findings.add(who, case.name.clone(), send(&node, &calls)?);
             }
         }
         let ours = Contestant {
             order: Order::Kafka,
             who: Who::Batch,
         };
-        let lone = [("lone set", 100), ("lone get", 0)];
-        for (name, sets_percent) in lone.into_iter().filter(|_| !self.options.quick) {
-            let calls = self.lone_calls(&maker, sets_percent);
-            run(self, ours, &Case::gate(), name, &calls)?;
+        for what in LONE.into_iter().filter(|_| !self.options.quick) {
+            let (_folder, node) = loaded(self, ours, &Case::gate())?;
+            self.ask_alone(ours, &node, &maker, what, findings)?;
         }
         Ok(())
     }
@@ -360,8 +383,7 @@ impl Bench<'_> {
         send(&node, &maker.load(GATE.value_bytes))?;
         send(&node, &calls)?;
         drop(node);
-        let empty = self.folder()?;
-        findings.again = Some(alone::again(&maker, &folder.0, &empty.0)?);
+        findings.again = Some(alone::again(&maker, &folder.0, || self.folder())?);
         Ok(())
     }
 }

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 
 /// Connections that the workers share.
 const CONNECTIONS: usize = 4;
@@ -138,18 +139,26 @@ pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -
 /// Serves a node by gRPC on loopback, and sends calls, a worker one at a time, until all are answered. The last set is
 /// durable then, and can be read.
 pub fn send(node: &Arc<Node<FsDisk>>, calls: &Calls) -> Result<Measured> {
+    let runtime = two_threads()?;
+    measure(node, || runtime.block_on(serve_and_send(node.clone(), calls)))
+}
+
+/// A runtime as `lineside hybrid serve` has it.
+pub fn two_threads() -> Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build();
+    runtime.map_err(io("starting threads"))
+}
+
+/// What comes of sending something to a node.
+pub fn measure(node: &Node<FsDisk>, send: impl FnOnce() -> Result<Sent>) -> Result<Measured> {
     let before = node.status();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(io("starting threads"))?;
-    let (took, cpu, sent) = runtime.block_on(serve_and_send(node.clone(), calls))?;
+    let sent = send()?;
     let after = node.status();
     let batches = after.batches - before.batches;
     Ok(Measured {
-        rps: sent.done as f64 / took.as_secs_f64(),
-        cpu_us: cpu as f64 / (sent.done + sent.refused).max(1) as f64,
+        rps: sent.done as f64 / sent.took.as_secs_f64(),
+        cpu_us: sent.cpu_us as f64 / (sent.done + sent.refused).max(1) as f64,
         latency: sent.latency,
         refused: sent.refused,
         blocks: after.height - before.height,
@@ -158,13 +167,61 @@ pub fn send(node: &Arc<Node<FsDisk>>, calls: &Calls) -> Result<Measured> {
 }
 
 /// What workers have seen.
-struct Sent {
+pub struct Sent {
     done: u64,
     refused: u64,
     latency: Histogram<u64>,
+    took: Duration,
+    cpu_us: u64,
 }
 
-async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<(Duration, u64, Sent)> {
+impl Sent {
+    /// Of workers that have seen nothing yet.
+    pub fn nothing() -> Sent {
+        Sent {
+            done: 0,
+            refused: 0,
+            latency: new_histogram(),
+            took: Duration::ZERO,
+            cpu_us: 0,
+        }
+    }
+
+    /// A call was answered, to so many requests `done`.
+    pub fn answered(&mut self, asked: Instant, requests: u64, done: u64) {
+        self.latency.saturating_record(asked.elapsed().as_nanos() as u64);
+        self.done += done;
+        self.refused += requests - done;
+    }
+
+    fn add(&mut self, other: &Sent) {
+        self.done += other.done;
+        self.refused += other.refused;
+        // Both have the same bounds.
+        self.latency.add(&other.latency).expect("bounds");
+    }
+}
+
+/// A clock, of the wall and of this process' processor time.
+pub struct Took(Instant, u64);
+
+impl Took {
+    /// From now on.
+    pub fn begin() -> Took {
+        Took(Instant::now(), cpu_us())
+    }
+
+    /// Until now.
+    pub fn end(&self, sent: Sent) -> Sent {
+        Sent {
+            took: self.0.elapsed(),
+            cpu_us: cpu_us() - self.1,
+            ..sent
+        }
+    }
+}
+
+async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<Sent> {
     let void = |error: &dyn std::fmt::Display| BenchError::Void(error.to_string());
     let server = lineside_hybrid_grpc::serve::start("127.0.0.1:0", None, node, Limits::default()).await;
     let server = server.map_err(|error| void(&error))?;
@@ -173,8 +230,7 @@ async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<(Durat
         let connection = Connection::open(&server.address.to_string(), None).await;
         connections.push(connection.map_err(|error| void(&error))?);
     }
-    let cpu = cpu_us();
-    let begin = Instant::now();
+    let clock = Took::begin();
     let mut workers = tokio::task::JoinSet::new();
     for (worker, calls) in calls.iter().enumerate() {
         workers.spawn(work(
@@ -182,32 +238,22 @@ async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<(Durat
             calls.clone(),
         ));
     }
-    let mut all = Sent {
-        done: 0,
-        refused: 0,
-        latency: new_histogram(),
-    };
+    let mut all = Sent::nothing();
     while let Some(sent) = workers.join_next().await {
         let sent = sent
             .map_err(|error| void(&error))?
             .map_err(|error| void(&error))?;
-        all.done += sent.done;
-        all.refused += sent.refused;
-        // Both have the same bounds.
-        all.latency.add(&sent.latency).map_err(|error| void(&error))?;
+        all.add(&sent);
     }
-    let (took, cpu) = (begin.elapsed(), cpu_us() - cpu);
+    let all = clock.end(all);
     drop(connections);
     server.stop().await.map_err(|error| void(&error))?;
-    Ok((took, cpu, all))
+    Ok(all)
 }
 
-async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Result<Sent, AskError> {
-    let mut sent = Sent {
-        done: 0,
-        refused: 0,
-        latency: new_histogram(),
-    };
+/// Sends calls one after the other.
+pub async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Result<Sent, AskError> {
+    let mut sent = Sent::nothing();
     for Call { sets, requests } in calls {
         let count = requests.len() as u64;
         let begin = Instant::now();
@@ -225,10 +271,8 @@ async fn work(connection: Connection, calls: Vec<Call>) -> std::result::Result<S
                 .map(|answer| answer.code)
                 .collect(),
         };
-        sent.latency.saturating_record(begin.elapsed().as_nanos() as u64);
         let done = codes.iter().filter(|code| **code == Code::Done as u32).count() as u64;
-        sent.done += done;
-        sent.refused += count - done;
+        sent.answered(begin, count, done);
     }
     Ok(sent)
 }
