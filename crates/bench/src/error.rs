@@ -64,6 +64,11 @@ pub fn io(what: &'static str) -> impl FnOnce(io::Error) -> BenchError {
     }
 }
 
+/// For `map_err`: whatever it was, the figures mean nothing.
+pub fn void(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Void(error.to_string())
+}
+
 /// For `map_err`: what HBase, or what is built beside it in Java, says. That it is not here is no fault.
 pub fn java(error: lineside_hbase_mini::Error) -> BenchError {
     use lineside_hbase_mini::Error;

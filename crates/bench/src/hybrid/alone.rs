@@ -2,7 +2,7 @@
 
 use super::run::{Who, start};
 use super::workload::{Key, Maker, record};
-use crate::error::{BenchError, Result};
+use crate::error::{Result, void};
 use crate::gate::median;
 use crate::transfer::drain::Removed;
 use lineside_hybrid::audit::{self, audit};
@@ -45,7 +45,7 @@ pub struct Proofs {
 /// Proofs of presence over `keys` keys, by one thread.
 pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
     let keys = if quick { PROOF_KEYS / 10 } else { PROOF_KEYS };
-    let mut chain = Chain::begin(&maker.genesis).map_err(|error| void(&error))?;
+    let mut chain = Chain::begin(&maker.genesis).map_err(void)?;
     let node = Key::of(2, 1);
     let value = [b'v'; 100];
     let numbers: Vec<u64> = (0..keys).collect();
@@ -61,10 +61,10 @@ pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
             time_ms: 0,
         };
         let message = request_message(chain.database(), sender, &requests, &node);
-        let message = Message::decode(&message).map_err(|error| void(&error))?;
+        let message = Message::decode(&message).map_err(void)?;
         let signed = vec![Signed::Valid; requests.len()];
         let executed = chain.execute(block, &message, &signed, &Digests::of(&message));
-        executed.map_err(|skipped| void(&skipped))?;
+        executed.map_err(void)?;
     }
     let hash = *chain.tip_hash();
     let (mut made, mut checked, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
@@ -82,7 +82,7 @@ pub fn proofs(maker: &Maker, quick: bool) -> Result<Proofs> {
         let right = StateProof::decode(&encoded, Some(&value))
             .and_then(|proof| proof.check(&hash, key.as_bytes(), Some(&value)));
         checked.push(begin.elapsed().as_nanos() as f64 / 1e3);
-        right.map_err(|error| void(&error))?;
+        right.map_err(void)?;
         bytes.push(encoded.len());
     }
     let of = |values: Vec<f64>| median(values.into_iter()).unwrap_or_default();
@@ -142,12 +142,8 @@ impl Drop for Replay {
     }
 }
 
-fn void(error: &dyn std::fmt::Display) -> BenchError {
-    BenchError::Void(error.to_string())
-}
-
 fn disk(folder: &Path) -> Result<FsDisk> {
-    FsDisk::open(folder).map_err(|error| void(&error))
+    FsDisk::open(folder).map_err(void)
 }
 
 /// Catches up, audits and opens the ledger in `folder`, whose node has stopped, in turn: medians. `empty` makes new
@@ -162,13 +158,13 @@ pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Rem
         let (took, height, tip_hash) = catch_up(maker, &messages, &empty.0)?;
         caught_up.push(rate(took));
         let begin = Instant::now();
-        let found = audit(disk(folder)?, audit::Options::default(), |_| {}).map_err(|error| void(&error))?;
+        let found = audit(disk(folder)?, audit::Options::default(), |_| {}).map_err(void)?;
         audited.push(rate(begin.elapsed()));
         if let Some(finding) = found.finding {
-            return Err(void(&format!("the audit found: {}", finding.what)));
+            return Err(void(format!("the audit found: {}", finding.what)));
         }
         if found.tip != (height, tip_hash) {
-            return Err(void(&"who caught up has another block"));
+            return Err(void("who caught up has another block"));
         }
         bytes = found.bytes;
         let begin = Instant::now();
@@ -191,9 +187,9 @@ pub fn again(maker: &Maker, folder: &Path, mut empty: impl FnMut() -> Result<Rem
 /// What a ledger's log had, and how many requests there are in it.
 fn messages_of(folder: &Path) -> Result<(Vec<Entry>, u64)> {
     let (mut messages, mut transactions) = (Vec::new(), 0);
-    let reader = Reader::open(disk(folder)?).map_err(|error| void(&error))?;
-    let mut records = reader.records(2).map_err(|error| void(&error))?;
-    while let Some(record) = records.next().map_err(|error| void(&error))? {
+    let reader = Reader::open(disk(folder)?).map_err(void)?;
+    let mut records = reader.records(2).map_err(void)?;
+    while let Some(record) = records.next().map_err(void)? {
         let Ok(stored) = Stored::decode(record.payload) else {
             continue;
         };
@@ -224,10 +220,10 @@ fn catch_up(maker: &Maker, messages: &[Entry], empty: &Path) -> Result<(Duration
             Ok(Arc::new(replay))
         }),
     );
-    let node = node.map_err(|error| void(&error))?;
+    let node = node.map_err(void)?;
     while node.status().height < height {
         if begin.elapsed() > Duration::from_secs(120) {
-            return Err(void(&"the node did not catch up"));
+            return Err(void("the node did not catch up"));
         }
         std::thread::park_timeout(Duration::from_micros(200));
     }

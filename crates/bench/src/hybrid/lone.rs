@@ -2,7 +2,7 @@
 
 use super::run::{Measured, Sent, Took, measure, two_threads, work};
 use super::workload::Call;
-use crate::error::{BenchError, Result, io};
+use crate::error::{Result, io, void};
 use lineside_hybrid::answer::Answered;
 use lineside_hybrid::udp::codec::{read_answer, write_request};
 use lineside_hybrid::udp::{HybridHost, HybridNear};
@@ -13,7 +13,6 @@ use lineside_journal::FsDisk;
 use lineside_near::Readers;
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_wire::{HYBRID_DATAGRAM_BYTES_MAX, Status};
-use std::fmt::Display;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,10 +22,6 @@ const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Datagrams that may wait for the node; there is one at a time.
 const QUEUE: usize = 16;
 
-fn void(error: &dyn Display) -> BenchError {
-    BenchError::Void(error.to_string())
-}
-
 /// By gRPC: the server has two threads, as `lineside hybrid serve` has, and the client one, as its verbs have.
 pub fn by_grpc(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     let servers = two_threads()?;
@@ -35,16 +30,16 @@ pub fn by_grpc(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
         .build()
         .map_err(io("starting a client"))?;
     let server = start("127.0.0.1:0", None, node.clone(), Limits::default());
-    let server = servers.block_on(server).map_err(|error| void(&error))?;
+    let server = servers.block_on(server).map_err(void)?;
     let connection = client.block_on(Connection::open(&server.address.to_string(), None));
-    let connection = connection.map_err(|error| void(&error))?;
+    let connection = connection.map_err(void)?;
     let measured = measure(node, || {
         let clock = Took::begin();
         let sent = client.block_on(work(connection, calls.to_vec()));
-        Ok(clock.end(sent.map_err(|error| void(&error))?))
+        Ok(clock.end(sent.map_err(void)?))
     });
     drop(client);
-    servers.block_on(server.stop()).map_err(|error| void(&error))?;
+    servers.block_on(server.stop()).map_err(void)?;
     measured
 }
 
@@ -80,14 +75,14 @@ pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
 
 fn ask(socket: &UdpSocket, id: u64, sets: bool, request: &[u8]) -> Result<Code> {
     let room = if sets { 0 } else { HYBRID_DATAGRAM_BYTES_MAX };
-    let datagram = write_request(id, request, room).ok_or_else(|| void(&"too long for a datagram"))?;
+    let datagram = write_request(id, request, room).ok_or_else(|| void("too long for a datagram"))?;
     socket.send(&datagram).map_err(io("asking"))?;
     let mut reply = [0; HYBRID_DATAGRAM_BYTES_MAX];
     let bytes = socket.recv(&mut reply).map_err(io("waiting for an answer"))?;
     let body = match read_answer(&reply[..bytes]) {
         Some((of, Status::Ok, body)) if of == id => body,
-        other => return Err(void(&format!("an answer to something else: {other:?}"))),
+        other => return Err(void(format!("an answer to something else: {other:?}"))),
     };
-    let answered = Answered::decode(body).map_err(|error| void(&error))?;
+    let answered = Answered::decode(body).map_err(void)?;
     Ok(answered.code())
 }

@@ -1,7 +1,7 @@
 //! One run: a node that begins with all records, workers that send calls, and what came of it.
 
 use super::workload::{Call, Calls, Key};
-use crate::error::{BenchError, Result, io};
+use crate::error::{Result, io, void};
 use hdrhistogram::Histogram;
 use lineside_hybrid::node::{OpenLog, embedded};
 use lineside_hybrid::{Code, Mode, Node, Options};
@@ -129,11 +129,10 @@ pub fn start(folder: &Path, genesis: &[u8], options: Options) -> Result<Arc<Node
 
 /// Starts a node over a folder.
 pub fn start_on(folder: &Path, genesis: &[u8], options: Options, log: OpenLog) -> Result<Arc<Node<FsDisk>>> {
-    let disk = FsDisk::open(folder).map_err(|error| BenchError::Void(error.to_string()))?;
+    let disk = FsDisk::open(folder).map_err(void)?;
     let key = Arc::new(Key::of(2, options.node.into()));
     let node = Node::start(disk, genesis, key, options, log);
-    node.map(Arc::new)
-        .map_err(|error| BenchError::Void(error.to_string()))
+    node.map(Arc::new).map_err(void)
 }
 
 /// Serves a node by gRPC on loopback, and sends calls, a worker one at a time, until all are answered. The last set is
@@ -222,13 +221,12 @@ impl Took {
 }
 
 async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<Sent> {
-    let void = |error: &dyn std::fmt::Display| BenchError::Void(error.to_string());
     let server = lineside_hybrid_grpc::serve::start("127.0.0.1:0", None, node, Limits::default()).await;
-    let server = server.map_err(|error| void(&error))?;
+    let server = server.map_err(void)?;
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS.min(calls.len()) {
         let connection = Connection::open(&server.address.to_string(), None).await;
-        connections.push(connection.map_err(|error| void(&error))?);
+        connections.push(connection.map_err(void)?);
     }
     let clock = Took::begin();
     let mut workers = tokio::task::JoinSet::new();
@@ -240,14 +238,12 @@ async fn serve_and_send(node: Arc<Node<FsDisk>>, calls: &Calls) -> Result<Sent> 
     }
     let mut all = Sent::nothing();
     while let Some(sent) = workers.join_next().await {
-        let sent = sent
-            .map_err(|error| void(&error))?
-            .map_err(|error| void(&error))?;
+        let sent = sent.map_err(void)?.map_err(void)?;
         all.add(&sent);
     }
     let all = clock.end(all);
     drop(connections);
-    server.stop().await.map_err(|error| void(&error))?;
+    server.stop().await.map_err(void)?;
     Ok(all)
 }
 
