@@ -12,15 +12,14 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-fn short(name: &str, ycsb: bool) -> Option<Report> {
+fn short(name: &str, options: Options) -> Option<Report> {
     let folder = folder(name);
     let options = Options {
         folder: folder.clone(),
         records: 1_000,
         requests: 6_400,
         case: 200,
-        ycsb,
-        ..Options::quick()
+        ..options
     };
     let report = match run(&options, &mut |_| ()) {
         Err(BenchError::NotMeasured(why)) => {
@@ -47,7 +46,9 @@ fn has_figures(report: &Report, case: &str) {
 
 #[test]
 fn everybody_answers_and_nobody_is_refused() {
-    let Some(report) = short("own", false) else { return };
+    let Some(report) = short("own", Options::quick()) else {
+        return;
+    };
     eprintln!("{report}");
     assert_eq!(report.failures(), Vec::<String>::new());
     for case in [
@@ -65,6 +66,7 @@ fn everybody_answers_and_nobody_is_refused() {
     for place in [
         "/contestants/batch/lone set/p50_us",
         "/contestants/batch/lone get/p50_us",
+        "/contestants/batch/lone get by UDP/p50_us",
         "/ratios/batch~1scalar",
         "/proofs/made_us",
         "/proofs/bytes_max",
@@ -81,10 +83,34 @@ fn everybody_answers_and_nobody_is_refused() {
 
 #[test]
 fn what_ycsb_chooses_is_answered() {
-    let Some(report) = short("ycsb", true) else { return };
+    let ycsb = Options {
+        ycsb: true,
+        ..Options::quick()
+    };
+    let Some(report) = short("ycsb", ycsb) else { return };
     eprintln!("{report}");
     assert_eq!(report.failures(), Vec::<String>::new());
     for case in ["workload A", "workload B", "workload C"] {
         has_figures(&report, case);
     }
+}
+
+#[test]
+fn what_is_judged_can_be_had_alone() {
+    let judged = Options {
+        judged: true,
+        ..Options::quick()
+    };
+    let Some(report) = short("judged", judged) else {
+        return;
+    };
+    assert_eq!(report.failures(), Vec::<String>::new());
+    has_figures(&report, "");
+    let cases: Vec<&str> = report.contestants["batch"].keys().map(String::as_str).collect();
+    let lone = ["lone get", "lone get by UDP", "lone set", "lone set by UDP"];
+    assert_eq!(cases, [&[""][..], &lone].concat());
+    for (name, gate) in &report.checks.gates {
+        assert!(gate.value.is_some(), "{name}: {gate:?}");
+    }
+    assert_eq!(report.checks.gates.len(), 9);
 }

@@ -67,6 +67,9 @@ pub enum Scenario {
         /// Workloads A, B and C alone, by YCSB's own core: needs Java 17 and Maven.
         #[arg(long)]
         ycsb: bool,
+        /// What is judged alone, in minutes: no other cases, no Kafka.
+        #[arg(long, conflicts_with = "ycsb")]
+        judged: bool,
     },
     /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
     /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
@@ -160,7 +163,12 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
             let report = with_bar(|progress| fabric::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
-        Scenario::Hybrid { common, data, ycsb } => {
+        Scenario::Hybrid {
+            common,
+            data,
+            ycsb,
+            judged,
+        } => {
             let options = if common.quick {
                 hybrid::Options::quick()
             } else {
@@ -170,6 +178,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
                 seed: common.seed,
                 folder: data.clone(),
                 ycsb: *ycsb,
+                judged: *judged,
                 ..options
             };
             let report = with_bar(|progress| hybrid::run(&options, progress))?;
