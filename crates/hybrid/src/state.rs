@@ -2,6 +2,8 @@
 //! gives the state root.
 
 mod entries;
+#[cfg(test)]
+mod tests;
 
 use crate::block::Hash;
 use crate::change::Change;

@@ -279,7 +279,7 @@ fn a_replay_changes_nothing_while_a_version_only_rises_and_a_read_can_be_sent_fo
 }
 
 /// Three nodes, each asked by a thread of its own to set the same few keys, from whatever versions the thread has seen
-/// last; one of them is started again in the middle, another loses its ledger.
+/// last; the third one is started again, and later without its ledger.
 #[test]
 fn nodes_on_one_log_agree_and_versions_only_rise() {
     const KEYS: [&str; 3] = ["a", "b", "c"];
