@@ -1,6 +1,6 @@
 //! Blocks from a Deliver stream: gRPC over loopback, from an orderer whose threads' processor time is known.
 
-use crate::error::{BenchError, Result, io};
+use crate::error::{Result, io, void};
 use crate::sys::ThreadClock;
 use bytes::Bytes;
 use lineside_fabric::TxCode;
@@ -121,7 +121,7 @@ impl Served {
         let network = Network::new(1, Members::default());
         let client = network.client(0);
         let signer = Signer::from_pem(&network.orgs[0].msp, &client.pem, client.key.pem().as_bytes());
-        let signer = signer.map_err(|error| BenchError::Void(error.to_string()))?;
+        let signer = signer.map_err(void)?;
         let address = self.running.as_ref().map(|running| running.address.to_string());
         let endpoints = address.into_iter().collect();
         Ok(Following {

@@ -335,7 +335,7 @@ pub(super) fn measure(blocks: &Blocks<'_>, transactions: u64, rounds: usize) -> 
         first,
         blocks: Vec::new(),
         transactions: 0,
-        key: SharedKey::new(&KEY).map_err(|error| BenchError::Void(error.to_string()))?,
+        key: SharedKey::new(&KEY).map_err(crate::error::void)?,
     };
     for made in blocks.open()? {
         let made = made.map_err(io("reading blocks"))?;
