@@ -194,20 +194,30 @@ impl<'t> Selection<'t> {
             negate: vec![0; places],
             stride,
         };
+        // The first part's lines are asked for a few at a time: a processor has few misses under way.
+        let first_part = places.min(PART / L::LANES * stride) * L::LANES;
+        let mut asked = Asked {
+            until: first_part,
+            next: 0,
+            at_a_time: first_part.div_ceil(places.max(1)),
+        };
         for (v, vector) in vectors.iter().enumerate() {
-            selection.select(l, generator, &jobs[vector.first..][..vector.jobs], v * stride);
-            if v < PART / L::LANES {
-                for line in selection.lines::<L>(v..v + 1) {
-                    l.prefetch(line);
-                }
-            }
+            let jobs = &jobs[vector.first..][..vector.jobs];
+            selection.select(l, generator, jobs, v * stride, &mut asked);
         }
         selection
     }
 
     /// Selects for one vector, from `place` on. Lanes without a job do the first job again.
     #[inline(always)]
-    fn select<L: Lanes>(&mut self, l: L, generator: &'t Table, jobs: &[Job<'t>], place: usize) {
+    fn select<L: Lanes>(
+        &mut self,
+        l: L,
+        generator: &'t Table,
+        jobs: &[Job<'t>],
+        place: usize,
+        asked: &mut Asked,
+    ) {
         let job: [&Job<'t>; MAX_LANES] =
             std::array::from_fn(|lane| &jobs[if lane < jobs.len() { lane } else { 0 }]);
         let u1 = job.map(|job| job.u1);
@@ -222,14 +232,19 @@ impl<'t> Selection<'t> {
             let (width, windows) = (table.width(), table.windows());
             let odd = |lane: usize| Odd::of_scalar(&scalars[lane], &L::Curve::N, width, windows);
             let odd = OddLanes::new(L::LANES, odd);
-            let selected = self.lines[place * L::LANES..].chunks_exact_mut(L::LANES);
-            let negate = &mut self.negate[place..];
-            for (window, (selected, negate)) in (0..windows).zip(selected.zip(negate)) {
+            for window in 0..windows {
+                let place = place + window;
                 let (indexes, negative) = l.digits(&odd, window, width);
-                *negate = negative;
+                self.negate[place] = negative;
+                let selected = &mut self.lines[place * L::LANES..][..L::LANES];
                 for (lane, line) in selected.iter_mut().enumerate() {
                     *line = &lines[lane][(window << (width - 1)) + indexes[lane] as usize];
                 }
+                let until = (asked.next + asked.at_a_time).min(asked.until);
+                for line in &self.lines[asked.next..until] {
+                    l.prefetch(line);
+                }
+                asked.next = until;
             }
         }
     }
@@ -247,6 +262,13 @@ impl<'t> Selection<'t> {
             *point = l.load_lines(lines, *negate);
         }
     }
+}
+
+/// How far the lines of the first part have been asked for.
+struct Asked {
+    next: usize,
+    until: usize,
+    at_a_time: usize,
 }
 
 /// Asks for lines, a few with each addition.
