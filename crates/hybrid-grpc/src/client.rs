@@ -13,6 +13,7 @@ use lineside_hybrid::request::{Body, Sees};
 pub use lineside_hybrid::signing::{Identity, Signing, counter_now, id_of};
 use lineside_hybrid::{Code, Malformed, request};
 use prost::Message;
+use std::error::Error as _;
 use std::time::Duration;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -37,7 +38,7 @@ pub enum AskError {
     #[error("the request cannot be made: {0}")]
     Malformed(#[from] Malformed),
     /// The call broke: it may have been done or not.
-    #[error("the call broke: {}", .0.message())]
+    #[error("the call broke: {}", why_broken(.0))]
     Broken(Status),
     /// The node refuses it: of the paper's service, whose other answers have no code.
     #[error("refused: {}: {}", code_name(*.0), .0.meaning())]
@@ -52,6 +53,20 @@ impl From<Status> for AskError {
         // Not as a cause: what there is to say of it is said.
         Self::Broken(status)
     }
+}
+
+/// The status in words, with what lies below it: where a connection was ended, only that says by what.
+fn why_broken(status: &Status) -> String {
+    let mut words = status.message().to_owned();
+    let mut below = status.source();
+    while let Some(cause) = below {
+        let cause_words = cause.to_string();
+        if !words.ends_with(&cause_words) {
+            words = format!("{words}: {cause_words}");
+        }
+        below = cause.source();
+    }
+    words
 }
 
 /// Codes of answers.

@@ -70,8 +70,8 @@ pub struct Audit {
     pub bytes: u64,
     /// The last right block's number and hash.
     pub tip: (u64, Hash),
-    /// Bytes behind the last record that the next opening cuts: a group that was never finished, or a last record that
-    /// was changed.
+    /// Bytes behind the last record that the next opening cuts, up to the last one that is not zero: a group that was
+    /// never finished, or a last record that was changed. They are a finding.
     pub unfinished_bytes: u64,
     /// The first byte that is wrong, if one is.
     pub finding: Option<Finding>,
@@ -179,19 +179,26 @@ pub fn audit<D: Disk>(
     let at_end = result?;
     // Why the records end before the snapshot does, the journal knows best.
     audit.finding = audit.finding.or_else(|| first_of(&report)).or(at_end);
-    if let Some((number, _)) = options.tip
-        && audit.finding.is_none()
-        && audit.tip.0 < number
-    {
-        audit.finding = Some(Finding {
-            file: report
-                .segments
-                .last()
-                .map_or_else(String::new, |segment| segment.file.clone()),
-            offset: report.segments.last().map_or(0, |segment| segment.used_bytes),
-            block: Some(audit.tip.0 + 1),
-            what: format!("it ends before block {number}"),
-        });
+    let behind_the_end = |what| Finding {
+        file: report
+            .segments
+            .last()
+            .map_or_else(String::new, |segment| segment.file.clone()),
+        offset: report.segments.last().map_or(0, |segment| segment.used_bytes),
+        block: Some(audit.tip.0 + 1),
+        what,
+    };
+    if audit.finding.is_none() {
+        audit.finding = match options.tip {
+            Some((number, _)) if audit.tip.0 < number => Some(format!("it ends before block {number}")),
+            _ if audit.unfinished_bytes > 0 => Some(format!(
+                "{} bytes behind the last record are none: a group that a power cut left unfinished, or a record that \
+                 was changed; whoever starts the node cuts them off",
+                audit.unfinished_bytes
+            )),
+            _ => None,
+        }
+        .map(behind_the_end);
     }
     Ok(audit)
 }

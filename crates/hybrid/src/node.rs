@@ -30,8 +30,8 @@ use lineside_journal::Disk;
 use lineside_verify::Verifier;
 use lineside_wire::{HYBRID_OP_WATCH, HybridCode as Code};
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -170,7 +170,8 @@ pub struct Node<D: Disk> {
     intake: Option<Sender<Arc<Call>>>,
     /// Of the verify stage, without a thread of its own: whoever has a single get may use it.
     alone: Option<Worker<D>>,
-    is_lone: AtomicBool,
+    /// Held by the thread that [`Self::alone`] works for.
+    lone: Mutex<()>,
     waiting_requests: usize,
     waiting_bytes: usize,
     threads: Vec<JoinHandle<()>>,
@@ -290,7 +291,7 @@ impl<D: Disk> Node<D> {
             shared,
             intake: Some(intake),
             alone: Some(alone),
-            is_lone: AtomicBool::new(false),
+            lone: Mutex::new(()),
             waiting_requests: options.waiting_requests,
             waiting_bytes: options.waiting_bytes,
             threads,
@@ -328,20 +329,18 @@ impl<D: Disk> Node<D> {
     }
 
     /// The same, from a thread that may help: a single get of what is here is answered by it where no other request
-    /// waits. To wake another takes longer than to verify one signature.
+    /// waits, and nobody holds what is read. To wake another takes longer than to verify one signature.
     pub fn submit_helping(&self, requests: Vec<Bytes>, done: impl FnOnce(Vec<Answer>) + Send + 'static) {
         let is_lone = matches!(&requests[..], [request] if is_local_get(request));
         let Some(alone) = self.alone.as_ref().filter(|_| is_lone) else {
             return self.submit(requests, done);
         };
         let call = Call::new(requests, Box::new(done));
-        let nobody_waits = self.shared.waiting.load(Ordering::Acquire) == 0;
-        // Who comes meanwhile goes where all are verified together.
-        if nobody_waits && !self.is_lone.swap(true, Ordering::Acquire) {
-            alone.work(&[call]);
-            self.is_lone.store(false, Ordering::Release);
-        } else {
-            self.hand_in(call);
+        let is_free = self.shared.waiting.load(Ordering::Acquire) == 0 && self.shared.can_read_view();
+        // Who comes meanwhile goes where all are verified together; so do all after a panic here.
+        match self.lone.try_lock() {
+            Ok(_lone) if is_free => alone.work(&[call]),
+            _ => self.hand_in(call),
         }
     }
 

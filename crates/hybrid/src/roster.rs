@@ -9,6 +9,7 @@ use crate::request::MemberId;
 use lineside_verify::{Curve, PublicKey};
 use lineside_wire::{HYBRID_EVERYONE, HYBRID_KEYS_PER_MEMBER_MAX};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// A key of a member or of a node.
@@ -184,6 +185,11 @@ impl Roster {
         self.rules.of(member, key)
     }
 
+    /// Behind a key that its rule keeps from somebody: the first place where another rule counts. `None`: none does.
+    pub(crate) fn behind(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.rules.behind(key)
+    }
+
     /// Whether this member may make the change by himself: his own keys.
     pub(crate) fn is_own(member: MemberId, change: &Change<'_>) -> bool {
         match change {
@@ -346,6 +352,14 @@ fn active_keys(member: &Member) -> usize {
     member.keys.values().filter(|key| !key.revoked).count()
 }
 
+/// The first key behind all that begin with the prefix; `None` where there is none.
+fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
 /// Rights of members, or of everyone, below one prefix.
 type Grants = BTreeMap<MemberId, Rights>;
 
@@ -353,20 +367,39 @@ type Grants = BTreeMap<MemberId, Rights>;
 /// everyone's.
 #[derive(Clone, Debug, Default)]
 struct Rules {
-    by_prefix: Arc<HashMap<Vec<u8>, Grants>>,
+    by_prefix: Arc<BTreeMap<Vec<u8>, Grants>>,
     /// Lengths that prefixes have, the longest first, and how many have it.
     lengths: Arc<BTreeMap<std::cmp::Reverse<usize>, usize>>,
 }
 
 impl Rules {
     fn of(&self, member: MemberId, key: &[u8]) -> Rights {
-        let prefixes = self.lengths.keys().filter_map(|length| key.get(..length.0));
-        let grants = prefixes.filter_map(|prefix| self.by_prefix.get(prefix)).next();
-        let Some(grants) = grants else {
+        let Some((_, grants)) = self.governing(key) else {
             return Rights::default();
         };
         let own = grants.get(&member).or_else(|| grants.get(&HYBRID_EVERYONE));
         own.copied().unwrap_or_default()
+    }
+
+    /// The longest prefix of the key that has a rule.
+    fn governing<'k>(&self, key: &'k [u8]) -> Option<(&'k [u8], &Grants)> {
+        let prefixes = self.lengths.keys().filter_map(|length| key.get(..length.0));
+        prefixes
+            .filter_map(|prefix| Some((prefix, self.by_prefix.get(prefix)?)))
+            .next()
+    }
+
+    /// The first place behind the key where another rule counts, or none: where a longer prefix begins, or where the
+    /// key's own ends. (A prefix between them that has the key as well would be the key's own.)
+    fn behind(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let end = self.governing(key).and_then(|(prefix, _)| end_of(prefix));
+        let longer = (Bound::Excluded(key), Bound::Unbounded);
+        let begin = self.by_prefix.range::<[u8], _>(longer).next();
+        let begin = begin.map(|(prefix, _)| prefix.clone());
+        match (begin, end) {
+            (Some(begin), Some(end)) => Some(begin.min(end)),
+            (begin, end) => begin.or(end),
+        }
     }
 
     fn at(&self, prefix: &[u8]) -> Option<&Grants> {

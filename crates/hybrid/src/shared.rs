@@ -17,7 +17,7 @@ use lineside_verify::Verifier;
 use lineside_wire::HybridCode as Code;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long a linearizable read waits for what was ordered before it; then it is told `busy`.
@@ -122,6 +122,11 @@ impl Shared {
 
     pub fn read_view(&self) -> RwLockReadGuard<'_, View> {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether [`Self::read_view`] would not wait now.
+    pub fn can_read_view(&self) -> bool {
+        !matches!(self.view.try_read(), Err(TryLockError::WouldBlock))
     }
 
     /// Changes what readers see, up to a position of the log.

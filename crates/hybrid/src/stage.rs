@@ -215,11 +215,11 @@ impl<D: Disk> Worker<D> {
     fn verify(&self, looked: &[Looked<'_>]) -> (Vec<Hash>, Vec<Verdict>) {
         let mut ids = vec![[0; 32]; looked.len()];
         if self.mode == Mode::Scalar {
-            let one = |found: &Looked<'_>| self.verifier.verify(&found.item(found.digest()));
-            let verdicts = looked.iter().map(one).collect();
-            ids.iter_mut()
-                .zip(looked)
-                .for_each(|(id, found)| *id = keccak256(found.tagged));
+            let one = |(found, id): (&Looked<'_>, &mut Hash)| {
+                *id = keccak256(found.tagged);
+                self.verifier.verify(&found.item(found.digest(id)))
+            };
+            let verdicts = looked.iter().zip(&mut ids).map(one).collect();
             return (ids, verdicts);
         }
         let messages: Vec<&[u8]> = looked.iter().map(|found| found.tagged).collect();
@@ -406,10 +406,12 @@ impl Asks<'_> {
 }
 
 impl<'a> Looked<'a> {
-    fn digest(&self) -> Hash {
+    /// What is signed. Of a native request by a secp256k1 key that is its id.
+    fn digest(&self, id: &Hash) -> Hash {
         match &self.asks {
-            Asks::Native(_) => crate::sign::digest(self.key.curve(), self.tagged),
             Asks::Paper(body, _) => body.digest(),
+            Asks::Native(_) if self.key.curve() == Curve::Secp256k1 => *id,
+            Asks::Native(_) => crate::sign::digest(self.key.curve(), self.tagged),
         }
     }
 

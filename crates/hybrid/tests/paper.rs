@@ -22,6 +22,7 @@ use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::{Journal, Reader, SimDisk};
 use lineside_verify::Verifier;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn paper_genesis() -> Genesis {
     Genesis {
@@ -278,6 +279,18 @@ fn a_replay_changes_nothing_while_a_version_only_rises_and_a_read_can_be_sent_fo
     has(&node, "a", 101, "waited");
 }
 
+/// Waits until all have so many blocks, which are the same then.
+fn come_to(nodes: &[Node<SimDisk>], height: u64) {
+    let until = Instant::now() + Duration::from_secs(60);
+    let heights = || -> Vec<u64> { nodes.iter().map(|node| node.status().height).collect() };
+    while heights().iter().any(|reached| *reached < height) {
+        assert!(Instant::now() < until, "{:?} of {height}", heights());
+        std::thread::yield_now();
+    }
+    let tips: Vec<_> = nodes.iter().map(|node| node.status().tip_hash).collect();
+    assert!(tips.iter().all(|tip| *tip == tips[0]), "{tips:?}");
+}
+
 /// Three nodes, each asked by a thread of its own to set the same few keys, from whatever versions the thread has seen
 /// last; the third one is started again, and later without its ledger.
 #[test]
@@ -324,12 +337,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
                 other => panic!("{other:?}"),
             }
         }
-        let behind = |node: &Node<SimDisk>| node.status().height < height;
-        while nodes.iter().any(behind) {
-            std::thread::yield_now();
-        }
-        let tips: Vec<_> = nodes.iter().map(|node| node.status().tip_hash).collect();
-        assert_eq!((tips[0], tips[0]), (tips[1], tips[2]));
+        come_to(&nodes, height);
         for key in KEYS {
             assert_eq!(get(&nodes[0], key), get(&nodes[1], key));
             assert_eq!(get(&nodes[0], key), get(&nodes[2], key));
@@ -340,6 +348,7 @@ fn nodes_on_one_log_agree_and_versions_only_rise() {
             3,
             &[disks[2].clone(), SimDisk::new(life + 9)][life as usize % 2],
         ));
+        come_to(&nodes, height);
     }
     assert!(refused > 0, "nobody met another");
     done.sort_unstable();

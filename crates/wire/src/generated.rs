@@ -1858,7 +1858,7 @@ pub enum HybridCode {
     NonceUsed = 9,
     /// its expiry is before the time of its block, or of the node
     Expired = 10,
-    /// no rule gives the member this right below the key
+    /// no rule gives the member this right below the key, or it takes an admin
     NotAllowed = 11,
     /// a change that cannot be made as things stand
     BadChange = 12,
@@ -1926,7 +1926,7 @@ impl HybridCode {
             Self::HighS => "s is above half the curve's order",
             Self::NonceUsed => "not above the last nonce of this member's lane",
             Self::Expired => "its expiry is before the time of its block, or of the node",
-            Self::NotAllowed => "no rule gives the member this right below the key",
+            Self::NotAllowed => "no rule gives the member this right below the key, or it takes an admin",
             Self::BadChange => "a change that cannot be made as things stand",
             Self::TooManyVotes => "too many changes wait for votes",
             Self::TooLarge => "too long for this way, or for a message: use gRPC, or less at once",

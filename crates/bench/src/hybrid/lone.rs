@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an answer to a datagram is waited for. None is lost on loopback; if one is, the run is void.
+/// How long an answer to a datagram is waited for. None is lost on loopback; if one is, the bench fails.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Datagrams that may wait for the node; there is one at a time.
 const QUEUE: usize = 16;
@@ -33,9 +33,10 @@ pub fn by_grpc(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
     let server = servers.block_on(server).map_err(void)?;
     let connection = client.block_on(Connection::open(&server.address.to_string(), None));
     let connection = connection.map_err(void)?;
+    let calls = calls.to_vec();
     let measured = measure(node, || {
         let clock = Took::begin();
-        let sent = client.block_on(work(connection, calls.to_vec()));
+        let sent = client.block_on(work(connection, calls));
         Ok(clock.end(sent.map_err(void)?))
     });
     drop(client);

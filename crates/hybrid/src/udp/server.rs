@@ -100,7 +100,7 @@ impl<D: Disk> LaterHost for HybridHost<D> {
                 continue;
             }
             let back = Arc::clone(&back);
-            // It must not hold the node: one of the node's own threads drops it.
+            // It must not hold the node: one of the node's own threads may drop it.
             self.node
                 .submit_helping(requests, move |answers| send(&*back, &places, answers));
         }

@@ -167,7 +167,7 @@ pub struct Range {
     #[arg(long)]
     linearizable: bool,
     /// Keys at most; 10,000 and 1 MiB at most in any case.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// The first key; \xNN is any byte.
     #[arg(default_value = "", value_parser = given)]
@@ -201,7 +201,7 @@ pub struct History {
     #[command(flatten)]
     member: Member,
     /// Writes at most; 100 at most in any case.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// The key; \xNN is any byte.
     #[arg(value_parser = given)]

@@ -91,12 +91,6 @@ impl Audit {
                 let (number, hash) = (base.number, hex(&base.hash));
                 say!("it begins with a snapshot of block {number}, {hash}, for which {vouched} vouched")?;
             }
-            if found.unfinished_bytes > 0 {
-                say!(
-                    "{} bytes behind the last record were never finished",
-                    found.unfinished_bytes
-                )?;
-            }
         }
         match &found.finding {
             None => Ok(()),

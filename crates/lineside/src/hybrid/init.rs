@@ -112,7 +112,8 @@ pub fn rights(text: &str) -> Result<Rights, String> {
 impl Init {
     fn wanted(&self) -> anyhow::Result<Wanted> {
         if let Some(file) = &self.from {
-            let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            let text = fs::read_to_string(file);
+            let text = text.map_err(|error| wrong(format!("{}: {error}", file.display())))?;
             return toml::from_str(&text).map_err(|error| wrong(format!("{}: {error}", file.display())));
         }
         let member = |text: &String| {
@@ -155,7 +156,10 @@ impl Init {
         let wanted = self.wanted()?;
         let file = &self.genesis;
         if file.exists() {
-            bail!("{} is there already: a database has one genesis", file.display());
+            bail!(wrong(format!(
+                "{} is there already: a database has one genesis",
+                file.display()
+            )));
         }
         let genesis = wanted.genesis()?;
         let bytes = genesis

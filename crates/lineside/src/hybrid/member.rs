@@ -108,7 +108,7 @@ impl Member {
             return Ok(None);
         };
         let own = self.tls_certificate.as_deref().zip(self.tls_key.as_deref());
-        let tls = ClientTls::from_files(roots, own)?;
+        let tls = ClientTls::from_files(roots, own).map_err(|error| Wrong(format!("{error:#}")))?;
         Ok(Some(match &self.tls_name {
             Some(name) => tls.server_name(name),
             None => tls,
