@@ -156,10 +156,7 @@ impl Init {
         let wanted = self.wanted()?;
         let file = &self.genesis;
         if file.exists() {
-            bail!(wrong(format!(
-                "{} is there already: a database has one genesis",
-                file.display()
-            )));
+            bail!("{} is there already: a database has one genesis", file.display());
         }
         let genesis = wanted.genesis()?;
         let bytes = genesis
