@@ -9,8 +9,8 @@ use lineside_wire::SPV_PORT;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// A request without a reply for so long is lost; the other work of a shared machine may well hold a server for 20 ms.
-const LOST_AFTER_NS: u64 = 200_000_000;
+/// A request without a reply for so long is lost: the other work of a shared machine has held a server for 440 ms.
+pub const LOST_AFTER_NS: u64 = 2_000_000_000;
 /// Requests in flight at most: their blocks' numbers tell them apart.
 pub const WINDOW_MAX: usize = BLOCKS / 2;
 
@@ -48,6 +48,31 @@ impl Tally {
     }
 }
 
+/// The wait for replies. Who was not run for long has lost nothing yet, since replies may lie in his socket: a wait is
+/// in vain only when he has looked again after its time was over.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    since_ns: u64,
+    is_over: bool,
+}
+
+impl Wait {
+    /// From now on.
+    pub const fn new(now_ns: u64) -> Self {
+        Self {
+            since_ns: now_ns,
+            is_over: false,
+        }
+    }
+
+    /// Whether nothing came for `patience_ns`, nor in the look after them. To be asked between any two looks.
+    pub fn is_in_vain(&mut self, now_ns: u64, patience_ns: u64) -> bool {
+        let was_over = self.is_over;
+        self.is_over = now_ns.saturating_sub(self.since_ns) > patience_ns;
+        was_over && self.is_over
+    }
+}
+
 /// A closed loop: at most `window` requests without a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosedLoop {
@@ -74,7 +99,7 @@ pub struct Flight<'a> {
     asked: [Option<Asked>; BLOCKS],
     in_flight: usize,
     next: u64,
-    last_ns: u64,
+    wait: Wait,
     counts_from_ns: u64,
     ends_ns: u64,
     is_warm: bool,
@@ -93,7 +118,7 @@ impl<'a> Flight<'a> {
             asked: [None; BLOCKS],
             in_flight: 0,
             next: 0,
-            last_ns: now_ns,
+            wait: Wait::new(now_ns),
             counts_from_ns,
             ends_ns: counts_from_ns + plan.duration.as_nanos() as u64,
             is_warm: false,
@@ -118,11 +143,11 @@ impl<'a> Flight<'a> {
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }
-        if self.in_flight > 0 && now_ns.saturating_sub(self.last_ns) > LOST_AFTER_NS {
+        if self.in_flight > 0 && self.wait.is_in_vain(now_ns, LOST_AFTER_NS) {
             self.tally.lost += self.in_flight as u64;
             self.asked = [None; BLOCKS];
             self.in_flight = 0;
-            self.last_ns = now_ns;
+            self.wait = Wait::new(now_ns);
         }
         // However late this thread runs, something is asked.
         if now_ns < self.ends_ns || !self.is_warm || self.tally.sent == 0 {
@@ -144,6 +169,9 @@ impl<'a> Flight<'a> {
         });
         let request = self.workload.request(self.next);
         self.next += 1;
+        if self.in_flight == 0 {
+            self.wait = Wait::new(now_ns);
+        }
         self.in_flight += 1;
         self.tally.sent += 1;
         Some(request)
@@ -161,7 +189,7 @@ impl<'a> Flight<'a> {
 
     /// Takes a reply.
     pub fn reply(&mut self, now_ns: u64, payload: &[u8]) {
-        self.last_ns = now_ns;
+        self.wait = Wait::new(now_ns);
         let mark = payload
             .get(30..32)
             .map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
@@ -247,5 +275,22 @@ fn one_by_one(socket: &UdpSocket, mut flight: Flight<'_>) -> Result<Tally> {
         if let Ok(count) = socket.recv(&mut bytes) {
             flight.reply(sys::now_ns(), &bytes[..count]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_not_run_looks_once_more_before_he_gives_up() {
+        let mut wait = Wait::new(100);
+        assert!(!wait.is_in_vain(110, 10));
+        assert!(!wait.is_in_vain(5_000, 10), "he could not look");
+        assert!(wait.is_in_vain(5_001, 10), "he looked");
+        let mut wait = Wait::new(100);
+        assert!(!wait.is_in_vain(5_000, 10));
+        wait = Wait::new(5_000);
+        assert!(!wait.is_in_vain(5_005, 10), "a reply came");
     }
 }

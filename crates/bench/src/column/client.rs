@@ -1,7 +1,7 @@
 //! The socket client: a closed loop over one socket. Who asks says what, and judges what comes back.
 
 use super::rows::{self, Ask};
-use crate::client::{Tally, histogram};
+use crate::client::{Tally, Wait, histogram};
 use crate::error::{Result, io};
 use crate::sys::{self, BATCH, Batch};
 use lineside_near::PAYLOAD_BYTES_MAX;
@@ -65,7 +65,7 @@ struct Flight {
     order: Loop,
     sent_ns: Vec<u64>,
     in_flight: usize,
-    last_ns: u64,
+    wait: Wait,
     first_ns: u64,
     counts_from_ns: u64,
     ends_ns: u64,
@@ -81,7 +81,7 @@ impl Flight {
             order,
             sent_ns: vec![0; PLACES],
             in_flight: 0,
-            last_ns: now_ns,
+            wait: Wait::new(now_ns),
             first_ns: now_ns,
             counts_from_ns,
             ends_ns: counts_from_ns + order.duration.as_nanos() as u64,
@@ -113,7 +113,7 @@ impl Flight {
             asker.counts();
         }
         let patience_ns = self.order.patience.as_nanos() as u64;
-        if self.in_flight > 0 && now_ns.saturating_sub(self.last_ns) > patience_ns {
+        if self.in_flight > 0 && self.wait.is_in_vain(now_ns, patience_ns) {
             tally.lost += self.in_flight as u64;
             for (tag, sent_ns) in self.sent_ns.iter_mut().enumerate() {
                 if std::mem::take(sent_ns) > 0 {
@@ -121,7 +121,7 @@ impl Flight {
                 }
             }
             self.in_flight = 0;
-            self.last_ns = now_ns;
+            self.wait = Wait::new(now_ns);
         }
         // However late this thread runs, something is asked.
         if now_ns < self.ends_ns || !self.is_warm || tally.sent == 0 {
@@ -135,6 +135,9 @@ impl Flight {
         let sent_ns = &self.sent_ns;
         let (tag, request) = asker.ask(&|tag| sent_ns[tag] == 0)?;
         self.sent_ns[tag] = now_ns;
+        if self.in_flight == 0 {
+            self.wait = Wait::new(now_ns);
+        }
         self.in_flight += 1;
         self.found.tally.sent += 1;
         Some((tag, request))
@@ -148,7 +151,7 @@ impl Flight {
     }
 
     fn reply(&mut self, now_ns: u64, payload: &[u8], asker: &mut dyn Asker) {
-        self.last_ns = now_ns;
+        self.wait = Wait::new(now_ns);
         let judged = asker.judge(payload);
         let tally = &mut self.found.tally;
         let known = judged.filter(|(tag, _)| self.sent_ns.get(*tag).is_some_and(|sent_ns| *sent_ns > 0));

@@ -2,6 +2,7 @@
 
 use super::plan::{Judged, Plan};
 use super::tally::Tally;
+use crate::client::{LOST_AFTER_NS, Wait};
 use crate::error::{Result, io};
 use crate::netns::SERVER_ADDRESS;
 use crate::sys::{self, BATCH, Batch};
@@ -10,8 +11,6 @@ use lineside_wire::{TRANSFER_PAPER_BYTES_MAX, TRANSFER_PORT};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// A request without a reply for so long is lost; the other work of a shared machine may well hold a server for 20 ms.
-const LOST_AFTER_NS: u64 = 200_000_000;
 /// Places for requests in flight: more than any window.
 const PLACES: usize = 256;
 
@@ -37,6 +36,7 @@ struct Flight {
     next: u64,
     first_ns: u64,
     last_ns: u64,
+    wait: Wait,
     counts_from_ns: u64,
     ends_ns: u64,
     is_warm: bool,
@@ -54,6 +54,7 @@ impl Flight {
             next: 0,
             first_ns: now_ns,
             last_ns: now_ns,
+            wait: Wait::new(now_ns),
             counts_from_ns,
             ends_ns: counts_from_ns + order.duration.as_nanos() as u64,
             is_warm: order.warm_up.is_zero(),
@@ -71,11 +72,12 @@ impl Flight {
             (self.tally.right, self.tally.sent) = (0, self.in_flight as u64);
             self.tally.latency.reset();
         }
-        if self.in_flight > 0 && now_ns.saturating_sub(self.last_ns) > LOST_AFTER_NS {
+        if self.in_flight > 0 && self.wait.is_in_vain(now_ns, LOST_AFTER_NS) {
             self.tally.lost += self.in_flight as u64;
             self.asked = [None; PLACES];
             self.in_flight = 0;
             self.last_ns = now_ns;
+            self.wait = Wait::new(now_ns);
         }
         let left = self.order.limit - self.next;
         // However late this thread runs, something is asked.
@@ -94,6 +96,9 @@ impl Flight {
         *place = Some((self.next, now_ns));
         let request = self.order.plan.request(self.next).to_bytes();
         self.next += 1;
+        if self.in_flight == 0 {
+            self.wait = Wait::new(now_ns);
+        }
         self.in_flight += 1;
         self.tally.sent += 1;
         Some(request)
@@ -110,6 +115,7 @@ impl Flight {
 
     fn reply(&mut self, now_ns: u64, payload: &[u8]) {
         self.last_ns = now_ns;
+        self.wait = Wait::new(now_ns);
         let account = PaperRequest::parse(payload).map_or(0, |reply| Plan::account_of(reply.source));
         let place = &mut self.asked[account as usize % PLACES];
         let Some((number, sent_ns)) = *place else {
