@@ -95,6 +95,12 @@ pub enum Stop {
         /// What is in it.
         what: &'static str,
     },
+    /// A state that cannot be read or written.
+    #[error("{what}")]
+    State {
+        /// What the disk says.
+        what: String,
+    },
     /// More than this program takes.
     #[error("{what}: {found}, the limit is {limit}")]
     Limit {

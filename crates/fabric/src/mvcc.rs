@@ -7,6 +7,7 @@ use crate::rules::{Rule, Rules};
 use crate::rwset::{Collection, NsRwSet, height};
 use crate::state::{Height, State, Update, Updates, Written, range};
 use lineside_verify::hash::sha256;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,18 +79,19 @@ impl Checker<'_> {
             if summary.max_degree < 2 {
                 return Err("a range query's Merkle summary of degree 0 or 1");
             }
-            let matches = merkle::matches(summary, results.iter().copied());
+            let results = results.iter().map(|(key, version)| (&**key, *version));
+            let matches = merkle::matches(summary, results);
             return Ok(matches || !self.rules.hold(Rule::RangeMerkle));
         }
         let reads = query.raw_reads.as_ref().map(|raw| raw.reads.as_slice());
         let reads = reads.unwrap_or_default();
-        for (read, &(key, version)) in reads.iter().zip(&results) {
-            if read.key.as_bytes() != key {
+        for (read, (key, version)) in reads.iter().zip(&results) {
+            if read.key.as_bytes() != &**key {
                 return Ok(!self.rules.hold(Rule::RangeRaw));
             }
             // Some versions of the peer read this version without looking whether it is there.
             let read = height(&read.version).ok_or("a range query's read without a version")?;
-            if read != version {
+            if read != *version {
                 return Ok(!self.rules.hold(Rule::RangeRaw));
             }
         }
@@ -97,7 +99,7 @@ impl Checker<'_> {
     }
 
     /// The keys in a range as they are now, those that the block wrote included.
-    fn results<'a>(&'a self, namespace: &str, query: &'a RangeQueryInfo<'_>) -> Vec<(&'a [u8], Height)> {
+    fn results<'a>(&'a self, namespace: &str, query: &'a RangeQueryInfo<'_>) -> Vec<(Cow<'a, [u8]>, Height)> {
         let (start, end) = (query.start_key.as_bytes(), query.end_key.as_bytes());
         let committed = self.state.range(namespace, start, end);
         let mut committed = committed.map(|(key, entry)| (key, entry.version)).peekable();
@@ -108,12 +110,12 @@ impl Checker<'_> {
             .flat_map(|space| range(&space.public, start, end));
         let mut results = Vec::new();
         for (key, update) in updates {
-            while let Some(earlier) = committed.next_if(|(other, _)| *other < &**key) {
+            while let Some(earlier) = committed.next_if(|(other, _)| **other < **key) {
                 results.push(earlier);
             }
-            committed.next_if(|(other, _)| *other == &**key);
+            committed.next_if(|(other, _)| **other == **key);
             if update.value.is_some() {
-                results.push((&**key, update.version));
+                results.push((Cow::Borrowed(&**key), update.version));
             }
         }
         results.extend(committed);
@@ -123,7 +125,7 @@ impl Checker<'_> {
                 Some(update) => update.value.as_ref().map(|_| update.version),
                 None => self.state.get(namespace, "", end).map(|entry| entry.version),
             };
-            results.extend(last.map(|version| (end, version)));
+            results.extend(last.map(|version| (Cow::Borrowed(end), version)));
         }
         results
     }

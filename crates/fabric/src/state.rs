@@ -1,6 +1,10 @@
 //! The state that valid transactions leave: keys of chaincodes, hashed keys of their collections, transaction ids.
 
+mod disk;
+
+pub(crate) use disk::{Disk, Mark};
 use hashbrown::HashMap;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -95,14 +99,20 @@ impl Updates {
         }
     }
 
+    /// Each namespace's public keys (the empty collection), then those of its collections.
+    pub(crate) fn collections(&self) -> impl Iterator<Item = (&str, &str, &BTreeMap<Box<[u8]>, Update>)> {
+        self.namespaces.iter().flat_map(|(namespace, space)| {
+            let public = std::iter::once(("", &space.public));
+            let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
+            public
+                .chain(collections)
+                .map(|(name, keys)| (namespace.as_str(), name, keys))
+        })
+    }
+
     /// Keys written or deleted.
     pub fn len(&self) -> usize {
-        let collections =
-            |space: &Space<Update>| space.collections.values().map(BTreeMap::len).sum::<usize>();
-        self.namespaces
-            .values()
-            .map(|space| space.public.len() + collections(space))
-            .sum()
+        self.collections().map(|(_, _, keys)| keys.len()).sum()
     }
 
     /// Whether the block changes nothing.
@@ -111,34 +121,127 @@ impl Updates {
     }
 }
 
-/// The state, in memory.
-#[derive(Default, Debug)]
+/// The state: what is under each key, public ones and those of collections.
+#[derive(Debug)]
 pub struct State {
-    pub(crate) namespaces: HashMap<String, Space<Entry>>,
+    kept: Kept,
 }
 
+/// Where it is kept.
+#[derive(Debug)]
+enum Kept {
+    /// By namespace.
+    Memory(HashMap<String, Space<Entry>>),
+    Disk(Box<Disk>),
+    /// Somewhere that is not looked at: nothing can be asked.
+    Elsewhere,
+}
+
+impl Default for State {
+    /// Nothing, in memory.
+    fn default() -> Self {
+        Self::from(HashMap::new())
+    }
+}
+
+impl From<HashMap<String, Space<Entry>>> for State {
+    fn from(namespaces: HashMap<String, Space<Entry>>) -> Self {
+        let kept = Kept::Memory(namespaces);
+        Self { kept }
+    }
+}
+
+impl From<Disk> for State {
+    fn from(disk: Disk) -> Self {
+        let kept = Kept::Disk(Box::new(disk));
+        Self { kept }
+    }
+}
+
+/// The keys and values of a range, in order.
+type Range<'a> = Box<dyn Iterator<Item = (Cow<'a, [u8]>, Cow<'a, Entry>)> + 'a>;
+
 impl State {
-    /// What there is under a key.
-    pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<&Entry> {
-        self.namespaces.get(namespace)?.get(collection, key)
+    /// One that cannot be asked, and is not changed.
+    pub(crate) fn elsewhere() -> Self {
+        let kept = Kept::Elsewhere;
+        Self { kept }
     }
 
-    /// Public keys from `start` on, before `end`; an empty `end` is none.
-    pub fn range<'a>(
-        &'a self,
-        namespace: &str,
-        start: &'a [u8],
-        end: &'a [u8],
-    ) -> impl Iterator<Item = (&'a [u8], &'a Entry)> {
-        let space = self.namespaces.get(namespace);
-        let keys = space.map(|space| range(&space.public, start, end));
-        keys.into_iter().flatten().map(|(key, entry)| (&**key, entry))
+    /// What is in memory, by namespace, if it is.
+    pub(crate) fn in_memory(&self) -> Option<&HashMap<String, Space<Entry>>> {
+        match &self.kept {
+            Kept::Memory(namespaces) => Some(namespaces),
+            Kept::Disk(_) | Kept::Elsewhere => None,
+        }
     }
 
-    /// Applies a block's updates.
-    pub fn apply(&mut self, updates: Updates) {
+    /// What is on the disk, if it is.
+    pub(crate) fn on_disk(&self) -> Option<&Disk> {
+        match &self.kept {
+            Kept::Disk(disk) => Some(disk),
+            Kept::Memory(_) | Kept::Elsewhere => None,
+        }
+    }
+
+    /// Whether it has what block `number` does already.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        match &self.kept {
+            Kept::Memory(_) => false,
+            Kept::Disk(disk) => disk.mark().is_some_and(|mark| number <= mark.last),
+            Kept::Elsewhere => true,
+        }
+    }
+
+    /// Whether all that was asked was answered: a state on the disk may not be readable, and then says that nothing
+    /// is there.
+    ///
+    /// # Errors
+    /// Why not, the first time. It does not get better before the ledger is opened again.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.kept {
+            Kept::Memory(_) => Ok(()),
+            Kept::Disk(disk) => disk.failure().map_or(Ok(()), |what| Err(what.to_owned())),
+            Kept::Elsewhere => Err("the state is not looked at here".to_owned()),
+        }
+    }
+
+    /// What there is under a key. [`check`](Self::check) says whether that is so.
+    pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Cow<'_, Entry>> {
+        match &self.kept {
+            Kept::Memory(namespaces) => namespaces.get(namespace)?.get(collection, key).map(Cow::Borrowed),
+            Kept::Disk(disk) => disk.get(namespace, collection, key).map(Cow::Owned),
+            Kept::Elsewhere => None,
+        }
+    }
+
+    /// Public keys from `start` on, before `end`; an empty `end` is none. [`check`](Self::check) says whether that is
+    /// so.
+    pub fn range<'a>(&'a self, namespace: &str, start: &'a [u8], end: &'a [u8]) -> Range<'a> {
+        match &self.kept {
+            Kept::Memory(namespaces) => {
+                let space = namespaces.get(namespace);
+                let keys = space.map(|space| range(&space.public, start, end));
+                let keys = keys.into_iter().flatten();
+                Box::new(keys.map(|(key, entry)| (Cow::Borrowed(&**key), Cow::Borrowed(entry))))
+            }
+            Kept::Disk(disk) => {
+                let keys = disk.range(namespace, start, end);
+                Box::new(keys.map(|(key, entry)| (key, Cow::Owned(entry))))
+            }
+            Kept::Elsewhere => Box::new(std::iter::empty()),
+        }
+    }
+
+    /// Block `number`, whose header hash is `hash`, does this.
+    pub fn apply(&mut self, number: u64, hash: [u8; 32], updates: Updates) {
+        let namespaces = match &mut self.kept {
+            Kept::Memory(namespaces) => namespaces,
+            Kept::Disk(disk) => return disk.apply(Mark { last: number, hash }, updates),
+            Kept::Elsewhere => return,
+        };
         for (namespace, updates) in updates.namespaces {
-            let space = self.namespaces.entry(namespace).or_default();
+            let space = namespaces.entry(namespace).or_default();
             let collections = updates.collections.into_iter();
             for (collection, updates) in std::iter::once((String::new(), updates.public)).chain(collections) {
                 let keys = space.keys_mut(&collection);
@@ -162,13 +265,28 @@ impl State {
         }
     }
 
-    /// Public keys of all namespaces, and keys of all collections.
+    /// The first `durable` blocks are durable in the ledger: what they do may go to the disk.
+    ///
+    /// # Errors
+    /// Why it cannot be written. It does not get better before the ledger is opened again.
+    pub(crate) fn settle(&mut self, durable: u64) -> Result<(), String> {
+        match &mut self.kept {
+            Kept::Disk(disk) => disk.settle(durable),
+            Kept::Memory(_) | Kept::Elsewhere => Ok(()),
+        }
+    }
+
+    /// Public keys of all namespaces, and keys of all collections. On the disk they are counted one by one.
     pub fn len(&self) -> usize {
         let collections = |space: &Space<Entry>| space.collections.values().map(BTreeMap::len).sum::<usize>();
-        self.namespaces
-            .values()
-            .map(|space| space.public.len() + collections(space))
-            .sum()
+        match &self.kept {
+            Kept::Memory(namespaces) => namespaces
+                .values()
+                .map(|space| space.public.len() + collections(space))
+                .sum(),
+            Kept::Disk(disk) => disk.len(),
+            Kept::Elsewhere => 0,
+        }
     }
 
     /// Whether there is nothing in it.

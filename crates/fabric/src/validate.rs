@@ -200,6 +200,13 @@ impl Validator {
 
     /// What becomes of the next block, which was read under this configuration.
     pub(crate) fn decide(&mut self, read: &Read<'_>) -> Result<Validated, Error> {
+        let decided = self.decide_by_state(read);
+        // What was not there because it could not be read has decided nothing.
+        self.state.check().map_err(|what| Stop::State { what })?;
+        decided
+    }
+
+    fn decide_by_state(&mut self, read: &Read<'_>) -> Result<Validated, Error> {
         let started = Instant::now();
         let rules = self.reader.rules;
         let (mut codes, config) = self.endorsed(read)?;
@@ -243,7 +250,8 @@ impl Validator {
         if validated.updates.namespaces.contains_key(LIFECYCLE) {
             self.compiled.forget_definitions();
         }
-        self.state.apply(validated.updates);
+        self.state
+            .apply(validated.number, validated.hash, validated.updates);
         for id in validated.ids {
             self.ids.insert(id);
         }

@@ -2,7 +2,7 @@
 
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::{
-    Begun, LedgerError, Look, Meta, Replica, Setup, journal_options, kind, verify_ledger,
+    Begun, LedgerError, Look, Meta, Replica, Setup, StateStore, journal_options, kind, verify_ledger,
 };
 use lineside_fabric::replay::read;
 use lineside_fabric::state::TxId;
@@ -77,7 +77,7 @@ fn few() -> &'static [Recorded] {
 }
 
 fn begin<D: Disk>(disk: D, sizes: JournalOptions) -> Result<Begun<D>, LedgerError> {
-    Begun::open(disk, sizes, &Options::default())
+    Begun::open(disk, sizes, &Options::default(), &StateStore::Memory)
 }
 
 /// Sizes that put a block into several records, groups and segments.
@@ -196,7 +196,7 @@ fn restarted_before_every_block() {
         (blocks.len() as u64, transactions)
     );
     assert_eq!(report.checkpoints, 1);
-    let look = Look::open(look, &Options::default()).unwrap();
+    let look = Look::open(look, &Options::default(), Some(&StateStore::Memory)).unwrap();
     assert!(look.found.checkpoint > 0);
     assert_eq!(look.blocks.transactions(), transactions);
     assert_eq!(look.validator.last_hash(), blocks.last().unwrap().meta.hash);

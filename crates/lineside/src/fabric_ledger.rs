@@ -3,8 +3,9 @@
 use crate::hex::to_hex;
 use crate::out::{self, Unwritten};
 use anyhow::{Context, bail};
-use clap::Args;
-use lineside_fabric::ledger::{LedgerError, Look, Replica, Setup, Stored, verify_ledger};
+use clap::{Args, ValueEnum};
+use lineside_fabric::ledger::results::Publisher;
+use lineside_fabric::ledger::{LedgerError, Look, Replica, Setup, StateStore, Stored, verify_ledger};
 use lineside_fabric::replay::read;
 use lineside_fabric::state::TxId;
 use lineside_fabric::{Options, TxCode};
@@ -38,26 +39,94 @@ impl Data {
         }
     }
 
-    /// How a ledger is kept that blocks are added to.
-    pub fn setup(&self) -> anyhow::Result<Setup> {
+    fn state_folder(&self) -> PathBuf {
+        self.data.join("state")
+    }
+
+    /// The blocks, and the state if it is wanted.
+    fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
+        let disk = FsDisk::look(&self.data)?;
+        Look::open(disk, &self.options(), state)
+    }
+
+    /// The blocks.
+    fn look(&self) -> anyhow::Result<Look<FsDisk>> {
+        self.look_at(None).with_context(|| self.reading())
+    }
+
+    /// The blocks and the state; where the state is on the disk and cannot be had, the blocks alone, and why.
+    fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
+        let folder = self.state_folder();
+        let state = match folder.is_dir() {
+            true => StateStore::Disk(folder),
+            false => StateStore::Memory,
+        };
+        match self.look_at(Some(&state)) {
+            Err(LedgerError::State { what }) => Ok((self.look()?, Some(what))),
+            looked => Ok((looked.with_context(|| self.reading())?, None)),
+        }
+    }
+
+    fn reading(&self) -> String {
+        format!("reading the ledger in {}", self.data.display())
+    }
+}
+
+/// How a ledger is kept that blocks are added to.
+#[derive(Args)]
+pub struct Kept {
+    #[command(flatten)]
+    pub data: Data,
+    /// Keep the state in memory, or by fjall in the folder `state` of the ledger's directory. Where that folder is,
+    /// fjall is the default, and `memory` removes it; its content is made again from the blocks.
+    #[arg(long)]
+    state: Option<StateIn>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StateIn {
+    Memory,
+    Fjall,
+}
+
+impl Kept {
+    /// Opens the ledger, or begins one, and says what of it had to be made again.
+    pub fn open(&self, results: Option<Publisher>) -> anyhow::Result<Replica<FsDisk>> {
+        let folder = self.data.state_folder();
         let verifier = Verifier::new(VerifierOptions {
             builds: Builds::Deferred,
             ..VerifierOptions::default()
         })?;
-        Ok(Setup {
+        let on_disk = match self.state {
+            None => folder.is_dir(),
+            Some(state) => state == StateIn::Fjall,
+        };
+        let setup = Setup {
             validation: Options {
                 verifier,
-                ..self.options()
+                ..self.data.options()
+            },
+            state: match on_disk {
+                true => StateStore::Disk(folder.clone()),
+                false => StateStore::Memory,
             },
             ..Setup::default()
-        })
-    }
-
-    fn look(&self) -> anyhow::Result<Look<FsDisk>> {
-        let opened = FsDisk::look(&self.data)
+        };
+        let opened = FsDisk::open(&self.data.data)
             .map_err(LedgerError::from)
-            .and_then(|disk| Look::open(disk, &self.options()));
-        opened.with_context(|| format!("reading the ledger in {}", self.data.display()))
+            .and_then(|disk| Replica::open(disk, setup, results));
+        let opening = || format!("opening the ledger in {}", self.data.data.display());
+        let (replica, opened) = opened.with_context(opening)?;
+        for damaged in &opened.ledger.damaged {
+            tell!("lineside: a checkpoint cannot be used: {damaged}");
+        }
+        if let Some(why) = &opened.ledger.state_remade {
+            tell!("lineside: the state in {} was made anew: {why}", folder.display());
+        }
+        if !on_disk && folder.is_dir() {
+            std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        }
+        Ok(replica)
     }
 }
 
@@ -65,7 +134,7 @@ impl Data {
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
-    data: Data,
+    kept: Kept,
     /// Holds NNNNN.orderer.pb.gz or NNNNN.committed.pb.gz.
     folder: PathBuf,
 }
@@ -143,10 +212,7 @@ pub struct VerifyLedger {
 /// # Errors
 /// What stands in its way.
 pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
-    let directory = &arguments.data.data;
-    let opening = || format!("opening the ledger in {}", directory.display());
-    let disk = FsDisk::open(directory).with_context(opening)?;
-    let (mut replica, _) = Replica::open(disk, arguments.data.setup()?, None).with_context(opening)?;
+    let mut replica = arguments.kept.open(None)?;
     let from = replica.next();
     let mut transactions = 0;
     for number in from.. {
@@ -207,11 +273,12 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
         },
         (None, None) => bail!("--data DIR, or --console ADDRESS"),
     };
-    let look = data.look()?;
+    let (look, stateless) = data.look_with_state()?;
     let (hash, commit_hash) = look.blocks.last_hashes().unwrap_or_default();
     let (hash, commit_hash) = (to_hex(&hash), commit_hash.map(|hash| to_hex(&hash)));
     let (channel, blocks) = (look.validator.channel(), look.blocks.count());
-    let (transactions, keys) = (look.blocks.transactions(), look.validator.state().len());
+    let transactions = look.blocks.transactions();
+    let keys = stateless.is_none().then(|| look.validator.state().len());
     if as_json {
         let line = json!({
             "channel": channel, "blocks": blocks, "transactions": transactions, "keys": keys,
@@ -221,7 +288,11 @@ pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
         say!("{line}")?;
         return Ok(());
     }
-    say!("channel {channel}: {blocks} blocks, {transactions} transactions, {keys} keys")?;
+    let keys = match (keys, stateless) {
+        (Some(keys), _) => format!("{keys} keys"),
+        (None, why) => format!("keys not counted: {}", why.unwrap_or_default()),
+    };
+    say!("channel {channel}: {blocks} blocks, {transactions} transactions, {keys}")?;
     say!("last header hash {hash}")?;
     say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
     say!("{} blocks behind the checkpoint", look.found.replayed)?;
@@ -331,7 +402,14 @@ fn escaped(text: &str) -> String {
 /// # Errors
 /// What stands in its way.
 pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
-    let look = arguments.data.look()?;
+    let (mut look, stateless) = arguments.data.look_with_state()?;
+    if let Some(why) = stateless {
+        tell!("lineside: {why}; all blocks are read instead");
+        look = arguments
+            .data
+            .look_at(Some(&StateStore::Memory))
+            .with_context(|| arguments.data.reading())?;
+    }
     let state = look.validator.state();
     let escape = !as_json && !arguments.raw && std::io::stdout().is_terminal();
     let show = |key: &[u8], entry: &lineside_fabric::state::Entry| -> Result<(), Unwritten> {
@@ -355,15 +433,17 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
     };
     if let Some(key) = &arguments.key {
         let entry = state.get(&arguments.namespace, "", key.as_bytes());
-        show(key.as_bytes(), entry.context("there is no such key")?)?;
+        state.check().map_err(anyhow::Error::msg)?;
+        let entry = entry.context("there is no such key")?;
+        show(key.as_bytes(), &entry)?;
         return Ok(());
     }
     let (start, end) = (arguments.start.as_bytes(), arguments.end.as_bytes());
     let keys = state.range(&arguments.namespace, start, end);
     for (key, entry) in keys.take(arguments.limit) {
-        show(key, entry)?;
+        show(&key, &entry)?;
     }
-    Ok(())
+    state.check().map_err(anyhow::Error::msg)
 }
 
 /// Does `verify-ledger`.

@@ -1,7 +1,7 @@
 //! `lineside fabric serve`: a committing replica. It follows an orderer, validates, keeps the ledger, and serves its
 //! blocks as a peer does. `lineside fabric mock-orderer` delivers recorded blocks, to try it with.
 
-use crate::fabric_ledger::Data;
+use crate::fabric_ledger::Kept;
 use crate::fabric_orderer::Following;
 use crate::fabric_udp::{Udp, UdpSource};
 use crate::fabric_watch::Watch;
@@ -32,7 +32,7 @@ const RESULTS: usize = 64;
 #[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
-    data: Data,
+    kept: Kept,
     #[command(flatten)]
     following: Following,
     #[command(flatten)]
@@ -72,16 +72,12 @@ pub struct MockOrderer {
 
 impl Serve {
     fn open(&self) -> anyhow::Result<(Replica<FsDisk>, Arc<Watch>)> {
-        let directory = &self.data.data;
-        let opening = || format!("opening the ledger in {}", directory.display());
         let results = match &self.results {
             Some(file) => Publisher::open(file, RESULTS).with_context(|| file.display().to_string())?,
             None => Publisher::anonymous(RESULTS)?,
         };
         let watch = Watch::new(&results);
-        let setup = self.data.setup()?;
-        let disk = FsDisk::open(directory).with_context(opening)?;
-        let (mut replica, _) = Replica::open(disk, setup, Some(results)).with_context(opening)?;
+        let mut replica = self.kept.open(Some(results))?;
         if replica.next() == 0 {
             let file = self.genesis.as_ref().context(
                 "the ledger is empty: --genesis FILE gives the channel's first block, which nobody else vouches for",

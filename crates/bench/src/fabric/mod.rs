@@ -28,7 +28,7 @@ use feeder::Feed;
 use lineside_fabric_maker::Chaincode;
 use lineside_verify::Backend;
 use others::Since;
-use pipeline::{Measured, Pace};
+use pipeline::{How, Measured, Pace};
 use report::Findings;
 use std::path::PathBuf;
 use workload::{Blocks, Case, GATE};
@@ -41,6 +41,8 @@ const CONTESTANTS: [(Backend, &str); 3] = [
 ];
 const IFMA: &str = "ifma";
 const LIBRARY: &str = "library";
+/// The gate case with the state in a database.
+const ON_DISK: &str = "state on disk";
 /// Of the rate that is sustained, what the open loop offers.
 const OPEN_SHARE: f64 = 0.8;
 
@@ -117,7 +119,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         options,
         cache: options.folder.join("lineside-fabric-blocks"),
         ledgers: Removed::of_this_run(&options.folder)?,
-        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + cases.len()) + 5,
+        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + 1 + cases.len()) + 5,
         done: 0,
         progress,
     };
@@ -187,9 +189,9 @@ impl Bench<'_> {
     }
 
     /// A run whose ledger does not stay.
-    fn run(&self, blocks: &Blocks<'_>, transactions: u64, backend: Backend, pace: Pace) -> Result<Measured> {
+    fn run(&self, blocks: &Blocks<'_>, transactions: u64, how: How) -> Result<Measured> {
         let folder = Removed::make(&self.ledger("once"))?;
-        pipeline::run(blocks, transactions, backend, (Feed::Memory, pace), &folder.0)
+        pipeline::run(blocks, transactions, how, &folder.0)
     }
 
     fn rounds(&mut self, cases: &[Case], findings: &mut Findings) -> Result<()> {
@@ -200,14 +202,21 @@ impl Bench<'_> {
                 self.tell(name);
                 if backend.is_available() {
                     let (blocks, transactions) = (self.gate_case(), self.options.compared);
-                    let measured = self.run(&blocks, transactions, backend, Pace::Closed)?;
+                    let measured = self.run(&blocks, transactions, How::usual(backend))?;
                     findings.add(name, String::new(), measured);
                 }
             }
+            self.tell(ON_DISK);
+            let how = How {
+                state_on_disk: true,
+                ..How::usual(Backend::best())
+            };
+            let measured = self.run(&self.gate_case(), self.options.compared, how)?;
+            findings.add(name_of(how.backend), ON_DISK.to_owned(), measured);
             for case in cases {
                 self.tell("other cases");
                 let backend = Backend::best();
-                let measured = self.run(&self.other(*case), self.options.case, backend, Pace::Closed)?;
+                let measured = self.run(&self.other(*case), self.options.case, How::usual(backend))?;
                 findings.add(name_of(backend), case.name(), measured);
             }
         }
@@ -220,13 +229,7 @@ impl Bench<'_> {
         let folder = self.ledger("sustained");
         std::fs::create_dir_all(&folder).map_err(crate::error::io("making a folder"))?;
         let (blocks, transactions) = (self.gate_case(), self.options.sustained);
-        let measured = pipeline::run(
-            &blocks,
-            transactions,
-            backend,
-            (Feed::Memory, Pace::Closed),
-            &folder,
-        )?;
+        let measured = pipeline::run(&blocks, transactions, How::usual(backend), &folder)?;
         findings.count(&measured);
         Ok(measured)
     }
@@ -236,8 +239,11 @@ impl Bench<'_> {
         self.tell("sustaining, by Deliver");
         let folder = Removed::make(&self.ledger("delivered"))?;
         let (blocks, transactions) = (self.gate_case(), self.options.delivered);
-        let feed = (Feed::Deliver, Pace::Closed);
-        let measured = pipeline::run(&blocks, transactions, backend, feed, &folder.0)?;
+        let how = How {
+            feed: Feed::Deliver,
+            ..How::usual(backend)
+        };
+        let measured = pipeline::run(&blocks, transactions, how, &folder.0)?;
         findings.count(&measured);
         findings.delivered = Some(measured);
         Ok(())
@@ -247,7 +253,11 @@ impl Bench<'_> {
         self.tell("open loop");
         let offered = OPEN_SHARE * tps;
         let (blocks, transactions) = (self.gate_case(), self.options.open);
-        let measured = self.run(&blocks, transactions, backend, Pace::Open { tps: offered })?;
+        let how = How {
+            pace: Pace::Open { tps: offered },
+            ..How::usual(backend)
+        };
+        let measured = self.run(&blocks, transactions, how)?;
         findings.count(&measured);
         findings.open = Some((offered, measured));
         Ok(())

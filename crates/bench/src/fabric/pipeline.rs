@@ -6,7 +6,7 @@ use super::workload::Blocks;
 use crate::error::{BenchError, Result};
 use crate::sys;
 use lineside_fabric::ledger::results::{Publisher, Results};
-use lineside_fabric::ledger::{Added, Replica, Setup};
+use lineside_fabric::ledger::{Added, Replica, Setup, StateStore};
 use lineside_fabric::{Options, TxCode};
 use lineside_fabric_maker::Made;
 use lineside_journal::FsDisk;
@@ -132,7 +132,7 @@ pub(super) fn options(backend: Backend) -> Result<Options> {
     })
 }
 
-/// How a ledger of the bench is kept.
+/// How a ledger of the bench is kept, with its state in memory.
 pub(super) fn setup(backend: Backend) -> Result<Setup> {
     Ok(Setup {
         validation: options(backend)?,
@@ -140,24 +140,44 @@ pub(super) fn setup(backend: Backend) -> Result<Setup> {
     })
 }
 
+/// How blocks are validated.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub(super) backend: Backend,
+    pub(super) feed: Feed,
+    pub(super) pace: Pace,
+    /// Whether the state is on the disk.
+    pub(super) state_on_disk: bool,
+}
+
+impl How {
+    /// As fast as they can be, from memory, the state in memory.
+    pub(super) fn usual(backend: Backend) -> Self {
+        Self {
+            backend,
+            feed: Feed::Memory,
+            pace: Pace::Closed,
+            state_on_disk: false,
+        }
+    }
+}
+
 /// Validates the first `transactions` of `blocks` into a new ledger in `folder`.
 ///
 /// # Errors
 /// A block that is not taken; what the disk says.
-pub(super) fn run(
-    blocks: &Blocks<'_>,
-    transactions: u64,
-    backend: Backend,
-    (feed, pace): (Feed, Pace),
-    folder: &Path,
-) -> Result<Measured> {
+pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Path) -> Result<Measured> {
     let first = blocks.first();
     let end = first + transactions.div_ceil(blocks.case.block as u64);
-    let feeder = Feeder::start(feed, blocks.open()?, end)?;
+    let feeder = Feeder::start(how.feed, blocks.open()?, end)?;
     let disk = FsDisk::open(folder).map_err(lineside_fabric::ledger::LedgerError::from)?;
     let path = folder.join("results");
     let publisher = Publisher::open(&path, PLACES)?;
-    let (replica, _) = Replica::open(disk, setup(backend)?, Some(publisher))?;
+    let mut setup = setup(how.backend)?;
+    if how.state_on_disk {
+        setup.state = StateStore::Disk(folder.join("state"));
+    }
+    let (replica, _) = Replica::open(disk, setup, Some(publisher))?;
     let mut measured = Measured::default();
     let mut running = Running {
         replica,
@@ -180,7 +200,7 @@ pub(super) fn run(
             before = begun(&feeder);
             running.began = Instant::now();
         }
-        running.take(made, pace)?;
+        running.take(made, how.pace)?;
     }
     running.finish(0)?;
     running.replica.flush()?;

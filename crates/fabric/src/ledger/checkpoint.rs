@@ -1,11 +1,12 @@
 //! A snapshot of everything that the blocks give: the state, which blocks and transactions there are.
 
 use super::error::LedgerError;
-use super::image::{Image, LAYOUT};
+use super::image::{Image, LAYOUT, LAYOUT_STATELESS};
 use super::index::{Index, NO_ID, OfBlock};
 use super::redo::Standing;
 use super::store::Blocks;
 use crate::state::{Entry, Height, Space, State, TxId, TxIds};
+use hashbrown::HashMap;
 use lineside_journal::{Disk, Lsn};
 use std::io::{self, Read, Write};
 
@@ -69,6 +70,7 @@ impl Image {
 /// What a checkpoint holds.
 #[derive(Debug)]
 pub(crate) struct Restored {
+    /// Its state is [`State::elsewhere`] where it is on the disk.
     pub standing: Standing,
     pub config_block: u64,
     pub index: Index,
@@ -144,7 +146,7 @@ impl<R: Read> Input<R> {
     }
 
     fn state(&mut self) -> Result<State, LedgerError> {
-        let mut state = State::default();
+        let mut namespaces = HashMap::new();
         for _ in 0..self.number()? {
             let name = self.text()?;
             let mut space = Space::default();
@@ -157,9 +159,9 @@ impl<R: Read> Input<R> {
                     space.collections.insert(collection, keys);
                 }
             }
-            state.namespaces.insert(name, space);
+            namespaces.insert(name, space);
         }
-        Ok(state)
+        Ok(State::from(namespaces))
     }
 
     fn index(&mut self) -> Result<Index, LedgerError> {
@@ -206,15 +208,20 @@ impl<R: Read> Input<R> {
 pub(crate) fn read(from: impl Read, lsn: Lsn) -> Result<Restored, LedgerError> {
     let mut input = Input { from, lsn };
     let _image_bytes = input.number()?;
-    if u32::from_le_bytes(input.array()?) != LAYOUT {
-        return Err(input.wrong("a layout that this program does not know"));
-    }
+    let is_stateless = match u32::from_le_bytes(input.array()?) {
+        LAYOUT => false,
+        LAYOUT_STATELESS => true,
+        _ => return Err(input.wrong("a layout that this program does not know")),
+    };
     let channel = input.text()?;
     let last = input.number()?;
     let config_block = input.number()?;
     let has_commit_hash = input.flag()?;
     let commit_hash = input.array()?;
-    let state = input.state()?;
+    let state = match is_stateless {
+        true => State::elsewhere(),
+        false => input.state()?,
+    };
     let index = input.index()?;
     let last_hash = index.blocks.last().map(|block| block.hash);
     let last_hash = last_hash.ok_or_else(|| input.wrong("it holds no blocks"))?;

@@ -38,6 +38,12 @@ pub enum LedgerError {
         /// What is wrong.
         what: &'static str,
     },
+    /// The state on the disk cannot be read or written.
+    #[error("{what}")]
+    State {
+        /// What the disk says.
+        what: String,
+    },
     /// A block is not taken.
     #[error("block {number}: {source}")]
     Validation {

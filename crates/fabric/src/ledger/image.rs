@@ -1,12 +1,18 @@
 //! An image of the state, taken a few keys at a time while blocks go on being committed: whoever commits tells what is
-//! about to change, and what has not been copied yet is remembered as it was.
+//! about to change, and what has not been copied yet is remembered as it was. A state that is on the disk is not
+//! copied: there the image is whole when the disk has what its last block did.
 
-use crate::state::{Entry, State, Updates};
+use crate::state::{Entry, Space, State, Updates};
 use crate::validate::Validator;
+use hashbrown::HashMap;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
+/// What the state is in.
 pub(super) const LAYOUT: u32 = 1;
+/// What a state belongs to that is on the disk.
+pub(super) const LAYOUT_STATELESS: u32 = 2;
 /// Bytes copied before another piece of memory is begun, so that none is ever moved.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -17,12 +23,18 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Taken at once.
+    /// Taken at once; of a state on the disk, after it was settled.
     pub fn new(validator: &Validator, config_block: u64) -> Self {
-        let taking = Taking::begin(validator, config_block);
+        let state = validator.state.in_memory();
+        let taking = Taking::begin(validator, config_block, state);
         taking
             .advance(&validator.state, usize::MAX)
             .unwrap_or_else(|more| more.image)
+    }
+
+    /// As one whose state is on the disk.
+    pub fn stateless(validator: &Validator, config_block: u64) -> Self {
+        Taking::begin(validator, config_block, None).image
     }
 
     /// Bytes of all pieces.
@@ -75,7 +87,7 @@ fn keys_of<'s>(
     namespace: &str,
     collection: &str,
 ) -> Option<&'s BTreeMap<Box<[u8]>, Entry>> {
-    let space = state.namespaces.get(namespace)?;
+    let space = state.in_memory()?.get(namespace)?;
     match collection {
         "" => Some(&space.public),
         collection => space.collections.get(collection),
@@ -84,23 +96,28 @@ fn keys_of<'s>(
 
 impl Taking {
     /// Of a validator as it is; block `config_block` set its configuration. Nothing but names and counts is copied yet.
-    pub fn begin(validator: &Validator, config_block: u64) -> Self {
+    /// `state`: what is in memory of it.
+    pub fn begin(
+        validator: &Validator,
+        config_block: u64,
+        state: Option<&HashMap<String, Space<Entry>>>,
+    ) -> Self {
         let mut head = Vec::new();
-        head.extend_from_slice(&LAYOUT.to_le_bytes());
+        let layout = if state.is_some() { LAYOUT } else { LAYOUT_STATELESS };
+        head.extend_from_slice(&layout.to_le_bytes());
         put_bytes(&mut head, validator.channel().as_bytes());
         put_number(&mut head, validator.last);
         put_number(&mut head, config_block);
         head.push(u8::from(validator.commit_hash.is_some()));
         head.extend_from_slice(&validator.commit_hash.unwrap_or_default());
-        let state = &validator.state;
-        put_number(&mut head, state.namespaces.len() as u64);
         let mut sections = VecDeque::new();
-        let mut names: Vec<&String> = state.namespaces.keys().collect();
-        names.sort_unstable();
-        for name in names {
-            let Some(space) = state.namespaces.get(name) else {
-                continue;
-            };
+        if let Some(state) = state {
+            put_number(&mut head, state.len() as u64);
+        }
+        let mut spaces: Vec<(&String, &Space<Entry>)> = state.into_iter().flatten().collect();
+        spaces.sort_unstable_by_key(|(name, _)| *name);
+        let mut count = 0;
+        for (name, space) in spaces {
             let mut head = Vec::new();
             put_bytes(&mut head, name.as_bytes());
             put_number(&mut head, space.collections.len() as u64 + 1);
@@ -108,6 +125,7 @@ impl Taking {
             for (collection, keys) in std::iter::once(("", &space.public)).chain(collections) {
                 put_bytes(&mut head, collection.as_bytes());
                 put_number(&mut head, keys.len() as u64);
+                count += keys.len();
                 sections.push_back(Section {
                     namespace: name.clone(),
                     collection: collection.to_owned(),
@@ -123,7 +141,7 @@ impl Taking {
                 pieces: vec![head],
             },
             sections,
-            keys: state.len(),
+            keys: count,
         }
     }
 
@@ -134,20 +152,17 @@ impl Taking {
 
     /// `updates` are about to be applied to `state`.
     pub fn note(&mut self, state: &State, updates: &Updates) {
-        for (namespace, space) in &updates.namespaces {
-            let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
-            for (collection, keys) in std::iter::once(("", &space.public)).chain(collections) {
-                let is = |section: &&mut Section| {
-                    (section.namespace.as_str(), section.collection.as_str()) == (namespace, collection)
-                };
-                let Some(section) = self.sections.iter_mut().find(is) else {
-                    continue;
-                };
-                for key in keys.keys().filter(|key| section.copied.as_ref() < Some(*key)) {
-                    if !section.before.contains_key(key) {
-                        let entry = state.get(namespace, collection, key).cloned();
-                        section.before.insert(key.clone(), entry);
-                    }
+        for (namespace, collection, keys) in updates.collections() {
+            let is = |section: &&mut Section| {
+                (section.namespace.as_str(), section.collection.as_str()) == (namespace, collection)
+            };
+            let Some(section) = self.sections.iter_mut().find(is) else {
+                continue;
+            };
+            for key in keys.keys().filter(|key| section.copied.as_ref() < Some(*key)) {
+                if !section.before.contains_key(key) {
+                    let entry = state.get(namespace, collection, key).map(Cow::into_owned);
+                    section.before.insert(key.clone(), entry);
                 }
             }
         }
@@ -155,6 +170,10 @@ impl Taking {
 
     /// Copies so many more keys of `state`; the image, once there are no more.
     pub fn advance(mut self, state: &State, keys: usize) -> Result<Image, Self> {
+        let settled = state.on_disk().map(|disk| disk.mark().map(|mark| mark.last));
+        if settled.is_some_and(|last| last < Some(self.image.last)) {
+            return Err(self);
+        }
         let mut left = keys;
         while let Some(section) = self.sections.front_mut() {
             let pieces = &mut self.image.pieces;
@@ -256,15 +275,16 @@ mod tests {
             let mut seed = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
             let mut validator = Network::new().start(None);
             for block in 0..40 {
-                validator.state.apply(updates(&mut seed, block, 3));
+                let updates = updates(&mut seed, block, 3);
+                validator.state.apply(block, [0; 32], updates);
             }
             let whole = Image::new(&validator, 7);
-            let mut taking = Taking::begin(&validator, 7);
+            let mut taking = Taking::begin(&validator, 7, validator.state.in_memory());
             assert_eq!(taking.keys(), validator.state.len());
             let image = loop {
                 let next = updates(&mut seed, 100, 5);
                 taking.note(&validator.state, &next);
-                validator.state.apply(next);
+                validator.state.apply(100, [0; 32], next);
                 match taking.advance(&validator.state, random(&mut seed, 40) as usize) {
                     Ok(image) => break image,
                     Err(more) => taking = more,

@@ -26,7 +26,7 @@ mod verify;
 pub use committer::Waiter;
 pub use error::LedgerError;
 pub use index::Place;
-pub use open::{Begun, Found, Look, Opened};
+pub use open::{Begun, Found, Look, Opened, StateStore};
 pub use record::{Stored, kind};
 pub use replica::{Added, Replica, Setup};
 pub use store::{Blocks, Cursor, Meta, Writer, journal_options};

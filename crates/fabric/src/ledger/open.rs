@@ -1,6 +1,6 @@
 //! Coming back: the newest checkpoint, then the blocks behind it.
 
-use super::checkpoint;
+use super::checkpoint::{self, Restored};
 use super::error::LedgerError;
 use super::identities::{Identities, Known};
 use super::image::Image;
@@ -10,18 +10,32 @@ use super::splice;
 use super::store::{Blocks, View, Writer};
 use crate::block::Block;
 use crate::proto::Arena;
+use crate::state::{Disk as StateDisk, Mark, State};
 use crate::validate::{Options, Validator};
 use lineside_journal::{
     Disk, Error as JournalError, Journal, Lsn, Options as JournalOptions, Reader, Recovery, Snapshots,
 };
 use std::io::BufReader;
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// Where a ledger's state is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StateStore {
+    /// In memory, and in the ledger's checkpoints.
+    #[default]
+    Memory,
+    /// In a database in this directory, which is made where there is none.
+    Disk(PathBuf),
+}
 
 /// A ledger, read.
 pub(crate) struct Recovered<D: Disk> {
     pub blocks: Blocks<D>,
     /// `None`: there is no block.
     pub validator: Option<Validator>,
+    /// What the first block will find; taken by it.
+    founding: State,
     /// The block that set the configuration.
     pub config_block: u64,
     pub known: Known,
@@ -39,10 +53,54 @@ pub struct Found {
     pub replayed: u64,
     /// Their transactions.
     pub replayed_transactions: u64,
+    /// Why the state on the disk was made anew, if it was.
+    pub state_remade: Option<String>,
 }
 
-/// Reads a ledger. The codes and commit hashes that it holds are taken as they are.
-pub(crate) fn recover<D: Disk>(reader: &Reader<D>, options: &Options) -> Result<Recovered<D>, LedgerError> {
+/// Reads a ledger that is to be written. The codes and commit hashes that it holds are taken as they are.
+pub(crate) fn recover<D: Disk>(
+    reader: &Reader<D>,
+    options: &Options,
+    state: &StateStore,
+) -> Result<Recovered<D>, LedgerError> {
+    let StateStore::Disk(directory) = state else {
+        return read(reader, options, State::default());
+    };
+    let (disk, remade) = StateDisk::open(directory)?;
+    let mark = disk.mark();
+    let mut recovered = read(reader, options, disk.into())?;
+    recovered.found.state_remade = remade;
+    if !recovered.has(mark) {
+        drop(recovered);
+        recovered = read(reader, options, StateDisk::anew(directory)?.into())?;
+        let why = "its last block is not in the ledger".to_owned();
+        recovered.found.state_remade = Some(why);
+    }
+    Ok(recovered)
+}
+
+/// The checkpoint, if it can be used with `state`; what can is in it then, and nothing in `state`.
+fn fit(mut restored: Restored, state: &mut State) -> Result<Restored, String> {
+    let standing = &mut restored.standing;
+    if state.in_memory().is_some() {
+        return match standing.state.in_memory() {
+            Some(_) => Ok(restored),
+            None => Err("its state is on the disk, and is to be in memory".into()),
+        };
+    }
+    if !state.has(standing.last) {
+        return Err("the state on the disk is not so far".into());
+    }
+    standing.state = std::mem::take(state);
+    Ok(restored)
+}
+
+/// Reads a ledger over a state that is empty, elsewhere, or on the disk.
+fn read<D: Disk>(
+    reader: &Reader<D>,
+    options: &Options,
+    mut state: State,
+) -> Result<Recovered<D>, LedgerError> {
     let latest = reader.latest_snapshot()?;
     let mut found = Found::default();
     for damaged in latest.damaged {
@@ -51,13 +109,17 @@ pub(crate) fn recover<D: Disk>(reader: &Reader<D>, options: &Options) -> Result<
     let mut restored = None;
     if let Some(snapshot) = latest.snapshot {
         let lsn = snapshot.lsn;
-        match checkpoint::read(BufReader::with_capacity(1 << 18, snapshot), lsn) {
+        let read = checkpoint::read(BufReader::with_capacity(1 << 18, snapshot), lsn);
+        let fits = read.map_err(|error| error.to_string()).and_then(|read| {
+            fit(read, &mut state).map_err(|what| format!("the checkpoint at record {lsn}: {what}"))
+        });
+        match fits {
             Ok(read) => {
                 found.checkpoint = lsn;
                 restored = Some(read);
             }
             // Everything in it is in the blocks, too.
-            Err(error) => found.damaged.push(error.to_string()),
+            Err(what) => found.damaged.push(what),
         }
     }
     let (index, standing, config_block) = match restored {
@@ -82,6 +144,7 @@ pub(crate) fn recover<D: Disk>(reader: &Reader<D>, options: &Options) -> Result<
     let mut recovered = Recovered {
         blocks,
         validator,
+        founding: state,
         config_block,
         known: Known::default(),
         found,
@@ -91,6 +154,11 @@ pub(crate) fn recover<D: Disk>(reader: &Reader<D>, options: &Options) -> Result<
 }
 
 impl<D: Disk> Recovered<D> {
+    /// Whether the block of a mark is in the ledger.
+    fn has(&self, mark: Option<Mark>) -> bool {
+        mark.is_none_or(|mark| self.blocks.number_of(&mark.hash) == Some(mark.last))
+    }
+
     fn replay(&mut self, reader: &Reader<D>, options: &Options) -> Result<(), LedgerError> {
         let mut records = reader.records(self.found.checkpoint + 1)?;
         let mut assembler = Assembler::default();
@@ -134,10 +202,14 @@ impl<D: Disk> Recovered<D> {
                 if validator.redo(stored)? {
                     self.config_block = number;
                 }
+                let failed = |what| LedgerError::State { what };
+                validator.state.settle(number + 1).map_err(failed)?;
             }
             None if number == 0 => {
                 let started = Validator::new(&stored.bytes, options.clone());
-                self.validator = Some(started.map_err(|source| LedgerError::Validation { number, source })?);
+                let mut started = started.map_err(|source| LedgerError::Validation { number, source })?;
+                started.state = std::mem::take(&mut self.founding);
+                self.validator = Some(started);
             }
             None => return Err(LedgerError::block(0, "it is missing")),
         }
@@ -153,6 +225,8 @@ pub struct Begun<D: Disk> {
     pub validator: Option<Validator>,
     /// The block that set the configuration.
     pub config_block: u64,
+    /// What the first block will find, if there is none yet.
+    pub(crate) founding: State,
     /// Writes checkpoints.
     pub(crate) snapshots: Snapshots<D>,
     /// What was found.
@@ -173,18 +247,24 @@ impl<D: Disk> Begun<D> {
     ///
     /// # Errors
     /// What stands in the way.
-    pub fn open(disk: D, sizes: JournalOptions, options: &Options) -> Result<Self, LedgerError> {
+    pub fn open(
+        disk: D,
+        sizes: JournalOptions,
+        options: &Options,
+        state: &StateStore,
+    ) -> Result<Self, LedgerError> {
         let sizes = JournalOptions {
             keep_records: true,
             ..sizes
         };
         let id = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
         let (journal, recovery) = Journal::open_or_create(disk, id, sizes)?;
-        let recovered = recover(&journal.reader(), options)?;
+        let recovered = recover(&journal.reader(), options, state)?;
         Ok(Self {
             snapshots: journal.snapshots(),
             writer: Writer::new(journal, sizes, recovered.known, recovered.blocks),
             validator: recovered.validator,
+            founding: recovered.founding,
             config_block: recovered.config_block,
             opened: Opened {
                 journal: recovery,
@@ -206,6 +286,9 @@ impl<D: Disk> Begun<D> {
             .as_ref()
             .filter(|of| of.last() + 1 == blocks.count())
         {
+            if let Some(disk) = validator.state.on_disk() {
+                disk.sync()()?;
+            }
             let image = Image::new(validator, self.config_block);
             let end = blocks.end_of(image.last);
             self.snapshots.write(end, |out| image.write(&blocks, out))?;
@@ -229,11 +312,13 @@ pub struct Look<D: Disk> {
 }
 
 impl<D: Disk> Look<D> {
-    /// Reads it; changes nothing.
+    /// Reads it; changes nothing in it. Without `state` the state cannot be asked. One on the disk that somebody has
+    /// open, or that does not fit the ledger, is [`LedgerError::State`]; in memory it can be had all the same, by
+    /// reading all blocks.
     ///
     /// # Errors
     /// [`LedgerError::Empty`]; what stands in the way.
-    pub fn open(disk: D, options: &Options) -> Result<Self, LedgerError> {
+    pub fn open(disk: D, options: &Options, state: Option<&StateStore>) -> Result<Self, LedgerError> {
         let mut looks = 0;
         let reader = loop {
             looks += 1;
@@ -244,7 +329,19 @@ impl<D: Disk> Look<D> {
                 opened => break opened?,
             }
         };
-        let recovered = recover(&reader, options)?;
+        let state = match state {
+            None => State::elsewhere(),
+            Some(StateStore::Memory) => State::default(),
+            Some(StateStore::Disk(directory)) => StateDisk::look(directory)
+                .map_err(|what| LedgerError::State { what })?
+                .into(),
+        };
+        let mark = state.on_disk().and_then(StateDisk::mark);
+        let recovered = read(&reader, options, state)?;
+        if !recovered.has(mark) {
+            let what = "the state on the disk is not of this ledger".to_owned();
+            return Err(LedgerError::State { what });
+        }
         Ok(Self {
             blocks: recovered.blocks,
             validator: recovered.validator.ok_or(LedgerError::Empty)?,

@@ -77,7 +77,9 @@ impl Validator {
             if let (TxCode::Valid, Known::Signed(signed)) = (code, &parsed.known) {
                 match &signed.next {
                     Next::Endorser(tx) => {
-                        if let Ok(dispatched) = &tx.dispatched {
+                        if let Ok(dispatched) = &tx.dispatched
+                            && !self.state.has(number)
+                        {
                             let version = Height {
                                 block: number,
                                 tx: index as u64,
@@ -95,6 +97,10 @@ impl Validator {
             ids.extend(parsed.id);
         }
         let updates = checker.updates;
+        if !self.state.has(number) {
+            let failed = |what| LedgerError::State { what };
+            self.state.check().map_err(failed)?;
+        }
         let sets_config = config.is_some();
         self.commit(Validated {
             number,

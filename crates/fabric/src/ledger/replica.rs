@@ -3,12 +3,13 @@
 use super::committer::{Committer, Job, Waiter};
 use super::error::LedgerError;
 use super::image::{Image, Taking};
-use super::open::{Begun, Opened};
+use super::open::{Begun, Opened, StateStore};
 use super::results::{Publisher, Timed};
 use super::store::{Blocks, Meta, journal_options};
 use crate::ahead::Ahead;
 use crate::code::TxCode;
 use crate::error::{Error, Refused};
+use crate::state::{Disk as StateDisk, State};
 use crate::tables::Tables;
 use crate::validate::{Options, Times, Validated, Validator};
 use lineside_journal::{Disk, Options as JournalOptions, Snapshots};
@@ -26,6 +27,8 @@ pub struct Setup {
     pub journal: JournalOptions,
     /// Transactions between two checkpoints, at least; in a long ledger it is an eighth of them. 0: none are made.
     pub checkpoint_after: u64,
+    /// Where the state is kept.
+    pub state: StateStore,
 }
 
 impl Default for Setup {
@@ -34,6 +37,7 @@ impl Default for Setup {
             validation: Options::default(),
             journal: journal_options(),
             checkpoint_after: 50_000,
+            state: StateStore::Memory,
         }
     }
 }
@@ -62,6 +66,8 @@ pub struct Added {
 /// A channel that is kept.
 pub struct Replica<D: Disk> {
     validator: Option<Validator>,
+    /// What the first block will find; taken by it.
+    founding: State,
     blocks: Blocks<D>,
     committer: Committer<D>,
     waiter: Waiter,
@@ -87,7 +93,7 @@ impl<D: Disk> Replica<D> {
     /// # Errors
     /// Why it cannot be kept.
     pub fn open(disk: D, setup: Setup, results: Option<Publisher>) -> Result<(Self, Opened), LedgerError> {
-        let begun = Begun::open(disk, setup.journal, &setup.validation)?;
+        let begun = Begun::open(disk, setup.journal, &setup.validation, &setup.state)?;
         let opened = begun.opened;
         let blocks = begun.writer.blocks();
         let mut validator = begun.validator;
@@ -99,6 +105,7 @@ impl<D: Disk> Replica<D> {
         let tables = Tables::start(setup.validation.verifier.clone())?;
         let replica = Self {
             validator,
+            founding: begun.founding,
             waiter: committer.waiter(),
             committer,
             setup,
@@ -218,6 +225,7 @@ impl<D: Disk> Replica<D> {
         };
         let timed = Timed::new(received, Times::default());
         self.committer.submit(Job { bytes, meta, timed })?;
+        started.state = std::mem::take(&mut self.founding);
         self.validator = Some(started);
         self.transactions += 1;
         Ok(Added {
@@ -240,6 +248,8 @@ impl<D: Disk> Replica<D> {
             let what = "there is no channel yet".into();
             return Err(LedgerError::Stopped { what });
         };
+        let failed = |what| LedgerError::State { what };
+        validator.state.settle(self.waiter.durable()).map_err(failed)?;
         let (bytes, validated) = validate(validator);
         let validated = validated.map_err(|source| LedgerError::Validation { number, source })?;
         let mut added = Added {
@@ -313,7 +323,8 @@ impl<D: Disk> Replica<D> {
             .as_ref()
             .is_some_and(|writing| !writing.is_finished());
         if after > 0 && self.transactions - self.checkpointed >= due && !writing {
-            self.taking = Some(Taking::begin(validator, self.config_block));
+            let state = validator.state.in_memory();
+            self.taking = Some(Taking::begin(validator, self.config_block, state));
             self.checkpointed = self.transactions;
         }
         Ok(())
@@ -322,9 +333,17 @@ impl<D: Disk> Replica<D> {
     /// Writes a checkpoint beside the work; one that fails leaves the one before.
     fn write_checkpoint(&mut self, image: Image) -> Result<(), LedgerError> {
         let (waiter, blocks, snapshots) = (self.waiter.clone(), self.blocks.clone(), self.snapshots.clone());
+        let state = self
+            .validator
+            .as_ref()
+            .and_then(|validator| validator.state.on_disk());
+        let sync_state = state.map(StateDisk::sync);
         let write = move || {
             let blocks_wanted = image.last + 1;
             waiter.wait_for(blocks_wanted)?;
+            if let Some(sync) = sync_state {
+                sync()?;
+            }
             let end = blocks.end_of(image.last);
             snapshots.write(end, |out| image.write(&blocks, out))?;
             Ok(())
@@ -332,6 +351,16 @@ impl<D: Disk> Replica<D> {
         let thread = std::thread::Builder::new().name("checkpoint".into());
         self.checkpoint = Some(thread.spawn(write)?);
         Ok(())
+    }
+
+    /// The state on the disk has what all blocks do, which are durable.
+    fn settle(&mut self) -> Result<(), LedgerError> {
+        let next = self.next();
+        let settled = self
+            .validator
+            .as_mut()
+            .map_or(Ok(()), |validator| validator.state.settle(next));
+        settled.map_err(|what| LedgerError::State { what })
     }
 
     /// Makes all durable and writes a checkpoint.
@@ -345,6 +374,7 @@ impl<D: Disk> Replica<D> {
         }
         self.taking = None;
         self.flush()?;
+        self.settle()?;
         if let Some(validator) = &self.validator {
             let image = Image::new(validator, self.config_block);
             self.checkpointed = self.transactions;
@@ -361,7 +391,7 @@ impl<D: Disk> Replica<D> {
     /// # Errors
     /// What could not be committed.
     pub fn stop(mut self) -> Result<(), LedgerError> {
-        let flushed = self.flush();
+        let flushed = self.flush().and_then(|()| self.settle());
         if let Some(writing) = self.checkpoint.take() {
             let _ = writing.join();
         }

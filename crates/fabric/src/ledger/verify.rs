@@ -2,7 +2,7 @@
 
 use super::error::LedgerError;
 use super::identities::Identities;
-use super::image::Image;
+use super::image::{Image, LAYOUT_STATELESS};
 use super::index::{Entry, Index};
 use super::record::{Assembler, Stored, Whole, kind};
 use super::splice;
@@ -110,8 +110,34 @@ struct Again<'o, D: Disk> {
     blocks: Blocks<D>,
     validator: Option<Validator>,
     config_block: u64,
-    /// The record that the newest checkpoint stands for, and the hash of what is in it.
-    checkpoint: Option<(Lsn, [u8; 32])>,
+    /// The newest checkpoint.
+    checkpoint: Option<Checkpoint>,
+}
+
+#[derive(Clone, Copy)]
+struct Checkpoint {
+    /// The record that it stands for.
+    lsn: Lsn,
+    /// Whether the state is not in it.
+    is_stateless: bool,
+    /// The hash of all that is.
+    hash: [u8; 32],
+}
+
+impl Checkpoint {
+    fn read(lsn: Lsn, mut from: impl Read) -> io::Result<Self> {
+        let mut hasher = Hashing(Sha256::new());
+        // The image's length, and its layout.
+        let mut head = Vec::new();
+        from.by_ref().take(12).read_to_end(&mut head)?;
+        hasher.write_all(&head)?;
+        io::copy(&mut from, &mut hasher)?;
+        Ok(Self {
+            lsn,
+            is_stateless: head.ends_with(&LAYOUT_STATELESS.to_le_bytes()),
+            hash: hasher.0.finalize().into(),
+        })
+    }
 }
 
 impl<'o, D: Disk> Again<'o, D> {
@@ -124,8 +150,8 @@ impl<'o, D: Disk> Again<'o, D> {
         let mut checkpoint = None;
         match reader.latest_snapshot() {
             Ok(latest) => {
-                if let Some(mut snapshot) = latest.snapshot {
-                    checkpoint = Some((snapshot.lsn, hash_of(&mut snapshot)?));
+                if let Some(snapshot) = latest.snapshot {
+                    checkpoint = Some(Checkpoint::read(snapshot.lsn, snapshot)?);
                 }
             }
             Err(error) => report.find(error.to_string()),
@@ -158,7 +184,8 @@ impl<'o, D: Disk> Again<'o, D> {
             each(stored.number);
         }
         // One behind the damage cannot be compared.
-        if let Some((lsn, _)) = self.checkpoint.filter(|(lsn, _)| *lsn <= reader.durable_lsn()) {
+        let missed = self.checkpoint.filter(|of| of.lsn <= reader.durable_lsn());
+        if let Some(Checkpoint { lsn, .. }) = missed {
             self.report
                 .find(format!("the checkpoint at record {lsn} stands at no block's end"));
         }
@@ -226,17 +253,22 @@ impl<'o, D: Disk> Again<'o, D> {
     }
 
     fn compare_checkpoint(&mut self, whole: &Whole) -> Result<(), LedgerError> {
-        let Some((lsn, hash)) = self.checkpoint.filter(|(lsn, _)| *lsn == whole.end) else {
+        let Some(checkpoint) = self.checkpoint.filter(|of| of.lsn == whole.end) else {
             return Ok(());
         };
         self.checkpoint = None;
         self.report.checkpoints += 1;
         if let Some(validator) = &self.validator {
             let mut hasher = Hashing(Sha256::new());
-            Image::new(validator, self.config_block).write(&self.blocks, &mut hasher)?;
-            if hash != <[u8; 32]>::from(hasher.0.finalize()) {
+            let image = match checkpoint.is_stateless {
+                true => Image::stateless(validator, self.config_block),
+                false => Image::new(validator, self.config_block),
+            };
+            image.write(&self.blocks, &mut hasher)?;
+            if checkpoint.hash != <[u8; 32]>::from(hasher.0.finalize()) {
                 self.report.find(format!(
-                    "the checkpoint at record {lsn} is not what the blocks give"
+                    "the checkpoint at record {} is not what the blocks give",
+                    checkpoint.lsn
                 ));
             }
         }
@@ -255,10 +287,4 @@ impl Write for Hashing {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-fn hash_of(from: &mut impl Read) -> io::Result<[u8; 32]> {
-    let mut hasher = Hashing(Sha256::new());
-    io::copy(from, &mut hasher)?;
-    Ok(hasher.0.finalize().into())
 }

@@ -1,0 +1,420 @@
+//! The state on the disk beside the state in memory, over blocks of a real network: whenever the process ends, whatever
+//! becomes of the database, both give the same codes, hashes and keys.
+
+use lineside_fabric::ledger::{LedgerError, Look, Opened, Replica, Setup, StateStore, verify_ledger};
+use lineside_fabric::replay::read;
+use lineside_fabric::state::{Entry, State};
+use lineside_fabric::{Error, Options, Stop, TxCode, Validator};
+use lineside_journal::FsDisk;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// A key that some block writes or deletes.
+type Key = (String, String, Box<[u8]>);
+
+/// A recorded block, and what it does in memory.
+struct Recorded {
+    bytes: Vec<u8>,
+    codes: Vec<TxCode>,
+    commit_hash: Option<[u8; 32]>,
+    /// Of all [`Recorded`]'s keys, in order, what is under them after this block.
+    entries: Vec<Option<Entry>>,
+}
+
+struct Oracle {
+    blocks: Vec<Recorded>,
+    keys: Vec<Key>,
+}
+
+fn recording() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let beside = root.join("../../../shared/data/fabric-blocks/dev");
+    match beside.join("manifest.json").exists() {
+        true => beside,
+        false => root.join("tests/data/edge"),
+    }
+}
+
+fn oracle() -> &'static Oracle {
+    static ORACLE: OnceLock<Oracle> = OnceLock::new();
+    ORACLE.get_or_init(|| {
+        let directory = recording();
+        let mut bytes = (0..).map_while(|number| read(&directory, number, "orderer").unwrap());
+        let genesis = bytes.next().unwrap();
+        let mut validators = [(); 2].map(|()| Validator::new(&genesis, Options::default()).unwrap());
+        let mut blocks = vec![Recorded {
+            bytes: genesis,
+            codes: vec![TxCode::Valid],
+            commit_hash: None,
+            entries: Vec::new(),
+        }];
+        let mut keys = BTreeSet::new();
+        for bytes in bytes {
+            let validated = validators[0].validate(&bytes).unwrap();
+            for (namespace, space) in &validated.updates.namespaces {
+                let public = std::iter::once(("", &space.public));
+                let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
+                for (collection, of) in public.chain(collections) {
+                    keys.extend(of.keys().map(|key| {
+                        let (namespace, collection) = (namespace.clone(), collection.to_owned());
+                        (namespace, collection, key.clone())
+                    }));
+                }
+            }
+            blocks.push(Recorded {
+                bytes,
+                codes: validated.codes.clone(),
+                commit_hash: validated.commit_hash,
+                entries: Vec::new(),
+            });
+            validators[0].commit(validated);
+        }
+        let keys: Vec<Key> = keys.into_iter().collect();
+        assert!(blocks.len() > 10 && keys.len() > 10, "{}", keys.len());
+        for recorded in &mut blocks {
+            let validator = &mut validators[1];
+            if recorded.commit_hash.is_some() {
+                let validated = validator.validate(&recorded.bytes).unwrap();
+                validator.commit(validated);
+            }
+            recorded.entries = entries(validator.state(), &keys);
+        }
+        Oracle { blocks, keys }
+    })
+}
+
+fn entries(state: &State, keys: &[Key]) -> Vec<Option<Entry>> {
+    let get = |(namespace, collection, key): &Key| state.get(namespace, collection, key);
+    keys.iter()
+        .map(|key| get(key).map(|entry| entry.into_owned()))
+        .collect()
+}
+
+/// `state` has what it must after the first `blocks` blocks.
+fn compare(state: &State, blocks: u64) {
+    let Oracle { blocks: all, keys } = oracle();
+    let expected = &all[blocks as usize - 1].entries;
+    let found = entries(state, keys);
+    for ((key, found), expected) in keys.iter().zip(&found).zip(expected) {
+        assert_eq!(found, expected, "{key:?} after {blocks} blocks");
+    }
+    assert_eq!(state.len(), expected.iter().flatten().count(), "{blocks} blocks");
+    let namespaces: BTreeSet<&str> = keys.iter().map(|(namespace, ..)| namespace.as_str()).collect();
+    for namespace in namespaces {
+        let public: Vec<(&[u8], &Entry)> = keys
+            .iter()
+            .zip(expected)
+            .filter(|((of, collection, _), _)| of == namespace && collection.is_empty())
+            .filter_map(|((.., key), entry)| Some((&**key, entry.as_ref()?)))
+            .collect();
+        let ranges = [(0, public.len()), (1, 3), (public.len() / 2, public.len() / 2)];
+        for (from, to) in ranges {
+            let Some(of) = public.get(from..to) else { continue };
+            let key_at = |at: usize| public.get(at).map_or(&b""[..], |(key, _)| key);
+            let (start, end) = (key_at(from), key_at(to));
+            let range: Vec<_> = state.range(namespace, start, end).collect();
+            let range: Vec<(&[u8], &Entry)> = range.iter().map(|(key, entry)| (&**key, &**entry)).collect();
+            assert_eq!(range, of, "{namespace}, {from} to {to}, after {blocks} blocks");
+        }
+    }
+    state.check().unwrap();
+}
+
+fn setup(directory: &Path, checkpoint_after: u64) -> Setup {
+    Setup {
+        checkpoint_after,
+        state: StateStore::Disk(directory.join("state")),
+        ..Setup::default()
+    }
+}
+
+fn open(directory: &Path) -> (Replica<FsDisk>, Opened) {
+    let disk = FsDisk::open(directory).unwrap();
+    Replica::open(disk, setup(directory, 0), None).unwrap()
+}
+
+/// Adds blocks up to `until`, and compares codes and hashes.
+fn add(replica: &mut Replica<FsDisk>, until: u64) {
+    for number in replica.next()..until {
+        let recorded = &oracle().blocks[number as usize];
+        let added = replica.add(recorded.bytes.clone()).unwrap();
+        assert_eq!(
+            (added.codes, added.commit_hash),
+            (recorded.codes.clone(), recorded.commit_hash),
+            "block {number}"
+        );
+    }
+}
+
+fn state(replica: &Replica<FsDisk>) -> &State {
+    replica.validator().unwrap().state()
+}
+
+fn count() -> u64 {
+    oracle().blocks.len() as u64
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn restarted_before_every_block() {
+    let directory = tempfile::tempdir().unwrap();
+    for number in 0..count() {
+        let (mut replica, opened) = open(directory.path());
+        assert_eq!(opened.ledger.damaged, Vec::<String>::new());
+        assert_eq!(opened.ledger.state_remade, None);
+        add(&mut replica, number + 1);
+        compare(state(&replica), number + 1);
+        if number % 5 == 4 {
+            replica.checkpoint().unwrap();
+            compare(state(&replica), number + 1);
+        }
+        replica.stop().unwrap();
+    }
+    let disk = FsDisk::look(directory.path()).unwrap();
+    let report = verify_ledger(&disk, &Options::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.findings, Vec::<String>::new());
+    assert_eq!((report.blocks, report.checkpoints), (count(), 1));
+}
+
+/// Blocks are begun before those ahead of them are done, checkpoints are made on the way, and all is what it is in
+/// memory.
+#[test]
+fn one_after_the_other_with_checkpoints_beside() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = FsDisk::open(directory.path()).unwrap();
+    let (mut replica, _) = Replica::open(disk, setup(directory.path(), 20), None).unwrap();
+    add(&mut replica, 1);
+    let mut done = Vec::new();
+    for recorded in &oracle().blocks[1..] {
+        done.extend(replica.finish_after(recorded.bytes.clone()).unwrap());
+    }
+    done.extend(replica.finish().unwrap());
+    for (added, recorded) in done.iter().zip(&oracle().blocks[1..]) {
+        assert_eq!(added.codes, recorded.codes, "block {}", added.number);
+        assert_eq!(added.commit_hash, recorded.commit_hash, "block {}", added.number);
+    }
+    assert_eq!(replica.next(), count());
+    compare(state(&replica), count());
+    replica.stop().unwrap();
+    let (replica, opened) = open(directory.path());
+    assert!(
+        opened.ledger.checkpoint > 0 && opened.ledger.replayed < count() - 1,
+        "{opened:?}"
+    );
+    compare(state(&replica), count());
+}
+
+/// The ledger as it was at one moment, the state as it was at another: what a crash leaves, and what nothing should.
+#[test]
+fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
+    let moments = [1, count() / 3, count() / 2, count() - 1];
+    let directory = tempfile::tempdir().unwrap();
+    let copies = tempfile::tempdir().unwrap();
+    let at = |moment: u64| copies.path().join(moment.to_string());
+    let (mut replica, _) = open(directory.path());
+    for (index, moment) in moments.into_iter().enumerate() {
+        add(&mut replica, moment);
+        replica.flush().unwrap();
+        if index == 2 {
+            replica.checkpoint().unwrap();
+        }
+        // The process is alive: nothing is closed, some blocks are in no database yet.
+        copy(directory.path(), &at(moment));
+    }
+    drop(replica);
+    for ledger in moments {
+        for of_state in moments {
+            let mixed = tempfile::tempdir().unwrap();
+            copy(&at(ledger), mixed.path());
+            fs::remove_dir_all(mixed.path().join("state")).unwrap();
+            copy(&at(of_state).join("state"), &mixed.path().join("state"));
+            let (mut replica, opened) = open(mixed.path());
+            assert_eq!(replica.next(), ledger);
+            compare(state(&replica), ledger);
+            // Of the last blocks some were not in the database, so one copied just behind need not be ahead.
+            if of_state <= ledger {
+                assert_eq!(opened.ledger.state_remade, None, "{of_state} at {ledger}");
+            } else if of_state > ledger + 2 {
+                let why = opened.ledger.state_remade.unwrap();
+                assert!(why.contains("not in the ledger"), "{why}");
+            }
+            add(&mut replica, count());
+            compare(state(&replica), count());
+            replica.stop().unwrap();
+        }
+    }
+}
+
+#[test]
+fn memory_and_disk_take_turns_over_one_ledger() {
+    let directory = tempfile::tempdir().unwrap();
+    let steps = 6;
+    for step in 1..=steps {
+        let in_memory = step % 2 == 0;
+        let mut setup = setup(directory.path(), 0);
+        if in_memory {
+            setup.state = StateStore::Memory;
+        }
+        let disk = FsDisk::open(directory.path()).unwrap();
+        let (mut replica, opened) = Replica::open(disk, setup, None).unwrap();
+        if step > 1 {
+            // The other's checkpoint has no use here.
+            assert_eq!((opened.ledger.checkpoint, opened.ledger.damaged.len()), (0, 1));
+            compare(state(&replica), replica.next());
+        }
+        add(&mut replica, count() * step / steps);
+        compare(state(&replica), replica.next());
+        replica.checkpoint().unwrap();
+        replica.stop().unwrap();
+    }
+}
+
+/// Each byte of the database's log changed, some at a time: what comes of it is right, or made anew, or not opened.
+#[test]
+fn a_damaged_database_is_never_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut replica, _) = open(directory.path());
+    let blocks = count() / 2;
+    add(&mut replica, blocks);
+    replica.checkpoint().unwrap();
+    replica.stop().unwrap();
+    let mut files = Vec::new();
+    let mut folders = vec![directory.path().join("state")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.metadata().unwrap().len() > 0 {
+                files.push(path);
+            }
+        }
+    }
+    assert!(!files.is_empty());
+    let mut tried = 0;
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        let used = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
+        for at in (0..used).step_by(used.div_ceil(8).max(1)) {
+            let damaged = tempfile::tempdir().unwrap();
+            copy(directory.path(), damaged.path());
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x10;
+            let file = damaged.path().join(file.strip_prefix(directory.path()).unwrap());
+            fs::write(&file, bytes).unwrap();
+            let (mut replica, _) = open(damaged.path());
+            compare(state(&replica), blocks);
+            add(&mut replica, blocks + 2);
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "{tried}");
+}
+
+/// Changes what stands under every key, as nothing but a mistake or a liar would.
+fn spoil(directory: &Path) {
+    let database = fjall::Database::builder(directory).open().unwrap();
+    let keys = database
+        .keyspace("keys", fjall::KeyspaceCreateOptions::default)
+        .unwrap();
+    let all: Vec<_> = keys.iter().map(|guard| guard.key().unwrap()).collect();
+    assert!(all.len() > 10);
+    for key in all.into_iter().filter(|key| **key != [0xff; 4]) {
+        keys.insert(key, b"not a value").unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_read_decides_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut replica, _) = open(directory.path());
+    let blocks = count() / 2;
+    add(&mut replica, blocks);
+    replica.checkpoint().unwrap();
+    replica.stop().unwrap();
+    spoil(&directory.path().join("state"));
+    let (mut replica, _) = open(directory.path());
+    let mut refused = None;
+    for number in blocks..count() {
+        match replica.add(oracle().blocks[number as usize].bytes.clone()) {
+            Ok(added) => assert_eq!(added.codes, oracle().blocks[number as usize].codes),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    let Some(LedgerError::Validation {
+        number,
+        source: Error::Stop(Stop::State { what }),
+    }) = refused
+    else {
+        panic!("{refused:?}");
+    };
+    assert!(what.contains("does not write"), "{what}");
+    // It stays so, and what is there is served on.
+    assert!(
+        replica
+            .add(oracle().blocks[number as usize].bytes.clone())
+            .is_err()
+    );
+    assert_eq!(replica.next(), number);
+    let stored = replica.blocks();
+    replica.flush().unwrap();
+    assert!(stored.block(number - 1).unwrap().bytes == oracle().blocks[number as usize - 1].bytes);
+    drop((replica, stored));
+    let (mut replica, opened) = open(directory.path());
+    let why = opened.ledger.state_remade.unwrap();
+    assert!(why.contains("damaged"), "{why}");
+    compare(state(&replica), number);
+    add(&mut replica, count());
+    compare(state(&replica), count());
+}
+
+#[test]
+fn looked_at_while_a_replica_has_it_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut replica, _) = open(directory.path());
+    add(&mut replica, 8);
+    replica.checkpoint().unwrap();
+    let look = |state: Option<&StateStore>| {
+        let disk = FsDisk::look(directory.path()).unwrap();
+        Look::open(disk, &Options::default(), state)
+    };
+    let on_disk = StateStore::Disk(directory.path().join("state"));
+    match look(Some(&on_disk)).map(|_| ()) {
+        Err(LedgerError::State { what }) => assert!(what.contains("another process"), "{what}"),
+        other => panic!("{other:?}"),
+    }
+    compare(look(Some(&StateStore::Memory)).unwrap().validator.state(), 8);
+    let blocks = look(None).unwrap();
+    assert!(blocks.found.checkpoint > 0);
+    assert_eq!(blocks.blocks.count(), 8);
+    assert!(blocks.validator.state().check().is_err());
+    replica.stop().unwrap();
+    let looked = look(Some(&on_disk)).unwrap();
+    assert!(looked.found.checkpoint > 0);
+    compare(looked.validator.state(), 8);
+    // Who only looks makes nothing anew.
+    drop(looked);
+    fs::remove_dir_all(directory.path().join("state")).unwrap();
+    assert!(matches!(look(Some(&on_disk)), Err(LedgerError::State { .. })));
+    assert!(!directory.path().join("state").exists());
+}

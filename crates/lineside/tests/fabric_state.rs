@@ -1,0 +1,152 @@
+//! `lineside fabric` with the state on the disk: as with the state in memory, killed or not.
+
+mod replica;
+
+use replica::{Running, fabric, msp, objects, one, recorded};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const BLOCKS: u64 = 14;
+
+fn states(data: &str) -> Vec<Vec<Value>> {
+    let all = |namespace| {
+        let words = ["state", "--json", "--data", data, namespace, "--limit", "100000"];
+        let output = fabric(&words);
+        assert!(output.status.success(), "{output:?}");
+        objects(&output)
+    };
+    ["smallbank", "_lifecycle", "none"].map(all).into()
+}
+
+/// The recorded blocks in a ledger whose state is in memory, and its genesis block in a file.
+fn in_memory(directory: &Path) -> (String, String) {
+    let [data, genesis] = ["memory", "genesis"].map(|name| directory.join(name).to_str().unwrap().to_owned());
+    one(&["import", "--json", "--data", &data, recorded().to_str().unwrap()]);
+    let words = [
+        "block",
+        "--json",
+        "--data",
+        &data,
+        "0",
+        "--delivered",
+        "--out",
+        &genesis,
+    ];
+    one(&words);
+    (data, genesis)
+}
+
+#[test]
+fn a_replica_that_is_killed_again_and_again_has_what_one_in_memory_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let (memory, genesis) = in_memory(directory.path());
+    let data = directory.path().join("ledger");
+    let data = data.to_str().unwrap();
+    let msp = msp(directory.path());
+    let orderer = Running::start(&[
+        "mock-orderer",
+        "--listen",
+        "127.0.0.1:0",
+        recorded().to_str().unwrap(),
+    ]);
+    let serve = [
+        "serve",
+        "--data",
+        data,
+        "--orderer",
+        orderer.listen(),
+        "--msp-id",
+        "Org1MSP",
+        "--msp",
+        msp.to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+        "--genesis",
+        &genesis,
+    ];
+    let status = || one(&["status", "--json", "--data", data]);
+    let began = Instant::now();
+    let mut restarts = 0;
+    loop {
+        // Only the first has to say where the state is to be.
+        let first: &[&str] = if restarts == 0 { &["--state", "fjall"] } else { &[] };
+        let running = Running::start(&[&serve[..], first].concat());
+        assert_eq!(running.said["channel"], "edge", "start {restarts}");
+        restarts += 1;
+        let seen = status();
+        assert_eq!(seen["keys"], Value::Null, "its state is open elsewhere: {seen}");
+        if seen["blocks"] == BLOCKS && restarts > 3 {
+            // The blocks can be asked, and so can the state, from the blocks.
+            assert_eq!(one(&["block", "--json", "--data", data, "13"])["block"], 13);
+            assert_eq!(states(data), states(&memory));
+            drop(running);
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(120), "{seen}");
+        drop(running);
+    }
+    let expected = one(&["status", "--json", "--data", &memory]);
+    let found = status();
+    for what in ["blocks", "transactions", "keys", "last_hash", "commit_hash"] {
+        assert_eq!(found[what], expected[what], "{what}");
+    }
+    assert_eq!(states(data), states(&memory));
+    let sound = one(&["verify-ledger", "--json", "--data", data]);
+    assert_eq!(
+        (&sound["sound"], &sound["blocks"]),
+        (&true.into(), &BLOCKS.into())
+    );
+}
+
+#[test]
+fn the_state_moves_to_the_disk_and_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, _) = in_memory(directory.path());
+    let folder = directory.path().join("memory/state");
+    let before = (
+        states(&data),
+        one(&["status", "--json", "--data", &data])["keys"].clone(),
+    );
+    let import = |state: &[&str]| {
+        let recorded = recorded();
+        let words = ["import", "--data", &data, recorded.to_str().unwrap()];
+        let output = fabric(&[&words[..], state].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (state, on_disk, says) in [
+        (&["--state", "fjall"][..], true, "not so far"),
+        (&[], true, ""),
+        (&["--state", "memory"], false, "is to be in memory"),
+        (&[], false, ""),
+    ] {
+        let said = import(state);
+        assert!(
+            said.contains(says) && said.is_empty() == says.is_empty(),
+            "{said}"
+        );
+        assert_eq!(folder.is_dir(), on_disk, "{state:?}");
+        let after = (
+            states(&data),
+            one(&["status", "--json", "--data", &data])["keys"].clone(),
+        );
+        assert_eq!(after, before, "{state:?}");
+    }
+}
+
+#[test]
+fn a_state_folder_that_is_no_database_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let (memory, _) = in_memory(directory.path());
+    let data = directory.path().join("ledger");
+    let folder = data.join("state");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("version"), "no database").unwrap();
+    let data = data.to_str().unwrap();
+    let output = fabric(&["import", "--data", data, recorded().to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("made anew"), "{said}");
+    assert_eq!(states(data), states(&memory));
+}
