@@ -9,11 +9,10 @@ use lineside_fabric::limits::BLOCK_BYTES_MAX;
 use lineside_fabric::proto::Arena;
 use lineside_grpc::{ClientTls, chain};
 use prost::Message;
-use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, SystemTime};
+use tokio::sync::Notify;
 use tokio_stream::{Stream, StreamExt, once, pending};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::{Authority, PathAndQuery};
@@ -339,19 +338,24 @@ impl From<Ahead> for Next {
     }
 }
 
-/// [`follow`] for who begins a block before the one ahead of it is finished: `None` tells that no further block is here
-/// yet, so that those that were begun should be finished.
-pub async fn follow_ahead(options: Options, mut on: impl FnMut(Option<Received>) -> Ahead) {
+/// [`follow`] for who begins a block before the one ahead of it is finished: `None` tells that `read` was notified
+/// while no further block was here, so that a block that was begun may be ready to be finished.
+pub async fn follow_ahead(options: Options, read: &Notify, mut on: impl FnMut(Option<Received>) -> Ahead) {
     let mut follower = Follower::new(options);
     loop {
         let next = {
             let mut coming = pin!(follower.next());
-            match poll_fn(|context| Poll::Ready(coming.as_mut().poll(context))).await {
-                Poll::Ready(received) => on(Some(received)),
-                Poll::Pending => match on(None) {
-                    Ahead::On => on(Some(coming.await)),
-                    other => other,
-                },
+            loop {
+                let received = tokio::select! {
+                    biased;
+                    received = &mut coming => Some(received),
+                    () = read.notified() => None,
+                };
+                let is_next = received.is_some();
+                match on(received) {
+                    Ahead::On if !is_next => {}
+                    other => break other,
+                }
             }
         };
         match next {

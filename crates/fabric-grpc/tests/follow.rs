@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 type Seen = Arc<Mutex<Vec<Left>>>;
 
@@ -274,17 +275,21 @@ async fn a_refused_block_is_asked_for_again_elsewhere() {
     assert_eq!(two.blocks.requests(), 1);
 }
 
-/// Who looks at a block only when the next one is there, refuses it late: both come again. When none is there, it is
-/// told, so that the last one is looked at too.
+/// Who looks at a block only when the next one is there, refuses it late: both come again. When none is there and he is
+/// ready, he is told, so that the last one is looked at too.
 #[tokio::test]
 async fn a_block_refused_late_is_asked_for_again_with_those_behind_it() {
     let network = Network::new();
     let (one, two) = (orderer(10).await, orderer(10).await);
     let (options, seen) = options(&network, vec![one.endpoint(), two.endpoint()], 0);
     let (mut all, mut begun, mut refused) = (Vec::new(), None::<Received>, false);
-    let follow = follow_ahead(options, |received| {
+    let read = Notify::new();
+    let follow = follow_ahead(options, &read, |received| {
         let before = match received {
-            Some(next) => begun.replace(next),
+            Some(next) => {
+                read.notify_one();
+                begun.replace(next)
+            }
             None => begun.take(),
         };
         let Some(before) = before else {

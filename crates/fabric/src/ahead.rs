@@ -5,9 +5,10 @@ use crate::read::{Arenas, Read, Reader, Setting, Tip};
 use crate::validate::{Validated, Validator};
 use self_cell::{MutBorrow, self_cell};
 use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 struct Source {
     bytes: Vec<u8>,
@@ -40,7 +41,7 @@ impl Early {
             self.tip == Some(validator.tip()) && Arc::ptr_eq(&self.setting, &validator.reader.setting);
         let decided = self.cell.with_dependent_mut(|_, outcome| {
             let read = outcome.0.take().filter(|_| stands)?;
-            Some(read.and_then(|read| validator.decide(&read)))
+            Some(read.and_then(|read| validator.decide(read)))
         });
         let bytes = self.cell.into_owner().into_inner().bytes;
         let validated = decided.unwrap_or_else(|| validator.validate(&bytes));
@@ -55,10 +56,16 @@ struct Job {
     tip: Option<Tip>,
 }
 
+/// Is called by the thread that reads.
+type Told = Box<dyn Fn() + Send + Sync>;
+
 /// The thread that reads ahead.
 pub(crate) struct Ahead {
+    told: Arc<OnceLock<Told>>,
     jobs: Option<Sender<Job>>,
     done: Receiver<Early>,
+    /// The oldest that was not taken, where somebody has waited for it.
+    read: Option<Early>,
     thread: Option<JoinHandle<()>>,
     under_way: usize,
 }
@@ -68,6 +75,8 @@ impl Ahead {
     pub fn start() -> io::Result<Self> {
         let (jobs, waiting) = channel::<Job>();
         let (finished, done) = channel();
+        let told = Arc::new(OnceLock::<Told>::new());
+        let tell = Arc::clone(&told);
         let work = move || {
             let mut last = None;
             for Job { reader, bytes, tip } in waiting {
@@ -76,11 +85,16 @@ impl Ahead {
                 if finished.send(early).is_err() {
                     return;
                 }
+                if let Some(tell) = tell.get() {
+                    tell();
+                }
             }
         };
         Ok(Self {
+            told,
             jobs: Some(jobs),
             done,
+            read: None,
             thread: Some(Builder::new().name("ahead".into()).spawn(work)?),
             under_way: 0,
         })
@@ -97,10 +111,27 @@ impl Ahead {
         }
     }
 
+    /// Calls `tell` whenever a block is read. Only the first such call counts.
+    pub fn tell(&self, tell: Told) {
+        let _ = self.told.set(tell);
+    }
+
     /// The oldest block that was begun and not taken, once it is read.
     pub fn take(&mut self) -> Option<Early> {
         self.under_way = self.under_way.checked_sub(1)?;
-        self.done.recv().ok()
+        self.read.take().or_else(|| self.done.recv().ok())
+    }
+
+    /// Waits so long until the oldest block that was begun and not taken is read. Whether [`Self::take`] need not wait.
+    pub fn wait(&mut self, time: Duration) -> bool {
+        if self.read.is_none() && self.under_way > 0 {
+            match self.done.recv_timeout(time) {
+                Ok(early) => self.read = Some(early),
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => {}
+            }
+        }
+        true
     }
 }
 

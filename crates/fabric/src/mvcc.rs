@@ -5,7 +5,7 @@ use crate::merkle;
 use crate::proto::{KvMetadataEntry, KvRead, RangeQueryInfo, wire};
 use crate::rules::{Rule, Rules};
 use crate::rwset::{Collection, NsRwSet, height};
-use crate::state::{Height, State, Update, Updates, Written, range};
+use crate::state::{Height, State, Update, Updates, range};
 use lineside_verify::hash::sha256;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -137,7 +137,6 @@ impl Checker<'_> {
             operations.add(of, self.rules);
         }
         for ((namespace, collection, key), operation) in operations.0 {
-            let latest = || self.latest(namespace, collection, key);
             let value = if operation.flags & KEY_DELETE != 0 {
                 None
             } else if operation.flags & UPSERT != 0
@@ -145,14 +144,12 @@ impl Checker<'_> {
             {
                 Some((operation.value.into(), operation.metadata.map(Arc::from)))
             } else if operation.flags & !UPSERT == 0 {
-                Some((
-                    operation.value.into(),
-                    latest().and_then(|(_, metadata)| metadata),
-                ))
+                let metadata = self.latest(namespace, collection, key, |_, metadata| metadata.cloned());
+                Some((operation.value.into(), metadata.flatten()))
             } else {
                 // Only the metadata: the value stays, if there is one, and gets this version.
-                match latest() {
-                    Some((value, _)) => Some((value, operation.metadata.map(Arc::from))),
+                match self.latest(namespace, collection, key, |value, _| value.clone()) {
+                    Some(value) => Some((value, operation.metadata.map(Arc::from))),
                     None => continue,
                 }
             };
@@ -167,16 +164,21 @@ impl Checker<'_> {
         }
     }
 
-    /// What the block wrote, or else what was committed; also where the block deleted it, as the peer has it.
-    fn latest(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Written> {
-        let written = self
-            .updates
-            .get(namespace, collection, key)
-            .and_then(|update| update.value.clone());
-        written.or_else(|| {
-            let entry = self.state.get(namespace, collection, key)?;
-            Some((entry.value.clone(), entry.validation_parameter.clone()))
-        })
+    /// Something of what the block wrote, or else of what was committed; also where the block deleted it, as the peer
+    /// has it.
+    fn latest<T>(
+        &self,
+        namespace: &str,
+        collection: &str,
+        key: &[u8],
+        take: impl Fn(&Arc<[u8]>, Option<&Arc<[u8]>>) -> T,
+    ) -> Option<T> {
+        let written = self.updates.get(namespace, collection, key);
+        if let Some((value, metadata)) = written.and_then(|update| update.value.as_ref()) {
+            return Some(take(value, metadata.as_ref()));
+        }
+        let entry = self.state.get(namespace, collection, key)?;
+        Some(take(&entry.value, entry.validation_parameter.as_ref()))
     }
 }
 

@@ -9,13 +9,13 @@ use crate::config::{BLOCK_VALIDATION, Config};
 use crate::error::{Error, Refused, Stop};
 use crate::identity::{Cache, OfBlock};
 use crate::msp::{Identity, Resolution};
+use crate::parts::Parts;
 use crate::proto::Arena;
 use crate::rules::{Rule, Rules};
 use crate::tx::{Known, Next, Parsed, parse};
 use crate::validate::Options;
 use crate::x509::is_low_s;
 use lineside_verify::encoding::der;
-use lineside_verify::hash::sha256_batch;
 use lineside_verify::{Item, SignatureBytes};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
@@ -63,6 +63,7 @@ pub(crate) struct Read<'a> {
     pub tips: [Tip; 2],
     pub parsed: Vec<Parsed<'a>>,
     pub checked: Checked<'a>,
+    pub parts: Parts,
     /// How long that took.
     pub parse: Duration,
     pub verify: Duration,
@@ -79,7 +80,11 @@ impl Reader {
         let signed_at = Instant::now();
         let parsed = self.parse(&block, bytes.len(), of_shares)?;
         let parsed_at = Instant::now();
-        let checked = self.verify(&parsed);
+        let mut parts = Parts::default();
+        let checked = self.verify(&parsed, |identity, place| parts.add(bytes, identity, place));
+        parts.add_signers(bytes, &block);
+        parts.sort();
+        parts.ids = parsed.iter().map(|tx| tx.id.clone()).collect();
         let own = Tip {
             number: block.number,
             hash: block.hash(),
@@ -88,6 +93,7 @@ impl Reader {
             tips: [tip, own],
             parsed,
             checked,
+            parts,
             parse: parsed_at - signed_at,
             verify: signed_at - started + parsed_at.elapsed(),
         })
@@ -173,16 +179,15 @@ impl Reader {
             block.check_data()?;
         }
         let share = block.transactions.len().div_ceil(arenas.len().max(1)).max(1);
+        let read_share = |(share, arena): (&[&'a [u8]], &'a mut Arena)| parse(share, channel, arena, rules);
         std::thread::scope(|scope| {
             let mut shares = block.transactions.chunks(share).zip(arenas);
             let first = shares.next();
             let others: Vec<_> = shares
-                .map(|share| scope.spawn(move || read_share(share, channel, rules)))
+                .map(|share| scope.spawn(move || read_share(share)))
                 .collect();
             let data = if large { Ok(()) } else { block.check_data() };
-            let mut parsed = first
-                .map(|share| read_share(share, channel, rules))
-                .unwrap_or_default();
+            let mut parsed = first.map(read_share).unwrap_or_default();
             for other in others {
                 parsed.extend(joined(other));
             }
@@ -190,8 +195,9 @@ impl Reader {
         })
     }
 
-    /// Looks identities up and verifies all of the transactions' signatures, in one batch a thread.
-    fn verify<'a>(&self, parsed: &[Parsed<'a>]) -> Checked<'a> {
+    /// Looks identities up and verifies all of the transactions' signatures, in one batch a thread. `note` is told of
+    /// each identity, and which it is.
+    fn verify<'a>(&self, parsed: &[Parsed<'a>], mut note: impl FnMut(&'a [u8], usize)) -> Checked<'a> {
         let mut identities = OfBlock::default();
         // Who is said to have signed what.
         let mut claims: Vec<Claim<'a>> = Vec::with_capacity(parsed.len() * 3);
@@ -201,19 +207,27 @@ impl Reader {
             let Known::Signed(signed) = &tx.known else {
                 continue;
             };
-            claims.push(Claim {
-                place: identities.place(signed.creator),
-                digest: signed.digest,
-                signature: signed.signature,
-            });
+            let mut claim = |identity, digest, signature| {
+                let place = identities.place(identity);
+                note(identity, place);
+                claims.push(Claim {
+                    place,
+                    digest,
+                    signature,
+                });
+                place
+            };
+            let creator = claim(signed.creator, signed.digest, signed.signature);
             if let Next::Endorser(endorser) = &signed.next
                 && let Ok(dispatched) = &endorser.dispatched
             {
-                claims.extend(dispatched.endorsements.iter().map(|by| Claim {
-                    place: identities.place(by.endorser),
-                    digest: by.digest,
-                    signature: by.signature,
-                }));
+                for by in &dispatched.endorsements {
+                    claim(by.endorser, by.digest, by.signature);
+                }
+                // The creator stands there twice.
+                if endorser.creator == signed.creator {
+                    note(endorser.creator, creator);
+                }
             }
         }
         self.resolve(&mut identities);
@@ -293,32 +307,6 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
         Ok(made) => made,
         Err(panic) => std::panic::resume_unwind(panic),
     }
-}
-
-fn read_share<'a>(
-    (share, arena): (&[&'a [u8]], &'a mut Arena),
-    channel: &str,
-    rules: Rules,
-) -> Vec<Parsed<'a>> {
-    let arena = &*arena;
-    let mut parsed: Vec<_> = share
-        .iter()
-        .map(|bytes| parse(bytes, channel, arena, rules))
-        .collect();
-    // A third of all that is hashed, and in one piece each: in lanes it costs a quarter.
-    let signed = |parsed: &'_ Parsed<'a>| match &parsed.known {
-        Known::Signed(signed) => signed.payload,
-        Known::Code(_) | Known::Unsure(_) => &[],
-    };
-    let payloads: Vec<&[u8]> = parsed.iter().map(signed).collect();
-    let mut digests = vec![[0; 32]; payloads.len()];
-    sha256_batch(&payloads, &mut digests);
-    for (parsed, digest) in parsed.iter_mut().zip(digests) {
-        if let Known::Signed(signed) = &mut parsed.known {
-            signed.digest = digest;
-        }
-    }
-    parsed
 }
 
 /// Somebody is said to have signed something.

@@ -1,9 +1,12 @@
 //! The state that valid transactions leave: keys of chaincodes, hashed keys of their collections, transaction ids.
 
 mod disk;
+mod folder;
+mod keys;
 
 pub(crate) use disk::{Disk, Mark};
 use hashbrown::HashMap;
+pub use keys::{Key, Keys};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -41,34 +44,25 @@ pub struct Update {
     pub version: Height,
 }
 
-/// Keys in order, public ones and those of each collection.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Space<T> {
+/// A namespace: `K` is what holds keys, public ones and those of each collection.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Space<K> {
     /// The chaincode's own.
-    pub public: BTreeMap<Box<[u8]>, T>,
+    pub public: K,
     /// By the collection's name; keys are hashes.
-    pub collections: BTreeMap<String, BTreeMap<Box<[u8]>, T>>,
+    pub collections: BTreeMap<String, K>,
 }
 
-impl<T> Default for Space<T> {
-    fn default() -> Self {
-        Self {
-            public: BTreeMap::new(),
-            collections: BTreeMap::new(),
-        }
-    }
-}
-
-impl<T> Space<T> {
-    /// What there is under a key; `collection` is empty for the public ones.
-    pub fn get(&self, collection: &str, key: &[u8]) -> Option<&T> {
+impl<K: Default> Space<K> {
+    /// The keys of a collection, if there is such a one; `collection` is empty for the public ones.
+    pub fn keys(&self, collection: &str) -> Option<&K> {
         match collection {
-            "" => self.public.get(key),
-            name => self.collections.get(name)?.get(key),
+            "" => Some(&self.public),
+            name => self.collections.get(name),
         }
     }
 
-    fn keys_mut(&mut self, collection: &str) -> &mut BTreeMap<Box<[u8]>, T> {
+    fn keys_mut(&mut self, collection: &str) -> &mut K {
         if collection.is_empty() {
             return &mut self.public;
         }
@@ -76,17 +70,20 @@ impl<T> Space<T> {
     }
 }
 
+/// Keys and what a block does to them, in order.
+pub type Changes = BTreeMap<Key, Update>;
+
 /// What a block does to the state, in the order of the commit hash: by namespace, key, collection.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Updates {
     /// By namespace.
-    pub namespaces: BTreeMap<String, Space<Update>>,
+    pub namespaces: BTreeMap<String, Space<Changes>>,
 }
 
 impl Updates {
     /// What the block does to a key.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<&Update> {
-        self.namespaces.get(namespace)?.get(collection, key)
+        self.namespaces.get(namespace)?.keys(collection)?.get(key)
     }
 
     /// Does it; what was done before is forgotten.
@@ -100,7 +97,7 @@ impl Updates {
     }
 
     /// Each namespace's public keys (the empty collection), then those of its collections.
-    pub(crate) fn collections(&self) -> impl Iterator<Item = (&str, &str, &BTreeMap<Box<[u8]>, Update>)> {
+    pub(crate) fn collections(&self) -> impl Iterator<Item = (&str, &str, &Changes)> {
         self.namespaces.iter().flat_map(|(namespace, space)| {
             let public = std::iter::once(("", &space.public));
             let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
@@ -131,7 +128,7 @@ pub struct State {
 #[derive(Debug)]
 enum Kept {
     /// By namespace.
-    Memory(HashMap<String, Space<Entry>>),
+    Memory(HashMap<String, Space<Keys>>),
     Disk(Box<Disk>),
     /// Somewhere that is not looked at: nothing can be asked.
     Elsewhere,
@@ -144,8 +141,8 @@ impl Default for State {
     }
 }
 
-impl From<HashMap<String, Space<Entry>>> for State {
-    fn from(namespaces: HashMap<String, Space<Entry>>) -> Self {
+impl From<HashMap<String, Space<Keys>>> for State {
+    fn from(namespaces: HashMap<String, Space<Keys>>) -> Self {
         let kept = Kept::Memory(namespaces);
         Self { kept }
     }
@@ -169,7 +166,7 @@ impl State {
     }
 
     /// What is in memory, by namespace, if it is.
-    pub(crate) fn in_memory(&self) -> Option<&HashMap<String, Space<Entry>>> {
+    pub(crate) fn in_memory(&self) -> Option<&HashMap<String, Space<Keys>>> {
         match &self.kept {
             Kept::Memory(namespaces) => Some(namespaces),
             Kept::Disk(_) | Kept::Elsewhere => None,
@@ -209,7 +206,10 @@ impl State {
     /// What there is under a key. [`check`](Self::check) says whether that is so.
     pub fn get(&self, namespace: &str, collection: &str, key: &[u8]) -> Option<Cow<'_, Entry>> {
         match &self.kept {
-            Kept::Memory(namespaces) => namespaces.get(namespace)?.get(collection, key).map(Cow::Borrowed),
+            Kept::Memory(namespaces) => {
+                let keys = namespaces.get(namespace)?.keys(collection)?;
+                keys.get(key).map(Cow::Borrowed)
+            }
             Kept::Disk(disk) => disk.get(namespace, collection, key).map(Cow::Owned),
             Kept::Elsewhere => None,
         }
@@ -221,7 +221,7 @@ impl State {
         match &self.kept {
             Kept::Memory(namespaces) => {
                 let space = namespaces.get(namespace);
-                let keys = space.map(|space| range(&space.public, start, end));
+                let keys = space.map(|space| space.public.range(bounds(start, end)));
                 let keys = keys.into_iter().flatten();
                 Box::new(keys.map(|(key, entry)| (Cow::Borrowed(&**key), Cow::Borrowed(entry))))
             }
@@ -233,11 +233,17 @@ impl State {
         }
     }
 
-    /// Block `number`, whose header hash is `hash`, does this.
-    pub fn apply(&mut self, number: u64, hash: [u8; 32], updates: Updates) {
+    /// What stands in the way of keeping this: more bytes of a key than can be kept, and how many can be.
+    pub(crate) fn too_long(&self, updates: &Updates) -> Option<(usize, usize)> {
+        let found = self.on_disk()?.too_long(updates)?;
+        Some((found, disk::PLACE_BYTES_MAX))
+    }
+
+    /// Block `mark` does this.
+    pub(crate) fn apply(&mut self, mark: Mark, updates: Updates) {
         let namespaces = match &mut self.kept {
             Kept::Memory(namespaces) => namespaces,
-            Kept::Disk(disk) => return disk.apply(Mark { last: number, hash }, updates),
+            Kept::Disk(disk) => return disk.apply(mark, updates),
             Kept::Elsewhere => return,
         };
         for (namespace, updates) in updates.namespaces {
@@ -247,7 +253,7 @@ impl State {
                 let keys = space.keys_mut(&collection);
                 for (key, update) in updates {
                     match update.value {
-                        None => drop(keys.remove(&key)),
+                        None => keys.remove(&key),
                         Some((value, validation_parameter)) => {
                             let version = update.version;
                             keys.insert(
@@ -278,7 +284,7 @@ impl State {
 
     /// Public keys of all namespaces, and keys of all collections. On the disk they are counted one by one.
     pub fn len(&self) -> usize {
-        let collections = |space: &Space<Entry>| space.collections.values().map(BTreeMap::len).sum::<usize>();
+        let collections = |space: &Space<Keys>| space.collections.values().map(Keys::len).sum::<usize>();
         match &self.kept {
             Kept::Memory(namespaces) => namespaces
                 .values()
@@ -295,19 +301,23 @@ impl State {
     }
 }
 
-/// The keys from `start` on, before `end`.
-pub(crate) fn range<'a, T>(
-    keys: &'a BTreeMap<Box<[u8]>, T>,
-    start: &'a [u8],
-    end: &'a [u8],
-) -> impl Iterator<Item = (&'a Box<[u8]>, &'a T)> {
+/// From `start` on, before `end`; an empty `end` is none.
+fn bounds<'a>(start: &'a [u8], end: &'a [u8]) -> (Bound<&'a [u8]>, Bound<&'a [u8]>) {
     let end = match end {
         [] => Bound::Unbounded,
         // `range` panics where the end is before the start; there is nothing in between.
         end => Bound::Excluded(end.max(start)),
     };
-    let bounds = (Bound::Included(start), end);
-    keys.range::<[u8], _>(bounds)
+    (Bound::Included(start), end)
+}
+
+/// What is done to the keys from `start` on, before `end`.
+pub(crate) fn range<'a>(
+    changes: &'a Changes,
+    start: &'a [u8],
+    end: &'a [u8],
+) -> impl Iterator<Item = (&'a Key, &'a Update)> {
+    changes.range::<[u8], _>(bounds(start, end))
 }
 
 /// The ids of every transaction in the ledger, valid or not.

@@ -3,6 +3,7 @@
 
 use crate::block::header_type;
 use crate::code::TxCode;
+use crate::hashes::Hashes;
 use crate::limits::ENDORSEMENTS_MAX;
 use crate::proto::{
     self, Arena, ChaincodeAction, ChaincodeActionPayload, ChaincodeEvent, ChaincodeHeaderExtension,
@@ -55,8 +56,7 @@ pub(crate) enum Known<'a> {
 #[derive(Debug)]
 pub(crate) struct Signed<'a> {
     pub creator: &'a [u8],
-    pub payload: &'a [u8],
-    /// SHA-256 of the payload; whoever reads many transactions makes it of all together.
+    /// SHA-256 of the payload.
     pub digest: [u8; 32],
     pub signature: &'a [u8],
     /// What it is if the creator did sign it.
@@ -93,6 +93,8 @@ fn or(code: TxCode) -> impl Fn(Malformed) -> Fault {
 #[derive(Debug)]
 pub(crate) struct Endorser<'a> {
     pub id: TxId,
+    /// Who is said to have created its action.
+    pub creator: &'a [u8],
     pub dispatched: Result<Dispatched<'a>, TxCode>,
 }
 
@@ -114,14 +116,50 @@ pub(crate) struct Endorsement<'a> {
     pub signature: &'a [u8],
 }
 
-/// Reads one transaction.
-pub(crate) fn parse<'a>(bytes: &'a [u8], channel: &str, arena: &'a Arena, rules: Rules) -> Parsed<'a> {
-    let mut parsed = read(bytes, channel, arena, rules).unwrap_or_else(|fault| Parsed {
-        id: None,
-        known: fault.into(),
-        passed: None,
-    });
-    let looked_at = match &parsed.known {
+/// Transactions whose messages are hashed together.
+const TOGETHER: usize = 64;
+/// What endorsers signed is written out for each of them, unless it is longer, or they are more.
+const RESPONSE_BYTES_MAX: usize = 4 << 10;
+/// See [`RESPONSE_BYTES_MAX`].
+const WRITTEN_OUT_MAX: usize = 16;
+
+/// Reads transactions.
+pub(crate) fn parse<'a>(all: &[&'a [u8]], channel: &str, arena: &'a Arena, rules: Rules) -> Vec<Parsed<'a>> {
+    let mut hashes = Hashes::default();
+    let mut done = Vec::with_capacity(all.len());
+    let mut owing = Vec::with_capacity(all.len().min(TOGETHER));
+    for together in all.chunks(TOGETHER) {
+        owing.extend(together.iter().map(|bytes| {
+            let mut reading = Reading {
+                channel,
+                arena,
+                rules,
+                hashes: &mut hashes,
+                owed: Owed::default(),
+            };
+            let parsed = read(bytes, &mut reading).unwrap_or_else(|fault| Parsed {
+                id: None,
+                known: fault.into(),
+                passed: None,
+            });
+            (parsed, reading.owed)
+        }));
+        let digests = hashes.take();
+        for ((mut parsed, owed), bytes) in owing.drain(..).zip(together) {
+            owed.settle(&mut parsed, &digests, rules);
+            if !is_looked_at(&parsed) {
+                let passed = writes(bytes, arena).map_or_else(|other| other, Passed::Writes);
+                parsed.passed = Some(Box::new(passed));
+            }
+            done.push(parsed);
+        }
+    }
+    done
+}
+
+/// Whether a peer looks at its endorsements, if its creator did sign it.
+fn is_looked_at(parsed: &Parsed<'_>) -> bool {
+    match &parsed.known {
         Known::Signed(signed) => match &signed.next {
             Next::Endorser(tx) => tx.dispatched.is_ok(),
             // It is alone in its block.
@@ -129,12 +167,55 @@ pub(crate) fn parse<'a>(bytes: &'a [u8], channel: &str, arena: &'a Arena, rules:
             Next::Code(_) | Next::Unsure(_) => false,
         },
         Known::Code(_) | Known::Unsure(_) => false,
-    };
-    if !looked_at {
-        let passed = writes(bytes, arena).map_or_else(|other| other, Passed::Writes);
-        parsed.passed = Some(Box::new(passed));
     }
-    parsed
+}
+
+/// What is not known of a transaction until its messages are hashed: their places among the digests.
+#[derive(Default)]
+struct Owed<'a> {
+    payload: Option<usize>,
+    /// Nonce and creator. It is the id of a transaction that names none.
+    id: Option<usize>,
+    /// Whether it must be the id that is named.
+    id_is_checked: bool,
+    /// What was proposed, and the hash that the endorsers signed of it.
+    proposal: Option<(usize, &'a [u8])>,
+    /// What the first of the endorsers signed.
+    first_endorsement: usize,
+}
+
+impl Owed<'_> {
+    /// What is found first by a peer counts, whatever was found behind it.
+    fn settle(self, parsed: &mut Parsed<'_>, digests: &[[u8; 32]], rules: Rules) {
+        let digest = |place: usize| digests.get(place).copied().unwrap_or_default();
+        let hash = self.id.map(digest).map(TxId::Hash);
+        let is_right = !self.id_is_checked || parsed.id == hash;
+        parsed.id = parsed.id.take().or(hash);
+        let Known::Signed(signed) = &mut parsed.known else {
+            return;
+        };
+        signed.digest = self.payload.map(digest).unwrap_or_default();
+        if !is_right && rules.hold(Rule::TxId) {
+            signed.next = Next::Code(TxCode::BadProposalTxid);
+            return;
+        }
+        if let Some((place, expected)) = self.proposal
+            && digest(place) != expected
+            && rules.hold(Rule::ProposalHash)
+        {
+            signed.next = Next::Code(TxCode::InvalidEndorserTransaction);
+            return;
+        }
+        if let Next::Endorser(Endorser {
+            dispatched: Ok(dispatched),
+            ..
+        }) = &mut signed.next
+        {
+            for (place, endorsement) in (self.first_endorsement..).zip(&mut dispatched.endorsements) {
+                endorsement.digest = digest(place);
+            }
+        }
+    }
 }
 
 impl From<Fault> for Known<'_> {
@@ -146,26 +227,35 @@ impl From<Fault> for Known<'_> {
     }
 }
 
-fn read<'a>(bytes: &'a [u8], channel: &str, arena: &'a Arena, rules: Rules) -> Result<Parsed<'a>, Fault> {
+/// A transaction that is being read.
+struct Reading<'r, 'a> {
+    channel: &'r str,
+    arena: &'a Arena,
+    rules: Rules,
+    hashes: &'r mut Hashes<'a>,
+    owed: Owed<'a>,
+}
+
+fn read<'a>(bytes: &'a [u8], reading: &mut Reading<'_, 'a>) -> Result<Parsed<'a>, Fault> {
+    let arena = reading.arena;
     let envelope: Envelope<'_> = proto::decode(bytes, arena).map_err(or(TxCode::InvalidOtherReason))?;
     let payload: Payload<'_> = proto::decode(envelope.payload, arena).map_err(or(TxCode::BadPayload))?;
     let header = payload.header.ok_or(Fault::Code(TxCode::BadCommonHeader))?;
     let channel_header = proto::decode::<ChannelHeader<'_>>(header.channel_header, arena);
     let signature_header = proto::decode::<SignatureHeader<'_>>(header.signature_header, arena);
     let channel_header = channel_header.map_err(or(TxCode::BadCommonHeader))?;
-    let id_hash: Option<[u8; 32]> = signature_header.as_ref().ok().map(|by| {
-        let hasher = Sha256::new().chain_update(by.nonce);
-        hasher.chain_update(by.creator).finalize().into()
-    });
-    let id = match channel_header.tx_id {
-        "" => id_hash.map(TxId::Hash),
-        text => Some(TxId::new(text)),
-    };
+    let id = Some(channel_header.tx_id).filter(|id| !id.is_empty());
+    let id = id.map(TxId::new);
     let known = match signature_header {
         Err(why) => or(TxCode::BadCommonHeader)(why).into(),
         Ok(by) => {
-            let header = (&header, &channel_header, &by, id_hash.unwrap_or_default());
-            signed(&envelope, payload.data, header, channel, arena, rules)
+            reading.owed.id = Some(reading.hashes.add(&[by.nonce, by.creator]));
+            signed(
+                &envelope,
+                payload.data,
+                (&header, &channel_header, &by, &id),
+                reading,
+            )
         }
     };
     Ok(Parsed {
@@ -198,49 +288,50 @@ fn writes<'a>(bytes: &'a [u8], arena: &'a Arena) -> Result<Vec<NsRwSet<'a>>, Pas
     }
 }
 
+/// The last is the id that is named.
 type Headers<'h, 'a> = (
     &'h Header<'a>,
     &'h ChannelHeader<'a>,
     &'h SignatureHeader<'a>,
-    [u8; 32],
+    &'h Option<TxId>,
 );
 
 fn signed<'a>(
     envelope: &Envelope<'a>,
     data: &'a [u8],
     headers: Headers<'_, 'a>,
-    channel: &str,
-    arena: &'a Arena,
-    rules: Rules,
+    reading: &mut Reading<'_, 'a>,
 ) -> Known<'a> {
     use header_type::{CONFIG, CONFIG_UPDATE, ENDORSER_TRANSACTION};
-    let (header, channel_header, by, id_hash) = headers;
+    let (header, channel_header, by, id) = headers;
+    let rules = reading.rules;
     let kind_known = matches!(channel_header.kind, CONFIG | CONFIG_UPDATE | ENDORSER_TRANSACTION);
     let epoch = channel_header.epoch != 0 && rules.hold(Rule::EpochIsZero);
     if !kind_known && rules.hold(Rule::HeaderType) || epoch || by.nonce.is_empty() || by.creator.is_empty() {
         return Known::Code(TxCode::BadCommonHeader);
     }
-    let id = TxId::new(channel_header.tx_id);
+    reading.owed.payload = Some(reading.hashes.add(&[envelope.payload]));
     let next = match channel_header.kind {
-        ENDORSER_TRANSACTION if id != TxId::Hash(id_hash) && rules.hold(Rule::TxId) => {
-            Next::Code(TxCode::BadProposalTxid)
+        ENDORSER_TRANSACTION => {
+            reading.owed.id_is_checked = true;
+            let id = id.clone().unwrap_or_else(|| TxId::new(""));
+            match endorser(data, header, channel_header, id, reading) {
+                Ok(endorser) => Next::Endorser(endorser),
+                Err(Fault::Code(code)) => Next::Code(code),
+                Err(Fault::Unsure(what)) => Next::Unsure(what),
+            }
         }
-        ENDORSER_TRANSACTION => match endorser(data, header, channel_header, id, arena, rules) {
-            Ok(endorser) => Next::Endorser(endorser),
-            Err(Fault::Code(code)) => Next::Code(code),
-            Err(Fault::Unsure(what)) => Next::Unsure(what),
-        },
         CONFIG if data.is_empty() => Next::Code(TxCode::InvalidConfigTransaction),
         CONFIG => Next::Config(data),
         _ => Next::Code(TxCode::UnsupportedTxPayload),
     };
+    let other_channel = channel_header.channel_id != reading.channel;
     Known::Signed(Signed {
         creator: by.creator,
-        payload: envelope.payload,
         digest: [0; 32],
         signature: envelope.signature,
         next,
-        unsure: (channel_header.channel_id != channel).then_some("it names another channel than its block"),
+        unsure: other_channel.then_some("it names another channel than its block"),
     })
 }
 
@@ -249,11 +340,11 @@ fn endorser<'a>(
     header: &Header<'a>,
     channel_header: &ChannelHeader<'a>,
     id: TxId,
-    arena: &'a Arena,
-    rules: Rules,
+    reading: &mut Reading<'_, 'a>,
 ) -> Result<Endorser<'a>, Fault> {
     const INVALID: Fault = Fault::Code(TxCode::InvalidEndorserTransaction);
     let invalid = or(TxCode::InvalidEndorserTransaction);
+    let (arena, rules) = (reading.arena, reading.rules);
     if data.is_empty() {
         return Err(INVALID);
     }
@@ -271,45 +362,60 @@ fn endorser<'a>(
     let endorsed = payload
         .action
         .ok_or(Fault::Unsure("its action holds no endorsed action"))?;
-    let response = endorsed.proposal_response_payload;
-    let response: ProposalResponsePayload<'_> = proto::decode(response, arena).map_err(&invalid)?;
+    let signed = endorsed.proposal_response_payload;
+    let response: ProposalResponsePayload<'_> = proto::decode(signed, arena).map_err(&invalid)?;
     if header.channel_header.is_empty() || payload.chaincode_proposal_payload.is_empty() {
         return Err(INVALID);
     }
-    let hasher = Sha256::new()
-        .chain_update(header.channel_header)
-        .chain_update(action.header);
-    let hash = hasher.chain_update(payload.chaincode_proposal_payload).finalize();
-    if hash.as_slice() != response.proposal_hash && rules.hold(Rule::ProposalHash) {
-        return Err(INVALID);
-    }
-    let dispatched = dispatch(channel_header, &response, arena, rules).map(|(namespaces, rwset)| {
-        // All endorsers sign the same response, each before its own name.
-        let common = Sha256::new().chain_update(endorsed.proposal_response_payload);
-        let endorsements = endorsed.endorsements.iter().take(ENDORSEMENTS_MAX);
-        Dispatched {
-            namespaces,
-            rwset,
-            endorsements: endorsements
-                .map(|endorsement| Endorsement {
-                    endorser: endorsement.endorser,
-                    digest: common
-                        .clone()
-                        .chain_update(endorsement.endorser)
-                        .finalize()
-                        .into(),
-                    signature: endorsement.signature,
-                })
-                .collect(),
-            too_many: endorsed.endorsements.len() > ENDORSEMENTS_MAX,
+    let proposed = [
+        header.channel_header,
+        action.header,
+        payload.chaincode_proposal_payload,
+    ];
+    reading.owed.proposal = Some((reading.hashes.add(&proposed), response.proposal_hash));
+    let dispatched = match dispatch(channel_header, &response, arena, rules) {
+        Ok((namespaces, rwset)) => {
+            let taken = endorsed.endorsements.len().min(ENDORSEMENTS_MAX);
+            let endorsements = endorsed.endorsements.get(..taken).unwrap_or_default();
+            reading.hash_endorsements(signed, endorsements);
+            let endorsements = endorsements.iter().map(|endorsement| Endorsement {
+                endorser: endorsement.endorser,
+                digest: [0; 32],
+                signature: endorsement.signature,
+            });
+            Ok(Dispatched {
+                namespaces,
+                rwset,
+                endorsements: endorsements.collect(),
+                too_many: endorsed.endorsements.len() > ENDORSEMENTS_MAX,
+            })
         }
-    });
-    let dispatched = match dispatched {
-        Ok(dispatched) => Ok(dispatched),
         Err(Fault::Code(code)) => Err(code),
         Err(unsure) => return Err(unsure),
     };
-    Ok(Endorser { id, dispatched })
+    Ok(Endorser {
+        id,
+        creator: by.creator,
+        dispatched,
+    })
+}
+
+impl<'a> Reading<'_, 'a> {
+    /// All endorsers sign the same response, each before his own name.
+    fn hash_endorsements(&mut self, response: &'a [u8], endorsements: &[proto::Endorsement<'a>]) {
+        self.owed.first_endorsement = self.hashes.len();
+        if response.len() <= RESPONSE_BYTES_MAX && endorsements.len() <= WRITTEN_OUT_MAX {
+            for endorsement in endorsements {
+                self.hashes.add(&[response, endorsement.endorser]);
+            }
+            return;
+        }
+        let common = Sha256::new().chain_update(response);
+        for endorsement in endorsements {
+            let hasher = common.clone().chain_update(endorsement.endorser);
+            self.hashes.add_digest(hasher.finalize().into());
+        }
+    }
 }
 
 type Written<'a> = (Vec<&'a str>, Vec<NsRwSet<'a>>);

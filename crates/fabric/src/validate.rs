@@ -7,11 +7,12 @@ use crate::endorse::{Compiled, Endorser, Verdict};
 use crate::error::{Error, Refused, Stop};
 use crate::lifecycle::LIFECYCLE;
 use crate::mvcc::{Checker, commit_hash};
+use crate::parts::Parts;
 use crate::policy::Compiler;
 use crate::proto::Arena;
 use crate::read::{Arenas, Read, Reader, Setting, Tip};
 use crate::rules::{Rule, Rules};
-use crate::state::{Height, State, TxId, TxIds, Updates};
+use crate::state::{Height, Mark, State, TxId, TxIds, Updates};
 use crate::tx::{Known, Next, Parsed, parse};
 use crate::update;
 use hashbrown::HashSet;
@@ -67,6 +68,8 @@ pub struct Validated {
     pub ids: Vec<TxId>,
     /// How long it took.
     pub times: Times,
+    /// What of it the ledger keeps apart.
+    pub(crate) parts: Parts,
     /// The configuration that it sets.
     pub(crate) config: Option<Arc<Config>>,
 }
@@ -116,12 +119,8 @@ impl Validator {
             what: "a genesis block holds one CONFIG transaction",
         })?;
         let mut ids = TxIds::default();
-        let parsed = block
-            .transactions
-            .first()
-            .map(|bytes| parse(bytes, &channel, &arena, rules));
-        if let Some(id) = parsed.and_then(|parsed| parsed.id) {
-            ids.insert(id);
+        for parsed in parse(&block.transactions, &channel, &arena, rules) {
+            parsed.id.into_iter().for_each(|id| ids.insert(id));
         }
         let config = Config::new(config, &options.verifier, rules)?;
         Ok(Self {
@@ -138,6 +137,18 @@ impl Validator {
             ids,
             compiled: Compiled::default(),
         })
+    }
+
+    /// The same with this state, which the genesis block is the first to change.
+    pub(crate) fn with_state(mut self, state: State) -> Self {
+        self.state = state;
+        let mark = Mark {
+            last: self.last,
+            hash: self.last_hash,
+            commit_hash: [0; 32],
+        };
+        self.state.apply(mark, Updates::default());
+        self
     }
 
     /// The channel's name.
@@ -187,7 +198,7 @@ impl Validator {
     pub fn validate(&mut self, bytes: &[u8]) -> Result<Validated, Error> {
         let mut arenas = Arenas::new(&self.reader.options);
         let read = self.reader.read(bytes, &mut arenas, self.tip())?;
-        self.decide(&read)
+        self.decide(read)
     }
 
     /// The block that the next one must follow.
@@ -199,20 +210,24 @@ impl Validator {
     }
 
     /// What becomes of the next block, which was read under this configuration.
-    pub(crate) fn decide(&mut self, read: &Read<'_>) -> Result<Validated, Error> {
+    pub(crate) fn decide(&mut self, read: Read<'_>) -> Result<Validated, Error> {
         let decided = self.decide_by_state(read);
         // What was not there because it could not be read has decided nothing.
         self.state.check().map_err(|what| Stop::State { what })?;
         decided
     }
 
-    fn decide_by_state(&mut self, read: &Read<'_>) -> Result<Validated, Error> {
+    fn decide_by_state(&mut self, read: Read<'_>) -> Result<Validated, Error> {
         let started = Instant::now();
         let rules = self.reader.rules;
-        let (mut codes, config) = self.endorsed(read)?;
+        let (mut codes, config) = self.endorsed(&read)?;
         let decided_at = Instant::now();
         let [_, tip] = read.tips;
         let updates = self.execute(tip.number, &read.parsed, &mut codes)?;
+        if let Some((found, limit)) = self.state.too_long(&updates) {
+            let what = "bytes of a key, with the names before it, in a state on the disk";
+            return Err(Stop::Limit { what, found, limit }.into());
+        }
         let flags: Vec<u8> = codes.iter().map(|&code| code as u8).collect();
         let previous = self.commit_hash.as_ref().map_or(&[][..], |hash| hash);
         let commit_hash = commit_hash(&flags, &updates, previous, rules);
@@ -233,6 +248,7 @@ impl Validator {
                 policy: decided_at - started,
                 mvcc: decided_at.elapsed(),
             },
+            parts: read.parts,
             config,
         })
     }
@@ -250,8 +266,12 @@ impl Validator {
         if validated.updates.namespaces.contains_key(LIFECYCLE) {
             self.compiled.forget_definitions();
         }
-        self.state
-            .apply(validated.number, validated.hash, validated.updates);
+        let mark = Mark {
+            last: validated.number,
+            hash: validated.hash,
+            commit_hash: validated.commit_hash.unwrap_or_default(),
+        };
+        self.state.apply(mark, validated.updates);
         for id in validated.ids {
             self.ids.insert(id);
         }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// A key that some block writes or deletes.
-type Key = (String, String, Box<[u8]>);
+type Key = (String, String, lineside_fabric::state::Key);
 
 /// A recorded block, and what it does in memory.
 struct Recorded {
@@ -227,8 +227,11 @@ fn a_state_behind_the_ledger_catches_up_and_one_ahead_of_it_is_made_anew() {
     let at = |moment: u64| copies.path().join(moment.to_string());
     let (mut replica, _) = open(directory.path());
     for (index, moment) in moments.into_iter().enumerate() {
-        add(&mut replica, moment);
-        replica.flush().unwrap();
+        // A block goes to the database when one is added that finds it durable.
+        for blocks in replica.next()..=moment {
+            add(&mut replica, blocks);
+            replica.flush().unwrap();
+        }
         if index == 2 {
             replica.checkpoint().unwrap();
         }
@@ -330,13 +333,14 @@ fn a_damaged_database_is_never_believed() {
 
 /// Changes what stands under every key, as nothing but a mistake or a liar would.
 fn spoil(directory: &Path) {
-    let database = fjall::Database::builder(directory).open().unwrap();
+    let database = fjall::Database::builder(directory.join("keys")).open().unwrap();
     let keys = database
         .keyspace("keys", fjall::KeyspaceCreateOptions::default)
         .unwrap();
     let all: Vec<_> = keys.iter().map(|guard| guard.key().unwrap()).collect();
     assert!(all.len() > 10);
-    for key in all.into_iter().filter(|key| **key != [0xff; 4]) {
+    // Behind them stand the mark and the links.
+    for key in all.into_iter().filter(|key| !key.starts_with(&[0xff; 4])) {
         keys.insert(key, b"not a value").unwrap();
     }
 }

@@ -57,7 +57,7 @@ impl Data {
     /// The blocks and the state; where the state is on the disk and cannot be had, the blocks alone, and why.
     fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
         let folder = self.state_folder();
-        let state = match folder.is_dir() {
+        let state = match StateStore::is_at(&folder) {
             true => StateStore::Disk(folder),
             false => StateStore::Memory,
         };
@@ -77,7 +77,7 @@ impl Data {
 pub struct Kept {
     #[command(flatten)]
     pub data: Data,
-    /// Keep the state in memory, or by fjall in the folder `state` of the ledger's directory. Where that folder is,
+    /// Keep the state in memory, or by fjall in the folder `state` of the ledger's directory. Where a state is there,
     /// fjall is the default, and `memory` removes it; its content is made again from the blocks.
     #[arg(long)]
     state: Option<StateIn>,
@@ -98,7 +98,7 @@ impl Kept {
             ..VerifierOptions::default()
         })?;
         let on_disk = match self.state {
-            None => folder.is_dir(),
+            None => StateStore::is_at(&folder),
             Some(state) => state == StateIn::Fjall,
         };
         let setup = Setup {
@@ -123,8 +123,8 @@ impl Kept {
         if let Some(why) = &opened.ledger.state_remade {
             tell!("lineside: the state in {} was made anew: {why}", folder.display());
         }
-        if !on_disk && folder.is_dir() {
-            std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        if !on_disk && StateStore::is_at(&folder) {
+            StateStore::remove(&folder).with_context(|| format!("removing {}", folder.display()))?;
         }
         Ok(replica)
     }

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use lineside_console::Console;
 use lineside_fabric::ledger::results::Publisher;
-use lineside_fabric::ledger::{LedgerError, Replica};
+use lineside_fabric::ledger::{Added, LedgerError, Replica};
 use lineside_fabric::{Error, Validator};
 use lineside_fabric_grpc::client::{self, Ahead, Received};
 use lineside_fabric_grpc::mock::{self, Orderer};
@@ -23,7 +23,9 @@ use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 /// Blocks that a results file has places for.
 const RESULTS: usize = 64;
@@ -101,23 +103,42 @@ impl Serve {
     }
 }
 
-/// Takes what comes, and reads it while the block before is executed; `Err`: nothing more can be taken, and why.
-fn take(
-    replica: &mut Replica<FsDisk>,
-    teller: &Teller<FsDisk>,
-    received: Option<Received>,
-) -> Result<Ahead, String> {
-    let added = match received {
-        Some(received) => replica.finish_after(received.bytes.into()),
-        None => replica.finish(),
-    };
-    match added {
-        Ok(added) => {
-            if let (Some(added), Some(validator)) = (added, replica.validator()) {
-                teller.taken(added.number, validator);
-            }
-            Ok(Ahead::On)
+/// What there is to do.
+enum Step {
+    /// A block has come. It is read while the one before is executed.
+    Take(Received),
+    /// No other has come. Those that were read are executed.
+    Execute,
+    /// All that were begun are, however long they are still being read.
+    Finish,
+}
+
+fn act(replica: &mut Replica<FsDisk>, teller: &Teller<FsDisk>, step: Step) -> Result<(), LedgerError> {
+    let wait = match step {
+        Step::Take(received) => {
+            let added = replica.finish_after(received.bytes.into())?;
+            tell(replica, teller, added.as_ref());
+            return Ok(());
         }
+        Step::Execute => Duration::ZERO,
+        Step::Finish => Duration::MAX,
+    };
+    while let Some(added) = replica.finish_within(wait)? {
+        tell(replica, teller, Some(&added));
+    }
+    Ok(())
+}
+
+fn tell(replica: &Replica<FsDisk>, teller: &Teller<FsDisk>, added: Option<&Added>) {
+    if let (Some(added), Some(validator)) = (added, replica.validator()) {
+        teller.taken(added.number, validator);
+    }
+}
+
+/// Does it; `Err`: nothing more can be taken, and why.
+fn take(replica: &mut Replica<FsDisk>, teller: &Teller<FsDisk>, step: Step) -> Result<Ahead, String> {
+    match act(replica, teller, step) {
+        Ok(()) => Ok(Ahead::On),
         Err(LedgerError::Validation {
             number,
             source: Error::Refused(why),
@@ -173,12 +194,15 @@ pub fn serve(arguments: &Serve, as_json: bool) -> anyhow::Result<()> {
             console: console.as_ref().map(Console::local_addr),
         };
         out::said_by_server(say_started(channel, &at, replica.next(), as_json));
+        let read = Arc::new(Notify::new());
+        let notify = Arc::clone(&read);
+        replica.on_read(move || notify.notify_one());
         let mut stopped = None;
-        let mut on = |received: Option<Received>| {
-            if received.is_some() {
+        let mut on = |step: Step| {
+            if matches!(step, Step::Take(_)) {
                 watch.came();
             }
-            take(&mut replica, &teller, received).unwrap_or_else(|why| {
+            take(&mut replica, &teller, step).unwrap_or_else(|why| {
                 watch.stopped(&why);
                 stopped = Some(why);
                 Ahead::Stop
@@ -187,14 +211,15 @@ pub fn serve(arguments: &Serve, as_json: bool) -> anyhow::Result<()> {
         let follow = async {
             match udp {
                 Some(udp) => {
-                    let on_block = |received| match on(Some(received)) {
-                        Ahead::On => on(None).into(),
+                    let on_block = |received| match on(Step::Take(received)) {
+                        Ahead::On => on(Step::Finish).into(),
                         other => other.into(),
                     };
                     udp.follow(following, on_block).await
                 }
                 None => {
-                    client::follow_ahead(following, on).await;
+                    let on = |received: Option<_>| on(received.map_or(Step::Execute, Step::Take));
+                    client::follow_ahead(following, &read, on).await;
                     Ok(())
                 }
             }

@@ -136,17 +136,37 @@ fn the_state_moves_to_the_disk_and_back() {
 }
 
 #[test]
-fn a_state_folder_that_is_no_database_is_made_anew() {
+fn a_spoiled_state_is_made_anew_and_what_is_no_state_stays() {
     let directory = tempfile::tempdir().unwrap();
     let (memory, _) = in_memory(directory.path());
-    let data = directory.path().join("ledger");
-    let folder = data.join("state");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("version"), "no database").unwrap();
-    let data = data.to_str().unwrap();
-    let output = fabric(&["import", "--data", data, recorded().to_str().unwrap()]);
-    assert!(output.status.success(), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("made anew"), "{said}");
-    assert_eq!(states(data), states(&memory));
+    let import = |data: &Path, state: &[&str]| {
+        let recorded = recorded();
+        let words = [
+            "import",
+            "--data",
+            data.to_str().unwrap(),
+            recorded.to_str().unwrap(),
+        ];
+        let output = fabric(&[&words[..], state].concat());
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let data = directory.path().join("ours");
+    assert!(import(&data, &["--state", "fjall"]).0);
+    std::fs::write(data.join("state/keys/version"), "no database").unwrap();
+    let (done, said) = import(&data, &[]);
+    assert!(done && said.contains("made anew"), "{said}");
+    assert_eq!(states(data.to_str().unwrap()), states(&memory));
+
+    let data = directory.path().join("others");
+    let file = data.join("state/version");
+    std::fs::create_dir_all(data.join("state")).unwrap();
+    std::fs::write(&file, "somebody's").unwrap();
+    let (done, said) = import(&data, &["--state", "fjall"]);
+    assert!(!done && said.contains("something else than a state"), "{said}");
+    for state in [&[][..], &["--state", "memory"]] {
+        let (done, said) = import(&data, state);
+        assert!(done && said.is_empty(), "{said}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"somebody's");
+    }
+    assert_eq!(states(data.to_str().unwrap()), states(&memory));
 }

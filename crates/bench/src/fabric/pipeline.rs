@@ -231,10 +231,7 @@ impl Running<'_> {
         let mut whole = Instant::now();
         if let Pace::Open { tps } = pace {
             whole = self.began + Duration::from_secs_f64(self.given as f64 / tps);
-            if whole > Instant::now() {
-                self.finish(0)?;
-                std::thread::sleep(whole.saturating_duration_since(Instant::now()));
-            }
+            self.wait_until(whole)?;
         }
         self.given += codes.len() as u64;
         self.came.push(Came {
@@ -251,14 +248,29 @@ impl Running<'_> {
         while self.meant.len() > left
             && let Some(added) = self.replica.finish()?
         {
-            let codes = self.meant.pop_front().unwrap_or_default();
-            self.count(&added, &codes);
-            self.look();
+            self.count(&added);
         }
         Ok(())
     }
 
-    fn count(&mut self, added: &Added, codes: &[TxCode]) {
+    /// Finishes what is read meanwhile.
+    fn wait_until(&mut self, then: Instant) -> Result<()> {
+        loop {
+            let left = then.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if self.meant.is_empty() {
+                std::thread::sleep(left);
+            } else if let Some(added) = self.replica.finish_within(left)? {
+                self.count(&added);
+            }
+        }
+    }
+
+    /// Counts the oldest block that was begun.
+    fn count(&mut self, added: &Added) {
+        let codes = &self.meant.pop_front().unwrap_or_default();
         let measured = &mut *self.measured;
         measured.wrong += differences(&added.codes, codes);
         measured.transactions += codes.len() as u64;
@@ -269,6 +281,7 @@ impl Running<'_> {
         stages.policy += times.policy;
         stages.mvcc += times.mvcc;
         stages.state += added.commit;
+        self.look();
     }
 
     /// Reads the results of blocks that are durable now.

@@ -44,8 +44,10 @@ pub struct Report {
     pub sustained: Sustained,
     /// The same, where blocks come from an orderer's Deliver stream over loopback; `feeder` is the orderer.
     pub delivered: Sustained,
-    /// The open loop.
+    /// The open loop, at a share of what is sustained.
     pub latency: Latency,
+    /// At the same share of what has to be sustained.
+    pub latency_at_gate: Latency,
     /// The block protocol, by size of datagrams; the first one's figures are judged.
     pub udp: Vec<Udp>,
     /// The long run's ledger, opened again.
@@ -164,6 +166,7 @@ pub(super) struct Findings {
     pub(super) udp: Vec<Udp>,
     /// What was offered, and the run.
     pub(super) open: Option<(f64, Measured)>,
+    pub(super) open_at_gate: Option<(f64, Measured)>,
     wrong: u64,
     compared: u64,
 }
@@ -220,7 +223,7 @@ impl Sustained {
 }
 
 impl Latency {
-    fn of(offered_tps: f64, measured: &Measured) -> Option<Self> {
+    fn of((offered_tps, measured): &(f64, Measured)) -> Option<Self> {
         let warm = measured.blocks.len() / WARM_SHARE;
         let latencies = measured.blocks.get(warm..)?.iter();
         let mut ms: Vec<f64> = latencies.map(|seen| seen.latency.as_secs_f64() * 1e3).collect();
@@ -230,7 +233,7 @@ impl Latency {
                 .copied()
         };
         Some(Self {
-            offered_tps,
+            offered_tps: *offered_tps,
             blocks: ms.len(),
             p50_ms: quantile(0.5)?,
             p99_ms: quantile(0.99)?,
@@ -289,16 +292,15 @@ impl Report {
     ) -> Option<Self> {
         let sustained = Sustained::of(findings.sustained.as_ref()?)?;
         let delivered = Sustained::of(findings.delivered.as_ref()?)?;
-        let latency = findings
-            .open
-            .as_ref()
-            .and_then(|(tps, run)| Latency::of(*tps, run))?;
+        let latency = findings.open.as_ref().and_then(Latency::of)?;
+        let latency_at_gate = findings.open_at_gate.as_ref().and_then(Latency::of)?;
         let ratios = ratios(&findings);
         let judged = Judged {
             sustained: &sustained,
             delivered: &delivered,
             udp: findings.udp.first()?,
             latency: &latency,
+            latency_at_gate: &latency_at_gate,
             restart: &restart,
             ratios: &ratios,
             valid: findings.wrong == 0 && sustained.figures.valid_percent >= VALID_MIN,
@@ -320,6 +322,7 @@ impl Report {
             sustained,
             delivered,
             latency,
+            latency_at_gate,
             udp: findings.udp,
             restart,
             real_peer_cpu_ms_per_tx: REAL_PEER_MS,
@@ -466,20 +469,22 @@ impl Report {
             self.delivered.figures.feeder_cpu_ms_per_tx,
             beside(self.delivered.others_cores)
         )?;
-        let Latency {
-            offered_tps,
-            blocks,
-            p50_ms,
-            p99_ms,
-            max_ms,
-            others_cores,
-        } = self.latency;
-        writeln!(
-            out,
-            "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, longest \
-             {max_ms:.2}{}",
-            beside(others_cores)
-        )?;
+        for latency in [self.latency, self.latency_at_gate] {
+            let Latency {
+                offered_tps,
+                blocks,
+                p50_ms,
+                p99_ms,
+                max_ms,
+                others_cores,
+            } = latency;
+            writeln!(
+                out,
+                "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, longest \
+                 {max_ms:.2}{}",
+                beside(others_cores)
+            )?;
+        }
         let Restart {
             transactions,
             replayed_transactions,

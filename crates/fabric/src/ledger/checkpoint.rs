@@ -5,7 +5,7 @@ use super::image::{Image, LAYOUT, LAYOUT_STATELESS};
 use super::index::{Index, NO_ID, OfBlock};
 use super::redo::Standing;
 use super::store::Blocks;
-use crate::state::{Entry, Height, Space, State, TxId, TxIds};
+use crate::state::{Entry, Height, Key, Space, State, TxId, TxIds};
 use hashbrown::HashMap;
 use lineside_journal::{Disk, Lsn};
 use std::io::{self, Read, Write};
@@ -123,11 +123,11 @@ impl<R: Read> Input<R> {
         }
     }
 
-    fn keys(&mut self) -> Result<impl Iterator<Item = (Box<[u8]>, Entry)>, LedgerError> {
+    fn keys(&mut self) -> Result<impl Iterator<Item = (Key, Entry)>, LedgerError> {
         let count = self.number()?;
         let mut keys = Vec::new();
         for _ in 0..count {
-            let key = self.prefixed()?.into_boxed_slice();
+            let key = Key::from_slice(&self.prefixed()?);
             let value = self.prefixed()?.into();
             let has_parameter = self.flag()?;
             let parameter = self.prefixed()?;

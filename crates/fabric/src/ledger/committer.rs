@@ -3,6 +3,7 @@
 use super::error::LedgerError;
 use super::results::{Publisher, Timed};
 use super::store::{Blocks, Meta, Writer};
+use crate::parts::Parts;
 use lineside_journal::{Disk, Error as JournalError, Lsn};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,8 @@ const FULL_RETRY: Duration = Duration::from_millis(100);
 pub(crate) struct Job {
     pub bytes: Vec<u8>,
     pub meta: Meta,
+    /// What the bytes consist of, where that is known.
+    pub parts: Option<Parts>,
     pub timed: Timed,
 }
 
@@ -197,11 +200,16 @@ impl<D: Disk> Working<D> {
         for Job {
             bytes,
             meta,
+            parts,
             mut timed,
         } in jobs
         {
             timed.ledger_from = Some(Instant::now());
-            while let Err(error) = self.writer.append(&bytes, &meta) {
+            let append = |writer: &mut Writer<D>| match &parts {
+                Some(parts) => writer.append_parts(&bytes, &meta, parts),
+                None => writer.append(&bytes, &meta),
+            };
+            while let Err(error) = append(&mut self.writer) {
                 let LedgerError::Journal(JournalError::Full { .. }) = error else {
                     return Err(error);
                 };

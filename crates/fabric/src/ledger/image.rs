@@ -2,7 +2,7 @@
 //! about to change, and what has not been copied yet is remembered as it was. A state that is on the disk is not
 //! copied: there the image is whole when the disk has what its last block did.
 
-use crate::state::{Entry, Space, State, Updates};
+use crate::state::{Entry, Key, Keys, Space, State, Updates};
 use crate::validate::Validator;
 use hashbrown::HashMap;
 use std::borrow::Cow;
@@ -59,9 +59,9 @@ struct Section {
     /// What stands before the keys.
     head: Vec<u8>,
     /// The last key that was copied.
-    copied: Option<Box<[u8]>>,
+    copied: Option<Key>,
     /// Those changed since the image was begun and not copied yet, as they were.
-    before: BTreeMap<Box<[u8]>, Option<Entry>>,
+    before: BTreeMap<Key, Option<Entry>>,
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -82,16 +82,8 @@ fn put_entry(out: &mut Vec<u8>, key: &[u8], entry: &Entry) {
     put_number(out, entry.version.tx);
 }
 
-fn keys_of<'s>(
-    state: &'s State,
-    namespace: &str,
-    collection: &str,
-) -> Option<&'s BTreeMap<Box<[u8]>, Entry>> {
-    let space = state.in_memory()?.get(namespace)?;
-    match collection {
-        "" => Some(&space.public),
-        collection => space.collections.get(collection),
-    }
+fn keys_of<'s>(state: &'s State, namespace: &str, collection: &str) -> Option<&'s Keys> {
+    state.in_memory()?.get(namespace)?.keys(collection)
 }
 
 impl Taking {
@@ -100,7 +92,7 @@ impl Taking {
     pub fn begin(
         validator: &Validator,
         config_block: u64,
-        state: Option<&HashMap<String, Space<Entry>>>,
+        state: Option<&HashMap<String, Space<Keys>>>,
     ) -> Self {
         let mut head = Vec::new();
         let layout = if state.is_some() { LAYOUT } else { LAYOUT_STATELESS };
@@ -114,7 +106,7 @@ impl Taking {
         if let Some(state) = state {
             put_number(&mut head, state.len() as u64);
         }
-        let mut spaces: Vec<(&String, &Space<Entry>)> = state.into_iter().flatten().collect();
+        let mut spaces: Vec<(&String, &Space<Keys>)> = state.into_iter().flatten().collect();
         spaces.sort_unstable_by_key(|(name, _)| *name);
         let mut count = 0;
         for (name, space) in spaces {
@@ -195,9 +187,9 @@ impl Section {
         };
         let now = keys_of(state, &self.namespace, &self.collection).into_iter();
         let mut now = now
-            .flat_map(|keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
+            .flat_map(|keys| keys.range((from, Bound::Unbounded)))
             .peekable();
-        let mut last: Option<Box<[u8]>> = None;
+        let mut last: Option<Key> = None;
         let done = loop {
             let out = match pieces.last_mut() {
                 Some(piece) if piece.len() < PIECE_BYTES => piece,
@@ -241,7 +233,7 @@ impl Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Height, Update};
+    use crate::state::{Height, Mark, Update};
     use crate::tests::network::Network;
 
     fn random(seed: &mut u64, below: u64) -> u64 {
@@ -276,7 +268,7 @@ mod tests {
             let mut validator = Network::new().start(None);
             for block in 0..40 {
                 let updates = updates(&mut seed, block, 3);
-                validator.state.apply(block, [0; 32], updates);
+                validator.state.apply(Mark::of(block), updates);
             }
             let whole = Image::new(&validator, 7);
             let mut taking = Taking::begin(&validator, 7, validator.state.in_memory());
@@ -284,7 +276,7 @@ mod tests {
             let image = loop {
                 let next = updates(&mut seed, 100, 5);
                 taking.note(&validator.state, &next);
-                validator.state.apply(100, [0; 32], next);
+                validator.state.apply(Mark::of(100), next);
                 match taking.advance(&validator.state, random(&mut seed, 40) as usize) {
                     Ok(image) => break image,
                     Err(more) => taking = more,

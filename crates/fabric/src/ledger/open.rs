@@ -15,8 +15,8 @@ use crate::validate::{Options, Validator};
 use lineside_journal::{
     Disk, Error as JournalError, Journal, Lsn, Options as JournalOptions, Reader, Recovery, Snapshots,
 };
-use std::io::BufReader;
-use std::path::PathBuf;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where a ledger's state is kept.
@@ -27,6 +27,21 @@ pub enum StateStore {
     Memory,
     /// In a database in this directory, which is made where there is none.
     Disk(PathBuf),
+}
+
+impl StateStore {
+    /// Whether a directory holds a state, sound or not.
+    pub fn is_at(directory: &Path) -> bool {
+        StateDisk::is_at(directory)
+    }
+
+    /// Removes a state that nobody has open from a directory. Nothing else in it is touched.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn remove(directory: &Path) -> io::Result<()> {
+        StateDisk::remove(directory)
+    }
 }
 
 /// A ledger, read.
@@ -66,16 +81,22 @@ pub(crate) fn recover<D: Disk>(
     let StateStore::Disk(directory) = state else {
         return read(reader, options, State::default());
     };
-    let (disk, remade) = StateDisk::open(directory)?;
+    let (disk, mut remade) = StateDisk::open(directory)?;
     let mark = disk.mark();
-    let mut recovered = read(reader, options, disk.into())?;
-    recovered.found.state_remade = remade;
-    if !recovered.has(mark) {
-        drop(recovered);
-        recovered = read(reader, options, StateDisk::anew(directory)?.into())?;
-        let why = "its last block is not in the ledger".to_owned();
-        recovered.found.state_remade = Some(why);
-    }
+    let recovered = read(reader, options, disk.into());
+    let why = match recovered {
+        Err(LedgerError::State { what }) if StateDisk::is_damaged(directory) => what,
+        recovered => {
+            let mut recovered = recovered?;
+            if recovered.has(mark)? {
+                recovered.found.state_remade = remade.take();
+                return Ok(recovered);
+            }
+            "its last block is not in the ledger".to_owned()
+        }
+    };
+    let mut recovered = read(reader, options, StateDisk::anew(directory)?.into())?;
+    recovered.found.state_remade = Some(why);
     Ok(recovered)
 }
 
@@ -154,9 +175,16 @@ fn read<D: Disk>(
 }
 
 impl<D: Disk> Recovered<D> {
-    /// Whether the block of a mark is in the ledger.
-    fn has(&self, mark: Option<Mark>) -> bool {
-        mark.is_none_or(|mark| self.blocks.number_of(&mark.hash) == Some(mark.last))
+    /// Whether the block of a mark is in the ledger, with the same codes.
+    fn has(&self, mark: Option<Mark>) -> Result<bool, LedgerError> {
+        let Some(mark) = mark else {
+            return Ok(true);
+        };
+        if self.blocks.number_of(&mark.hash) != Some(mark.last) {
+            return Ok(false);
+        }
+        let stored = self.blocks.block(mark.last)?;
+        Ok(stored.commit_hash.unwrap_or_default() == mark.commit_hash)
     }
 
     fn replay(&mut self, reader: &Reader<D>, options: &Options) -> Result<(), LedgerError> {
@@ -179,14 +207,13 @@ impl<D: Disk> Recovered<D> {
                 number: stored.number,
                 source,
             })?;
-            let walked = splice::walk(&stored.bytes, &block, 0);
             let entry = Entry {
                 begin: whole.begin,
                 end: whole.end,
                 offset: whole.offset,
                 hash: whole.hash,
                 codes: stored.codes,
-                ids: walked.ids,
+                ids: splice::ids(&block),
             };
             self.blocks.push(entry, whole.commit_hash);
             self.found.replayed += 1;
@@ -207,9 +234,8 @@ impl<D: Disk> Recovered<D> {
             }
             None if number == 0 => {
                 let started = Validator::new(&stored.bytes, options.clone());
-                let mut started = started.map_err(|source| LedgerError::Validation { number, source })?;
-                started.state = std::mem::take(&mut self.founding);
-                self.validator = Some(started);
+                let started = started.map_err(|source| LedgerError::Validation { number, source })?;
+                self.validator = Some(started.with_state(std::mem::take(&mut self.founding)));
             }
             None => return Err(LedgerError::block(0, "it is missing")),
         }
@@ -338,7 +364,7 @@ impl<D: Disk> Look<D> {
         };
         let mark = state.on_disk().and_then(StateDisk::mark);
         let recovered = read(&reader, options, state)?;
-        if !recovered.has(mark) {
+        if !recovered.has(mark)? {
             let what = "the state on the disk is not of this ledger".to_owned();
             return Err(LedgerError::State { what });
         }

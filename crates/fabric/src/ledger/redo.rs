@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::endorse::Compiled;
 use crate::error::{Error, Refused};
 use crate::mvcc::Checker;
+use crate::parts::Parts;
 use crate::proto::Arena;
 use crate::read::{Reader, Setting};
 use crate::rules::Rules;
@@ -70,10 +71,15 @@ impl Validator {
             rules: self.reader.rules,
         };
         let (mut codes, mut ids, mut config) = (Vec::with_capacity(stored.codes.len()), Vec::new(), None);
-        for (index, (bytes, code)) in block.transactions.iter().zip(&stored.codes).enumerate() {
+        let all = parse(
+            &block.transactions,
+            &self.reader.channel,
+            &arena,
+            self.reader.rules,
+        );
+        for (index, (parsed, code)) in all.into_iter().zip(&stored.codes).enumerate() {
             let code = TxCode::from_number(*code).ok_or_else(|| wrong("there is no such code"))?;
             codes.push(code);
-            let parsed = parse(bytes, &self.reader.channel, &arena, self.reader.rules);
             if let (TxCode::Valid, Known::Signed(signed)) = (code, &parsed.known) {
                 match &signed.next {
                     Next::Endorser(tx) => {
@@ -100,6 +106,12 @@ impl Validator {
         if !self.state.has(number) {
             let failed = |what| LedgerError::State { what };
             self.state.check().map_err(failed)?;
+            if let Some((found, limit)) = self.state.too_long(&updates) {
+                let what = format!(
+                    "block {number} writes a key of {found} bytes, and {limit} fit the state on the disk"
+                );
+                return Err(LedgerError::State { what });
+            }
         }
         let sets_config = config.is_some();
         self.commit(Validated {
@@ -110,6 +122,7 @@ impl Validator {
             updates,
             ids,
             times: Times::default(),
+            parts: Parts::default(),
             config,
         });
         Ok(sets_config)

@@ -212,10 +212,29 @@ impl<D: Disk> Replica<D> {
         added.map(Some)
     }
 
+    /// As [`Self::finish`], unless the oldest block that was begun is still being read after this time: then `None`,
+    /// too.
+    ///
+    /// # Errors
+    /// Those of [`Self::finish`].
+    pub fn finish_within(&mut self, time: Duration) -> Result<Option<Added>, LedgerError> {
+        match self.ahead.wait(time) {
+            true => self.finish(),
+            false => Ok(None),
+        }
+    }
+
+    /// Calls `tell`, on another thread, whenever a block that was begun can be finished without waiting. Only the first
+    /// call of this counts.
+    pub fn on_read(&self, tell: impl Fn() + Send + Sync + 'static) {
+        self.ahead.tell(Box::new(tell));
+    }
+
     fn found(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
         let received = Instant::now();
         let failed = |source| LedgerError::Validation { number: 0, source };
-        let mut started = Validator::new(&bytes, self.setup.validation.clone()).map_err(failed)?;
+        let started = Validator::new(&bytes, self.setup.validation.clone()).map_err(failed)?;
+        let mut started = started.with_state(std::mem::take(&mut self.founding));
         started.ids.rest_on(Arc::new(self.blocks.clone()));
         let meta = Meta {
             number: 0,
@@ -224,8 +243,12 @@ impl<D: Disk> Replica<D> {
             commit_hash: None,
         };
         let timed = Timed::new(received, Times::default());
-        self.committer.submit(Job { bytes, meta, timed })?;
-        started.state = std::mem::take(&mut self.founding);
+        self.committer.submit(Job {
+            bytes,
+            meta,
+            parts: None,
+            timed,
+        })?;
         self.validator = Some(started);
         self.transactions += 1;
         Ok(Added {
@@ -251,7 +274,7 @@ impl<D: Disk> Replica<D> {
         let failed = |what| LedgerError::State { what };
         validator.state.settle(self.waiter.durable()).map_err(failed)?;
         let (bytes, validated) = validate(validator);
-        let validated = validated.map_err(|source| LedgerError::Validation { number, source })?;
+        let mut validated = validated.map_err(|source| LedgerError::Validation { number, source })?;
         let mut added = Added {
             number,
             codes: validated.codes.clone(),
@@ -261,7 +284,13 @@ impl<D: Disk> Replica<D> {
         };
         let meta = Meta::from(&validated);
         let timed = Timed::new(begun, validated.times);
-        self.committer.submit(Job { bytes, meta, timed })?;
+        let parts = Some(std::mem::take(&mut validated.parts));
+        self.committer.submit(Job {
+            bytes,
+            meta,
+            parts,
+            timed,
+        })?;
         if validated.config.is_some() {
             self.config_block = number;
         }

@@ -2,121 +2,108 @@
 //!
 //! Only where the bytes of an identity lie is looked for, so putting them back gives the same bytes, whatever they are.
 
-use crate::block::{Block, SIGNATURES, header_type};
+use crate::block::{Block, header_type};
 use crate::limits::{BLOCK_BYTES_MAX, TRANSACTIONS_MAX};
+use crate::parts::Parts;
 use crate::proto::{
-    self, Arena, ChaincodeActionPayload, ChannelHeader, Envelope, Metadata, Payload, SignatureHeader,
-    Transaction, wire,
+    self, Arena, ChaincodeActionPayload, ChannelHeader, Envelope, Payload, SignatureHeader, Transaction, wire,
 };
 use crate::state::TxId;
+use hashbrown::HashMap;
 use lineside_journal::Lsn;
 use sha2::{Digest, Sha256};
+use std::ops::Range;
 
-/// Shorter identities are left where they are.
-const IDENTITY_BYTES_MIN: usize = 64;
-
-/// What is found in a block.
-#[derive(Default)]
-pub(crate) struct Walked<'a> {
-    /// Where identities begin, in order, and their bytes.
-    pub spans: Vec<(usize, &'a [u8])>,
-    /// The id of each transaction, where it has one.
-    pub ids: Vec<Option<TxId>>,
-}
-
-/// Finds the identities and the transactions' ids. `block` was read from `bytes`.
-pub(crate) fn walk<'a>(bytes: &'a [u8], block: &Block<'_>, identity_bytes_max: usize) -> Walked<'a> {
+/// Finds the identities and the transactions' ids of a block that was not validated. `block` was read from `bytes`.
+pub(crate) fn walk(bytes: &[u8], block: &Block<'_>) -> Parts {
+    let arena = Arena::new();
     let mut finder = Finder {
         bytes,
-        identity_bytes_max,
-        spans: Vec::with_capacity(block.transactions.len() * 4),
+        places: HashMap::new(),
+        parts: Parts::default(),
     };
-    let ids = block
-        .transactions
-        .iter()
-        .map(|envelope| finder.transaction(envelope))
-        .collect();
-    finder.signatures(block);
-    let mut spans = finder.spans;
-    spans.sort_unstable_by_key(|(at, _)| *at);
-    let mut end = 0;
-    spans.retain(|(at, identity)| {
-        let apart = *at >= end;
-        if apart {
-            end = at + identity.len();
-        }
-        apart
-    });
-    Walked { spans, ids }
-}
-
-struct Finder<'a> {
-    bytes: &'a [u8],
-    identity_bytes_max: usize,
-    spans: Vec<(usize, &'a [u8])>,
-}
-
-impl Finder<'_> {
-    /// Notes an identity, if it lies in the block: what was rewritten to be read lies elsewhere.
-    fn identity(&mut self, identity: &[u8]) {
-        if !(IDENTITY_BYTES_MIN..=self.identity_bytes_max).contains(&identity.len()) {
-            return;
-        }
-        let at = (identity.as_ptr() as usize).checked_sub(self.bytes.as_ptr() as usize);
-        let found = at.and_then(|at| Some((at, self.bytes.get(at..at.checked_add(identity.len())?)?)));
-        if let Some((at, found)) = found {
-            self.spans.push((at, found));
+    for envelope in &block.transactions {
+        let head = Head::read(envelope, &arena);
+        finder.parts.ids.push(head.as_ref().and_then(Head::id));
+        if let Some(head) = head {
+            finder.transaction(&head, &arena);
         }
     }
+    let mut parts = finder.parts;
+    parts.add_signers(bytes, block);
+    parts.sort();
+    parts
+}
 
-    fn signatures(&mut self, block: &Block<'_>) {
-        let arena = Arena::new();
-        let Some(bytes) = block.metadata.get(SIGNATURES) else {
-            return;
-        };
-        let Ok(metadata) = proto::decode::<Metadata<'_>>(bytes, &arena) else {
-            return;
-        };
-        for signature in &metadata.signatures {
-            if let Ok(by) = proto::decode::<SignatureHeader<'_>>(signature.signature_header, &arena) {
-                self.identity(by.creator);
-            }
-        }
-    }
+/// The ids of a block's transactions, as the validator finds them.
+pub(crate) fn ids(block: &Block<'_>) -> Vec<Option<TxId>> {
+    let arena = Arena::new();
+    let all = block.transactions.iter();
+    all.map(|envelope| Head::read(envelope, &arena)?.id()).collect()
+}
 
-    /// The id is found as the validator finds it.
-    fn transaction(&mut self, envelope: &[u8]) -> Option<TxId> {
-        let arena = Arena::new();
-        let envelope: Envelope<'_> = proto::decode(envelope, &arena).ok()?;
-        let payload: Payload<'_> = proto::decode(envelope.payload, &arena).ok()?;
+/// The beginning of a transaction.
+struct Head<'a> {
+    by: Option<SignatureHeader<'a>>,
+    channel_header: Option<ChannelHeader<'a>>,
+    data: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn read(envelope: &'a [u8], arena: &'a Arena) -> Option<Self> {
+        let envelope: Envelope<'_> = proto::decode(envelope, arena).ok()?;
+        let payload: Payload<'_> = proto::decode(envelope.payload, arena).ok()?;
         let header = payload.header?;
-        let by = proto::decode::<SignatureHeader<'_>>(header.signature_header, &arena).ok();
-        if let Some(by) = &by {
-            self.identity(by.creator);
-        }
-        let channel_header: ChannelHeader<'_> = proto::decode(header.channel_header, &arena).ok()?;
-        if channel_header.kind == header_type::ENDORSER_TRANSACTION {
-            self.actions(payload.data);
-        }
-        match channel_header.tx_id {
-            "" => by.map(|by| {
+        Some(Self {
+            by: proto::decode(header.signature_header, arena).ok(),
+            channel_header: proto::decode(header.channel_header, arena).ok(),
+            data: payload.data,
+        })
+    }
+
+    fn id(&self) -> Option<TxId> {
+        match self.channel_header.as_ref()?.tx_id {
+            "" => self.by.as_ref().map(|by| {
                 let hasher = Sha256::new().chain_update(by.nonce);
                 TxId::Hash(hasher.chain_update(by.creator).finalize().into())
             }),
             text => Some(TxId::new(text)),
         }
     }
+}
 
-    fn actions(&mut self, data: &[u8]) {
-        let arena = Arena::new();
-        let Ok(transaction) = proto::decode::<Transaction<'_>>(data, &arena) else {
+struct Finder<'a> {
+    bytes: &'a [u8],
+    places: HashMap<&'a [u8], usize>,
+    parts: Parts,
+}
+
+impl<'a> Finder<'a> {
+    fn identity(&mut self, identity: &'a [u8]) {
+        let next = self.places.len();
+        let place = *self.places.entry(identity).or_insert(next);
+        self.parts.add(self.bytes, identity, place);
+    }
+
+    fn transaction(&mut self, head: &Head<'a>, arena: &'a Arena) {
+        if let Some(by) = &head.by {
+            self.identity(by.creator);
+        }
+        let kind = head.channel_header.as_ref().map(|header| header.kind);
+        if kind == Some(header_type::ENDORSER_TRANSACTION) {
+            self.actions(head.data, arena);
+        }
+    }
+
+    fn actions(&mut self, data: &'a [u8], arena: &'a Arena) {
+        let Ok(transaction) = proto::decode::<Transaction<'_>>(data, arena) else {
             return;
         };
         for action in &transaction.actions {
-            if let Ok(by) = proto::decode::<SignatureHeader<'_>>(action.header, &arena) {
+            if let Ok(by) = proto::decode::<SignatureHeader<'_>>(action.header, arena) {
                 self.identity(by.creator);
             }
-            let payload = proto::decode::<ChaincodeActionPayload<'_>>(action.payload, &arena);
+            let payload = proto::decode::<ChaincodeActionPayload<'_>>(action.payload, arena);
             let endorsed = payload.ok().and_then(|payload| payload.action);
             for endorsement in endorsed.iter().flat_map(|endorsed| &endorsed.endorsements) {
                 self.identity(endorsement.endorser);
@@ -126,11 +113,12 @@ impl Finder<'_> {
 }
 
 /// Appends a block: its length, the codes, the records that hold its identities, then what stands between these.
-pub(crate) fn encode(bytes: &[u8], codes: &[u8], spans: &[(usize, &[u8])], lsns: &[Lsn], out: &mut Vec<u8>) {
+/// `spans`: where an identity lies, and the record that holds it.
+pub(crate) fn encode(bytes: &[u8], codes: &[u8], spans: &[(Range<usize>, Lsn)], out: &mut Vec<u8>) {
     wire::put_varint(out, bytes.len() as u64);
     wire::put_varint(out, codes.len() as u64);
     out.extend_from_slice(codes);
-    let mut table = lsns.to_vec();
+    let mut table: Vec<Lsn> = spans.iter().map(|(_, lsn)| *lsn).collect();
     table.sort_unstable();
     table.dedup();
     wire::put_varint(out, table.len() as u64);
@@ -140,12 +128,12 @@ pub(crate) fn encode(bytes: &[u8], codes: &[u8], spans: &[(usize, &[u8])], lsns:
         before = *lsn;
     }
     let mut done = 0;
-    for ((at, identity), lsn) in spans.iter().zip(lsns) {
+    for (at, lsn) in spans {
         let place = table.binary_search(lsn).unwrap_or_default();
-        wire::put_varint(out, (at - done) as u64);
-        out.extend_from_slice(bytes.get(done..*at).unwrap_or_default());
+        wire::put_varint(out, (at.start - done) as u64);
+        out.extend_from_slice(bytes.get(done..at.start).unwrap_or_default());
         wire::put_varint(out, place as u64);
-        done = at + identity.len();
+        done = at.end;
     }
     let rest = bytes.get(done..).unwrap_or_default();
     if !rest.is_empty() {

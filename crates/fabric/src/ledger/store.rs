@@ -6,10 +6,12 @@ use super::index::{Entry, Index, Place};
 use super::record::{self, Assembler, BEGIN_BYTES, PART_BYTES, Stored, Whole, kind};
 use super::splice::{self, Encoded};
 use crate::block::Block;
+use crate::parts::Parts;
 use crate::proto::Arena;
 use crate::state::{KnownIds, TxId};
 use crate::validate::Validated;
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Reader, Records, record_bytes};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -298,6 +300,22 @@ impl<D: Disk> Writer<D> {
     /// # Errors
     /// [`JournalError::Full`]: nothing is appended, the same call works when there is space. Others end writing.
     pub fn append(&mut self, bytes: &[u8], meta: &Meta) -> Result<(), LedgerError> {
+        let arena = Arena::new();
+        let failed = |source| LedgerError::Validation {
+            number: meta.number,
+            source,
+        };
+        let block = Block::read(bytes, &arena).map_err(failed)?;
+        self.append_parts(bytes, meta, &splice::walk(bytes, &block))
+    }
+
+    /// As [`Self::append`], where what `bytes` consist of is known.
+    pub(crate) fn append_parts(
+        &mut self,
+        bytes: &[u8],
+        meta: &Meta,
+        parts: &Parts,
+    ) -> Result<(), LedgerError> {
         let number = meta.number;
         if number != self.next() {
             let what = format!("the next one is {}", self.next());
@@ -306,30 +324,30 @@ impl<D: Disk> Writer<D> {
         if !self.blocks.view().index.has_room(meta.codes.len()) {
             return Err(LedgerError::block(number, "there are too many transactions"));
         }
-        let arena = Arena::new();
-        let block =
-            Block::read(bytes, &arena).map_err(|source| LedgerError::Validation { number, source })?;
         let record_bytes_max = self.options.record_bytes_max as usize;
-        let walked = splice::walk(bytes, &block, record_bytes_max);
-        drop(block);
-
         // The records of new identities come first, so their numbers are known before they are written.
         let first = self.journal.next_lsn();
         let (mut new, mut numbers): (Vec<&[u8]>, Known) = Default::default();
-        let mut lsns = Vec::with_capacity(walked.spans.len());
-        for (_, identity) in &walked.spans {
-            lsns.push(match self.known.get(identity).or_else(|| numbers.get(identity)) {
-                Some(lsn) => lsn,
-                None => {
-                    let lsn = first + new.len() as u64;
-                    numbers.add(identity, lsn);
-                    new.push(identity);
-                    lsn
-                }
-            });
-        }
+        let mut lsn_of = |at: &Range<usize>| {
+            let identity = bytes.get(at.clone())?;
+            if identity.is_empty() || identity.len() > record_bytes_max {
+                return None;
+            }
+            let lsn = self.known.get(identity).or_else(|| numbers.get(identity));
+            lsn.or_else(|| {
+                let lsn = first + new.len() as u64;
+                numbers.add(identity, lsn);
+                new.push(identity);
+                Some(lsn)
+            })
+        };
+        let lsns: Vec<Option<Lsn>> = parts.identities.iter().map(&mut lsn_of).collect();
+        let spans = parts.spans.iter().filter_map(|(at, place)| {
+            let length = parts.identities.get(*place)?.len();
+            Some((*at..at + length, lsns.get(*place).copied().flatten()?))
+        });
         let mut stream = Vec::with_capacity(bytes.len() / 3);
-        splice::encode(bytes, &meta.codes, &walked.spans, &lsns, &mut stream);
+        splice::encode(bytes, &meta.codes, &spans.collect::<Vec<_>>(), &mut stream);
         let mut records: Vec<(u8, Vec<u8>)> = Vec::new();
         let (head, rest) = stream.split_at(stream.len().min(record_bytes_max.saturating_sub(BEGIN_BYTES)));
         records.push((kind::BEGIN, record::begin(number, stream.len(), head)));
@@ -366,7 +384,7 @@ impl<D: Disk> Writer<D> {
                 offset: 0,
                 hash: meta.hash,
                 codes: meta.codes.clone(),
-                ids: walked.ids,
+                ids: parts.ids.clone(),
             },
             commit_hash: meta.commit_hash,
         });

@@ -234,7 +234,6 @@ impl<'o, D: Disk> Again<'o, D> {
         }
         let arena = Arena::new();
         let block = Block::read(&stored.bytes, &arena).map_err(failed)?;
-        let walked = splice::walk(&stored.bytes, &block, 0);
         self.report.blocks += 1;
         self.report.transactions += stored.codes.len() as u64;
         self.report.block_bytes += stored.bytes.len() as u64;
@@ -246,7 +245,7 @@ impl<'o, D: Disk> Again<'o, D> {
             offset: whole.offset,
             hash,
             codes,
-            ids: walked.ids,
+            ids: splice::ids(&block),
         };
         self.blocks.push(entry, commit_hash);
         Ok(())

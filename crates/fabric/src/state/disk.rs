@@ -1,14 +1,18 @@
 //! The state in a database on the disk, and in memory what the last blocks do to it.
 //!
 //! What a block does goes to the database when the block is durable in the ledger, all of it in one step with the
-//! block's number and hash, the mark. So the database is never ahead of the ledger; after a crash it may be behind,
-//! and the blocks after its mark are executed again. A database that cannot be read, or whose mark is not in the
-//! ledger, is made anew: everything in it is in the ledger, too.
+//! block's number and hashes, the mark. So the database is never ahead of the ledger; after a crash it may be behind,
+//! and the blocks after its mark are executed again. A database that is damaged, or whose mark is not in the ledger, is
+//! made anew: everything in it is in the ledger, too.
+//!
+//! Batches are linked: each names the block that the one before it ended with. fjall leaves out the rest of a log that
+//! it cannot read, and goes on with the next log.
 //!
 //! A key is the namespace and the collection, each with its length (u32, big endian) before it, and the key itself, so
 //! that the keys of one collection stand together, in order. A value is block and transaction (u64, little endian),
 //! whether there is a validation parameter (0 or 1), its length (u32, little endian), its bytes, and the value.
 
+use super::folder::Folder;
 use super::{Entry, Height, Update, Updates};
 use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::borrow::Cow;
@@ -17,16 +21,28 @@ use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Bytes of the database that are held in memory to be read again, at most.
 const CACHE_BYTES: u64 = 256 << 20;
-/// No namespace is so long: the mark comes after all keys.
+/// No namespace is so long: the mark comes after all keys, and behind it the links.
 const MARK: [u8; 4] = [0xff; 4];
+/// How many blocks back there are links.
+const LINKS: u64 = if cfg!(test) { 16 } else { 1 << 16 };
+/// What the first link names as the block before it.
+const NO_BLOCK: u64 = u64::MAX;
 /// First bytes of the mark; the last digit is the layout's version.
-const MAGIC: &[u8; 8] = b"LSFSTAT1";
+const MAGIC: &[u8; 8] = b"LSFSTAT2";
+/// Bytes that say how long the names before a key are.
+const HEAD_BYTES: usize = 8;
+/// Bytes of a place, at most: fjall holds their number in 16 bits.
+pub(super) const PLACE_BYTES_MAX: usize = u16::MAX as usize;
+/// Bytes of what is not in tables yet, at which another table is written; a few such are held in memory.
+const MEMTABLE_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 32 << 20 };
+/// Bytes of logs, at most, that are read when the database is opened.
+const JOURNALS_BYTES: u64 = 128 << 20;
 /// How often a database that somebody else has open is tried again.
 const TRIES: u32 = 50;
 const TRY_AGAIN: Duration = Duration::from_millis(100);
@@ -37,20 +53,24 @@ pub(crate) struct Mark {
     pub last: u64,
     /// Its header hash.
     pub hash: [u8; 32],
+    /// Its commit hash; zeros where it has none. The header says nothing of codes.
+    pub commit_hash: [u8; 32],
 }
 
 impl Mark {
     fn encode(&self) -> Vec<u8> {
         let last = self.last.to_le_bytes();
-        [&MAGIC[..], &last, &self.hash].concat()
+        [&MAGIC[..], &last, &self.hash, &self.commit_hash].concat()
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.strip_prefix(MAGIC)?;
-        let (last, hash) = bytes.split_first_chunk()?;
+        let (last, bytes) = bytes.split_first_chunk()?;
+        let (hash, commit_hash) = bytes.split_first_chunk()?;
         Some(Self {
             last: u64::from_le_bytes(*last),
-            hash: hash.try_into().ok()?,
+            hash: *hash,
+            commit_hash: commit_hash.try_into().ok()?,
         })
     }
 }
@@ -65,7 +85,9 @@ struct Pending {
 pub(crate) struct Disk {
     database: Database,
     keys: Keyspace,
-    directory: PathBuf,
+    folder: Folder,
+    /// It is only looked at: nothing is written to it.
+    looked_at: bool,
     mark: Option<Mark>,
     /// Oldest first.
     pending: VecDeque<Pending>,
@@ -75,13 +97,8 @@ pub(crate) struct Disk {
 
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the state in {}, {:?}", self.directory.display(), self.mark)
+        write!(f, "the state in {}, {:?}", self.folder.0.display(), self.mark)
     }
-}
-
-/// The file that says that a read found the database damaged.
-fn marker(directory: &Path) -> PathBuf {
-    directory.with_extension("damaged")
 }
 
 /// fjall panics on some damaged files.
@@ -97,77 +114,131 @@ fn other(error: fjall::Error) -> io::Error {
     }
 }
 
+/// Whether it says that files are not as they were written, rather than that something stands in the way.
+fn is_damage(error: &fjall::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
+            matches!(
+                error.kind(),
+                AlreadyExists | InvalidData | NotFound | UnexpectedEof
+            )
+        }
+        fjall::Error::Locked | fjall::Error::Poisoned => false,
+        _ => true,
+    }
+}
+
 impl Disk {
-    /// Opens the database in `directory`, or makes one; and why it had to be made anew, if it had.
+    /// Opens the database in a folder, or makes one; and why it had to be made anew, if it had.
     pub fn open(directory: &Path) -> io::Result<(Self, Option<String>)> {
-        let why = match marker(directory).exists() {
-            true => "a read has found it damaged".to_owned(),
-            false => match Self::existing(directory) {
+        let folder = Folder(directory.to_owned());
+        folder.claim()?;
+        let why = match folder.is_damaged() {
+            Some(why) => why.to_owned(),
+            None => match Self::existing(&folder) {
                 Ok(disk) => return Ok((disk, None)),
                 Err(fjall::Error::Locked) => {
                     let what = "another process has the state open";
                     return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
                 }
-                Err(error) => error.to_string(),
+                Err(error) if is_damage(&error) => error.to_string(),
+                Err(error) => return Err(other(error)),
             },
         };
         Self::anew(directory).map(|disk| (disk, Some(why)))
     }
 
-    /// Opens the database in `directory` to be looked at.
+    /// Opens the database in a folder to be looked at.
     pub fn look(directory: &Path) -> Result<Self, String> {
-        if !directory.exists() || marker(directory).exists() {
+        let folder = Folder(directory.to_owned());
+        if !folder.is_one() || folder.is_damaged().is_some() || !folder.database().exists() {
             return Err(format!("there is no sound state in {}", directory.display()));
         }
-        Self::at(directory).map_err(|error| match error {
+        let opened = Self::at(&folder).map_err(|error| match error {
             fjall::Error::Locked => "another process has the state open".to_owned(),
             error => format!("the state in {}: {error}", directory.display()),
+        })?;
+        Ok(Self {
+            looked_at: true,
+            ..opened
         })
     }
 
     /// An empty one, whatever there is.
     pub fn anew(directory: &Path) -> io::Result<Self> {
-        for path in [directory, &marker(directory)] {
-            let removed = match path.is_dir() {
-                true => std::fs::remove_dir_all(path),
-                false => std::fs::remove_file(path),
-            };
-            match removed {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Self::existing(directory).map_err(other)
+        let folder = Folder(directory.to_owned());
+        folder.claim()?;
+        folder.clear()?;
+        Self::existing(&folder).map_err(other)
     }
 
-    fn existing(directory: &Path) -> Result<Self, fjall::Error> {
+    /// Whether there is a state, sound or not.
+    pub fn is_at(directory: &Path) -> bool {
+        Folder(directory.to_owned()).is_one()
+    }
+
+    /// Removes a state that nobody has open.
+    pub fn remove(directory: &Path) -> io::Result<()> {
+        Folder(directory.to_owned()).remove()
+    }
+
+    /// Whether a state was found there to be damaged.
+    pub fn is_damaged(directory: &Path) -> bool {
+        Folder(directory.to_owned()).is_damaged().is_some()
+    }
+
+    fn existing(folder: &Folder) -> Result<Self, fjall::Error> {
         for _ in 1..TRIES {
-            match Self::at(directory) {
+            match folder.open(|_| Self::at(folder)) {
                 Err(fjall::Error::Locked) => std::thread::sleep(TRY_AGAIN),
                 opened => return opened,
             }
         }
-        Self::at(directory)
+        Self::at(folder)
     }
 
-    fn at(directory: &Path) -> Result<Self, fjall::Error> {
+    fn at(folder: &Folder) -> Result<Self, fjall::Error> {
         guarded(|| {
-            let database = Database::builder(directory).cache_size(CACHE_BYTES).open()?;
-            let keys = database.keyspace("keys", KeyspaceCreateOptions::default)?;
+            let database = Database::builder(folder.database())
+                .cache_size(CACHE_BYTES)
+                .max_journaling_size(JOURNALS_BYTES)
+                .open()?;
+            let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+            let keys = database.keyspace("keys", options)?;
             let mark = match keys.get(MARK)? {
                 Some(bytes) => Some(Mark::decode(&bytes).ok_or(fjall::Error::Unrecoverable)?),
                 None if keys.is_empty()? => None,
                 None => return Err(fjall::Error::Unrecoverable),
             };
-            Ok(Self {
+            let disk = Self {
                 database,
                 keys,
-                directory: directory.to_owned(),
+                folder: folder.clone(),
+                looked_at: false,
                 mark,
                 pending: VecDeque::new(),
                 failure: OnceLock::new(),
-            })
+            };
+            match disk.has_all_links()? {
+                true => Ok(disk),
+                false => Err(fjall::Error::Unrecoverable),
+            }
         })
+    }
+
+    /// Whether each batch that is known stands on the one before it, and the last one has the mark.
+    fn has_all_links(&self) -> Result<bool, fjall::Error> {
+        let mut last = None;
+        for link in self.keys.range(link(0)..) {
+            let (place, before) = link.into_inner()?;
+            if last.as_deref().is_some_and(|last| last != &*before) {
+                return Ok(false);
+            }
+            last = place.strip_prefix(&MARK[..]).map(<[u8]>::to_vec);
+        }
+        let mark = self.mark.map(|mark| mark.last.to_be_bytes().to_vec());
+        Ok(last == mark)
     }
 
     /// The last block whose updates the database has.
@@ -180,11 +251,27 @@ impl Disk {
         self.failure.get().map(String::as_str)
     }
 
-    fn fail(&self, what: &dyn fmt::Display) {
-        // Whoever opens it next makes it anew; if that cannot be said, a read will say it again.
-        let _ = std::fs::write(marker(&self.directory), what.to_string());
+    fn fail(&self, error: &fjall::Error) {
+        self.failed(error, is_damage(error));
+    }
+
+    /// Whoever opens it next makes it anew, if it is damaged.
+    fn failed(&self, what: &dyn fmt::Display, is_damaged: bool) {
+        if is_damaged && !self.looked_at {
+            self.folder.set_damaged(&what.to_string());
+        }
         self.failure
-            .get_or_init(|| format!("the state in {}: {what}", self.directory.display()));
+            .get_or_init(|| format!("the state in {}: {what}", self.folder.0.display()));
+    }
+
+    /// The most bytes that a key of these has with the names before it, if that is more than is taken.
+    pub fn too_long(&self, updates: &Updates) -> Option<usize> {
+        let all = updates.collections();
+        let bytes = all.flat_map(|(namespace, collection, keys)| {
+            let head = HEAD_BYTES + namespace.len() + collection.len();
+            keys.keys().map(move |key| head + key.len())
+        });
+        bytes.max().filter(|bytes| *bytes > PLACE_BYTES_MAX)
     }
 
     /// What there is under a key.
@@ -194,6 +281,9 @@ impl Disk {
             return entry_of(update);
         }
         let place = place(namespace, collection, key);
+        if place.len() > PLACE_BYTES_MAX {
+            return None;
+        }
         match guarded(|| self.keys.get(place)) {
             Ok(None) => None,
             Ok(Some(bytes)) => self.decode(&bytes),
@@ -207,7 +297,7 @@ impl Disk {
     fn decode(&self, bytes: &[u8]) -> Option<Entry> {
         let entry = decode(bytes);
         if entry.is_none() {
-            self.fail(&"a value that this program does not write");
+            self.failed(&"a value that this program does not write", true);
         }
         entry
     }
@@ -230,14 +320,40 @@ impl Disk {
             [] => after(first.get(..head).unwrap_or_default()),
             end => place(namespace, "", end.max(start)),
         };
-        let bounds = (Bound::Included(first), Bound::Excluded(behind));
         Merged {
             disk: self,
             head,
-            kept: self.keys.range::<Vec<u8>, _>(bounds),
+            kept: self.kept(first, behind),
             next: None,
             changed,
         }
+    }
+
+    /// What the database has from `first` on, before `behind`.
+    fn kept(&self, mut first: Vec<u8>, mut behind: Vec<u8>) -> Option<fjall::Iter> {
+        // No place is so long: what is before one that is longer is what is not behind its beginning.
+        let [first_is_long, behind_is_long] = [&mut first, &mut behind].map(|place| {
+            let is_long = place.len() > PLACE_BYTES_MAX;
+            place.truncate(PLACE_BYTES_MAX);
+            is_long
+        });
+        if first > behind || first == behind && (first_is_long || !behind_is_long) {
+            return None;
+        }
+        let bounds = (
+            if first_is_long {
+                Bound::Excluded(first)
+            } else {
+                Bound::Included(first)
+            },
+            if behind_is_long {
+                Bound::Included(behind)
+            } else {
+                Bound::Excluded(behind)
+            },
+        );
+        let kept = guarded(|| Ok(self.keys.range::<Vec<u8>, _>(bounds)));
+        kept.map_err(|error| self.fail(&error)).ok()
     }
 
     /// Block `mark` does this.
@@ -247,8 +363,11 @@ impl Disk {
         }
     }
 
-    /// Writes what the first `durable` blocks do.
+    /// Writes what the first `durable` blocks do, unless it is only looked at.
     pub fn settle(&mut self, durable: u64) -> Result<(), String> {
+        if self.looked_at {
+            return Ok(());
+        }
         let count = self
             .pending
             .iter()
@@ -273,12 +392,22 @@ impl Disk {
                 }
             }
             batch.insert(&self.keys, MARK, mark.encode());
+            let before = self.mark.map_or(NO_BLOCK, |mark| mark.last);
+            batch.insert(&self.keys, link(mark.last), before.to_be_bytes());
+            let forgotten = |last: u64| last.saturating_sub(LINKS);
+            for last in forgotten(self.mark.map_or(0, |mark| mark.last))..forgotten(mark.last) {
+                batch.remove(&self.keys, link(last));
+            }
             batch.commit()
         });
         if let Err(error) = written {
-            // It is as it was before, or after: a restart will see.
-            let what = format!("writing the state in {}: {error}", self.directory.display());
-            return Err(self.failure.get_or_init(|| what).clone());
+            self.fail(&error);
+            // It is as it was before, or after: a restart will see. fjall names the cause only once.
+            let folder = self.folder.0.display();
+            return Err(format!(
+                "writing the state in {folder}: {error}; if that comes again after a restart, remove the folder: it is \
+                 made again from the ledger"
+            ));
         }
         self.mark = Some(mark);
         self.pending.drain(..count);
@@ -293,9 +422,13 @@ impl Disk {
 
     /// All keys, public ones and those of collections, counted one by one.
     pub fn len(&self) -> usize {
-        let marks = usize::from(self.mark.is_some());
-        let mut count = match guarded(|| self.keys.len()) {
-            Ok(keys) => keys - marks,
+        let kept = || {
+            self.keys
+                .range(..&MARK[..])
+                .try_fold(0, |count, key| key.key().map(|_| count + 1))
+        };
+        let mut count: usize = match guarded(kept) {
+            Ok(count) => count,
             Err(error) => {
                 self.fail(&error);
                 return 0;
@@ -325,7 +458,7 @@ struct Merged<'a> {
     disk: &'a Disk,
     /// Bytes before the key.
     head: usize,
-    kept: fjall::Iter,
+    kept: Option<fjall::Iter>,
     next: Option<(Vec<u8>, Entry)>,
     changed: BTreeMap<&'a [u8], &'a Update>,
 }
@@ -333,7 +466,8 @@ struct Merged<'a> {
 impl Merged<'_> {
     /// The next one of the database.
     fn read(&mut self) -> Option<(Vec<u8>, Entry)> {
-        match guarded(|| self.kept.next().map(Guard::into_inner).transpose()) {
+        let kept = self.kept.as_mut()?;
+        match guarded(|| kept.next().map(Guard::into_inner).transpose()) {
             Ok(None) => None,
             Ok(Some((place, bytes))) => {
                 let key = place.get(self.head..).unwrap_or_default().to_vec();
@@ -386,8 +520,13 @@ fn entry_of(update: &Update) -> Option<Entry> {
     })
 }
 
+/// Where it stands which block a batch ended with before the one that ends with block `last`.
+fn link(last: u64) -> Vec<u8> {
+    [&MARK[..], &last.to_be_bytes()].concat()
+}
+
 fn place(namespace: &str, collection: &str, key: &[u8]) -> Vec<u8> {
-    let mut place = Vec::with_capacity(8 + namespace.len() + collection.len() + key.len());
+    let mut place = Vec::with_capacity(HEAD_BYTES + namespace.len() + collection.len() + key.len());
     for name in [namespace, collection] {
         place.extend_from_slice(&(name.len() as u32).to_be_bytes());
         place.extend_from_slice(name.as_bytes());
@@ -439,119 +578,16 @@ fn decode(bytes: &[u8]) -> Option<Entry> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::State;
-
-    fn random(seed: &mut u64, below: usize) -> usize {
-        *seed ^= *seed << 13;
-        *seed ^= *seed >> 7;
-        *seed ^= *seed << 17;
-        (*seed % below as u64) as usize
-    }
-
-    const NAMESPACES: [&str; 4] = ["", "a", "ab", "b"];
-    const COLLECTIONS: [&str; 4] = ["", "", "one", "two"];
-    const KEYS: [&[u8]; 9] = [
-        b"",
-        b"\0",
-        b"a",
-        b"a\0",
-        b"ab",
-        b"b",
-        b"\xff",
-        b"\xff\xff",
-        b"\xff\xff\xff\xff\xff",
-    ];
-
-    fn updates(seed: &mut u64, block: u64) -> Updates {
-        let mut updates = Updates::default();
-        for tx in 0..random(seed, 12) as u64 {
-            let value = (random(seed, 3) > 0).then(|| {
-                let parameter: Option<&[u8]> =
-                    [None, None, Some(&b""[..]), Some(&b"policy"[..])][random(seed, 4)];
-                let value = &seed.to_be_bytes()[..random(seed, 9)];
-                (value.into(), parameter.map(Into::into))
-            });
-            let version = Height { block, tx };
-            let (namespace, collection) = (NAMESPACES[random(seed, 4)], COLLECTIONS[random(seed, 4)]);
-            let key = KEYS[random(seed, KEYS.len())];
-            updates.put(namespace, collection, key, Update { value, version });
+impl Mark {
+    /// One that tests give a block.
+    pub fn of(last: u64) -> Self {
+        Self {
+            last,
+            hash: [last as u8; 32],
+            commit_hash: [!last as u8; 32],
         }
-        updates
-    }
-
-    fn same(disk: &State, memory: &State) {
-        for namespace in NAMESPACES.into_iter().chain(["none"]) {
-            for collection in COLLECTIONS {
-                for key in KEYS {
-                    let [a, b] = [disk, memory].map(|state| state.get(namespace, collection, key));
-                    assert_eq!(a, b, "{namespace}, {collection}, {key:?}");
-                }
-            }
-            for start in KEYS {
-                for end in KEYS {
-                    let [a, b] =
-                        [disk, memory].map(|state| state.range(namespace, start, end).collect::<Vec<_>>());
-                    assert_eq!(a, b, "{namespace}, {start:?} to {end:?}");
-                }
-            }
-        }
-        assert_eq!(disk.len(), memory.len());
-        disk.check().unwrap();
-    }
-
-    /// Settled, opened again and asked at any moment, it has what a state in memory has.
-    #[test]
-    fn it_is_as_one_in_memory() {
-        let mut seed = 0x9e37_79b9_7f4a_7c15;
-        for _ in 0..6 {
-            let directory = tempfile::tempdir().unwrap();
-            let path = directory.path().join("state");
-            let (opened, remade) = Disk::open(&path).unwrap();
-            assert_eq!(remade, None);
-            let (mut disk, mut memory) = (State::from(opened), State::default());
-            let mut blocks: Vec<Updates> = Vec::new();
-            for number in 1..60 {
-                let next = updates(&mut seed, number);
-                disk.apply(number, [number as u8; 32], next.clone());
-                memory.apply(number, [number as u8; 32], next.clone());
-                blocks.push(next);
-                if random(&mut seed, 3) == 0 {
-                    disk.settle(number + 1 - random(&mut seed, 4).min(number as usize) as u64)
-                        .unwrap();
-                }
-                if random(&mut seed, 8) == 0 {
-                    drop(disk);
-                    disk = State::from(Disk::open(&path).unwrap().0);
-                    for (number, updates) in (1..).zip(&blocks) {
-                        disk.apply(number, [number as u8; 32], updates.clone());
-                    }
-                }
-                if random(&mut seed, 4) == 0 {
-                    same(&disk, &memory);
-                }
-            }
-            same(&disk, &memory);
-        }
-    }
-
-    #[test]
-    fn keys_without_a_mark_are_not_believed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("state");
-        let (disk, _) = Disk::open(&path).unwrap();
-        disk.keys.insert(place("a", "", b"key"), b"value").unwrap();
-        drop(disk);
-        let (disk, remade) = Disk::open(&path).unwrap();
-        assert!(remade.is_some() && disk.mark().is_none());
-        assert_eq!(disk.get("a", "", b"key"), None);
-    }
-
-    #[test]
-    fn what_comes_after_a_beginning() {
-        assert_eq!(after(&[1, 2]), [1, 3]);
-        assert_eq!(after(&[1, 0xff]), [2]);
-        assert!(after(&[0xff]).is_empty());
     }
 }
+
+#[cfg(test)]
+mod tests;

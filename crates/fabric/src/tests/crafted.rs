@@ -6,7 +6,8 @@ use super::network::{
 };
 use super::update::Change;
 use crate::rules::Rule;
-use crate::{Error, Refused, Stop, TxCode, Validator};
+use crate::state::{Disk, State};
+use crate::{Error, Options, Refused, Stop, TxCode, Validator};
 use TxCode::*;
 
 const CC: &str = "cc";
@@ -225,6 +226,46 @@ fn bytes_after_the_certificate_are_not_taken() {
     client.der.push(0);
     let tx = network.tx(CC, &writing("a")).from(&client).build();
     assert_eq!(network.codes(&mut validator, &[tx]), [BadCreatorSignature]);
+}
+
+/// In memory any key is taken; on the disk the replica stops before a block that writes one too long for it, and
+/// reading one is no failure.
+#[test]
+fn keys_that_a_state_on_the_disk_cannot_hold() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut network = Network::new();
+    let on_disk = Disk::open(directory.path()).unwrap().0;
+    let genesis = network.genesis();
+    let mut validators = [State::default(), on_disk.into()].map(|state| {
+        let started = Validator::new(&genesis, Options::default()).unwrap();
+        started.with_state(state)
+    });
+    let policy = policy::application(&policy::n_of(1, &[("Org1MSP", 3)]));
+    let definition = network.define(CC, &policy, &[]).build();
+    let long = "k".repeat(70_000);
+    let txs =
+        [rwset(&[(CC, &read(&long, None), &[])]), writing(&long)].map(|set| network.tx(CC, &set).build());
+    let [reads, writes] = txs;
+    for transactions in [&[definition][..], &[reads], &[writes]] {
+        let block = network.block(transactions);
+        let [memory, disk] = validators.each_mut().map(|validator| validator.validate(&block));
+        let memory = memory.unwrap();
+        assert_eq!(memory.codes, [Valid]);
+        if transactions[0].len() > 70_000 && !memory.updates.is_empty() {
+            let Err(Error::Stop(Stop::Limit { found, limit, .. })) = disk else {
+                panic!("{disk:?}");
+            };
+            assert!(found > 70_000 && limit == usize::from(u16::MAX));
+            return;
+        }
+        assert_eq!(disk.unwrap().commit_hash, memory.commit_hash);
+        network.last = (memory.number, memory.hash.to_vec());
+        for validator in &mut validators {
+            let validated = validator.validate(&block).unwrap();
+            validator.commit(validated);
+        }
+    }
+    panic!("the last one was taken");
 }
 
 #[test]

@@ -1,0 +1,319 @@
+//! A state on the disk beside one in memory, in sound files and damaged ones.
+
+use super::*;
+use crate::state::State;
+
+fn random(seed: &mut u64, below: usize) -> usize {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    (*seed % below as u64) as usize
+}
+
+const NAMESPACES: [&str; 4] = ["", "a", "ab", "b"];
+const COLLECTIONS: [&str; 4] = ["", "", "one", "two"];
+const KEYS: [&[u8]; 9] = [
+    b"",
+    b"\0",
+    b"a",
+    b"a\0",
+    b"ab",
+    b"b",
+    b"\xff",
+    b"\xff\xff",
+    b"\xff\xff\xff\xff\xff",
+];
+
+fn updates(seed: &mut u64, block: u64) -> Updates {
+    let mut updates = Updates::default();
+    for tx in 0..random(seed, 12) as u64 {
+        let value = (random(seed, 3) > 0).then(|| {
+            let parameter: Option<&[u8]> =
+                [None, None, Some(&b""[..]), Some(&b"policy"[..])][random(seed, 4)];
+            let value = &seed.to_be_bytes()[..random(seed, 9)];
+            (value.into(), parameter.map(Into::into))
+        });
+        let version = Height { block, tx };
+        let (namespace, collection) = (NAMESPACES[random(seed, 4)], COLLECTIONS[random(seed, 4)]);
+        let key = KEYS[random(seed, KEYS.len())];
+        updates.put(namespace, collection, key, Update { value, version });
+    }
+    updates
+}
+
+fn same(disk: &State, memory: &State) {
+    for namespace in NAMESPACES.into_iter().chain(["none"]) {
+        for collection in COLLECTIONS {
+            for key in KEYS {
+                let [a, b] = [disk, memory].map(|state| state.get(namespace, collection, key));
+                assert_eq!(a, b, "{namespace}, {collection}, {key:?}");
+            }
+        }
+        for start in KEYS {
+            for end in KEYS {
+                let [a, b] =
+                    [disk, memory].map(|state| state.range(namespace, start, end).collect::<Vec<_>>());
+                assert_eq!(a, b, "{namespace}, {start:?} to {end:?}");
+            }
+        }
+    }
+    assert_eq!(disk.len(), memory.len());
+    disk.check().unwrap();
+}
+
+/// Settled, opened again and asked at any moment, it has what a state in memory has.
+#[test]
+fn it_is_as_one_in_memory() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15;
+    for _ in 0..6 {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state");
+        let (opened, remade) = Disk::open(&path).unwrap();
+        assert_eq!(remade, None);
+        let (mut disk, mut memory) = (State::from(opened), State::default());
+        let mut blocks: Vec<Updates> = Vec::new();
+        for number in 1..60 {
+            let next = updates(&mut seed, number);
+            disk.apply(Mark::of(number), next.clone());
+            memory.apply(Mark::of(number), next.clone());
+            blocks.push(next);
+            if random(&mut seed, 3) == 0 {
+                disk.settle(number + 1 - random(&mut seed, 4).min(number as usize) as u64)
+                    .unwrap();
+            }
+            if random(&mut seed, 8) == 0 {
+                drop(disk);
+                disk = State::from(Disk::open(&path).unwrap().0);
+                for (number, updates) in (1..).zip(&blocks) {
+                    disk.apply(Mark::of(number), updates.clone());
+                }
+            }
+            if random(&mut seed, 4) == 0 {
+                same(&disk, &memory);
+            }
+        }
+        same(&disk, &memory);
+    }
+}
+
+#[test]
+fn keys_without_a_mark_are_not_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state");
+    let (disk, _) = Disk::open(&path).unwrap();
+    disk.keys.insert(place("a", "", b"key"), b"value").unwrap();
+    drop(disk);
+    let (disk, remade) = Disk::open(&path).unwrap();
+    assert!(remade.is_some() && disk.mark().is_none());
+    assert_eq!(disk.get("a", "", b"key"), None);
+}
+
+/// The longest key that is taken, and what is asked about longer ones.
+#[test]
+fn keys_as_long_as_fjall_takes_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, _) = Disk::open(directory.path()).unwrap();
+    let (mut disk, mut memory) = (State::from(disk), State::default());
+    let longest = PLACE_BYTES_MAX - HEAD_BYTES - "a".len();
+    let keys: Vec<Vec<u8>> = [longest - 1, longest, longest + 1, longest + 2, 2 * longest]
+        .into_iter()
+        .flat_map(|length| [b'k', b'l'].map(|byte| vec![byte; length]))
+        .collect();
+    let update = Update {
+        value: Some((b"value"[..].into(), None)),
+        version: Height { block: 1, tx: 0 },
+    };
+    let mut updates = Updates::default();
+    for key in &keys {
+        let mut one = Updates::default();
+        one.put("a", "", key, update.clone());
+        let too_long = disk.too_long(&one);
+        assert_eq!(too_long.is_some(), key.len() > longest, "{}", key.len());
+        assert_eq!(memory.too_long(&one), None);
+        if too_long.is_none() {
+            updates.put("a", "", key, update.clone());
+        }
+    }
+    disk.apply(Mark::of(1), updates.clone());
+    memory.apply(Mark::of(1), updates);
+    for settled in [1, 2] {
+        disk.settle(settled).unwrap();
+        for key in &keys {
+            assert_eq!(disk.get("a", "", key), memory.get("a", "", key));
+            for end in keys.iter().map(Vec::as_slice).chain([&b""[..]]) {
+                let [a, b] = [&disk, &memory].map(|of| of.range("a", key, end).collect::<Vec<_>>());
+                assert!(
+                    a == b,
+                    "{} to {}, {} of {}",
+                    key.len(),
+                    end.len(),
+                    a.len(),
+                    b.len()
+                );
+            }
+        }
+        disk.check().unwrap();
+    }
+}
+
+/// Enough that logs are ended and tables written, and the same in memory after each block.
+fn grown(path: &Path) -> Vec<State> {
+    let (mut disk, _) = Disk::open(path).unwrap();
+    let mut all = vec![State::default()];
+    let mut updates = Vec::new();
+    for number in 1..=90 {
+        let mut next = Updates::default();
+        for tx in 0..10 {
+            let key = (number * 7 + tx * 13) % 120;
+            let value = vec![number as u8; 90];
+            let version = Height { block: number, tx };
+            let value = (tx < 8).then(|| (value.into(), None));
+            next.put("a", "", &key.to_be_bytes(), Update { value, version });
+        }
+        updates.push(next.clone());
+        disk.apply(Mark::of(number), next);
+        disk.settle(number + 1).unwrap();
+        let mut memory = State::default();
+        for (number, updates) in (1..).zip(&updates) {
+            memory.apply(Mark::of(number), updates.clone());
+        }
+        all.push(memory);
+    }
+    disk.sync()().unwrap();
+    all
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let all = entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] });
+    all.collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let copied = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(copied.parent().unwrap()).unwrap();
+        std::fs::copy(file, copied).unwrap();
+    }
+}
+
+/// Whatever byte is changed: what is read is what was there after some block, or it is said that it cannot be.
+#[test]
+fn no_damage_is_believed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("state");
+    let moments = grown(&path);
+    let all = files(&path);
+    let of = |what: &str| {
+        all.iter()
+            .filter(|file| file.to_str().unwrap().contains(what))
+            .count()
+    };
+    assert!(of("/tables/") > 0 && of(".jnl") > 0, "{all:?}");
+    let (mut remade, mut refused, mut right) = (0, 0, 0);
+    for file in all {
+        let bytes = std::fs::read(&file).unwrap();
+        let used = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
+        for at in (0..used).step_by(used.div_ceil(12).max(1)) {
+            let damaged = tempfile::tempdir().unwrap();
+            copy(&path, damaged.path());
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x10;
+            let place = file.strip_prefix(&path).unwrap();
+            std::fs::write(damaged.path().join(place), bytes).unwrap();
+            let (disk, why) = Disk::open(damaged.path()).unwrap();
+            let mark = disk.mark();
+            assert_eq!(why.is_some(), mark.is_none(), "{place:?} at {at}");
+            let disk = State::from(disk);
+            let memory = &moments[mark.map_or(0, |mark| mark.last as usize)];
+            let range = |state: &State| {
+                let keys = state.range("a", b"", b"");
+                keys.map(|(key, entry)| (key.into_owned(), entry.into_owned()))
+                    .collect::<Vec<_>>()
+            };
+            let found = range(&disk);
+            if disk.check().is_err() {
+                refused += 1;
+            } else {
+                assert!(found == range(memory), "{place:?} at {at}, {mark:?}");
+                *(if why.is_some() { &mut remade } else { &mut right }) += 1;
+            }
+        }
+    }
+    assert!(remade > 0 && refused + right > 0, "{remade}, {refused}, {right}");
+}
+
+/// A log without its middle: what comes behind is not taken for the rest.
+#[test]
+fn a_missing_batch_is_noticed() {
+    for missing in [75, 80, 89, 90] {
+        let directory = tempfile::tempdir().unwrap();
+        grown(directory.path());
+        let (disk, why) = Disk::open(directory.path()).unwrap();
+        assert_eq!((why, disk.mark()), (None, Some(Mark::of(90))));
+        disk.keys.remove(link(missing)).unwrap();
+        drop(disk);
+        let (disk, why) = Disk::open(directory.path()).unwrap();
+        assert!(why.is_some() && disk.mark().is_none(), "{missing}");
+    }
+}
+
+#[test]
+fn what_is_not_ours_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let other = directory.path().join("file");
+    std::fs::write(&other, "somebody's").unwrap();
+    assert!(!Disk::is_at(directory.path()));
+    for opened in [
+        Disk::open(directory.path()).map(drop),
+        Disk::anew(directory.path()).map(drop),
+    ] {
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+    assert!(Disk::look(directory.path()).is_err());
+    assert!(Disk::remove(directory.path()).is_err());
+    assert_eq!(std::fs::read(&other).unwrap(), b"somebody's");
+    // A link to a folder of ours: what is in it is changed, not the link.
+    let (there, link) = (directory.path().join("there"), directory.path().join("link"));
+    std::fs::create_dir(&there).unwrap();
+    std::os::unix::fs::symlink(&there, &link).unwrap();
+    drop(Disk::open(&link).unwrap());
+    assert!(Disk::is_at(&there));
+    drop(Disk::anew(&link).unwrap());
+    Disk::remove(&link).unwrap();
+    assert!(link.is_symlink() && std::fs::read_dir(&there).unwrap().next().is_none());
+    // And one of its own, with nothing left.
+    drop(Disk::open(&there).unwrap());
+    Disk::remove(&there).unwrap();
+    assert!(!there.exists());
+}
+
+#[test]
+fn a_database_that_ends_whoever_opens_it_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = Folder(directory.path().to_owned());
+    drop(grown(directory.path()));
+    for (endings, remade) in [(0, false), (1, false), (2, true), (1, false)] {
+        std::fs::write(directory.path().join("opening"), endings.to_string()).unwrap();
+        let (_, why) = Disk::open(directory.path()).unwrap();
+        assert_eq!(why.is_some(), remade, "{endings}: {why:?}");
+    }
+    assert!(folder.is_damaged().is_none());
+    // What only stands in the way is no damage.
+    for error in [io::ErrorKind::PermissionDenied, io::ErrorKind::StorageFull] {
+        assert!(!is_damage(&fjall::Error::Io(error.into())));
+    }
+    assert!(is_damage(&fjall::Error::Io(io::ErrorKind::UnexpectedEof.into())));
+}
+
+#[test]
+fn what_comes_after_a_beginning() {
+    assert_eq!(after(&[1, 2]), [1, 3]);
+    assert_eq!(after(&[1, 0xff]), [2]);
+    assert!(after(&[0xff]).is_empty());
+}
