@@ -2,6 +2,8 @@
 //! again.
 
 mod daemons;
+#[path = "../../plane/tests/bpffs/mod.rs"]
+mod bpffs;
 #[path = "../../plane/tests/skip/mod.rs"]
 mod skip;
 

@@ -1,5 +1,7 @@
 //! `lineside run` with `spv` and `transfer` in one process: at one interface, behind one console.
 
+#[path = "../../plane/tests/bpffs/mod.rs"]
+mod bpffs;
 mod daemons;
 #[path = "../../plane/tests/skip/mod.rs"]
 mod skip;

@@ -1,6 +1,8 @@
 //! `lineside transfer serve` as its users have it: killed again and again, asked over UDP and TCP and by the C header,
 //! proved and audited.
 
+#[path = "../../plane/tests/bpffs/mod.rs"]
+mod bpffs;
 #[path = "../../plane/tests/skip/mod.rs"]
 mod skip;
 
@@ -692,8 +694,11 @@ fn nobody_else_takes_near(data: &Path, pins: &str, express: &[&str]) {
 }
 
 fn at_the_line() {
+    let Some(pins) = bpffs::below_bpffs("transfer") else {
+        return;
+    };
+    let pins = pins.to_str().unwrap();
     let data = TempDir::new().unwrap();
-    let pins = format!("/sys/fs/bpf/lineside-transfer-{}", std::process::id());
     let express = [
         "--plane",
         "xdp",
@@ -702,7 +707,7 @@ fn at_the_line() {
         "--mode",
         "express",
         "--pin-dir",
-        &pins,
+        pins,
     ];
     let server = match Server::start_with(data.path(), "127.0.0.1:7702", &express) {
         Ok(server) => server,
@@ -733,7 +738,7 @@ fn at_the_line() {
         .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
         .unwrap();
     assert_eq!(executed.outcomes[0].amount, 9_600);
-    nobody_else_takes_near(data.path(), &pins, &express);
+    nobody_else_takes_near(data.path(), pins, &express);
     let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
     assert_eq!(repeated.amount, 9_700, "as the first time");
@@ -750,7 +755,7 @@ fn at_the_line() {
     let detach = |more: &[&str]| {
         let mut command = lineside();
         command
-            .args(["xdp", "detach", "lo", "--pin-dir", &pins])
+            .args(["xdp", "detach", "lo", "--pin-dir", pins])
             .args(more);
         command.output().unwrap()
     };
@@ -768,10 +773,10 @@ fn at_the_line() {
         .output()
         .unwrap();
     assert!(text(&audit).contains(r#""operations":326"#), "{}", text(&audit));
-    assert!(!Path::new(&pins).join("lo").exists(), "it left its pins");
-    durable_near_does_not_outlive_its_server_unseen(&pins);
+    assert!(!Path::new(pins).join("lo").exists(), "it left its pins");
+    durable_near_does_not_outlive_its_server_unseen(pins);
     // The folder itself stays.
-    let _ = std::fs::remove_dir(&pins);
+    let _ = std::fs::remove_dir(pins);
 }
 
 /// What a killed server's near refers to would become old under a server elsewhere.

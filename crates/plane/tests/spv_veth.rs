@@ -1,8 +1,10 @@
 //! `spv` on a real interface: veth pairs in namespaces that the test makes.
 
+mod bpffs;
 mod net;
 mod skip;
 
+use bpffs::below_bpffs;
 use lineside_near::{Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::spv;
@@ -326,7 +328,7 @@ impl Drop for PinDir {
 
 /// `None` where there is no BPF file system.
 fn pin_dir(name: &str) -> Option<PinDir> {
-    let dir = PathBuf::from(format!("/sys/fs/bpf/lineside-test-{}-{name}", std::process::id()));
+    let dir = below_bpffs(name)?;
     match Pins::own(&dir, "probe") {
         Ok(pins) => {
             pins.remove().expect("remove");
@@ -345,7 +347,8 @@ fn near_answers_between_two_daemons_and_the_second_takes_over() {
     if !may_load_bpf() {
         return;
     }
-    let (Some((wire, _pass)), Some(dir)) = (listening_wire(), pin_dir("adopt")) else {
+    // The threads of the wire see the mounts that this one sees when it starts them.
+    let (Some(dir), Some((wire, _pass))) = (pin_dir("adopt"), listening_wire()) else {
         return;
     };
     let (dir, held) = (dir.0.clone(), dir);

@@ -1,6 +1,7 @@
 //! Daemons in network namespaces of their own.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
+use crate::bpffs::below_bpffs;
 use crate::skip::skipped;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -91,14 +92,10 @@ pub struct Bpf(PathBuf);
 
 impl Bpf {
     pub fn new(name: &str) -> Option<Self> {
-        let made = Self::make(name);
-        made.map_err(|error| skipped(format_args!("no BPF file system to use here ({error})")))
+        let dir = below_bpffs(name)?;
+        let made = std::fs::create_dir(&dir).map(|()| Self(dir));
+        made.map_err(|error| skipped(format_args!("no folder of pins here ({error})")))
             .ok()
-    }
-
-    pub fn make(name: &str) -> std::io::Result<Self> {
-        let dir = PathBuf::from(format!("/sys/fs/bpf/lineside-test-{}-{name}", std::process::id()));
-        std::fs::create_dir(&dir).map(|()| Self(dir))
     }
 
     pub fn path(&self) -> &str {
