@@ -200,6 +200,9 @@ impl Disk {
 
     fn at(folder: &Folder) -> Result<Self, fjall::Error> {
         guarded(|| {
+            if !folder.has_true_lists()? {
+                return Err(fjall::Error::Unrecoverable);
+            }
             let database = Database::builder(folder.database())
                 .cache_size(CACHE_BYTES)
                 .max_journaling_size(JOURNALS_BYTES)

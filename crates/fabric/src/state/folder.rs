@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// In every folder that is one.
 const OWN: &str = "lineside-state";
@@ -84,6 +85,31 @@ impl Folder {
         } else {
             None
         }
+    }
+
+    /// Whether each keyspace's list of tables is as it was written. fjall writes its checksum beside it (into `current`:
+    /// number of the list, its XXH3 of 128 bits, 0), and does not look at it.
+    pub fn has_true_lists(&self) -> io::Result<bool> {
+        let keyspaces = match fs::read_dir(self.database().join("keyspaces")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            keyspaces => keyspaces?,
+        };
+        for keyspace in keyspaces {
+            let keyspace = keyspace?.path();
+            // What is missing, or in another form, is for fjall to say.
+            let Ok(current) = fs::read(keyspace.join("current")) else {
+                continue;
+            };
+            if let Some((number, rest)) = current.split_first_chunk()
+                && let Some((checksum, [0])) = rest.split_first_chunk()
+            {
+                let list = fs::read(keyspace.join(format!("v{}", u64::from_le_bytes(*number))))?;
+                if xxh3_128(&list) != u128::from_le_bytes(*checksum) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Opens what is in it; a process that ends within `open` is counted.
