@@ -1,9 +1,9 @@
 //! `lineside column` as its users have it: served in user space, asked and changed by the command, killed and started
 //! again.
 
-mod daemons;
 #[path = "../../plane/tests/bpffs/mod.rs"]
 mod bpffs;
+mod daemons;
 #[path = "../../plane/tests/skip/mod.rs"]
 mod skip;
 

@@ -87,8 +87,8 @@ impl Folder {
         }
     }
 
-    /// Whether each keyspace's list of tables is as it was written. fjall writes its checksum beside it (into `current`:
-    /// number of the list, its XXH3 of 128 bits, 0), and does not look at it.
+    /// Whether each keyspace's list of tables is as it was written. fjall writes its checksum beside it, in `current`
+    /// (number of the list, its XXH3 of 128 bits, 0), and does not look at it.
     pub fn has_true_lists(&self) -> io::Result<bool> {
         let keyspaces = match fs::read_dir(self.database().join("keyspaces")) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
