@@ -166,6 +166,7 @@ enum ls_spv_counter {
 #define LS_TRANSFER_BUCKET_CELLS 4
 #define LS_TRANSFER_CELL_VALID 1
 #define LS_TRANSFER_CELL_FROZEN 2
+#define LS_TRANSFER_CELL_CLAIMED 4
 #define LS_TRANSFER_ISSUERS_MAX 8
 #define LS_TRANSFER_OP_EXECUTE 1
 #define LS_TRANSFER_OP_REFER 2
@@ -275,7 +276,7 @@ _Static_assert(sizeof(struct ls_session_body) == 40, "session_body");
 /* One account. Its id and validity never change once set; the rest only under its lock. */
 struct ls_transfer_cell {
 	__u32 lock; /* 1 while it is being changed */
-	__u32 flags; /* cell_valid, cell_frozen */
+	__u32 flags; /* cell_valid, cell_frozen, cell_claimed */
 	__u64 id[2]; /* the account */
 	__u64 balance; /* what it holds */
 	__u64 held_out; /* set aside by pending transfers out of it: never above balance */
@@ -307,7 +308,8 @@ struct ls_transfer_session {
 	__u64 sum; /* of the last packet's operations */
 	__u64 codes; /* of the last packet's operations, 16 bits each, the first lowest */
 	__u64 amounts[4]; /* of the last packet's replies */
-	__u64 reserved[7]; /* zero */
+	__u64 claimed; /* 1 while the host executes a packet of the session: near leaves all of them to it */
+	__u64 reserved[6]; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_session) == 128, "transfer_session");
 

@@ -28,6 +28,7 @@ enum transfer_ran {
 	TRANSFER_DONE,
 	TRANSFER_REPEATED, /* it was answered so before, and nothing was done */
 	TRANSFER_BUSY,     /* a lock was held all the time, and nothing was done */
+	TRANSFER_CLAIMED,  /* the host has claimed an account, and is to say; nothing was done */
 };
 
 static __always_inline enum transfer_ran transfer_said(struct transfer_task *task, __u32 code, __u64 amount)
@@ -98,6 +99,9 @@ static __always_inline enum transfer_ran transfer_change(struct transfer_task *t
 	struct transfer_holding from, to;
 	__u32 code = refused;
 
+	if ((LS_READ_ONCE(source->flags) | (destination ? LS_READ_ONCE(destination->flags) : 0)) &
+	    LS_TRANSFER_CELL_CLAIMED)
+		return TRANSFER_CLAIMED;
 	if (last && transfer_is_answered(last, task))
 		return TRANSFER_REPEATED;
 	transfer_load(source, &from);

@@ -98,7 +98,10 @@ __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 	return 0;
 }
 
-/* Does operation `index` of a session's packet, and keeps what became of it in the session's slot, which is locked. */
+/*
+ * Does operation `index` of a session's packet, and keeps what became of it in the session's slot, which is locked. -1:
+ * it is the packet's first, and of an account that the host has claimed; then the whole packet is the host's.
+ */
 __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -110,6 +113,7 @@ __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 	struct ls_operation *operation;
 	struct transfer_execute *packet;
 	__u32 slot, code = 0;
+	enum transfer_ran ran;
 	__u64 *words;
 
 	if (!control || !work || !found)
@@ -144,12 +148,17 @@ __noinline int transfer_operate(struct xdp_md *ctx, __u32 index)
 	record->time_ns = work->now_ns;
 	work->task.limit = ~0ULL;
 	work->task.last.last_id = 0;
-	if (!transfer_is_operation(operation))
+	if (!transfer_is_operation(operation)) {
 		code = LS_TRANSFER_CODE_BAD_COMMAND;
-	else if (operation->command != LS_TRANSFER_COMMAND_TRANSFER && !transfer_may_issue(ctx))
+	} else if (operation->command != LS_TRANSFER_COMMAND_TRANSFER && !transfer_may_issue(ctx)) {
 		code = LS_TRANSFER_CODE_UNAUTHORISED;
-	else if (transfer_run(control, &work->task) != TRANSFER_DONE)
-		code = LS_TRANSFER_CODE_BUSY;
+	} else {
+		ran = transfer_run(control, &work->task);
+		if (ran == TRANSFER_CLAIMED && !index)
+			return -1;
+		if (ran != TRANSFER_DONE)
+			code = LS_TRANSFER_CODE_BUSY;
+	}
 	/* Whatever becomes of it, there is a record: its sequence is used. */
 	if (code)
 		transfer_nowhere(&work->task, code);
@@ -224,7 +233,7 @@ static __always_inline int transfer_refuse(struct transfer_execute *packet, stru
 	return transfer_say(work, says, transfer_head(packet, work->sum, status, bpf_cpu_to_be64(expected), 0));
 }
 
-/* Executes the packet in its session, which is locked, or finds that it was. */
+/* Executes the packet in its session, which is locked, or finds that it was. -1: it is the host's. */
 static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, void *end,
 					       const struct ls_datagram *found, struct transfer_execute *packet,
 					       struct ls_transfer_session *session, struct transfer_work *work)
@@ -248,7 +257,8 @@ static __always_inline int transfer_in_session(struct xdp_md *ctx, void *data, v
 		for (__u32 i = 0; i < LS_TRANSFER_LINE_OPERATIONS_MAX; i++) {
 			if (i >= count)
 				break;
-			transfer_operate(ctx, i);
+			if (transfer_operate(ctx, i) && !i)
+				return -1;
 		}
 		session->count = count;
 		session->sum = work->operations_sum;
@@ -270,6 +280,7 @@ __noinline int transfer_native_execute(struct xdp_md *ctx)
 	struct ls_datagram *found = transfer_found();
 	struct ls_transfer_session *session;
 	struct transfer_execute *packet;
+	int answered;
 	__u32 slot;
 
 	if (!control || !work || !found)
@@ -284,9 +295,11 @@ __noinline int transfer_native_execute(struct xdp_md *ctx)
 		return transfer_refuse(packet, work, LS_STATUS_NO_SESSION, 0, LS_TRANSFER_CODE_UNAUTHORISED);
 	if (!transfer_lock(&session->lock))
 		return transfer_refuse(packet, work, LS_STATUS_BUSY, 0, TRANSFER_SAYS_BUSY);
-	transfer_in_session(ctx, data, end, found, packet, session, work);
+	answered = LS_READ_ONCE(session->claimed) ?
+			   -1 :
+			   transfer_in_session(ctx, data, end, found, packet, session, work);
 	transfer_unlock(&session->lock);
-	return 0;
+	return answered;
 }
 
 /* What accounts hold, being looked up or written. */

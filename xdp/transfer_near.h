@@ -138,6 +138,8 @@ __noinline int transfer_paper(struct xdp_md *ctx)
 	} else {
 		enum transfer_ran ran = transfer_run_paper(packet, control, work);
 
+		if (ran == TRANSFER_CLAIMED)
+			return -1;
 		code = ran == TRANSFER_BUSY ? LS_TRANSFER_CODE_BUSY : work->task.code;
 		amount = work->task.amount;
 		if (ran != TRANSFER_DONE)

@@ -1,10 +1,7 @@
 //! `lineside transfer serve` as its users have it: killed again and again, asked over UDP and TCP and by the C header,
 //! proved and audited.
 
-#[path = "../../plane/tests/bpffs/mod.rs"]
-mod bpffs;
-#[path = "../../plane/tests/skip/mod.rs"]
-mod skip;
+mod transfer_server;
 
 use lineside_transfer::AccountId;
 use lineside_transfer::client::Client;
@@ -13,106 +10,14 @@ use lineside_wire::{
     ExecuteHead, Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
     TRANSFER_OP_EXECUTE, TransferCode as Code, native,
 };
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
 use tempfile::TempDir;
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A running server; killed when dropped.
-struct Server {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start(data: &Path, listen: &str) -> Result<Self, String> {
-        Self::start_with(data, listen, &["--plane", "socket"])
-    }
-
-    fn start_with(data: &Path, listen: &str, more: &[&str]) -> Result<Self, String> {
-        let mut command = lineside();
-        command
-            .args(["transfer", "serve", "--console", "127.0.0.1:0"])
-            .args(more);
-        command
-            .args(["--account-bits", "10", "--listen", listen, "--data"])
-            .arg(data);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| error.to_string())?;
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address = None;
-        for line in lines {
-            let line = line.unwrap();
-            if let Some(rest) = line.strip_prefix("transfer on ") {
-                address = rest.split(' ').next().unwrap().parse().ok();
-            }
-            if line == "Ctrl-C ends it" {
-                let address = address.expect("it says where it listens");
-                return Ok(Self { child, address });
-            }
-        }
-        let mut why = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-        child.wait().unwrap();
-        Err(why)
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(self.address, PATIENCE).unwrap()
-    }
-
-    fn ask(&self, words: &[&str]) -> Output {
-        let (verb, rest) = words.split_first().unwrap();
-        lineside()
-            .args(["transfer", verb, "--server", &self.address.to_string()])
-            .args(rest)
-            .output()
-            .unwrap()
-    }
-}
-
-impl Server {
-    /// Ends it as a signal does.
-    fn end(mut self) {
-        // SAFETY: a child of ours that was not waited for yet.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // One that has ended already is as good.
-        let _ = self.child.kill();
-        self.child.wait().unwrap();
-    }
-}
-
-fn lineside() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_lineside"))
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-fn operation(command: u8, source: u32, destination: u32, amount: u64) -> Operation {
-    let mut operation = Operation::new_zeroed();
-    operation.command = command;
-    operation.source = AccountId::from_paper(source).0;
-    operation.destination = AccountId::from_paper(destination).0;
-    operation.amount = amount.into();
-    operation
-}
+use transfer_server::{PATIENCE, Server, lineside, operation, text};
+use zerocopy::{FromBytes, IntoBytes};
 
 #[test]
 fn killed_again_and_again_nothing_is_lost_or_done_twice() {
@@ -415,26 +320,8 @@ fn a_proof_convinces_and_a_changed_one_does_not() {
     // The block is sealed when it has waited for so long, or when the server that finds it waiting is idle for so long.
     let config = data.path().join("config.toml");
     std::fs::write(&config, "[transfer]\nblock_operations = 1\n").unwrap();
-    let sealing = lineside()
-        .args([
-            "transfer",
-            "serve",
-            "--plane",
-            "socket",
-            "--console",
-            "127.0.0.1:0",
-        ])
-        .args(["--account-bits", "10", "--listen", "127.0.0.1:0", "--config"])
-        .arg(&config)
-        .arg("--data")
-        .arg(data.path())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let sealing = Server {
-        child: sealing,
-        address: SocketAddr::from(([127, 0, 0, 1], 1)),
-    };
+    let config = ["--plane", "socket", "--config", config.to_str().unwrap()];
+    let sealing = Server::start_with(data.path(), "127.0.0.1:0", &config).unwrap();
     let prove = || {
         lineside()
             .args(["transfer", "prove", "7", "--data"])
@@ -575,16 +462,6 @@ fn devices_ask_with_the_c_header() {
     assert_eq!(says(["4", "0", "3", "0", "0"]), "1 0\n");
 }
 
-/// Moves 1 from account 1 to 2 `count` times, ids from `first` on; every answer must be the next balance.
-fn move_ones(client: &mut Client, first: u32, count: u32, balance: u32) {
-    for done in 0..count {
-        let answer = client
-            .paper(&PaperRequest::new(TRANSFER, first + done, 1, 2, 1))
-            .unwrap();
-        assert_eq!((answer.code, answer.amount), (Code::Done, balance - done - 1));
-    }
-}
-
 #[test]
 fn express_is_killed_and_adds_up() {
     const MILLION: u64 = 1_000_000;
@@ -637,164 +514,4 @@ fn express_is_killed_and_adds_up() {
     assert!(why.contains("`express`"), "{why}");
     let audit = audit();
     assert!(audit.status.success(), "{}", text(&audit));
-}
-
-#[test]
-fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
-    let name = std::thread::current()
-        .name()
-        .map(String::from)
-        .unwrap_or_default();
-    let thread = std::thread::Builder::new().name(name).spawn(|| {
-        // SAFETY: takes no memory; the namespace is this thread's alone.
-        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            skip::skipped("no right to make network namespaces here (root is needed)");
-            return;
-        }
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        assert!(up.expect("ip (iproute2)").success());
-        at_the_line();
-    });
-    if let Err(panic) = thread.expect("a thread").join() {
-        std::panic::resume_unwind(panic);
-    }
-}
-
-/// A near that was left by a killed server is for no other plane, ledger or service.
-fn nobody_else_takes_near(data: &Path, pins: &str, express: &[&str]) {
-    let refused = |data: &Path, more: &[&str], why: &str| {
-        let told = Server::start_with(data, "127.0.0.1:7702", more)
-            .map(|_| ())
-            .unwrap_err();
-        assert!(told.contains(why), "{more:?}: {told}");
-    };
-    let socket = ["--plane", "socket", "--mode", "express", "--pin-dir", pins];
-    refused(data, &socket, "still stands at");
-    let other = TempDir::new().unwrap();
-    refused(other.path(), express, "another ledger");
-    let spv = lineside()
-        .args([
-            "run",
-            "--once",
-            "--plane",
-            "xdp",
-            "--interface",
-            "lo",
-            "--pin-dir",
-            pins,
-        ])
-        .args(["--listen", "127.0.0.1:7701", "--console", "127.0.0.1:0"])
-        .output()
-        .unwrap();
-    assert!(
-        !spv.status.success() && text(&spv).contains("start that server"),
-        "{}",
-        text(&spv)
-    );
-}
-
-fn at_the_line() {
-    let Some(pins) = bpffs::below_bpffs("transfer") else {
-        return;
-    };
-    let pins = pins.to_str().unwrap();
-    let data = TempDir::new().unwrap();
-    let express = [
-        "--plane",
-        "xdp",
-        "--interface",
-        "lo",
-        "--mode",
-        "express",
-        "--pin-dir",
-        pins,
-    ];
-    let server = match Server::start_with(data.path(), "127.0.0.1:7702", &express) {
-        Ok(server) => server,
-        Err(why) if why.contains("BPF is not allowed") => {
-            skip::skipped("BPF is not allowed here");
-            return;
-        }
-        Err(why) => panic!("{why}"),
-    };
-    let mut client = server.client();
-    for account in 1..=2 {
-        let done = client
-            .paper(&PaperRequest::new(CREATE, 1, account, 0, 10_000))
-            .unwrap();
-        assert_eq!(done.code, Code::Done);
-    }
-    let mut session = client.open().unwrap();
-    move_ones(&mut client, 2, 100, 10_000);
-    let executed = client
-        .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
-        .unwrap();
-    assert!(!executed.is_durable && executed.outcomes[0].amount == 9_800);
-    drop(server);
-
-    // Nobody listens: it is the line that answers.
-    move_ones(&mut client, 200, 100, 9_800);
-    let executed = client
-        .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
-        .unwrap();
-    assert_eq!(executed.outcomes[0].amount, 9_600);
-    nobody_else_takes_near(data.path(), pins, &express);
-    let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
-    let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
-    assert_eq!(repeated.amount, 9_700, "as the first time");
-    // What the line does not do: the host, on the same accounts.
-    let mut chain = [operation(TRANSFER, 1, 2, 50), operation(TRANSFER, 2, 1, 20)];
-    chain[0].flags = 1;
-    let executed = client.execute(&mut session, &chain).unwrap();
-    let amounts: Vec<u64> = executed.outcomes.iter().map(|outcome| outcome.amount).collect();
-    assert_eq!(amounts, [9_550, 10_430]);
-    move_ones(&mut client, 400, 100, 9_570);
-    // Killed once more, and near taken off the interface: what it holds is not thrown away.
-    drop(server);
-    move_ones(&mut client, 500, 10, 9_470);
-    let detach = |more: &[&str]| {
-        let mut command = lineside();
-        command
-            .args(["xdp", "detach", "lo", "--pin-dir", pins])
-            .args(more);
-        command.output().unwrap()
-    };
-    let refused = detach(&[]);
-    assert!(!refused.status.success(), "{}", text(&refused));
-    assert!(text(&refused).contains("no journal"), "{}", text(&refused));
-    server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
-    move_ones(&mut client, 600, 10, 9_460);
-    // SAFETY: a process that we started and have not waited for.
-    assert_eq!(unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) }, 0);
-    server.child.wait().unwrap();
-    let audit = lineside()
-        .args(["transfer", "audit", "--json", "--data"])
-        .arg(data.path())
-        .output()
-        .unwrap();
-    assert!(text(&audit).contains(r#""operations":326"#), "{}", text(&audit));
-    assert!(!Path::new(pins).join("lo").exists(), "it left its pins");
-    durable_near_does_not_outlive_its_server_unseen(pins);
-    // The folder itself stays.
-    let _ = std::fs::remove_dir(pins);
-}
-
-/// What a killed server's near refers to would become old under a server elsewhere.
-fn durable_near_does_not_outlive_its_server_unseen(pins: &str) {
-    let (data, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let line = ["--plane", "xdp", "--interface", "lo", "--pin-dir", pins];
-    let socket = ["--plane", "socket"];
-    let start = |data: &Path, more: &[&str]| Server::start_with(data, "127.0.0.1:7702", more);
-    drop(start(data.path(), &line).unwrap());
-    let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
-    assert!(told.contains("still stands at lo"), "{told}");
-    // Another ledger takes the interface, as near here holds nothing that is not in the first one's journal.
-    start(other.path(), &line).unwrap().end();
-    start(data.path(), &socket).unwrap().end();
-    // Left once more, and detached by hand.
-    drop(start(data.path(), &line).unwrap());
-    let mut detach = lineside();
-    detach.args(["xdp", "detach", "lo", "--pin-dir", pins]);
-    assert!(detach.output().unwrap().status.success());
-    start(data.path(), &socket).unwrap().end();
 }

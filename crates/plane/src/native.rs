@@ -19,6 +19,7 @@ unsafe extern "C" {
     fn ls_native_value_bytes(name: *const c_char) -> u32;
     fn ls_native_set(section: *const c_char, bytes: *const c_void, count: u32) -> c_int;
     fn ls_native_run(data: u32, data_end: u32) -> c_int;
+    fn ls_native_claims(data: u32, data_end: u32) -> c_int;
 }
 
 const XDP_DROP: c_int = 1;
@@ -183,13 +184,26 @@ impl NativePlane {
 
     /// Runs root on `frame`: the verdict, and the frame as it was left. A drop's reason is in the counters only.
     pub fn run(&mut self, frame: &[u8]) -> (FrameVerdict, Vec<u8>) {
+        self.run_program(ls_native_run, frame)
+    }
+
+    /// Runs what carries out the host's orders in a near of `transfer`.
+    pub fn run_claims(&mut self, order: &[u8]) -> FrameVerdict {
+        self.run_program(ls_native_claims, order).0
+    }
+
+    fn run_program(
+        &mut self,
+        program: unsafe extern "C" fn(u32, u32) -> c_int,
+        frame: &[u8],
+    ) -> (FrameVerdict, Vec<u8>) {
         assert!(frame.len() <= PAGE_BYTES, "a frame of {} bytes", frame.len());
         // SAFETY: the frame fits below the end of the page, which is ours alone; the programs check their bounds.
         unsafe {
             let end = self.frame.0.add(PAGE_BYTES);
             let data = end.sub(frame.len());
             std::ptr::copy_nonoverlapping(frame.as_ptr(), data, frame.len());
-            let verdict = match ls_native_run(data as usize as u32, end as usize as u32) {
+            let verdict = match program(data as usize as u32, end as usize as u32) {
                 XDP_TX => FrameVerdict::Transmit,
                 XDP_PASS => FrameVerdict::Pass,
                 XDP_DROP => FrameVerdict::Drop(DropReason::SourcePort),

@@ -1,5 +1,9 @@
 //! The store of `transfer` in BPF maps, and what `transfer` brings to every plane that takes whole frames.
 
+mod claims;
+
+pub use claims::{LineClaims, RunOrder};
+
 use crate::frames::{self, FrameService};
 use crate::native::NativeMap;
 use crate::xdp::{Image, XdpError, XdpPlane};

@@ -329,10 +329,26 @@ impl XdpPlane {
     /// # Errors
     /// What the system says of another descriptor.
     pub fn runner(&mut self) -> Result<Runner, XdpError> {
-        let root = program(&mut self.root, "ls_root")?;
-        let fd = root.as_fd().try_clone_to_owned();
-        fd.map(Runner).map_err(error::system("a descriptor"))
+        runner(&program(&mut self.root, "ls_root")?)
     }
+
+    /// The same of a service's program besides the one in its slot.
+    ///
+    /// # Errors
+    /// [`XdpError::Map`] when no service has it; what the system says of another descriptor.
+    pub fn runner_of(&mut self, name: &str) -> Result<Runner, XdpError> {
+        for service in &mut self.services {
+            if let Ok(program) = program(&mut service.object, name) {
+                return runner(&program);
+            }
+        }
+        Err(XdpError::Map(name.into()))
+    }
+}
+
+fn runner(program: &ProgramMut<'_>) -> Result<Runner, XdpError> {
+    let fd = program.as_fd().try_clone_to_owned();
+    fd.map(Runner).map_err(error::system("a descriptor"))
 }
 
 /// The counters of `struct ls_drops` in `xdp/maps.h`, of one slot or of all together.

@@ -5,14 +5,20 @@ mod common;
 mod skip;
 
 use lineside_near::{FrameVerdict, lease};
+use lineside_plane::transfer::LineClaims;
 use lineside_plane::xdp::{Runner, XdpError, XdpPlane};
 use lineside_plane::{cpu, transfer};
+use lineside_transfer::AccountId;
+use lineside_transfer::claims::Claims as _;
+use lineside_transfer::ledger::Change;
+use lineside_transfer::rules::Holding;
 use lineside_transfer::store::Store;
 use lineside_wire::TRANSFER_PORT;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
 use skip::skipped;
 use std::cell::Cell;
+use std::sync::atomic::Ordering::SeqCst;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
@@ -45,7 +51,7 @@ fn through(runner: &Runner, cpus: &[usize], thread: usize, request: &[u8]) -> Op
 }
 
 /// The program behind [`common::Ask`].
-fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>)) {
+fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>, &LineClaims<Runner>)) {
     let geometry = common::geometry(transfer::rings().expect("CPUs"));
     let mut plane = match XdpPlane::load(vec![transfer::image(&geometry, TRANSFER_PORT)], None) {
         Err(XdpError::NotAllowed(why)) => return skipped(format_args!("BPF is not allowed here ({why})")),
@@ -61,17 +67,65 @@ fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>)) {
         skipped("one CPU only: its two threads take turns");
     }
     let runner = plane.runner().expect("a runner");
-    test(&store, &|thread, request| {
-        through(&runner, &cpus, thread, request)
-    });
+    let claims = LineClaims::of(&mut plane).expect("the program of claims");
+    let ask = |thread, request: &[u8]| through(&runner, &cpus, thread, request);
+    test(&store, &ask, &claims);
 }
 
 #[test]
 fn money_is_conserved_and_duplicates_are_done_once() {
-    with_program(|store, ask| common::conserve(store, ask, 20_000));
+    with_program(|store, ask, _| common::conserve(store, ask, 20_000));
 }
 
 #[test]
 fn refer_never_sees_money_in_flight() {
-    with_program(|store, ask| common::refer_while_moving(store, ask, 100_000));
+    with_program(|store, ask, _| common::refer_while_moving(store, ask, None, 100_000));
+}
+
+#[test]
+fn money_is_conserved_beside_a_host_that_claims() {
+    with_program(|store, ask, claims| common::conserve_beside_claims(store, ask, claims, 20_000));
+}
+
+#[test]
+fn refer_never_sees_what_a_host_moves_in_flight() {
+    with_program(|store, ask, claims| common::refer_while_moving(store, ask, Some(claims), 20_000));
+}
+
+#[test]
+fn what_is_locked_all_the_time_is_neither_claimed_nor_shown() {
+    with_program(|store, ask, claims| {
+        common::open(store, ask);
+        let mut cells = [1, 2].map(|id| store.find(&AccountId::from_paper(id)).expect("it is there") as u32);
+        cells.sort_unstable();
+        let all = store.cells.as_slice();
+        let held = || cells.map(|index| all[index as usize].balance.load(SeqCst));
+        let locks = || cells.map(|index| all[index as usize].lock.load(SeqCst));
+        let before = held();
+        let step = cells.map(|index| {
+            let change = Change {
+                account: AccountId::default(),
+                holding: Holding::default(),
+                version: 9,
+                step: 0,
+            };
+            (index, change)
+        });
+        all[cells[1] as usize].lock.store(1, SeqCst);
+        assert!(claims.claim(&cells, &[]).is_err());
+        assert!(claims.put(&step).is_err());
+        assert!(claims.give_back(&cells, &[]).is_err());
+        assert_eq!(
+            (held(), locks()),
+            (before, [0, 1]),
+            "nothing is shown, and no other lock kept"
+        );
+        all[cells[1] as usize].lock.store(0, SeqCst);
+        claims.claim(&cells, &[]).expect("claimed");
+        claims.put(&step).expect("shown");
+        assert_eq!((held(), locks()), ([0, 0], [0, 0]));
+        // Orders that no host gives.
+        assert!(claims.claim(&[u32::MAX], &[]).is_err());
+        assert!(claims.claim(&[], &[u32::MAX]).is_err());
+    });
 }

@@ -14,6 +14,7 @@ use lineside_plane::frames::{Plane, PlaneKind};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_plane::transfer::{self, FramePlane};
 use lineside_plane::xdp::XdpError;
+use lineside_transfer::claims::StoreClaims;
 use lineside_transfer::host::{Executing, Host, SealPolicy, SessionPolicy, Setup, audit};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
@@ -106,6 +107,7 @@ impl Behind {
             express: is_express.then(|| Executing {
                 readers: readers.clone(),
                 lease_ns: LEASE_NS,
+                claims: Arc::new(StoreClaims::new(Arc::clone(store))),
             }),
         };
         let options = Options {

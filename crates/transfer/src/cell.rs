@@ -7,7 +7,10 @@
 
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
 use crate::rules::Holding;
-use lineside_wire::{TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TransferCell, TransferCode, TransferPaper};
+use lineside_wire::{
+    TRANSFER_CELL_CLAIMED, TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TransferCell, TransferCode,
+    TransferPaper,
+};
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, fence};
@@ -35,6 +38,11 @@ pub(crate) fn lock(word: &AtomicU32) -> Option<Held<'_>> {
         spin_loop();
     }
     None
+}
+
+/// Whether the host has claimed the cell, under its lock.
+pub(crate) fn is_claimed(cell: &TransferCell) -> bool {
+    cell.flags.load(Relaxed) & TRANSFER_CELL_CLAIMED != 0
 }
 
 /// What a cell holds and how often it has changed, under its lock.

@@ -70,6 +70,8 @@ pub struct Counts {
     pub homeless: u64,
     /// How often near rested for the host, in `express`.
     pub rests: u64,
+    /// How often the host claimed accounts and sessions from near instead.
+    pub claims: u64,
     /// Signatures checked.
     pub signatures: u64,
 }
@@ -176,7 +178,7 @@ impl<D: Disk> Host<D> {
         let had_failed = self.failed.is_some();
         let mut said = Vec::with_capacity(requests.len());
         let signers = self.signers(requests);
-        let is_level = self.rest_for(now_s, requests, &signers);
+        let is_level = self.hold(now_s, requests, &signers);
         if is_level {
             self.expire(now_s);
         }

@@ -8,6 +8,7 @@
 mod account;
 mod bytes;
 mod cell;
+pub mod claims;
 pub mod client;
 pub mod entry;
 mod hex;

@@ -45,9 +45,12 @@ enum Answer {
     Hosts,
 }
 
-/// Not executed at all: a lock, or room in the ring, was not to be had.
-struct Busy {
-    ring_full: bool,
+/// Why nothing was executed.
+enum NotDone {
+    /// A lock, or room in the ring, was not to be had.
+    Busy { ring_full: bool },
+    /// The host has claimed an account, and is to say.
+    Claimed,
 }
 
 impl TransferNear {
@@ -133,7 +136,8 @@ impl TransferNear {
                 Answer::Said(_) if repeated => Answer::Repeated,
                 said => said,
             },
-            Err(Busy { ring_full }) => match say(PaperAnswer::refused(Code::Busy), reply) {
+            Err(NotDone::Claimed) => Answer::Hosts,
+            Err(NotDone::Busy { ring_full }) => match say(PaperAnswer::refused(Code::Busy), reply) {
                 Answer::Said(_) => Answer::Busy { ring_full },
                 other => other,
             },

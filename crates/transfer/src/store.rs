@@ -8,8 +8,9 @@ use crate::AccountId;
 use lineside_near::memory::Table;
 use lineside_near::{address_words, hash};
 use lineside_wire::{
-    TRANSFER_BUCKET_CELLS, TRANSFER_CELL_VALID, TRANSFER_DURABLE, TRANSFER_EXPRESS, TRANSFER_ISSUERS_MAX,
-    TransferCell, TransferControl, TransferPaper, TransferRecord, TransferRing, TransferSession,
+    TRANSFER_BUCKET_CELLS, TRANSFER_CELL_CLAIMED, TRANSFER_CELL_VALID, TRANSFER_DURABLE, TRANSFER_EXPRESS,
+    TRANSFER_ISSUERS_MAX, TransferCell, TransferControl, TransferPaper, TransferRecord, TransferRing,
+    TransferSession,
 };
 use std::io;
 use std::net::IpAddr;
@@ -179,6 +180,20 @@ impl Store {
         self.set_policies(geometry);
         control.layout_version.store(LAYOUT_VERSION, Relaxed);
         Ok(())
+    }
+
+    /// Takes away what a process that was killed may have left held: locks and claims. Nobody may be running. What such
+    /// a process was writing is only half there, and must be written anew.
+    pub fn free(&self) {
+        for cell in self.cells.as_slice() {
+            cell.lock.store(0, Relaxed);
+            cell.bucket_lock.store(0, Relaxed);
+            cell.flags.fetch_and(!TRANSFER_CELL_CLAIMED, Relaxed);
+        }
+        for session in self.sessions.as_slice() {
+            session.lock.store(0, Relaxed);
+            session.claimed.store(0, Relaxed);
+        }
     }
 
     /// Zeroes everything. Nobody may be reading: the lease has ended, and all answers under way have left.

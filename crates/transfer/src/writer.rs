@@ -2,6 +2,7 @@
 
 use crate::AccountId;
 use crate::cell::{self, Held};
+use crate::claims::Slot;
 use crate::ledger::{AHEAD, Change, Session};
 use crate::paper::PaperLast;
 use crate::store::Store;
@@ -95,7 +96,7 @@ impl TransferFill for StoreWriter {
     }
 }
 
-/// Writes down an account's last numbered request. Near rests, and the account is in it if it found room.
+/// Writes down an account's last numbered request. Near rests, or the account is claimed; it may have found no room.
 pub(crate) fn show_last(store: &Store, account: &AccountId, last: Option<&PaperLast>) {
     if let (Some(index), Some(last)) = (store.find(account), last) {
         cell::save_last(&store.paper.as_slice()[index], last);
@@ -110,14 +111,6 @@ pub(crate) fn show_session(store: &Store, slot: u32, session: Option<&Session>) 
     // Without a token nobody uses it.
     place.token.store(0, Release);
     let Some(session) = session else { return };
-    let mut codes = 0;
-    for (index, outcome) in session.outcomes.iter().take(place.amounts.len()).enumerate() {
-        codes |= u64::from(outcome.code as u16) << (16 * index);
-        place.amounts[index].store(outcome.amount, Relaxed);
-    }
-    place.codes.store(codes, Relaxed);
-    place.count.store(session.outcomes.len() as u32, Relaxed);
-    place.sum.store(session.sum, Relaxed);
-    place.sequence.store(session.sequence, Relaxed);
+    Slot::of(slot, Some(session)).save(place);
     place.token.store(session.token, Release);
 }

@@ -4,12 +4,13 @@
 mod common;
 
 use lineside_near::{Near, Reply, Source, Verdict, lease};
+use lineside_transfer::claims::StoreClaims;
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::store::Store;
 use std::sync::Arc;
 
 /// The model behind [`common::Ask`].
-fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>)) {
+fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>, &StoreClaims)) {
     let store = Arc::new(Store::anonymous(&common::geometry(4)).expect("memory"));
     lease::renew(&store.control().lease_until_ns, 1 << 50);
     let near = TransferNear::new(Arc::clone(&store));
@@ -17,22 +18,33 @@ fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>)) {
         address: common::CLIENT.into(),
         port: 40_000,
     };
-    test(&store, &|_, request| {
+    let ask = |_, request: &[u8]| {
         let mut reply = Reply::default();
         match near.answer(from, lease::now_ns(), request, &mut reply) {
             Verdict::Reply => Some(reply.as_bytes().to_vec()),
             Verdict::Forward => None,
             Verdict::Drop(reason) => panic!("dropped: {reason:?}"),
         }
-    });
+    };
+    test(&store, &ask, &StoreClaims::new(Arc::clone(&store)));
 }
 
 #[test]
 fn money_is_conserved_and_duplicates_are_done_once() {
-    with_model(|store, ask| common::conserve(store, ask, 20_000));
+    with_model(|store, ask, _| common::conserve(store, ask, 20_000));
 }
 
 #[test]
 fn refer_never_sees_money_in_flight() {
-    with_model(|store, ask| common::refer_while_moving(store, ask, 100_000));
+    with_model(|store, ask, _| common::refer_while_moving(store, ask, None, 100_000));
+}
+
+#[test]
+fn money_is_conserved_beside_a_host_that_claims() {
+    with_model(|store, ask, claims| common::conserve_beside_claims(store, ask, claims, 20_000));
+}
+
+#[test]
+fn refer_never_sees_what_a_host_moves_in_flight() {
+    with_model(|store, ask, claims| common::refer_while_moving(store, ask, Some(claims), 20_000));
 }

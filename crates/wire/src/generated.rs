@@ -436,6 +436,9 @@ pub const TRANSFER_CELL_VALID: u32 = 1;
 /// Flag of a cell: frozen.
 pub const TRANSFER_CELL_FROZEN: u32 = 2;
 
+/// Flag of a cell: the host is changing what it holds; near only reads it.
+pub const TRANSFER_CELL_CLAIMED: u32 = 4;
+
 /// Address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
 pub const TRANSFER_ISSUERS_MAX: usize = 8;
 
@@ -692,7 +695,7 @@ const _: () = assert!(size_of::<SessionBody>() == 40);
 pub struct TransferCell {
     /// 1 while it is being changed
     pub lock: AtomicU32,
-    /// cell_valid, cell_frozen
+    /// cell_valid, cell_frozen, cell_claimed
     pub flags: AtomicU32,
     /// the account
     pub id: [AtomicU64; 2],
@@ -752,8 +755,10 @@ pub struct TransferSession {
     pub codes: AtomicU64,
     /// of the last packet's replies
     pub amounts: [AtomicU64; 4],
+    /// 1 while the host executes a packet of the session: near leaves all of them to it
+    pub claimed: AtomicU64,
     /// zero
-    pub reserved: [AtomicU64; 7],
+    pub reserved: [AtomicU64; 6],
 }
 
 const _: () = assert!(size_of::<TransferSession>() == 128);
@@ -2481,6 +2486,16 @@ pub mod metric {
         labels: &[],
         help: "how often near rested while the host executed, in express",
     };
+    /// groups that the host executed beside near, on accounts and sessions that it had claimed, in express
+    pub const TRANSFER_CLAIMS: Metric = Metric {
+        name: "lineside_transfer_claims_total",
+        key: "claims",
+        service: Some("transfer"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "groups that the host executed beside near, on accounts and sessions that it had claimed, in express",
+    };
     /// blocks that are settled besides the journal
     pub const TRANSFER_SETTLED_BLOCKS: Metric = Metric {
         name: "lineside_transfer_settled_blocks",
@@ -2833,7 +2848,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 75] = [
+    pub const ALL: [&Metric; 76] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2874,6 +2889,7 @@ pub mod metric {
         &TRANSFER_WRITES_REFUSED,
         &TRANSFER_SIGNATURES,
         &TRANSFER_RESTS,
+        &TRANSFER_CLAIMS,
         &TRANSFER_SETTLED_BLOCKS,
         &COLUMN_HITS,
         &COLUMN_MISSES,

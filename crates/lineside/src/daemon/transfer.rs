@@ -8,8 +8,9 @@ use anyhow::{Context, bail};
 use lineside_console::ServiceStatus;
 use lineside_near::{Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_plane::transfer as plane;
+use lineside_plane::transfer::{self as plane, LineClaims};
 use lineside_plane::xdp::{Image, XdpPlane};
+use lineside_transfer::claims::{Claims, StoreClaims};
 use lineside_transfer::host::{self, Executing, SessionPolicy, Setup};
 use lineside_transfer::near::TransferNear;
 use lineside_transfer::ring::Ring;
@@ -84,6 +85,7 @@ fn open(
     transfer: &Transfer,
     store: &Arc<Store>,
     readers: &Readers,
+    claims: Arc<dyn Claims + Send + Sync>,
 ) -> anyhow::Result<(Server, host::Opened)> {
     let setup = Setup {
         limits: transfer.limits(),
@@ -95,6 +97,7 @@ fn open(
         express: (transfer.mode == TransferMode::Express).then(|| Executing {
             readers: readers.clone(),
             lease_ns: transfer.lease().as_nanos() as u64,
+            claims,
         }),
     };
     Server::open(&transfer.data, setup, Arc::clone(store))
@@ -145,7 +148,7 @@ impl Opened {
     pub fn new(
         config: &Config,
         geometry: &Geometry,
-        xdp: Option<&mut XdpPlane>,
+        mut xdp: Option<&mut XdpPlane>,
         warnings: &mut Vec<String>,
     ) -> anyhow::Result<Self> {
         let transfer = &config.transfer;
@@ -154,14 +157,18 @@ impl Opened {
         let beside_xdp = xdp.is_some();
         let tag = tag(&transfer.data)?;
         place::check(&transfer.data, tag, &config.plane, beside_xdp, warnings)?;
-        let store = Arc::new(match xdp {
+        let store = Arc::new(match &mut xdp {
             Some(xdp) => adopted(plane::store(xdp, geometry)?, geometry, tag)?,
             None => Store::anonymous(geometry)?,
         });
         let place = beside_xdp
             .then(|| Place::take(&transfer.data, &config.plane))
             .transpose()?;
-        let (server, opened) = open(transfer, &store, &readers)?;
+        let claims: Arc<dyn Claims + Send + Sync> = match xdp {
+            Some(xdp) => Arc::new(LineClaims::of(xdp)?),
+            None => Arc::new(StoreClaims::new(Arc::clone(&store))),
+        };
+        let (server, opened) = open(transfer, &store, &readers, claims)?;
         warnings.extend(said(&opened));
         let report = server.report();
         let settling = transfer
@@ -309,6 +316,7 @@ impl Inner {
             (metric::TRANSFER_WRITES_REFUSED, report.counts.writes_refused),
             (metric::TRANSFER_SIGNATURES, report.counts.signatures),
             (metric::TRANSFER_RESTS, report.counts.rests),
+            (metric::TRANSFER_CLAIMS, report.counts.claims),
             (metric::TRANSFER_SETTLED_BLOCKS, self.settled.load(Relaxed)),
         ] {
             status.set_host(metric, value);

@@ -6,13 +6,15 @@ mod traffic;
 use super::{DiffError, Plane, Seen};
 use crate::cpu;
 use crate::frames::PlaneKind;
-use crate::transfer::{self, FramePlane};
+use crate::transfer::{self, FramePlane, LineClaims};
 use crate::xdp::XdpError;
 use lineside_near::lease;
+use lineside_transfer::claims::{Claims, StoreClaims};
 use lineside_transfer::ring::Ring;
 use lineside_transfer::store::{Geometry, Mode, Range, Store};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{DropReason, TRANSFER_PORT, TransferCounter};
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -34,7 +36,7 @@ pub struct Case {
     pub loopback: bool,
     /// How many accounts are asked for.
     pub accounts: u32,
-    /// Whether the lease ends now and then, policies change, locks are held, and the host changes accounts.
+    /// Whether the lease ends now and then, policies change, locks are held, and the host claims and changes accounts.
     pub unrest: bool,
 }
 
@@ -165,6 +167,10 @@ fn pinned(
         let frame = traffic.next_frame();
         pair.hold(number, &frame)?;
         traffic.disturb(&pair.stores(), pair.rings());
+        if let Some(order) = traffic.next_order(&pair.stores()) {
+            order.carry_out(&StoreClaims::new(Arc::clone(&pair.model.store)))?;
+            order.carry_out(&*pair.other.claims()?)?;
+        }
         if number % STRIDE == STRIDE - 1 || number == count - 1 {
             pair.compare(number)?;
         }
@@ -178,6 +184,17 @@ struct Side {
     plane: FramePlane,
     store: Arc<Store>,
     ring: usize,
+}
+
+impl Side {
+    /// The host's claims in it.
+    fn claims(&mut self) -> Result<Box<dyn Claims + '_>, XdpError> {
+        Ok(match &mut self.plane {
+            FramePlane::Socket(_) => Box::new(StoreClaims::new(Arc::clone(&self.store))),
+            FramePlane::Xdp(plane) => Box::new(LineClaims::of(plane)?),
+            FramePlane::Native(plane) => Box::new(LineClaims::by(RefCell::new(plane))),
+        })
+    }
 }
 
 struct Pair {
@@ -267,7 +284,13 @@ fn words(store: &Store, ring: usize) -> Vec<Entry> {
         all.push(("paper", index, words));
     }
     for (index, session) in store.sessions.as_slice().iter().enumerate() {
-        let mut words = wide(&[&session.token, &session.sequence, &session.sum, &session.codes]);
+        let mut words = wide(&[
+            &session.token,
+            &session.sequence,
+            &session.sum,
+            &session.codes,
+            &session.claimed,
+        ]);
         words.extend(narrow(&[&session.lock, &session.count]));
         words.extend(session.amounts.iter().map(|amount| amount.load(Relaxed)));
         all.push(("sessions", index, words));

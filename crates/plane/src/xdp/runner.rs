@@ -1,4 +1,4 @@
-//! Test runs of the root program, by several threads at a time.
+//! Test runs of a program, by several threads at a time.
 
 use super::error::{XdpError, system};
 use super::{FRAME_BYTES_MAX, verdict};
@@ -6,12 +6,12 @@ use lineside_near::FrameVerdict;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The root program of a plane, to be run on the CPU of whoever calls. It outlives the plane; its maps do too.
+/// A program of a plane, to be run on the CPU of whoever calls. It outlives the plane; its maps do too.
 #[derive(Debug)]
 pub struct Runner(pub(super) OwnedFd);
 
 impl Runner {
-    /// Runs root once on `frame` (BPF_PROG_TEST_RUN): the verdict, and `out` as the frame was left. Of a drop's reason
+    /// Runs it once on `frame` (BPF_PROG_TEST_RUN): the verdict, and `out` as the frame was left. Of a drop's reason
     /// see [`super::XdpPlane::test_run`].
     ///
     /// # Errors

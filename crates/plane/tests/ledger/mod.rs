@@ -5,7 +5,7 @@ use crate::skip::skipped;
 use lineside_journal::FsDisk;
 use lineside_near::{DropReason, Readers, lease};
 use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_plane::transfer;
+use lineside_plane::transfer::{self, LineClaims};
 use lineside_plane::xdp::{AttachedMode, Interface, XdpError, XdpMode, XdpPlane};
 use lineside_transfer::host::{Audit, Executing, SealPolicy, SessionPolicy, Setup, audit};
 use lineside_transfer::ledger::Limits;
@@ -86,6 +86,7 @@ impl Server {
             express: (mode == Mode::Express).then(|| Executing {
                 readers: readers.clone(),
                 lease_ns: LEASE_NS,
+                claims: Arc::new(LineClaims::of(&mut plane).expect("the program")),
             }),
         };
         let (ledger, _) = Ledger::open(data.path(), setup, Arc::clone(&store)).expect("a directory");

@@ -1,16 +1,17 @@
 //! `express`: near executes, and the host follows. It takes what near's rings hold into ledger and journal; what near
-//! leaves to it, it executes itself while near rests.
+//! leaves to it, it executes itself, on accounts and sessions that it claims for so long.
 //!
-//! Near rests by the end of its lease, which nobody but the host renews here: when every answer under way has left and
-//! the rings are empty, ledger and near are the same, and stay so until the lease is renewed. That costs the line some
-//! milliseconds each time (`docs/decisions/transfer-express.md`).
+//! What cannot be claimed, such as an account that is not there yet, it executes while near rests, by the end of its
+//! lease, which nobody but the host renews here: when every answer under way has left and the rings are empty, ledger
+//! and near are the same, and stay so until the lease is renewed (`docs/decisions/transfer-express.md`).
 
 use super::{Executing, Host};
 use crate::AccountId;
 use crate::cell;
+use crate::claims::{STEP_CELLS_MAX, Slot};
 use crate::entry::Entry;
 use crate::ledger::{Change, Taken};
-use crate::native::{self, Outcome};
+use crate::native::{self, Outcome, Request};
 use crate::paper::PaperRequest;
 use crate::ring::{Record, Ring};
 use crate::settlement;
@@ -20,10 +21,11 @@ use crate::writer::{show_last, show_session};
 use lineside_journal::{Disk, record_bytes};
 use lineside_near::{Asked, lease};
 use lineside_wire::{
-    Operation, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS, TRANSFER_LINE_OPERATIONS_MAX,
-    TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_SIGNED, TransferCode as Code, native as wire,
+    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
+    TRANSFER_FLAG_LINKED, TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,
+    TRANSFER_OP_SIGNED, TransferCode as Code, native as wire,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
@@ -38,11 +40,69 @@ pub(super) struct Express {
     near: Executing,
     /// Of each ring, the next record.
     next: Vec<u64>,
-    resting: bool,
+    phase: Phase,
     /// The disk has no room for what near did. Near goes on until its rings are full.
     full: bool,
-    /// Sessions that the host changed while near rests.
+    /// Sessions that the host changed.
     slots: BTreeSet<u32>,
+}
+
+/// What near leaves to the host just now.
+enum Phase {
+    /// Nothing that the ledger has not followed: near is ahead of it.
+    Following,
+    /// These accounts and sessions; of them ledger and near were the same when they were claimed.
+    Claimed(Claimed),
+    /// Everything: ledger and near were the same.
+    Resting,
+}
+
+/// Accounts and sessions that the host needs, and those that it has.
+#[derive(Default)]
+struct Claimed {
+    /// Where near has none the index is not known.
+    accounts: BTreeMap<AccountId, Option<u32>>,
+    slots: BTreeSet<u32>,
+}
+
+impl Claimed {
+    fn cells(&self) -> Vec<u32> {
+        self.accounts.values().copied().flatten().collect()
+    }
+
+    /// What one step leaves in near, in the order of the cells. What has found no room in near is not in it.
+    fn cells_of(&self, step: &[Change]) -> Vec<(u32, Change)> {
+        let place = |change: &Change| Some((self.accounts.get(&change.account).copied()??, *change));
+        // Of an account that the step changed twice, the later change counts.
+        let cells: BTreeMap<u32, Change> = step.iter().filter_map(place).collect();
+        cells.into_iter().collect()
+    }
+
+    fn slots(&self) -> Vec<u32> {
+        self.slots.iter().copied().collect()
+    }
+
+    fn add(&mut self, accounts: impl IntoIterator<Item = AccountId>) {
+        self.accounts
+            .extend(accounts.into_iter().map(|account| (account, None)));
+    }
+
+    /// The cells of those accounts that were not in near when this was asked before.
+    fn find(&mut self, store: &Store) -> Vec<u32> {
+        let missing = self.accounts.iter_mut().filter(|(_, index)| index.is_none());
+        missing
+            .filter_map(|(account, index)| {
+                *index = store.find(account).map(|index| index as u32);
+                *index
+            })
+            .collect()
+    }
+
+    /// Whether another one of the accounts is in near now.
+    fn has_more(&self, store: &Store) -> bool {
+        let mut missing = self.accounts.iter().filter(|(_, index)| index.is_none());
+        missing.any(|(account, _)| store.find(account).is_some())
+    }
 }
 
 impl Express {
@@ -51,7 +111,7 @@ impl Express {
         Self {
             near,
             next: rings.map(|index| Ring::of(store, index).tail()).collect(),
-            resting: false,
+            phase: Phase::Following,
             full: false,
             slots: BTreeSet::new(),
         }
@@ -187,19 +247,30 @@ impl<D: Disk> Host<D> {
         (outcomes, TRANSFER_EXPRESS)
     }
 
-    /// Has near rest if one of these requests may change something, or something has expired. `false`: ledger and near
-    /// are not the same, because the disk has no room for what near did; then nothing may be executed.
-    pub(super) fn rest_for(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
+    /// Makes ledger and near the same in all that these requests may change and in what has expired, and keeps near
+    /// from changing it. `false`: they are not, and nothing may be executed: the disk has no room for what near did.
+    pub(super) fn hold(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
         self.drain();
-        let signer = |at| signers.get(at).copied().flatten();
-        let is_due = !self.ledger.expired(now_s).is_empty()
-            || requests
-                .iter()
-                .enumerate()
-                .any(|(at, asked)| self.may_change(asked.payload, signer(at)));
-        if self.express.is_none() || !is_due {
+        let Some(express) = &mut self.express else {
+            return true;
+        };
+        if self.store.requires_signature() && Ring::waiting_in(&self.store) == 0 {
+            // Near executes nothing, so it can go on beside.
+            express.phase = Phase::Resting;
             return true;
         }
+        match self.needed(now_s, requests, signers) {
+            Some(needed) if needed.accounts.is_empty() && needed.slots.is_empty() => true,
+            Some(needed) => match self.claim(needed) {
+                Some(is_level) => is_level,
+                None => self.rest(),
+            },
+            None => self.rest(),
+        }
+    }
+
+    /// Near rests. `false`: ledger and near are not the same, because the disk has no room for what near did.
+    fn rest(&mut self) -> bool {
         self.counts.rests += 1;
         lease::end(&self.store.control().lease_until_ns);
         if let Some(express) = &self.express {
@@ -207,15 +278,120 @@ impl<D: Disk> Host<D> {
         }
         self.drain();
         let is_level = self.unjournaled() == 0;
-        if let Some(express) = &mut self.express {
-            express.resting = is_level;
+        if let Some(express) = self.express.as_mut().filter(|_| is_level) {
+            express.phase = Phase::Resting;
         }
         is_level
     }
 
+    /// The accounts and sessions that these requests may change, and those of what has expired. `None`: not all of it
+    /// can be claimed.
+    fn needed(&self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> Option<Claimed> {
+        let mut needed = Claimed::default();
+        for id in self.ledger.expired(now_s) {
+            let pending = self.ledger.pending(&id);
+            needed.add([id.0]);
+            needed.add(pending.map(|pending| pending.destination));
+        }
+        for (at, asked) in requests.iter().enumerate() {
+            let signer = signers.get(at).copied().flatten();
+            if !self.may_change(asked.payload, signer) {
+                continue;
+            }
+            // A refusal needs nothing that is not there.
+            let makes = |account: &AccountId| {
+                let may = self.store.may_issue(asked.from.address) || signer.is_some();
+                may && self.store.find(account).is_none()
+            };
+            if let Some(request) = PaperRequest::parse(asked.payload) {
+                let source = request.source_id();
+                if request.command() == Ok(TRANSFER_COMMAND_CREATE) && makes(&source) {
+                    return None;
+                }
+                needed.add([source, request.destination_id()]);
+                continue;
+            }
+            let session_of = |slot, token| {
+                let session = self.ledger.session(slot);
+                session
+                    .is_some_and(|session| session.token == token)
+                    .then_some(slot)
+            };
+            match Request::parse(asked.payload) {
+                Ok(Request::Execute(_, head, operations) | Request::Signed(_, _, head, operations)) => {
+                    let Some(slot) = session_of(head.slot.get(), head.token.get()) else {
+                        continue;
+                    };
+                    let is_new = |operation: &Operation| {
+                        operation.command == TRANSFER_COMMAND_CREATE && makes(&AccountId(operation.source))
+                    };
+                    let mut chains = operations.chunk_by(|one, _| one.flags & TRANSFER_FLAG_LINKED != 0);
+                    if chains.any(|chain| 2 * chain.len() > STEP_CELLS_MAX) || operations.iter().any(is_new) {
+                        return None;
+                    }
+                    needed.slots.insert(slot);
+                    needed.add(operations.iter().flat_map(native::accounts));
+                }
+                Ok(Request::Session(_, body)) => {
+                    needed.slots.extend(session_of(body.slot.get(), body.token.get()));
+                }
+                Ok(Request::Refer(..)) | Err(_) => {}
+            }
+        }
+        Some(needed)
+    }
+
+    /// Claims these, and takes what near did to them into the ledger; `false` as of [`Self::hold`]. `None`: they cannot
+    /// be had.
+    fn claim(&mut self, mut needed: Claimed) -> Option<bool> {
+        let claims = Arc::clone(&self.express.as_ref()?.near.claims);
+        let slots = needed.slots();
+        let mut is_ours = claims.claim(&[], &slots).is_ok();
+        loop {
+            let found = needed.find(&self.store);
+            is_ours = is_ours && claims.claim(&found, &[]).is_ok();
+            // An account that near has made since then may be in the ledger now, and is claimed in the next round.
+            let is_level = is_ours && self.catch_up();
+            if is_level && needed.has_more(&self.store) {
+                continue;
+            }
+            if is_level {
+                self.counts.claims += 1;
+                self.express.as_mut()?.phase = Phase::Claimed(needed);
+                return Some(true);
+            }
+            // Where that fails near leaves them to the host for good.
+            let _ = claims.give_back(&needed.cells(), &slots);
+            return is_ours.then_some(false);
+        }
+    }
+
+    /// Takes all that near has done so far. `false`: the disk has no room for it.
+    fn catch_up(&mut self) -> bool {
+        let rings = 0..self.store.rings.as_slice().len();
+        let until: Vec<u64> = rings.map(|index| Ring::of(&self.store, index).head()).collect();
+        loop {
+            self.drain();
+            let Some(express) = &self.express else {
+                return true;
+            };
+            if express.next.iter().zip(&until).all(|(next, until)| next >= until) {
+                return self.failed.is_none();
+            }
+            // What it waited for in another ring has come by the next round.
+            if express.full || self.failed.is_some() {
+                return false;
+            }
+        }
+    }
+
     /// What near holds of an account, where near is ahead of the ledger; `None`: the ledger must say.
     pub(super) fn near_balance(&self, account: &AccountId) -> Option<native::Balance> {
-        self.express.as_ref().filter(|express| !express.resting)?;
+        self.express.as_ref().filter(|express| match &express.phase {
+            Phase::Following => true,
+            Phase::Claimed(claimed) => !matches!(claimed.accounts.get(account), Some(Some(_))),
+            Phase::Resting => false,
+        })?;
         match self.store.find(account) {
             Some(index) => cell::read(&self.store.cells.as_slice()[index]).map(Ok),
             None => Some(Err(Code::UnknownAccount)),
@@ -224,42 +400,70 @@ impl<D: Disk> Host<D> {
 
     /// The last sequence that near has of a session, where near is ahead of the ledger and has been shown the session.
     pub(super) fn near_sequence(&self, slot: u32, token: u64) -> Option<u64> {
-        self.express.as_ref().filter(|express| !express.resting)?;
+        self.express.as_ref().filter(|express| match &express.phase {
+            Phase::Following => true,
+            Phase::Claimed(claimed) => !claimed.slots.contains(&slot),
+            Phase::Resting => false,
+        })?;
         let place = self.store.sessions.as_slice().get(slot as usize)?;
         (place.token.load(Acquire) == token).then(|| place.sequence.load(Acquire))
     }
 
-    /// Shows near what the host has done; in `express`, where it rests.
+    /// Shows near what the host has done; in `express`, where it rests, or in what was claimed.
     pub(super) fn show(&mut self, changes: &[Change]) {
         let Some(express) = &mut self.express else {
             self.counts.homeless += self.fill.apply(changes) as u64;
             return;
         };
-        if !express.resting {
+        let slots = std::mem::take(&mut express.slots);
+        let (claims, mut shown) = (&express.near.claims, Ok(()));
+        let changed: BTreeSet<AccountId> = match &express.phase {
             // Near did it itself, but for sessions that were opened.
-            for slot in std::mem::take(&mut express.slots) {
-                show_session(&self.store, slot, self.ledger.session(slot));
+            Phase::Following => BTreeSet::new(),
+            Phase::Claimed(claimed) => {
+                let steps = changes.chunk_by(|one, next| one.step == next.step);
+                for step in steps {
+                    shown = shown.and_then(|()| claims.put(&claimed.cells_of(step)));
+                }
+                changes.iter().map(|change| change.account).collect()
             }
-            return;
-        }
-        self.counts.homeless += self.fill.apply(changes) as u64;
-        let accounts: BTreeSet<AccountId> = changes.iter().map(|change| change.account).collect();
-        for id in accounts {
+            Phase::Resting => {
+                self.counts.homeless += self.fill.apply(changes) as u64;
+                changes.iter().map(|change| change.account).collect()
+            }
+        };
+        for id in changed {
             let last = self.ledger.account(&id).and_then(|account| account.last);
             show_last(&self.store, &id, last.as_ref());
         }
-        for slot in std::mem::take(&mut express.slots) {
-            show_session(&self.store, slot, self.ledger.session(slot));
+        for slot in slots {
+            let session = self.ledger.session(slot);
+            match &express.phase {
+                Phase::Claimed(claimed) if claimed.slots.contains(&slot) => {
+                    shown = shown.and_then(|()| claims.put_session(&Slot::of(slot, session)));
+                }
+                _ => show_session(&self.store, slot, session),
+            }
+        }
+        if let Err(error) = shown {
+            // It is in the journal, and comes into near with the next start.
+            self.failed = Some(format!("showing near what was executed: {error}"));
         }
     }
 
-    /// Near goes on, unless writing has ended.
+    /// Near goes on, unless writing has ended: then it executes no more, and what is claimed is the next host's.
     pub(super) fn go_on(&mut self) {
-        if let Some(express) = &mut self.express
-            && self.failed.is_none()
+        let Some(express) = &mut self.express else { return };
+        if self.failed.is_none()
+            && let Phase::Claimed(claimed) = std::mem::replace(&mut express.phase, Phase::Following)
+            && let Err(error) = express.near.claims.give_back(&claimed.cells(), &claimed.slots())
         {
-            express.resting = false;
-            lease::renew(&self.store.control().lease_until_ns, express.near.lease_ns);
+            self.failed = Some(format!("giving accounts back to near: {error}"));
+        }
+        let lease = &self.store.control().lease_until_ns;
+        match &self.failed {
+            None => lease::renew(lease, express.near.lease_ns),
+            Some(_) => lease::end(lease),
         }
     }
 

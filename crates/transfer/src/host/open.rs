@@ -5,6 +5,7 @@ use super::commits::Commits;
 use super::express::Express;
 use super::replay::Replay;
 use super::{Counts, Host, SealPolicy, SessionPolicy, Sessions};
+use crate::claims::Claims;
 use crate::entry::Entry;
 use crate::ledger::{Ledger, Limits};
 use crate::settlement::{self, BLOCK_BYTES, Block, Chain, Proof};
@@ -72,6 +73,8 @@ pub struct Executing {
     pub readers: Readers,
     /// For how long the lease is renewed.
     pub lease_ns: u64,
+    /// What near leaves to the host while it goes on.
+    pub claims: Arc<dyn Claims + Send + Sync>,
 }
 
 const fn mode_of(is_express: bool) -> Mode {
@@ -136,6 +139,7 @@ impl<D: Disk> Host<D> {
         if let Some(executing) = &express {
             lease::end(&store.control().lease_until_ns);
             executing.readers.wait();
+            store.free();
         }
         let express = express.map(|executing| Express::new(&store, executing));
         let opened = Opened {

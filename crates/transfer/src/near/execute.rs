@@ -1,6 +1,6 @@
 //! What near executes in `express`: one operation at a time, under its accounts' locks, with a record in the ring.
 
-use super::{Answer, Busy};
+use super::{Answer, NotDone};
 use crate::AccountId;
 use crate::cell::{self, Held};
 use crate::native::{self, Outcome};
@@ -102,10 +102,10 @@ pub(super) fn paper(
     writer: &Writer<'_>,
     task: &Task,
     request: &PaperRequest,
-) -> Result<Done, Busy> {
+) -> Result<Done, NotDone> {
     let ring = Ring::of(store, writer.0);
     if ring.room() == 0 {
-        return Err(Busy { ring_full: true });
+        return Err(NotDone::Busy { ring_full: true });
     }
     let numbered = request.is_numbered().then_some(request);
     let mut effect = Effect::default();
@@ -152,6 +152,9 @@ pub(super) fn native(
     let Some(_session_lock) = cell::lock(&session.lock) else {
         return refuse(Status::Busy, 0, Answer::Busy { ring_full: false });
     };
+    if session.claimed.load(Relaxed) != 0 {
+        return Answer::Hosts;
+    }
     if session.token.load(Acquire) != token {
         return refuse(Status::NoSession, 0, no_session);
     }
@@ -177,7 +180,10 @@ pub(super) fn native(
                 now_ns,
                 ..Task::of_native(operation, index, head, sum)
             };
-            *outcome = one(store, &task, operation, permitted(operation), &ring);
+            match one(store, &task, operation, permitted(operation), &ring) {
+                Some(done) => *outcome = done,
+                None => return Answer::Hosts,
+            }
         }
         keep(session, head.sequence.get(), sum, &outcomes[..operations.len()]);
     }
@@ -188,8 +194,15 @@ pub(super) fn native(
     }
 }
 
-/// One operation of a session. Whatever becomes of it, there is a record: its sequence is used.
-fn one(store: &Store, task: &Task, operation: &Operation, permitted: bool, ring: &Ring<'_>) -> Outcome {
+/// One operation of a session. Whatever becomes of it, there is a record: its sequence is used. `None`: it is the
+/// packet's first, and of an account that the host has claimed; then the whole packet is the host's.
+fn one(
+    store: &Store,
+    task: &Task,
+    operation: &Operation,
+    permitted: bool,
+    ring: &Ring<'_>,
+) -> Option<Outcome> {
     let allowed = native::check(operation).and(if permitted {
         Ok(())
     } else {
@@ -203,21 +216,22 @@ fn one(store: &Store, task: &Task, operation: &Operation, permitted: bool, ring:
         }
         Ok(()) => match run(store, task, None, &mut effect, ring) {
             Ok(Ran::Done(outcome)) => outcome,
+            Err(NotDone::Claimed) if task.record.index == 0 => return None,
             // Without a transaction id nothing is repeated.
-            Ok(Ran::Repeated(_)) | Err(Busy { .. }) => {
+            Ok(Ran::Repeated(_)) | Err(NotDone::Busy { .. } | NotDone::Claimed) => {
                 push(ring, task, Err(Code::Busy), &effect);
                 Err(Code::Busy)
             }
         },
     };
-    match outcome {
+    Some(match outcome {
         Ok(amount) => Outcome {
             code: Code::Done,
             amount,
             number: 0,
         },
         Err(code) => Outcome::refused(code),
-    }
+    })
 }
 
 /// The reply that a session's slot holds.
@@ -260,7 +274,7 @@ fn run(
     numbered: Option<&PaperRequest>,
     effect: &mut Effect,
     ring: &Ring<'_>,
-) -> Result<Ran, Busy> {
+) -> Result<Ran, NotDone> {
     if task.command == TRANSFER_COMMAND_CREATE {
         return create(store, task, numbered, effect, ring);
     }
@@ -295,9 +309,17 @@ fn settle(
     destination: Result<Option<usize>, Code>,
     effect: &mut Effect,
     ring: &Ring<'_>,
-) -> Result<Ran, Busy> {
+) -> Result<Ran, NotDone> {
     let cells = store.cells.as_slice();
-    let _locks = lock_two(cells, source, destination.ok().flatten())?;
+    let destination_cell = destination.ok().flatten();
+    let _locks = lock_two(cells, source, destination_cell)?;
+    if [Some(source), destination_cell]
+        .into_iter()
+        .flatten()
+        .any(|index| cell::is_claimed(&cells[index]))
+    {
+        return Err(NotDone::Claimed);
+    }
     if let Some(request) = numbered {
         let last = cell::load_last(&store.paper.as_slice()[source], request.source);
         if let Some(answer) = PaperLast::answer(last.as_ref(), request) {
@@ -346,12 +368,12 @@ fn create(
     numbered: Option<&PaperRequest>,
     effect: &mut Effect,
     ring: &Ring<'_>,
-) -> Result<Ran, Busy> {
+) -> Result<Ran, NotDone> {
     let buckets = store.buckets(task.source.words());
     let [low, high] = [buckets[0].min(buckets[1]), buckets[0].max(buckets[1])];
     let locks = [low, high].map(|first| cell::lock(&store.cells.as_slice()[first].bucket_lock));
     if locks.iter().any(Option::is_none) {
-        return Err(Busy { ring_full: false });
+        return Err(NotDone::Busy { ring_full: false });
     }
     if let Some(index) = store.find(&task.source) {
         return settle(store, task, numbered, index, Ok(None), effect, ring);
@@ -368,7 +390,7 @@ fn create(
     for (place, word) in cell.id.iter().zip(task.source.words()) {
         place.store(word, Relaxed);
     }
-    let _lock = cell::lock(&cell.lock).ok_or(Busy { ring_full: false })?;
+    let _lock = cell::lock(&cell.lock).ok_or(NotDone::Busy { ring_full: false })?;
     let outcome = Ok(holding.balance);
     remember(store, index, numbered, outcome);
     effect.source_version = 1;
@@ -389,8 +411,8 @@ fn remember(store: &Store, index: usize, numbered: Option<&PaperRequest>, outcom
 }
 
 /// The locks of one or two cells, the lower index first.
-fn lock_two(cells: &[TransferCell], a: usize, b: Option<usize>) -> Result<[Option<Held<'_>>; 2], Busy> {
-    let lock = |index: usize| cell::lock(&cells[index].lock).ok_or(Busy { ring_full: false });
+fn lock_two(cells: &[TransferCell], a: usize, b: Option<usize>) -> Result<[Option<Held<'_>>; 2], NotDone> {
+    let lock = |index: usize| cell::lock(&cells[index].lock).ok_or(NotDone::Busy { ring_full: false });
     let Some(b) = b else {
         return Ok([Some(lock(a)?), None]);
     };

@@ -1,13 +1,17 @@
 //! What two threads do to one near at the same time, and what must hold afterwards, whichever plane it stands on.
 
 use lineside_transfer::AccountId;
+use lineside_transfer::claims::Claims;
+use lineside_transfer::ledger::Change;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::{NO_SESSION, Record, Ring};
+use lineside_transfer::rules::Holding;
 use lineside_transfer::store::{Geometry, Mode, Range, Store};
 use lineside_wire::{
-    BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, TRANSFER_COMMAND_CREATE,
-    TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_OP_EXECUTE,
-    TRANSFER_OP_REFER, TRANSFER_PAPER_REFUSED, TRANSFER_REFER_MAX, TransferCode as Code, native,
+    BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, TRANSFER_CELL_CLAIMED,
+    TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER,
+    TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, TRANSFER_PAPER_REFUSED, TRANSFER_REFER_MAX, TransferCell,
+    TransferCode as Code, native,
 };
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -158,7 +162,14 @@ fn insist(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, packet: &[u8]) ->
     }
 }
 
-fn open(journal: &Journal<'_>, ask: &Ask<'_>) {
+/// Opens the sessions, and makes the accounts.
+#[allow(dead_code, reason = "not every test that has this file needs it")]
+pub fn open(store: &Store, ask: &Ask<'_>) {
+    let records = Mutex::default();
+    open_all(&Journal { store, records }, ask);
+}
+
+fn open_all(journal: &Journal<'_>, ask: &Ask<'_>) {
     for (slot, session) in journal.store.sessions.as_slice().iter().enumerate() {
         session.token.store(token(slot as u32), Relaxed);
     }
@@ -176,7 +187,7 @@ pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
         store,
         records: Mutex::default(),
     };
-    open(&journal, ask);
+    open_all(&journal, ask);
     let replies = [const { Mutex::new(Vec::new()) }; 2];
     let at = [const { AtomicUsize::new(0) }; 2];
     std::thread::scope(|scope| {
@@ -397,27 +408,138 @@ fn replay(waiting: &HashMap<(AccountId, u64), &Record>) -> HashMap<AccountId, (u
     held
 }
 
-/// One thread moves money from A to B, the other asks for A, then B, then A: what it reads of A before B is never less
-/// than what is there together with B, and what it reads of A after B never more.
-pub fn refer_while_moving(store: &Store, ask: &Ask<'_>, transfers: u32) {
+/// Two threads transfer, and a host moves money between accounts that it has claimed for so long: what is claimed stays
+/// as it is, and nothing is lost or doubled.
+pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims + Sync), rounds: u64) {
     let journal = Journal {
         store,
         records: Mutex::default(),
     };
-    open(&journal, ask);
+    open_all(&journal, ask);
+    let ended = AtomicBool::new(false);
+    let [answered, forwarded] = [const { AtomicUsize::new(0) }; 2];
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (journal, ended, answered, forwarded) = (&journal, &ended, &answered, &forwarded);
+            scope.spawn(move || {
+                let mut random = Random(thread as u64 + 1);
+                while !ended.load(SeqCst) {
+                    let (from, to) = (1 + random.below(ACCOUNTS), 1 + random.below(ACCOUNTS));
+                    let amount = random.below(1000);
+                    let request =
+                        PaperRequest::new(TRANSFER_COMMAND_TRANSFER, 0, from, to, amount).to_bytes();
+                    match ask(thread, &request) {
+                        Some(reply) if paper_code(&reply) == Code::Busy => journal.drain(),
+                        Some(_) => _ = answered.fetch_add(1, SeqCst),
+                        None => _ = forwarded.fetch_add(1, SeqCst),
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut random = Random(3);
+            let mut moved = 0;
+            while moved < rounds || forwarded.load(SeqCst) < 100 || answered.load(SeqCst) < 100 {
+                let (from, to) = (1 + random.below(ACCOUNTS), 1 + random.below(ACCOUNTS));
+                if from != to {
+                    let record = move_claimed(store, claims, from, to, random.below(50).into());
+                    journal.records.lock().expect("records").extend(record);
+                    moved += 1;
+                }
+            }
+            ended.store(true, SeqCst);
+        });
+    });
+    check(&journal, 0);
+    let is_free = |cell: &TransferCell| cell.flags.load(SeqCst) & TRANSFER_CELL_CLAIMED == 0;
+    assert!(store.cells.as_slice().iter().all(is_free));
+}
+
+/// Moves money as a host does; what the journal would have of it.
+fn move_claimed(store: &Store, claims: &dyn Claims, from: u32, to: u32, amount: u64) -> Option<Record> {
+    let accounts = [from, to].map(AccountId::from_paper);
+    let cells = accounts.map(|account| store.find(&account).expect("it is there"));
+    let indices = cells.map(|index| index as u32);
+    claims.claim(&indices, &[]).expect("claimed");
+    let read = || {
+        cells.map(|index| {
+            let cell = &store.cells.as_slice()[index];
+            (cell.balance.load(SeqCst), cell.version.load(SeqCst))
+        })
+    };
+    let [(from_balance, from_version), (to_balance, to_version)] = read();
+    for _ in 0..50 {
+        assert_eq!(
+            read(),
+            [(from_balance, from_version), (to_balance, to_version)],
+            "it is claimed"
+        );
+    }
+    let record = (from_balance >= amount).then(|| {
+        let change = |at: usize, balance, version| {
+            let holding = Holding {
+                balance,
+                ..Holding::default()
+            };
+            let change = Change {
+                account: accounts[at],
+                holding,
+                version,
+                step: 0,
+            };
+            (indices[at], change)
+        };
+        let mut step = [
+            change(0, from_balance - amount, from_version + 1),
+            change(1, to_balance + amount, to_version + 1),
+        ];
+        step.sort_by_key(|(index, _)| *index);
+        claims.put(&step).expect("shown");
+        Record {
+            source: accounts[0],
+            destination: accounts[1],
+            amount,
+            source_version: from_version + 1,
+            destination_version: to_version + 1,
+            source_balance: from_balance - amount,
+            slot: NO_SESSION,
+            command: TRANSFER_COMMAND_TRANSFER,
+            count: 1,
+            ..Record::default()
+        }
+    });
+    claims.give_back(&indices, &[]).expect("given back");
+    record
+}
+
+/// One thread moves money from A to B, the other asks for A, then B, then A: what it reads of A before B is never less
+/// than what is there together with B, and what it reads of A after B never more. With `claims` a host moves it.
+pub fn refer_while_moving(
+    store: &Store,
+    ask: &Ask<'_>,
+    claims: Option<&(dyn Claims + Sync)>,
+    transfers: u32,
+) {
+    let journal = Journal {
+        store,
+        records: Mutex::default(),
+    };
+    open_all(&journal, ask);
     let (a, b) = (1, 2);
     let total = 2 * u64::from(OPENING);
     let ended = AtomicBool::new(false);
     let read = AtomicUsize::new(0);
+    let request = PaperRequest::new(TRANSFER_COMMAND_TRANSFER, 0, a, b, 1).to_bytes();
+    let move_one = || match claims {
+        Some(claims) => assert!(move_claimed(store, claims, a, b, 1).is_some()),
+        None => assert_eq!(paper_code(&insist(&journal, ask, 0, &request)), Code::Done),
+    };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let request = PaperRequest::new(TRANSFER_COMMAND_TRANSFER, 0, a, b, 1).to_bytes();
-            for _ in 0..transfers {
-                assert_eq!(paper_code(&insist(&journal, ask, 0, &request)), Code::Done);
-            }
+            (0..transfers).for_each(|_| move_one());
             // The reader may have come late.
             while read.load(SeqCst) < 100 {
-                assert_eq!(paper_code(&insist(&journal, ask, 0, &request)), Code::Done);
+                move_one();
             }
             ended.store(true, SeqCst);
         });

@@ -58,7 +58,15 @@ macro_rules! tally {
 }
 
 /// What happens in `express` alone.
-const AT_THE_LINE: [&str; 6] = ["line", "busy", "rests", "adopted", "forgotten", "behind"];
+const AT_THE_LINE: [&str; 7] = [
+    "line",
+    "busy",
+    "rests",
+    "claims",
+    "adopted",
+    "forgotten",
+    "behind",
+];
 
 tally! {
     groups,
@@ -81,6 +89,7 @@ tally! {
     line,
     busy,
     rests,
+    claims,
     /// Hosts that found a near that had gone on alone.
     adopted,
     /// What near had answered, and nobody knows any more.

@@ -5,6 +5,7 @@ use crate::oracle::Oracle;
 use k256::ecdsa::SigningKey;
 use lineside_journal::{Options, SimDisk};
 use lineside_near::Readers;
+use lineside_transfer::claims::StoreClaims;
 use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
 use lineside_transfer::near::TransferNear;
@@ -137,6 +138,7 @@ pub fn start(
             express: setting.is_express.then(|| Executing {
                 readers: Readers::default(),
                 lease_ns: 1 << 60,
+                claims: Arc::new(StoreClaims::new(Arc::clone(&line.store))),
             }),
         },
         key(),

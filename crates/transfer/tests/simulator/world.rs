@@ -11,7 +11,7 @@ use crate::oracle::{Oracle, Said, is_no_room};
 use lineside_journal::{Op, SimDisk};
 use lineside_near::{Asked, Near, Reply, Said as Answer, Source, Verdict};
 use lineside_transfer::AccountId;
-use lineside_transfer::host::{Host, OpenError, SealPolicy, audit, prove};
+use lineside_transfer::host::{Counts, Host, OpenError, SealPolicy, audit, prove};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -514,7 +514,11 @@ impl<'a> World<'a> {
     /// The machine, or the process alone; near may survive that.
     fn crash(&mut self) {
         let server = self.server.take();
-        self.tally.rests += server.as_ref().map_or(0, |server| server.host.counts().rests);
+        let counts = server
+            .as_ref()
+            .map_or_else(Counts::default, |server| server.host.counts());
+        self.tally.rests += counts.rests;
+        self.tally.claims += counts.claims;
         self.forwarded.clear();
         self.streams.clear();
         self.disk.clear_faults();

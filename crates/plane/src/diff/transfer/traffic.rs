@@ -4,6 +4,7 @@
 use super::{Case, range};
 use crate::diff::Frames;
 use lineside_transfer::AccountId;
+use lineside_transfer::claims::{Claims, STEP_CELLS_MAX, Slot};
 use lineside_transfer::ledger::Change;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::rules::Holding;
@@ -13,8 +14,9 @@ use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, Operation, PaperTransfer, ReferHead, SessionBody,
     TRANSFER_BUCKET_CELLS, TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,
-    TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_PORT, csum, frame, native,
+    TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_PORT, TransferCell, csum, frame, native,
 };
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zerocopy::IntoBytes;
@@ -420,16 +422,90 @@ impl Traffic {
         if what == 4 || what == 5 || what == 6 {
             // Not for ever: most often all are free.
             if self.one_in(2) {
-                for store in stores {
-                    store.cells.as_slice().iter().for_each(|cell| {
-                        cell.lock.store(0, Relaxed);
-                        cell.bucket_lock.store(0, Relaxed);
-                    });
-                    let sessions = store.sessions.as_slice();
-                    sessions.iter().for_each(|session| session.lock.store(0, Relaxed));
-                }
+                free_locks(stores);
             }
         }
+    }
+}
+
+/// What a host does with accounts and sessions.
+pub(super) enum Order {
+    Claim(Vec<u32>, Vec<u32>),
+    Put(Vec<(u32, Change)>),
+    PutSession(Slot),
+    GiveBack(Vec<u32>, Vec<u32>),
+}
+
+impl Order {
+    pub(super) fn carry_out(&self, claims: &dyn Claims) -> io::Result<()> {
+        match self {
+            Self::Claim(cells, slots) => claims.claim(cells, slots),
+            Self::Put(step) => claims.put(step),
+            Self::PutSession(slot) => claims.put_session(slot),
+            Self::GiveBack(cells, slots) => claims.give_back(cells, slots),
+        }
+    }
+}
+
+impl Traffic {
+    /// What the host does next, if anything; of what there is to claim about half is claimed. No lock is held then.
+    pub(super) fn next_order(&mut self, stores: &[&Store; 2]) -> Option<Order> {
+        if !self.unrest || !self.executes || !self.one_in(16) {
+            return None;
+        }
+        free_locks(stores);
+        let bits = self.frames.next();
+        let store = Arc::clone(&self.store);
+        let valid = |(_, cell): &(usize, &TransferCell)| cell.flags.load(Relaxed) & TRANSFER_CELL_VALID != 0;
+        let all = store.cells.as_slice().iter().enumerate().filter(valid);
+        let chosen = |index: u32| bits >> (index % 64) & 1 == 1;
+        let cells: Vec<u32> = all
+            .map(|(index, _)| index as u32)
+            .filter(|index| chosen(*index))
+            .collect();
+        let slots = (0..self.sessions).filter(|slot| chosen(slot + 32)).collect();
+        Some(match self.below(5) {
+            0 => Order::Claim(cells, slots),
+            1 => {
+                let change = |index: &u32| Change {
+                    account: AccountId::default(),
+                    holding: Holding {
+                        balance: EDGES[(bits % EDGES.len() as u64) as usize],
+                        frozen: bits.is_multiple_of(3),
+                        ..Holding::default()
+                    },
+                    version: bits >> 32,
+                    step: (*index).into(),
+                };
+                let step = cells.iter().map(|index| (*index, change(index)));
+                Order::Put(step.take(STEP_CELLS_MAX).collect())
+            }
+            2 => {
+                let slot = (bits % u64::from(self.sessions)) as u32;
+                let is_open = slot + 1 < self.sessions && !bits.is_multiple_of(7);
+                Order::PutSession(Slot {
+                    slot,
+                    count: (bits % 5) as u32,
+                    token: if is_open { token(slot) } else { 0 },
+                    sequence: bits % 9,
+                    sum: bits,
+                    codes: bits % 13,
+                    amounts: [bits, 1, 2, 3],
+                })
+            }
+            _ => Order::GiveBack(cells, slots),
+        })
+    }
+}
+
+fn free_locks(stores: &[&Store; 2]) {
+    for store in stores {
+        store.cells.as_slice().iter().for_each(|cell| {
+            cell.lock.store(0, Relaxed);
+            cell.bucket_lock.store(0, Relaxed);
+        });
+        let sessions = store.sessions.as_slice();
+        sessions.iter().for_each(|session| session.lock.store(0, Relaxed));
     }
 }
 

@@ -1,0 +1,178 @@
+//! `lineside transfer serve --mode express` at the line: killed, caught up with, taken over, taken off.
+
+#[path = "../../plane/tests/bpffs/mod.rs"]
+mod bpffs;
+#[path = "../../plane/tests/skip/mod.rs"]
+mod skip;
+mod transfer_server;
+
+use lineside_transfer::paper::PaperRequest;
+use lineside_wire::{
+    TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER, TransferCode as Code,
+};
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+use transfer_server::{Server, lineside, move_ones, operation, text};
+
+#[test]
+fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
+    let name = std::thread::current()
+        .name()
+        .map(String::from)
+        .unwrap_or_default();
+    let thread = std::thread::Builder::new().name(name).spawn(|| {
+        // SAFETY: takes no memory; the namespace is this thread's alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            skip::skipped("no right to make network namespaces here (root is needed)");
+            return;
+        }
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip (iproute2)").success());
+        at_the_line();
+    });
+    if let Err(panic) = thread.expect("a thread").join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// A near that was left by a killed server is for no other plane, ledger or service.
+fn nobody_else_takes_near(data: &Path, pins: &str, express: &[&str]) {
+    let refused = |data: &Path, more: &[&str], why: &str| {
+        let told = Server::start_with(data, "127.0.0.1:7702", more)
+            .map(|_| ())
+            .unwrap_err();
+        assert!(told.contains(why), "{more:?}: {told}");
+    };
+    let socket = ["--plane", "socket", "--mode", "express", "--pin-dir", pins];
+    refused(data, &socket, "still stands at");
+    let other = TempDir::new().unwrap();
+    refused(other.path(), express, "another ledger");
+    let spv = lineside()
+        .args([
+            "run",
+            "--once",
+            "--plane",
+            "xdp",
+            "--interface",
+            "lo",
+            "--pin-dir",
+            pins,
+        ])
+        .args(["--listen", "127.0.0.1:7701", "--console", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert!(
+        !spv.status.success() && text(&spv).contains("start that server"),
+        "{}",
+        text(&spv)
+    );
+}
+
+fn at_the_line() {
+    let Some(pins) = bpffs::below_bpffs("transfer") else {
+        return;
+    };
+    let pins = pins.to_str().unwrap();
+    let data = TempDir::new().unwrap();
+    let express = [
+        "--plane",
+        "xdp",
+        "--interface",
+        "lo",
+        "--mode",
+        "express",
+        "--pin-dir",
+        pins,
+    ];
+    let server = match Server::start_with(data.path(), "127.0.0.1:7702", &express) {
+        Ok(server) => server,
+        Err(why) if why.contains("BPF is not allowed") => {
+            skip::skipped("BPF is not allowed here");
+            return;
+        }
+        Err(why) => panic!("{why}"),
+    };
+    let mut client = server.client();
+    for account in 1..=2 {
+        let done = client
+            .paper(&PaperRequest::new(CREATE, 1, account, 0, 10_000))
+            .unwrap();
+        assert_eq!(done.code, Code::Done);
+    }
+    let mut session = client.open().unwrap();
+    move_ones(&mut client, 2, 100, 10_000);
+    let executed = client
+        .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
+        .unwrap();
+    assert!(!executed.is_durable && executed.outcomes[0].amount == 9_800);
+    drop(server);
+
+    // Nobody listens: it is the line that answers.
+    move_ones(&mut client, 200, 100, 9_800);
+    let executed = client
+        .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
+        .unwrap();
+    assert_eq!(executed.outcomes[0].amount, 9_600);
+    nobody_else_takes_near(data.path(), pins, &express);
+    let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
+    let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
+    assert_eq!(repeated.amount, 9_700, "as the first time");
+    // What the line does not do: the host, on the same accounts.
+    let mut chain = [operation(TRANSFER, 1, 2, 50), operation(TRANSFER, 2, 1, 20)];
+    chain[0].flags = 1;
+    let executed = client.execute(&mut session, &chain).unwrap();
+    let amounts: Vec<u64> = executed.outcomes.iter().map(|outcome| outcome.amount).collect();
+    assert_eq!(amounts, [9_550, 10_430]);
+    let counted = ["claims", "rests"].map(|what| server.metric(&format!("lineside_transfer_{what}_total")));
+    assert_eq!(counted, [1, 0], "the line goes on meanwhile");
+    move_ones(&mut client, 400, 100, 9_570);
+    // Killed once more, and near taken off the interface: what it holds is not thrown away.
+    drop(server);
+    move_ones(&mut client, 500, 10, 9_470);
+    let detach = |more: &[&str]| {
+        let mut command = lineside();
+        command
+            .args(["xdp", "detach", "lo", "--pin-dir", pins])
+            .args(more);
+        command.output().unwrap()
+    };
+    let refused = detach(&[]);
+    assert!(!refused.status.success(), "{}", text(&refused));
+    assert!(text(&refused).contains("no journal"), "{}", text(&refused));
+    server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
+    move_ones(&mut client, 600, 10, 9_460);
+    // SAFETY: a process that we started and have not waited for.
+    assert_eq!(unsafe { libc::kill(server.child.id() as i32, libc::SIGTERM) }, 0);
+    server.child.wait().unwrap();
+    let audit = lineside()
+        .args(["transfer", "audit", "--json", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
+    assert!(text(&audit).contains(r#""operations":326"#), "{}", text(&audit));
+    assert!(!Path::new(pins).join("lo").exists(), "it left its pins");
+    durable_near_does_not_outlive_its_server_unseen(pins);
+    // The folder itself stays.
+    let _ = std::fs::remove_dir(pins);
+}
+
+/// What a killed server's near refers to would become old under a server elsewhere.
+fn durable_near_does_not_outlive_its_server_unseen(pins: &str) {
+    let (data, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let line = ["--plane", "xdp", "--interface", "lo", "--pin-dir", pins];
+    let socket = ["--plane", "socket"];
+    let start = |data: &Path, more: &[&str]| Server::start_with(data, "127.0.0.1:7702", more);
+    drop(start(data.path(), &line).unwrap());
+    let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
+    assert!(told.contains("still stands at lo"), "{told}");
+    // Another ledger takes the interface, as near here holds nothing that is not in the first one's journal.
+    start(other.path(), &line).unwrap().end();
+    start(data.path(), &socket).unwrap().end();
+    // Left once more, and detached by hand.
+    drop(start(data.path(), &line).unwrap());
+    let mut detach = lineside();
+    detach.args(["xdp", "detach", "lo", "--pin-dir", pins]);
+    assert!(detach.output().unwrap().status.success());
+    start(data.path(), &socket).unwrap().end();
+}
