@@ -413,7 +413,11 @@ fn threads_of_near_and_a_host_that_interrupts_them() {
         }
         let _stop = Stop(&stop);
         let mut host_asks = 0;
-        while !stop.load(SeqCst) && (by_near.load(SeqCst) < 20_000 || host_asks < 50) {
+        let enough = |host_asks| {
+            let has_met = by_host.load(SeqCst) > 0 || host_asks == 50_000;
+            by_near.load(SeqCst) >= 20_000 && host_asks >= 50 && has_met
+        };
+        while !stop.load(SeqCst) && !enough(host_asks) {
             host_asks += 1;
             let chain = [linked(operation(TRANSFER, 1, 2, 3)), operation(TRANSFER, 2, 3, 3)];
             let packet = execute_packet(chains, host_asks, &chain);
