@@ -335,8 +335,8 @@ pub struct TxIds {
 
 /// Who knows the ids of durable blocks.
 pub trait KnownIds: Send + Sync {
-    /// Whether one of their transactions has this id.
-    fn knows(&self, id: &TxId) -> bool;
+    /// Makes `known` true where one of their transactions has this id.
+    fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]);
     /// How many blocks are durable.
     fn durable(&self) -> u64;
 }
@@ -409,8 +409,17 @@ impl std::fmt::Debug for TxIds {
 impl TxIds {
     /// Whether the ledger has it.
     pub fn contains(&self, id: &TxId) -> bool {
-        let known = |ledger: &Arc<dyn KnownIds>| ledger.knows(id);
-        self.recent.contains(id) || self.older.contains(id) || self.ledger.as_ref().is_some_and(known)
+        self.contain(&[Some(id)]) == [true]
+    }
+
+    /// Of each, whether the ledger has it. Side by side they cost a fraction of what they cost one by one.
+    pub fn contain(&self, ids: &[Option<&TxId>]) -> Vec<bool> {
+        let is_kept = |id: &TxId| self.recent.contains(id) || self.older.contains(id);
+        let mut known = ids.iter().map(|id| id.is_some_and(is_kept)).collect::<Vec<_>>();
+        if let Some(ledger) = &self.ledger {
+            ledger.know(ids, &mut known);
+        }
+        known
     }
 
     /// Adds one, of the block that is being committed.
@@ -457,8 +466,11 @@ mod tests {
     }
 
     impl KnownIds for Ledger {
-        fn knows(&self, of: &TxId) -> bool {
-            (0..self.durable()).any(|block| id(block) == *of)
+        fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
+            let is = |of: &TxId| (0..self.durable()).any(|block| id(block) == *of);
+            for (id, known) in ids.iter().zip(known) {
+                *known |= id.is_some_and(is);
+            }
         }
 
         fn durable(&self) -> u64 {
@@ -480,6 +492,8 @@ mod tests {
             ids.committed(block);
             for earlier in 0..=block {
                 assert!(ids.contains(&id(earlier)), "block {earlier} after {block}");
+                let two = [Some(&id(block + 1)), None, Some(&id(earlier))];
+                assert_eq!(ids.contain(&two), [false, false, true]);
             }
             assert!(!ids.contains(&id(block + 1)));
             assert!(ids.len() < 40, "{} after block {block}", ids.len());

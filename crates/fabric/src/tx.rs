@@ -26,6 +26,19 @@ pub(crate) struct Parsed<'a> {
     pub passed: Option<Box<Passed<'a>>>,
 }
 
+impl Parsed<'_> {
+    /// The id of an endorser transaction that is well formed.
+    pub fn endorser_id(&self) -> Option<&TxId> {
+        match &self.known {
+            Known::Signed(Signed {
+                next: Next::Endorser(of),
+                ..
+            }) => Some(&of.id),
+            _ => None,
+        }
+    }
+}
+
 /// What a peer finds in a transaction when it looks for keys whose policies it changes. It does so with each that is
 /// ahead of one whose endorsements it looks at, whatever became of it.
 #[derive(Debug)]

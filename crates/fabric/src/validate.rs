@@ -307,6 +307,8 @@ impl Validator {
             halted: None,
         };
         let mut codes = Vec::with_capacity(parsed.len());
+        let ids: Vec<Option<&TxId>> = parsed.iter().map(Parsed::endorser_id).collect();
+        let known = self.ids.contain(&ids);
         for (index, tx) in parsed.iter().enumerate() {
             let stop = |what: &str| Stop::Transaction {
                 index,
@@ -349,7 +351,7 @@ impl Validator {
                     TxCode::Valid
                 }
                 Next::Endorser(of) => match &of.dispatched {
-                    _ if self.ids.contains(&of.id) && rules.hold(Rule::DuplicateInLedger) => {
+                    _ if known.get(index) == Some(&true) && rules.hold(Rule::DuplicateInLedger) => {
                         endorser.pass_over(tx);
                         TxCode::DuplicateTxid
                     }

@@ -56,9 +56,9 @@ pub(crate) struct Index {
     /// By number: the id where it is a hash in hex, else zeros.
     pub ids: Vec<[u8; 32]>,
     pub codes: Vec<u8>,
-    /// In parts, by the id's hash: one that grows hashes all of its ids again, and that of all together would take as
-    /// long as some blocks do.
-    by_id: Box<[HashTable<u32>; PARTS]>,
+    /// In parts, by the id's hash: one that grows moves all that it has, and that of all together would take as long as
+    /// some blocks do.
+    by_id: Box<[HashTable<Spot>; PARTS]>,
     /// Ids that are no hash in hex.
     pub others: HashMap<Box<[u8]>, u32>,
     hasher: DefaultHashBuilder,
@@ -78,6 +78,29 @@ impl Default for Index {
     }
 }
 
+/// A transaction, and as much of its id's hash as its part of the index needs: what is moved when that grows is not
+/// looked up, and hardly ever an id that is another.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    number: u32,
+    hash: u32,
+}
+
+impl Spot {
+    /// The bits that a table places by and those that it tags by (its lowest, its 7 highest), side by side.
+    const fn short(hash: u64) -> u32 {
+        (hash as u32 & PLACE_MASK) | ((hash >> 57) as u32) << 25
+    }
+
+    /// A hash that a table treats as it does the whole one.
+    const fn long(&self) -> u64 {
+        (self.hash & PLACE_MASK) as u64 | ((self.hash >> 25) as u64) << 57
+    }
+}
+
+/// A part has no more places: [`TRANSACTIONS_MAX`] by [`PARTS`], and room.
+const PLACE_MASK: u32 = (1 << 25) - 1;
+
 /// Stands where a transaction has no id, or one that is no hash in hex.
 pub(crate) const NO_ID: [u8; 32] = [0; 32];
 /// The one id that is a hash in hex and still among the others.
@@ -92,11 +115,8 @@ impl Index {
     pub fn reserve(&mut self, transactions: usize) {
         self.ids.reserve(transactions);
         self.codes.reserve(transactions);
-        let (ids, hasher) = (&self.ids, &self.hasher);
         for part in &mut *self.by_id {
-            part.reserve(transactions / PARTS, |&place| {
-                hasher.hash_one(ids.get(place as usize).unwrap_or(&[0; 32]))
-            });
+            part.reserve(transactions / PARTS, Spot::long);
         }
     }
 
@@ -116,6 +136,7 @@ impl Index {
             first: self.ids.len() as u64,
         });
         debug_assert_eq!(self.blocks.len() as u32, number + 1);
+        self.warm(entry.ids.iter().flatten());
         for (code, id) in entry.codes.into_iter().zip(entry.ids) {
             self.push_transaction(code, id);
         }
@@ -135,26 +156,27 @@ impl Index {
     pub fn push_transaction(&mut self, code: u8, id: Option<TxId>) {
         let number = self.ids.len() as u32;
         self.codes.push(code);
-        let (ids, hasher) = (&mut self.ids, &self.hasher);
         match id {
             Some(TxId::Hash(id)) if id != NO_ID => {
-                ids.push(id);
-                let get = |place: &u32| ids.get(*place as usize).unwrap_or(&[0; 32]);
-                let hash = hasher.hash_one(id);
-                let part = &mut self.by_id[part_of(hash)];
-                if part.find(hash, |place| *get(place) == id).is_none() {
-                    part.insert_unique(hash, number, |place| hasher.hash_one(get(place)));
+                let hash = self.hasher.hash_one(id);
+                if self.spot(hash, &id).is_none() {
+                    let spot = Spot {
+                        number,
+                        hash: Spot::short(hash),
+                    };
+                    self.by_id[part_of(hash)].insert_unique(hash, spot, Spot::long);
                 }
+                self.ids.push(id);
             }
             Some(TxId::Hash(_)) => {
-                ids.push(NO_ID);
+                self.ids.push(NO_ID);
                 self.others.entry(NO_ID_TEXT.into()).or_insert(number);
             }
             Some(TxId::Other(id)) => {
-                ids.push(NO_ID);
+                self.ids.push(NO_ID);
                 self.others.entry(id).or_insert(number);
             }
-            None => ids.push(NO_ID),
+            None => self.ids.push(NO_ID),
         }
     }
 
@@ -169,17 +191,32 @@ impl Index {
         found.map(|number| u64::from(*number))
     }
 
+    fn spot(&self, hash: u64, id: &[u8; 32]) -> Option<Spot> {
+        let short = Spot::short(hash);
+        let is = |spot: &Spot| spot.hash == short && self.ids.get(spot.number as usize) == Some(id);
+        self.by_id[part_of(hash)].find(hash, is).copied()
+    }
+
+    /// The number of the first transaction with this id.
+    pub fn number_of(&self, id: &TxId) -> Option<u32> {
+        Some(match id {
+            TxId::Hash(NO_ID) => *self.others.get(&NO_ID_TEXT[..])?,
+            TxId::Hash(id) => self.spot(self.hasher.hash_one(id), id)?.number,
+            TxId::Other(id) => *self.others.get(id)?,
+        })
+    }
+
+    /// Brings the places of these ids into the CPU's caches. Looked for one after the other each is waited for, unless
+    /// nothing else is done between.
+    fn warm<'i>(&self, ids: impl Iterator<Item = &'i TxId>) {
+        for id in ids {
+            std::hint::black_box(self.number_of(id));
+        }
+    }
+
     /// The first transaction with this id.
     pub fn transaction(&self, id: &TxId) -> Option<Place> {
-        let number = match id {
-            TxId::Hash(NO_ID) => *self.others.get(&NO_ID_TEXT[..])?,
-            TxId::Hash(id) => {
-                let is = |place: &u32| self.ids.get(*place as usize) == Some(id);
-                let hash = self.hasher.hash_one(id);
-                *self.by_id[part_of(hash)].find(hash, is)?
-            }
-            TxId::Other(id) => *self.others.get(id)?,
-        };
+        let number = self.number_of(id)?;
         let after = self
             .blocks
             .partition_point(|block| block.first <= u64::from(number));
@@ -197,7 +234,7 @@ impl Index {
             .by_id
             .iter()
             .flat_map(HashTable::iter)
-            .filter_map(|place| self.ids.get(*place as usize));
+            .filter_map(|spot| self.ids.get(spot.number as usize));
         let others = self.others.keys().map(|id| match **id == NO_ID_TEXT {
             true => TxId::Hash(NO_ID),
             false => TxId::Other(id.clone()),

@@ -68,8 +68,11 @@ pub struct Blocks<D: Disk> {
 }
 
 impl<D: Disk> KnownIds for Blocks<D> {
-    fn knows(&self, id: &TxId) -> bool {
-        self.view().index.transaction(id).is_some()
+    fn know(&self, ids: &[Option<&TxId>], known: &mut [bool]) {
+        let view = self.view();
+        for (id, known) in ids.iter().zip(known) {
+            *known |= id.is_some_and(|id| view.index.number_of(id).is_some());
+        }
     }
 
     fn durable(&self) -> u64 {
