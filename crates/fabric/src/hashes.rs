@@ -2,6 +2,7 @@
 
 use lineside_verify::hash::sha256_batch;
 use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Longer messages in several parts are not copied to be in one piece.
@@ -12,6 +13,8 @@ const JOINED_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Hashes<'a> {
     messages: Vec<Message<'a>>,
     joined: Vec<u8>,
+    /// Digests of the messages that are added next.
+    known: VecDeque<[u8; 32]>,
 }
 
 enum Message<'a> {
@@ -22,8 +25,17 @@ enum Message<'a> {
 }
 
 impl<'a> Hashes<'a> {
+    /// Says the digests of the messages that are added next; what was said before is void.
+    pub fn know(&mut self, digests: &[[u8; 32]]) {
+        self.known.clear();
+        self.known.extend(digests);
+    }
+
     /// Adds the message that consists of these parts; its place among the digests.
     pub fn add(&mut self, parts: &[&'a [u8]]) -> usize {
+        if let Some(digest) = self.known.pop_front() {
+            return self.put(Message::Hashed(digest));
+        }
         let message = match parts {
             [whole] => Message::Whole(whole),
             _ if parts.iter().map(|part| part.len()).sum::<usize>() <= JOINED_BYTES_MAX => {
@@ -41,6 +53,7 @@ impl<'a> Hashes<'a> {
 
     /// Adds a digest that is there already; its place among them.
     pub fn add_digest(&mut self, digest: [u8; 32]) -> usize {
+        self.known.pop_front();
         self.put(Message::Hashed(digest))
     }
 
@@ -56,19 +69,21 @@ impl<'a> Hashes<'a> {
 
     /// The digests of all messages; then there is none.
     pub fn take(&mut self) -> Vec<[u8; 32]> {
-        let mut digests = vec![[0; 32]; self.messages.len()];
         let joined = &self.joined;
-        let messages = self.messages.iter().map(|message| match message {
-            Message::Whole(whole) => *whole,
-            Message::Joined(at) => joined.get(at.clone()).unwrap_or_default(),
-            Message::Hashed(_) => &[],
+        let messages = self.messages.iter().filter_map(|message| match message {
+            Message::Whole(whole) => Some(*whole),
+            Message::Joined(at) => Some(joined.get(at.clone()).unwrap_or_default()),
+            Message::Hashed(_) => None,
         });
-        sha256_batch(&messages.collect::<Vec<_>>(), &mut digests);
-        for (message, digest) in self.messages.drain(..).zip(&mut digests) {
-            if let Message::Hashed(hashed) = message {
-                *digest = hashed;
-            }
-        }
+        let messages: Vec<_> = messages.collect();
+        let mut made = vec![[0; 32]; messages.len()];
+        sha256_batch(&messages, &mut made);
+        let mut made = made.into_iter();
+        let digests = self.messages.drain(..).map(|message| match message {
+            Message::Hashed(digest) => digest,
+            Message::Whole(_) | Message::Joined(_) => made.next().unwrap_or_default(),
+        });
+        let digests = digests.collect();
         self.joined.clear();
         digests
     }
@@ -98,5 +113,22 @@ mod tests {
             assert_eq!(hashes.take(), expected);
         }
         assert!(hashes.take().is_empty());
+    }
+
+    #[test]
+    fn what_is_known_is_not_hashed() {
+        let mut hashes = Hashes::default();
+        hashes.know(&[[1; 32], [2; 32], [3; 32]]);
+        hashes.add(&[b"a"]);
+        // It is at hand; what is known of it is passed over.
+        hashes.add_digest([9; 32]);
+        hashes.add(&[b"c"]);
+        hashes.add(&[b"d"]);
+        assert_eq!(hashes.take(), [[1; 32], [9; 32], [3; 32], sha256(b"d")]);
+        hashes.know(&[[4; 32], [5; 32]]);
+        hashes.add(&[b"a"]);
+        hashes.know(&[]);
+        hashes.add(&[b"b"]);
+        assert_eq!(hashes.take(), [[4; 32], sha256(b"b")]);
     }
 }

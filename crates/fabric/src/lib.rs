@@ -12,6 +12,7 @@ pub mod block;
 mod code;
 pub mod config;
 pub mod der;
+pub mod early;
 mod endorse;
 mod error;
 mod hashes;

@@ -22,6 +22,9 @@ pub const IDENTITIES_BYTES_MAX: usize = 64 << 20;
 /// Longer identities and validation parameters are not kept. Text around a certificate is part of an identity's bytes,
 /// so one certificate gives any number of identities of any length.
 pub const KEPT_BYTES_MAX: usize = 16 << 10;
+/// Bytes of transactions that came before their block was whole, and of what was found out about them. Beyond it they
+/// are left alone until the block is read.
+pub const EARLY_BYTES_MAX: usize = 64 << 20;
 /// Groups, MSPs and policies of a configuration.
 pub const CONFIG_ITEMS_MAX: usize = 100_000;
 /// CA certificates of an MSP.

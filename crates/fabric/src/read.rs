@@ -6,17 +6,19 @@
 
 use crate::block::Block;
 use crate::config::{BLOCK_VALIDATION, Config};
+use crate::early;
 use crate::error::{Error, Refused, Stop};
 use crate::identity::{Cache, OfBlock};
 use crate::msp::{Identity, Resolution};
 use crate::parts::Parts;
 use crate::proto::Arena;
 use crate::rules::{Rule, Rules};
-use crate::tx::{Known, Next, Parsed, parse};
+use crate::tx::{Known, Next, Parsed, parse_with};
 use crate::validate::Options;
 use crate::x509::is_low_s;
 use lineside_verify::encoding::der;
 use lineside_verify::{Item, SignatureBytes};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -54,6 +56,8 @@ pub(crate) struct Reader {
     pub channel: Arc<str>,
     pub setting: Arc<Setting>,
     pub rules: Rules,
+    /// What is known of transactions that came before their block was whole.
+    pub early: Option<Arc<early::Shared>>,
 }
 
 /// A block, read and its signatures verified.
@@ -70,18 +74,32 @@ pub(crate) struct Read<'a> {
 }
 
 impl Reader {
-    /// Reads the block that follows `tip`.
+    /// Reads the block that follows `tip`. Whatever comes of it, nothing is known of it early then.
     pub fn read<'a>(&self, bytes: &'a [u8], arenas: &'a mut Arenas, tip: Tip) -> Result<Read<'a>, Error> {
+        let read = self.read_block(bytes, arenas, tip);
+        if let Some(early) = &self.early {
+            early.forget(tip.number + 1);
+        }
+        read
+    }
+
+    fn read_block<'a>(&self, bytes: &'a [u8], arenas: &'a mut Arenas, tip: Tip) -> Result<Read<'a>, Error> {
         let started = Instant::now();
         let Arenas { of_block, of_shares } = arenas;
         let block = Block::read(bytes, of_block)?;
         self.check_chain(&block, tip)?;
         self.check_signatures(&block)?;
         let signed_at = Instant::now();
-        let parsed = self.parse(&block, bytes.len(), of_shares)?;
+        let mut known = Vec::new();
+        self.know_early(&block, &mut known);
+        let parsed = self.parse(&block, bytes.len(), of_shares, &known)?;
         let parsed_at = Instant::now();
+        // What was being verified is by now, with luck.
+        self.know_early(&block, &mut known);
         let mut parts = Parts::default();
-        let checked = self.verify(&parsed, |identity, place| parts.add(bytes, identity, place));
+        let checked = self.verify(&parsed, &known, |identity, place| {
+            parts.add(bytes, identity, place)
+        });
         parts.add_signers(bytes, &block);
         parts.sort();
         parts.ids = parsed.iter().map(|tx| tx.id.clone()).collect();
@@ -97,6 +115,13 @@ impl Reader {
             parse: parsed_at - signed_at,
             verify: signed_at - started + parsed_at.elapsed(),
         })
+    }
+
+    /// Adds what is known early of a block that orderers have signed.
+    fn know_early(&self, block: &Block<'_>, known: &mut Vec<Option<early::Known>>) {
+        if let Some(early) = &self.early {
+            early.take(block.number, &self.setting, &block.transactions, known);
+        }
     }
 
     fn check_chain(&self, block: &Block<'_>, tip: Tip) -> Result<(), Refused> {
@@ -172,6 +197,7 @@ impl Reader {
         block: &Block<'a>,
         bytes: usize,
         arenas: &'a mut [Arena],
+        known: &[Option<early::Known>],
     ) -> Result<Vec<Parsed<'a>>, Refused> {
         let (channel, rules) = (&*self.channel, self.rules);
         let large = bytes > MEANWHILE_BYTES_MAX;
@@ -179,9 +205,15 @@ impl Reader {
             block.check_data()?;
         }
         let share = block.transactions.len().div_ceil(arenas.len().max(1)).max(1);
-        let read_share = |(share, arena): (&[&'a [u8]], &'a mut Arena)| parse(share, channel, arena, rules);
+        let read_share = |((number, of_share), arena): ((usize, &[&'a [u8]]), &'a mut Arena)| {
+            let digests = |index: usize| match known.get(number * share + index) {
+                Some(Some(known)) => &*known.digests,
+                _ => &[],
+            };
+            parse_with(of_share, channel, arena, rules, &digests, &mut |_| ())
+        };
         std::thread::scope(|scope| {
-            let mut shares = block.transactions.chunks(share).zip(arenas);
+            let mut shares = block.transactions.chunks(share).enumerate().zip(arenas);
             let first = shares.next();
             let others: Vec<_> = shares
                 .map(|share| scope.spawn(move || read_share(share)))
@@ -195,9 +227,14 @@ impl Reader {
         })
     }
 
-    /// Looks identities up and verifies all of the transactions' signatures, in one batch a thread. `note` is told of
-    /// each identity, and which it is.
-    fn verify<'a>(&self, parsed: &[Parsed<'a>], mut note: impl FnMut(&'a [u8], usize)) -> Checked<'a> {
+    /// Looks identities up and verifies all of the transactions' signatures, in one batch a thread, but for those that
+    /// are known to hold or not. `note` is told of each identity, and which it is.
+    pub fn verify<'a>(
+        &self,
+        parsed: &[Parsed<'a>],
+        known: &[Option<early::Known>],
+        mut note: impl FnMut(&'a [u8], usize),
+    ) -> Checked<'a> {
         let mut identities = OfBlock::default();
         // Who is said to have signed what.
         let mut claims: Vec<Claim<'a>> = Vec::with_capacity(parsed.len() * 3);
@@ -231,17 +268,19 @@ impl Reader {
             }
         }
         self.resolve(&mut identities);
+        let mut holds = vec![false; claims.len()];
+        let is_known = self.fill_in(&first, known, &mut holds);
         let mut items = Vec::with_capacity(claims.len());
         let mut of_item = Vec::with_capacity(claims.len());
         for (number, claim) in claims.iter().enumerate() {
-            if let Resolution::Known(identity) = identities.get(claim.place)
+            if !is_known.get(number).copied().unwrap_or_default()
+                && let Resolution::Known(identity) = identities.get(claim.place)
                 && let Some(item) = item(identity, claim.digest, claim.signature, self.rules)
             {
                 items.push(item);
                 of_item.push(number);
             }
         }
-        let mut holds = vec![false; claims.len()];
         for (number, valid) in of_item.into_iter().zip(self.verify_all(&items)) {
             if let Some(holds) = holds.get_mut(number) {
                 *holds = valid;
@@ -253,6 +292,27 @@ impl Reader {
             first,
             holds,
         }
+    }
+
+    /// Fills in what is known of claims, of which `first` are the first of each transaction. Which they are.
+    fn fill_in(&self, first: &[usize], known: &[Option<early::Known>], holds: &mut [bool]) -> Vec<bool> {
+        let mut is_known = vec![false; holds.len()];
+        let mut used = 0;
+        for (index, known) in known.iter().enumerate() {
+            let of = claims_of(first, index, holds.len());
+            if let Some(known) = known
+                && let (Some(holds), Some(is_known)) = (holds.get_mut(of.clone()), is_known.get_mut(of))
+                && holds.len() == known.holds.len()
+            {
+                holds.copy_from_slice(&known.holds);
+                is_known.fill(true);
+                used += 1;
+            }
+        }
+        if let Some(early) = &self.early {
+            early.used(used);
+        }
+        is_known
     }
 
     fn resolve(&self, identities: &mut OfBlock<'_>) {
@@ -309,6 +369,12 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     }
 }
 
+/// The places of a transaction's claims among all.
+fn claims_of(first: &[usize], index: usize, claims: usize) -> Range<usize> {
+    let begin = |index: usize| first.get(index).copied().unwrap_or(claims);
+    begin(index)..begin(index + 1)
+}
+
 /// Somebody is said to have signed something.
 #[derive(Debug)]
 struct Claim<'a> {
@@ -350,6 +416,15 @@ pub(crate) struct Checked<'a> {
 }
 
 impl Checked<'_> {
+    /// Whether each claim holds, transaction by transaction.
+    pub fn holds_of_each(&self) -> Vec<Box<[bool]>> {
+        let of_one = |index| {
+            let of = claims_of(&self.first, index, self.holds.len());
+            self.holds.get(of).unwrap_or_default().into()
+        };
+        (0..self.first.len()).map(of_one).collect()
+    }
+
     /// Whether a valid identity did sign.
     pub fn signed(&self, claim: usize, index: usize, rules: Rules) -> Result<bool, Stop> {
         let Some(of) = self.claims.get(claim) else {

@@ -138,11 +138,25 @@ const WRITTEN_OUT_MAX: usize = 16;
 
 /// Reads transactions.
 pub(crate) fn parse<'a>(all: &[&'a [u8]], channel: &str, arena: &'a Arena, rules: Rules) -> Vec<Parsed<'a>> {
+    parse_with(all, channel, arena, rules, &|_| &[], &mut |_| ())
+}
+
+/// The same. `known` are the digests that `made` was given of a transaction when its bytes were read before, or none.
+pub(crate) fn parse_with<'a, 'k>(
+    all: &[&'a [u8]],
+    channel: &str,
+    arena: &'a Arena,
+    rules: Rules,
+    known: &dyn Fn(usize) -> &'k [[u8; 32]],
+    made: &mut dyn FnMut(&[[u8; 32]]),
+) -> Vec<Parsed<'a>> {
     let mut hashes = Hashes::default();
     let mut done = Vec::with_capacity(all.len());
     let mut owing = Vec::with_capacity(all.len().min(TOGETHER));
-    for together in all.chunks(TOGETHER) {
-        owing.extend(together.iter().map(|bytes| {
+    for (chunk, together) in all.chunks(TOGETHER).enumerate() {
+        owing.extend(together.iter().enumerate().map(|(index, bytes)| {
+            hashes.know(known(chunk * TOGETHER + index));
+            let from = hashes.len();
             let mut reading = Reading {
                 channel,
                 arena,
@@ -155,11 +169,13 @@ pub(crate) fn parse<'a>(all: &[&'a [u8]], channel: &str, arena: &'a Arena, rules
                 known: fault.into(),
                 passed: None,
             });
-            (parsed, reading.owed)
+            let owed = reading.owed;
+            (parsed, owed, from..hashes.len())
         }));
         let digests = hashes.take();
-        for ((mut parsed, owed), bytes) in owing.drain(..).zip(together) {
+        for ((mut parsed, owed, hashed), bytes) in owing.drain(..).zip(together) {
             owed.settle(&mut parsed, &digests, rules);
+            made(digests.get(hashed).unwrap_or_default());
             if !is_looked_at(&parsed) {
                 let passed = writes(bytes, arena).map_or_else(|other| other, Passed::Writes);
                 parsed.passed = Some(Box::new(passed));

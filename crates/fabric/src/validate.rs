@@ -129,6 +129,7 @@ impl Validator {
                 channel: channel.into(),
                 setting: Setting::new(Arc::new(config)),
                 rules,
+                early: None,
             },
             last: 0,
             last_hash: block.hash(),
@@ -289,6 +290,7 @@ impl Validator {
             channel,
             setting,
             rules,
+            early: _,
         } = &self.reader;
         let (current, verifier, rules) = (&setting.config, &options.verifier, *rules);
         let mut config = None;

@@ -44,6 +44,7 @@ impl Validator {
                 channel: standing.channel.into(),
                 setting: Setting::new(Arc::new(config)),
                 rules,
+                early: None,
             },
             last: standing.last,
             last_hash: standing.last_hash,

@@ -8,12 +8,14 @@ use super::results::{Publisher, Timed};
 use super::store::{Blocks, Meta, journal_options};
 use crate::ahead::Ahead;
 use crate::code::TxCode;
+use crate::early::{EarlyWork, Worker};
 use crate::error::{Error, Refused};
 use crate::state::{Disk as StateDisk, State};
 use crate::tables::Tables;
 use crate::validate::{Options, Times, Validated, Validator};
 use lineside_journal::{Disk, Options as JournalOptions, Snapshots};
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -82,6 +84,7 @@ pub struct Replica<D: Disk> {
     /// One that is being written.
     checkpoint: Option<JoinHandle<Result<(), LedgerError>>>,
     ahead: Ahead,
+    early: Option<Worker>,
     tables: Tables,
     /// When each block was begun that is not finished.
     begun: VecDeque<Instant>,
@@ -116,6 +119,7 @@ impl<D: Disk> Replica<D> {
             taking: None,
             checkpoint: None,
             ahead: Ahead::start()?,
+            early: None,
             tables,
             begun: VecDeque::new(),
             blocks,
@@ -230,6 +234,24 @@ impl<D: Disk> Replica<D> {
         self.ahead.tell(Box::new(tell));
     }
 
+    /// For transactions that come before their block is whole: they are verified in private, by a thread that the first
+    /// call of this starts. `None` before the first block.
+    ///
+    /// # Errors
+    /// What the system says of a thread.
+    pub fn early(&mut self) -> io::Result<Option<EarlyWork>> {
+        let next = self.next();
+        let Some(validator) = &mut self.validator else {
+            return Ok(None);
+        };
+        let worker = match &mut self.early {
+            Some(worker) => worker,
+            none => none.insert(Worker::start(&validator.reader, next)?),
+        };
+        validator.reader.early = Some(Arc::clone(worker.shared()));
+        Ok(Some(worker.handle()))
+    }
+
     fn found(&mut self, bytes: Vec<u8>) -> Result<Added, LedgerError> {
         let received = Instant::now();
         let failed = |source| LedgerError::Validation { number: 0, source };
@@ -300,6 +322,9 @@ impl<D: Disk> Replica<D> {
             taking.note(&validator.state, &validated.updates);
         }
         validator.commit(validated);
+        if let Some(early) = &self.early {
+            early.shared().follow(&validator.reader, number + 1);
+        }
         self.checkpoint_if_due()?;
         added.commit = committing.elapsed();
         self.tables.build();
