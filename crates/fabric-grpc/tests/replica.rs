@@ -4,8 +4,10 @@ mod common;
 
 use common::{CHANNEL, MSP, Network, signer};
 use lineside_fabric::block::Block;
+use lineside_fabric::ledger::results::{Publisher, Results};
 use lineside_fabric::ledger::{LedgerError, Replica, Setup};
 use lineside_fabric::proto::Arena;
+use lineside_fabric::{Error, Refused};
 use lineside_fabric_grpc::client::{Follower, Left, Options, Service};
 use lineside_fabric_grpc::replica::{Teller, committed};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
@@ -14,7 +16,7 @@ use lineside_fabric_grpc::{Signer, Source};
 use lineside_journal::{FsDisk, Options as JournalOptions, SimDisk};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MEMBER: u64 = 0;
 
@@ -56,6 +58,103 @@ async fn blocks_are_seen_with_their_codes_as_they_become_durable() {
         assert_eq!(served.metadata[0], of_orderer.metadata[0]);
     }
     assert!(source.block(delivered.len() as u64).is_err());
+    drop(teller);
+    replica.stop().unwrap();
+}
+
+/// The last byte of the block's last signature is another one.
+fn wrongly_signed(block: &[u8]) -> Vec<u8> {
+    let arena = Arena::new();
+    let of = Block::read(block, &arena).unwrap();
+    let signature = &of.signatures(|_| None, false).unwrap()[0].signature;
+    let at = block
+        .windows(signature.len())
+        .rposition(|window| window == signature.as_slice())
+        .unwrap();
+    let mut wrong = block.to_vec();
+    wrong[at + signature.len() - 1] ^= 1;
+    wrong
+}
+
+/// All that can be seen of a replica: the ledger's height, its state, ids, results and what is delivered.
+fn seen(replica: &Replica<FsDisk>, source: &dyn Source, results: &Results, number: u64) -> [String; 6] {
+    let validator = replica.validator().unwrap();
+    [
+        format!("{} {}", replica.blocks().count(), replica.durable()),
+        format!("{:?} {:?}", validator.last_hash(), validator.commit_hash()),
+        format!("{:?} {:?}", validator.state(), validator.ids()),
+        format!("{:?}", results.newest().map(|newest| newest.number)),
+        format!("{:?}", results.block(number).is_some()),
+        format!(
+            "{} {:?}",
+            *source.heights().borrow(),
+            source.block(number).is_ok()
+        ),
+    ]
+}
+
+#[test]
+fn nothing_of_a_block_is_seen_before_it_is_whole_and_signed() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = Publisher::anonymous(8).unwrap();
+    let shown = results.results();
+    let disk = FsDisk::open(directory.path()).unwrap();
+    let (mut replica, _) = Replica::open(disk, Setup::default(), Some(results)).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
+    let delivered = Memory::read(&folder, "orderer").unwrap();
+    assert!(replica.early().unwrap().is_none(), "there is no channel yet");
+    replica.add(delivered[0].to_vec()).unwrap();
+    replica.flush().unwrap();
+    let early = replica.early().unwrap().unwrap();
+    let teller = committed(&replica).unwrap().unwrap();
+    let source = teller.committed();
+    let mut used = 0;
+    for (number, bytes) in (0..).zip(&delivered).skip(1) {
+        let before = seen(&replica, &*source, &shown, number);
+        let arena = Arena::new();
+        let transactions = Block::read(bytes, &arena).unwrap().transactions;
+        let come = || {
+            let verified = early.counts().verified + transactions.len() as u64;
+            for (index, envelope) in (0..).zip(&transactions) {
+                early.put(number, index, envelope);
+            }
+            let began = Instant::now();
+            while early.counts().verified < verified {
+                assert!(began.elapsed() < Duration::from_secs(30), "{:?}", early.counts());
+                std::thread::yield_now();
+            }
+        };
+        come();
+        assert_eq!(seen(&replica, &*source, &shown, number), before, "block {number}");
+        // All of it came early, and no orderer signed it.
+        let refused = replica.add(wrongly_signed(bytes)).unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                LedgerError::Validation {
+                    source: Error::Refused(Refused::Signature),
+                    ..
+                }
+            ),
+            "{refused}"
+        );
+        assert_eq!(early.memory_bytes(), 0, "it is dropped");
+        assert_eq!(seen(&replica, &*source, &shown, number), before, "block {number}");
+        if number % 2 == 0 {
+            come();
+            used += transactions.len() as u64;
+        }
+        let added = replica.add(bytes.to_vec()).unwrap();
+        assert_eq!(early.counts().used, used);
+        teller.taken(added.number, replica.validator().unwrap());
+        replica.flush().unwrap();
+        let began = Instant::now();
+        while *source.heights().borrow() <= number || shown.block(number).is_none() {
+            assert!(began.elapsed() < Duration::from_secs(30));
+            std::thread::yield_now();
+        }
+    }
+    assert!(used > 0);
     drop(teller);
     replica.stop().unwrap();
 }

@@ -1,28 +1,35 @@
 //! Recorded and made blocks over a network that loses, reorders, doubles and corrupts, by seed.
 
+use lineside_fabric::early::{EarlyCounts, EarlyWork};
+use lineside_fabric::ledger::{Replica, Setup};
 use lineside_fabric::proto::wire;
 use lineside_fabric::replay::read;
 use lineside_fabric::udp::{
     Blocks, Dropped, Early, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
 };
+use lineside_fabric::{Options, TxCode, Validator};
+use lineside_journal::SimDisk;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 type Recorded = Vec<Arc<[u8]>>;
 
 fn recorded(set: &str) -> Option<Recorded> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let directory = root.join("shared/data/fabric-blocks").join(set);
-    let blocks: Recorded = (0..)
-        .map_while(|number| read(&directory, number, "orderer").unwrap())
-        .map(Arc::from)
-        .collect();
+    let blocks = recorded_in(&directory);
     if blocks.is_empty() {
         eprintln!("skipped: there are no recorded blocks at {}", directory.display());
     }
     (!blocks.is_empty()).then_some(blocks)
+}
+
+fn recorded_in(directory: &Path) -> Recorded {
+    let blocks = (0..).map_while(|number| read(directory, number, "orderer").unwrap());
+    blocks.map(Arc::from).collect()
 }
 
 struct Random(u64);
@@ -60,6 +67,7 @@ struct Taken {
     whole: u64,
     gaps: Vec<(u64, u64)>,
     dropped: u64,
+    validating: Option<Validating>,
 }
 
 impl Taken {
@@ -72,7 +80,77 @@ impl Taken {
             whole: 0,
             gaps: Vec::new(),
             dropped: 0,
+            validating: None,
         }
+    }
+
+    /// As from Deliver.
+    fn fetched(&mut self, from: u64, to: u64) {
+        assert_eq!(from, self.next);
+        self.next = to + 1;
+        self.early.clear();
+        if let Some(validating) = &mut self.validating {
+            (from..=to).for_each(|number| validating.take(number, self.blocks[number as usize].to_vec()));
+        }
+    }
+}
+
+/// Keeps the blocks that come, with what was found out early, and holds codes and commit hashes against those that a
+/// validator gives who knows of nothing early.
+struct Validating {
+    replica: Replica<SimDisk>,
+    work: EarlyWork,
+    expected: Vec<(Vec<TxCode>, Option<[u8; 32]>)>,
+    put: u64,
+}
+
+impl Validating {
+    fn new(blocks: &Recorded) -> Self {
+        let mut validator = Validator::new(&blocks[0], Options::default()).unwrap();
+        let mut expected = vec![(vec![TxCode::Valid], None)];
+        for block in &blocks[1..] {
+            let validated = validator.validate(block).unwrap();
+            expected.push((validated.codes.clone(), validated.commit_hash));
+            validator.commit(validated);
+        }
+        let (mut replica, _) = Replica::open(SimDisk::new(1), Setup::default(), None).unwrap();
+        replica.add(blocks[0].to_vec()).unwrap();
+        Self {
+            work: replica.early().unwrap().unwrap(),
+            replica,
+            expected,
+            put: 0,
+        }
+    }
+
+    fn put(&mut self, early: &Early<'_>) {
+        self.work.put(early.block, early.index, early.bytes);
+        self.put += 1;
+    }
+
+    /// Waits until all that came is verified.
+    fn wait(&self) {
+        let began = Instant::now();
+        let done = |counts: EarlyCounts| counts.verified + counts.skipped;
+        while done(self.work.counts()) < self.put {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            std::thread::yield_now();
+        }
+    }
+
+    fn take(&mut self, number: u64, bytes: Vec<u8>) {
+        self.wait();
+        if number < self.replica.next() {
+            return assert_eq!(number, 0, "the genesis block is there");
+        }
+        let added = self.replica.add(bytes).unwrap();
+        let found = (added.codes, added.commit_hash);
+        assert_eq!(found, self.expected[number as usize], "block {number}");
+    }
+
+    fn dropped(&mut self, number: u64) {
+        self.wait();
+        self.work.dropped(number);
     }
 }
 
@@ -89,6 +167,9 @@ impl Blocks for Taken {
             self.early.entry(early.block).or_default().insert(early.index),
             "told twice"
         );
+        if let Some(validating) = &mut self.validating {
+            validating.put(&early);
+        }
     }
 
     fn whole(&mut self, number: u64, bytes: Vec<u8>) {
@@ -100,11 +181,17 @@ impl Blocks for Taken {
         self.next += 1;
         self.whole += 1;
         self.early.remove(&number);
+        if let Some(validating) = &mut self.validating {
+            validating.take(number, bytes);
+        }
     }
 
     fn dropped(&mut self, number: u64, _why: Dropped) {
         self.early.remove(&number);
         self.dropped += 1;
+        if let Some(validating) = &mut self.validating {
+            validating.dropped(number);
+        }
     }
 
     fn gap(&mut self, from: u64, to: u64) {
@@ -267,10 +354,7 @@ impl World {
             if let Some(&(from, to)) = taken.gaps.last()
                 && to >= taken.next
             {
-                // As from Deliver.
-                assert_eq!(from, taken.next);
-                taken.next = to + 1;
-                taken.early.clear();
+                taken.fetched(from, to);
                 receiver.set_next(to + 1, taken);
             }
             if now >= quiet_until {
@@ -341,6 +425,33 @@ fn little_memory_is_enough() {
     goes_through("dev-edge", BAD, 20..22, |world| {
         world.receiver_options.memory_bytes_max = 500_000
     });
+}
+
+#[test]
+fn what_is_verified_early_gives_the_same_codes() {
+    let in_repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
+    let few = recorded_in(&in_repository);
+    let sets = ["dev", "dev-edge"].into_iter().filter_map(recorded);
+    for (seed, blocks) in (70..).zip([few].into_iter().chain(sets)) {
+        for weather in [FAIR, BAD, STORM, Weather { restarts: 6, ..BAD }] {
+            let mut world = World::new(seed, weather);
+            let mut taken = Taken::new(blocks.clone());
+            taken.validating = Some(Validating::new(&blocks));
+            world.run(&mut taken);
+            let validating = taken.validating.unwrap();
+            assert_eq!(validating.replica.next(), blocks.len() as u64);
+            let early = validating.work;
+            let transactions = validating.expected[1..]
+                .iter()
+                .map(|(codes, _)| codes.len() as u64);
+            let (counts, all) = (early.counts(), transactions.sum::<u64>());
+            println!("{} blocks, {all} transactions: {counts:?}", blocks.len());
+            // What came behind a block that sets the configuration, or is fetched, is verified with its block.
+            let least = if weather.late == 0 { all } else { all / 3 };
+            assert!((least..=all).contains(&counts.used), "{counts:?}");
+            assert_eq!(early.memory_bytes(), 0);
+        }
+    }
 }
 
 /// A block of these envelopes, in the orderer's form.
