@@ -327,17 +327,6 @@ pub enum Ahead {
     Stop,
 }
 
-impl From<Ahead> for Next {
-    /// Of who finishes each block before the next one is handed out.
-    fn from(ahead: Ahead) -> Self {
-        match ahead {
-            Ahead::On => Self::Taken,
-            Ahead::Back(_, why) => Self::Refused(why),
-            Ahead::Stop => Self::Stop,
-        }
-    }
-}
-
 /// [`follow`] for who begins a block before the one ahead of it is finished: `None` tells that `read` was notified
 /// while no further block was here, so that a block that was begun may be ready to be finished.
 pub async fn follow_ahead(options: Options, read: &Notify, mut on: impl FnMut(Option<Received>) -> Ahead) {

@@ -109,22 +109,19 @@ enum Step {
     Take(Received),
     /// No other has come. Those that were read are executed.
     Execute,
-    /// All that were begun are, however long they are still being read.
-    Finish,
 }
 
 fn act(replica: &mut Replica<FsDisk>, teller: &Teller<FsDisk>, step: Step) -> Result<(), LedgerError> {
-    let wait = match step {
+    match step {
         Step::Take(received) => {
             let added = replica.finish_after(received.bytes.into())?;
             tell(replica, teller, added.as_ref());
-            return Ok(());
         }
-        Step::Execute => Duration::ZERO,
-        Step::Finish => Duration::MAX,
-    };
-    while let Some(added) = replica.finish_within(wait)? {
-        tell(replica, teller, Some(&added));
+        Step::Execute => {
+            while let Some(added) = replica.finish_within(Duration::ZERO)? {
+                tell(replica, teller, Some(&added));
+            }
+        }
     }
     Ok(())
 }
@@ -198,7 +195,19 @@ pub fn serve(arguments: &Serve, as_json: bool) -> anyhow::Result<()> {
         let notify = Arc::clone(&read);
         replica.on_read(move || notify.notify_one());
         let mut stopped = None;
-        let mut on = |step: Step| {
+        let early = match &udp {
+            Some(_) => replica.early()?,
+            None => None,
+        };
+        let udp = match (udp, early) {
+            (Some(udp), Some(early)) => {
+                watch.works_early(early.clone());
+                Some((udp, early))
+            }
+            _ => None,
+        };
+        let on = |received: Option<Received>| {
+            let step = received.map_or(Step::Execute, Step::Take);
             if matches!(step, Step::Take(_)) {
                 watch.came();
             }
@@ -210,15 +219,8 @@ pub fn serve(arguments: &Serve, as_json: bool) -> anyhow::Result<()> {
         };
         let follow = async {
             match udp {
-                Some(udp) => {
-                    let on_block = |received| match on(Step::Take(received)) {
-                        Ahead::On => on(Step::Finish).into(),
-                        other => other.into(),
-                    };
-                    udp.follow(following, on_block).await
-                }
+                Some((udp, early)) => udp.follow(following, &read, early, on).await,
                 None => {
-                    let on = |received: Option<_>| on(received.map_or(Step::Execute, Step::Take));
                     client::follow_ahead(following, &read, on).await;
                     Ok(())
                 }

@@ -5,17 +5,18 @@ use crate::key_file;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
+use lineside_fabric::early::EarlyWork;
 use lineside_fabric::limits::BLOCK_BYTES_MAX;
 use lineside_fabric::udp::paper::PaperReceiver;
-use lineside_fabric::udp::{Blocks, Receiver, ReceiverOptions, SharedKey, driver};
-use lineside_fabric_grpc::client::{Follower, Next, Options, Received};
+use lineside_fabric::udp::{Blocks, Dropped, Early, Receiver, ReceiverOptions, SharedKey, driver};
+use lineside_fabric_grpc::client::{Ahead, Options, Received, follow_ahead};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// Blocks that wait to be taken. The sender waits behind them.
 const WAITING: usize = 8;
@@ -84,25 +85,38 @@ impl Udp {
 
 enum Event {
     Whole(u64, Vec<u8>),
+    /// One that was handed out is read.
+    Read,
     /// Blocks up to this one have to be fetched.
     Gap(u64),
     Failed(io::Error),
 }
 
-struct Tell(mpsc::Sender<Event>);
+struct Tell {
+    events: mpsc::Sender<Event>,
+    early: EarlyWork,
+}
 
 impl Blocks for Tell {
+    fn early(&mut self, early: Early<'_>) {
+        self.early.put(early.block, early.index, early.bytes);
+    }
+
     fn ready(&self) -> bool {
-        self.0.capacity() > 0
+        self.events.capacity() > 0
     }
 
     fn whole(&mut self, number: u64, bytes: Vec<u8>) {
         // Whoever took them is gone only when all of it ends.
-        let _ = self.0.blocking_send(Event::Whole(number, bytes));
+        let _ = self.events.blocking_send(Event::Whole(number, bytes));
+    }
+
+    fn dropped(&mut self, number: u64, _why: Dropped) {
+        self.early.dropped(number);
     }
 
     fn gap(&mut self, _from: u64, to: u64) {
-        let _ = self.0.blocking_send(Event::Gap(to));
+        let _ = self.events.blocking_send(Event::Gap(to));
     }
 }
 
@@ -131,13 +145,12 @@ impl UdpSource {
         self.socket.local_addr()
     }
 
-    fn start(self, next: u64, events: mpsc::Sender<Event>, fetched: Arc<AtomicU64>) -> io::Result<Running> {
+    fn start(self, next: u64, mut tell: Tell, fetched: Arc<AtomicU64>) -> io::Result<Running> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let mut session = [0; 16];
         getrandom::fill(&mut session).map_err(io::Error::other)?;
         let receive = move || {
-            let mut tell = Tell(events);
             // 0, the genesis block, never comes this way.
             let mut fetched = || Some(fetched.swap(0, Ordering::Relaxed)).filter(|&next| next > 0);
             let ended = match self.form {
@@ -156,7 +169,7 @@ impl UdpSource {
                 }
             };
             if let Err(error) = ended {
-                let _ = tell.0.blocking_send(Event::Failed(error));
+                let _ = tell.events.blocking_send(Event::Failed(error));
             }
         };
         let thread = std::thread::Builder::new().name("udp".into()).spawn(receive)?;
@@ -166,77 +179,112 @@ impl UdpSource {
         })
     }
 
-    /// Hands out one block after the other until told to stop, as [`lineside_fabric_grpc::follow`] does; `deliver`
-    /// says where from on, and whom to ask for what does not come.
+    /// Hands out one block after the other until told to stop, as [`follow_ahead`] does, and tells `early` of
+    /// transactions whose block is not whole; `deliver` says where from on, and whom to ask for what does not come.
     ///
     /// # Errors
     /// What the system says of the socket.
-    pub async fn follow(self, deliver: Options, on_block: impl FnMut(Received) -> Next) -> io::Result<()> {
+    pub async fn follow(
+        self,
+        deliver: Options,
+        read: &Notify,
+        early: EarlyWork,
+        on: impl FnMut(Option<Received>) -> Ahead,
+    ) -> io::Result<()> {
         let fetched = Arc::new(AtomicU64::new(0));
-        let (tell, events) = mpsc::channel(WAITING);
+        let (events, waiting) = mpsc::channel(WAITING);
+        let tell = Tell { events, early };
         let _running = self.start(deliver.from, tell, Arc::clone(&fetched))?;
         // Dropped before the thread is waited for, which may wait for room in it.
-        let mut events = events;
+        let mut waiting = waiting;
         let mut taking = Taking {
             next: deliver.from,
             deliver,
-            on_block,
+            read,
+            on,
             fetched,
         };
-        while let Some(event) = events.recv().await {
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = waiting.recv() => event,
+                () = read.notified() => Some(Event::Read),
+            };
             let goes_on = match event {
-                Event::Whole(number, bytes) => taking.take(number, bytes).await,
-                Event::Gap(to) => taking.fetch(to).await,
-                Event::Failed(error) => return Err(error),
+                Some(Event::Whole(number, bytes)) => taking.take(number, bytes).await,
+                Some(Event::Read) => taking.hand_out(None).await,
+                Some(Event::Gap(to)) => taking.fetch(to).await,
+                Some(Event::Failed(error)) => return Err(error),
+                None => false,
             };
             if !goes_on {
                 return Ok(());
             }
         }
-        Ok(())
     }
 }
 
-struct Taking<F> {
+struct Taking<'r, F> {
     deliver: Options,
+    /// The block that is handed out next.
     next: u64,
-    on_block: F,
+    read: &'r Notify,
+    on: F,
     fetched: Arc<AtomicU64>,
 }
 
-impl<F: FnMut(Received) -> Next> Taking<F> {
+impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
     /// Takes a block that came over UDP; `false`: no more.
     async fn take(&mut self, number: u64, bytes: Vec<u8>) -> bool {
-        if number < self.next || number > self.next && !self.fetch(number - 1).await {
-            return number < self.next;
+        if number < self.next {
+            return true;
+        }
+        if number > self.next && !self.fetch(number - 1).await {
+            return false;
         }
         let bytes = bytes.into();
-        match (self.on_block)(Received { number, bytes }) {
-            Next::Taken => self.next += 1,
-            Next::Refused(why) => {
-                tell!("lineside: block {number} came over UDP, and is refused: {why}");
-                return self.fetch(number).await;
-            }
-            Next::Stop => return false,
+        self.hand_out(Some(Received { number, bytes })).await
+    }
+
+    /// Hands out a block, or tells that one was read. Those that are handed back are fetched.
+    async fn hand_out(&mut self, received: Option<Received>) -> bool {
+        if let Some(received) = &received {
+            self.next = received.number + 1;
         }
-        true
+        match (self.on)(received) {
+            Ahead::On => true,
+            Ahead::Back(number, why) => {
+                tell!("lineside: block {number} came over UDP, and is refused: {why}");
+                let to = self.next.saturating_sub(1);
+                self.next = number;
+                self.fetch(to).await
+            }
+            Ahead::Stop => false,
+        }
     }
 
     /// Takes blocks by Deliver, `to` being the last one; `false`: no more.
     async fn fetch(&mut self, to: u64) -> bool {
-        let mut options = self.deliver.clone();
-        options.from = self.next;
-        let mut follower = Follower::new(options);
         if self.next <= to {
             tell!("lineside: blocks {} to {to} are fetched by Deliver", self.next);
-        }
-        while self.next <= to {
-            let received = follower.next().await;
-            let number = received.number;
-            match (self.on_block)(received) {
-                Next::Taken => self.next += 1,
-                Next::Refused(why) => follower.refuse(number, &why).await,
-                Next::Stop => return false,
+            let mut options = self.deliver.clone();
+            options.from = self.next;
+            let mut goes_on = true;
+            let Self { next, read, on, .. } = self;
+            let hand_out = |received: Option<Received>| {
+                let is_next = received.is_some();
+                let handed = on(received);
+                match &handed {
+                    Ahead::On => *next += u64::from(is_next),
+                    Ahead::Back(number, _) => *next = *number,
+                    Ahead::Stop => goes_on = false,
+                }
+                let is_last = *next > to && matches!(handed, Ahead::On);
+                if is_last { Ahead::Stop } else { handed }
+            };
+            follow_ahead(options, read, hand_out).await;
+            if !goes_on {
+                return false;
             }
         }
         self.fetched.store(self.next, Ordering::Relaxed);

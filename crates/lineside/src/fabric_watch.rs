@@ -3,6 +3,7 @@
 use crate::hex::to_hex;
 use lineside_console::{BlockRecord, Console, FabricStatus, Observed, ServiceStatus, Snapshot, Tip};
 use lineside_fabric::TxCode;
+use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::Waiter;
 use lineside_fabric::ledger::results::{BlockResult, Publisher, Results};
 use lineside_fabric::ledger::totals::{STAGES, Totals};
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Blocks that `/status` has, at most.
@@ -26,6 +27,8 @@ pub struct Watch {
     results: Results,
     totals: Arc<Totals>,
     sources_left: AtomicU64,
+    /// Where transactions come before their block is whole.
+    early: OnceLock<EarlyWork>,
     now: Mutex<Now>,
 }
 
@@ -46,6 +49,7 @@ impl Watch {
             results: publisher.results(),
             totals: publisher.totals(),
             sources_left: AtomicU64::new(0),
+            early: OnceLock::new(),
             now: Mutex::default(),
         })
     }
@@ -58,6 +62,11 @@ impl Watch {
     pub fn came(&self) {
         let mut now = self.now();
         (now.block, now.following) = (Some(Instant::now()), true);
+    }
+
+    /// What becomes of transactions that come early is counted there. Only the first call counts.
+    pub fn works_early(&self, early: EarlyWork) {
+        let _ = self.early.set(early);
     }
 
     /// Nothing more is taken.
@@ -106,6 +115,7 @@ impl Watch {
             }),
             ..ServiceStatus::default()
         };
+        let early = self.early.get().map(EarlyWork::counts).unwrap_or_default();
         let host = [
             (metric::FABRIC_HEIGHT, height),
             (metric::FABRIC_BLOCKS, self.totals.blocks()),
@@ -115,6 +125,9 @@ impl Watch {
                 self.sources_left.load(Ordering::Relaxed),
             ),
             (metric::FABRIC_STOPPED, u64::from(fabric.stopped.is_some())),
+            (metric::FABRIC_EARLY_VERIFIED, early.verified),
+            (metric::FABRIC_EARLY_USED, early.used),
+            (metric::FABRIC_EARLY_SKIPPED, early.skipped),
         ];
         for (metric, value) in host {
             service.set_host(metric, value);

@@ -3,12 +3,17 @@
 
 mod replica;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use lineside_fabric::block::Block;
+use lineside_fabric::proto::Arena;
 use lineside_fabric::replay::read;
 use lineside_fabric::udp::cut;
 use replica::{Running, fabric, msp, objects, one, recorded};
 use serde_json::Value;
-use std::fs::Permissions;
-use std::net::{SocketAddr, UdpSocket};
+use std::fs::{File, Permissions};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -206,11 +211,16 @@ impl Place {
     }
 
     fn send(&self, to: SocketAddr, more: &[&str]) -> Running {
+        self.send_from(self.orderer.listen(), to, more)
+    }
+
+    /// What another orderer delivers.
+    fn send_from(&self, orderer: &str, to: SocketAddr, more: &[&str]) -> Running {
         let (to, key) = (to.to_string(), self.path("key"));
         let words = [
             "send",
             "--orderer",
-            self.orderer.listen(),
+            orderer,
             "--msp-id",
             "Org1MSP",
             "--msp",
@@ -251,6 +261,23 @@ impl Place {
             assert_eq!(&found, expected, "block {number}");
         }
     }
+}
+
+/// A number that a replica's console says.
+fn metric(replica: &Running, name: &str) -> u64 {
+    let console = replica.said["console"].as_str().unwrap();
+    let mut stream = TcpStream::connect(console).unwrap();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {console}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let found = answer
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    found
+        .unwrap_or_else(|| panic!("{name} is not in:\n{answer}"))
+        .parse()
+        .unwrap()
 }
 
 /// The part of the recording that is in the repository, and the rest where it is there.
@@ -370,6 +397,89 @@ fn what_the_sender_has_no_more_is_fetched_by_deliver() {
     let last = place.expected.len() - 1;
     let gap = format!("blocks 1 to {} are fetched by Deliver", last - 2);
     assert!(said.contains(&gap), "{said}");
+}
+
+#[test]
+fn transactions_are_verified_before_their_block_is_whole() {
+    let place = Place::new(&recorded());
+    let udp = free();
+    let (key, console) = (place.path("key"), ["--console", "127.0.0.1:0"]);
+    let more = [&["--udp-key", &key][..], &console].concat();
+    let replica = place.serve("ledger", NO_ORDERER, udp, &more, Stdio::null());
+    // A block of 100 transactions takes half a second.
+    let sender = place.send(udp, &["--bytes-per-s", "100000", "--burst-bytes", "1"]);
+    place.wait_for("ledger", place.expected.len());
+    place.compare("ledger");
+    let all: u64 = place.expected[1..]
+        .iter()
+        .map(|(codes, _)| codes.as_array().unwrap().len() as u64)
+        .sum();
+    let [verified, used] =
+        ["verified", "used"].map(|what| metric(&replica, &format!("lineside_fabric_early_{what}_total")));
+    assert!(verified <= all && used <= verified, "{verified} {used}");
+    // But for the last few of each block, of which some have one only.
+    assert!(used > all / 2, "{used} of {all}, {verified} were verified");
+    assert!(sender.end() && replica.end());
+}
+
+/// The same blocks, but for one whose last signature's last byte is another one.
+fn wrongly_signed(folder: &Path, number: u64, into: &Path) {
+    for at in (0..).map_while(|at| read(folder, at, "orderer").unwrap().map(|block| (at, block))) {
+        let (at, mut block): (u64, Vec<u8>) = at;
+        if at == number {
+            let arena = Arena::new();
+            let of = Block::read(&block, &arena).unwrap();
+            let signature = of.signatures(|_| None, false).unwrap().remove(0).signature;
+            let mut windows = block.windows(signature.len());
+            let last = windows.rposition(|window| window == signature).unwrap() + signature.len() - 1;
+            block[last] ^= 1;
+        }
+        let file = File::create(into.join(format!("{at:05}.orderer.pb.gz"))).unwrap();
+        let mut gz = GzEncoder::new(file, Compression::fast());
+        gz.write_all(&block).unwrap();
+        gz.finish().unwrap();
+    }
+}
+
+#[test]
+fn a_block_that_nobody_signed_is_fetched_with_what_was_begun_behind_it() {
+    const WRONG: u64 = 7;
+    let place = Place::new(&recorded());
+    let lies = tempfile::tempdir().unwrap();
+    wrongly_signed(&place.folder, WRONG, lies.path());
+    let words = [
+        "mock-orderer",
+        "--listen",
+        "127.0.0.1:0",
+        lies.path().to_str().unwrap(),
+    ];
+    let liar = Running::start(&words);
+    let udp = free();
+    let (key, stderr) = (place.path("key"), place.path("stderr"));
+    // First without an orderer: it goes no further, and shows nothing of that block.
+    let more = ["--udp-key", &key, "--console", "127.0.0.1:0"];
+    let file = File::create(&stderr).unwrap();
+    let replica = place.serve("ledger", NO_ORDERER, udp, &more, file.into());
+    let sender = place.send_from(liar.listen(), udp, &[]);
+    let refused = format!("block {WRONG} came over UDP, and is refused");
+    let began = Instant::now();
+    while !std::fs::read_to_string(&stderr).unwrap().contains(&refused) {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+    let early = metric(&replica, "lineside_fabric_early_verified_total");
+    assert!(early > 0);
+    assert_eq!(place.blocks("ledger"), WRONG as usize);
+    assert_eq!(metric(&replica, "lineside_fabric_height"), WRONG);
+    assert!(replica.end());
+    // Then with one.
+    let file = File::create(&stderr).unwrap();
+    let replica = place.serve("ledger", place.orderer.listen(), udp, &more, file.into());
+    place.wait_for("ledger", place.expected.len());
+    place.compare("ledger");
+    assert!(sender.end() && replica.end());
+    let said = std::fs::read_to_string(&stderr).unwrap();
+    assert!(said.contains(&refused), "{said}");
 }
 
 fn packet(kind: u8, transactions: Option<u16>, payload: &[u8]) -> Vec<u8> {

@@ -2776,6 +2776,36 @@ pub mod metric {
         labels: &[],
         help: "1 where nothing more is taken; /status says why",
     };
+    /// transactions that came over UDP and were verified before their block was whole
+    pub const FABRIC_EARLY_VERIFIED: Metric = Metric {
+        name: "lineside_fabric_early_verified_total",
+        key: "early_verified",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "transactions that came over UDP and were verified before their block was whole",
+    };
+    /// those of them that did not have to be verified again when their block was read
+    pub const FABRIC_EARLY_USED: Metric = Metric {
+        name: "lineside_fabric_early_used_total",
+        key: "early_used",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "those of them that did not have to be verified again when their block was read",
+    };
+    /// transactions that came over UDP and were left until their block was read: no room, or it was in the ledger already
+    pub const FABRIC_EARLY_SKIPPED: Metric = Metric {
+        name: "lineside_fabric_early_skipped_total",
+        key: "early_skipped",
+        service: Some("fabric"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "transactions that came over UDP and were left until their block was read: no room, or it was in the ledger already",
+    };
     /// blocks in the ledger without genesis, all durable
     pub const HYBRID_HEIGHT: Metric = Metric {
         name: "lineside_hybrid_height",
@@ -2848,7 +2878,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 76] = [
+    pub const ALL: [&Metric; 79] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2918,6 +2948,9 @@ pub mod metric {
         &FABRIC_FOLLOWING,
         &FABRIC_SOURCES_LEFT,
         &FABRIC_STOPPED,
+        &FABRIC_EARLY_VERIFIED,
+        &FABRIC_EARLY_USED,
+        &FABRIC_EARLY_SKIPPED,
         &HYBRID_HEIGHT,
         &HYBRID_REQUESTS,
         &HYBRID_VERIFIED,
