@@ -50,6 +50,8 @@ fn everybody_gives_the_codes_that_are_meant() {
         "/restart/seconds",
         "/delivered/feeder_cpu_ms_per_tx",
         "/udp/0/sockets/p99_ms",
+        "/early/whole/p99_ms",
+        "/early/early/p99_ms",
         "/udp/1/simulated_lossy/p99_ms",
     ] {
         assert!(
@@ -68,6 +70,9 @@ fn everybody_gives_the_codes_that_are_meant() {
         delivered.tps > 0.0 && delivered.transactions == 2_000,
         "{delivered:?}"
     );
+    assert_eq!(report.early["whole"].verified, 0);
+    let early = &report.early["early"];
+    assert!(early.used > 0 && early.used <= early.verified, "{early:?}");
     for udp in &report.udp {
         assert_eq!(udp.transactions, 1_500);
         // Certificates go once; what remains of a transaction is less than a quarter.

@@ -4,6 +4,7 @@
 //! syncs it while the next one is validated. Contestants differ in who verifies signatures.
 
 mod deliver;
+mod early;
 mod feeder;
 mod gates;
 mod others;
@@ -15,6 +16,7 @@ mod tests;
 mod udp;
 mod workload;
 
+pub use early::Coming;
 pub use report::{Checks, Contestant, Figures, Latency, Report, StagesUs, Sustained};
 pub use restart::Restart;
 pub use udp::{Late, Udp};
@@ -119,7 +121,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         options,
         cache: options.folder.join("lineside-fabric-blocks"),
         ledgers: Removed::of_this_run(&options.folder)?,
-        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + 1 + cases.len()) + 6,
+        of: 1 + cases.len() + options.rounds * (CONTESTANTS.len() + 1 + cases.len()) + 8,
         done: 0,
         progress,
     };
@@ -137,6 +139,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     findings.open = Some(bench.open_loop(backend, sustained.tps(), &mut findings)?);
     findings.open_at_gate = Some(bench.open_loop(backend, gates::TPS_GATE, &mut findings)?);
     bench.delivered(backend, &mut findings)?;
+    bench.coming(backend, &mut findings)?;
     bench.tell("sending over UDP");
     findings.udp = udp::measure(&bench.gate_case(), options.udp, options.rounds.max(3))?;
     let others = since.and_then(|since| since.cores());
@@ -247,6 +250,22 @@ impl Bench<'_> {
         let measured = pipeline::run(&blocks, transactions, how, &folder.0)?;
         findings.count(&measured);
         findings.delivered = Some(measured);
+        Ok(())
+    }
+
+    /// At a share of the rate that has to be: from a block's last transaction on, with early work and without.
+    fn coming(&mut self, backend: Backend, findings: &mut Findings) -> Result<()> {
+        let offered = OPEN_SHARE * gates::TPS_GATE;
+        for (name, is_early) in [(early::WHOLE, false), (early::EARLY, true)] {
+            self.tell("verifying early");
+            let folder = Removed::make(&self.ledger("once"))?;
+            let (blocks, load) = (self.gate_case(), (self.options.open, offered));
+            let came = early::run(&blocks, load, How::usual(backend), is_early, &folder.0)?;
+            findings.count(&came.0);
+            findings
+                .early
+                .extend(Coming::of(offered, &came).map(|of| (name, of)));
+        }
         Ok(())
     }
 

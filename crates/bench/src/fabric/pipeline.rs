@@ -103,7 +103,7 @@ struct Came {
     begun: Instant,
 }
 
-struct Running<'a> {
+pub(super) struct Running<'a> {
     replica: Replica<FsDisk>,
     results: Results,
     first: u64,
@@ -162,14 +162,8 @@ impl How {
     }
 }
 
-/// Validates the first `transactions` of `blocks` into a new ledger in `folder`.
-///
-/// # Errors
-/// A block that is not taken; what the disk says.
-pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Path) -> Result<Measured> {
-    let first = blocks.first();
-    let end = first + transactions.div_ceil(blocks.case.block as u64);
-    let feeder = Feeder::start(how.feed, blocks.open()?, end)?;
+/// A new ledger in `folder`, and what becomes of its blocks.
+pub(super) fn open(how: How, folder: &Path) -> Result<(Replica<FsDisk>, Results)> {
     let disk = FsDisk::open(folder).map_err(lineside_fabric::ledger::LedgerError::from)?;
     let path = folder.join("results");
     let publisher = Publisher::open(&path, PLACES)?;
@@ -178,18 +172,20 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
         setup.state = StateStore::Disk(folder.join("state"));
     }
     let (replica, _) = Replica::open(disk, setup, Some(publisher))?;
+    Ok((replica, Results::open(&path)?))
+}
+
+/// Validates the first `transactions` of `blocks` into a new ledger in `folder`.
+///
+/// # Errors
+/// A block that is not taken; what the disk says.
+pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Path) -> Result<Measured> {
+    let first = blocks.first();
+    let end = first + transactions.div_ceil(blocks.case.block as u64);
+    let feeder = Feeder::start(how.feed, blocks.open()?, end)?;
+    let (replica, results) = open(how, folder)?;
     let mut measured = Measured::default();
-    let mut running = Running {
-        replica,
-        results: Results::open(&path)?,
-        first,
-        began: Instant::now(),
-        came: Vec::new(),
-        meant: VecDeque::new(),
-        given: 0,
-        next: first,
-        measured: &mut measured,
-    };
+    let mut running = Running::new(replica, results, first, &mut measured);
     let begun = |feeder: &Feeder| (sys::process_ns(), feeder.spent_ns());
     let mut before = begun(&feeder);
     let mut since = None;
@@ -207,12 +203,7 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
     running.measured.took = running.began.elapsed();
     let after = begun(&feeder);
     running.measured.others_cores = since.and_then(|since| since.cores());
-    running.look();
-    let missing = running.came.len() - running.measured.blocks.len();
-    if running.came.is_empty() || missing > 0 {
-        return Err(BenchError::Void(format!("{missing} blocks without a result")));
-    }
-    running.replica.stop()?;
+    running.end()?;
     let feeder_ns = after.1 - before.1;
     measured.feeder = Duration::from_nanos(feeder_ns);
     measured.cpu = Duration::from_nanos((after.0 - before.0).saturating_sub(feeder_ns));
@@ -220,12 +211,43 @@ pub(super) fn run(blocks: &Blocks<'_>, transactions: u64, how: How, folder: &Pat
     Ok(measured)
 }
 
-impl Running<'_> {
+impl<'a> Running<'a> {
+    /// Block `first` is the first that is measured.
+    pub(super) fn new(
+        replica: Replica<FsDisk>,
+        results: Results,
+        first: u64,
+        measured: &'a mut Measured,
+    ) -> Self {
+        Self {
+            replica,
+            results,
+            first,
+            began: Instant::now(),
+            came: Vec::new(),
+            meant: VecDeque::new(),
+            given: 0,
+            next: first,
+            measured,
+        }
+    }
+
+    /// Finishes all that was begun, and ends the ledger.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.finish(0)?;
+        self.replica.flush()?;
+        self.look();
+        let missing = self.came.len() - self.measured.blocks.len();
+        if self.came.is_empty() || missing > 0 {
+            return Err(BenchError::Void(format!("{missing} blocks without a result")));
+        }
+        Ok(self.replica.stop()?)
+    }
+
     fn take(&mut self, made: Made, pace: Pace) -> Result<()> {
-        let Made { number, bytes, codes } = made;
-        if number < self.first {
-            let added = self.replica.add(bytes)?;
-            self.measured.wrong += differences(&added.codes, &codes);
+        if made.number < self.first {
+            let added = self.replica.add(made.bytes)?;
+            self.measured.wrong += differences(&added.codes, &made.codes);
             return Ok(());
         }
         let mut whole = Instant::now();
@@ -233,14 +255,27 @@ impl Running<'_> {
             whole = self.began + Duration::from_secs_f64(self.given as f64 / tps);
             self.wait_until(whole)?;
         }
-        self.given += codes.len() as u64;
+        self.given += made.codes.len() as u64;
+        self.begin(made, whole)
+    }
+
+    /// Begins a block that was whole then, and finishes the one ahead of it.
+    pub(super) fn begin(&mut self, made: Made, whole: Instant) -> Result<()> {
         self.came.push(Came {
             whole,
             begun: Instant::now(),
         });
-        self.replica.begin(bytes)?;
-        self.meant.push_back(codes);
+        self.replica.begin(made.bytes)?;
+        self.meant.push_back(made.codes);
         self.finish(AHEAD)
+    }
+
+    /// Finishes those that are read.
+    pub(super) fn finish_read(&mut self) -> Result<()> {
+        while let Some(added) = self.replica.finish_within(Duration::ZERO)? {
+            self.count(&added);
+        }
+        Ok(())
     }
 
     /// Finishes all blocks that were begun but `left`.

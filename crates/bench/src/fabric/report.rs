@@ -1,5 +1,6 @@
 //! What the scenario `fabric` found, as one JSON object or as a table.
 
+use super::early::{Coming, EARLY};
 use super::gates::{self, Judged, RATIO};
 use super::pipeline::{Measured, THREADS};
 use super::restart::Restart;
@@ -50,6 +51,9 @@ pub struct Report {
     pub latency_at_gate: Latency,
     /// The block protocol, by size of datagrams; the first one's figures are judged.
     pub udp: Vec<Udp>,
+    /// From a block's last datagram until it was durable: `early` where transactions are verified as they come, `whole`
+    /// where they wait for their block.
+    pub early: BTreeMap<&'static str, Coming>,
     /// The long run's ledger, opened again.
     pub restart: Restart,
     /// Processor time that a real peer spends on a transaction of two endorsements, in ms, least and most.
@@ -164,6 +168,7 @@ pub(super) struct Findings {
     pub(super) sustained: Option<Measured>,
     pub(super) delivered: Option<Measured>,
     pub(super) udp: Vec<Udp>,
+    pub(super) early: BTreeMap<&'static str, Coming>,
     /// What was offered, and the run.
     pub(super) open: Option<(f64, Measured)>,
     pub(super) open_at_gate: Option<(f64, Measured)>,
@@ -223,7 +228,7 @@ impl Sustained {
 }
 
 impl Latency {
-    fn of((offered_tps, measured): &(f64, Measured)) -> Option<Self> {
+    pub(super) fn of(offered_tps: f64, measured: &Measured) -> Option<Self> {
         let warm = measured.blocks.len() / WARM_SHARE;
         let latencies = measured.blocks.get(warm..)?.iter();
         let mut ms: Vec<f64> = latencies.map(|seen| seen.latency.as_secs_f64() * 1e3).collect();
@@ -233,7 +238,7 @@ impl Latency {
                 .copied()
         };
         Some(Self {
-            offered_tps: *offered_tps,
+            offered_tps,
             blocks: ms.len(),
             p50_ms: quantile(0.5)?,
             p99_ms: quantile(0.99)?,
@@ -292,8 +297,9 @@ impl Report {
     ) -> Option<Self> {
         let sustained = Sustained::of(findings.sustained.as_ref()?)?;
         let delivered = Sustained::of(findings.delivered.as_ref()?)?;
-        let latency = findings.open.as_ref().and_then(Latency::of)?;
-        let latency_at_gate = findings.open_at_gate.as_ref().and_then(Latency::of)?;
+        let latency = |(tps, measured): &(f64, Measured)| Latency::of(*tps, measured);
+        let latency_at_gate = findings.open_at_gate.as_ref().and_then(latency)?;
+        let latency = findings.open.as_ref().and_then(latency)?;
         let ratios = ratios(&findings);
         let judged = Judged {
             sustained: &sustained,
@@ -324,6 +330,7 @@ impl Report {
             latency,
             latency_at_gate,
             udp: findings.udp,
+            early: findings.early,
             restart,
             real_peer_cpu_ms_per_tx: REAL_PEER_MS,
             others_cores,
@@ -483,6 +490,35 @@ impl Report {
                 "open loop at {offered_tps:.0} tps, {blocks} blocks: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, longest \
                  {max_ms:.2}{}",
                 beside(others_cores)
+            )?;
+        }
+        for (name, coming) in &self.early {
+            let (
+                Coming {
+                    latency,
+                    verified,
+                    used,
+                },
+                how,
+            ) = (
+                coming,
+                match *name {
+                    EARLY => "verified as they come",
+                    _ => "verified with their block",
+                },
+            );
+            let Latency {
+                offered_tps,
+                p50_ms,
+                p99_ms,
+                max_ms,
+                ..
+            } = latency;
+            writeln!(
+                out,
+                "from a block's last transaction, {how}, at {offered_tps:.0} tps: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, \
+                 longest {max_ms:.2}; {used} of {verified} used{}",
+                beside(latency.others_cores)
             )?;
         }
         let Restart {

@@ -1,0 +1,149 @@
+//! From a block's last datagram until it is durable, with its transactions verified as they come, and without.
+//!
+//! No datagram is sent: a thread hands transactions out when they would come at the rate that is offered, evenly, and
+//! each block with the last of its transactions. Whoever validates does so as `serve` does.
+
+use super::others::Since;
+use super::pipeline::{How, Measured, Running, open};
+use super::report::Latency;
+use super::workload::Blocks;
+use crate::error::{BenchError, Result, io};
+use lineside_fabric::block::Block;
+use lineside_fabric::early::{EarlyCounts, EarlyWork};
+use lineside_fabric::proto::Arena;
+use lineside_fabric_maker::{Made, cache};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Where transactions are verified as they come.
+pub(super) const EARLY: &str = "early";
+/// Where they are verified with their block.
+pub(super) const WHOLE: &str = "whole";
+/// Transactions that come in one go.
+const IN_ONE_GO: usize = 10;
+
+/// Blocks whose transactions come one by one.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Coming {
+    /// From a block's last transaction until it was durable.
+    #[serde(flatten)]
+    pub latency: Latency,
+    /// Transactions verified before their block was whole.
+    pub verified: u64,
+    /// Those that did not have to be verified again.
+    pub used: u64,
+}
+
+impl Coming {
+    pub(super) fn of(offered_tps: f64, (measured, counts): &(Measured, EarlyCounts)) -> Option<Self> {
+        Some(Self {
+            latency: Latency::of(offered_tps, measured)?,
+            verified: counts.verified,
+            used: counts.used,
+        })
+    }
+}
+
+enum Event {
+    Whole(Made, Instant),
+    /// A block that was begun is read.
+    Read,
+    Failed(std::io::Error),
+    End,
+}
+
+/// Validates the first `transactions` of `blocks`, of which `tps` come in a second, into a new ledger in `folder`; where
+/// `is_early`, they are verified as they come.
+///
+/// # Errors
+/// A block that is not taken; what the disk says.
+pub(super) fn run(
+    blocks: &Blocks<'_>,
+    (transactions, tps): (u64, f64),
+    how: How,
+    is_early: bool,
+    folder: &Path,
+) -> Result<(Measured, EarlyCounts)> {
+    let first = blocks.first();
+    let end = first + transactions.div_ceil(blocks.case.block as u64);
+    let mut reader = blocks.open()?;
+    let (mut replica, results) = open(how, folder)?;
+    while replica.next() < first {
+        let made = reader.next().transpose().map_err(io("reading blocks"))?;
+        let made = made.ok_or_else(|| BenchError::Void("there are too few blocks".into()))?;
+        replica.add(made.bytes)?;
+    }
+    replica.flush()?;
+    let early = match is_early {
+        true => replica.early().map_err(io("starting a thread"))?,
+        false => None,
+    };
+    let (tell, events) = channel();
+    let told = tell.clone();
+    replica.on_read(move || {
+        // Whoever asked is gone only when all of it ends.
+        let _ = told.send(Event::Read);
+    });
+    let hears = early.clone();
+    let thread = std::thread::Builder::new().name("coming".into());
+    let thread = thread
+        .spawn(move || come(reader, end, tps, hears.as_ref(), &tell))
+        .map_err(io("starting a thread"))?;
+    let since = Since::now();
+    let mut measured = Measured::default();
+    let mut running = Running::new(replica, results, first, &mut measured);
+    let taken = loop {
+        let done = match events.recv() {
+            Ok(Event::Whole(made, whole)) => running.begin(made, whole),
+            Ok(Event::Read) => running.finish_read(),
+            Ok(Event::Failed(error)) => Err(io("reading blocks")(error)),
+            Ok(Event::End) | Err(_) => break running.end(),
+        };
+        if done.is_err() {
+            break done;
+        }
+    };
+    let panicked = |_| BenchError::Void("the thread that hands out transactions panicked".into());
+    drop(events);
+    thread.join().map_err(panicked)?;
+    taken?;
+    measured.others_cores = since.and_then(|since| since.cores());
+    Ok((measured, early.map(|early| early.counts()).unwrap_or_default()))
+}
+
+/// Hands out transactions and blocks when they are due.
+fn come(reader: cache::Reader, end: u64, tps: f64, early: Option<&EarlyWork>, tell: &Sender<Event>) {
+    let (began, mut given) = (Instant::now(), 0);
+    let wait_for = |transactions: usize| {
+        let due = began + Duration::from_secs_f64(transactions as f64 / tps);
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        due
+    };
+    for made in reader {
+        let event = match made {
+            Ok(made) if made.number >= end => break,
+            Ok(made) => {
+                let arena = Arena::new();
+                let block = Block::read(&made.bytes, &arena);
+                let all = block.map(|block| block.transactions).unwrap_or_default();
+                for (index, envelope) in all.iter().enumerate() {
+                    if index % IN_ONE_GO == 0 {
+                        wait_for(given + index);
+                    }
+                    if let Some(early) = early {
+                        early.put(made.number, index as u32, envelope);
+                    }
+                }
+                given += made.codes.len();
+                Event::Whole(made, wait_for(given))
+            }
+            Err(error) => Event::Failed(error),
+        };
+        if tell.send(event).is_err() {
+            return;
+        }
+    }
+    let _ = tell.send(Event::End);
+}
