@@ -2776,7 +2776,7 @@ pub mod metric {
         labels: &[],
         help: "1 where nothing more is taken; /status says why",
     };
-    /// transactions that came over UDP and were verified before their block was whole
+    /// transactions that came by UDP and were verified before their block was whole
     pub const FABRIC_EARLY_VERIFIED: Metric = Metric {
         name: "lineside_fabric_early_verified_total",
         key: "early_verified",
@@ -2784,9 +2784,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "transactions that came over UDP and were verified before their block was whole",
+        help: "transactions that came by UDP and were verified before their block was whole",
     };
-    /// those of them that did not have to be verified again when their block was read
+    /// of them, those that were not verified again when their block was read
     pub const FABRIC_EARLY_USED: Metric = Metric {
         name: "lineside_fabric_early_used_total",
         key: "early_used",
@@ -2794,9 +2794,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "those of them that did not have to be verified again when their block was read",
+        help: "of them, those that were not verified again when their block was read",
     };
-    /// transactions that came over UDP and were left until their block was read: no room, or it was in the ledger already
+    /// those that were left to be verified with their block: no room, or too late
     pub const FABRIC_EARLY_SKIPPED: Metric = Metric {
         name: "lineside_fabric_early_skipped_total",
         key: "early_skipped",
@@ -2804,7 +2804,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "transactions that came over UDP and were left until their block was read: no room, or it was in the ledger already",
+        help: "those that were left to be verified with their block: no room, or too late",
     };
     /// blocks in the ledger without genesis, all durable
     pub const HYBRID_HEIGHT: Metric = Metric {

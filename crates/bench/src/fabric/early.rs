@@ -54,8 +54,8 @@ enum Event {
     End,
 }
 
-/// Validates the first `transactions` of `blocks`, of which `tps` come in a second, into a new ledger in `folder`; where
-/// `is_early`, they are verified as they come.
+/// Validates the first `transactions` of `blocks`, of which `tps` come in a second, into a new ledger in `folder`;
+/// where `is_early`, they are verified as they come.
 ///
 /// # Errors
 /// A block that is not taken; what the disk says.
