@@ -30,6 +30,10 @@ pub struct Coming {
     /// From a block's last transaction until it was durable.
     #[serde(flatten)]
     pub latency: Latency,
+    /// Reading and hashing a whole block, microseconds a transaction.
+    pub parse_us: f64,
+    /// Verifying what is left of it.
+    pub verify_us: f64,
     /// Transactions verified before their block was whole.
     pub verified: u64,
     /// Those that did not have to be verified again.
@@ -40,6 +44,8 @@ impl Coming {
     pub(super) fn of(offered_tps: f64, (measured, counts): &(Measured, EarlyCounts)) -> Option<Self> {
         Some(Self {
             latency: Latency::of(offered_tps, measured)?,
+            parse_us: measured.share_us(measured.stages.parse),
+            verify_us: measured.share_us(measured.stages.verify),
             verified: counts.verified,
             used: counts.used,
         })

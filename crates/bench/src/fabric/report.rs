@@ -493,32 +493,28 @@ impl Report {
             )?;
         }
         for (name, coming) in &self.early {
-            let (
-                Coming {
-                    latency,
-                    verified,
-                    used,
-                },
-                how,
-            ) = (
-                coming,
-                match *name {
-                    EARLY => "verified as they come",
-                    _ => "verified with their block",
-                },
-            );
             let Latency {
                 offered_tps,
                 p50_ms,
                 p99_ms,
                 max_ms,
+                others_cores,
                 ..
-            } = latency;
+            } = coming.latency;
+            let how = if *name == EARLY {
+                "as they come"
+            } else {
+                "with their block"
+            };
             writeln!(
                 out,
-                "from a block's last transaction, {how}, at {offered_tps:.0} tps: p50 {p50_ms:.2} ms, p99 {p99_ms:.2}, \
-                 longest {max_ms:.2}; {used} of {verified} used{}",
-                beside(latency.others_cores)
+                "from a block's last transaction at {offered_tps:.0} tps, verified {how}: p50 {p50_ms:.2} ms, p99 \
+                 {p99_ms:.2}, longest {max_ms:.2}; parse {:.2} us, verify {:.2}; {} of {} used{}",
+                coming.parse_us,
+                coming.verify_us,
+                coming.used,
+                coming.verified,
+                beside(others_cores)
             )?;
         }
         let Restart {
