@@ -248,7 +248,8 @@ fn what_has_no_room_is_verified_with_its_block() {
         assert!(two.work.memory_bytes() <= bytes_max);
     }
     let counts = two.work.counts();
-    assert!((40..=46).contains(&counts.skipped), "{counts:?}");
+    // Five have room, and whoever comes after one that found none in the end.
+    assert!((10..=46).contains(&counts.skipped), "{counts:?}");
     two.wait(50 - counts.skipped);
     assert!(two.work.memory_bytes() <= bytes_max);
     let codes = two.next(&all);
