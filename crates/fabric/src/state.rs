@@ -173,6 +173,19 @@ impl State {
         }
     }
 
+    /// All that is in memory: namespace, collection (empty: public), key, and what is under it. In no order.
+    pub(crate) fn all_in_memory(&self) -> impl Iterator<Item = (&str, &str, &Key, &Entry)> {
+        let spaces = self.in_memory().into_iter().flatten();
+        spaces.flat_map(|(namespace, space)| {
+            let collections = space.collections.iter().map(|(name, keys)| (name.as_str(), keys));
+            let all = std::iter::once(("", &space.public)).chain(collections);
+            all.flat_map(move |(collection, keys)| {
+                let keys = keys.range((Bound::Unbounded, Bound::Unbounded));
+                keys.map(move |(key, entry)| (namespace.as_str(), collection, key, entry))
+            })
+        })
+    }
+
     /// What is on the disk, if it is.
     pub(crate) fn on_disk(&self) -> Option<&Disk> {
         match &self.kept {

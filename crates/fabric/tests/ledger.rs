@@ -185,7 +185,7 @@ fn restarted_before_every_block() {
         replica.stop().unwrap();
     }
     let look = FsDisk::look(directory.path()).unwrap();
-    let report = verify_ledger(&look, &Options::default(), &mut |_| {}).unwrap();
+    let report = verify_ledger(&look, &StateStore::Memory, &Options::default(), &mut |_| {}).unwrap();
     assert_eq!(report.findings, Vec::<String>::new());
     let transactions = blocks
         .iter()
@@ -352,7 +352,7 @@ fn every_kind_of_damage_is_found() {
     let blocks = &few()[..5];
     let disk = sound(blocks);
     let options = Options::default();
-    let report = verify_ledger(&disk, &options, &mut |_| {}).unwrap();
+    let report = verify_ledger(&disk, &StateStore::Memory, &options, &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
     assert_eq!((report.blocks, report.checkpoints), (5, 1));
 
@@ -370,7 +370,7 @@ fn every_kind_of_damage_is_found() {
             for at in [0, 5, 9, 20, 24, 24 + payload / 2, 23 + payload] {
                 let damaged = disk.fork(1);
                 assert!(damaged.rot(file, offset + at as u64, 1 << (at % 8)));
-                let report = verify_ledger(&damaged, &options, &mut |_| {}).unwrap();
+                let report = verify_ledger(&damaged, &StateStore::Memory, &options, &mut |_| {}).unwrap();
                 let lost = report.blocks < 5 && report.unfinished_bytes > 0;
                 assert!(
                     !report.is_sound() || lost,
@@ -389,7 +389,7 @@ fn every_kind_of_damage_is_found() {
     for at in [0, 20, 70, bytes / 2, bytes - 1] {
         let damaged = disk.fork(1);
         assert!(damaged.rot(&snapshot, at, 4));
-        let report = verify_ledger(&damaged, &options, &mut |_| {}).unwrap();
+        let report = verify_ledger(&damaged, &StateStore::Memory, &options, &mut |_| {}).unwrap();
         assert!(!report.is_sound(), "byte {at} of the checkpoint");
         // It is not needed.
         compare(&begin(damaged, small()).unwrap(), blocks);
@@ -416,7 +416,7 @@ fn blocks_before_the_damage_are_validated() {
         let file = format!("{segment:020}.log");
         let damaged = disk.fork(1);
         assert!(damaged.rot(&file, offset + 30, 1));
-        let report = verify_ledger(&damaged, &Options::default(), &mut |_| {}).unwrap();
+        let report = verify_ledger(&damaged, &StateStore::Memory, &Options::default(), &mut |_| {}).unwrap();
         assert_eq!(
             (report.blocks, report.wrong),
             (number as u64, 1),
@@ -451,7 +451,7 @@ fn every_lie_is_found() {
             begun.writer.append(&recorded.bytes, &meta).unwrap();
         }
         begun.writer.commit().unwrap();
-        let report = verify_ledger(&disk, &options, &mut |_| {}).unwrap();
+        let report = verify_ledger(&disk, &StateStore::Memory, &options, &mut |_| {}).unwrap();
         assert!(!report.is_sound(), "lie {number}");
     }
     // A checkpoint of something else.
@@ -462,7 +462,7 @@ fn every_lie_is_found() {
         .write_snapshot(lsn, |out| std::io::Write::write_all(out, &[7; 5000]))
         .unwrap();
     drop(journal);
-    let report = verify_ledger(&disk, &options, &mut |_| {}).unwrap();
+    let report = verify_ledger(&disk, &StateStore::Memory, &options, &mut |_| {}).unwrap();
     assert_eq!(report.wrong, 1, "{:?}", report.findings);
     let begun = begin(disk, small()).unwrap();
     assert_eq!(begun.opened.ledger.damaged.len(), 1);

@@ -1,7 +1,7 @@
 //! The state on the disk beside the state in memory, over blocks of a real network: whenever the process ends, whatever
 //! becomes of the database, both give the same codes, hashes and keys.
 
-use lineside_fabric::ledger::{LedgerError, Look, Opened, Replica, Setup, StateStore, verify_ledger};
+use lineside_fabric::ledger::{LedgerError, Look, Opened, Replica, Report, Setup, StateStore, verify_ledger};
 use lineside_fabric::replay::read;
 use lineside_fabric::state::{Entry, State};
 use lineside_fabric::{Error, Options, Stop, TxCode, Validator};
@@ -184,10 +184,118 @@ fn restarted_before_every_block() {
         }
         replica.stop().unwrap();
     }
-    let disk = FsDisk::look(directory.path()).unwrap();
-    let report = verify_ledger(&disk, &Options::default(), &mut |_| {}).unwrap();
+    let report = verify(directory.path());
     assert_eq!(report.findings, Vec::<String>::new());
     assert_eq!((report.blocks, report.checkpoints), (count(), 1));
+    assert_eq!(report.state_keys, Some(keys_after(count())));
+}
+
+fn verify(directory: &Path) -> Report {
+    let disk = FsDisk::look(directory).unwrap();
+    let state = StateStore::Disk(directory.join("state"));
+    verify_ledger(&disk, &state, &Options::default(), &mut |_| {}).unwrap()
+}
+
+/// How many keys there are after the first `blocks` blocks.
+fn keys_after(blocks: u64) -> u64 {
+    oracle().blocks[blocks as usize - 1]
+        .entries
+        .iter()
+        .flatten()
+        .count() as u64
+}
+
+/// Does something to the database of a ledger's state.
+fn change(directory: &Path, act: impl FnOnce(&fjall::Keyspace)) {
+    let database = fjall::Database::builder(directory.join("state/keys"))
+        .open()
+        .unwrap();
+    let keys = database
+        .keyspace("keys", fjall::KeyspaceCreateOptions::default)
+        .unwrap();
+    act(&keys);
+    database.persist(fjall::PersistMode::SyncAll).unwrap();
+}
+
+#[test]
+fn the_state_is_verified_with_its_ledger() {
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let half = count() / 2;
+    let (mut replica, _) = open(directory.path());
+    add(&mut replica, half);
+    replica.stop().unwrap();
+    copy(directory.path(), other.path());
+    let (mut replica, _) = open(directory.path());
+    add(&mut replica, count());
+    let in_use = verify(directory.path());
+    assert!(in_use.is_sound() && in_use.state_in_use && in_use.state_keys.is_none());
+    replica.stop().unwrap();
+    let found = |directory: &Path| {
+        let report = verify(directory);
+        assert!(!report.state_in_use);
+        (report.state_keys, report.findings)
+    };
+    let all = keys_after(count());
+    assert_eq!(found(directory.path()), (Some(all), vec![]));
+
+    // A state that its ledger has overtaken is that behind an earlier block; one that is ahead of it is of another.
+    let [state, older] = [&directory, &other].map(|of| of.path().join("state"));
+    let newer = other.path().join("newer");
+    fs::rename(&state, &newer).unwrap();
+    copy(&older, &state);
+    assert_eq!(found(directory.path()), (Some(keys_after(half)), vec![]));
+    fs::remove_dir_all(&older).unwrap();
+    copy(&newer, &older);
+    let (keys, findings) = found(other.path());
+    assert!(
+        keys.is_none() && findings.len() == 1 && findings[0].contains("not among"),
+        "{findings:?}"
+    );
+
+    // A value, a key too many, a key too few.
+    fs::remove_dir_all(&state).unwrap();
+    copy(&newer, &state);
+    let entry = |keys: &fjall::Keyspace| keys.iter().next().unwrap().into_inner().unwrap();
+    let says = |what: &str| {
+        let (keys, findings) = found(directory.path());
+        assert!(
+            keys == Some(all) && findings.len() == 1 && findings[0].contains(what),
+            "{findings:?}"
+        );
+    };
+    let mut kept = None;
+    change(directory.path(), |keys| {
+        let (place, value) = entry(keys);
+        let mut bytes = value.to_vec();
+        // A version: the value is one that could be.
+        *bytes.last_mut().unwrap() ^= 1;
+        keys.insert(place.clone(), bytes).unwrap();
+        kept = Some((place, value));
+    });
+    says("something else under key");
+    let (place, value) = kept.unwrap();
+    change(directory.path(), |keys| {
+        keys.insert(place.clone(), value.clone()).unwrap();
+        let longer = [&place[..], b"+"].concat();
+        keys.insert(longer, value.clone()).unwrap();
+    });
+    says(&format!("{} keys, the blocks give {all}", all + 1));
+    change(directory.path(), |keys| {
+        let longer = [&place[..], b"+"].concat();
+        keys.remove(longer).unwrap();
+        keys.remove(place).unwrap();
+    });
+    let (_, findings) = found(directory.path());
+    assert!(
+        findings.len() == 2 && findings[1].contains(&format!("{} keys", all - 1)),
+        "{findings:?}"
+    );
+    fs::remove_dir_all(directory.path().join("state/keys")).unwrap();
+    let (keys, findings) = found(directory.path());
+    assert!(
+        keys.is_none() && findings[0].contains("no sound state"),
+        "{findings:?}"
+    );
 }
 
 /// Blocks are begun before those ahead of them are done, checkpoints are made on the way, and all is what it is in

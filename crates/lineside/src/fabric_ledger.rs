@@ -43,6 +43,15 @@ impl Data {
         self.data.join("state")
     }
 
+    /// Where the state is.
+    fn state_found(&self) -> StateStore {
+        let folder = self.state_folder();
+        match StateStore::is_at(&folder) {
+            true => StateStore::Disk(folder),
+            false => StateStore::Memory,
+        }
+    }
+
     /// The blocks, and the state if it is wanted.
     fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
         let disk = FsDisk::look(&self.data)?;
@@ -56,11 +65,7 @@ impl Data {
 
     /// The blocks and the state; where the state is on the disk and cannot be had, the blocks alone, and why.
     fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
-        let folder = self.state_folder();
-        let state = match StateStore::is_at(&folder) {
-            true => StateStore::Disk(folder),
-            false => StateStore::Memory,
-        };
+        let state = self.state_found();
         match self.look_at(Some(&state)) {
             Err(LedgerError::State { what }) => Ok((self.look()?, Some(what))),
             looked => Ok((looked.with_context(|| self.reading())?, None)),
@@ -453,12 +458,14 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
 pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
     let directory = arguments.data.data.display();
     let disk = FsDisk::look(&arguments.data.data).with_context(|| format!("reading {directory}"))?;
-    let report = verify_ledger(&disk, &arguments.data.options(), &mut |_| {})?;
+    let state = arguments.data.state_found();
+    let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
     if as_json {
         let line = json!({
             "sound": report.is_sound(), "blocks": report.blocks, "transactions": report.transactions,
             "block_bytes": report.block_bytes, "record_bytes": report.record_bytes,
             "unfinished_bytes": report.unfinished_bytes, "checkpoints": report.checkpoints,
+            "state_keys": report.state_keys, "state_in_use": report.state_in_use,
             "last_hash": report.last_hash.map(|hash| to_hex(&hash)),
             "commit_hash": report.commit_hash.map(|hash| to_hex(&hash)),
             "wrong": report.wrong, "findings": report.findings,
@@ -475,6 +482,12 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
             report.block_bytes,
             report.record_bytes
         )?;
+        if let Some(keys) = report.state_keys {
+            say!("{keys} keys of the state on the disk compared")?;
+        }
+        if report.state_in_use {
+            say!("the state on the disk was not compared: another process has it open")?;
+        }
     }
     if !report.is_sound() {
         bail!("the ledger is not sound: {} findings", report.wrong);

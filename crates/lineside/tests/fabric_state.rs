@@ -97,6 +97,10 @@ fn a_replica_that_is_killed_again_and_again_has_what_one_in_memory_has() {
         (&sound["sound"], &sound["blocks"]),
         (&true.into(), &BLOCKS.into())
     );
+    assert_eq!(
+        (&sound["state_keys"], &sound["state_in_use"]),
+        (&found["keys"], &false.into())
+    );
 }
 
 #[test]

@@ -359,7 +359,9 @@ impl<D: Disk> Look<D> {
             None => State::elsewhere(),
             Some(StateStore::Memory) => State::default(),
             Some(StateStore::Disk(directory)) => StateDisk::look(directory)
-                .map_err(|what| LedgerError::State { what })?
+                .map_err(|error| LedgerError::State {
+                    what: error.to_string(),
+                })?
                 .into(),
         };
         let mark = state.on_disk().and_then(StateDisk::mark);

@@ -4,12 +4,14 @@ use super::error::LedgerError;
 use super::identities::Identities;
 use super::image::{Image, LAYOUT_STATELESS};
 use super::index::{Entry, Index};
+use super::open::StateStore;
 use super::record::{Assembler, Stored, Whole, kind};
 use super::splice;
 use super::store::{Blocks, View};
 use crate::block::Block;
 use crate::code::TxCode;
 use crate::proto::Arena;
+use crate::state::{Disk as StateDisk, Mark};
 use crate::validate::{Options, Validator};
 use lineside_journal::{Disk, Error as JournalError, Lsn, Reader, verify};
 use sha2::{Digest, Sha256};
@@ -33,6 +35,10 @@ pub struct Report {
     pub unfinished_bytes: u64,
     /// Checkpoints that were compared with what the blocks give.
     pub checkpoints: u64,
+    /// Keys of the state on the disk that were, where there is one.
+    pub state_keys: Option<u64>,
+    /// Whether there is one that another process has open, so that it was not looked at.
+    pub state_in_use: bool,
     /// The header hash of the last block.
     pub last_hash: Option<[u8; 32]>,
     /// The commit hash of the last block.
@@ -58,17 +64,32 @@ impl Report {
 }
 
 /// Reads every byte of a ledger, validates every block again from the first (up to the first damage), and compares
-/// codes, commit hashes, hashes and the newest checkpoint. Only reads. `each` is called after every block, with its
-/// number.
+/// codes, commit hashes, hashes, the newest checkpoint, and every key of the state on the disk, if there is one. Only
+/// reads. `each` is called after every block, with its number.
 ///
 /// # Errors
 /// [`LedgerError::Empty`], and what the disk says. What is wrong with the ledger is in the report.
 pub fn verify_ledger<D: Disk>(
     disk: &D,
+    state: &StateStore,
     options: &Options,
     each: &mut dyn FnMut(u64),
 ) -> Result<Report, LedgerError> {
     let mut report = Report::default();
+    let state = match state {
+        StateStore::Memory => None,
+        StateStore::Disk(directory) => match StateDisk::look(directory) {
+            // One that has no block's updates is made from the blocks with the next start.
+            Ok(state) => Some(state).filter(|state| state.mark().is_some()),
+            Err(error) => {
+                report.state_in_use = error.kind() == io::ErrorKind::ResourceBusy;
+                if !report.state_in_use {
+                    report.find(error.to_string());
+                }
+                None
+            }
+        },
+    };
     let journal = match verify(disk) {
         Err(JournalError::NoJournal) => return Err(LedgerError::Empty),
         verified => verified?,
@@ -93,7 +114,7 @@ pub fn verify_ledger<D: Disk>(
         }
         _ => Reader::open_before_damage(disk.clone(), &journal),
     };
-    let mut again = Again::new(&reader, options, report)?;
+    let mut again = Again::new(&reader, options, state, report)?;
     let ended = again.run(&reader, each);
     let mut report = again.report;
     match ended {
@@ -112,6 +133,8 @@ struct Again<'o, D: Disk> {
     config_block: u64,
     /// The newest checkpoint.
     checkpoint: Option<Checkpoint>,
+    /// The state on the disk, until it was compared.
+    state: Option<StateDisk>,
 }
 
 #[derive(Clone, Copy)]
@@ -141,7 +164,12 @@ impl Checkpoint {
 }
 
 impl<'o, D: Disk> Again<'o, D> {
-    fn new(reader: &Reader<D>, options: &'o Options, mut report: Report) -> Result<Self, LedgerError> {
+    fn new(
+        reader: &Reader<D>,
+        options: &'o Options,
+        state: Option<StateDisk>,
+        mut report: Report,
+    ) -> Result<Self, LedgerError> {
         let view = View {
             reader: reader.clone(),
             index: Index::default(),
@@ -163,6 +191,7 @@ impl<'o, D: Disk> Again<'o, D> {
             validator: None,
             config_block: 0,
             checkpoint,
+            state,
         })
     }
 
@@ -181,6 +210,7 @@ impl<'o, D: Disk> Again<'o, D> {
             let stored = self.blocks.restore(reader, &whole)?;
             self.block(&whole, &stored)?;
             self.compare_checkpoint(&whole)?;
+            self.compare_state(stored.number);
             each(stored.number);
         }
         // One behind the damage cannot be compared.
@@ -188,6 +218,12 @@ impl<'o, D: Disk> Again<'o, D> {
         if let Some(Checkpoint { lsn, .. }) = missed {
             self.report
                 .find(format!("the checkpoint at record {lsn} stands at no block's end"));
+        }
+        if let Some(mark) = self.state.as_ref().and_then(StateDisk::mark) {
+            self.report.find(format!(
+                "the state on the disk is that behind block {}, which is not among those that were validated",
+                mark.last
+            ));
         }
         Ok(())
     }
@@ -272,6 +308,46 @@ impl<'o, D: Disk> Again<'o, D> {
             }
         }
         Ok(())
+    }
+}
+
+impl<D: Disk> Again<'_, D> {
+    /// Block `number` is committed: compares the state on the disk, if it is the one behind that block.
+    fn compare_state(&mut self, number: u64) {
+        let is_its = |state: &mut StateDisk| state.mark().is_some_and(|mark| mark.last == number);
+        let Some((state, validator)) = self.state.take_if(is_its).zip(self.validator.as_ref()) else {
+            return;
+        };
+        let mark = Mark {
+            last: validator.last,
+            hash: validator.last_hash,
+            commit_hash: validator.commit_hash.unwrap_or_default(),
+        };
+        if state.mark() != Some(mark) {
+            self.report.find(format!(
+                "the state on the disk is that behind a block {number} of another ledger"
+            ));
+        }
+        let mut keys = 0;
+        for (namespace, collection, key, entry) in validator.state.all_in_memory() {
+            keys += 1;
+            if state.get(namespace, collection, key).as_ref() != Some(entry) {
+                let key = key.escape_ascii();
+                self.report.find(format!(
+                    "the state on the disk has something else under key {key} of {namespace} {collection}"
+                ));
+            }
+        }
+        let found = state.len() as u64;
+        if found != keys {
+            self.report.find(format!(
+                "the state on the disk has {found} keys, the blocks give {keys}"
+            ));
+        }
+        self.report.state_keys = Some(keys);
+        if let Some(what) = state.failure() {
+            self.report.find(what.to_owned());
+        }
     }
 }
 

@@ -114,6 +114,10 @@ fn other(error: fjall::Error) -> io::Error {
     }
 }
 
+fn in_use() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "another process has the state open")
+}
+
 /// Whether it says that files are not as they were written, rather than that something stands in the way.
 fn is_damage(error: &fjall::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
@@ -138,10 +142,7 @@ impl Disk {
             Some(why) => why.to_owned(),
             None => match Self::existing(&folder) {
                 Ok(disk) => return Ok((disk, None)),
-                Err(fjall::Error::Locked) => {
-                    let what = "another process has the state open";
-                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
-                }
+                Err(fjall::Error::Locked) => return Err(in_use()),
                 Err(error) if is_damage(&error) => error.to_string(),
                 Err(error) => return Err(other(error)),
             },
@@ -149,15 +150,16 @@ impl Disk {
         Self::anew(directory).map(|disk| (disk, Some(why)))
     }
 
-    /// Opens the database in a folder to be looked at.
-    pub fn look(directory: &Path) -> Result<Self, String> {
+    /// Opens the database in a folder to be looked at. `ResourceBusy`: another process has it open.
+    pub fn look(directory: &Path) -> io::Result<Self> {
         let folder = Folder(directory.to_owned());
         if !folder.is_one() || folder.is_damaged().is_some() || !folder.database().exists() {
-            return Err(format!("there is no sound state in {}", directory.display()));
+            let what = format!("there is no sound state in {}", directory.display());
+            return Err(io::Error::other(what));
         }
         let opened = Self::at(&folder).map_err(|error| match error {
-            fjall::Error::Locked => "another process has the state open".to_owned(),
-            error => format!("the state in {}: {error}", directory.display()),
+            fjall::Error::Locked => in_use(),
+            error => io::Error::other(format!("the state in {}: {error}", directory.display())),
         })?;
         Ok(Self {
             looked_at: true,
