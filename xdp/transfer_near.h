@@ -63,6 +63,22 @@ static __always_inline __u32 transfer_filler(void *data, void *end, const struct
 	return word;
 }
 
+/* Sends for what the paper's format keeps of an account, where that most likely lies, before it is known where. */
+static __always_inline void transfer_touch_last(const struct ls_transfer_control *control, const __u64 id[2])
+{
+	struct ls_transfer_paper *last;
+	__u32 buckets[2], index;
+
+	transfer_buckets(control, id, buckets);
+	/* Of a bucket's cells, two to a line. */
+	for (int i = 0; i < LS_TRANSFER_BUCKET_CELLS; i += 2) {
+		index = buckets[0] * LS_TRANSFER_BUCKET_CELLS + i;
+		last = bpf_map_lookup_elem(&transfer_papers, &index);
+		if (last)
+			(void)LS_READ_ONCE(last->last_id);
+	}
+}
+
 /* Fills the task of a request in the paper's format, and executes it. */
 static __always_inline enum transfer_ran transfer_run_paper(const struct ls_paper_transfer *packet,
 							    const struct ls_transfer_control *control,
@@ -97,6 +113,8 @@ static __always_inline enum transfer_ran transfer_run_paper(const struct ls_pape
 	task->last.destination = bpf_ntohl(packet->destination);
 	task->last.amount = record->amount;
 	task->last.command = command;
+	if (task->last.last_id)
+		transfer_touch_last(control, record->source);
 	return transfer_run(control, task);
 }
 
