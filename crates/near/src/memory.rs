@@ -4,6 +4,9 @@ use memmap2::{MmapMut, MmapRaw};
 use std::sync::atomic::AtomicU64;
 use std::{io, marker::PhantomData};
 
+#[cfg(target_os = "linux")]
+const HUGE_PAGE: usize = 2 << 20;
+
 /// A type that may lie in shared memory.
 ///
 /// # Safety
@@ -43,6 +46,11 @@ impl<T: Shared> Table<T> {
     /// What the kernel says of the mapping.
     pub fn anonymous(len: usize) -> io::Result<Self> {
         let memory = MmapMut::map_anon((len * size_of::<T>()).max(1))?;
+        // On small pages a random look-up pays for a page walk each time. A hint: its failure changes nothing.
+        #[cfg(target_os = "linux")]
+        if memory.len() >= HUGE_PAGE {
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
         Ok(Self {
             memory: memory.into(),
             len,
