@@ -18,6 +18,10 @@ pub enum Verb {
     Issue(ask::Issue),
     /// Move money.
     Transfer(ask::Transfer),
+    /// Let an account neither give nor get.
+    Freeze(ask::Freeze),
+    /// Let a frozen account give and get again.
+    Unfreeze(ask::Freeze),
     /// Ask what accounts hold.
     Refer(ask::Refer),
     /// Open, close or ask for a session, kept in a file.
@@ -48,6 +52,8 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Create(arguments) => arguments.run(as_json),
         Verb::Issue(arguments) => arguments.run(as_json),
         Verb::Transfer(arguments) => arguments.run(as_json),
+        Verb::Freeze(arguments) => arguments.run(true, as_json),
+        Verb::Unfreeze(arguments) => arguments.run(false, as_json),
         Verb::Refer(arguments) => arguments.run(as_json),
         Verb::Session { verb } => verb.run(as_json),
         Verb::Key { verb } => verb.run(as_json),

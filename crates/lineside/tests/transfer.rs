@@ -155,6 +155,12 @@ fn the_verbs_and_what_they_say() {
     ));
     assert!(says(&["refer", "1", "2", "--json"], r#""balance":70"#));
     assert!(!says(&["refer", "1", "77"], "77: no such account"));
+    assert!(says(&["freeze", "1"], "done: balance 70"));
+    assert!(!says(&["transfer", "2", "1", "1"], "refused (9)"));
+    assert!(says(&["refer", "1"], "1: 70, frozen"));
+    assert!(says(&["unfreeze", "1"], "done: balance 70"));
+    assert!(!says(&["freeze", "77"], "refused (1)"));
+    assert!(!says(&["freeze", "--paper", "1"], "no such command"));
 
     let file = data.path().join("session");
     let session = |verb| {

@@ -8,8 +8,9 @@ use lineside_transfer::client::{Client, Executed, Session};
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::signed::KeyId;
 use lineside_wire::{
-    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER,
-    TRANSFER_COMMAND_TRANSFER, TRANSFER_PORT, TransferCode as Code,
+    Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE,
+    TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_PORT,
+    TransferCode as Code,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -94,6 +95,15 @@ pub struct Transfer {
     destination: AccountId,
     /// How much.
     amount: u64,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Stop or let go again all that an account gives and gets.
+#[derive(Args)]
+pub struct Freeze {
+    /// A number below 2^32, or 32 hex digits.
+    account: AccountId,
     #[command(flatten)]
     how: How,
 }
@@ -276,6 +286,18 @@ impl Transfer {
     }
 }
 
+impl Freeze {
+    pub fn run(self, is_frozen: bool, as_json: bool) -> anyhow::Result<()> {
+        let command = if is_frozen {
+            TRANSFER_COMMAND_FREEZE
+        } else {
+            TRANSFER_COMMAND_UNFREEZE
+        };
+        let operation = operation(command, self.account, AccountId::default(), 0);
+        self.how.send(operation, as_json)
+    }
+}
+
 impl Refer {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
         let mut client = self.server.client()?;
@@ -356,6 +378,9 @@ impl How {
     fn send(&self, operation: Operation, as_json: bool) -> anyhow::Result<()> {
         let mut client = self.server.client()?;
         if self.paper {
+            if operation.command > TRANSFER_COMMAND_REFER {
+                bail!("the paper's format has no such command");
+            }
             let request = PaperRequest::new(
                 operation.command,
                 self.id,
