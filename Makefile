@@ -16,6 +16,8 @@ build: setup
 run: build
 	cargo run --release --locked --quiet -p lineside -- run $(ARGS)
 
+# Once from nothing, as CI does it, is sooner without what the compiler keeps for the next time.
+test: export CARGO_INCREMENTAL ?= 0
 test: setup
 	cargo test --workspace --locked
 	cargo test -p lineside-verify --no-default-features --locked
