@@ -14,6 +14,7 @@ mod fabric;
 mod fabric_asks;
 mod fabric_follow;
 mod fabric_ledger;
+mod fabric_make;
 mod fabric_orderer;
 mod fabric_send;
 mod fabric_serve;

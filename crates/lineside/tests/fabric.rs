@@ -6,6 +6,7 @@ use lineside_fabric::TxCode;
 use lineside_fabric_maker::{Blocks, Network, Options, Workload};
 use replica::{Running, fabric, msp, objects, one, recorded};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -197,6 +198,104 @@ fn a_damaged_ledger_is_repaired_up_to_the_damage_and_goes_on() {
     let sound = one(&["verify-ledger", "--json", "--data", data]);
     assert_eq!((&sound["sound"], &sound["blocks"]), (&true.into(), &14.into()));
     assert_eq!(sound["commit_hash"], last_commit_hash());
+}
+
+/// The verb that makes a channel; what it says.
+fn make(folder: &Path, more: &[&str]) -> Value {
+    let folder = folder.to_str().unwrap();
+    one(&[&["make", "--json", folder], more].concat())
+}
+
+#[test]
+fn a_made_channel_is_replayed_and_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = ["--blocks", "4", "--transactions", "40", "--keys", "200"];
+    let drm = [&small[..], &["--chaincode", "drm", "--endorsements", "3"]].concat();
+    let faulty = [&small[..], &["--faulty", "300", "--config-every", "2"]].concat();
+    for (name, more) in [("small", &small[..]), ("drm", &drm), ("faulty", &faulty)] {
+        let folder = directory.path().join(name);
+        let made = make(&folder, more);
+        assert!(made["transactions"].as_u64().unwrap() > 160, "{made}");
+        let output = replay(&folder, &["--json"]);
+        assert!(output.status.success(), "{output:?}");
+        let replayed = objects(&output);
+        let sum = replayed.last().unwrap();
+        assert_eq!(
+            (&sum["blocks"], &sum["transactions"]),
+            (&made["blocks"], &made["transactions"])
+        );
+        assert_eq!(
+            (&sum["compared"], &sum["differences"]),
+            (&made["blocks"], &0.into())
+        );
+        let codes = replayed.iter().filter_map(|block| block["counts"].as_object());
+        let kinds: BTreeSet<_> = codes.flat_map(|counts| counts.keys()).collect();
+        // Conflicts come by themselves.
+        assert_eq!(kinds.len() > 5, name == "faulty", "{kinds:?}");
+
+        // The same again gives the same bytes; what is there is left alone.
+        let again = directory.path().join("again");
+        make(&again, more);
+        for file in std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
+            let same = again.join(file.file_name().unwrap());
+            assert!(file.is_dir() || std::fs::read(&file).unwrap() == std::fs::read(same).unwrap());
+        }
+        let output = fabric(&["make", again.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        std::fs::remove_dir_all(again).unwrap();
+    }
+
+    // A manifest that says otherwise is a difference.
+    let folder = directory.path().join("small");
+    let manifest = folder.join("manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let at = text.rfind("\"code_num\":0").unwrap();
+    std::fs::write(&manifest, format!("{}2{}", &text[..at + 11], &text[at + 12..])).unwrap();
+    assert_eq!(replay(&folder, &[]).status.code(), Some(1));
+
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let orderer = Running::start(&[
+        "mock-orderer",
+        "--listen",
+        "127.0.0.1:0",
+        folder.to_str().unwrap(),
+    ]);
+    let (genesis, msp, data) = (path("genesis.block"), path("msp"), path("ledger"));
+    let mut words = vec![
+        "serve",
+        "--data",
+        &data,
+        "--genesis",
+        &genesis,
+        "--orderer",
+        orderer.listen(),
+    ];
+    words.extend(["--msp-id", "Org1MSP", "--msp", &msp, "--listen", "127.0.0.1:0"]);
+    let replica = Running::start(&words);
+    let blocks = std::fs::read_dir(&folder).unwrap();
+    let is_block = |name: String| name.ends_with(".orderer.pb.gz");
+    let count = blocks
+        .filter(|entry| is_block(entry.as_ref().unwrap().file_name().into_string().unwrap()))
+        .count();
+    let follow = [
+        "follow",
+        "lab",
+        "--json",
+        "--peer",
+        replica.listen(),
+        "--msp-id",
+        "Org1MSP",
+        "--msp",
+        &msp,
+    ];
+    let output = fabric(&[&follow[..], &["--from", "0", "--count", &count.to_string()]].concat());
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(objects(&output).len(), count);
+    assert!(replica.end());
+    assert_eq!(one(&["verify-ledger", "--json", "--data", &data])["sound"], true);
 }
 
 /// A channel made here, as a folder of blocks and an MSP that may read it.
