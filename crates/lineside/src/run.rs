@@ -177,6 +177,14 @@ pub fn until_signal(
     for warning in daemon.warnings() {
         tell!("lineside: {warning}");
     }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    // Before anybody can see that it serves, and end it.
+    let (mut terminate, mut interrupt) = runtime.block_on(async {
+        let terminate = signal(SignalKind::terminate())?;
+        std::io::Result::Ok((terminate, signal(SignalKind::interrupt())?))
+    })?;
     let observe = daemon.observed();
     let observed = Arc::new(move || observe());
     let console = Console::start(config.console.listen, observed).with_context(|| {
@@ -204,12 +212,7 @@ pub fn until_signal(
         false => heard(say!("{line}")),
     };
     serving.iter().try_for_each(|line| say(line))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
         notify::ready(&serving.join("; "));
         let shown = show(&daemon)?;
         if let Some(shown) = &shown {

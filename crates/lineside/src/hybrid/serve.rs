@@ -110,15 +110,15 @@ impl Serve {
             .enable_all()
             .build()?;
         let running = Running::start(&config, prepare(&config.hybrid)?)?;
-        let console = console.map(|address| {
-            let console = Console::start(address, observed(&running, warnings));
-            console.with_context(|| format!("the console on {address} (--console)"))
-        });
-        let console = console.transpose()?;
         runtime.block_on(async {
             // Before anybody can see that it serves, and end it.
             let mut terminate = signal(SignalKind::terminate())?;
             let mut interrupt = signal(SignalKind::interrupt())?;
+            let console = console.map(|address| {
+                let console = Console::start(address, observed(&running, warnings));
+                console.with_context(|| format!("the console on {address} (--console)"))
+            });
+            let console = console.transpose()?;
             let at = console.as_ref().map(Console::local_addr);
             out::said_by_server(say_started(&running, at, as_json));
             tokio::select! {
