@@ -329,8 +329,8 @@ pub struct Ready {
     pub to_write: bool,
 }
 
-/// Waits until one of them is ready, for at most `patience`.
-pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration) -> io::Result<()> {
+/// Waits until one of them is ready, for at most `patience`, and says of each in `found` whether it is.
+pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration, found: &mut [bool]) -> io::Result<()> {
     let mut polled: Vec<libc::pollfd> = sockets
         .iter()
         .map(|ready| libc::pollfd {
@@ -343,9 +343,13 @@ pub fn wait_ready(sockets: &[Ready], patience: std::time::Duration) -> io::Resul
     // SAFETY: `polled` is as long as is said, and outlives the call.
     let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
     match check(result) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-        other => other.map(drop),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        other => drop(other?),
     }
+    for (found, polled) in found.iter_mut().zip(&polled) {
+        *found = polled.revents != 0;
+    }
+    Ok(())
 }
 
 /// Asks a child of this process to end (SIGINT).

@@ -227,7 +227,7 @@ impl Peer for Paper {
         }
     }
 
-    fn pump(&mut self, asks: bool) -> std::io::Result<bool> {
+    fn pump(&mut self, asks: bool) -> std::io::Result<()> {
         let got = self.input.receive(&self.socket);
         for index in 0..got {
             let Some(number) = self.requests.due() else {
@@ -248,9 +248,11 @@ impl Peer for Paper {
             self.out.put(count, &request);
             count += 1;
         }
-        // What does not leave is not answered either, and so is counted as lost.
-        let sent = count > 0 && self.out.send_segmented(&self.socket, count) > 0;
-        Ok(got > 0 || sent)
+        if count > 0 {
+            // What does not leave is not answered either, and so is counted as lost.
+            self.out.send_segmented(&self.socket, count);
+        }
+        Ok(())
     }
 
     fn requests(&mut self) -> &mut Requests {
@@ -324,14 +326,8 @@ impl Peer for Native {
         self.stream.ready()
     }
 
-    fn pump(&mut self, asks: bool) -> std::io::Result<bool> {
-        while asks && let Some(number) = self.requests.ask() {
-            batch(self.stream.out(), &self.session, &self.requests, number);
-            self.sequences.push_back(self.session.next);
-            self.session.next += 1;
-        }
-        let sent = self.stream.flush()?;
-        let got = self.stream.fill()?;
+    fn pump(&mut self, asks: bool) -> std::io::Result<()> {
+        self.stream.fill()?;
         while let Ok((header, _)) = NativeHeader::ref_from_prefix(self.stream.input()) {
             let bytes = size_of::<NativeHeader>() + usize::from(header.length.get());
             let Some(reply) = self.stream.input().get(..bytes) else {
@@ -346,7 +342,12 @@ impl Peer for Native {
             }
             self.stream.take(bytes);
         }
-        Ok(sent || got)
+        while asks && let Some(number) = self.requests.ask() {
+            batch(self.stream.out(), &self.session, &self.requests, number);
+            self.sequences.push_back(self.session.next);
+            self.session.next += 1;
+        }
+        self.stream.flush()
     }
 
     fn requests(&mut self) -> &mut Requests {

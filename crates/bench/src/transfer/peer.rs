@@ -1,5 +1,6 @@
 //! Clients of the durable contestants: many connections, each with requests in flight, driven by one thread that never
-//! waits for one of them alone.
+//! waits for one of them alone. It shares two cores with the servers, so it does no more than it must: it looks only at
+//! connections on which something has come.
 
 use super::plan::BALANCE;
 use super::tally::Tally;
@@ -19,11 +20,11 @@ const LOST_AFTER_NS: u64 = 3_000_000_000;
 pub trait Peer {
     /// What to wait for.
     fn ready(&self) -> Ready;
-    /// Sends what may leave, if `asks`, and takes what has come; whether anything was.
+    /// Takes what has come, then, if `asks`, sends what may leave.
     ///
     /// # Errors
     /// What ends the connection.
-    fn pump(&mut self, asks: bool) -> std::io::Result<bool>;
+    fn pump(&mut self, asks: bool) -> std::io::Result<()>;
     /// What it asks and has asked.
     fn requests(&mut self) -> &mut Requests;
 }
@@ -186,19 +187,18 @@ fn answered(peers: &mut [Box<dyn Peer>]) -> u64 {
 
 /// Until the time has come, or, where nobody asks any more, until everything is answered.
 fn pump_until(peers: &mut [Box<dyn Peer>], until_ns: u64, asks: bool) -> Result<()> {
+    // Everybody once: who has asked nothing hears nothing.
+    let mut ready = vec![true; peers.len()];
     loop {
-        let mut moved = false;
-        for peer in peers.iter_mut() {
-            moved |= peer.pump(asks).map_err(io("driving a durable contestant"))?;
+        for (peer, _) in peers.iter_mut().zip(&ready).filter(|(_, ready)| **ready) {
+            peer.pump(asks).map_err(io("driving a durable contestant"))?;
         }
         let done = !asks && peers.iter_mut().all(|peer| peer.requests().in_flight() == 0);
         if done || sys::now_ns() >= until_ns {
             return Ok(());
         }
-        if !moved {
-            let ready: Vec<Ready> = peers.iter().map(|peer| peer.ready()).collect();
-            sys::wait_ready(&ready, PATIENCE).map_err(io("waiting for a durable contestant"))?;
-        }
+        let awaited: Vec<Ready> = peers.iter().map(|peer| peer.ready()).collect();
+        sys::wait_ready(&awaited, PATIENCE, &mut ready).map_err(io("waiting for a durable contestant"))?;
     }
 }
 
@@ -208,8 +208,10 @@ pub struct Stream<S> {
     fd: RawFd,
     out: Vec<u8>,
     sent: usize,
+    /// What has come is at `taken..filled`.
     input: Vec<u8>,
     taken: usize,
+    filled: usize,
 }
 
 impl<S: Read + Write> Stream<S> {
@@ -220,8 +222,9 @@ impl<S: Read + Write> Stream<S> {
             fd,
             out: Vec::new(),
             sent: 0,
-            input: Vec::new(),
+            input: vec![0; 64 << 10],
             taken: 0,
+            filled: 0,
         }
     }
 
@@ -238,53 +241,48 @@ impl<S: Read + Write> Stream<S> {
         &mut self.out
     }
 
-    /// Sends what it takes; whether anything left.
-    pub fn flush(&mut self) -> std::io::Result<bool> {
-        let before = self.sent;
+    /// Sends what it takes.
+    pub fn flush(&mut self) -> std::io::Result<()> {
         while self.sent < self.out.len() {
             match self.socket.write(&self.out[self.sent..]) {
                 Ok(count) => self.sent += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        let moved = self.sent > before;
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-        }
-        Ok(moved)
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
     }
 
-    /// Takes what has come; whether anything has.
-    pub fn fill(&mut self) -> std::io::Result<bool> {
-        if self.taken > 0 {
-            self.input.drain(..self.taken);
-            self.taken = 0;
-        }
-        let before = self.input.len();
-        let mut piece = [0; 64 << 10];
+    /// Takes what has come.
+    pub fn fill(&mut self) -> std::io::Result<()> {
+        self.input.copy_within(self.taken..self.filled, 0);
+        self.filled -= self.taken;
+        self.taken = 0;
         loop {
-            match self.socket.read(&mut piece) {
+            if self.filled == self.input.len() {
+                self.input.resize(2 * self.filled, 0);
+            }
+            match self.socket.read(&mut self.input[self.filled..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
-                    self.input.extend_from_slice(&piece[..count]);
-                    if count < piece.len() {
-                        break;
+                    self.filled += count;
+                    if self.filled < self.input.len() {
+                        return Ok(());
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(self.input.len() > before)
     }
 
     /// What has come and was not taken yet.
     pub fn input(&self) -> &[u8] {
-        &self.input[self.taken..]
+        &self.input[self.taken..self.filled]
     }
 
     /// Takes `count` bytes of it.

@@ -204,13 +204,8 @@ impl Peer for Client {
         self.stream.ready()
     }
 
-    fn pump(&mut self, asks: bool) -> std::io::Result<bool> {
-        while asks && let Some(number) = self.requests.ask() {
-            let (from, to) = (self.requests.source(number), self.requests.destination(number));
-            put_transfer(self.stream.out(), from, to);
-        }
-        let sent = self.stream.flush()?;
-        let got = self.stream.fill()?;
+    fn pump(&mut self, asks: bool) -> std::io::Result<()> {
+        self.stream.fill()?;
         while let Some((kind, body, bytes)) = parse(self.stream.input()) {
             match kind {
                 b'D' => self.row = row(body),
@@ -227,7 +222,11 @@ impl Peer for Client {
             }
             self.stream.take(bytes);
         }
-        Ok(sent || got)
+        while asks && let Some(number) = self.requests.ask() {
+            let (from, to) = (self.requests.source(number), self.requests.destination(number));
+            put_transfer(self.stream.out(), from, to);
+        }
+        self.stream.flush()
     }
 
     fn requests(&mut self) -> &mut Requests {

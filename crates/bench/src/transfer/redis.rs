@@ -163,17 +163,8 @@ impl Peer for Client {
         self.stream.ready()
     }
 
-    fn pump(&mut self, asks: bool) -> std::io::Result<bool> {
-        while asks && let Some(number) = self.requests.ask() {
-            let from = format!("a{}", self.requests.source(number));
-            let to = format!("a{}", self.requests.destination(number));
-            put_command(
-                self.stream.out(),
-                &["EVALSHA", &self.script, "2", &from, &to, "1"],
-            );
-        }
-        let sent = self.stream.flush()?;
-        let got = self.stream.fill()?;
+    fn pump(&mut self, asks: bool) -> std::io::Result<()> {
+        self.stream.fill()?;
         while let Some((reply, bytes)) = parse(self.stream.input()) {
             let due = self
                 .requests
@@ -183,7 +174,15 @@ impl Peer for Client {
             self.requests.answered(is_right.into());
             self.stream.take(bytes);
         }
-        Ok(sent || got)
+        while asks && let Some(number) = self.requests.ask() {
+            let from = format!("a{}", self.requests.source(number));
+            let to = format!("a{}", self.requests.destination(number));
+            put_command(
+                self.stream.out(),
+                &["EVALSHA", &self.script, "2", &from, &to, "1"],
+            );
+        }
+        self.stream.flush()
     }
 
     fn requests(&mut self) -> &mut Requests {
@@ -193,18 +192,23 @@ impl Peer for Client {
 
 /// A command in RESP: an array of bulk strings.
 fn put_command(out: &mut Vec<u8>, words: &[&str]) {
-    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    // Nothing fails that is written to memory.
+    let _ = write!(out, "*{}\r\n", words.len());
     for word in words {
-        out.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+        let _ = write!(out, "${}\r\n{word}\r\n", word.len());
     }
 }
 
 /// An integer or what else a line says, and the bytes that it took; `None`: not all of it has come.
 fn parse(input: &[u8]) -> Option<(std::result::Result<i64, String>, usize)> {
     let end = input.windows(2).position(|pair| pair == b"\r\n")?;
-    let line = String::from_utf8_lossy(&input[..end]).into_owned();
-    let number = line.strip_prefix(':').and_then(|digits| digits.parse().ok());
-    Some((number.ok_or(line), end + 2))
+    let line = &input[..end];
+    let digits = line
+        .strip_prefix(b":")
+        .and_then(|digits| std::str::from_utf8(digits).ok());
+    let number = digits.and_then(|digits| digits.parse().ok());
+    let number = number.ok_or_else(|| String::from_utf8_lossy(line).into_owned());
+    Some((number, end + 2))
 }
 
 #[cfg(test)]
