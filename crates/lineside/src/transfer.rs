@@ -5,6 +5,7 @@ mod batch;
 mod key;
 mod prove;
 mod serve;
+mod session;
 
 use clap::Subcommand;
 
@@ -27,7 +28,7 @@ pub enum Verb {
     /// Open, close or ask for a session, kept in a file.
     Session {
         #[command(subcommand)]
-        verb: ask::SessionVerb,
+        verb: session::SessionVerb,
     },
     /// Make or show a key that signs operations.
     Key {

@@ -40,6 +40,11 @@ pub enum ClientError {
     /// The server's host was overloaded all the time.
     #[error("{0} is busy: ask again later")]
     Busy(SocketAddr),
+    /// The server grants no session.
+    #[error(
+        "{0} grants no session: it is busy, or this address has as many as it may (one that is not closed stays)"
+    )]
+    NoSession(SocketAddr),
     /// The server refused the packet as a whole.
     #[error("{server}: {}", status.meaning())]
     Refused {
@@ -214,18 +219,21 @@ impl Client {
     /// Opens a session.
     ///
     /// # Errors
-    /// See [`ClientError`]; `busy` also where this address has as many as it may.
+    /// See [`ClientError`].
     pub fn open(&mut self) -> Result<Session, ClientError> {
         let challenge = self
             .session_body(TRANSFER_OP_OPEN, &SessionBody::new_zeroed())?
             .challenge;
-        let granted = self.session_body(
-            TRANSFER_OP_OPEN,
-            &SessionBody {
-                challenge,
-                ..SessionBody::new_zeroed()
-            },
-        )?;
+        let with_challenge = SessionBody {
+            challenge,
+            ..SessionBody::new_zeroed()
+        };
+        let granted = self
+            .session_body(TRANSFER_OP_OPEN, &with_challenge)
+            .map_err(|error| match error {
+                ClientError::Busy(server) => ClientError::NoSession(server),
+                other => other,
+            })?;
         Ok(Session {
             slot: granted.slot.get(),
             token: granted.token.get(),

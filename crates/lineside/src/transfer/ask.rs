@@ -1,10 +1,11 @@
 //! The verbs that ask a server.
 
 use super::key::Sign;
+use super::session;
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::Args;
 use lineside_transfer::AccountId;
-use lineside_transfer::client::{Client, Executed, Session};
+use lineside_transfer::client::Client;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::signed::KeyId;
 use lineside_wire::{
@@ -12,24 +13,20 @@ use lineside_wire::{
     TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_COMMAND_UNFREEZE, TRANSFER_PORT,
     TransferCode as Code,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fs;
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::FromZeros;
 
 /// Who is asked, and how.
 #[derive(Args)]
 pub struct Server {
-    /// Who is asked.
+    /// Who is asked: an IP address and a port.
     #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, TRANSFER_PORT)))]
     server: SocketAddr,
-    /// Milliseconds to wait for an answer.
-    #[arg(long, default_value_t = 3000)]
+    /// Milliseconds to wait for an answer; an hour at most.
+    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     timeout_ms: u64,
 }
 
@@ -119,134 +116,6 @@ pub struct Refer {
     /// Numbers below 2^32, or 32 hex digits each.
     #[arg(required = true)]
     accounts: Vec<AccountId>,
-}
-
-/// What can be done with a session.
-#[derive(Subcommand)]
-pub enum SessionVerb {
-    /// Open one and keep it in a file, which must not be there yet.
-    Open(SessionFile),
-    /// Say where it stands.
-    Show(SessionFile),
-    /// Close it and remove the file.
-    Close(SessionFile),
-}
-
-/// A session's file.
-#[derive(Args)]
-pub struct SessionFile {
-    #[command(flatten)]
-    server: Server,
-    /// The file: who can read it can move money with it.
-    file: PathBuf,
-}
-
-/// A session as its file has it. `unanswered` is the packet that may have been sent and has no answer yet: it goes
-/// first, with the same words, before anything else does.
-#[derive(Serialize, Deserialize)]
-pub struct Kept {
-    slot: u32,
-    token: u64,
-    next: u64,
-    unanswered: Option<Vec<String>>,
-}
-
-impl Kept {
-    pub fn read(file: &Path) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(file)
-            .with_context(|| format!("{}: `lineside transfer session open` makes it", file.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is no session", file.display()))
-    }
-
-    fn write(&self, file: &Path) -> anyhow::Result<()> {
-        let new = file.with_extension("new");
-        let mut out = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        out.write_all(serde_json::to_string(self)?.as_bytes())?;
-        out.sync_all()?;
-        fs::rename(&new, file)?;
-        Ok(())
-    }
-
-    fn session(&self) -> Session {
-        Session {
-            slot: self.slot,
-            token: self.token,
-            next: self.next,
-        }
-    }
-
-    /// Executes `operations` (told as `words`) as the next packet. What an earlier call left unanswered must be the
-    /// same: it is then the same packet, and done once.
-    pub fn execute(
-        &mut self,
-        file: &Path,
-        client: &mut Client,
-        words: Vec<String>,
-        operations: &[Operation],
-    ) -> anyhow::Result<Executed> {
-        if let Some(before) = &self.unanswered
-            && *before != words
-        {
-            bail!(
-                "{}: `{}` was sent and has no answer yet; send the same again first",
-                file.display(),
-                before.join("; ")
-            );
-        }
-        self.unanswered = Some(words);
-        self.write(file)?;
-        let mut session = self.session();
-        let executed = client.execute(&mut session, operations)?;
-        self.next = session.next;
-        self.unanswered = None;
-        self.write(file)?;
-        Ok(executed)
-    }
-}
-
-impl SessionVerb {
-    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        let (Self::Open(arguments) | Self::Show(arguments) | Self::Close(arguments)) = self;
-        let mut client = arguments.server.client()?;
-        let file = &arguments.file;
-        let session = match self {
-            Self::Open(_) => {
-                if file.exists() {
-                    bail!("{} is there already", file.display());
-                }
-                let session = client.open()?;
-                let kept = Kept {
-                    slot: session.slot,
-                    token: session.token,
-                    next: session.next,
-                    unanswered: None,
-                };
-                kept.write(file)?;
-                session
-            }
-            Self::Show(_) => {
-                let mut session = Kept::read(file)?.session();
-                session.next = client.next_sequence(&session)?;
-                session
-            }
-            Self::Close(_) => {
-                let session = Kept::read(file)?.session();
-                client.close(&session)?;
-                fs::remove_file(file)?;
-                session
-            }
-        };
-        match as_json {
-            true => say!("{}", json!({"slot": session.slot, "next": session.next}))?,
-            false => say!("session {}, next sequence {}", session.slot, session.next)?,
-        }
-        Ok(())
-    }
 }
 
 impl Create {
@@ -392,18 +261,7 @@ impl How {
             return say(answer.code, answer.amount.into(), None, as_json);
         }
         client.sign_with(self.sign.signer()?);
-        let operations = [operation];
-        let executed = match &self.session {
-            Some(file) => {
-                Kept::read(file)?.execute(file, &mut client, vec![words(&operation)], &operations)?
-            }
-            None => {
-                let mut session = client.open()?;
-                let executed = client.execute(&mut session, &operations)?;
-                client.close(&session)?;
-                executed
-            }
-        };
+        let executed = session::execute(&mut client, self.session.as_deref(), &[operation])?;
         let outcome = executed.outcomes[0];
         say(
             outcome.code,
@@ -412,11 +270,6 @@ impl How {
             as_json,
         )
     }
-}
-
-/// What is kept of an operation to know it again.
-pub fn words(operation: &Operation) -> String {
-    crate::hex::to_hex(operation.as_bytes())
 }
 
 fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> anyhow::Result<()> {
@@ -434,9 +287,17 @@ fn say(code: Code, amount: u64, native: Option<(u64, bool)>, as_json: bool) -> a
     if !as_json {
         let number = native.map_or(String::new(), |(number, is_durable)| {
             let durable = if is_durable { "durable" } else { "express" };
-            format!(", operation {number}, {durable}")
+            format!("{}, {durable}", numbered(number))
         });
         say!("done: balance {amount}{number}")?;
     }
     Ok(())
+}
+
+/// An operation's number in the ledger: what is done at the line gets one later.
+pub fn numbered(number: u64) -> String {
+    match number {
+        0 => String::new(),
+        number => format!(", operation {number}"),
+    }
 }

@@ -1,7 +1,8 @@
 //! `lineside transfer batch`: operations as lines of text.
 
-use super::ask::{Kept, Server, operation};
+use super::ask::{Server, numbered, operation};
 use super::key::Sign;
+use super::session;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_transfer::AccountId;
@@ -15,7 +16,7 @@ use serde_json::json;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// Execute up to 16 operations in one packet, signed up to 15, one line each:
+/// Execute up to 16 operations in one packet, signed up to 14, one line each:
 /// `create ACCOUNT [AMOUNT [OWNER]]`, `issue ACCOUNT AMOUNT`, `transfer FROM TO AMOUNT`, `freeze ACCOUNT`,
 /// `unfreeze ACCOUNT`, `pending NAME FROM TO AMOUNT [SECONDS]`, `post NAME FROM TO [AMOUNT]`,
 /// `void NAME FROM TO`; `linked` in front: this and the next line are done both or not at all.
@@ -54,18 +55,7 @@ impl Batch {
             .collect::<anyhow::Result<Vec<_>>>()?;
         let mut client = self.server.client()?;
         client.sign_with(self.sign.signer()?);
-        let executed = match &self.session {
-            Some(file) => {
-                let words = operations.iter().map(super::ask::words).collect();
-                Kept::read(file)?.execute(file, &mut client, words, &operations)?
-            }
-            None => {
-                let mut session = client.open()?;
-                let executed = client.execute(&mut session, &operations)?;
-                client.close(&session)?;
-                executed
-            }
-        };
+        let executed = session::execute(&mut client, self.session.as_deref(), &operations)?;
         for (line, outcome) in lines.iter().zip(&executed.outcomes) {
             let code = outcome.code;
             match (as_json, code) {
@@ -75,9 +65,9 @@ impl Batch {
                         "balance": outcome.amount, "number": outcome.number, "durable": executed.is_durable})
                 )?,
                 (false, Code::Done) => say!(
-                    "{line}: done, balance {}, operation {}",
+                    "{line}: done, balance {}{}",
                     outcome.amount,
-                    outcome.number
+                    numbered(outcome.number)
                 )?,
                 (false, code) => say!("{line}: refused ({}): {}", code as u16, code.meaning())?,
             }

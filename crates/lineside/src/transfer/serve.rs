@@ -2,6 +2,7 @@
 
 use crate::config::TransferMode;
 use crate::run::{Overrides, until_signal};
+use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
 use std::net::SocketAddr;
@@ -58,7 +59,10 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     }
     config.transfer.require_signature |= arguments.require_signature;
     if config.transfer.data.as_os_str().is_empty() {
-        bail!("--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept");
+        bail!(Wrong(
+            "--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept"
+                .to_owned()
+        ));
     }
     config.serve_only("transfer");
     let config = config.checked("the command line")?;

@@ -1,0 +1,137 @@
+//! Sessions of the command line: of one command, and kept in a file that several use.
+
+mod transfer_server;
+
+use lineside_transfer::AccountId;
+use std::path::Path;
+use std::process::Output;
+use tempfile::TempDir;
+use transfer_server::{Server, lineside, text};
+
+const SESSIONS: &str = "lineside_transfer_sessions";
+
+fn session(server: &Server, verb: &str, file: &Path) -> Output {
+    let address = server.address.to_string();
+    let mut command = lineside();
+    command.args(["transfer", "session", verb, "--server", &address]);
+    command.arg(file).output().unwrap()
+}
+
+#[test]
+fn refused_commands_leave_no_session() {
+    let data = TempDir::new().unwrap();
+    let more = ["--plane", "socket", "--require-signature"];
+    let server = Server::start_with(data.path(), "127.0.0.1:0", &more).unwrap();
+    let batch = data.path().join("batch");
+    // As many sessions as an address may have, and one.
+    for round in 0..65 {
+        let refused = server.ask(&["transfer", "1", "2", "30"]);
+        assert!(text(&refused).contains("has not signed it"), "{}", text(&refused));
+        std::fs::write(&batch, "freeze 1\n".repeat(17 * (round % 2))).unwrap();
+        let refused = server.ask(&["batch", batch.to_str().unwrap()]);
+        assert!(
+            text(&refused).contains("1 to 16 are possible"),
+            "{}",
+            text(&refused)
+        );
+    }
+    assert_eq!(server.metric(SESSIONS), 0);
+    // Who never closes his is told why there are no more.
+    let mut client = server.client();
+    let open: Vec<_> = (0..64).map(|_| client.open().unwrap()).collect();
+    let refused = server.ask(&["freeze", "1"]);
+    assert!(text(&refused).contains("as many as it may"), "{}", text(&refused));
+    client.close(&open[7]).unwrap();
+    assert_eq!(server.metric(SESSIONS), 63);
+}
+
+#[test]
+fn commands_at_once_use_a_session_one_after_the_other() {
+    const COMMANDS: u64 = 24;
+    let data = TempDir::new().unwrap();
+    let mut server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let done = |output: &Output| assert!(output.status.success(), "{}", text(output));
+    done(&server.ask(&["create", "1", "1000"]));
+    done(&server.ask(&["create", "2"]));
+    // Of two files in one folder.
+    let files = [data.path().join("a.session"), data.path().join("a.other")];
+    for file in &files {
+        done(&session(&server, "open", file));
+    }
+    let outputs: Vec<Output> = std::thread::scope(|scope| {
+        let transfer = |at: u64| {
+            let file = files[at as usize % 2].to_str().unwrap();
+            server.ask(&["transfer", "--session", file, "1", "2", "1", "--json"])
+        };
+        let commands: Vec<_> = (0..COMMANDS)
+            .map(|at| scope.spawn(move || transfer(at)))
+            .collect();
+        commands
+            .into_iter()
+            .map(|command| command.join().unwrap())
+            .collect()
+    });
+    let mut numbers: Vec<String> = outputs.iter().map(text).collect();
+    outputs.iter().for_each(done);
+    numbers.sort();
+    numbers.dedup();
+    assert_eq!(
+        numbers.len() as u64,
+        COMMANDS,
+        "each is told what became of its own"
+    );
+    let balances = server.client().refer(&[AccountId::from_paper(2)]).unwrap();
+    assert_eq!(balances[0].unwrap().balance, COMMANDS);
+
+    // What has no answer goes first, and is named in words.
+    let address = server.address.to_string();
+    drop(server);
+    let ask = |words: &[&str]| {
+        let mut command = lineside();
+        command.arg("transfer").args(words).args(["--server", &address]);
+        command.arg("--session").arg(&files[0]);
+        text(&command.output().unwrap())
+    };
+    let said = ask(&["transfer", "1", "2", "7", "--timeout-ms", "100"]);
+    assert!(
+        said.contains("no answer from") || said.contains("refused"),
+        "{said}"
+    );
+    server = Server::start(data.path(), &address).unwrap();
+    let said = ask(&["transfer", "1", "2", "8"]);
+    assert!(said.contains("`transfer 1 2 7` was sent"), "{said}");
+    let said = ask(&["transfer", "1", "2", "7"]);
+    assert!(
+        said.contains(&format!("balance {}", 1000 - COMMANDS - 7)),
+        "{said}"
+    );
+
+    // Closed though its answer was lost: the file goes at the next call.
+    let kept = std::fs::read(&files[0]).unwrap();
+    done(&session(&server, "close", &files[0]));
+    std::fs::write(&files[0], kept).unwrap();
+    done(&session(&server, "close", &files[0]));
+    done(&session(&server, "close", &files[1]));
+    // What is not there, or cannot be opened, leaves nothing behind.
+    assert!(!session(&server, "show", &files[0]).status.success());
+    let nobody = lineside()
+        .args([
+            "transfer",
+            "session",
+            "open",
+            "--server",
+            "127.0.0.1:1",
+            "--timeout-ms",
+            "50",
+        ])
+        .arg(&files[0])
+        .output();
+    assert!(!nobody.unwrap().status.success());
+    assert_eq!(server.metric(SESSIONS), 0);
+    let left = |name: &std::ffi::OsStr| name.to_str().unwrap().starts_with("a.");
+    let mut names = std::fs::read_dir(data.path()).unwrap();
+    assert!(
+        !names.any(|entry| left(&entry.unwrap().file_name())),
+        "locks are removed, too"
+    );
+}
