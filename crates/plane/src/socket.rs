@@ -68,11 +68,27 @@ pub struct SocketOptions {
     pub queue: usize,
 }
 
-/// A request on its way to the host.
+/// On its way to the host: a datagram's request, or those of a stream that came together, one behind the other.
 struct Forwarded {
     from: Source,
     way: Way,
-    request: Vec<u8>,
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Forwarded {
+    fn requests(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = Some(&self.bytes[..]);
+        std::iter::from_fn(move || {
+            let bytes = rest.take()?;
+            let Way::Stream(_) = self.way else {
+                return Some(bytes);
+            };
+            let packet = stream::first_packet(bytes).ok().flatten()?;
+            rest = Some(&bytes[packet.len()..]);
+            Some(packet)
+        })
+    }
 }
 
 /// How its reply goes back.
@@ -341,7 +357,8 @@ impl Onward {
                 let sent = host.try_send(Forwarded {
                     from: Source::from(route.peer),
                     way: Way::Datagram(route),
-                    request: request.to_vec(),
+                    bytes: request.to_vec(),
+                    count: 1,
                 });
                 match sent {
                     Ok(()) => Some(true),

@@ -10,8 +10,8 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Requests that a group takes at most. The smaller it is, the sooner clients go on; the larger, the less often the
-/// disk is waited for.
+/// A group of so many requests takes no more. The smaller it is, the sooner clients go on; the larger, the less often
+/// the disk is waited for.
 const GROUP: usize = 512;
 /// Groups that wait for the disk at most.
 const WAITING: usize = 16;
@@ -30,16 +30,18 @@ pub(super) fn one_by_one(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let mut reply = Reply::default();
-        match host.serve(forwarded.from, &forwarded.request, &mut reply, sender) {
-            Verdict::Reply => {
-                let said = Said::reply(reply.as_bytes().to_vec());
-                send_all(socket, shared, std::slice::from_ref(&forwarded), vec![said]);
+        for request in forwarded.requests() {
+            let mut reply = Reply::default();
+            match host.serve(forwarded.from, request, &mut reply, sender) {
+                Verdict::Reply => {
+                    let said = Said::reply(reply.as_bytes().to_vec());
+                    send_all(socket, shared, [(&forwarded.way, request.len(), said)]);
+                }
+                Verdict::Drop(reason) => shared.counts.drop(reason),
+                Verdict::Forward => (),
             }
-            Verdict::Drop(reason) => shared.counts.drop(reason),
-            Verdict::Forward => (),
+            sender.leave();
         }
-        sender.leave();
     }
 }
 
@@ -54,10 +56,13 @@ pub(super) fn in_groups(
     let patience = host.patience().min(PATIENCE);
     let mut waiting: VecDeque<Vec<Forwarded>> = VecDeque::new();
     loop {
-        let mut group = Vec::new();
+        let (mut group, mut count) = (Vec::new(), 0);
         if waiting.is_empty() {
             match forwarded.recv_timeout(patience) {
-                Ok(first) => group.push(first),
+                Ok(first) => {
+                    count = first.count;
+                    group.push(first);
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     host.idle();
                     continue;
@@ -65,15 +70,20 @@ pub(super) fn in_groups(
                 Err(RecvTimeoutError::Disconnected) => return host.end(),
             }
         }
-        group.extend(forwarded.try_iter().take(GROUP - group.len()));
+        while count < GROUP
+            && let Ok(next) = forwarded.try_recv()
+        {
+            count += next.count;
+            group.push(next);
+        }
         if !group.is_empty() {
-            let asked: Vec<Asked<'_>> = group
-                .iter()
-                .map(|forwarded| Asked {
+            let mut asked = Vec::with_capacity(count);
+            for forwarded in &group {
+                asked.extend(forwarded.requests().map(|payload| Asked {
                     from: forwarded.from,
-                    payload: &forwarded.request,
-                })
-                .collect();
+                    payload,
+                }));
+            }
             host.execute(&asked);
             waiting.push_back(group);
         }
@@ -81,25 +91,34 @@ pub(super) fn in_groups(
         let mut waits = forwarded.is_empty() || waiting.len() >= WAITING;
         while let Some(said) = host.take(waits) {
             let group = waiting.pop_front().unwrap_or_default();
-            send_all(socket, shared, &group, said);
+            let asked = group.iter().flat_map(|forwarded| {
+                let way = &forwarded.way;
+                forwarded.requests().map(move |request| (way, request.len()))
+            });
+            let answers = asked.zip(said).map(|((way, bytes), said)| (way, bytes, said));
+            send_all(socket, shared, answers);
             waits = false;
         }
     }
 }
 
-/// Sends the replies of a group back the ways that their requests came.
-fn send_all(socket: &UdpSocket, shared: &Shared, group: &[Forwarded], said: Vec<Said>) {
+/// Sends replies back the ways that their requests came, which had so many bytes.
+fn send_all<'a>(
+    socket: &UdpSocket,
+    shared: &Shared,
+    answers: impl IntoIterator<Item = (&'a Way, usize, Said)>,
+) {
     let counts = &shared.counts;
-    let mut datagrams: Vec<(&Route, Vec<u8>)> = Vec::with_capacity(group.len());
+    let mut datagrams: Vec<(&Route, Vec<u8>)> = Vec::new();
     let mut streams: Vec<&Arc<Writer>> = Vec::new();
     let mut sent = 0;
-    for (forwarded, Said { reply, drop }) in group.iter().zip(said) {
+    for (way, request_bytes, Said { reply, drop }) in answers {
         let Some(reply) = reply else {
             drop.into_iter().for_each(|reason| counts.drop(reason));
             continue;
         };
-        match &forwarded.way {
-            Way::Datagram(_) if reply.len() > forwarded.request.len() => {
+        match way {
+            Way::Datagram(_) if reply.len() > request_bytes => {
                 counts.amplification.fetch_add(1, Relaxed);
             }
             Way::Datagram(route) => datagrams.push((route, reply)),

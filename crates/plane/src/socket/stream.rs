@@ -292,14 +292,15 @@ fn answer(
         begun,
         ..
     } = connection;
-    let (mut at, mut forwarded) = (0, Vec::new());
+    let (mut at, mut bytes, mut count) = (0, Vec::new(), 0);
     reader.enter();
     let parsed = loop {
         match first_packet(&input[at..]) {
             Ok(Some(request)) => {
                 at += request.len();
                 if !near(*from, request, shared, writer) {
-                    forwarded.push(request.to_vec());
+                    bytes.extend_from_slice(request);
+                    count += 1;
                 }
             }
             Ok(None) => break Ok(()),
@@ -314,28 +315,30 @@ fn answer(
         (false, 0) => _ = begun.get_or_insert_with(Instant::now),
         (false, _) => *begun = Some(Instant::now()),
     }
-    for request in forwarded {
-        let mut waiting = Forwarded {
-            from: *from,
-            way: Way::Stream(Arc::clone(writer)),
-            request,
-        };
-        // A stream waits for its turn instead of being told `busy`.
-        while let Err(error) = host.send_timeout(waiting, PATIENCE) {
-            match error {
-                SendTimeoutError::Timeout(_) if shared.stop.load(Relaxed) => {
-                    return Err(ErrorKind::ConnectionAborted.into());
-                }
-                SendTimeoutError::Timeout(back) => waiting = back,
-                SendTimeoutError::Disconnected(_) => return Err(ErrorKind::BrokenPipe.into()),
+    if count == 0 {
+        return parsed;
+    }
+    let mut waiting = Forwarded {
+        from: *from,
+        way: Way::Stream(Arc::clone(writer)),
+        bytes,
+        count,
+    };
+    // A stream waits for its turn instead of being told `busy`.
+    while let Err(error) = host.send_timeout(waiting, PATIENCE) {
+        match error {
+            SendTimeoutError::Timeout(_) if shared.stop.load(Relaxed) => {
+                return Err(ErrorKind::ConnectionAborted.into());
             }
+            SendTimeoutError::Timeout(back) => waiting = back,
+            SendTimeoutError::Disconnected(_) => return Err(ErrorKind::BrokenPipe.into()),
         }
     }
     parsed
 }
 
 /// The packet at the start of `input`; `None`: it has not come whole yet.
-fn first_packet(input: &[u8]) -> io::Result<Option<&[u8]>> {
+pub(super) fn first_packet(input: &[u8]) -> io::Result<Option<&[u8]>> {
     let Ok((header, _)) = NativeHeader::ref_from_prefix(input) else {
         return Ok(None);
     };
