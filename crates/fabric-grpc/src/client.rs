@@ -17,7 +17,7 @@ use tokio_stream::{Stream, StreamExt, once, pending};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::{Authority, PathAndQuery};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 type Codec = ProstCodec<Envelope, DeliverResponse>;
@@ -29,6 +29,8 @@ const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Fabric's servers hang up on clients that ping more than once a minute.
 const PING_EVERY: Duration = Duration::from_secs(75);
 const PING_WAIT: Duration = Duration::from_secs(20);
+/// Blocks that may have been handed out behind one that is refused.
+const AHEAD_MAX: u64 = 16;
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 /// Whose Deliver to call.
@@ -50,6 +52,15 @@ impl Service {
             Service::PeerFiltered => "/protos.Deliver/DeliverFiltered",
         })
     }
+
+    /// A call's end, in words.
+    fn said(self, status: &Status) -> String {
+        if status.code() == Code::Unimplemented {
+            return format!("it does not serve {}", self.path());
+        }
+        let source = std::error::Error::source(status).map(chain);
+        source.unwrap_or_else(|| status.message().to_owned())
+    }
 }
 
 /// Why an endpoint is left.
@@ -63,7 +74,7 @@ pub enum Left {
     #[error("the stream broke: {0}")]
     Broken(String),
     /// The stream ended, with a status of Fabric's.
-    #[error("it ended the stream with status {0}")]
+    #[error("it ended the stream with status {status}{means}", status = .0, means = meaning(*.0))]
     Status(i32),
     /// It sent something else than the next block.
     #[error("it sent {0}, not the next block")]
@@ -74,6 +85,17 @@ pub enum Left {
     /// No block came for so long that another endpoint is asked.
     #[error("no block came for a while")]
     Silent,
+}
+
+/// What Fabric's servers mean by a status.
+fn meaning(status: i32) -> &'static str {
+    match status {
+        400 => ": it cannot read the request",
+        403 => ": who asks may not read the channel",
+        404 => ": it does not have the channel, or not these blocks",
+        503 => ": it cannot serve now",
+        _ => "",
+    }
 }
 
 /// Told when an endpoint is left: its name, and why.
@@ -148,6 +170,8 @@ pub struct Follower {
     next: u64,
     endpoint: usize,
     failures: u32,
+    /// The last block that was refused.
+    refused: Option<u64>,
     stream: Option<Streaming<DeliverResponse>>,
 }
 
@@ -158,6 +182,7 @@ impl Follower {
             next: options.from,
             endpoint: 0,
             failures: 0,
+            refused: None,
             stream: None,
             options,
         }
@@ -174,7 +199,14 @@ impl Follower {
             let left = match self.try_next().await {
                 Ok(received) => {
                     self.next += 1;
-                    self.failures = 0;
+                    // A block that was refused before may be again, and so may be those that come behind it meanwhile.
+                    if self
+                        .refused
+                        .is_none_or(|refused| received.number > refused + AHEAD_MAX)
+                    {
+                        self.failures = 0;
+                        self.refused = None;
+                    }
                     return received;
                 }
                 Err(left) => left,
@@ -190,6 +222,7 @@ impl Follower {
     /// Takes a block back that its endpoint should not have sent: it is asked for again, elsewhere.
     pub async fn refuse(&mut self, number: u64, why: &str) {
         self.next = number;
+        self.refused = Some(number);
         self.leave(&Left::Refused(why.to_owned()));
         tokio::time::sleep(self.pause()).await;
     }
@@ -229,7 +262,7 @@ impl Follower {
             Duration::MAX
         };
         let waited = |_| Left::Silent;
-        let broken = |what: &dyn ToString| Left::Broken(what.to_string());
+        let broken = |status: Status| Left::Broken(self.options.service.said(&status));
         let stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
@@ -237,13 +270,14 @@ impl Follower {
                 // Fabric's servers answer at all only when there is a block.
                 let call = grpc.streaming(self.request(), self.options.service.path(), Codec::default());
                 let called = tokio::time::timeout(patience, call).await.map_err(waited)?;
-                called.map_err(|status| broken(&status))?.into_inner()
+                called.map_err(broken)?.into_inner()
             }
         };
         let stream = self.stream.insert(stream);
         let message = tokio::time::timeout(patience, stream.message()).await;
-        let response = message.map_err(waited)?.map_err(|status| broken(&status))?;
-        let response = response.ok_or_else(|| broken(&"it ended without a status"))?;
+        let response = message.map_err(waited)?.map_err(broken)?;
+        let ended = || Left::Broken("it ended without a status".to_owned());
+        let response = response.ok_or_else(ended)?;
         let number = self.next;
         let not_next = |what: String| Left::NotNext(what);
         let (bytes, found) = match response.delivered {

@@ -275,6 +275,35 @@ async fn a_refused_block_is_asked_for_again_elsewhere() {
     assert_eq!(two.blocks.requests(), 1);
 }
 
+/// Nobody else has it: it is asked for ever more rarely.
+#[tokio::test]
+async fn a_block_refused_again_and_again_is_waited_for_longer() {
+    const TIMES: u32 = 6;
+    let network = Network::new();
+    let only = orderer(10).await;
+    let (mut options, seen) = options(&network, vec![only.endpoint()], 0);
+    options.backoff = Duration::from_millis(20);
+    let (mut refused, began) = (0, std::time::Instant::now());
+    let follow = follow(options, |received| match received.number {
+        4 if refused < TIMES => {
+            refused += 1;
+            Next::Refused("its data hash is wrong".to_owned())
+        }
+        9 => Next::Stop,
+        _ => Next::Taken,
+    });
+    tokio::time::timeout(Duration::from_secs(60), follow)
+        .await
+        .unwrap();
+    // 20 ms and twice as long each time, a quarter of it at random.
+    assert!(
+        began.elapsed() >= Duration::from_millis(20 * 63 * 3 / 4),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(seen.lock().unwrap().len() as u32, TIMES);
+}
+
 /// Who looks at a block only when the next one is there, refuses it late: both come again. When none is there and he is
 /// ready, he is told, so that the last one is looked at too.
 #[tokio::test]

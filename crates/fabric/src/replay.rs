@@ -9,7 +9,7 @@ use crate::proto::Arena;
 use crate::{Error, Options, Times, TxCode, Validator};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -79,12 +79,15 @@ struct Recorded {
     commit_hash: Option<String>,
     /// The commit hash vouches for the codes too, so they may be left out.
     txs: Option<Vec<RecordedTx>>,
+    tx_count: Option<usize>,
+    /// How many transactions have which code, by its name.
+    codes: Option<BTreeMap<String, usize>>,
 }
 
 #[derive(Deserialize)]
 struct RecordedTx {
     code_num: u8,
-    #[serde(default)]
+    code: Option<String>,
     label: Option<String>,
 }
 
@@ -113,11 +116,17 @@ fn manifest(directory: &Path) -> Result<Option<Manifest>, ReplayError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ReplayError::Io { path, source }),
     };
-    let manifest = serde_json::from_slice(&text).map_err(|error| ReplayError::Manifest {
-        path,
-        what: error.to_string(),
-    })?;
-    Ok(Some(manifest))
+    let wrong = |what| ReplayError::Manifest {
+        path: path.clone(),
+        what,
+    };
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let mut numbers = BTreeSet::new();
+    let again = manifest.blocks.iter().find(|block| !numbers.insert(block.number));
+    match again {
+        Some(block) => Err(wrong(format!("block {} is there twice", block.number))),
+        None => Ok(Some(manifest)),
+    }
 }
 
 /// Replays a folder and calls `each` for every block, until there are no more or it says `false`.
@@ -245,13 +254,35 @@ fn tell_missing(
 }
 
 fn compare_manifest(replayed: &mut Replayed, recorded: &Recorded) {
-    replayed.compared = true;
-    if let Some(txs) = &recorded.txs {
-        if replayed.codes.len() != txs.len() {
-            let differs = format!("{} transactions, recorded {}", replayed.codes.len(), txs.len());
+    // What has neither hash nor codes says nothing.
+    replayed.compared = recorded.commit_hash.is_some() || recorded.txs.is_some() || recorded.codes.is_some();
+    let counts = [recorded.tx_count, recorded.txs.as_ref().map(Vec::len)];
+    for count in counts.into_iter().flatten() {
+        if replayed.codes.len() != count {
+            let differs = format!("{} transactions, recorded {count}", replayed.codes.len());
             replayed.differences.push(differs);
         }
+    }
+    if let Some(recorded) = &recorded.codes {
+        let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+        for code in &replayed.codes {
+            *codes.entry(code.name().to_owned()).or_default() += 1;
+        }
+        if codes != *recorded {
+            replayed
+                .differences
+                .push(format!("codes {codes:?}, recorded {recorded:?}"));
+        }
+    }
+    if let Some(txs) = &recorded.txs {
         for (index, (code, tx)) in replayed.codes.iter().zip(txs).enumerate() {
+            if let Some(other) = tx.code.as_ref().filter(|code| **code != name(tx.code_num)) {
+                let differs = format!(
+                    "transaction {index}: recorded as {} and as {other}",
+                    name(tx.code_num)
+                );
+                replayed.differences.push(differs);
+            }
             if *code as u8 != tx.code_num {
                 let label = tx.label.as_deref().unwrap_or("no label");
                 let recorded = name(tx.code_num);
@@ -261,7 +292,7 @@ fn compare_manifest(replayed: &mut Replayed, recorded: &Recorded) {
         }
     }
     if let (Some(ours), Some(theirs)) = (&replayed.commit_hash, &recorded.commit_hash)
-        && hex(ours) != *theirs
+        && !hex(ours).eq_ignore_ascii_case(theirs)
     {
         replayed
             .differences

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_fabric::ledger::results::Publisher;
 use lineside_fabric::ledger::{LedgerError, Look, Replica, Setup, StateStore, Stored, verify_ledger};
+use lineside_fabric::proto::Arena;
 use lineside_fabric::replay::read;
 use lineside_fabric::state::TxId;
 use lineside_fabric::{Options, TxCode};
@@ -217,16 +218,23 @@ pub struct VerifyLedger {
 /// # Errors
 /// What stands in its way.
 pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
-    let mut replica = arguments.kept.open(None)?;
-    let from = replica.next();
-    let mut transactions = 0;
-    for number in from.. {
-        let delivered = read(&arguments.folder, number, "orderer")?;
-        let bytes = match delivered {
+    let recorded = |number| -> anyhow::Result<Option<Vec<u8>>> {
+        Ok(match read(&arguments.folder, number, "orderer")? {
             None => read(&arguments.folder, number, "committed")?,
             delivered => delivered,
-        };
-        let Some(bytes) = bytes else { break };
+        })
+    };
+    let shown = arguments.folder.display();
+    let genesis = recorded(0)?;
+    let genesis = genesis.with_context(|| format!("{shown}: there is no block 0 here"))?;
+    let mut replica = arguments.kept.open(None)?;
+    let from = replica.next();
+    if from > 0 && !begins_with(&replica, &genesis) {
+        bail!("{shown}: of another channel than the ledger");
+    }
+    let mut transactions = 0;
+    for number in from.. {
+        let Some(bytes) = recorded(number)? else { break };
         transactions += match number {
             0 => replica.add(bytes)?.codes.len(),
             _ => {
@@ -248,6 +256,13 @@ pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
         say!("{blocks} blocks with {transactions} transactions imported; the ledger has {next} blocks")?;
     }
     Ok(())
+}
+
+/// Whether this is the block that the ledger begins with.
+pub fn begins_with(replica: &Replica<FsDisk>, genesis: &[u8]) -> bool {
+    let arena = Arena::new();
+    let hash = lineside_fabric::block::Block::read(genesis, &arena).map(|block| block.hash());
+    hash.is_ok_and(|hash| replica.blocks().number_of(&hash) == Some(0))
 }
 
 fn running(console: SocketAddr, as_json: bool) -> anyhow::Result<()> {

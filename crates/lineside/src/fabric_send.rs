@@ -15,11 +15,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 /// Blocks that wait to be sent, besides those that the sender keeps.
 const WAITING: usize = 8;
+/// After so long without a receiver it is said that there is none.
+const SILENCE: Duration = Duration::from_secs(5);
 /// What is left of 1,500 bytes behind the headers of IP and UDP.
 const PAYLOAD_V4: usize = 1_472;
 const PAYLOAD_V6: usize = 1_452;
@@ -48,7 +51,8 @@ pub struct Send {
     /// Bytes that may leave at once.
     #[arg(long, default_value_t = 65_536)]
     burst_bytes: u64,
-    /// Payload of a datagram at most: 8972 where frames are jumbo; what fits into 1500 bytes by default.
+    /// Payload of a datagram at most: 8972 where frames are jumbo; what fits into 1500 bytes by default. An identity
+    /// that does not fit one (most have 800 to 1,100 bytes) is sent with each transaction, which saves nothing.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(600..=8_972))]
     payload_bytes: Option<usize>,
     /// Blocks that are kept to be sent again.
@@ -109,8 +113,15 @@ impl Source for Fed {
 }
 
 /// Follows the orderer, once a receiver has said from where on.
-async fn feed(mut following: Options, begin: oneshot::Receiver<u64>, blocks: mpsc::Sender<Received>) {
-    let Ok(from) = begin.await else { return };
+async fn feed(mut following: Options, mut begin: oneshot::Receiver<u64>, blocks: mpsc::Sender<Received>) {
+    let begun = match tokio::time::timeout(SILENCE, &mut begin).await {
+        Ok(begun) => begun,
+        Err(_) => {
+            tell!("lineside: nobody with this key has answered yet");
+            begin.await
+        }
+    };
+    let Ok(from) = begun else { return };
     following.from = from;
     let mut follower = Follower::new(following);
     while blocks.send(follower.next().await).await.is_ok() {}

@@ -1,7 +1,8 @@
 //! `lineside fabric serve`: a committing replica. It follows an orderer, validates, keeps the ledger, and serves its
 //! blocks as a peer does. `lineside fabric mock-orderer` delivers recorded blocks, to try it with.
 
-use crate::fabric_ledger::Kept;
+use crate::fabric_asks::unusable;
+use crate::fabric_ledger::{Kept, begins_with};
 use crate::fabric_orderer::Following;
 use crate::fabric_udp::{Udp, UdpSource};
 use crate::fabric_watch::Watch;
@@ -80,13 +81,22 @@ impl Serve {
         };
         let watch = Watch::new(&results);
         let mut replica = self.kept.open(Some(results))?;
-        if replica.next() == 0 {
-            let file = self.genesis.as_ref().context(
-                "the ledger is empty: --genesis FILE gives the channel's first block, which nobody else vouches for",
-            )?;
-            let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
-            replica.add(bytes)?;
-            replica.flush()?;
+        let genesis = match &self.genesis {
+            Some(file) => Some(std::fs::read(file).with_context(|| file.display().to_string())?),
+            None => None,
+        };
+        match genesis {
+            Some(bytes) if replica.next() == 0 => {
+                replica.add(bytes)?;
+                replica.flush()?;
+            }
+            None if replica.next() == 0 => bail!(
+                "the ledger is empty: --genesis FILE gives the channel's first block, which nobody else vouches for"
+            ),
+            Some(bytes) if !begins_with(&replica, &bytes) => {
+                bail!("--genesis: the ledger begins with another block");
+            }
+            _ => {}
         }
         Ok((replica, watch))
     }
@@ -95,11 +105,9 @@ impl Serve {
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else {
             return Ok(None);
         };
-        Ok(Some(ServerTls::from_files(
-            certificate,
-            key,
-            self.client_ca.as_deref(),
-        )?))
+        let files = [Some(certificate), Some(key), self.client_ca.as_ref()];
+        let tls = ServerTls::from_files(certificate, key, self.client_ca.as_deref());
+        Ok(Some(tls.map_err(|error| unusable(&files, &error))?))
     }
 }
 

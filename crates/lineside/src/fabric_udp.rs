@@ -8,7 +8,7 @@ use clap::Args;
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::limits::BLOCK_BYTES_MAX;
 use lineside_fabric::udp::paper::PaperReceiver;
-use lineside_fabric::udp::{Blocks, Dropped, Early, Receiver, ReceiverOptions, SharedKey, driver};
+use lineside_fabric::udp::{Blocks, Counters, Dropped, Early, Receiver, ReceiverOptions, SharedKey, driver};
 use lineside_fabric_grpc::client::{Ahead, Options, Received, follow_ahead};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -34,7 +34,7 @@ pub struct Udp {
     #[arg(long, requires = "udp_listen", conflicts_with = "udp_key")]
     udp_paper: bool,
     /// Who is believed to send the papers' packets; may be given more than once.
-    #[arg(long, default_values = ["127.0.0.1", "::1"])]
+    #[arg(long, requires = "udp_paper", default_values = ["127.0.0.1", "::1"])]
     trusted_sources: Vec<IpAddr>,
 }
 
@@ -95,6 +95,8 @@ enum Event {
 struct Tell {
     events: mpsc::Sender<Event>,
     early: EarlyWork,
+    /// Datagrams without a right MAC, of which no fewer than so many are told of next.
+    forged_told_at: u64,
 }
 
 impl Blocks for Tell {
@@ -113,6 +115,17 @@ impl Blocks for Tell {
 
     fn dropped(&mut self, number: u64, _why: Dropped) {
         self.early.dropped(number);
+    }
+
+    fn counted(&mut self, counters: &Counters) {
+        // Ten times as many each time: nobody fills the log by sending them.
+        if counters.bad_mac >= self.forged_told_at {
+            tell!(
+                "lineside: datagrams whose MAC does not hold: {}; the sender has another key, or it is not ours",
+                counters.bad_mac
+            );
+            self.forged_told_at = counters.bad_mac.saturating_mul(10);
+        }
     }
 
     fn gap(&mut self, _from: u64, to: u64) {
@@ -193,7 +206,11 @@ impl UdpSource {
     ) -> io::Result<()> {
         let fetched = Arc::new(AtomicU64::new(0));
         let (events, waiting) = mpsc::channel(WAITING);
-        let tell = Tell { events, early };
+        let tell = Tell {
+            events,
+            early,
+            forged_told_at: 1,
+        };
         let _running = self.start(deliver.from, tell, Arc::clone(&fetched))?;
         // Dropped before the thread is waited for, which may wait for room in it.
         let mut waiting = waiting;

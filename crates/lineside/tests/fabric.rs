@@ -5,7 +5,7 @@ mod replica;
 use lineside_fabric::TxCode;
 use lineside_fabric_maker::{Blocks, Network, Options, Workload};
 use replica::{Running, fabric, msp, objects, one, recorded};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -248,13 +248,43 @@ fn a_made_channel_is_replayed_and_served() {
         std::fs::remove_dir_all(again).unwrap();
     }
 
-    // A manifest that says otherwise is a difference.
+    // A manifest that says otherwise is a difference, one that says nothing of a block compares nothing.
     let folder = directory.path().join("small");
     let manifest = folder.join("manifest.json");
-    let text = std::fs::read_to_string(&manifest).unwrap();
-    let at = text.rfind("\"code_num\":0").unwrap();
-    std::fs::write(&manifest, format!("{}2{}", &text[..at + 11], &text[at + 12..])).unwrap();
-    assert_eq!(replay(&folder, &[]).status.code(), Some(1));
+    let whole: Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut changed = whole.clone();
+        change(&mut changed["blocks"]);
+        std::fs::write(&manifest, changed.to_string()).unwrap();
+        replay(&folder, &["--json"])
+    };
+    let wrong: [&dyn Fn(&mut Value); 6] = [
+        &|blocks| blocks[3]["txs"][0]["code_num"] = 2.into(),
+        &|blocks| blocks[3]["txs"][0]["code"] = "NONSENSE".into(),
+        &|blocks| blocks[3]["tx_count"] = 9.into(),
+        &|blocks| blocks[3]["codes"] = json!({"VALID": 7}),
+        &|blocks| blocks[3]["commit_hash"] = "00".into(),
+        &|blocks| {
+            let again = blocks[3].clone();
+            blocks.as_array_mut().unwrap().push(again);
+        },
+    ];
+    for (number, change) in wrong.iter().enumerate() {
+        assert_eq!(with(change).status.code(), Some(1), "change {number}");
+    }
+    let right = with(&|blocks| {
+        let count = blocks[3]["txs"].as_array().unwrap().len();
+        blocks[3]["tx_count"] = count.into();
+        blocks[3]["codes"] = json!({ "VALID": count });
+        blocks[3]["txs"][0]["code"] = "VALID".into();
+        _ = blocks[4].as_object_mut().unwrap().remove("txs");
+    });
+    let sum = objects(&right).pop().unwrap();
+    let blocks = whole["blocks"].as_array().unwrap().len();
+    assert_eq!(
+        (&sum["compared"], &sum["differences"]),
+        (&(blocks - 1).into(), &0.into())
+    );
 
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let orderer = Running::start(&[
@@ -263,13 +293,13 @@ fn a_made_channel_is_replayed_and_served() {
         "127.0.0.1:0",
         folder.to_str().unwrap(),
     ]);
-    let (genesis, msp, data) = (path("genesis.block"), path("msp"), path("ledger"));
+    let (genesis_of_ledger, msp, data) = (path("genesis.block"), path("msp"), path("ledger"));
     let mut words = vec![
         "serve",
         "--data",
         &data,
         "--genesis",
-        &genesis,
+        &genesis_of_ledger,
         "--orderer",
         orderer.listen(),
     ];
@@ -296,6 +326,27 @@ fn a_made_channel_is_replayed_and_served() {
     assert_eq!(objects(&output).len(), count);
     assert!(replica.end());
     assert_eq!(one(&["verify-ledger", "--json", "--data", &data])["sound"], true);
+
+    // Of another channel, and of nothing at all.
+    let other = directory.path().join("drm");
+    for folder in [&other, directory.path()] {
+        let output = fabric(&["import", "--data", &data, folder.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+    let genesis = other.join("genesis.block");
+    words[4] = genesis.to_str().unwrap();
+    let output = fabric(&words);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    // Keys that cannot be used are wrong arguments, and named.
+    let keystore = folder.join("msp/keystore/one.pem");
+    std::fs::write(&keystore, "no key").unwrap();
+    words[4] = &genesis_of_ledger;
+    let output = fabric(&words);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains(&msp),
+        "{output:?}"
+    );
 }
 
 /// A channel made here, as a folder of blocks and an MSP that may read it.

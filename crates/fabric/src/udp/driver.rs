@@ -108,6 +108,7 @@ impl Receiver {
                     Heard::Nobody => {}
                 }
             }
+            blocks.counted(&self.counters());
             if let Some(next) = fetched().filter(|&next| next > self.next()) {
                 self.set_next(next, blocks);
             }

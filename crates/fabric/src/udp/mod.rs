@@ -84,6 +84,9 @@ pub trait Blocks {
     /// What was told early of this block is void.
     fn dropped(&mut self, _number: u64, _why: Dropped) {}
 
+    /// What the receiver has counted, after each batch of datagrams.
+    fn counted(&mut self, _counters: &Counters) {}
+
     /// The sender cannot give these blocks any more: get them by Deliver, then call [`Receiver::set_next`].
     fn gap(&mut self, from: u64, to: u64);
 }
