@@ -86,6 +86,13 @@ pub struct Seen {
     pub latency: Histogram<u64>,
 }
 
+impl Seen {
+    /// Replies, whatever they are.
+    pub fn answered(&self) -> u64 {
+        self.right + self.wrong + self.busy + self.refused
+    }
+}
+
 /// The loaded programs and maps.
 pub struct Generator {
     object: Object,

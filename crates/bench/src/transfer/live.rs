@@ -11,8 +11,10 @@ use std::time::Duration;
 
 /// Requests of the first call, which says how fast the generator is against this server; its replies do not count.
 const WARM_UP_REQUESTS: u64 = 100_000;
-/// How long replies may come after the last request.
+/// Replies have ended when none has come for so long; what came later would count against the next call.
 const PATIENCE: Duration = Duration::from_millis(30);
+/// How many times that at most.
+const PATIENCE_TIMES: usize = 100;
 /// Frames that the kernel runs at once.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
@@ -74,10 +76,16 @@ pub fn run(generator: &Generator, interface: u32, drive: Drive) -> Result<Tally>
         )
         .map_err(io("running the live-frames generator"))?;
         let took_ns = sys::now_ns() - from_ns;
-        std::thread::sleep(PATIENCE);
+        let mut answered = u64::MAX;
+        for _ in 0..PATIENCE_TIMES {
+            let before = std::mem::replace(&mut answered, generator.seen()?.answered());
+            if answered == before {
+                break;
+            }
+            std::thread::sleep(PATIENCE);
+        }
         let (sent, seen) = (generator.sent()?, generator.seen()?);
-        let counted = sent.next - first;
-        let answered = seen.right + seen.wrong + seen.busy + seen.refused;
+        let (counted, answered) = (sent.next - first, seen.answered());
         let spent_ns = seen.last_ns.saturating_sub(sent.first_ns);
         Ok::<_, BenchError>((
             Tally {
