@@ -54,7 +54,8 @@ pub enum Error {
     },
     /// Bytes that were durable are not what was written.
     #[error(
-        "{file}: damaged at byte {offset}, where lsn {lsn} belongs: {what}; `repair` keeps what stands before it"
+        "{file}: damaged at byte {offset}, where lsn {lsn} belongs: {what}; `lineside journal repair` \
+         keeps what stands before it"
     )]
     Damaged {
         /// The segment or snapshot.

@@ -40,8 +40,8 @@ pub fn check(
     let Some(near) = found.filter(|near| near.ledger == tag) else {
         fs::remove_file(&file)?;
         warnings.push(format!(
-            "near that a killed server left at {interface} is gone; what it executed in express and did not hand \
-             over is lost"
+            "near that a killed server left at {interface} is gone: unless `lineside xdp detach` took it away, what \
+             it executed in express and did not hand over is lost"
         ));
         return Ok(());
     };
