@@ -101,12 +101,22 @@ pub struct Host<D: Disk> {
     is_dirty: bool,
     /// Writing has ended: what is in memory is not what is on the disk.
     failed: Option<String>,
+    /// What the disk had no room for when it was last asked for as much.
+    wanted: Option<Wanted>,
     counts: Counts,
     written_bytes: u64,
 }
 
 /// The journal cannot take this request.
 struct NoRoom;
+
+/// Room that the disk did not have.
+#[derive(Clone, Copy)]
+struct Wanted {
+    bytes: u64,
+    /// The host's clock when it was last looked for without a request.
+    looked_at_s: u64,
+}
 
 /// A session's packet.
 struct Packet<'a> {
@@ -249,8 +259,15 @@ impl<D: Disk> Host<D> {
         signers
     }
 
-    /// What is due without a request: expiries, and the block.
+    /// What is due without a request: expiries, the block, and once a second whether a full disk has room again.
     pub fn tick(&mut self, now_s: u64) {
+        if let Some(wanted) = self.wanted.as_mut()
+            && wanted.looked_at_s != now_s
+        {
+            wanted.looked_at_s = now_s;
+            let bytes = wanted.bytes;
+            let _still_full = self.reserve_all(bytes);
+        }
         self.group(now_s, &[]);
     }
 
@@ -472,8 +489,16 @@ impl<D: Disk> Host<D> {
             return Err(NoRoom);
         }
         match self.journal.reserve(bytes) {
-            Ok(()) => Ok(()),
-            Err(JournalError::Full { .. } | JournalError::GroupFull { .. }) => Err(NoRoom),
+            Ok(()) => {
+                self.wanted = self.wanted.filter(|wanted| wanted.bytes > bytes);
+                Ok(())
+            }
+            Err(JournalError::GroupFull { .. }) => Err(NoRoom),
+            Err(JournalError::Full { .. }) => {
+                let looked_at_s = self.wanted.map_or(0, |wanted| wanted.looked_at_s);
+                self.wanted = Some(Wanted { bytes, looked_at_s });
+                Err(NoRoom)
+            }
             Err(error) => {
                 self.failed = Some(error.to_string());
                 Err(NoRoom)

@@ -39,7 +39,7 @@ pub struct Report {
     pub journal_bytes: u64,
     /// Operations that near has executed and the journal has not yet.
     pub unjournaled: u64,
-    /// The disk has no room for what near did.
+    /// The disk has no room: for what near did, or for what was last asked for.
     pub full: bool,
     /// Why nothing is written any more, if that is so.
     pub failed: Option<String>,

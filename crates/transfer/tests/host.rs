@@ -485,7 +485,14 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     assert!(moved > 0);
     assert_eq!(server.paper(REFER, 0, 2, 0, 0), (4, moved), "reads go on");
     assert_eq!(server.host.counts().writes_refused, 1);
+    assert!(server.host.is_full());
+    server.host.tick(NOW_S + 1);
+    assert!(server.host.is_full());
     disk.set_capacity_bytes(None);
+    server.host.tick(NOW_S + 1);
+    assert!(server.host.is_full(), "looked for once a second");
+    server.host.tick(NOW_S + 2);
+    assert!(!server.host.is_full());
     assert_eq!(
         server.execute(session, sequence, &[operation(TRANSFER, 1, 2, 1)]),
         [(Code::Done, 999 - u64::from(moved))]

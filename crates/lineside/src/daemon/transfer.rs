@@ -297,10 +297,12 @@ impl Inner {
         let report = lock(&self.report).clone();
         problems.extend(report.failed);
         if report.full {
-            let waiting = report.unjournaled;
-            problems.push(format!(
-                "the disk is full: {waiting} operations that near executed and answered are in no journal yet"
-            ));
+            problems.push(match report.unjournaled {
+                0 => "the disk is full: what would change something is refused".to_owned(),
+                waiting => format!(
+                    "the disk is full: {waiting} operations that near executed and answered are in no journal yet"
+                ),
+            });
         }
         let lease_until_ns = &self.store.control().lease_until_ns;
         let mut status = self.front.status("transfer", lease_until_ns, &counted, problems);

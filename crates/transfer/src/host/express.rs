@@ -131,9 +131,9 @@ impl<D: Disk> Host<D> {
         self.express.is_some()
     }
 
-    /// Whether the disk has no room for what near did.
+    /// Whether the disk has no room: for what near did, or for what was last asked for.
     pub fn is_full(&self) -> bool {
-        self.express.as_ref().is_some_and(|express| express.full)
+        self.wanted.is_some() && self.failed.is_none()
     }
 
     /// Operations that near has executed and the journal has not yet.

@@ -165,6 +165,7 @@ impl<D: Disk> Host<D> {
             record_bytes_max: options.record_bytes_max as usize,
             is_dirty: false,
             failed: None,
+            wanted: None,
             written_bytes: 0,
             counts: Counts::default(),
         };
