@@ -27,16 +27,18 @@ pub use catalog::located;
 pub use regions::{Place, Region};
 
 use crate::hbase::families::{Families, Lives};
-use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use crate::table::{Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, Table, TableError};
 use catalog::{Catalog, wrong};
 use connection::{Connection, Failure};
 use pool::Pool;
 use prost::Message;
 use retry::{Outcome, outcome, pause};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Regions are looked for anew at most so often because their servers' names are not known.
+const LOOK_ANEW: Duration = Duration::from_secs(1);
 /// Bytes of the longest row key of HBase.
 const KEY_BYTES_MAX: usize = i16::MAX as usize;
 
@@ -49,6 +51,8 @@ pub struct HBase {
     families: Families,
     /// Whose nonces are those that it makes itself.
     nonce_group: u64,
+    /// When regions were looked for anew.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl fmt::Debug for HBase {
@@ -100,6 +104,7 @@ impl HBase {
             pool: Pool::default(),
             timeout,
             nonce_group: getrandom::u64().map_err(number)?,
+            looked: Mutex::default(),
         })
     }
 
@@ -260,7 +265,39 @@ impl Table for HBase {
     }
 
     fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
-        scan::all(self, stretch, columns)
+        scan::all(self, stretch, columns, &mut |_| {})
+    }
+
+    fn holder(&self, key: &[u8]) -> Option<Holder> {
+        let region = self.catalog.locate(&self.pool, Place::Of(key), self.deadline());
+        let region = region.ok()?;
+        Some(Holder {
+            server: region.server_name_hash(),
+            end: Some(region.end.clone()).filter(|end| !end.is_empty()),
+        })
+    }
+
+    fn scan_of(
+        &self,
+        holder: &Holder,
+        stretch: &Stretch,
+        columns: &[ColumnName],
+    ) -> Result<(Vec<Found>, bool), TableError> {
+        let mut is_of_holder = true;
+        let found = scan::all(self, stretch, columns, &mut |region| {
+            let is_behind = holder.end.as_ref().is_some_and(|end| region.start >= *end);
+            is_of_holder &= is_behind || region.server_name_hash() == holder.server;
+        })?;
+        Ok((found, is_of_holder))
+    }
+
+    /// A server that was started again at the same address answers for its regions, under another name.
+    fn look_anew(&self) {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.is_none_or(|looked| looked.elapsed() >= LOOK_ANEW) {
+            *looked = Some(Instant::now());
+            self.catalog.regions().forget_all();
+        }
     }
 
     fn change(

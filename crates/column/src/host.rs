@@ -10,7 +10,7 @@ use crate::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{self, PaperRequest};
 use crate::servers::Servers;
 use crate::table::{
-    Cell, Change, Changed, ColumnName, Found, Nonce, ROW_BYTES_MAX, Stretch, Table, TableError,
+    Cell, Change, Changed, ColumnName, Found, Holder, Nonce, ROW_BYTES_MAX, Stretch, Table, TableError,
 };
 use lineside_near::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
 use lineside_wire::{
@@ -190,21 +190,22 @@ impl ColumnHost {
         if interval.is_empty() {
             return None;
         }
-        let (server, region_end) = self.server_of(&stretch.low)?;
+        let (server, holder) = self.server_of(&stretch.low)?;
         let before_ns = (self.setup.clock)();
         let fill = self.setup.coherence.begin(id, interval, server)?;
         let one_more = Stretch {
             limit: stretch.limit.saturating_add(1),
             ..stretch.clone()
         };
-        let mut found = match self.table().scan(&one_more, std::slice::from_ref(column)) {
+        let columns = std::slice::from_ref(column);
+        let (mut found, is_of_holder) = match self.table().scan_of(&holder, &one_more, columns) {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
         };
         let behind = found.get(stretch.limit).map(|found| found.key.clone());
         let more = cut(&mut found, stretch.limit);
-        if more || !is_open {
-            let behind = [behind, region_end].into_iter().flatten().min();
+        if is_of_holder && (more || !is_open) {
+            let behind = [behind, holder.end].into_iter().flatten().min();
             let until_ns = self.until_ns(&found, (id, interval), column, before_ns);
             let (interval, rows) = holdable(&found, interval, behind.as_deref());
             if !interval.is_empty() && (self.setup.clock)() < until_ns {
@@ -220,13 +221,17 @@ impl ColumnHost {
         Some(Ok(Read { found, more }))
     }
 
-    /// Whose lease what is read from `key` on needs, and up to where; `None`: it may not be kept.
-    fn server_of(&self, key: &[u8]) -> Option<(ServerId, Option<Vec<u8>>)> {
+    /// Whose lease what is read from `key` on needs, and who holds it; `None`: it may not be kept.
+    fn server_of(&self, key: &[u8]) -> Option<(ServerId, Holder)> {
         match &self.setup.telling {
-            Telling::ByTable | Telling::Ttl(_) => Some((ServerId(0), None)),
+            Telling::ByTable | Telling::Ttl(_) => Some((ServerId(0), Holder::default())),
             Telling::ByServers(servers) => {
-                let (server, end) = self.table().server_of(key);
-                Some((servers.id(server)?, end))
+                let holder = self.table().holder(key)?;
+                let id = servers.id_of(holder.server);
+                if id.is_none() {
+                    self.table().look_anew();
+                }
+                Some((id?, holder))
             }
             Telling::Nothing => None,
         }

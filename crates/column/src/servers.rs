@@ -7,6 +7,9 @@
 //! answered only while the server still asks before it changes it; and whoever takes a lease after one had ended begins
 //! anew.
 //!
+//! A server that opens a range asks before anyone can read it there, and takes a lease for granted then, as the one
+//! that held it before may have granted one and fallen.
+//!
 //! Where it is not known which server a row was read from, a range needs the leases of all of them: whoever may change
 //! it is then one whose lease is held, or near is silent.
 
@@ -50,12 +53,17 @@ struct Server {
 #[derive(Debug, Default)]
 struct Known {
     servers: BTreeMap<usize, Server>,
+    /// Which server has a name, hashed.
+    names: BTreeMap<u64, usize>,
+    /// Epoch and number of the last change that a server told which has no mark any more: a grant that knows nothing of
+    /// it comes too late.
+    unmarked: BTreeMap<usize, (u64, u64)>,
     /// Numbers in near that were given up, and may still be on ranges there.
     burnt: BTreeSet<u16>,
     /// So many must grant a lease together; their number in near is this one.
     all: Option<(usize, ServerId)>,
-    /// Somebody changes the table who grants no lease.
-    is_given_up: bool,
+    /// Somebody changes the table who is none of them.
+    has_stranger: bool,
 }
 
 /// The servers that are heard.
@@ -92,9 +100,28 @@ impl Servers {
 
     /// What a fill from `server` begins with; `None`: nothing of it may be kept.
     pub fn id(&self, server: usize) -> Option<ServerId> {
+        self.known().leased_id(server)
+    }
+
+    /// The same by the server's name, hashed, as it said it last. Where any may hold any row nobody's name counts.
+    pub fn id_of(&self, name: u64) -> Option<ServerId> {
         let known = self.known();
-        let id = known.id(server);
-        (id != NO_ID && known.until_ns(server) > 0).then_some(id)
+        match known.all {
+            Some(_) => known.leased_id(0),
+            None => known.leased_id(*known.names.get(&name)?),
+        }
+    }
+
+    /// `server` says that it is called `name`, hashed.
+    pub fn is_called(&self, server: usize, name: u64) {
+        let mut known = self.known();
+        known.names.retain(|_, of| *of != server);
+        known.names.insert(name, server);
+    }
+
+    /// Whether a range is answered by the lease of the server that it was read from alone.
+    pub fn are_told_apart(&self) -> bool {
+        self.known().all.is_none()
     }
 
     /// How many servers' leases are held at `now_ns`.
@@ -104,10 +131,14 @@ impl Servers {
         held.count()
     }
 
-    /// Somebody changes the table who grants no lease: nothing of it is kept from here on.
-    pub fn give_up(&self) {
+    /// Somebody changes the table who is none of the servers. What is read from him is not kept; where that cannot be
+    /// told, nothing is from here on.
+    pub fn meet_stranger(&self) {
         let mut known = self.known();
-        known.is_given_up = true;
+        known.has_stranger = true;
+        if known.all.is_none() {
+            return;
+        }
         let held: Vec<usize> = known.servers.keys().copied().collect();
         for server in held {
             known.end(&self.coherence, server);
@@ -115,9 +146,9 @@ impl Servers {
         self.coherence.clear();
     }
 
-    /// Whether [`Servers::give_up`] was called.
-    pub fn is_given_up(&self) -> bool {
-        self.known().is_given_up
+    /// Whether [`Servers::meet_stranger`] was called.
+    pub fn has_stranger(&self) -> bool {
+        self.known().has_stranger
     }
 
     /// Of a change that is about to be said: a cell in `touched` ends by itself at `end_ms`. `now_ms` is by the same
@@ -145,7 +176,9 @@ impl Servers {
         now_ns: u64,
     ) {
         let mut known = self.known();
-        if known.is_given_up {
+        let is_given_up = known.has_stranger && known.all.is_some();
+        let is_before = |told: &(u64, u64)| (standing.epoch, next) <= *told;
+        if is_given_up || known.unmarked.get(&server).is_some_and(is_before) {
             return;
         }
         let until_ns = sent_ns.saturating_add(lease_ns.saturating_sub(self.slack_ns));
@@ -164,6 +197,14 @@ impl Servers {
     /// `server` says PRE of change `number`, which touches `touched`; `false`: not to be acknowledged.
     pub fn pre(&self, server: usize, standing: Standing, number: u64, touched: &[Touched]) -> bool {
         let mut known = self.known();
+        let is_of_before = |held: &Server| held.epoch < standing.epoch;
+        if known.servers.get(&server).is_none_or(is_of_before) {
+            // Without its lease nothing of it is kept.
+            known.end(&self.coherence, server);
+            known.unmark(server, (standing.epoch, number));
+            self.coherence.post(self.coherence.pre(touched));
+            return true;
+        }
         let Some(held) = known.servers.get_mut(&server) else {
             return false;
         };
@@ -217,6 +258,11 @@ impl Server {
         let is_new = number >= self.told_below && self.told.insert(number);
         self.catch_up();
         is_new
+    }
+
+    fn last_told(&self) -> u64 {
+        let before = self.told_below.saturating_sub(1);
+        self.told.last().copied().unwrap_or_default().max(before)
     }
 
     fn catch_up(&mut self) {
@@ -274,6 +320,11 @@ impl Known {
         }
     }
 
+    fn leased_id(&self, server: usize) -> Option<ServerId> {
+        let id = self.id(server);
+        (id != NO_ID && self.until_ns(server) > 0).then_some(id)
+    }
+
     fn set_id(&mut self, server: usize, id: ServerId) {
         match (&mut self.all, self.servers.get_mut(&server)) {
             (Some((_, all)), _) => *all = id,
@@ -308,10 +359,18 @@ impl Known {
 
     fn end(&mut self, coherence: &Coherence, server: usize) {
         self.end_id(coherence, server);
-        let marks = self.servers.remove(&server).map(|held| held.marks);
-        for (_, mark) in marks.into_iter().flatten() {
+        let Some(held) = self.servers.remove(&server) else {
+            return;
+        };
+        self.unmark(server, (held.epoch, held.last_told()));
+        for (_, mark) in held.marks {
             coherence.post(mark);
         }
+    }
+
+    fn unmark(&mut self, server: usize, told: (u64, u64)) {
+        let last = self.unmarked.entry(server).or_default();
+        *last = (*last).max(told);
     }
 
     fn stands_at(&mut self, coherence: &Coherence, server: usize, standing: Standing) {

@@ -165,6 +165,15 @@ impl TableError {
     }
 }
 
+/// Which of a table's servers holds rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// Its name, hashed (`column_notice` in `spec/column.toml`); 0 where they are not told apart.
+    pub server: u64,
+    /// The first row behind that another one may hold; `None`: there is none.
+    pub end: Option<Vec<u8>>,
+}
+
 /// A wide table. Each call is one whole action: what it reads of one row is of one moment; a change is seen whole or
 /// not at all, and by everyone who asks after it was answered.
 pub trait Table: Send + Sync + fmt::Debug {
@@ -194,11 +203,26 @@ pub trait Table: Send + Sync + fmt::Debug {
         nonce: Nonce,
     ) -> Result<Changed, TableError>;
 
-    /// Which of its servers holds the rows from `key` on, and the first row behind that another one may hold. A table
-    /// without servers is one, 0, to its end.
-    fn server_of(&self, _key: &[u8]) -> (usize, Option<Vec<u8>>) {
-        (0, None)
+    /// Who holds the rows from `key` on; `None`: nobody can say now.
+    fn holder(&self, _key: &[u8]) -> Option<Holder> {
+        Some(Holder::default())
     }
+
+    /// [`Table::scan`], and whether `holder` answered of all rows before its end.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    fn scan_of(
+        &self,
+        _holder: &Holder,
+        stretch: &Stretch,
+        columns: &[ColumnName],
+    ) -> Result<(Vec<Found>, bool), TableError> {
+        Ok((self.scan(stretch, columns)?, true))
+    }
+
+    /// Nobody knows the holder that it named: it looks again, next time.
+    fn look_anew(&self) {}
 
     /// How long anything in `column` lives at most, in milliseconds; `None`: as long as its cells say.
     fn family_ttl_ms(&self, _column: &ColumnName) -> Option<u64> {

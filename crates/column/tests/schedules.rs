@@ -540,6 +540,214 @@ fn every_duty_of_a_server_is_needed() {
     }
 }
 
+// ---- a range that goes from one server to another, where they are told apart ----
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slip {
+    None,
+    /// Who closes it does not ask.
+    SilentClose,
+    /// Who opens it does not ask, nor waits.
+    SilentOpen,
+    /// Who opens it asks, and waits for no lease that another may have granted.
+    NoWaitAtOpen,
+    /// What was read counts as read from who held it when the fill began.
+    WrongHolder,
+}
+
+const FROM: usize = 0;
+const TO: usize = 1;
+
+/// One run: a range is closed at one server, or falls with it, and is opened at another, where it is written. A fill
+/// reads from who holds it; one of the two (`renews`) is asked for another lease; a clock may pass leases. `is_known`:
+/// the other one has granted a lease before.
+fn run_move(
+    falls: bool,
+    renews: Option<usize>,
+    is_known: bool,
+    slip: Slip,
+    chooser: &mut Chooser,
+) -> Result<(), String> {
+    let near = ModelNear::default();
+    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let servers = Servers::new(Arc::clone(&coherence), 0);
+    let touched = [(COLUMN, Interval::of_row(b"b"))];
+    let mut far = [FROM, TO].map(|_| Far {
+        epoch: 1,
+        next: 1,
+        ..Far::default()
+    });
+    let (mut now_ns, mut version) = (1, 1);
+    for server in [FROM, TO] {
+        if server == FROM || is_known {
+            servers.granted(server, far[server].standing(), 1, now_ns, LEASE_NS, now_ns);
+            far[server].granted_until_ns = now_ns + LEASE_NS;
+        }
+    }
+    let mut holder = Some(FROM);
+    // Closing 0 to 2, opening 3 to 5, a put 6 to 8: each is begun, heard or given up, and done.
+    let mut at = if falls { 3 } else { 0 };
+    let mut number = 0;
+    let mut renewal: (u8, Option<(Standing, u64, u64)>) = (0, None);
+    let mut fill: (u8, Option<Fill<'_>>, Option<(ServerId, usize)>, u64) = (0, None, None, 0);
+    let mut ticks = 0;
+    loop {
+        let mut moves = Vec::new();
+        let who = if at < 3 { FROM } else { TO };
+        if at % 3 == 1 {
+            if now_ns > far[who].granted_until_ns {
+                moves.push(1);
+            }
+            moves.push(2);
+        } else if at < 9 {
+            moves.push(0);
+        }
+        if let Some(server) = renews {
+            let is_there = !(falls && server == FROM && holder != Some(FROM));
+            if renewal.0 == 1 || (renewal.0 == 0 && is_there) {
+                moves.push(3);
+            }
+        }
+        if fill.0 < 3 {
+            moves.push(4);
+        }
+        if ticks < 2 {
+            moves.push(5);
+        }
+        if moves.is_empty() {
+            return Ok(());
+        }
+        match moves[chooser.choose(moves.len())] {
+            0 if at % 3 == 0 => {
+                if at == 3 {
+                    holder = None;
+                    if slip != Slip::NoWaitAtOpen {
+                        far[TO].granted_until_ns = far[TO].granted_until_ns.max(now_ns + LEASE_NS);
+                    }
+                }
+                if [(0, Slip::SilentClose), (3, Slip::SilentOpen)].contains(&(at, slip)) {
+                    at += 2;
+                    continue;
+                }
+                number = far[who].next;
+                far[who].next += 1;
+                far[who].open.push(number);
+                at += 1;
+            }
+            0 => {
+                match at {
+                    2 => holder = None,
+                    5 => {
+                        holder = Some(TO);
+                        // What had not reached the disk fell with the server.
+                        version += u64::from(falls);
+                    }
+                    _ => version += 1,
+                }
+                // That it is done is never heard: what comes next says it.
+                far[who].open.clear();
+                at += 1;
+            }
+            1 => at += 1,
+            2 => {
+                if !servers.pre(who, far[who].standing(), number, &touched) {
+                    return Ok(());
+                }
+                at += 1;
+            }
+            3 => match renewal.1.take() {
+                None => {
+                    let server = &mut far[renews.unwrap()];
+                    renewal = (1, Some((server.standing(), server.next, now_ns)));
+                    server.granted_until_ns = server.granted_until_ns.max(now_ns + LEASE_NS);
+                }
+                Some((standing, next, sent_ns)) => {
+                    servers.granted(renews.unwrap(), standing, next, sent_ns, LEASE_NS, now_ns);
+                    renewal.0 = 2;
+                }
+            },
+            4 => {
+                fill.0 += 1;
+                match fill.0 {
+                    1 => {
+                        let asked = holder.unwrap_or(FROM);
+                        let all = interval("a", "f");
+                        let begun = servers.id(asked).and_then(|id| {
+                            fill.2 = Some((id, asked));
+                            coherence.begin(COLUMN, all, id)
+                        });
+                        match begun {
+                            Some(begun) => fill.1 = Some(begun),
+                            None => fill.0 = 3,
+                        }
+                    }
+                    2 if holder.is_some_and(|holder| {
+                        slip == Slip::WrongHolder || fill.2.is_some_and(|(_, asked)| asked == holder)
+                    }) =>
+                    {
+                        fill.3 = version;
+                    }
+                    2 => fill.0 = 3,
+                    _ => {
+                        let rows = [row("b", fill.3)];
+                        let begun = fill.1.take().expect("it was begun");
+                        begun.finish(&Filled {
+                            column: COLUMN,
+                            interval: interval("a", "f"),
+                            rows: &rows,
+                            until_ns: u64::MAX,
+                            server: fill.2.expect("it was begun").0,
+                        });
+                    }
+                }
+            }
+            _ => {
+                // Two of them outlast a lease, and what is granted between them outlasts both.
+                now_ns += LEASE_NS / 2 + 1;
+                ticks += 1;
+                if ticks == 2 && chooser.choose(2) == 0 {
+                    servers.tick(now_ns);
+                }
+            }
+        }
+        let said = near.get(COLUMN, &key("b"), now_ns);
+        if said.is_some_and(|said| said != Some(row("b", version))) {
+            return Err(format!("near is behind version {version}, at {chooser:?}"));
+        }
+    }
+}
+
+#[test]
+fn a_range_that_goes_to_another_server_is_never_stale() {
+    for (falls, renews, is_known) in [
+        (false, None, true),
+        (false, Some(FROM), true),
+        (false, Some(TO), true),
+        (false, Some(TO), false),
+        (true, None, true),
+        (true, Some(FROM), true),
+        (true, Some(TO), true),
+        (true, Some(TO), false),
+    ] {
+        let (runs, stale) = explore(|chooser| run_move(falls, renews, is_known, Slip::None, chooser));
+        assert_eq!(stale, None, "{falls} {renews:?} {is_known}");
+        assert!(runs > 100, "only {runs} orders");
+    }
+}
+
+#[test]
+fn every_duty_at_a_move_is_needed() {
+    for (slip, falls, renews, is_known) in [
+        (Slip::SilentClose, false, Some(FROM), true),
+        (Slip::SilentOpen, true, None, true),
+        (Slip::NoWaitAtOpen, true, None, false),
+        (Slip::WrongHolder, false, Some(FROM), true),
+    ] {
+        let (_, stale) = explore(|chooser| run_move(falls, renews, is_known, slip, chooser));
+        assert!(stale.is_some(), "{slip:?} goes unnoticed");
+    }
+}
+
 /// Where any of them may hold a row, it is kept and answered only while all of them are heard.
 #[test]
 fn a_row_of_any_server_needs_the_leases_of_all() {
@@ -579,7 +787,7 @@ fn a_row_of_any_server_needs_the_leases_of_all() {
     servers.granted(1, standing(2), 1, 24, LEASE_NS, 24);
     assert!(!is_answered(24));
     assert!(fill(3) && is_answered(25));
-    servers.give_up();
+    servers.meet_stranger();
     assert!(!is_answered(25));
     granted(0, 26);
     granted(1, 26);

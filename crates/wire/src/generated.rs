@@ -2696,7 +2696,7 @@ pub mod metric {
         labels: &[],
         help: "notices that were not: a wrong tag, table or form, or a server that grants no lease",
     };
-    /// 1: a server that is not configured changes the table, and near stays empty
+    /// 1: a server that is not configured holds rows: near keeps none of them, and over Thrift 2 none at all
     pub const COLUMN_STRANGERS: Metric = Metric {
         name: "lineside_column_strangers",
         key: "strangers",
@@ -2704,7 +2704,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1: a server that is not configured changes the table, and near stays empty",
+        help: "1: a server that is not configured holds rows: near keeps none of them, and over Thrift 2 none at all",
     };
     /// blocks in the ledger, all durable
     pub const FABRIC_HEIGHT: Metric = Metric {

@@ -86,8 +86,8 @@ struct Hearing {
 }
 
 impl Listener {
-    /// Listens for `servers`, which are [`Servers::all_of`] as many as are configured. `opened` is called before it is
-    /// acknowledged that a region was opened: the table may be described anew.
+    /// Listens for `servers`, which may be [`Servers::all_of`] as many as are configured. `opened` is called before it
+    /// is acknowledged that a region was opened: the table may be described anew.
     ///
     /// # Errors
     /// What the system says of the socket or the thread.
@@ -243,6 +243,7 @@ impl Hearing {
         let lease_ns = u64::from(lease_ms) * 1_000_000;
         self.asked[server].next_ns = sent_ns + (lease_ns / 5).clamp(ASK_NS / 10, ASK_NS * 2);
         let next = notice.head.number.get();
+        self.servers.is_called(server, notice.head.server.get());
         (self.servers).granted(server, standing, next, sent_ns, lease_ns, lease::now_ns());
         true
     }
@@ -254,9 +255,17 @@ impl Hearing {
             return;
         }
         let is_change = [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST].contains(&notice.head.kind);
-        if is_change && !self.servers.is_given_up() {
-            tracing::error!(%from, "a server that is not among `servers` changes the table: near stays empty");
-            self.servers.give_up();
+        if is_change && !self.servers.has_stranger() {
+            match self.servers.are_told_apart() {
+                true => {
+                    tracing::warn!(%from, "a server that is not among `servers` holds rows: they are not kept")
+                }
+                false => tracing::error!(
+                    %from,
+                    "a server that is not among `servers` changes the table: near stays empty"
+                ),
+            }
+            self.servers.meet_stranger();
         }
     }
 }

@@ -30,6 +30,15 @@ pub enum Place<'a> {
 }
 
 impl Region {
+    /// The name of its server as HBase writes it, hashed as the coprocessor does (FNV-1a).
+    pub fn server_name_hash(&self) -> u64 {
+        let (host, port) = self.server.rsplit_once(':').unwrap_or((&self.server, ""));
+        let name = format!("{},{port},{}", host.to_ascii_lowercase(), self.start_code);
+        name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
     /// Whether it is the one that is wanted.
     pub fn is_at(&self, place: Place<'_>) -> bool {
         let ends_behind = |key: &[u8], or_at: bool| {
@@ -90,6 +99,12 @@ impl Regions {
         }
     }
 
+    /// All are looked for anew.
+    pub(super) fn forget_all(&self) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.clear();
+    }
+
     /// A server does not answer: its regions are looked for anew.
     pub(super) fn forget_server(&self, server: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -109,6 +124,16 @@ mod tests {
             server: server.into(),
             start_code: 1,
         })
+    }
+
+    /// As Python computes it, of `node-7.example,16020,1700000000000`.
+    #[test]
+    fn a_server_is_called_as_hbase_calls_it() {
+        let region = Region {
+            start_code: 1_700_000_000_000,
+            ..(*region("", "", "Node-7.example:16020")).clone()
+        };
+        assert_eq!(region.server_name_hash(), 0x36b23a970d93691e);
     }
 
     #[test]

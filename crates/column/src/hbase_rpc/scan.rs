@@ -21,11 +21,12 @@ struct Open {
     calls: u64,
 }
 
-/// The rows of `stretch`.
+/// The rows of `stretch`; `answered` is told of each region that gave some of them, or said that it has none.
 pub(super) fn all(
     hbase: &HBase,
     stretch: &Stretch,
     columns: &[ColumnName],
+    answered: &mut dyn FnMut(&Region),
 ) -> Result<Vec<Found>, TableError> {
     if columns.is_empty() {
         return Err(TableError::Refused("a scan of no column".into()));
@@ -35,6 +36,7 @@ pub(super) fn all(
     let mut open: Option<Open> = None;
     while let Some(part) = Part::of(&left, left.limit.min(ROWS_MAX) as u32) {
         let (mut piece, region) = next(hbase, &part, left.limit <= ROWS_MAX, columns, &mut open)?;
+        answered(&region);
         left.limit -= piece.rows;
         let last = piece.found.last().map(|found| found.key.clone());
         found.append(&mut piece.found);

@@ -129,6 +129,51 @@ fn a_busy_server_is_not_asked_for_ever() {
 }
 
 #[test]
+fn what_another_server_answered_is_not_the_holders() {
+    let one_row = |method: &str, _| match method {
+        "Scan" => Act::Message(
+            ScanResponse {
+                results: vec![row(vec![cell(b"a", b"aa")])],
+                more_results_in_region: Some(false),
+                ..ScanResponse::default()
+            }
+            .encode_to_vec(),
+        ),
+        _ => Act::Answer,
+    };
+    let there = fake::start(one_row);
+    let address = there.address.clone();
+    let here = fake::start(move |method, _| match method {
+        "Scan" => Act::Throw("exceptions.RegionMovedException", false, Some(address.clone())),
+        _ => Act::Answer,
+    });
+    let hbase = open(&here);
+    let stretch = Stretch {
+        low: b"a".to_vec(),
+        high: None,
+        limit: 1,
+        reverse: false,
+    };
+    let holder = hbase.holder(b"a").expect("a region");
+    let (_, is_of_holder) = hbase.scan_of(&holder, &stretch, &[column()]).unwrap();
+    assert!(!is_of_holder);
+    // When it moved nobody said what the other one is called; `hbase:meta` does.
+    let moved = hbase.holder(b"a").expect("a region");
+    assert_ne!(moved.server, holder.server);
+    let looks = here.count("Meta");
+    hbase.look_anew();
+    assert_eq!(hbase.holder(b"a"), Some(holder.clone()));
+    assert_eq!(here.count("Meta"), looks + 1);
+    // Not each time.
+    hbase.look_anew();
+    assert_eq!(hbase.holder(b"a"), Some(holder.clone()));
+    assert_eq!(here.count("Meta"), looks + 1);
+    here.now(one_row);
+    let (found, is_of_holder) = hbase.scan_of(&holder, &stretch, &[column()]).unwrap();
+    assert_eq!((found.len(), is_of_holder), (1, true));
+}
+
+#[test]
 fn a_region_that_moved_is_followed_to_where_it_is() {
     let there = fake::start(|_, _| Act::Answer);
     there

@@ -6,7 +6,7 @@ use crate::fill::ColumnId;
 use crate::history::random::Random;
 use crate::key::Interval;
 use crate::servers::{Servers, Standing};
-use crate::table::ColumnName;
+use crate::table::{ColumnName, Holder};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,6 +51,8 @@ impl LossyServer {
         seed: u64,
         is_hasty: bool,
     ) -> Self {
+        // What the embedded table calls the holder of all rows.
+        servers.is_called(SERVER, Holder::default().server);
         Self {
             servers,
             ids,

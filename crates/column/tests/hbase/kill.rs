@@ -1,4 +1,4 @@
-//! A region server is killed: near falls silent, and is the table's again after its recovery.
+//! A region server is killed: near falls silent of what it held, and is the table's again after its recovery.
 
 use crate::rig::{self, Rig, free_address, until};
 use lineside_hbase_mini::{HBase, Jars, Options};
@@ -21,7 +21,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start(jars: &Jars, hbase: &HBase, folder: &Path, listen: SocketAddr, subscriber: SocketAddr) -> Self {
+    fn start(jars: &Jars, hbase: &HBase, folder: &Path, listen: SocketAddr, subscribers: &str) -> Self {
         let class = "org.apache.hadoop.hbase.regionserver.HRegionServer";
         let mut java = jars.java(&["observer"], class).unwrap();
         let data = hbase.folder().join("hbase/data");
@@ -45,7 +45,7 @@ impl Server {
             ("hbase.regionserver.msginterval", "200".into()),
             ("hbase.coprocessor.user.region.classes", observer.into()),
             ("hbase.coprocessor.regionserver.classes", observer.into()),
-            ("lineside.subscribers", subscriber.to_string()),
+            ("lineside.subscribers", subscribers.to_owned()),
         ] {
             settings.push((name.to_owned(), value));
         }
@@ -68,37 +68,51 @@ fn a_killed_server_leaves_nothing_stale() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let [first, second, lineside] = [0; 3].map(|_| free_address());
+    let [first, second, lineside, other] = [0; 4].map(|_| free_address());
+    let subscribers = format!("{lineside},{other}");
     let options = Options {
         region_servers: 0,
         ..Options::default()
     };
     let mut hbase = jars.start(&options).unwrap();
-    let start = |hbase: &HBase, listen| Server::start(&jars, hbase, folder.path(), listen, lineside);
+    let start = |hbase: &HBase, listen| Server::start(&jars, hbase, folder.path(), listen, &subscribers);
     let killed = start(&hbase, first);
     let _stays = start(&hbase, second);
     until("a table", || {
         hbase.command(&format!("create {TABLE} entry 25 50 75")).ok()
     });
     let rig = Rig::new(&hbase, TABLE, lineside, &[first, second]);
+    let apart = Rig::told_apart(&hbase, TABLE, other, &[first, second]);
     let rows: String = (0..100).map(|number| format!(" {}", row(number))).collect();
     hbase.command(&format!("put {TABLE} before{rows}")).unwrap();
     // The first rows are on the disk; what is written now may be lost, and near holds it.
     hbase.command(&format!("flush {TABLE}")).unwrap();
     hbase.command(&format!("put {TABLE} after{rows}")).unwrap();
     for number in 0..100 {
-        assert_eq!(rig.get_near(&row(number)), Some(b"after".to_vec()));
+        for rig in [&rig, &apart] {
+            assert_eq!(rig.get_near(&row(number)), Some(b"after".to_vec()));
+        }
     }
     drop(killed);
     until("near falls silent", || match rig.try_get(&row(0)) {
         Some((_, true)) => None,
         _ => Some(()),
     });
+    // Where servers are told apart it goes on answering of the one that lives, before anyone has noticed.
+    let held = || -> Vec<_> { (0..100).filter_map(|number| apart.held(&row(number))).collect() };
+    until("its rows are held no more", || (held().len() < 100).then_some(()));
+    let live = held();
+    assert!((25..=75).contains(&live.len()), "{} rows", live.len());
+    assert!(live.iter().all(|said| said.as_deref() == Some(b"after")));
     // All regions are at the other server then, and near keeps nothing without the first one's lease.
     for number in 0..100 {
         let (said, by_near) = rig.get(&row(number));
         assert!(!by_near, "row {number}");
         assert_eq!(said, rig.truth(&row(number)));
+    }
+    for number in 0..100 {
+        let said = apart.get_near(&row(number));
+        assert_eq!(said, rig.truth(&row(number)), "row {number}");
     }
     let _again = start(&hbase, first);
     let mut lost = 0;

@@ -106,7 +106,28 @@ pub struct Rig {
 pub type Answer = (Option<Vec<u8>>, bool);
 
 impl Rig {
+    /// Through the gateway, which does not say what server answered: near needs the leases of all.
     pub fn new(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
+        let of = |coherence| Servers::all_of(coherence, CLOCK_SLACK_NS, asked.len());
+        Self::over(connect(hbase, table), hbase, table, listen, asked, of)
+    }
+
+    /// By HBase's own RPC, found by its master: near needs the lease of the server that a row was read from.
+    pub fn told_apart(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
+        let master = format!("127.0.0.1:{}", hbase.ports.master);
+        let rpc = Rpc::connect(&[&master], table.as_bytes(), Duration::from_secs(30)).unwrap();
+        let of = |coherence| Servers::new(coherence, CLOCK_SLACK_NS);
+        Self::over(Arc::new(rpc), hbase, table, listen, asked, of)
+    }
+
+    fn over(
+        over: Arc<dyn Table>,
+        hbase: &HBase,
+        table: &str,
+        listen: SocketAddr,
+        asked: &[SocketAddr],
+        servers: impl Fn(Arc<Coherence>) -> Servers,
+    ) -> Self {
         let geometry = Geometry {
             columns: vec![COLUMN.into()],
             row_bits: 10,
@@ -114,21 +135,16 @@ impl Rig {
         };
         let store = Arc::new(Store::anonymous(&geometry).unwrap());
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
-        let servers = Arc::new(Servers::all_of(
-            Arc::clone(&coherence),
-            CLOCK_SLACK_NS,
-            asked.len(),
-        ));
-        let thrift2 = connect(hbase, table);
-        let described = Arc::clone(&thrift2);
+        let servers = Arc::new(servers(Arc::clone(&coherence)));
+        let described = Arc::clone(&over);
         let opened = Box::new(move || described.describe_anew());
         let options = options(table, listen, asked, 1);
         let listener = Listener::start(options, Arc::clone(&servers), opened).unwrap();
         let columns = vec![ColumnName::new(COLUMN.as_bytes()).unwrap()];
         let telling = Telling::ByServers(Arc::clone(&servers));
-        let setup = Setup::new(Arc::clone(&thrift2) as _, coherence, columns, telling);
+        let setup = Setup::new(over, coherence, columns, telling);
         Self {
-            table: thrift2,
+            table: connect(hbase, table),
             servers,
             listener: Some(listener),
             near: ColumnNear::new(Arc::clone(&store)),
@@ -140,6 +156,15 @@ impl Rig {
 
     /// What a client is answered; `None`: nothing.
     pub fn try_get(&self, row: &str) -> Option<Answer> {
+        self.answer(row, true)
+    }
+
+    /// What near alone answers of a row, if it does.
+    pub fn held(&self, row: &str) -> Option<Option<Vec<u8>>> {
+        self.answer(row, false).map(|(value, _)| value)
+    }
+
+    fn answer(&self, row: &str, by_host: bool) -> Option<Answer> {
         lease::renew(&self.store.control().lease_until_ns, 10_000_000_000);
         let column = ColumnName::new(COLUMN.as_bytes()).unwrap();
         let ask = Ask::Get(row.into(), vec![column]);
@@ -150,6 +175,9 @@ impl Rig {
         };
         let mut reply = Reply::default();
         let by_near = self.near.answer(from, lease::now_ns(), &request, &mut reply) == Verdict::Reply;
+        if !by_near && !by_host {
+            return None;
+        }
         if !by_near {
             reply.clear();
             let reader = self.readers.join();

@@ -84,7 +84,12 @@ impl Told {
             )
         })?;
         let count = config.servers.len();
-        let servers = Arc::new(Servers::all_of(Arc::clone(coherence), CLOCK_SLACK_NS, count));
+        let coherence = Arc::clone(coherence);
+        let servers = Arc::new(match config.store {
+            // The gateway does not say which server it asked.
+            TableName::Thrift2 { .. } => Servers::all_of(coherence, CLOCK_SLACK_NS, count),
+            _ => Servers::new(coherence, CLOCK_SLACK_NS),
+        });
         let options = hbase::Options {
             listen: config.notify_listen,
             servers: config.servers.clone(),
@@ -111,17 +116,22 @@ impl Told {
             (metric::COLUMN_LEASED_SERVERS, leased as u64),
             (metric::COLUMN_NOTICES, counts.heard),
             (metric::COLUMN_REFUSED_NOTICES, counts.refused),
-            (metric::COLUMN_STRANGERS, u64::from(self.servers.is_given_up())),
+            (metric::COLUMN_STRANGERS, u64::from(self.servers.has_stranger())),
         ] {
             status.set_host(metric, value);
         }
-        if self.servers.is_given_up() {
+        let are_told_apart = self.servers.are_told_apart();
+        if self.servers.has_stranger() && !are_told_apart {
             let what = "column: a server that is not among `servers` changes the table; near stays empty";
             problems.push(what.into());
         } else if leased < self.count {
             let count = self.count;
+            let meaning = match are_told_apart {
+                true => "near keeps no rows of the others",
+                false => "near is empty without all of them",
+            };
             problems.push(format!(
-                "column: {leased} of {count} `servers` grant a lease; near is empty without all of them"
+                "column: {leased} of {count} `servers` grant a lease; {meaning}"
             ));
         }
     }

@@ -43,6 +43,10 @@ struct Rig {
 
 impl Rig {
     fn start() -> Self {
+        Self::of(|coherence| Servers::all_of(coherence, 0, 1))
+    }
+
+    fn of(servers: impl Fn(Arc<Coherence>) -> Servers) -> Self {
         let geometry = Geometry {
             family_bits: 0,
             column_bits: 0,
@@ -55,7 +59,7 @@ impl Rig {
         lease::renew(&store.control().lease_until_ns, 1 << 60);
         let writer = ColumnWriter::new(Arc::clone(&store));
         let coherence = Arc::new(Coherence::new(Box::new(writer)));
-        let servers = Arc::new(Servers::all_of(Arc::clone(&coherence), 0, 1));
+        let servers = Arc::new(servers(Arc::clone(&coherence)));
         let server = socket();
         let options = Options {
             listen: "127.0.0.1:0".parse().unwrap(),
@@ -249,7 +253,7 @@ fn a_number_that_was_passed_over_empties_near() {
         }
         rig.says(&next, true);
         assert!(!rig.answers(), "kind {kind}");
-        assert!(!rig.servers.is_given_up());
+        assert!(!rig.servers.has_stranger());
     }
 }
 
@@ -261,7 +265,7 @@ fn what_is_signed_with_another_key_is_not_heard() {
     let elsewhere = socket();
     for from in [&rig.server, &elsewhere] {
         rig.send_from(from, &forged, false);
-        assert!(rig.answers() && !rig.servers.is_given_up());
+        assert!(rig.answers() && !rig.servers.has_stranger());
     }
     hears_nothing(&elsewhere);
     // Another table's change, signed.
@@ -278,7 +282,7 @@ fn a_known_servers_notice_from_elsewhere_is_no_strangers() {
     for notice in [pre_of(b"a"), notice(COLUMN_NOTICE_POST, FIRST + 5)] {
         rig.send_from(&elsewhere, &notice.to_bytes(&key()).unwrap(), false);
         assert!(rig.answers(), "{notice:?}");
-        assert!(!rig.servers.is_given_up());
+        assert!(!rig.servers.has_stranger());
     }
     hears_nothing(&elsewhere);
 }
@@ -294,10 +298,10 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_near_for_good()
     // Whoever says nothing of changes does no harm.
     for kind in [COLUMN_NOTICE_ASK, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_ACK] {
         from_stranger(notice(kind, FIRST));
-        assert!(rig.answers() && !rig.servers.is_given_up());
+        assert!(rig.answers() && !rig.servers.has_stranger());
     }
     from_stranger(pre_of(b"z"));
-    assert!(rig.servers.is_given_up() && !rig.answers());
+    assert!(rig.servers.has_stranger() && !rig.answers());
     hears_nothing(&elsewhere);
     rig.grant();
     assert_eq!(rig.servers.id(0), None, "until the next start");
@@ -307,5 +311,55 @@ fn a_server_that_is_not_configured_and_changes_the_table_empties_near_for_good()
 fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
     let rig = Rig::start();
     rig.send_from(&socket(), &pre_of(b"a").to_bytes(&key()).unwrap(), false);
-    assert!(rig.servers.is_given_up());
+    assert!(rig.servers.has_stranger());
+}
+
+/// A change that is told before a lease is held: near has forgotten it, and no grant that was on its way then counts.
+#[test]
+fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
+    let rig = Rig::start();
+    let mut early = notice(COLUMN_NOTICE_GRANT, FIRST);
+    early.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
+    early.head.lease_ms.set(LEASE_MS_MAX);
+    rig.says(&pre_of(b"a"), true);
+    assert_eq!(rig.received(COLUMN_NOTICE_ACK).head.number.get(), FIRST);
+    rig.says(&early, true);
+    assert_eq!(rig.servers.id(0), None, "it knows nothing of the change");
+    let mut late = notice(COLUMN_NOTICE_GRANT, FIRST);
+    late.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
+    late.head.lease_ms.set(LEASE_MS_MAX);
+    late.head.number.set(FIRST + 1);
+    rig.says(&late, true);
+    assert!(rig.servers.id(0).is_some());
+    assert_eq!(rig.coherence.counts().marks, 1, "the change is under way");
+    rig.says(&notice(COLUMN_NOTICE_POST, FIRST + 1), true);
+    rig.fill();
+}
+
+/// Where servers are told apart a stranger's rows are not kept, and all others are.
+#[test]
+fn a_stranger_among_servers_that_are_told_apart_takes_nothing_from_them() {
+    let rig = Rig::of(|coherence| Servers::new(coherence, 0));
+    rig.grant();
+    rig.fill();
+    assert_eq!(rig.servers.id_of(SERVER), rig.servers.id(0));
+    let mut strange = pre_of(b"a");
+    strange.head.server.set(SERVER + 1);
+    let elsewhere = socket();
+    rig.send_from(&elsewhere, &strange.to_bytes(&key()).unwrap(), false);
+    // He waits, then, until nobody's lease can be held.
+    hears_nothing(&elsewhere);
+    assert!(rig.servers.has_stranger() && rig.answers());
+    assert_eq!(rig.servers.id_of(SERVER + 1), None);
+    // The same address, started again: another name, and the old one is nobody's.
+    let mut again = notice(COLUMN_NOTICE_GRANT, 1);
+    again.head.token = rig.received(COLUMN_NOTICE_ASK).head.token;
+    again.head.lease_ms.set(LEASE_MS_MAX);
+    again.head.server.set(SERVER + 2);
+    again.head.epoch.set(EPOCH + 1);
+    again.head.number.set(1);
+    rig.says(&again, true);
+    assert!(!rig.answers());
+    assert_eq!(rig.servers.id_of(SERVER), None);
+    assert!(rig.servers.id_of(SERVER + 2).is_some());
 }

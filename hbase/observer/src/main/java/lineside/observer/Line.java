@@ -83,8 +83,14 @@ final class Line {
     if (waiting > 0) {
       return 0;
     }
-    leasedUntilNs = Math.max(leasedUntilNs, System.nanoTime() + leaseNs);
+    assume(leaseNs);
     return next;
+  }
+
+  /** Somebody else may have granted a lease until now: its end is waited for as if it were ours. */
+  synchronized Line assume(long leaseNs) {
+    leasedUntilNs = Math.max(leasedUntilNs, System.nanoTime() + leaseNs);
+    return this;
   }
 
   /** Whether the subscriber may be answering. */

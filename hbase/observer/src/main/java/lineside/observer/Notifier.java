@@ -80,7 +80,7 @@ final class Notifier implements Function<Object[], Object> {
         shared.put(PLACE, notifier);
         return notifier;
       } catch (IOException | RuntimeException error) {
-        LOG.error("Lineside is told of nothing, and must not keep this server's rows", error);
+        LOG.error("Lineside is told of nothing of this server", error);
         return null;
       }
     }
@@ -105,7 +105,7 @@ final class Notifier implements Function<Object[], Object> {
     try {
       return new DatagramSocket(listen);
     } catch (SocketException error) {
-      LOG.error("Lineside cannot ask at {}, and will keep nothing of this table", listen, error);
+      LOG.error("Lineside cannot ask at {}", listen, error);
       return new DatagramSocket(new InetSocketAddress(listen.getAddress(), 0));
     }
   }
@@ -148,7 +148,8 @@ final class Notifier implements Function<Object[], Object> {
     }
     Set<Line> of = ConcurrentHashMap.newKeySet();
     for (String address : addresses) {
-      of.add(line(address(address), table));
+      // Whoever had the region before may have granted a lease and fallen.
+      of.add(line(address(address), table).assume(leaseNs));
     }
     told.put(region, of);
   }
@@ -265,9 +266,8 @@ final class Notifier implements Function<Object[], Object> {
     byte[] bytes = notice.toBytes(mac.get());
     try {
       socket.send(new DatagramPacket(bytes, bytes.length, notice.line.subscriber));
-    } catch (IOException | RuntimeException error) {
-      // As if it were lost: what is not acknowledged waits for the lease's end.
-      LOG.debug("{} cannot be told", notice.line.subscriber, error);
+    } catch (IOException | RuntimeException lost) {
+      // What is not acknowledged waits for the lease's end.
     }
   }
 
