@@ -19,17 +19,22 @@ fn server() -> UdpSocket {
     socket
 }
 
-/// Near over a table of that name, told by these servers.
-fn told(table: &str, servers: &[UdpSocket]) -> Told {
+/// A table of that name in HBase, which is not asked.
+fn in_hbase(table: &str) -> TableName {
+    TableName::HBase {
+        servers: vec!["127.0.0.1:1".into()],
+        table: table.into(),
+    }
+}
+
+/// Near over `store`, told by these servers.
+fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, "5a".repeat(32)).unwrap();
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
     let config = Column {
-        store: TableName::HBase {
-            servers: vec!["127.0.0.1:1".into()],
-            table: table.into(),
-        },
+        store,
         coherence: CoherenceName::Coprocessor,
         notify_listen: "127.0.0.1:0".parse().unwrap(),
         servers: servers.iter().map(|one| one.local_addr().unwrap()).collect(),
@@ -58,28 +63,40 @@ fn says(server: &UdpSocket, to: SocketAddr, kind: u8, change: impl FnOnce(&mut N
     server.send_to(&notice.to_bytes(&key()).unwrap(), to).unwrap();
 }
 
-/// Waits until all that is told is what `is_it` wants: the value of one metric, and the problems.
-fn until(told: &Told, is_it: impl Fn(u64, &[String]) -> bool) {
+/// Waits until all that is told is what `is_it` wants: strangers, leases, problems.
+fn until(told: &Told, is_it: impl Fn(u64, u64, &[String]) -> bool) {
     let began = Instant::now();
     loop {
         let (mut status, mut problems) = (ServiceStatus::default(), Vec::new());
         told.status(&mut status, &mut problems);
-        let leased = status.host[metric::COLUMN_LEASED_SERVERS.key];
-        if is_it(leased, &problems) {
+        let of = |metric: lineside_wire::Metric| status.host[metric.key];
+        let (strangers, leased) = (of(metric::COLUMN_STRANGERS), of(metric::COLUMN_LEASED_SERVERS));
+        if is_it(strangers, leased, &problems) {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{leased} leases, {problems:?}");
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{strangers} strangers, {leased} leases, {problems:?}"
+        );
         std::thread::yield_now();
     }
 }
 
-#[test]
-fn fewer_leases_than_servers_are_a_problem_and_so_is_a_stranger() {
+/// Whether there is one problem, in such words.
+fn is_said(problems: &[String], what: &str) -> bool {
+    problems.len() == 1 && problems[0].contains(what)
+}
+
+/// Near over `store`, of which both servers grant a lease, one after the other; then a stranger changes a row.
+fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
     let servers = [server(), server()];
-    let told = told("rows", &servers);
-    let said = |problems: &[String], what: &str| problems.len() == 1 && problems[0].contains(what);
-    until(&told, |leased, problems| {
-        leased == 0 && said(problems, "0 of 2 `servers` grant a lease")
+    let told = told(store, &servers);
+    until(&told, |_, leased, problems| {
+        leased == 0
+            && is_said(
+                problems,
+                &format!("0 of 2 `servers` grant a lease; {while_one_is_missing}"),
+            )
     });
     for (number, one) in (1..).zip(&servers) {
         let (question, from) = asked(one);
@@ -90,15 +107,39 @@ fn fewer_leases_than_servers_are_a_problem_and_so_is_a_stranger() {
             grant.head.oldest_open.set(1);
             grant.head.lease_ms.set(60_000);
         });
-        until(&told, |leased, problems| match number {
-            1 => leased == 1 && said(problems, "1 of 2 `servers` grant a lease"),
+        until(&told, |_, leased, problems| match number {
+            1 => {
+                leased == 1
+                    && is_said(
+                        problems,
+                        &format!("1 of 2 `servers` grant a lease; {while_one_is_missing}"),
+                    )
+            }
             _ => leased == 2 && problems.is_empty(),
         });
     }
     let to = told.listener.local_addr();
     says(&server(), to, COLUMN_NOTICE_POST, |_| ());
-    until(&told, |leased, problems| {
-        leased == 0 && said(problems, "not among `servers` changes the table")
+    told
+}
+
+#[test]
+fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay() {
+    let told = met_by_a_stranger(in_hbase("rows"), "near keeps no rows of the others");
+    until(&told, |strangers, leased, problems| {
+        strangers == 1 && leased == 2 && problems.is_empty()
+    });
+}
+
+#[test]
+fn behind_a_gateway_a_stranger_is_a_problem() {
+    let behind = TableName::Thrift2 {
+        gateway: "127.0.0.1:1".into(),
+        table: "rows".into(),
+    };
+    let told = met_by_a_stranger(behind, "near is empty without all of them");
+    until(&told, |strangers, leased, problems| {
+        strangers == 1 && leased == 0 && is_said(problems, "not among `servers` changes the table")
     });
 }
 
@@ -111,7 +152,7 @@ fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
         ("other:rows", "other:rows"),
     ] {
         let servers = [server()];
-        let _told = told(configured, &servers);
+        let _told = told(in_hbase(configured), &servers);
         let (question, _) = asked(&servers[0]);
         assert_eq!(String::from_utf8_lossy(&question.table), asked_for);
     }
