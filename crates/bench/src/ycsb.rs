@@ -1,7 +1,7 @@
 //! YCSB's own client, a process beside us.
 
 use crate::error::{BenchError, Result, io, java};
-use lineside_hbase_mini::Jars;
+use lineside_hbase_mini::{Compilers, Jars};
 use std::process::Stdio;
 
 /// What YCSB does in a run.
@@ -18,7 +18,8 @@ pub enum Phase {
 /// # Errors
 /// [`BenchError::Void`] where it did not come to its end.
 pub fn run(jars: &Jars, phase: Phase, binding: &str, threads: u32, properties: &[String]) -> Result<String> {
-    let mut client = jars.java(&["ycsb"], "site.ycsb.Client").map_err(java)?;
+    let client = jars.java(&["ycsb"], "site.ycsb.Client", Compilers::Both);
+    let mut client = client.map_err(java)?;
     client.arg(match phase {
         Phase::Load => "-load",
         Phase::Run => "-t",

@@ -8,7 +8,7 @@ use crate::sys;
 use lineside_column::hbase_rpc::HBase as Rpc;
 use lineside_column::table::{Found, Table, TableError};
 use lineside_column::thrift2::Thrift2;
-use lineside_hbase_mini::{HBase, Jars, Options};
+use lineside_hbase_mini::{Compilers, HBase, Jars, Options};
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -52,6 +52,7 @@ impl Peer {
         ];
         let options = Options {
             settings: settings.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            compilers: Compilers::Both,
             ..Options::default()
         };
         let hbase = jars.start(&options).map_err(java)?;

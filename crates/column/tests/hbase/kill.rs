@@ -1,7 +1,7 @@
 //! A region server is killed: near falls silent of what it held, and is the table's again after its recovery.
 
 use crate::rig::{self, Rig, free_address, until};
-use lineside_hbase_mini::{HBase, Jars, Options};
+use lineside_hbase_mini::{Compilers, HBase, Jars, Options};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Drop for Server {
 impl Server {
     fn start(jars: &Jars, hbase: &HBase, folder: &Path, listen: SocketAddr, subscribers: &str) -> Self {
         let class = "org.apache.hadoop.hbase.regionserver.HRegionServer";
-        let mut java = jars.java(&["observer"], class).unwrap();
+        let mut java = jars.java(&["observer"], class, Compilers::First).unwrap();
         let data = hbase.folder().join("hbase/data");
         let observer = "lineside.observer.Observer";
         let mut settings = rig::settings(folder, listen);
