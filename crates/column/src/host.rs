@@ -198,14 +198,19 @@ impl ColumnHost {
             ..stretch.clone()
         };
         let columns = std::slice::from_ref(column);
-        let (mut found, is_of_holder) = match self.table().scan_of(&holder, &one_more, columns) {
-            Ok(found) => found,
+        let read = match &holder {
+            None => (self.table().scan(&one_more, columns)).map(|found| (found, true)),
+            Some(holder) => self.table().scan_of(holder, &one_more, columns),
+        };
+        let (mut found, is_of_holder) = match read {
+            Ok(read) => read,
             Err(error) => return Some(Err(error)),
         };
         let behind = found.get(stretch.limit).map(|found| found.key.clone());
         let more = cut(&mut found, stretch.limit);
         if is_of_holder && (more || !is_open) {
-            let behind = [behind, holder.end].into_iter().flatten().min();
+            let end = holder.and_then(|holder| holder.end);
+            let behind = [behind, end].into_iter().flatten().min();
             let until_ns = self.until_ns(&found, (id, interval), column, before_ns);
             let (interval, rows) = holdable(&found, interval, behind.as_deref());
             if !interval.is_empty() && (self.setup.clock)() < until_ns {
@@ -221,17 +226,17 @@ impl ColumnHost {
         Some(Ok(Read { found, more }))
     }
 
-    /// Whose lease what is read from `key` on needs, and who holds it; `None`: it may not be kept.
-    fn server_of(&self, key: &[u8]) -> Option<(ServerId, Holder)> {
+    /// Whose lease what is read from `key` on needs, and who holds it, where that counts; `None`: it may not be kept.
+    fn server_of(&self, key: &[u8]) -> Option<(ServerId, Option<Holder>)> {
         match &self.setup.telling {
-            Telling::ByTable | Telling::Ttl(_) => Some((ServerId(0), Holder::default())),
+            Telling::ByTable | Telling::Ttl(_) => Some((ServerId(0), None)),
             Telling::ByServers(servers) => {
                 let holder = self.table().holder(key)?;
                 let id = servers.id_of(holder.server);
                 if id.is_none() {
                     self.table().look_anew();
                 }
-                Some((id?, holder))
+                Some((id?, Some(holder)))
             }
             Telling::Nothing => None,
         }

@@ -1,7 +1,10 @@
 //! The host over the embedded table and the plainest near: what it answers, what it brings into near, what it refuses.
 
+#[path = "common/apart.rs"]
+mod apart;
 mod common;
 
+use apart::Apart;
 use common::ModelNear;
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Clock, Embedded, Watcher};
@@ -48,6 +51,15 @@ fn scene_told(telling: Telling) -> Scene {
 
 /// With a watcher of its own in place of the one that tells near.
 fn scene_watched(telling: Telling, watcher: Option<Arc<dyn Watcher>>) -> Scene {
+    scene_of(telling, watcher, |table| table)
+}
+
+/// Over what `with` makes of the embedded table.
+fn scene_of(
+    telling: Telling,
+    watcher: Option<Arc<dyn Watcher>>,
+    with: impl Fn(Arc<dyn Table>) -> Arc<dyn Table>,
+) -> Scene {
     let time_ms = Arc::new(AtomicU64::new(1_000));
     let read = Arc::clone(&time_ms);
     let clock: Clock = Arc::new(move || read.load(Relaxed));
@@ -57,7 +69,7 @@ fn scene_watched(telling: Telling, watcher: Option<Arc<dyn Watcher>>) -> Scene {
     let columns = vec![foo(), name("short:a")];
     let announcer = || Arc::new(Announcer::new(Arc::clone(&coherence), &columns)) as _;
     table.watch(watcher.unwrap_or_else(announcer));
-    let mut setup = Setup::new(table.clone(), coherence, columns, telling);
+    let mut setup = Setup::new(with(table.clone()), coherence, columns, telling);
     setup.clock = || NOW_NS;
     Scene {
         host: ColumnHost::new(setup).unwrap(),
@@ -554,6 +566,16 @@ fn without_coherence_near_is_empty_or_says_so() {
     assert_eq!(answer.flags, COLUMN_REPLY_MAY_BE_STALE);
     let held = |after_ns| stale.near.get(COLUMN, &key(&[b'r', 1]), NOW_NS + after_ns);
     assert!(held(999_999_999).is_some() && held(1_000_000_000).is_none());
+}
+
+#[test]
+fn who_holds_a_row_counts_only_where_its_lease_does() {
+    for telling in [Telling::ByTable, Telling::Ttl(1_000_000_000)] {
+        let scene = scene_of(telling, None, |table| Arc::new(Apart(table)));
+        scene.fill_rows(3);
+        scene.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
+        assert!(scene.near.get(COLUMN, &key(&[b'r', 1]), NOW_NS).is_some());
+    }
 }
 
 #[test]

@@ -44,16 +44,13 @@ fn until_said(arguments: &[&str], words: &[&str]) -> String {
     }
 }
 
-fn serve(folder: &Path, hbase: &HBase, ports: [u16; 4]) -> Server {
-    let [listen, console, notify, server] = ports;
+/// Before `store`, with these lines more.
+fn serve(folder: &Path, store: &str, listen: u16, console: u16, coherence: &str) -> Server {
     let config = format!(
         "[console]\nlisten = \"127.0.0.1:{console}\"\n[plane]\nplane = \"socket\"\n[column]\n\
-         listen = \"127.0.0.1:{listen}\"\nstore = \"hbase://127.0.0.1:{}/rows\"\ncoherence = \"coprocessor\"\n\
-         notify_listen = \"127.0.0.1:{notify}\"\nservers = [\"127.0.0.1:{server}\"]\nnotify_key_file = {:?}\n",
-        hbase.ports.regionserver,
-        folder.join("key")
+         listen = \"127.0.0.1:{listen}\"\nstore = {store:?}\n{coherence}"
     );
-    let path = folder.join("lineside.toml");
+    let path = folder.join(format!("{listen}.toml"));
     std::fs::write(&path, config).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_lineside"))
         .args(["column", "serve", "--config"])
@@ -94,7 +91,12 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     };
     let mut hbase = jars.start(&options).unwrap();
     hbase.command("create rows entry").unwrap();
-    let _server = serve(folder.path(), &hbase, ports);
+    let store = format!("hbase://127.0.0.1:{}/rows", hbase.ports.regionserver);
+    let told = format!(
+        "coherence = \"coprocessor\"\nnotify_listen = \"127.0.0.1:{notify}\"\nservers = [\"127.0.0.1:{server}\"]\n\
+         notify_key_file = {key:?}\n"
+    );
+    let _server = serve(folder.path(), &store, listen, console, &told);
     let at = format!("127.0.0.1:{listen}");
     let get = ["column", "get", "--server", &at, "alice"];
     for value in ["one", "two", "three"] {
@@ -122,4 +124,22 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     for _ in 0..3 {
         assert!(lineside(&get).contains("four (from host)"));
     }
+    for store in [store, format!("thrift2://127.0.0.1:{}/rows", hbase.ports.thrift)] {
+        keeps_what_may_be_stale(folder.path(), &store);
+    }
+}
+
+/// Untold, near keeps what was read for a while, and says so.
+fn keeps_what_may_be_stale(folder: &Path, store: &str) {
+    let [listen, console] = [0; 2].map(|_| free_port());
+    let ttl = "coherence = \"ttl\"\nttl_ms = 600000\n";
+    let _server = serve(folder, store, listen, console, ttl);
+    let get = [
+        "column",
+        "get",
+        "--server",
+        &format!("127.0.0.1:{listen}"),
+        "alice",
+    ];
+    until_said(&get, &["four", "from near", "stale"]);
 }
