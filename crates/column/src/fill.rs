@@ -57,7 +57,8 @@ pub struct FillCounts {
 /// What the host does to near. One thread's at a time; readers go on meanwhile. Nothing here decides whether a fill is
 /// still true: that is the host's, before it calls (`coherence`).
 pub trait ColumnFill: Send + fmt::Debug {
-    /// Takes over all of `filled.interval`; what near holds there and would answer for as long may stay, being as true.
+    /// Takes over all of `filled.interval`; what near holds there and would answer for half as long may stay, being as
+    /// true.
     /// What finds no room evicts what was not used for long, if it is hot itself, or is left out: near then holds less
     /// of the interval, never a part of a row's truth.
     fn install(&mut self, filled: &Filled<'_>);

@@ -13,6 +13,7 @@ use crate::reader::set_invalid;
 use crate::store::Store;
 use cut::Piece;
 use hot::Hot;
+use lineside_near::lease;
 use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_NO_HEAD, COLUMN_NO_ROW_HEAD,
     COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, ColumnBlock, ColumnTable,
@@ -157,16 +158,24 @@ impl ColumnWriter {
         found
     }
 
-    /// What near does not hold of a fill's interval. A block that is valid for as long as the fill is stays as it is:
-    /// both are true, and what of it lies beside the interval need not be read again.
+    /// What near does not hold of a fill's interval. A block that is valid for half as long as the fill would be stays
+    /// as it is: both are true, and what of it lies beside the interval need not be read again.
     fn missing(&self, column: usize, filled: &Filled<'_>) -> Vec<Interval> {
         let (mut missing, mut low) = (Vec::new(), filled.interval.low);
+        let now_ns = lease::now_ns();
+        let is_enough = |until_ns: u64| {
+            let (left_ns, new_ns) = (
+                until_ns.saturating_sub(now_ns),
+                filled.until_ns.saturating_sub(now_ns),
+            );
+            left_ns > 0 && left_ns >= new_ns / 2
+        };
         for (page, places) in self.overlapping(column, &filled.interval) {
             for index in &self.columns[column][page].blocks[places] {
                 let (block, held) = (self.block(*index), *self.interval(*index));
                 let stays = block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID == 0
                     && block.server.load(Relaxed) == u32::from(filled.server.0)
-                    && block.until_ns.load(Relaxed) >= filled.until_ns;
+                    && is_enough(block.until_ns.load(Relaxed));
                 if !stays {
                     continue;
                 }

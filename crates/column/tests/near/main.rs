@@ -460,6 +460,26 @@ fn a_change_invalidates_at_the_line() {
     assert!(world.check_get(&[b'k', 9]), "a fill releases the flags");
 }
 
+/// Rows that lie beside what is filled are not lost to it, as long as they have half of its life.
+#[test]
+fn a_fill_takes_no_more_from_a_block_than_it_must() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    for (seconds, held) in [(190, 12), (210, 8)] {
+        let mut world = World::new(&geometry(8, 0));
+        for row in 0..16 {
+            world.change(&[b'k', row], Some(b"value"));
+        }
+        let now_ns = lease::now_ns();
+        let rows = |low, high| Interval {
+            low: Key::new(&[b'k', low]).unwrap(),
+            high: Key::new(&[b'k', high]),
+        };
+        world.install_until(rows(0, 8), now_ns + 100 * SECOND_NS, ServerId(0));
+        world.install_until(rows(4, 12), now_ns + seconds * SECOND_NS, ServerId(0));
+        assert_eq!(world.writer.counts().rows, held, "{seconds} s");
+    }
+}
+
 #[test]
 fn geometries_that_cannot_be_are_refused() {
     let fault = |change: &dyn Fn(&mut Geometry)| {
