@@ -1,7 +1,8 @@
 /*
  * The live-frames generator of `lineside bench column`, and the program that checks its replies. Twin of
  * src/column/live.rs, which writes `cl_send` and reads both structs back, and of src/column/rows.rs, which says what
- * row i holds. Requests are the paper's, which have no number: request i leaves from the port that tells its row.
+ * row i holds. Requests are the paper's, which have no number: each leaves from the port that tells its row and its
+ * lane, which is a CPU that sends, with what it sent and what came back: neighbouring CPUs have different ones.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -16,10 +17,12 @@
 #define ROW_BYTES 22
 #define FIRST_PORT 0x8000
 #define PORTS 0x8000
+#define LANES 2
+#define LANE_PORTS (PORTS / LANES)
 #define BUCKETS 1024
 #define SAMPLE 15 /* rows whose number has none of these bits are timed */
 
-/* What to send, and what was sent. One CPU writes it. */
+/* What to send, and what was sent. The lane's CPU writes it. */
 struct cl_send {
 	__u64 head[6];    /* HEAD_BYTES of template; the port is set for each request */
 	__u64 payload[3]; /* op, key, name, stop row: the keys are 0 here */
@@ -39,16 +42,16 @@ struct cl_seen {
 	__u64 buckets[BUCKETS]; /* latency in ns: 16 a power of two */
 };
 
-#define ONE(name, type_)                              \
+#define OF_LANES(name, type_)                         \
 	struct {                                      \
 		__uint(type, BPF_MAP_TYPE_ARRAY);     \
-		__uint(max_entries, 1);               \
+		__uint(max_entries, LANES);           \
 		__type(key, __u32);                   \
 		__type(value, type_);                 \
 	} name SEC(".maps")
 
-ONE(cl_sends, struct cl_send);
-ONE(cl_seens, struct cl_seen);
+OF_LANES(cl_sends, struct cl_send);
+OF_LANES(cl_seens, struct cl_seen);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -68,7 +71,7 @@ static __always_inline __be32 key_of(const struct cl_send *send, __u32 row)
 }
 
 /* 0, or -1 when the frame is too short. Whole words, so that whoever reads a field next finds it in one store. */
-static __always_inline int put(void *data, void *end, const struct cl_send *send, __u32 row)
+static __always_inline int put(void *data, void *end, const struct cl_send *send, __u32 lane, __u32 row)
 {
 	const void *head = send->head;
 	__u64 *payload = data + HEAD_BYTES;
@@ -82,7 +85,7 @@ static __always_inline int put(void *data, void *end, const struct cl_send *send
 	*(__u16 *)(data + 24) = *(__u16 *)(head + 24);
 	*(__u32 *)(data + 26) = *(__u32 *)(head + 26);
 	*(__u32 *)(data + 30) = *(__u32 *)(head + 30);
-	*(__be16 *)(data + 34) = bpf_htons(FIRST_PORT + row);
+	*(__be16 *)(data + 34) = bpf_htons(FIRST_PORT + lane * LANE_PORTS + row);
 	*(__u16 *)(data + 36) = *(__u16 *)(head + 36);
 	*(__u32 *)(data + 38) = *(__u32 *)(head + 38);
 	payload[0] = send->payload[0] | (__u64)key_of(send, row) << 24;
@@ -97,13 +100,20 @@ static __always_inline int put(void *data, void *end, const struct cl_send *send
 	return 0;
 }
 
-static __always_inline void stamp(struct cl_send *send, __u32 row)
+static __always_inline __u64 *stamp_of(__u32 lane, __u32 row)
+{
+	__u32 at = lane * LANE_PORTS + row;
+
+	return bpf_map_lookup_elem(&cl_stamps, &at);
+}
+
+static __always_inline void stamp(struct cl_send *send, __u32 lane, __u32 row)
 {
 	__u64 *sent_ns, now_ns;
 
 	if (row & SAMPLE)
 		return;
-	sent_ns = bpf_map_lookup_elem(&cl_stamps, &row);
+	sent_ns = stamp_of(lane, row);
 	if (!sent_ns)
 		return;
 	now_ns = bpf_ktime_get_ns();
@@ -115,16 +125,16 @@ static __always_inline void stamp(struct cl_send *send, __u32 row)
 SEC("xdp")
 int cl_live(struct xdp_md *ctx)
 {
-	__u32 zero = 0, row;
-	struct cl_send *send = bpf_map_lookup_elem(&cl_sends, &zero);
+	__u32 lane = bpf_get_smp_processor_id() % LANES, row;
+	struct cl_send *send = bpf_map_lookup_elem(&cl_sends, &lane);
 
 	if (!send)
 		return XDP_DROP;
 	/* Multiples of the golden ratio are far from one another: no row is asked for again while it is in flight. */
 	row = (__u64)((__u32)send->next * CL_ODD) * send->span >> 32;
-	if (put(DATA(ctx), END(ctx), send, row))
+	if (put(DATA(ctx), END(ctx), send, lane, row))
 		return XDP_DROP;
-	stamp(send, row);
+	stamp(send, lane, row);
 	send->next++;
 	return XDP_TX;
 }
@@ -141,14 +151,14 @@ static __always_inline __u32 log2_of(__u64 value)
 	return log;
 }
 
-static __always_inline void time_reply(struct cl_seen *seen, __u32 row)
+static __always_inline void time_reply(struct cl_seen *seen, __u32 lane, __u32 row)
 {
 	__u64 *sent_ns, now_ns, took_ns;
 	__u32 log, bucket;
 
 	if (row & SAMPLE)
 		return;
-	sent_ns = bpf_map_lookup_elem(&cl_stamps, &row);
+	sent_ns = stamp_of(lane, row);
 	if (!sent_ns || !*sent_ns)
 		return;
 	now_ns = bpf_ktime_get_ns();
@@ -198,21 +208,27 @@ SEC("xdp")
 int cl_check(struct xdp_md *ctx)
 {
 	void *data = DATA(ctx), *end = END(ctx);
-	__u32 zero = 0, row;
-	struct cl_send *send = bpf_map_lookup_elem(&cl_sends, &zero);
-	struct cl_seen *seen = bpf_map_lookup_elem(&cl_seens, &zero);
+	__u32 lane, row;
+	struct cl_send *send;
+	struct cl_seen *seen;
 
-	if (!seen || !send || data + HEAD_BYTES + 24 > end)
+	if (data + HEAD_BYTES + 24 > end)
+		return XDP_PASS;
+	row = bpf_ntohs(*(__be16 *)(data + 36)) - FIRST_PORT;
+	lane = row / LANE_PORTS % LANES;
+	send = bpf_map_lookup_elem(&cl_sends, &lane);
+	seen = bpf_map_lookup_elem(&cl_seens, &lane);
+	if (!seen || !send)
 		return XDP_PASS;
 	if (*(__be16 *)(data + 12) != bpf_htons(ETH_P_IP) || *(__u8 *)(data + 23) != IPPROTO_UDP ||
 	    *(__be16 *)(data + 34) != *(__be16 *)((void *)send->head + 36)) {
 		seen->other++;
 		return XDP_PASS;
 	}
-	row = bpf_ntohs(*(__be16 *)(data + 36)) - FIRST_PORT;
-	if (row < PORTS && is_right(seen, send, data + HEAD_BYTES, end, row)) {
+	row -= lane * LANE_PORTS;
+	if (row < LANE_PORTS && is_right(seen, send, data + HEAD_BYTES, end, row)) {
 		seen->right++;
-		time_reply(seen, row);
+		time_reply(seen, lane, row);
 	} else {
 		seen->wrong++;
 	}

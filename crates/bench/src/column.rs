@@ -83,7 +83,7 @@ impl Default for Options {
 impl ycsb::Plan {
     /// In half an hour, or in five minutes: a client in Java is cold for its first seconds.
     pub fn of(quick: bool) -> Self {
-        let (rounds, seconds) = if quick { (1, 8) } else { (3, 20) };
+        let (rounds, seconds) = if quick { (1, 6) } else { (3, 30) };
         Self {
             rounds,
             duration: Duration::from_secs(seconds),
@@ -222,7 +222,7 @@ fn run_ycsb(
 ) -> Result<Report> {
     let mut done = 0;
     let mut tell = |doing| {
-        let of = 1 + plan.rounds * 16;
+        let of = 1 + plan.steps();
         progress(Progress { doing, done, of });
         done += 1;
     };

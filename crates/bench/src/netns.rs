@@ -44,9 +44,16 @@ impl Netns {
 
     /// Runs `work` on a thread of its own in this namespace and on `core`.
     pub fn run<T: Send>(&self, core: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        self.within(|| {
+            sys::pin(core).map_err(io("pinning a thread"))?;
+            work()
+        })
+    }
+
+    /// The same on any core.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         on_thread(|| {
             self.enter()?;
-            sys::pin(core).map_err(io("pinning a thread"))?;
             work()
         })
     }
@@ -76,13 +83,22 @@ impl Pair {
     /// # Errors
     /// Without root; when there is no `ip` tool.
     pub fn new() -> Result<Self> {
+        Self::with_queues(1)
+    }
+
+    /// With so many queues each way: that many cores can send and answer side by side.
+    ///
+    /// # Errors
+    /// Those of [`Pair::new`].
+    pub fn with_queues(queues: usize) -> Result<Self> {
+        let queues = format!("numtxqueues {queues} numrxqueues {queues}");
         let (client, server) = (Netns::new()?, Netns::new()?);
         let (client_mac, server_mac) = (text(&CLIENT_MAC), text(&SERVER_MAC));
         let there = format!("/proc/{}/fd/{}", std::process::id(), server.handle.as_raw_fd());
         let client_index = client.run(0, || {
             ip(&format!(
-                "link add {CLIENT_INTERFACE} address {client_mac} type veth \
-                 peer name {SERVER_INTERFACE} address {server_mac} netns {there}"
+                "link add {CLIENT_INTERFACE} address {client_mac} {queues} type veth \
+                 peer name {SERVER_INTERFACE} address {server_mac} {queues} netns {there}"
             ))?;
             up(CLIENT_INTERFACE, CLIENT_ADDRESS, SERVER_ADDRESS, &server_mac)
         })?;

@@ -8,6 +8,7 @@ use super::served::{ROW_BITS, Served, XdpLine, anonymous, geometry};
 use crate::client::{LOST_AFTER_NS, Tally};
 use crate::error::{BenchError, Result};
 use crate::netns::{Pair, SERVER_ADDRESS};
+use crate::servers::SERVER_CORE;
 use lineside_column::hbase_rpc::HBase as Rpc;
 use lineside_column::table::Table;
 use lineside_column::thrift2::Thrift2;
@@ -19,6 +20,8 @@ use std::time::Duration;
 
 /// Core of the client and of the generator.
 pub const CLIENT_CORE: usize = 0;
+/// Both.
+const CORES: [usize; 2] = [CLIENT_CORE, SERVER_CORE];
 /// Near answers at once, when the machine lets it.
 const PATIENCE: Duration = Duration::from_nanos(LOST_AFTER_NS);
 
@@ -46,8 +49,10 @@ pub enum By {
     Window64,
     /// The socket client, one request in flight.
     Window1,
-    /// The live-frames generator.
+    /// The live-frames generator, on one core.
     Live,
+    /// The same on two, over a pair with two queues.
+    LiveTwice,
 }
 
 /// One kind of run.
@@ -78,6 +83,7 @@ pub fn runs(with_peer: bool) -> Vec<Run> {
         for (who, by) in [
             (Who::Thrift2, By::Own),
             (Who::Xdp, By::Live),
+            (Who::Xdp, By::LiveTwice),
             (Who::Socket, By::Live),
             (Who::Thrift2x16, By::Own),
             (Who::Xdp, By::Window64),
@@ -100,6 +106,8 @@ pub fn runs(with_peer: bool) -> Vec<Run> {
 pub struct Field {
     /// Client's and server's namespace.
     pub pair: Arc<Pair>,
+    /// The same with a queue for each of [`CORES`].
+    wide: Pair,
     /// The live frames.
     pub generator: Generator,
     xdp: XdpLine,
@@ -127,6 +135,7 @@ impl Field {
         Ok(Self {
             rpc,
             pair: Arc::new(Pair::new()?),
+            wide: Pair::with_queues(CORES.len())?,
             generator: Generator::load()?,
             xdp,
             socket,
@@ -173,10 +182,8 @@ impl Field {
             }
             Who::Xdp => {
                 let hits = self.xdp.hits()?;
-                let attached = self
-                    .pair
-                    .server
-                    .run(CLIENT_CORE, || self.xdp.attach(&self.pair))?;
+                let pair = self.pair_of(run);
+                let attached = pair.server.run(CLIENT_CORE, || self.xdp.attach(pair))?;
                 let tally = self.drive(run, duration)?;
                 drop(attached);
                 let risen = self.xdp.hits()? - hits;
@@ -189,12 +196,25 @@ impl Field {
         }
     }
 
+    fn pair_of(&self, run: Run) -> &Pair {
+        match run.by {
+            By::LiveTwice => &self.wide,
+            _ => &self.pair,
+        }
+    }
+
     fn drive(&self, run: Run, duration: Duration) -> Result<Tally> {
-        let interface = self.pair.client_index;
+        let pair = self.pair_of(run);
+        let interface = pair.client_index;
         let window = if run.by == By::Window1 { 1 } else { 64 };
-        self.pair.client.run(CLIENT_CORE, || {
-            if run.by == By::Live {
-                return self.generator.run(interface, run.ask, duration);
+        pair.client.run(CLIENT_CORE, || {
+            let cores = match run.by {
+                By::Live => &CORES[..1],
+                By::LiveTwice => &CORES[..],
+                By::Own | By::Window1 | By::Window64 => &[],
+            };
+            if !cores.is_empty() {
+                return self.generator.run(interface, run.ask, cores, duration);
             }
             // Frames that XDP_TX returns over a veth are polled only where an XDP program stands (6.18,
             // veth_xdp_flush).

@@ -5,7 +5,6 @@ use crate::client::{Tally, histogram};
 use crate::error::{BenchError, Result, bpf, io};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys::{self, Run};
-use hdrhistogram::Histogram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use lineside_wire::COLUMN_PORT;
 use lineside_wire::frame::{Addressing, build};
@@ -25,13 +24,13 @@ const REQUESTS_MAX: f64 = 1e9;
 const HEAD_BYTES: usize = 42;
 const FIRST_PORT: u16 = 0x8000;
 const STAMPS: usize = 0x8000;
+/// CPUs that can send at once.
+const LANES: u32 = 2;
 const SEND_BYTES: usize = 48 + 24 + 16 + 16;
 const BUCKETS: usize = 1024;
 /// Where the buckets of `struct cl_seen` begin.
 const BUCKETS_AT: usize = 48;
 const SEEN_BYTES: usize = BUCKETS_AT + 8 * BUCKETS;
-const ZERO: [u8; 4] = [0; 4];
-
 /// The loaded programs and maps.
 pub struct Generator {
     object: Object,
@@ -69,21 +68,23 @@ impl Generator {
         sys::attach_native(pass.as_fd(), interface).map_err(io("attaching cl_pass"))
     }
 
-    /// Drives whoever answers for about `duration`: an open loop at the greatest rate that one core gives. The calling
-    /// thread stands in the client's namespace, `interface` is the index of its end.
-    pub fn run(&self, interface: u32, ask: Ask, duration: Duration) -> Result<Tally> {
+    /// Drives whoever answers for about `duration`: an open loop at the greatest rate that `cores` give, which are one
+    /// or two neighbours. The calling thread stands in the client's namespace, `interface` is the index of its end.
+    pub fn run(&self, interface: u32, ask: Ask, cores: &[usize], duration: Duration) -> Result<Tally> {
         let (live, check) = (self.program("cl_live")?, self.program("cl_check")?);
         let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;
         let frame = template(ask);
         let call = |requests: u64| {
             self.begin(ask)?;
             let began_ns = sys::now_ns();
-            let run = Run::Live {
-                interface,
-                batch: BATCH,
-            };
-            sys::test_run(live.as_fd(), &frame, requests as u32, run)
-                .map_err(io("running the live-frames generator"))?;
+            on_each(cores, || {
+                let run = Run::Live {
+                    interface,
+                    batch: BATCH,
+                };
+                sys::test_run(live.as_fd(), &frame, requests as u32, run).map(drop)
+            })
+            .map_err(io("running the live-frames generator"))?;
             let took_ns = sys::now_ns() - began_ns;
             std::thread::sleep(PATIENCE);
             Ok::<_, BenchError>((self.tally(took_ns)?, took_ns))
@@ -96,14 +97,14 @@ impl Generator {
     }
 
     fn begin(&self, ask: Ask) -> Result<()> {
-        [
-            self.sends.update(&ZERO, &send_bytes(ask), MapFlags::ANY),
-            self.seens.update(&ZERO, &seen_bytes(), MapFlags::ANY),
-            self.forget_stamps(),
-        ]
-        .into_iter()
-        .collect::<libbpf_rs::Result<()>>()
-        .map_err(bpf("preparing a run"))
+        (0..LANES)
+            .try_for_each(|lane| {
+                let lane = lane.to_ne_bytes();
+                self.sends.update(&lane, &send_bytes(ask), MapFlags::ANY)?;
+                self.seens.update(&lane, &seen_bytes(), MapFlags::ANY)
+            })
+            .and_then(|()| self.forget_stamps())
+            .map_err(bpf("preparing a run"))
     }
 
     fn forget_stamps(&self) -> libbpf_rs::Result<()> {
@@ -114,24 +115,52 @@ impl Generator {
     }
 
     fn tally(&self, call_ns: u64) -> Result<Tally> {
-        let (sent, seen) = (read(&self.sends, SEND_BYTES)?, read(&self.seens, SEEN_BYTES)?);
-        let (requests, first_ns) = (word(&sent, 72), word(&sent, 80));
-        let (right, wrong, last_ns) = (word(&seen, 0), word(&seen, 8), word(&seen, 24));
-        let mut latency: Histogram<u64> = histogram();
-        for bucket in 0..BUCKETS {
-            let count = word(&seen, BUCKETS_AT + 8 * bucket);
-            latency.saturating_record_n(crate::bpf::bucket_ns(bucket), count);
+        let mut tally = Tally {
+            sent: 0,
+            right: 0,
+            wrong: 0,
+            lost: 0,
+            took_ns: call_ns,
+            latency: histogram(),
+        };
+        let (mut first_ns, mut last_ns) = (u64::MAX, 0);
+        for lane in 0..LANES {
+            let (sent, seen) = (
+                read(&self.sends, lane, SEND_BYTES)?,
+                read(&self.seens, lane, SEEN_BYTES)?,
+            );
+            tally.sent += word(&sent, 72);
+            tally.right += word(&seen, 0);
+            tally.wrong += word(&seen, 8);
+            if word(&sent, 72) > 0 {
+                first_ns = first_ns.min(word(&sent, 80));
+            }
+            last_ns = last_ns.max(word(&seen, 24));
+            for bucket in 0..BUCKETS {
+                let count = word(&seen, BUCKETS_AT + 8 * bucket);
+                (tally.latency).saturating_record_n(crate::bpf::bucket_ns(bucket), count);
+            }
         }
-        let spent_ns = last_ns.saturating_sub(first_ns);
-        Ok(Tally {
-            sent: requests,
-            right,
-            wrong,
-            lost: requests.saturating_sub(right + wrong),
-            took_ns: if right == 0 { call_ns } else { spent_ns.max(1) },
-            latency,
-        })
+        tally.lost = tally.sent.saturating_sub(tally.right + tally.wrong);
+        if tally.right > 0 {
+            tally.took_ns = last_ns.saturating_sub(first_ns).max(1);
+        }
+        Ok(tally)
     }
+}
+
+/// Does `work` on each of `cores` at once.
+fn on_each(cores: &[usize], work: impl Fn() -> std::io::Result<()> + Sync) -> std::io::Result<()> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = cores
+            .iter()
+            .map(|core| scope.spawn(|| sys::pin(*core).and_then(|()| work())))
+            .collect();
+        threads.into_iter().try_for_each(|thread| {
+            let done = thread.join();
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })
 }
 
 /// A frame whose head every request has; UDP checksum 0: none.
@@ -187,9 +216,9 @@ fn map(object: &Object, name: &str) -> Result<MapHandle> {
     })
 }
 
-fn read(map: &MapHandle, bytes: usize) -> Result<Vec<u8>> {
+fn read(map: &MapHandle, lane: u32, bytes: usize) -> Result<Vec<u8>> {
     let value = map
-        .lookup(&ZERO, MapFlags::ANY)
+        .lookup(&lane.to_ne_bytes(), MapFlags::ANY)
         .map_err(bpf("reading what a run did"))?;
     let value = value.filter(|value| value.len() >= bytes);
     value.ok_or_else(|| BenchError::Void("the generators and this binary do not belong together".into()))

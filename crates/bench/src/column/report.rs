@@ -159,9 +159,12 @@ fn contest_ratios(samples: &Samples, ratios: &mut BTreeMap<String, f64>) {
         let (thrift2, thrift2x16) = (run(Who::Thrift2, By::Own), run(Who::Thrift2x16, By::Own));
         let native = run(Who::Native, By::Own);
         let (max, xdp) = (run(Who::Xdp, By::Live), run(Who::Xdp, By::Window64));
+        let max2 = run(Who::Xdp, By::LiveTwice);
         let socket = run(Who::Socket, By::Window64);
         let found = [
             ("xdp_max/thrift2", ratio(max, thrift2, Tally::rps)),
+            ("xdp_max2/thrift2", ratio(max2, thrift2, Tally::rps)),
+            ("xdp_max2/xdp_max", ratio(max2, max, Tally::rps)),
             ("xdp_max/thrift2x16", ratio(max, thrift2x16, Tally::rps)),
             ("xdp_max/native", ratio(max, native, Tally::rps)),
             ("native/thrift2x16", ratio(native, thrift2x16, Tally::rps)),
@@ -199,10 +202,11 @@ fn contestants(samples: &Samples, absent: Option<&str>) -> BTreeMap<&'static str
             (Who::Thrift2x16, _) => ("thrift2x16", ""),
             (Who::Native, _) => ("native", ""),
             (Who::Xdp, By::Live) => ("xdp_max", ""),
+            (_, By::LiveTwice) => ("xdp_max2", ""),
             (who, by) => (
                 if who == Who::Xdp { "xdp" } else { "socket" },
                 match by {
-                    By::Live => ", live frames",
+                    By::Live | By::LiveTwice => ", live frames",
                     By::Window1 => ", window 1",
                     By::Window64 | By::Own => "",
                 },
@@ -324,8 +328,8 @@ impl Report {
             checks.stale += ycsb.rows.iter().map(|row| row.stale).sum::<u64>();
             checks.wrong += ycsb.rows.iter().map(|row| row.errors).sum::<u64>();
             checks.notes = vec![
-                "through Lineside: socket plane, HBase's own RPC, coherence = \"ttl\", only Lineside writes to its \
-                 table; a cold client's first moments count"
+                "through Lineside: XDP plane over a veth pair, HBase's own RPC, coherence = \"ttl\", only Lineside \
+                 writes to its table; a cold client's first moments count"
                     .into(),
             ];
         }

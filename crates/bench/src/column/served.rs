@@ -154,22 +154,24 @@ impl Served {
         Ok(())
     }
 
-    /// Listens on `listen` in the calling thread's namespace, by one thread.
-    pub fn listen(&self, listen: SocketAddr) -> Result<SocketPlane> {
+    /// Listens on `listen` in the calling thread's namespace, by one thread; so many ask the table side by side.
+    pub fn listen(&self, listen: SocketAddr, host_threads: usize) -> Result<SocketPlane> {
         let options = SocketOptions {
             listen,
             threads: 1,
             queue: QUEUE,
         };
         let (near, host) = (Arc::clone(&self.near), Arc::clone(&self.host));
-        SocketPlane::start(options, near, host, &Readers::new(false)).map_err(io("starting the socket plane"))
+        let readers = Readers::new(false);
+        SocketPlane::start_side_by_side(options, near, host, host_threads, &readers)
+            .map_err(io("starting the socket plane"))
     }
 
     /// The socket plane in the server's namespace.
     pub fn start(&self, pair: &Arc<Pair>) -> Result<Running> {
         let served = self.clone();
         Running::start(pair, move |stop, ready| {
-            let _plane = served.listen(SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT)))?;
+            let _plane = served.listen(SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT)), 1)?;
             wait(stop, &ready);
             Ok(())
         })

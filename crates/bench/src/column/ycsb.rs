@@ -1,18 +1,24 @@
 //! YCSB's workloads A to F on a real HBase: by its own Java client straight to it, and by a client in Java through
-//! Lineside in front of it (socket plane, Thrift 2, `coherence = "ttl"`).
+//! Lineside at the line before it (XDP plane, HBase's own RPC, `coherence = "ttl"`).
 
-use super::hbase::Peer;
-use super::served::{Served, anonymous};
+use super::contestants::CLIENT_CORE;
+use super::hbase::{self, Peer};
+use super::live::Generator;
+use super::served::{self, Served, XdpLine, failed};
 use crate::error::{BenchError, Result};
 use crate::gate::Bound::{self, AtLeast};
 use crate::gate::{Gate, median};
+use crate::netns::{Pair, SERVER_ADDRESS};
 use crate::ycsb::{self as client, Phase};
 use lineside_column::host::Telling;
 use lineside_column::store::Geometry;
-use lineside_column::table::ColumnName;
+use lineside_column::table::{ColumnName, Table};
+use lineside_plane::socket::SocketPlane;
+use lineside_wire::COLUMN_PORT;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +31,7 @@ const THREADS: u32 = 4;
 const TTL_NS: u64 = 1 << 42;
 /// Operations of a run that nobody reaches, and of one that inserts, whose number of keys to come YCSB takes from it.
 const OPERATIONS: u32 = 100_000_000;
-const OPERATIONS_INSERTING: u32 = 100_000;
+const OPERATIONS_INSERTING: u32 = 500_000;
 /// An HBase slower than this is a straw man: a busy machine, or a client that was cold all the time.
 const STRAW_MAN_OPS_PER_S: f64 = 500.0;
 /// What is judged: key, gate, stretch.
@@ -41,10 +47,17 @@ const GATES: [(&str, f64, Option<f64>); 6] = [
 /// How to run it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Rounds; figures are their medians.
+    /// Rounds of what is judged; figures are their medians.
     pub rounds: usize,
-    /// Time of each run, a cold client's first moments included.
+    /// Time of each run, a cold client's first moments included. A third as long goes before, which does not count.
     pub duration: Duration,
+}
+
+impl Plan {
+    /// How often [`measure`] tells what it does.
+    pub const fn steps(self) -> usize {
+        (self.rounds + 1) * (WORKLOADS.len() + LOADED_BEFORE.len())
+    }
 }
 
 /// How large rows and scans are.
@@ -58,8 +71,6 @@ pub enum Shape {
 }
 
 impl Shape {
-    const ALL: [Self; 2] = [Self::Small, Self::Own];
-
     /// Fields, bytes of each, rows of a scan at most.
     const fn sizes(self) -> (u32, u32, u32) {
         match self {
@@ -108,6 +119,9 @@ const WORKLOADS: [Workload; 6] = [
     Workload::new("D", &[("read", 0.95), ("insert", 0.05)], "latest"),
     Workload::new("E", &[("scan", 0.95), ("insert", 0.05)], "zipfian"),
 ];
+
+/// Before these the table is made anew.
+const LOADED_BEFORE: [&str; 2] = ["A", "E"];
 
 /// What one run of YCSB said.
 #[derive(Clone, Copy, Debug, Default)]
@@ -205,12 +219,11 @@ impl Workload {
 /// [`BenchError::Void`] where YCSB does not run.
 pub fn measure(peer: &mut Peer, plan: Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
     let mut seen: BTreeMap<(Shape, &'static str), Vec<(Said, Said)>> = BTreeMap::new();
-    for _ in 0..plan.rounds.max(1) {
-        for shape in Shape::ALL {
-            for workload in &WORKLOADS {
-                let said = one(peer, shape, workload, shape.time_of(plan), tell)?;
-                seen.entry((shape, workload.name)).or_default().push(said);
-            }
+    let judged = std::iter::repeat_n(Shape::Small, plan.rounds);
+    for shape in judged.chain([Shape::Own]) {
+        for workload in &WORKLOADS {
+            let said = one(peer, shape, workload, shape.time_of(plan), tell)?;
+            seen.entry((shape, workload.name)).or_default().push(said);
         }
     }
     let rows = seen.iter().filter_map(|((shape, name), rounds)| {
@@ -224,7 +237,7 @@ pub fn measure(peer: &mut Peer, plan: Plan, tell: &mut dyn FnMut(&'static str)) 
     })
 }
 
-/// One workload, straight to HBase and through Lineside.
+/// One workload, straight to HBase and through Lineside, each once to warm HBase's caches and near, and then to count.
 fn one(
     peer: &mut Peer,
     shape: Shape,
@@ -232,27 +245,31 @@ fn one(
     duration: Duration,
     tell: &mut dyn FnMut(&'static str),
 ) -> Result<(Said, Said)> {
-    if ["A", "E"].contains(&workload.name) {
+    if LOADED_BEFORE.contains(&workload.name) {
         tell("loading");
         for table in ["straight", "through"] {
             reload(peer, shape, table)?;
         }
     }
     tell(workload.name);
-    let properties = workload.properties(duration);
+    let warmed = |binding, own: &[String]| {
+        let run = |time| {
+            run(
+                peer,
+                shape,
+                (Phase::Run, binding),
+                own,
+                &workload.properties(time),
+            )
+        };
+        run(duration / 3)?;
+        run(duration)
+    };
     let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
-    let table = "table=straight".to_owned();
-    let straight = run(
-        peer,
-        shape,
-        (Phase::Run, "HBase"),
-        &[table, zookeeper],
-        &properties,
-    )?;
-    let served = serve(peer, shape)?;
-    let plane = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-    let port = format!("lineside={}", plane.local_addr().port());
-    let through = run(peer, shape, (Phase::Run, "Lineside"), &[port], &properties)?;
+    let straight = warmed("HBase", &["table=straight".to_owned(), zookeeper])?;
+    let line = Line::new(peer, shape)?;
+    let at = format!("lineside={SERVER_ADDRESS}:{COLUMN_PORT}");
+    let through = line.pair.client.within(|| warmed("Lineside", &[at]))?;
     Ok((straight, through))
 }
 
@@ -326,20 +343,40 @@ fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
     run(peer, shape, (Phase::Load, "HBase"), &own, &properties).map(drop)
 }
 
-/// Lineside before the table that only it writes to, near empty.
-fn serve(peer: &Peer, shape: Shape) -> Result<Served> {
-    let geometry = Geometry {
-        family_bits: 0,
-        column_bits: 0,
-        value_bits: shape.value_bits(),
-        columns: vec![NAME.into()],
-        may_be_stale: true,
-        ..Geometry::default()
-    };
-    let name = ColumnName::new(NAME.as_bytes());
-    let name = name.ok_or_else(|| BenchError::Void("no name of a column".into()))?;
-    let table = Arc::new(peer.connect_rpc("through")?);
-    Served::of(&anonymous(&geometry)?, table, name, Telling::Ttl(TTL_NS))
+/// Lineside at a line of its own, before the table that only it writes to; near is empty. Off when dropped.
+struct Line {
+    pair: Pair,
+    _ends: [OwnedFd; 2],
+    _plane: SocketPlane,
+    _near: XdpLine,
+}
+
+impl Line {
+    fn new(peer: &Peer, shape: Shape) -> Result<Self> {
+        let row_bits = Geometry::default().row_bits;
+        let near = XdpLine::load(&Geometry {
+            value_bits: shape.value_bits(),
+            columns: vec![NAME.into()],
+            ..served::geometry(row_bits, true)
+        })?;
+        let name = ColumnName::new(NAME.as_bytes());
+        let name = name.ok_or_else(|| BenchError::Void("no name of a column".into()))?;
+        let table = peer.connect_rpc("through")?;
+        // Connected from here: HBase is not in the server's namespace.
+        table.get(b"user", &[name]).map_err(failed("asking HBase"))?;
+        let served = Served::of(&near.store, Arc::new(table), name, Telling::Ttl(TTL_NS))?;
+        let pair = Pair::new()?;
+        let listen = SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT));
+        let plane = (pair.server).within(|| served.listen(listen, hbase::CONNECTIONS))?;
+        let attached = pair.server.run(CLIENT_CORE, || near.attach(&pair))?;
+        let passing = (pair.client).run(CLIENT_CORE, || Generator::load()?.attach_pass(pair.client_index))?;
+        Ok(Self {
+            pair,
+            _ends: [attached, passing],
+            _plane: plane,
+            _near: near,
+        })
+    }
 }
 
 /// A phase of YCSB by one of our bindings.

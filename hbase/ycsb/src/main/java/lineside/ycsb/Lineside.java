@@ -1,18 +1,18 @@
 package lineside.ycsb;
 
 import java.io.IOException;
-import java.net.DatagramPacket;
-import java.net.DatagramSocket;
-import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.net.SocketTimeoutException;
+import java.net.StandardProtocolFamily;
 import java.nio.ByteBuffer;
+import java.nio.channels.DatagramChannel;
+import java.nio.channels.SelectionKey;
+import java.nio.channels.Selector;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /**
  * Lineside in its native format (docs/wire-formats.md, column), a socket for each thread and one request in flight; it
- * must be one of the server's trusted sources. Property {@code lineside}: the UDP port on this host.
+ * must be one of the server's trusted sources. Property {@code lineside}: {@code address:port}.
  */
 public final class Lineside extends Checked {
   private static final short MAGIC = 0x4c53;
@@ -42,15 +42,18 @@ public final class Lineside extends Checked {
 
   private final ByteBuffer out = ByteBuffer.allocate(PACKET_BYTES);
   private final byte[] in = new byte[PACKET_BYTES];
-  private final DatagramPacket received = new DatagramPacket(in, in.length);
-  private DatagramSocket socket;
+  private DatagramChannel channel;
+  private Selector selector;
   private long nextId = System.nanoTime();
 
   @Override
   void connect() throws IOException {
-    int port = Integer.parseInt(getProperties().getProperty("lineside"));
-    socket = new DatagramSocket();
-    socket.connect(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
+    String[] at = getProperties().getProperty("lineside").split(":");
+    channel = DatagramChannel.open(StandardProtocolFamily.INET);
+    channel.connect(new InetSocketAddress(at[0], Integer.parseInt(at[1])));
+    channel.configureBlocking(false);
+    selector = Selector.open();
+    channel.register(selector, SelectionKey.OP_READ);
   }
 
   /** A scan whose rows do not fit one reply goes on behind the last row of each. */
@@ -126,20 +129,15 @@ public final class Lineside extends Checked {
     int op = (out.get(3) & 0xff) | REPLY_BIT;
     long id = out.getLong(8);
     long began = System.nanoTime();
-    DatagramPacket request = new DatagramPacket(out.array(), out.limit());
-    socket.send(request);
-    socket.setSoTimeout(isRead ? AGAIN_MS : PATIENCE_MS);
+    send();
     while (System.nanoTime() - began < PATIENCE_MS * 1_000_000L) {
-      received.setLength(in.length);
-      try {
-        socket.receive(received);
-      } catch (SocketTimeoutException nothing) {
+      ByteBuffer reply = receive(isRead ? AGAIN_MS : PATIENCE_MS);
+      if (reply == null) {
         if (isRead) {
-          socket.send(request);
+          send();
         }
         continue;
       }
-      ByteBuffer reply = ByteBuffer.wrap(in, 0, received.getLength());
       if (reply.remaining() < HEADER_BYTES || (reply.get(3) & 0xff) != op || reply.getLong(8) != id) {
         continue;
       }
@@ -148,7 +146,7 @@ public final class Lineside extends Checked {
         return reply;
       }
       if (status == BUSY && isRead) {
-        socket.send(request);
+        send();
         continue;
       }
       throw new IOException("status " + status);
@@ -156,8 +154,28 @@ public final class Lineside extends Checked {
     throw new IOException("no answer in " + PATIENCE_MS + " ms");
   }
 
+  private void send() throws IOException {
+    out.rewind();
+    channel.write(out);
+  }
+
+  /** The next datagram; null: none came in time. One that is answered at the line is there already. */
+  private ByteBuffer receive(int patienceMs) throws IOException {
+    ByteBuffer reply = ByteBuffer.wrap(in);
+    if (channel.read(reply) == 0) {
+      selector.select(patienceMs);
+      selector.selectedKeys().clear();
+      if (channel.read(reply) == 0) {
+        return null;
+      }
+    }
+    reply.flip();
+    return reply;
+  }
+
   @Override
-  void close() {
-    socket.close();
+  void close() throws IOException {
+    selector.close();
+    channel.close();
   }
 }
