@@ -40,8 +40,8 @@ const COLUMNS: [&str; 2] = ["entry:foo", "entry:bar"];
 const LEASE_NS: u64 = 10_000_000_000;
 /// Faults that are kept in words.
 const TOLD: usize = 5;
-/// Cells read for one that near answers, at most.
-const READS_FOR_ONE_OF_NEAR: u64 = 100;
+/// Cells that the host reads for one that near answers, at most.
+const HOST_FOR_ONE_OF_NEAR: u64 = 100;
 
 /// A rule broken on purpose: a check that finds nothing then is broken itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -385,8 +385,9 @@ fn run_phase(
         }
         let mut random = Random(!options.seed);
         // A near that answers hardly anything is a fault of its own: the report shows it.
-        let most = due.saturating_mul(READS_FOR_ONE_OF_NEAR);
-        while tally.near.load(Relaxed) < due && tally.reads() < most && !tally.stop.load(Relaxed) {
+        let most = due.saturating_mul(HOST_FOR_ONE_OF_NEAR);
+        let goes_on = || tally.near.load(Relaxed) < due && tally.host.load(Relaxed) < most;
+        while goes_on() && !tally.stop.load(Relaxed) {
             lease::renew(&store.control().lease_until_ns, LEASE_NS);
             (phase.renew)();
             let (switches, pauses) = (random.below(200) == 0, random.below(25) == 0);

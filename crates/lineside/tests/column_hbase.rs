@@ -1,6 +1,6 @@
 //! `lineside column serve` over a real HBase whose coprocessor tells of changes.
 
-use lineside_hbase_mini::{Error, HBase, Jars, Options};
+use lineside_hbase_mini::{Error, Jars, Options};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
