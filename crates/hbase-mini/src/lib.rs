@@ -213,7 +213,7 @@ impl Default for Options {
             region_servers: 1,
             settings: Vec::new(),
             modules: Vec::new(),
-            compilers: Compilers::First,
+            compilers: Compilers::default(),
         }
     }
 }

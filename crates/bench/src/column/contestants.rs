@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Core of the client and of the generator.
 pub const CLIENT_CORE: usize = 0;
-/// Both.
+/// Those of the generator when it runs on two.
 const CORES: [usize; 2] = [CLIENT_CORE, SERVER_CORE];
 /// Near answers at once, when the machine lets it.
 const PATIENCE: Duration = Duration::from_nanos(LOST_AFTER_NS);

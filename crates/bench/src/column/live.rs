@@ -31,6 +31,7 @@ const BUCKETS: usize = 1024;
 /// Where the buckets of `struct cl_seen` begin.
 const BUCKETS_AT: usize = 48;
 const SEEN_BYTES: usize = BUCKETS_AT + 8 * BUCKETS;
+
 /// The loaded programs and maps.
 pub struct Generator {
     object: Object,
