@@ -7,7 +7,7 @@
 //! was read after the last change of it was visible, and before the next one is. A written value never goes into near.
 
 use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, ServerId};
-use crate::key::Interval;
+use crate::key::{Interval, Key};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Stretches under change that are kept apart; beyond, a change counts as one of everything.
@@ -167,6 +167,11 @@ impl Coherence {
             spoiled,
         });
         Some(Fill { coherence: self, id })
+    }
+
+    /// See [`ColumnFill::lost_with`].
+    pub fn lost_with(&self, column: ColumnId, key: &Key) -> Option<(Key, usize)> {
+        self.inner().near.lost_with(column, key)
     }
 
     /// Near forgets everything, and fills are refused while it is `off`. Nothing happens where it is so already.

@@ -69,6 +69,12 @@ pub trait ColumnFill: Send + fmt::Debug {
     /// The same of all columns.
     fn clear(&mut self);
 
+    /// Where the rows that went together with `key` begin, when a change or time took them, and how many of them there
+    /// were: who reads from there brings all of them back.
+    fn lost_with(&self, _column: ColumnId, _key: &Key) -> Option<(Key, usize)> {
+        None
+    }
+
     /// Ranges of `server` are answered until `until_ns` (CLOCK_MONOTONIC); 0: not at all.
     fn set_server_lease(&mut self, server: ServerId, until_ns: u64);
 

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use zerocopy::{Immutable, IntoBytes};
 
-/// Rows that a miss of `get` brings into near: the row, and those behind it.
+/// Rows that a miss brings into near at least: what was asked for, and those behind it.
 const READ_AHEAD_ROWS: usize = 8;
 /// Rows that a scan reads at most: more fit no packet.
 const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
@@ -137,7 +137,7 @@ impl ColumnHost {
 
     // ---- reads ----
 
-    /// The cells of one row. A column that near holds is read with some rows behind, which near gets too.
+    /// The cells of one row. A column that near holds is read with some rows beside it, which near gets too.
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
         if let [column] = columns
             && key.len() <= KEY_BYTES_MAX
@@ -146,7 +146,7 @@ impl ColumnHost {
             let stretch = Stretch {
                 low: key.to_vec(),
                 high: None,
-                limit: READ_AHEAD_ROWS,
+                limit: 1,
                 reverse: false,
             };
             if let Some(read) = self.read_and_fill(&stretch, column) {
@@ -178,23 +178,29 @@ impl ColumnHost {
         Ok(Read { found, more })
     }
 
-    /// Reads a stretch and puts what was read into near; `None`: near can take nothing of it.
+    /// Reads a stretch, with rows beside it, and puts what was read into near; `None`: near can take nothing of it, or
+    /// too little was read.
     fn read_and_fill(&self, stretch: &Stretch, column: &ColumnName) -> Option<Result<Read, TableError>> {
         let id = *self.ids.get(column)?;
-        let interval = Interval {
+        let asked = Interval {
             low: Key::new(&stretch.low)?,
             high: stretch.high.as_deref().map(Key::new).unwrap_or_default(),
         };
         // The end is one that near's keys can say, or it is left open and what was read tells.
-        let is_open = interval.high.is_none() && stretch.high.is_some();
-        if interval.is_empty() {
+        let is_open = asked.high.is_none() && stretch.high.is_some();
+        if asked.is_empty() {
             return None;
         }
-        let (server, holder) = self.server_of(&stretch.low)?;
+        let lost = self.setup.coherence.lost_with(id, &asked.low);
+        let (low, lost_rows) = lost.unwrap_or((asked.low, 0));
+        let interval = Interval { low, ..asked };
+        let (server, holder) = self.server_of(low.as_bytes())?;
         let before_ns = (self.setup.clock)();
         let fill = self.setup.coherence.begin(id, interval, server)?;
+        let rows = stretch.limit.saturating_add(lost_rows).max(READ_AHEAD_ROWS);
         let one_more = Stretch {
-            limit: stretch.limit.saturating_add(1),
+            low: low.as_bytes().to_vec(),
+            limit: rows.saturating_add(1),
             ..stretch.clone()
         };
         let columns = std::slice::from_ref(column);
@@ -206,9 +212,9 @@ impl ColumnHost {
             Ok(read) => read,
             Err(error) => return Some(Err(error)),
         };
-        let behind = found.get(stretch.limit).map(|found| found.key.clone());
-        let more = cut(&mut found, stretch.limit);
-        if is_of_holder && (more || !is_open) {
+        let behind = found.get(rows).map(|found| found.key.clone());
+        let is_cut = cut(&mut found, rows);
+        if is_of_holder && (is_cut || !is_open) {
             let end = holder.and_then(|holder| holder.end);
             let behind = [behind, end].into_iter().flatten().min();
             let until_ns = self.until_ns(&found, (id, interval), column, before_ns);
@@ -223,7 +229,10 @@ impl ColumnHost {
                 });
             }
         }
-        Some(Ok(Read { found, more }))
+        found.drain(..found.partition_point(|found| found.key < stretch.low));
+        let is_enough = !is_cut || found.len() >= stretch.limit;
+        let more = cut(&mut found, stretch.limit) || is_cut;
+        is_enough.then_some(Ok(Read { found, more }))
     }
 
     /// Whose lease what is read from `key` on needs, and who holds it, where that counts; `None`: it may not be kept.

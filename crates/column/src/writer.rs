@@ -599,6 +599,20 @@ impl ColumnFill for ColumnWriter {
         self.empty();
     }
 
+    fn lost_with(&self, column: ColumnId, key: &Key) -> Option<(Key, usize)> {
+        let column = usize::from(column.0);
+        let (page, place) = self.columns.get(column).map(|_| self.place(column, key))?;
+        let blocks = &self.columns[column].get(page)?.blocks;
+        let begins_there = blocks
+            .get(place)
+            .filter(|index| self.interval(**index).low == *key);
+        let index = *begins_there.or_else(|| blocks.get(place.checked_sub(1)?))?;
+        let (block, held) = (self.block(index), self.interval(index));
+        let is_invalid = block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0;
+        let is_lost = is_invalid || block.until_ns.load(Relaxed) <= lease::now_ns();
+        (is_lost && held.contains(key)).then(|| (held.low, block.rows.load(Relaxed) as usize))
+    }
+
     fn set_server_lease(&mut self, server: ServerId, until_ns: u64) {
         if let Some(place) = self.store.servers().until_ns.get(usize::from(server.0)) {
             place.store(until_ns, SeqCst);
