@@ -81,10 +81,11 @@ impl Default for Options {
 }
 
 impl ycsb::Plan {
-    /// In half an hour, or in five minutes: a client in Java is cold for its first seconds.
-    pub fn of(quick: bool) -> Self {
+    /// All workloads in half an hour, or in five minutes: a client in Java is cold for its first seconds.
+    pub fn of(workloads: String, quick: bool) -> Self {
         let (rounds, seconds) = if quick { (1, 6) } else { (3, 30) };
         Self {
+            workloads,
             rounds,
             duration: Duration::from_secs(seconds),
         }
@@ -116,7 +117,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     if machine.cores < 2 {
         return Err(BenchError::TooFewCores);
     }
-    if let Some(plan) = options.ycsb {
+    if let Some(plan) = &options.ycsb {
         return run_ycsb(options, plan, machine, progress);
     }
     match options.only {
@@ -216,7 +217,7 @@ fn run_told(options: &Options, machine: Machine, progress: &mut dyn FnMut(Progre
 
 fn run_ycsb(
     options: &Options,
-    plan: ycsb::Plan,
+    plan: &ycsb::Plan,
     machine: Machine,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report> {

@@ -41,9 +41,17 @@ pub enum Scenario {
         /// One part alone.
         #[arg(long, conflicts_with = "ycsb")]
         only: Option<ColumnPart>,
-        /// YCSB's workloads A to F instead, HBase alone and behind Lineside: needs Java 17 and Maven.
-        #[arg(long)]
-        ycsb: bool,
+        /// YCSB's workloads instead, A to F or those named (`--ycsb=BE`), HBase alone and behind Lineside: needs Java 17
+        /// and Maven.
+        #[arg(
+            long,
+            value_name = "WORKLOADS",
+            num_args = 0..=1,
+            require_equals = true,
+            default_missing_value = "ABCDEF",
+            value_parser = workloads
+        )]
+        ycsb: Option<String>,
     },
     /// Blocks of Hyperledger Fabric validated and committed to a ledger on the disk, by who verifies signatures: ours
     /// or aws-lc-rs. The first run makes the blocks, which stay below the data folder. Needs no rights, and two quiet
@@ -74,6 +82,14 @@ pub enum Scenario {
     /// ECDSA verification over P-256 and secp256k1, SHA-256 and Keccak-256: ours beside aws-lc-rs, ring, libsecp256k1
     /// and RustCrypto's hashes, in one thread. Needs no rights, 1.5 GiB of memory and a quiet core.
     Verify(Common),
+}
+
+/// Letters of YCSB's workloads.
+fn workloads(given: &str) -> Result<String, String> {
+    match !given.is_empty() && given.chars().all(|letter| ('A'..='F').contains(&letter)) {
+        true => Ok(given.to_owned()),
+        false => Err("YCSB's workloads are A, B, C, D, E and F".into()),
+    }
 }
 
 /// What of `bench column` can be measured alone.
@@ -143,7 +159,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
                     ColumnPart::Packets => column::Part::Packets,
                     ColumnPart::Told => column::Part::Told,
                 }),
-                ycsb: ycsb.then(|| column::ycsb::Plan::of(common.quick)),
+                ycsb: (ycsb.clone()).map(|workloads| column::ycsb::Plan::of(workloads, common.quick)),
                 ..options
             };
             let report = with_bar(|progress| column::run(&options, progress))?;

@@ -45,8 +45,10 @@ const GATES: [(&str, f64, Option<f64>); 6] = [
 ];
 
 /// How to run it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
+    /// The letters of the workloads that are run, in any order; each begins on what the ones before left of the table.
+    pub workloads: String,
     /// Rounds of what is judged; figures are their medians.
     pub rounds: usize,
     /// Time of each run, a cold client's first moments included. A third as long goes before, which does not count.
@@ -55,8 +57,20 @@ pub struct Plan {
 
 impl Plan {
     /// How often [`measure`] tells what it does.
-    pub const fn steps(self) -> usize {
-        (self.rounds + 1) * (WORKLOADS.len() + LOADED_BEFORE.len())
+    pub fn steps(&self) -> usize {
+        let runs = self.runs();
+        (self.rounds + 1) * (runs.len() + runs.iter().filter(|(_, is_loaded)| *is_loaded).count())
+    }
+
+    /// Its workloads in order, and whether the table is made anew before.
+    fn runs(&self) -> Vec<(&'static Workload, bool)> {
+        let wanted = WORKLOADS
+            .iter()
+            .filter(|workload| self.workloads.contains(workload.name));
+        let numbered = wanted.enumerate();
+        numbered
+            .map(|(number, workload)| (workload, number == 0 || LOADED_BEFORE.contains(&workload.name)))
+            .collect()
     }
 }
 
@@ -80,7 +94,7 @@ impl Shape {
     }
 
     /// Only the first is judged, so the second has half the time.
-    fn time_of(self, plan: Plan) -> Duration {
+    fn time_of(self, plan: &Plan) -> Duration {
         match self {
             Self::Small => plan.duration,
             Self::Own => plan.duration / 2,
@@ -213,16 +227,23 @@ impl Workload {
     }
 }
 
-/// Runs all workloads, telling `tell` before each.
+/// Runs the workloads, telling `tell` before each.
 ///
 /// # Errors
 /// [`BenchError::Void`] where YCSB does not run.
-pub fn measure(peer: &mut Peer, plan: Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
+pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
     let mut seen: BTreeMap<(Shape, &'static str), Vec<(Said, Said)>> = BTreeMap::new();
     let judged = std::iter::repeat_n(Shape::Small, plan.rounds);
     for shape in judged.chain([Shape::Own]) {
-        for workload in &WORKLOADS {
-            let said = one(peer, shape, workload, shape.time_of(plan), tell)?;
+        for (workload, is_loaded) in plan.runs() {
+            if is_loaded {
+                tell("loading");
+                for table in ["straight", "through"] {
+                    reload(peer, shape, table)?;
+                }
+            }
+            tell(workload.name);
+            let said = one(peer, shape, workload, shape.time_of(plan))?;
             seen.entry((shape, workload.name)).or_default().push(said);
         }
     }
@@ -238,20 +259,7 @@ pub fn measure(peer: &mut Peer, plan: Plan, tell: &mut dyn FnMut(&'static str)) 
 }
 
 /// One workload, straight to HBase and through Lineside, each once to warm HBase's caches and near, and then to count.
-fn one(
-    peer: &mut Peer,
-    shape: Shape,
-    workload: &Workload,
-    duration: Duration,
-    tell: &mut dyn FnMut(&'static str),
-) -> Result<(Said, Said)> {
-    if LOADED_BEFORE.contains(&workload.name) {
-        tell("loading");
-        for table in ["straight", "through"] {
-            reload(peer, shape, table)?;
-        }
-    }
-    tell(workload.name);
+fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -> Result<(Said, Said)> {
     let warmed = |binding, own: &[String]| {
         let run = |time| {
             run(
