@@ -6,9 +6,10 @@
 //! nothing was under change at its begin and no PRE has come since; both are decided under one lock. So what near holds
 //! was read after the last change of it was visible, and before the next one is. A written value never goes into near.
 
-use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, ServerId};
+use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Reading, Row, ServerId};
 use crate::key::{Interval, Key};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Stretches under change that are kept apart; beyond, a change counts as one of everything.
 pub const MARKS_MAX: usize = 1024;
@@ -16,6 +17,9 @@ pub const MARKS_MAX: usize = 1024;
 pub const FILLS_MAX: usize = 256;
 /// Changes that a fill may meet and still be of use where they were not.
 const SPOILED_MAX: usize = 32;
+
+/// Who asks for what is being read already waits so long: a read that takes longer is tried side by side.
+pub const JOIN: Duration = Duration::from_millis(50);
 
 /// What a change touches.
 pub type Touched = (ColumnId, Interval);
@@ -41,6 +45,10 @@ pub struct Counts {
     pub refused: u64,
     /// Fills that met a change.
     pub overtaken: u64,
+    /// Reads that waited for a fill under way.
+    pub joined: u64,
+    /// Reads that were answered by what was [held](Coherence::held).
+    pub shared: u64,
     /// Changes.
     pub changes: u64,
     /// Changes that were marked as changes of everything.
@@ -76,6 +84,8 @@ struct Inner {
 /// Near, and everything that may come between a read of the table and near.
 pub struct Coherence {
     inner: Mutex<Inner>,
+    /// A fill has ended.
+    ended: Condvar,
 }
 
 impl std::fmt::Debug for Coherence {
@@ -102,6 +112,7 @@ impl Coherence {
                 is_off: false,
                 counts: Counts::default(),
             }),
+            ended: Condvar::new(),
         }
     }
 
@@ -169,9 +180,31 @@ impl Coherence {
         Some(Fill { coherence: self, id })
     }
 
-    /// See [`ColumnFill::lost_with`].
-    pub fn lost_with(&self, column: ColumnId, key: &Key) -> Option<(Key, usize)> {
-        self.inner().near.lost_with(column, key)
+    /// See [`ColumnFill::reading`].
+    pub fn reading(&self, column: ColumnId, asked: &Interval, rows: usize) -> Reading {
+        self.inner().near.reading(column, asked, rows)
+    }
+
+    /// See [`ColumnFill::held`]: what the table has at this moment, whoever has changed it.
+    pub fn held(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
+        let mut inner = self.inner();
+        let held = inner.near.held(column, asked, rows);
+        inner.counts.shared += u64::from(held.is_some());
+        held
+    }
+
+    /// Waits until the fill under way that began at `low` has ended, for [`JOIN`] at most; one that met a change is not
+    /// waited for.
+    pub fn join(&self, column: ColumnId, low: &Key) {
+        let is_reading = |inner: &mut Inner| {
+            let mut same = inner.fills.iter().filter(|fill| fill.touched.0 == column);
+            same.any(|fill| fill.touched.1.low == *low && fill.spoiled.is_empty())
+        };
+        let mut inner = self.inner();
+        if is_reading(&mut inner) {
+            inner.counts.joined += 1;
+            drop(self.ended.wait_timeout_while(inner, JOIN, is_reading));
+        }
     }
 
     /// Near forgets everything, and fills are refused while it is `off`. Nothing happens where it is so already.
@@ -259,5 +292,6 @@ impl Fill<'_> {
 impl Drop for Fill<'_> {
     fn drop(&mut self) {
         self.coherence.inner().fills.retain(|fill| fill.id != self.id);
+        self.coherence.ended.notify_all();
     }
 }

@@ -37,6 +37,28 @@ pub struct Filled<'a> {
     pub server: ServerId,
 }
 
+/// Rows that are read of what near knows nothing of, at least.
+pub const READ_AHEAD_ROWS: usize = 8;
+
+/// What is to be read of the table: so many rows of an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// It begins where what was asked for does, or before, and ends there or behind.
+    pub interval: Interval,
+    /// Rows at most.
+    pub rows: usize,
+}
+
+impl Reading {
+    /// Of what near knows nothing of.
+    pub fn ahead(asked: &Interval, rows: usize) -> Self {
+        Self {
+            interval: *asked,
+            rows: rows.max(READ_AHEAD_ROWS),
+        }
+    }
+}
+
 /// What was done to near, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FillCounts {
@@ -69,9 +91,14 @@ pub trait ColumnFill: Send + fmt::Debug {
     /// The same of all columns.
     fn clear(&mut self);
 
-    /// Where the rows that went together with `key` begin, when a change or time took them, and how many of them there
-    /// were: who reads from there brings all of them back.
-    fn lost_with(&self, _column: ColumnId, _key: &Key) -> Option<(Key, usize)> {
+    /// What to read for who asks for `rows` rows of `asked`, so that near gets back all that changes or time took from
+    /// there, or some rows ahead.
+    fn reading(&self, _column: ColumnId, asked: &Interval, rows: usize) -> Reading {
+        Reading::ahead(asked, rows)
+    }
+
+    /// The first `rows` rows of `asked`, and whether it has more, where near answers all of that now.
+    fn held(&self, _column: ColumnId, _asked: &Interval, _rows: usize) -> Option<(Vec<Row>, bool)> {
         None
     }
 

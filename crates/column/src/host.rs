@@ -4,7 +4,7 @@ mod sessions;
 
 use crate::coherence::{Coherence, Mark, Touched};
 use crate::embedded::Watcher;
-use crate::fill::{ColumnId, Filled, Row, ServerId};
+use crate::fill::{ColumnId, Filled, Reading, Row, ServerId};
 use crate::key::{Interval, KEY_BYTES_MAX, Key, VALUE_BYTES_MAX};
 use crate::native::{self, Ask, Draft, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{self, PaperRequest};
@@ -27,8 +27,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use zerocopy::{Immutable, IntoBytes};
 
-/// Rows that a miss brings into near at least: what was asked for, and those behind it.
-const READ_AHEAD_ROWS: usize = 8;
 /// Rows that a scan reads at most: more fit no packet.
 const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
 /// What clocks may differ by: CLOCK_MONOTONIC_COARSE is up to a tick behind, or as long as a hypervisor holds up the
@@ -191,17 +189,25 @@ impl ColumnHost {
         if asked.is_empty() {
             return None;
         }
-        let lost = self.setup.coherence.lost_with(id, &asked.low);
-        let (low, lost_rows) = lost.unwrap_or((asked.low, 0));
-        let interval = Interval { low, ..asked };
-        let (server, holder) = self.server_of(low.as_bytes())?;
+        let coherence = &self.setup.coherence;
+        let reading = coherence.reading(id, &asked, stretch.limit);
+        coherence.join(id, &reading.interval.low);
+        if !is_open && let Some((rows, more)) = coherence.held(id, &asked, stretch.limit) {
+            let found = rows.into_iter().map(Found::from).collect();
+            return Some(Ok(Read { found, more }));
+        }
+        let Reading { interval, rows } = reading;
+        let (server, holder) = self.server_of(interval.low.as_bytes())?;
         let before_ns = (self.setup.clock)();
-        let fill = self.setup.coherence.begin(id, interval, server)?;
-        let rows = stretch.limit.saturating_add(lost_rows).max(READ_AHEAD_ROWS);
+        let fill = coherence.begin(id, interval, server)?;
         let one_more = Stretch {
-            low: low.as_bytes().to_vec(),
+            low: interval.low.as_bytes().to_vec(),
+            high: match is_open {
+                true => stretch.high.clone(),
+                false => interval.high.map(|high| high.as_bytes().to_vec()),
+            },
             limit: rows.saturating_add(1),
-            ..stretch.clone()
+            reverse: false,
         };
         let columns = std::slice::from_ref(column);
         let read = match &holder {
@@ -230,8 +236,12 @@ impl ColumnHost {
             }
         }
         found.drain(..found.partition_point(|found| found.key < stretch.low));
-        let is_enough = !is_cut || found.len() >= stretch.limit;
-        let more = cut(&mut found, stretch.limit) || is_cut;
+        let is_before = |found: &Found| stretch.high.as_ref().is_none_or(|high| found.key < *high);
+        let count = found.partition_point(is_before);
+        let is_all = !is_cut || count < found.len();
+        found.truncate(count);
+        let is_enough = is_all || found.len() >= stretch.limit;
+        let more = cut(&mut found, stretch.limit) || !is_all;
         is_enough.then_some(Ok(Read { found, more }))
     }
 
@@ -577,6 +587,20 @@ fn whole<T: IntoBytes + Immutable>(header: &NativeHeader, body: &T) -> Vec<u8> {
 fn ids_of(columns: &[ColumnName]) -> HashMap<ColumnName, ColumnId> {
     let numbered = columns.iter().zip(0..);
     numbered.map(|(name, id)| (*name, ColumnId(id))).collect()
+}
+
+impl From<Row> for Found {
+    fn from(row: Row) -> Self {
+        Self {
+            key: row.key.as_bytes().to_vec(),
+            column: 0,
+            cell: Cell {
+                value: row.value,
+                timestamp_ms: row.timestamp_ms,
+                expires_ms: None,
+            },
+        }
+    }
 }
 
 /// Tells a near of a table's own changes: what [`Telling::ByTable`] needs.

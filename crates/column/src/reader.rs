@@ -392,7 +392,7 @@ impl Record {
         (4 + lineside_wire::COLUMN_KEY_BYTES_MAX + lineside_wire::COLUMN_VALUE_BYTES_MAX).next_multiple_of(8);
 
     /// `None` where the words are no whole record.
-    fn read(words: &[AtomicU64]) -> Option<Self> {
+    pub(crate) fn read(words: &[AtomicU64]) -> Option<Self> {
         let mut bytes = [0; Self::BYTES_MAX];
         let room = bytes.get_mut(..8 * words.len())?;
         for (place, word) in room.chunks_exact_mut(8).zip(words) {

@@ -3,10 +3,11 @@
 //! The writer keeps its own copy of the mapping: which blocks stand in which pages, and their intervals. What readers
 //! walk through changes only while the column's sequence number is odd, in sections of a few pages.
 
+mod around;
 mod cut;
 mod hot;
 
-use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Row, ServerId};
+use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Reading, Row, ServerId};
 use crate::head::{self, End, KeyWords, Lengths, SKIP_MAX};
 use crate::key::{Interval, Key};
 use crate::reader::set_invalid;
@@ -141,9 +142,13 @@ impl ColumnWriter {
         let mut found = Vec::new();
         let (first, _) = self.place(column, &interval.low);
         for (number, page) in self.columns[column].iter().enumerate().skip(first) {
+            let is_before = |block: &u32| {
+                self.interval(*block)
+                    .high
+                    .is_some_and(|high| high <= interval.low)
+            };
+            let from = page.blocks.partition_point(is_before);
             let meets = |block: &&u32| self.interval(**block).overlaps(interval);
-            let from = page.blocks.iter().position(|block| meets(&block));
-            let from = from.unwrap_or(page.blocks.len());
             let count = page.blocks[from..].iter().take_while(meets).count();
             let is_behind = interval
                 .high
@@ -200,6 +205,9 @@ impl ColumnWriter {
         let control = self.store.control();
         let rows_max = control.block_rows.load(Relaxed) as usize;
         let room = control.data_bytes.load(Relaxed) as usize - 64;
+        // As even as can be, so that rows that come between find room.
+        let blocks = filled.rows.len().div_ceil(rows_max).max(1);
+        let rows_max = filled.rows.len().div_ceil(blocks).max(1);
         let pieces = cut::pieces(&filled.interval, filled.rows, rows_max, room);
         for pieces in pieces.chunks(BATCH) {
             let mut blocks = Vec::with_capacity(pieces.len());
@@ -483,11 +491,12 @@ impl ColumnWriter {
             page.block[place].store(index, Relaxed);
             let behind = own.blocks.get(place + 1).copied().or(next);
             let continues = behind.is_some_and(|behind| interval.high == Some(self.interval(behind).low));
+            // Most have it as it must be; writing it would take the block from the readers' caches.
             let flags = &self.block(index).flags;
-            match continues {
-                true => flags.fetch_or(COLUMN_BLOCK_CONTINUES, Relaxed),
-                false => flags.fetch_and(!COLUMN_BLOCK_CONTINUES, Relaxed),
-            };
+            let is_set = flags.load(Relaxed) & COLUMN_BLOCK_CONTINUES != 0;
+            if is_set != continues {
+                flags.fetch_xor(COLUMN_BLOCK_CONTINUES, Relaxed);
+            }
         }
     }
 
@@ -599,18 +608,17 @@ impl ColumnFill for ColumnWriter {
         self.empty();
     }
 
-    fn lost_with(&self, column: ColumnId, key: &Key) -> Option<(Key, usize)> {
+    fn reading(&self, column: ColumnId, asked: &Interval, rows: usize) -> Reading {
+        match usize::from(column.0) {
+            column if column < self.columns.len() => self.reading_around(column, asked, rows),
+            _ => Reading::ahead(asked, rows),
+        }
+    }
+
+    fn held(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
         let column = usize::from(column.0);
-        let (page, place) = self.columns.get(column).map(|_| self.place(column, key))?;
-        let blocks = &self.columns[column].get(page)?.blocks;
-        let begins_there = blocks
-            .get(place)
-            .filter(|index| self.interval(**index).low == *key);
-        let index = *begins_there.or_else(|| blocks.get(place.checked_sub(1)?))?;
-        let (block, held) = (self.block(index), self.interval(index));
-        let is_invalid = block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0;
-        let is_lost = is_invalid || block.until_ns.load(Relaxed) <= lease::now_ns();
-        (is_lost && held.contains(key)).then(|| (held.low, block.rows.load(Relaxed) as usize))
+        self.columns.get(column)?;
+        self.held_rows(column, asked, rows)
     }
 
     fn set_server_lease(&mut self, server: ServerId, until_ns: u64) {

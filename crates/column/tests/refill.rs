@@ -1,10 +1,14 @@
 //! The host over the real near: what it reads beside what was asked for, and what it says then.
 
+#[path = "common/gate.rs"]
+mod gate;
+
+use gate::Gate;
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
 use lineside_column::fill::ColumnId;
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
-use lineside_column::key::Key;
+use lineside_column::key::Interval;
 use lineside_column::native::{self, Answer, Ask, Rows};
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{Change, ColumnName, Nonce, Stretch, Table};
@@ -13,6 +17,8 @@ use lineside_near::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_REPLY_MORE, NativeHeader};
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 const COLUMN: ColumnId = ColumnId(0);
 
@@ -22,6 +28,7 @@ type Row = (Vec<u8>, Vec<u8>);
 struct Scene {
     host: ColumnHost,
     table: Arc<Embedded>,
+    gate: Arc<Gate>,
     coherence: Arc<Coherence>,
     readers: Readers,
 }
@@ -48,8 +55,9 @@ impl Scene {
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(store))));
         let table = Arc::new(Embedded::in_memory(system_clock()));
         table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
+        let gate = Arc::new(Gate::before(table.clone()));
         let setup = Setup::new(
-            table.clone(),
+            gate.clone(),
             Arc::clone(&coherence),
             vec![foo()],
             Telling::ByTable,
@@ -57,6 +65,7 @@ impl Scene {
         Self {
             host: ColumnHost::new(setup).unwrap(),
             table,
+            gate,
             coherence,
             readers: Readers::default(),
         }
@@ -113,14 +122,18 @@ impl Scene {
             .collect()
     }
 
-    fn has_lost(&self, number: u8) -> bool {
-        let key = Key::new(&row(number)).unwrap();
-        self.coherence.lost_with(COLUMN, &key).is_some()
+    fn holds(&self, number: u8) -> bool {
+        let row = Interval::of_row(&row(number));
+        self.coherence.held(COLUMN, &row, 1).is_some()
+    }
+
+    fn held_rows(&self) -> Vec<u8> {
+        (0..=u8::MAX).filter(|number| self.holds(*number)).collect()
     }
 }
 
-#[test]
-fn one_read_brings_back_all_that_a_change_took() {
+/// Thirty-two rows in four blocks.
+fn four_blocks() -> Scene {
     let scene = Scene::new();
     for number in 0..32 {
         scene.change(number, &Change::Put(vec![number], None));
@@ -128,18 +141,110 @@ fn one_read_brings_back_all_that_a_change_took() {
     for number in [0, 8, 16, 24] {
         assert_eq!(scene.get(number), Some(vec![number]));
     }
-    assert_eq!(scene.coherence.counts().near.rows, 32);
+    assert_eq!(scene.coherence.counts().near.blocks, 4);
+    scene
+}
+
+#[test]
+fn one_read_brings_back_all_that_a_change_took() {
+    let scene = four_blocks();
+    let all: Vec<u8> = (0..=u8::MAX).collect();
     scene.change(11, &Change::Put(vec![0], None));
-    assert!((8..16).all(|number| scene.has_lost(number)), "the block of eight");
-    assert!(!scene.has_lost(7) && !scene.has_lost(16));
-    // Asked for behind what was changed, and before it.
-    for (changed, asked) in [(11, 15), (9, 8), (15, 15)] {
+    assert!(!(8..16).any(|number| scene.holds(number)), "the block of eight");
+    assert!(scene.holds(7) && scene.holds(16));
+    // Asked for behind what was changed, before it, and in the block before.
+    for (changed, from, to) in [
+        (11, 15, None),
+        (9, 8, None),
+        (15, 15, None),
+        (15, 6, None),
+        (9, 2, Some(9)),
+    ] {
         scene.change(changed, &Change::Put(vec![0], None));
-        assert!(scene.has_lost(asked));
-        scene.scan(asked, None, 3);
-        assert!(!(0..32).any(|number| scene.has_lost(number)), "{changed} {asked}");
-        assert_eq!(scene.coherence.counts().near.rows, 32);
+        assert!(!scene.holds(changed));
+        scene.scan(from, to, 7);
+        assert_eq!(scene.held_rows(), all, "{changed} {from}");
+        assert_eq!(scene.coherence.counts().near.blocks, 4);
     }
+    // Two blocks by one read.
+    scene.change(8, &Change::Delete);
+    scene.change(23, &Change::Delete);
+    scene.scan(14, None, 4);
+    assert_eq!(scene.held_rows(), all);
+}
+
+#[test]
+fn what_no_longer_fits_a_block_is_cut_in_halves() {
+    let scene = Scene::new();
+    for number in (0..32).step_by(2) {
+        scene.change(number, &Change::Put(vec![number], None));
+    }
+    scene.get(0);
+    scene.get(16);
+    scene.change(5, &Change::Put(vec![5], None));
+    scene.get(0);
+    assert_eq!(scene.coherence.counts().near.blocks, 3);
+    // There is room for three more in each half.
+    for number in [1, 3, 7, 9, 11, 13] {
+        scene.change(number, &Change::Put(vec![number], None));
+        scene.get(number);
+    }
+    assert_eq!(scene.coherence.counts().near.blocks, 3);
+    assert_eq!(scene.held_rows().len(), 256);
+}
+
+/// Two threads get row 11, whose block was lost, the second while the first one's read is held up. `between`: what
+/// happens while both wait. What they got, and how often the table was read.
+fn two_get_what_was_lost(scene: &Scene, between: impl FnOnce()) -> ([Option<Vec<u8>>; 2], usize) {
+    let scans = || scene.gate.scans.load(Relaxed);
+    let joined = || scene.coherence.counts().joined;
+    let (scans_before, joined_before) = (scans(), joined());
+    scene.gate.close(true);
+    let got = std::thread::scope(|scope| {
+        let first = scope.spawn(|| scene.get(11));
+        wait_until(|| scans() == scans_before + 1);
+        let second = scope.spawn(|| scene.get(11));
+        wait_until(|| joined() > joined_before);
+        between();
+        scene.gate.close(false);
+        [first, second].map(|thread| thread.join().unwrap())
+    });
+    (got, scans() - scans_before)
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_being_read_is_not_read_again_beside_it() {
+    let scene = four_blocks();
+    // A machine may sleep for longer than anyone waits, not every time.
+    let is_shared = (0..10).any(|_| {
+        scene.change(12, &Change::Put(vec![0], None));
+        let shared_before = scene.coherence.counts().shared;
+        let (got, scans) = two_get_what_was_lost(&scene, || ());
+        assert_eq!(got, [Some(vec![11]), Some(vec![11])]);
+        let shared = scene.coherence.counts().shared - shared_before;
+        assert_eq!(scans as u64 + shared, 2);
+        shared == 1
+    });
+    assert!(is_shared);
+}
+
+#[test]
+fn who_waits_for_a_read_that_a_change_overtakes_sees_the_change() {
+    let scene = four_blocks();
+    scene.change(12, &Change::Put(vec![0], None));
+    let change = || scene.change(11, &Change::Put(b"new".to_vec(), None));
+    let (got, scans) = two_get_what_was_lost(&scene, change);
+    // The first one had read before.
+    assert_eq!(got, [Some(vec![11]), Some(b"new".to_vec())]);
+    assert_eq!((scans, scene.coherence.counts().shared), (2, 0));
 }
 
 #[derive(Clone, Debug)]

@@ -41,8 +41,8 @@ pub enum Scenario {
         /// One part alone.
         #[arg(long, conflicts_with = "ycsb")]
         only: Option<ColumnPart>,
-        /// YCSB's workloads instead, A to F or those named (`--ycsb=BE`), HBase alone and behind Lineside: needs Java 17
-        /// and Maven.
+        /// YCSB's workloads instead, A to F or those named (`--ycsb=BE`), HBase alone and behind Lineside: needs Java
+        /// 17 and Maven.
         #[arg(
             long,
             value_name = "WORKLOADS",

@@ -2626,6 +2626,16 @@ pub mod metric {
         labels: &[],
         help: "fills not installed because the table had changed meanwhile",
     };
+    /// misses that the host answered by what another read of the table had brought meanwhile
+    pub const COLUMN_SHARED_READS: Metric = Metric {
+        name: "lineside_column_shared_reads_total",
+        key: "shared_reads",
+        service: Some("column"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "misses that the host answered by what another read of the table had brought meanwhile",
+    };
     /// blocks invalidated by the host
     pub const COLUMN_INVALIDATIONS: Metric = Metric {
         name: "lineside_column_invalidations_total",
@@ -2878,7 +2888,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 79] = [
+    pub const ALL: [&Metric; 80] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2933,6 +2943,7 @@ pub mod metric {
         &COLUMN_FILLS,
         &COLUMN_COLD_FILLS,
         &COLUMN_LATE_FILLS,
+        &COLUMN_SHARED_READS,
         &COLUMN_INVALIDATIONS,
         &COLUMN_EVICTIONS,
         &COLUMN_MARKS,

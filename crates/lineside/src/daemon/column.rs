@@ -378,6 +378,7 @@ impl Inner {
             (metric::COLUMN_FILLS, counts.near.fills),
             (metric::COLUMN_COLD_FILLS, counts.near.cold),
             (metric::COLUMN_LATE_FILLS, counts.overtaken),
+            (metric::COLUMN_SHARED_READS, counts.shared),
             (metric::COLUMN_INVALIDATIONS, counts.near.invalidations),
             (metric::COLUMN_EVICTIONS, counts.near.evictions),
             (metric::COLUMN_MARKS, counts.marks),

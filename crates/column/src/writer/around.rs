@@ -1,0 +1,132 @@
+//! What near knows from a key on, for who is about to read the table.
+
+use super::ColumnWriter;
+use crate::fill::{READ_AHEAD_ROWS, Reading, Row};
+use crate::key::{Interval, Key};
+use crate::reader::Record;
+use lineside_near::lease;
+use lineside_wire::{COLUMN_BLOCK_INVALID, COLUMN_SERVERS_MAX};
+use std::sync::atomic::Ordering::Relaxed;
+
+impl ColumnWriter {
+    /// The blocks from the one on that ends behind `low`, in the keys' order.
+    fn blocks_from(&self, column: usize, low: &Key) -> impl Iterator<Item = u32> {
+        let (page, place) = self.place(column, low);
+        let pages = self.columns[column].iter().enumerate().skip(page);
+        let blocks = pages.flat_map(move |(number, page_of)| {
+            let first = if number == page {
+                place.saturating_sub(1)
+            } else {
+                0
+            };
+            page_of.blocks[first..].iter().copied()
+        });
+        let low = *low;
+        blocks.skip_while(move |index| self.interval(*index).high.is_some_and(|high| high <= low))
+    }
+
+    fn rows(&self, index: u32) -> usize {
+        self.block(index).rows.load(Relaxed) as usize
+    }
+
+    /// Rows of a block below `key`.
+    fn rows_below(&self, index: u32, key: &Key) -> usize {
+        let is_below = |row: &usize| self.first_key(index, *row) < *key;
+        (0..self.rows(index)).take_while(is_below).count()
+    }
+
+    /// Whether a change or time took it.
+    fn is_lost(&self, index: u32, now_ns: u64) -> bool {
+        let block = self.block(index);
+        block.flags.load(Relaxed) & COLUMN_BLOCK_INVALID != 0 || !lease::is_valid(&block.until_ns, now_ns)
+    }
+
+    /// See [`ColumnFill::reading`](crate::fill::ColumnFill::reading).
+    pub(super) fn reading_around(&self, column: usize, asked: &Interval, rows: usize) -> Reading {
+        let now_ns = lease::now_ns();
+        let mut interval = *asked;
+        // Rows from its beginning on: that are asked for at least, that blocks have, and up to the last lost one's end.
+        let (mut wanted, mut seen, mut lost) = (rows, 0, 0);
+        let mut next = asked.low;
+        for index in self.blocks_from(column, &asked.low) {
+            let held = *self.interval(index);
+            if held.low > next {
+                break;
+            }
+            // Some may have been added.
+            let is_lost = self.is_lost(index, now_ns);
+            seen += self.rows(index) + usize::from(is_lost);
+            if held.low < asked.low {
+                let below = self.rows_below(index, &asked.low);
+                if is_lost {
+                    interval.low = held.low;
+                    wanted += below;
+                } else {
+                    seen -= below;
+                }
+            }
+            if is_lost {
+                lost = seen;
+                interval.high = match (interval.high, held.high) {
+                    (Some(asked), Some(held)) => Some(asked.max(held)),
+                    _ => None,
+                };
+            }
+            let is_end = |end: Key| asked.high.is_some_and(|high| high <= end);
+            match held.high {
+                Some(end) if seen < wanted && !is_end(end) => next = end,
+                _ => {
+                    let rows = wanted.max(lost);
+                    return Reading { interval, rows };
+                }
+            }
+        }
+        let rows = wanted.max(seen + READ_AHEAD_ROWS);
+        Reading { interval, rows }
+    }
+
+    /// See [`ColumnFill::held`](crate::fill::ColumnFill::held).
+    pub(super) fn held_rows(&self, column: usize, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
+        let now_ns = lease::now_ns();
+        let mut found = Vec::new();
+        let mut next = asked.low;
+        for index in self.blocks_from(column, &asked.low) {
+            let held = self.interval(index);
+            let server = self.block(index).server.load(Relaxed) as usize % COLUMN_SERVERS_MAX;
+            let is_leased = lease::is_valid(&self.store.servers().until_ns[server], now_ns);
+            if held.low > next || self.is_lost(index, now_ns) || !is_leased {
+                return None;
+            }
+            for row in 0..self.rows(index) {
+                let row = self.row(index, row)?;
+                if !asked.contains(&row.key) {
+                    continue;
+                }
+                if found.len() == rows {
+                    return Some((found, true));
+                }
+                found.push(row);
+            }
+            match (held.high, asked.high) {
+                (Some(end), Some(high)) if end < high => next = end,
+                (Some(end), None) => next = end,
+                _ => return Some((found, false)),
+            }
+        }
+        None
+    }
+
+    fn row(&self, index: u32, row: usize) -> Option<Row> {
+        let block = self.block(index);
+        let begin = row
+            .checked_sub(1)
+            .map_or(0, |before| block.end[before].load(Relaxed));
+        let words = begin as usize / 8..block.end[row].load(Relaxed) as usize / 8;
+        let record = Record::read(self.store.records(index as usize).get(words)?)?;
+        Some(Row {
+            key: Key::new(record.key())?,
+            value: record.value().to_vec(),
+            timestamp_ms: block.version_ms[row].load(Relaxed),
+        })
+    }
+}
