@@ -5,6 +5,7 @@
 mod batch;
 mod host;
 mod later;
+mod queue;
 mod stream;
 
 use batch::{BATCH, Batch, Route};
@@ -15,6 +16,7 @@ use lineside_near::{
 };
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
+use queue::Putter;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -107,7 +109,8 @@ enum Answerer {
 
 /// The way from near to the host, for one receiving thread.
 enum Onward {
-    Queue(Sender<Forwarded>),
+    Queue(Putter<Forwarded>),
+    Groups(Sender<Forwarded>),
     Later(Later),
 }
 
@@ -222,6 +225,7 @@ impl SocketPlane {
             local,
         });
         let (sender, receiver) = crossbeam_channel::bounded(options.queue);
+        let (putter, taker) = queue::bounded(options.queue);
         let plane = Self {
             shared: Arc::clone(&shared),
             threads: Mutex::default(),
@@ -237,7 +241,8 @@ impl SocketPlane {
                     queue: options.queue,
                     gathered: Gathered::default(),
                 }),
-                _ => Onward::Queue(sender.clone()),
+                Answerer::Each(..) => Onward::Queue(putter.clone()),
+                Answerer::Groups(_) => Onward::Groups(sender.clone()),
             };
             let thread = std::thread::Builder::new().name(format!("near-{index}"));
             let run = move || near_loop(&socket, &shared, onward, &reader);
@@ -248,8 +253,8 @@ impl SocketPlane {
             Answerer::Each(host, threads) => {
                 for _ in 0..threads {
                     let (socket, shared) = (host_socket.try_clone()?, Arc::clone(&shared));
-                    let (host, receiver, reader) = (Arc::clone(&host), receiver.clone(), readers.join());
-                    let run = move || host::one_by_one(&socket, &shared, &*host, &receiver, &reader);
+                    let (host, taker, reader) = (Arc::clone(&host), taker.clone(), readers.join());
+                    let run = move || host::one_by_one(&socket, &shared, &*host, &taker, &reader);
                     plane.threads().push(thread().spawn(run)?);
                 }
             }
@@ -351,21 +356,20 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
 impl Onward {
     /// Whether the host, or its queue, has room for a request; `None`: the host has ended.
     fn take(&mut self, route: Route, request: &[u8]) -> Option<bool> {
+        let forwarded = |route: Route| Forwarded {
+            from: Source::from(route.peer),
+            way: Way::Datagram(route),
+            bytes: request.to_vec(),
+            count: 1,
+        };
         match self {
             Self::Later(later) => Some(later.gather(route, request)),
-            Self::Queue(host) => {
-                let sent = host.try_send(Forwarded {
-                    from: Source::from(route.peer),
-                    way: Way::Datagram(route),
-                    bytes: request.to_vec(),
-                    count: 1,
-                });
-                match sent {
-                    Ok(()) => Some(true),
-                    Err(TrySendError::Full(_)) => Some(false),
-                    Err(TrySendError::Disconnected(_)) => None,
-                }
-            }
+            Self::Queue(hosts) => hosts.put(forwarded(route)),
+            Self::Groups(host) => match host.try_send(forwarded(route)) {
+                Ok(()) => Some(true),
+                Err(TrySendError::Full(_)) => Some(false),
+                Err(TrySendError::Disconnected(_)) => None,
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The host's thread: what near forwarded, answered one by one or in groups.
 
 use super::batch::{self, Route};
+use super::queue::Taker;
 use super::stream::Writer;
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -21,14 +22,12 @@ pub(super) fn one_by_one(
     socket: &UdpSocket,
     shared: &Shared,
     host: &dyn Host,
-    forwarded: &Receiver<Forwarded>,
+    queue: &Taker<Forwarded>,
     sender: &Reader,
 ) {
     while !shared.stop.load(Relaxed) {
-        let forwarded = match forwarded.recv_timeout(PATIENCE) {
-            Ok(forwarded) => forwarded,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return,
+        let Some(forwarded) = queue.take(PATIENCE) else {
+            continue;
         };
         for request in forwarded.requests() {
             let mut reply = Reply::default();
