@@ -110,7 +110,7 @@ setup_step() {
     [ -z "$(in_root "cd /src/lineside && make setup" 2>&1)" ]
 }
 
-# An ordinary user without sudo is told what is missing; once that is there, everything runs, on the socket plane.
+# An ordinary user without sudo is told what is missing; once that is there, everything runs, on the socket datapath.
 user_step() {
     in_root "useradd --create-home --uid 1000 newcomer && chown -R newcomer: /src/lineside /opt/crates"
     say "as an ordinary user, packages missing: it must say what to install, and stop"
@@ -123,8 +123,8 @@ user_step() {
     say "as an ordinary user: make build, make run ARGS=--once"
     enter newcomer "cd /src/lineside && make build"
     in_own_net newcomer "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/user.log"
-    grep -q 'on the socket plane: ' "$work/user.log"
-    grep -q 'from near in user space' "$work/user.log"
+    grep -q 'on the socket datapath: ' "$work/user.log"
+    grep -q 'from the fast path in user space' "$work/user.log"
 }
 
 # As root: the packages, the build, the demonstration.
@@ -135,7 +135,7 @@ run_step() {
     in_own_net root "cd /src/lineside && make run ARGS=--once" 2>&1 | tee "$work/run.log"
     say "answers $((SECONDS - begun)) s after the build's end"
     grep -q '100.0 % asked again' "$work/run.log"
-    grep -q 'from the line' "$work/run.log" || say "not at the line: $(grep 'on the socket plane' "$work/run.log")"
+    grep -q 'from the line' "$work/run.log" || say "not at the line: $(grep 'on the socket datapath' "$work/run.log")"
 }
 
 test_step() {

@@ -1,7 +1,7 @@
 """What becomes of requests to `column`: vectors/column/*.toml.
 
 Rows, statuses and flags of every reply are written out here; nothing looks anything up. A file's vectors are asked one
-after the other: what one changes in the table the next ones find, and near is filled anew before each of them.
+after the other: what one changes in the table the next ones find, and the fast path is filled anew before each of them.
 """
 from packet import *
 
@@ -10,7 +10,7 @@ GET, SCAN, PUT, DELETE, INCREMENT, CHECK_AND_PUT, APPEND, OPEN, SWITCH = range(1
  START_BEHIND_STOP, NOT_A_NUMBER, TOO_LONG) = range(15)
 REVERSE, STOP_INCLUSIVE, START_EXCLUSIVE, ABSENT = 1, 2, 4, 8
 STALE, MORE, NOT_APPLIED, LEFT_OUT = 1, 2, 4, 8
-NEAR, HOST = 1, 2
+FASTPATH, HOST = 1, 2
 TRUSTED4, TRUSTED6 = "10.0.0.8", "fd00::8"
 FOO, BAR, OTHER = b"entry:foo", b"entry:bar", b"other:x"
 NOW_MS = 2_000_000
@@ -24,7 +24,7 @@ def value_of(size, seed=0):
     return bytes((seed + 7 * i + 1) % 256 for i in range(size))
 
 
-# ---- what table and near hold ----
+# ---- what table and the fast path hold ----
 
 C64, D65, E255 = b"C" * 64, b"D" * 65, b"E" * 255
 NUMBER = struct.pack(">q", 41)
@@ -38,7 +38,7 @@ ROWS = [
     (FOO, b"l4", value_of(1403), 1_000_090), (FOO, b"l5", value_of(3000), 1_000_100),
     (FOO, b"n", NUMBER, 1_000_110),
     *[(FOO, b"p%d" % n, b"value %d" % n, 1_000_200 + n) for n in range(1, 10)],
-    (BAR, b"k01", b"other", 1_000_300), (BAR, b"l5", b"short", 1_000_310), (OTHER, b"k01", b"not near's", 1_000_320),
+    (BAR, b"k01", b"other", 1_000_300), (BAR, b"l5", b"short", 1_000_310), (OTHER, b"k01", b"not its column", 1_000_320),
 ]
 HELD = [(FOO, b"", b"D"), (FOO, b"k", b"l2"), (FOO, b"p", None), (BAR, b"", None)]
 CELLS = {(column, key): (value, at) for column, key, value, at in ROWS}
@@ -78,7 +78,7 @@ def left_out(key, bytes_, column=0, cut=False):
     return key, column | 0x80 | 0x40 * cut, struct.pack(">Q", bytes_), 0
 
 
-def reply(asked, status, rows=(), flags=0, source=NEAR):
+def reply(asked, status, rows=(), flags=0, source=FASTPATH):
     """The reply to `asked`, as long as that."""
     version = max([at for _, _, _, at in rows], default=0)
     body = struct.pack(">BBHIQQ", source, flags, len(rows), 0, version, 0)
@@ -125,19 +125,19 @@ class File:
         self.state = {"lease": lease, "changing": changing, "literal_flags": literal_flags,
                       "paper_format": paper_format, "may_be_stale": may_be_stale, "now_ms": NOW_MS, "table": table}
 
-    def add(self, what, request, near, counts=(), reply=None, host=None, trailer=b"", head=None, kept=(), chosen=(),
+    def add(self, what, request, fastpath, counts=(), reply=None, host=None, trailer=b"", head=None, kept=(), chosen=(),
             **how):
         how.setdefault("dport", COLUMN)
         head = headers(request, **how) if head is None else head
         lines = ["", "[[vector]]", f'what = "{what}"', parts("headers", head), hexes("request", request)]
         if trailer:
             lines.append(hexes("trailer", trailer))
-        lines.append(f'near = "{near}"')
+        lines.append(f'fastpath = "{fastpath}"')
         if counts:
             assert set(counts) <= set(COUNTERS)
             names = [quoted(name) for name in COUNTERS if name in counts]
             lines.append(f"counts = [{', '.join(names)}]")
-        if near == "reply":
+        if fastpath == "reply":
             lines.append(parts("reply_headers", turned(head, reply)))
         if reply is not None:
             lines.append(hexes("reply", reply))
@@ -148,8 +148,8 @@ class File:
                 lines.append(f"{key} = {[list(pair) for pair in ranges]}")
         self.vectors.append("\n".join(lines))
 
-    def near(self, what, request, reply, **how):
-        """Near answers, and the host alone would say the same, but for who says it."""
+    def fastpath(self, what, request, reply, **how):
+        """The fast path answers, and the host alone would say the same, but for who says it."""
         self.add(what, request, "reply", ["hits"], reply, "reply", **how)
 
     def hosts(self, what, request, reply, *counts, **how):
@@ -159,7 +159,7 @@ class File:
         self.hosts(what, request, refusal(request, status), *counts, **how)
 
     def silent(self, what, request, *counts, host=None, **how):
-        """Near leaves it to the host, which drops it, or says nothing."""
+        """The fast path leaves it to the host, which drops it, or says nothing."""
         self.add(what, request, "forward", counts or ["forwarded"], host=host, **how)
 
     def passed(self, what, request, **how):
@@ -204,16 +204,16 @@ def paper_reads():
     for v6 in (False, True):
         family = "IPv6" if v6 else "IPv4"
         asked = paper_get(b"k01")
-        file.near(f"get, held, {family}", asked, paper_reply(asked, b"\0one"), v6=v6)
+        file.fastpath(f"get, held, {family}", asked, paper_reply(asked, b"\0one"), v6=v6)
         asked = paper_scan(b"k01", b"k02")
-        file.near(f"sc1, two rows, {family}", asked, paper_rows(asked, 0, [b"k01", b"k02"]), v6=v6)
+        file.fastpath(f"sc1, two rows, {family}", asked, paper_rows(asked, 0, [b"k01", b"k02"]), v6=v6)
         asked = paper_get(b"n")
         file.hosts(f"get, not held: the host, {family}", asked, paper_reply(asked, b"\0" + NUMBER), "misses", v6=v6)
 
-    def get(what, key, said, near=True, count="misses", name=FOO, room=19):
+    def get(what, key, said, fastpath=True, count="misses", name=FOO, room=19):
         asked = paper_get(key, name, room)
-        if near:
-            file.near(what, asked, paper_reply(asked, said))
+        if fastpath:
+            file.fastpath(what, asked, paper_reply(asked, said))
         else:
             file.hosts(what, asked, paper_reply(asked, said), count)
 
@@ -228,7 +228,7 @@ def paper_reads():
     get("get, no row in a column that is held whole", b"z", b"\1", name=BAR)
     get("get, a value of 19 bytes is more", b"k03", b"\2", False, "forwarded")
     get("get, no row in a range that is not held", b"m", b"\1", False)
-    get("get, a column that is not near's", b"k01", b"\0not near's", False, name=OTHER)
+    get("get, a column that is not the fast path's", b"k01", b"\0not its column", False, name=OTHER)
     get("get, a column that nobody has", b"k01", b"\1", False, name=b"entry:xyz")
     get("get, a name that is none", b"k01", b"\1", False, name=b"entryfoo")
     get("get, an empty key", b"", b"\1", False, "forwarded")
@@ -242,11 +242,11 @@ def paper_reads():
     for packet in (b"", b"g", b"ge", b"gat" + bytes(16), b"PUT" + bytes(31)):
         file.drop(f"{len(packet)} bytes that begin with {packet[:3].hex() or 'nothing'}", packet, "not_a_request")
 
-    def scan(what, start, stop, status, keys, near=True, count="misses", **more):
+    def scan(what, start, stop, status, keys, fastpath=True, count="misses", **more):
         asked = paper_scan(start, stop, **more)
         said = paper_rows(asked, status, keys)
-        if near:
-            file.near(what, asked, said)
+        if fastpath:
+            file.fastpath(what, asked, said)
         else:
             file.hosts(what, asked, said, count)
 
@@ -283,27 +283,27 @@ def native_reads():
     for v6 in (False, True):
         family = "IPv6" if v6 else "IPv4"
         asked = request(GET, b"k01")
-        file.near(f"get, held, {family}", asked, reply(asked, OK, [cell(b"k01")]), v6=v6)
+        file.fastpath(f"get, held, {family}", asked, reply(asked, OK, [cell(b"k01")]), v6=v6)
         asked = request(SCAN, b"k01", b"k03")
-        file.near(f"scan, two rows, {family}", asked, reply(asked, OK, [cell(b"k01"), cell(b"k02")]), v6=v6)
+        file.fastpath(f"scan, two rows, {family}", asked, reply(asked, OK, [cell(b"k01"), cell(b"k02")]), v6=v6)
         asked = request(GET, b"n")
         file.hosts(f"get, not held, {family}", asked, by_host(asked, OK, [cell(b"n")]), "misses", v6=v6)
 
-    def get(what, key, status, rows, near=True, count="misses", flags=0, **more):
+    def get(what, key, status, rows, fastpath=True, count="misses", flags=0, **more):
         asked = request(GET, key, **more)
-        if near:
-            file.near(what, asked, reply(asked, status, rows, flags))
+        if fastpath:
+            file.fastpath(what, asked, reply(asked, status, rows, flags))
         else:
             file.hosts(what, asked, by_host(asked, status, rows, flags), count)
 
-    for key, near in ((b"A", True), (b"BBBB", True), (C64, True), (D65, False), (E255, False)):
-        get(f"get, a key of {len(key)} bytes", key, OK, [cell(key)], near, "forwarded", room=400)
-    for size, near in ((1, True), (4, True), (64, True), (65, False), (255, False)):
-        get(f"get, no row, a key of {size} bytes", b"@" * size, UNKNOWN, [], near, "forwarded")
+    for key, fastpath in ((b"A", True), (b"BBBB", True), (C64, True), (D65, False), (E255, False)):
+        get(f"get, a key of {len(key)} bytes", key, OK, [cell(key)], fastpath, "forwarded", room=400)
+    for size, fastpath in ((1, True), (4, True), (64, True), (65, False), (255, False)):
+        get(f"get, no row, a key of {size} bytes", b"@" * size, UNKNOWN, [], fastpath, "forwarded")
     get("get, an empty value", b"k04", OK, [cell(b"k04")])
     get("get, a key that ends in zero", b"k1\0", OK, [cell(b"k1\0")])
     get("get, its beginning is no row", b"k1", UNKNOWN, [])
-    get("get, the longest value that near holds", b"l1", OK, [cell(b"l1")], room=LONGEST)
+    get("get, the longest value that the fast path holds", b"l1", OK, [cell(b"l1")], room=LONGEST)
     get("get, one byte longer", b"l2", OK, [cell(b"l2")], False, room=LONGEST)
     get("get, the longest value that fits", b"l3", OK, [cell(b"l3")], False, room=LONGEST)
     get("get, one byte longer than fits", b"l4", TOO_LONG, [left_out(b"l4", 1403)], False, flags=LEFT_OUT, room=LONGEST)
@@ -323,15 +323,15 @@ def native_reads():
     get("get, two columns of which one has the row", b"k02", OK, [(b"k02", 1, *CELLS[FOO, b"k02"])], False,
         "forwarded", columns=[BAR, FOO])
     get("get, no row where nothing is held", b"m", UNKNOWN, [], False)
-    get("get, a column that is not near's", b"k01", OK, [cell(b"k01", OTHER)], False, columns=[OTHER])
+    get("get, a column that is not the fast path's", b"k01", OK, [cell(b"k01", OTHER)], False, columns=[OTHER])
     get("get, the id all ones", b"k01", OK, [cell(b"k01")], ident=2**64 - 1)
     get("get, what is in the room does not matter", b"k01", OK, [cell(b"k01")], junk=b"\1" * 64)
 
-    def scan(what, rows, near=True, count="forwarded", said=0, status=OK, **more):
+    def scan(what, rows, fastpath=True, count="forwarded", said=0, status=OK, **more):
         asked = request(SCAN, **more)
         rows = [row if isinstance(row, tuple) else cell(row) for row in rows]
-        if near:
-            file.near(what, asked, reply(asked, status, rows, said))
+        if fastpath:
+            file.fastpath(what, asked, reply(asked, status, rows, said))
         else:
             file.hosts(what, asked, by_host(asked, status, rows, said), count)
 
@@ -384,7 +384,7 @@ def native_reads():
                                (b"k02", 1, *CELLS[FOO, b"k02"])], False, start=b"k01", stop=b"k03", columns=[BAR, FOO])
     scan("scan, two columns, one row", [(b"k01", 0, b"other", 1_000_300), (b"k01", 1, b"one", 1_000_010)], False,
          said=MORE, start=b"k01", stop=b"k03", columns=[BAR, FOO], limit=1)
-    scan("scan, a column that is not near's", [cell(b"k01", OTHER)], False, "misses", columns=[OTHER])
+    scan("scan, a column that is not the fast path's", [cell(b"k01", OTHER)], False, "misses", columns=[OTHER])
     for flags in (0, STOP_INCLUSIVE, START_EXCLUSIVE):
         file.refused(f"scan, start behind stop, flags {flags}", request(SCAN, b"k02", b"k01", flags=flags),
                      START_BEHIND_STOP)
@@ -475,7 +475,7 @@ def changes():
 
     def held(what, key, rows, status=OK, v6=False):
         asked = request(GET, key)
-        file.near(what, asked, reply(asked, status, rows), v6=v6)
+        file.fastpath(what, asked, reply(asked, status, rows), v6=v6)
 
     at_line = ("forwarded", "line_invalidations")
     for source, v6, value in ((TRUSTED4, False, b"new"), (TRUSTED6, True, b"newer")):
@@ -489,14 +489,14 @@ def changes():
     asked = request(PUT, b"m", value=b"v", room=0)
     file.hosts("put, where nothing is held", asked, by_host(asked, OK), source=TRUSTED4)
     asked = request(PUT, b"k01", columns=[OTHER], value=b"v", room=0)
-    file.hosts("put, in a column that is not near's", asked, by_host(asked, OK), source=TRUSTED4)
+    file.hosts("put, in a column that is not the fast path's", asked, by_host(asked, OK), source=TRUSTED4)
     for size, lines in ((1, True), (4, True), (64, True), (65, False), (255, False)):
         key = b"A" * size
         asked = request(PUT, key, value=b"%d" % size, room=0)
         file.hosts(f"put, a key of {size} bytes", asked, by_host(asked, OK), *(at_line if lines else ["forwarded"]),
                    source=TRUSTED4)
     asked = request(SCAN, b"A", b"AB", room=600)
-    # Near holds all below D; what is too long for it cuts that off where it begins.
+    # The fast path holds all below D; what is too long for it cuts that off where it begins.
     rows = [(b"A" * size, 0, b"%d" % size, NOW_MS) for size in (1, 4, 64)]
     rest = [(b"A" * size, 0, b"%d" % size, NOW_MS) for size in (65, 255)]
     file.hosts("scan, keys of 1 to 255 bytes", asked, by_host(asked, OK, rows + rest), "misses")
@@ -567,7 +567,7 @@ def paper_changes(file, at_line):
     put("paper put", paper_put(b"k044", b"new"), b"ok\0", *at_line)
     put("paper put, IPv6", paper_put(b"k044", value_of(18)), b"ok\0", *at_line, source=TRUSTED6, v6=True)
     asked = paper_get(b"k044")
-    file.near("paper put, it is read", asked, paper_reply(asked, b"\0" + value_of(18)))
+    file.fastpath("paper put, it is read", asked, paper_reply(asked, b"\0" + value_of(18)))
     put("paper put, a value of one byte and no zeros", paper(b"put", b"k044", last=b"v"), b"ok\0", *at_line)
     put("paper put, more zeros behind", paper_put(b"k044", b"v", room=100), b"ok\0", *at_line)
     put("paper put, where nothing is held", paper_put(b"m", b"v"), b"ok\0")
@@ -579,7 +579,7 @@ def paper_changes(file, at_line):
     put("paper put, 15 bytes", paper_put(b"k044", b"v")[:15], b"er\5")
     put("paper put, 3 bytes", b"put", b"er\5")
     asked = paper_get(b"k044")
-    file.near("paper put, the last that was done", asked, paper_reply(asked, b"\0v"))
+    file.fastpath("paper put, the last that was done", asked, paper_reply(asked, b"\0v"))
 
 
 def sessions():
@@ -624,7 +624,7 @@ def sessions():
     change("a nonce too low", INCREMENT, b"n4", struct.pack(">q", 1), 1, status=SEQUENCE)
     change("put", PUT, b"p5", b"in a session", 3, room=0)
     asked = request(GET, b"p5")
-    file.near("it is read", asked, reply(asked, OK, [(b"p5", 0, b"in a session", NOW_MS)]))
+    file.fastpath("it is read", asked, reply(asked, OK, [(b"p5", 0, b"in a session", NOW_MS)]))
     change("a refusal has its nonce", INCREMENT, b"p5", struct.pack(">q", 1), 4, status=NOT_A_NUMBER)
     change("the same again: the same refusal", INCREMENT, b"p5", struct.pack(">q", 1), 4, status=NOT_A_NUMBER)
     change("delete", DELETE, b"p5", b"", 5, room=0)
@@ -648,7 +648,7 @@ CHALLENGE_S = 30  # seconds for which a challenge is good
 
 
 def states():
-    """What becomes of the same few requests in each state of near."""
+    """What becomes of the same few requests in each state of the fast path."""
     get, scan = request(GET, b"k01"), request(SCAN, b"k01", b"k03")
     rows = [cell(b"k01"), cell(b"k02")]
     old, put = paper_get(b"k01"), request(PUT, b"k01", value=b"v", room=0)
@@ -662,20 +662,20 @@ def states():
         asked = request(GET, D65)
         file.hosts("get, what is the host's", asked, by_host(asked, OK, [cell(D65)]))
         asked = paper_scan(b"k02", b"k01")
-        file.near("paper sc1, startRow behind stopRow needs no table", asked, paper_reply(asked, b"\1"))
+        file.fastpath("paper sc1, startRow behind stopRow needs no table", asked, paper_reply(asked, b"\1"))
         files.append(file)
         return file
 
-    file = leaves("lease-over", "Near's lease is over: the host answers.", "not_leased", lease="over")
+    file = leaves("lease-over", "The fast path's lease is over: the host answers.", "not_leased", lease="over")
     asked = request(GET, b"n")
     file.hosts("get, not held", asked, by_host(asked, OK, [cell(b"n")]), "not_leased")
     file.hosts("put", put, by_host(put, OK), "forwarded", "line_invalidations", source=TRUSTED4)
-    file = leaves("changing", "The host is in the middle of a change of near's index.", "changing", changing=True)
+    file = leaves("changing", "The host is in the middle of a change of the fast path's index.", "changing", changing=True)
     file.hosts("put", put, by_host(put, OK), "forwarded", source=TRUSTED4)
     invalid = (FOO, b"k02")
     file = leaves("invalid", "A row in a block may have changed.", "invalid", invalid=invalid)
     asked = request(GET, b"p1")
-    file.near("get, in another block", asked, reply(asked, OK, [cell(b"p1")]))
+    file.fastpath("get, in another block", asked, reply(asked, OK, [cell(b"p1")]))
     asked = request(GET, b"n")
     file.hosts("get, not held", asked, by_host(asked, OK, [cell(b"n")]), "misses")
     file.hosts("put, in the block that is invalid", put, by_host(put, OK), "forwarded", source=TRUSTED4)
@@ -684,14 +684,14 @@ def states():
     asked = request(GET, b"p1")
     file.hosts("get, in another block", asked, by_host(asked, OK, [cell(b"p1")]), "invalid")
     asked = request(GET, b"k01", columns=[BAR])
-    file.near("get, in another column", asked, reply(asked, OK, [(b"k01", 0, b"other", 1_000_300)]))
+    file.fastpath("get, in another column", asked, reply(asked, OK, [(b"k01", 0, b"other", 1_000_300)]))
 
-    file = File("may-be-stale", "Nothing tells near of changes: every reply says so.", may_be_stale=True)
-    file.near("get", get, reply(get, OK, rows[:1], STALE))
-    file.near("scan", scan, reply(scan, OK, rows, STALE))
+    file = File("may-be-stale", "Nothing tells the fast path of changes: every reply says so.", may_be_stale=True)
+    file.fastpath("get", get, reply(get, OK, rows[:1], STALE))
+    file.fastpath("scan", scan, reply(scan, OK, rows, STALE))
     asked = request(SCAN, b"p1", limit=1)
-    file.near("scan, and more", asked, reply(asked, OK, [cell(b"p1")], STALE | MORE))
-    file.near("paper get has no word for it", old, paper_reply(old, b"\0one"))
+    file.fastpath("scan, and more", asked, reply(asked, OK, [cell(b"p1")], STALE | MORE))
+    file.fastpath("paper get has no word for it", old, paper_reply(old, b"\0one"))
     asked = request(GET, b"n")
     file.hosts("get, not held", asked, by_host(asked, OK, [cell(b"n")], STALE), "misses")
     file.hosts("put", put, by_host(put, OK, flags=STALE), "forwarded", "line_invalidations", source=TRUSTED4)
@@ -700,7 +700,7 @@ def states():
     file = File("paper-refused", "The paper's format is switched off.", paper_format=False)
     for packet in (paper_get(b"k01"), paper_scan(b"k01", b"k02"), paper_put(b"k01", b"v"), b"get", b"put"):
         file.drop(f"{packet[:3].decode()}, {len(packet)} bytes", packet, "paper_refused", source=TRUSTED4)
-    file.near("native get", get, reply(get, OK, rows[:1]))
+    file.fastpath("native get", get, reply(get, OK, rows[:1]))
     files.append(file)
     return files
 
@@ -739,9 +739,9 @@ def frames():
     for v6 in (False, True):
         family = "IPv6" if v6 else "IPv4"
         for tag in (b"\x81\x00\x00\x07", b"\x88\xa8\x20\x07"):
-            file.near(f"tag {tag.hex()}, {family}", get, said, v6=v6, tags=tag)
+            file.fastpath(f"tag {tag.hex()}, {family}", get, said, v6=v6, tags=tag)
         file.passed(f"two tags, {family}", get, v6=v6, tags=b"\x88\xa8\x00\x07\x81\x00\x00\x08")
-        file.near(f"bytes behind the datagram, {family}", old, paper_reply(old, b"\0one"), v6=v6, trailer=b"\xaa" * 5)
+        file.fastpath(f"bytes behind the datagram, {family}", old, paper_reply(old, b"\0one"), v6=v6, trailer=b"\xaa" * 5)
         file.passed(f"another port, {family}", get, v6=v6, dport=COLUMN + 10)
         file.passed(f"another MAC address, {family}", get, v6=v6, eth_destination=PEER_MAC)
         file.drop(f"from the service's own port, {family}", get, "source_port", False, v6=v6, sport=COLUMN)

@@ -4,7 +4,7 @@ from packet import *
 ZERO = bytes(32)
 
 
-# ---- what near and host hold: patterns, so that a byte out of order shows ----
+# ---- what the fast path and host hold: patterns, so that a byte out of order shows ----
 
 def txid(number):
     return bytes((7 * number + i) % 256 for i in range(32))
@@ -19,7 +19,7 @@ def block(number, height):
 
 
 TIP = {"hash": bytes((0x21 + 13 * i) % 256 for i in range(32)), "height": 0x01020306}
-BLOCKS = [  # block, TXIDs that near has, TXIDs that only the host has
+BLOCKS = [  # block, TXIDs that the fast path has, TXIDs that only the host has
     (block(0, 0x01020304), range(1, 17), []),
     (block(1, 0xFFFFFFFF), [17, 18], []),  # height not known
     (block(2, 0x01020305), [], [21, 22]),
@@ -28,8 +28,8 @@ UNKNOWN = 30
 
 
 def place(number):
-    for of, near, host in BLOCKS:
-        if number in near or number in host:
+    for of, fastpath, host in BLOCKS:
+        if number in fastpath or number in host:
             return of
     return None
 
@@ -91,11 +91,11 @@ class File:
         self.add(what, headers(request, **how), request, f"drop {reason}", None, None, None,
                  f"drop {reason}" if host else None, b"")
 
-    def add(self, what, head, request, near, counts, reply_headers, reply, host, trailer):
+    def add(self, what, head, request, fastpath, counts, reply_headers, reply, host, trailer):
         lines = ["", "[[vector]]", f'what = "{what}"', parts("headers", head), hexes("request", request)]
         if trailer:
             lines.append(hexes("trailer", trailer))
-        lines.append(f'near = "{near}"')
+        lines.append(f'fastpath = "{fastpath}"')
         if counts:
             lines.append(f'counts = "{counts}"')
         if reply_headers:
@@ -114,9 +114,9 @@ class File:
                 for key, value in self.state.items()]
         out += ["", "[endpoint]", f'mac = "{mac.hex()}"', f'addresses = ["{OWN4}", "{OWN6}"]',
                 'broadcast = "10.0.0.255"', "", "[tip]", f'hash = "{TIP["hash"].hex()}"', f"height = {TIP['height']}"]
-        for of, near, host in BLOCKS:
+        for of, fastpath, host in BLOCKS:
             out += ["", "[[block]]", f'hash = "{of["hash"].hex()}"', f'root = "{of["root"].hex()}"',
-                    f"height = {of['height']}", listed("near", near), listed("host", host)]
+                    f"height = {of['height']}", listed("fastpath", fastpath), listed("host", host)]
         return "\n".join(out + self.vectors) + "\n"
 
 
@@ -129,8 +129,8 @@ HIT, ROOT0 = txid(1), BLOCKS[0][0]["root"]
 
 
 def payloads():
-    """What a payload is answered with, by near and by the host alone."""
-    file = File("payloads", "What a payload is answered with: by near, and by the host alone.")
+    """What a payload is answered with, by the fast path and by the host alone."""
+    file = File("payloads", "What a payload is answered with: by the fast path, and by the host alone.")
     for v6 in (False, True):
         family = "IPv6" if v6 else "IPv4"
         file.hit(f"paper, cached, {family}", HIT, ROOT0, v6=v6)
@@ -224,8 +224,8 @@ def payloads():
 
 
 def frames():
-    """What near does with the frame around a request that it could answer."""
-    file = File("frames", "What becomes of frames around a request that near could answer.")
+    """What the fast path does with the frame around a request that it could answer."""
+    file = File("frames", "What becomes of frames around a request that the fast path could answer.")
     file.hit("no reply but the checksums changes: TOS, id, TTL 1", HIT, ROOT0, False, ttl=1, tos=0xB8, ident=0xBEEF)
     file.hit("TTL 255, may be fragmented on its way", HIT, ROOT0, False, ttl=255, flags=0)
     file.hit("reserved bit of the fragment word: no fragment", HIT, ROOT0, False, flags=0x8000)
@@ -297,7 +297,7 @@ def frames():
 
 def others():
     """The same requests in other states."""
-    over = File("lease-over", "After the lease near answers nothing, and the host everything.", lease="over")
+    over = File("lease-over", "After the lease the fast path answers nothing, and the host everything.", lease="over")
     over.forward("paper, cached", HIT, "not_leased", ROOT0)
     over.forward("paper, unknown", txid(UNKNOWN), "not_leased", PAPER_UNKNOWN)
     over.forward("root, cached", root_request(2), "not_leased", root_reply(2))
@@ -309,7 +309,7 @@ def others():
     over.drop("no request is none with and without lease", HIT[:31], "not_a_request", True)
 
     # The host cannot be asked here: it holds the chain's lock.
-    changing = File("chain-changing", "While the chain changes near answers nothing.", chain="changing")
+    changing = File("chain-changing", "While the chain changes the fast path answers nothing.", chain="changing")
     changing.forward("paper, cached", HIT, "not_leased")
     changing.forward("root, cached", root_request(2), "not_leased")
     changing.forward("roots, cached", roots_request([1, 17]), "not_leased")

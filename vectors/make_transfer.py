@@ -90,18 +90,18 @@ class File:
 
     # ---- one vector ----
 
-    def add(self, what, request, near, counts=(), reply=None, host=None, trailer=b"", head=None, kept=(), chosen=(),
+    def add(self, what, request, fastpath, counts=(), reply=None, host=None, trailer=b"", head=None, kept=(), chosen=(),
             **how):
         how.setdefault("dport", TRANSFER)
         head = headers(request, **how) if head is None else head
         lines = ["", "[[vector]]", f'what = "{what}"', parts("headers", head), hexes("request", request)]
         if trailer:
             lines.append(hexes("trailer", trailer))
-        lines.append(f'near = "{near}"')
+        lines.append(f'fastpath = "{fastpath}"')
         if counts:
             names = [quoted(name) for name in COUNTERS if name in counts]
             lines.append(f"counts = [{', '.join(names)}]")
-        if near == "reply":
+        if fastpath == "reply":
             lines.append(parts("reply_headers", turned(head, reply)))
         if reply is not None:
             lines.append(hexes("reply", reply))
@@ -114,19 +114,19 @@ class File:
                 lines.append(f"{key} = {[list(pair) for pair in ranges]}")
         self.vectors.append("\n".join(lines))
 
-    def near(self, what, request, reply, counts=(), host=True, **how):
-        # Of what near executes the host alone would say that it is durable.
+    def fastpath(self, what, request, reply, counts=(), host=True, **how):
+        # Of what the fast path executes the host alone would say that it is durable.
         host = host and not self.is_express
         self.add(what, request, "reply", ["replies", *counts], reply, "reply" if host else None, **how)
 
     def hosts(self, what, request, reply, **how):
-        """Near leaves it to the host."""
+        """The fast path leaves it to the host."""
         counts = ["not_leased" if self.state["lease"] == "over" else "forwarded"]
         self.add(what, request, "forward", counts, reply, "reply", **how)
 
-    def either(self, what, request, reply, by_near, counts=(), **how):
-        if by_near and self.state["lease"] == "valid":
-            self.near(what, request, reply, counts, **how)
+    def either(self, what, request, reply, by_fastpath, counts=(), **how):
+        if by_fastpath and self.state["lease"] == "valid":
+            self.fastpath(what, request, reply, counts, **how)
         else:
             self.hosts(what, request, reply, **how)
 
@@ -146,12 +146,12 @@ class File:
         shown = (command, says) if code == DONE else (command | 0x80000000, code)
         reply = struct.pack(">IIIII", shown[0], ident, payer, payee, shown[1]) + bytes(len(filler))
         known = CREATE <= command <= REFER and not any(filler)
-        # In `durable` near refers to what it knows, and sees what is no command.
-        by_near = self.is_express or not known or (command == REFER and code in (DONE, OVERFLOW))
+        # In `durable` the fast path refers to what it knows, and sees what is no command.
+        by_fastpath = self.is_express or not known or (command == REFER and code in (DONE, OVERFLOW))
         if known and command != REFER and not repeats and (code == DONE or uses):
             self.number += 1
         counts = ["repeats"] if repeats else ["refusals"] if code != DONE else []
-        self.either(what, request, reply, by_near, counts, **how)
+        self.either(what, request, reply, by_fastpath, counts, **how)
 
     # ---- sessions ----
 
@@ -453,7 +453,7 @@ def hosts(file):
     file.refusal("open with a slot", session_packet(OPEN, slot=1))
     file.refusal("open with a challenge that was never given", session_packet(OPEN, challenge=b"\1" * 16),
                  STATUS_UNAUTHORISED, check=0)
-    # The challenge and the token are the server's to choose; near does not look at these packets' checksums.
+    # The challenge and the token are the server's to choose; the fast path does not look at these packets' checksums.
     given = told(OPEN, lease_s=30)
     ask("open: a challenge", session_packet(OPEN), given, chosen=[(16, 32)])
     ask("open: granted", session_packet(OPEN), told(OPEN, sequence=1, slot=2), kept=[(16, 32)],
@@ -532,7 +532,7 @@ def formats(file):
 def frames(mode):
     """What becomes of frames; in `express` of those that change something, too."""
     name = "frames" if mode == DURABLE else "express-frames"
-    file = File(name, "What becomes of frames around a request that near could answer.", mode)
+    file = File(name, "What becomes of frames around a request that the fast path could answer.", mode)
     paper = file.paper
     paper("an account", CREATE, 0, 1, 0, 1000, 1000)
     paper("another one", CREATE, 0, 2, 0, 0, 0)
@@ -540,7 +540,7 @@ def frames(mode):
     held = 1000
 
     def answered(what, **how):
-        file.near(what, refer, struct.pack(">IIIII", REFER, 0, 1, 0, held), host=False, **how)
+        file.fastpath(what, refer, struct.pack(">IIIII", REFER, 0, 1, 0, held), host=False, **how)
 
     def moved(what, **how):
         nonlocal held
@@ -574,13 +574,13 @@ def frames(mode):
             moved(f"TRANSFER before Ethernet padding, {family}", trailer=bytes.fromhex("ffeeddccbb"), v6=v6)
             moved(f"TRANSFER, a local sender's partial checksum, {family}", check=partial, v6=v6)
             moved(f"TRANSFER of 21 bytes, {family}", filler=bytes(1), v6=v6)
-            # The kernel decides what becomes of it; near has done nothing and counts nothing.
+            # The kernel decides what becomes of it; the fast path has done nothing and counts nothing.
             for what, check in (("wrong", partial ^ 0x5555), ("0", 0), ("ffff", 0xFFFF)):
                 file.passed(f"TRANSFER, checksum {what}: not executed, {family}", move, check=check, v6=v6)
             wide = execute_packet(TOKENS[0], 1, 0, [Op(MOVE, 1, 2, 1).request()])
             file.passed(f"execute, checksum wrong: not executed, {family}", wide, check=0x1234, v6=v6)
         else:
-            # In `durable` the kernel looks at what goes to the host: near counts them all alike.
+            # In `durable` the kernel looks at what goes to the host: the fast path counts them all alike.
             file.add(f"TRANSFER, checksum wrong: forwarded as it came, {family}", move, "forward", ["forwarded"],
                      check=0x1234, v6=v6)
         answered(f"what is there then, {family}", v6=v6)
@@ -591,8 +591,8 @@ def frames(mode):
 
 
 def others():
-    over = File("lease-over", "After the lease near answers nothing, and the host everything.", lease="over")
-    express = File("express-lease-over", "After the lease near executes nothing, and the host everything.", EXPRESS,
+    over = File("lease-over", "After the lease the fast path answers nothing, and the host everything.", lease="over")
+    express = File("express-lease-over", "After the lease the fast path executes nothing, and the host everything.", EXPRESS,
                    lease="over")
     over.paper("CREATE", CREATE, 0, 1, 0, 50, 50)
     over.paper("REFER", REFER, 0, 1, 0, 0, 50)
@@ -668,11 +668,11 @@ def others():
     three = [Op(MOVE, 1, 2, 1)] * 3
     sent = execute_packet(TOKENS[0], 1, 0, [op.request() for op in three])
     busy = execute_packet(TOKENS[0], 1, 0, [op.request() for op in three], status=STATUS_BUSY, reply=True)
-    ring.near("no room for three", sent, busy, ["busy", "ring_full"])
+    ring.fastpath("no room for three", sent, busy, ["busy", "ring_full"])
     ring.execute("room for two", 1, [Op(MOVE, 1, 2, 1, 45), Op(MOVE, 1, 2, 1, 44)])
     for what, ident in (("without an id", 0), ("with an id: uses none", 7)):
         request = struct.pack(">IIIII", MOVE, ident, 1, 2, 1)
-        ring.near(f"TRANSFER {what}: busy", request, struct.pack(">IIIII", MOVE | 0x80000000, ident, 1, 2, BUSY),
+        ring.fastpath(f"TRANSFER {what}: busy", request, struct.pack(">IIIII", MOVE | 0x80000000, ident, 1, 2, BUSY),
                   ["busy", "ring_full"])
     ring.execute("the session's last packet is told all the same", 1, [Op(MOVE, 1, 2, 1, 45), Op(MOVE, 1, 2, 1, 44)],
                  repeats=True, number=1)

@@ -1,5 +1,5 @@
-/* The near of `column`, in its slot behind root.bpf.c. */
-#include "column_near.h"
+/* The fast path of `column`, in its slot behind root.bpf.c. */
+#include "column_fastpath.h"
 
 char _license[] SEC("license") = "GPL";
 

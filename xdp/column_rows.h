@@ -1,6 +1,6 @@
 /*
  * Rows put into a reply, which is made aside and copied into the packet when it is known to be whole. The C twin of
- * `Draft` in crates/column/src/near.rs.
+ * `Draft` in crates/column/src/fastpath.rs.
  */
 #pragma once
 #include "column_find.h"

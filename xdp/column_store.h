@@ -99,13 +99,13 @@ const
 };
 
 #define COLUMN_WORDS (LS_COLUMN_KEY_BYTES_MAX / 8)
-/* Payload of the largest reply (PAYLOAD_BYTES_MAX in crates/near/src/contract.rs). */
+/* Payload of the largest reply (PAYLOAD_BYTES_MAX in crates/fastpath/src/contract.rs). */
 #define COLUMN_PAYLOAD_MAX 1452
 /* Words that are copied at once; what is copied may go so much too far. */
 #define COLUMN_STEP 8
 #define COLUMN_DRAFT_WORDS ((COLUMN_PAYLOAD_MAX + 7) / 8 + 2 * COLUMN_STEP)
 
-/* A key as near compares it: words whose highest byte comes first, and an empty one behind them. */
+/* A key as the fast path compares it: words whose highest byte comes first, and an empty one behind them. */
 struct column_key {
 	__u64 word[COLUMN_WORDS + 1];
 	__u32 bytes;

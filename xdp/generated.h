@@ -116,8 +116,8 @@ _Static_assert(sizeof(struct ls_spv_block) == 128, "spv_block");
 
 /* What the whole cache stands on: lease, epoch, tip, hash key and geometry. */
 struct ls_spv_control {
-	__u64 lease_until_ns; /* near answers only before this CLOCK_MONOTONIC time */
-	__u64 epoch; /* odd while the chain changes: near forwards everything */
+	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
+	__u64 epoch; /* odd while the chain changes: the fast path forwards everything */
 	__u64 key[3]; /* key of the index hash: two words of NH, one odd multiplier */
 	__u64 tip_hash[4]; /* best block */
 	__u32 tip_height; /* height of the best block */
@@ -308,12 +308,12 @@ struct ls_transfer_session {
 	__u64 sum; /* of the last packet's operations */
 	__u64 codes; /* of the last packet's operations, 16 bits each, the first lowest */
 	__u64 amounts[4]; /* of the last packet's replies */
-	__u64 claimed; /* 1 while the host executes a packet of the session: near leaves all of them to it */
+	__u64 claimed; /* 1 while the host executes a packet of the session: the fast path leaves all of them to it */
 	__u64 reserved[6]; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_session) == 128, "transfer_session");
 
-/* One effect, on its way from near to the journal. */
+/* One effect, on its way from the fast path to the journal. */
 struct ls_transfer_record {
 	__u64 seal; /* its place in the ring, plus 1; written last */
 	__u64 source[2]; /* account */
@@ -332,7 +332,7 @@ struct ls_transfer_record {
 	__u64 uuid[2]; /* the client's */
 	__u32 nonce; /* the client's */
 	__u32 timeout_s; /* zero */
-	__u64 time_ns; /* near's clock, CLOCK_MONOTONIC */
+	__u64 time_ns; /* the fast path's clock, CLOCK_MONOTONIC */
 };
 _Static_assert(sizeof(struct ls_transfer_record) == 144, "transfer_record");
 
@@ -345,12 +345,12 @@ struct ls_transfer_ring {
 };
 _Static_assert(sizeof(struct ls_transfer_ring) == 128, "transfer_ring");
 
-/* What near stands on: lease, mode, hash key, sizes and policies. */
+/* What the fast path stands on: lease, mode, hash key, sizes and policies. */
 struct ls_transfer_control {
-	__u64 lease_until_ns; /* near answers only before this CLOCK_MONOTONIC time */
+	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 key[3]; /* key of the index hash: two odd multipliers and a mask */
 	__u64 ledger; /* the ledger whose accounts these are */
-	__u32 mode; /* 1 durable: near only refers; 2 express: near executes */
+	__u32 mode; /* 1 durable: the fast path only refers; 2 express: the fast path executes */
 	__u32 bucket_bits; /* log2 of the number of buckets */
 	__u32 sessions; /* number of session slots */
 	__u32 ring_records; /* records of one ring, a power of two */
@@ -393,7 +393,7 @@ enum ls_transfer_counter {
 #define LS_COLUMN_FLAG_STOP_INCLUSIVE 2
 #define LS_COLUMN_FLAG_START_EXCLUSIVE 4
 #define LS_COLUMN_FLAG_ABSENT 8
-#define LS_COLUMN_SOURCE_NEAR 1
+#define LS_COLUMN_SOURCE_FASTPATH 1
 #define LS_COLUMN_SOURCE_HOST 2
 #define LS_COLUMN_REPLY_MAY_BE_STALE 1
 #define LS_COLUMN_REPLY_MORE 2
@@ -461,7 +461,7 @@ _Static_assert(sizeof(struct ls_column_head) == 32, "column_head");
 
 /* Begins every reply but to `open`; rows follow, then zeros. */
 struct ls_column_reply {
-	__u8 source; /* 1 near, 2 host */
+	__u8 source; /* 1 the fast path, 2 host */
 	__u8 flags; /* 1 may_be_stale, 2 more, 4 not_applied, 8 left_out */
 	__be16 rows; /* rows that follow */
 	__be32 reserved; /* zero */
@@ -488,9 +488,9 @@ struct ls_column_session {
 };
 _Static_assert(sizeof(struct ls_column_session) == 40, "column_session");
 
-/* Near is empty and stays so, or may fill again; for loopback and trusted_sources. */
+/* The fast path is empty and stays so, or may fill again; for loopback and trusted_sources. */
 struct ls_column_switch {
-	__be64 off; /* 1: near is off; 0: it is on */
+	__be64 off; /* 1: the fast path is off; 0: it is on */
 };
 _Static_assert(sizeof(struct ls_column_switch) == 8, "column_switch");
 
@@ -512,9 +512,9 @@ struct ls_column_notice {
 };
 _Static_assert(sizeof(struct ls_column_notice) == 64, "column_notice");
 
-/* What near stands on: lease, hash key, sizes and policies. */
+/* What the fast path stands on: lease, hash key, sizes and policies. */
 struct ls_column_control {
-	__u64 lease_until_ns; /* near answers only before this CLOCK_MONOTONIC time */
+	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
 	__u64 key[3]; /* key of the names' hash: two words of NH, one odd multiplier */
 	__u32 name_mask; /* places in the names' table - 1 */
 	__u32 columns; /* number of columns */

@@ -1,4 +1,4 @@
-/* Where a key's place in a table is: the C twin of crates/near/src/hash.rs (index_hash). */
+/* Where a key's place in a table is: the C twin of crates/fastpath/src/hash.rs (index_hash). */
 #pragma once
 #include <linux/types.h>
 

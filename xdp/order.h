@@ -3,7 +3,7 @@
 
 /* x86 keeps loads in order, and stores too, so only the compiler must be held; elsewhere this is not built. */
 #if !defined(__TARGET_ARCH_x86)
-#error "the sequence protocols of near's stores need barriers on this architecture"
+#error "the sequence protocols of the fast path's stores need barriers on this architecture"
 #endif
 #define ls_read_barrier() asm volatile("" ::: "memory")
 #define ls_write_barrier() asm volatile("" ::: "memory")

@@ -1,4 +1,4 @@
-/* Whether a packet comes from one of some ranges of addresses: the C twin of crates/near/src/range.rs. */
+/* Whether a packet comes from one of some ranges of addresses: the C twin of crates/fastpath/src/range.rs. */
 #pragma once
 #include "order.h"
 #include "parse.h"

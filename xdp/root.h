@@ -1,16 +1,16 @@
-/* Owns the interface: parses once, finds the service, refuses sources, and tail-calls. Twin of near's Line. */
+/* Owns the interface: parses once, finds the service, refuses sources, and tail-calls. Twin of the fast path's Line. */
 #pragma once
 #include "maps.h"
 
 #define LS_ADDRESSES_MAX 8
 
-/* The interface near stands at; the host writes it. Addresses and ports in network byte order. */
+/* The interface the fast path stands at; the host writes it. Addresses and ports in network byte order. */
 struct ls_endpoint {
 	__u8 mac[6];
 	__u8 loopback; /* 1 on lo: own and loopback sources are allowed */
 	__u8 reserved;
 	__be16 port[LS_SLOTS]; /* by slot; 0: none */
-	__u32 v4_answered; /* of the addresses below, those that near answers for: the first so many */
+	__u32 v4_answered; /* of the addresses below, those that the fast path answers for: the first so many */
 	__u32 v6_answered;
 	__u32 v4_count;
 	__u32 v6_count;

@@ -1,5 +1,5 @@
-/* The near of `spv`, in its slot behind root.bpf.c. */
-#include "spv_near.h"
+/* The fast path of `spv`, in its slot behind root.bpf.c. */
+#include "spv_fastpath.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -1,6 +1,6 @@
 /*
- * The store of `spv`, read without locks: the C twin of crates/spv/src/store.rs and of `Reader` in near.rs. The host
- * writes it (crates/spv/src/writer.rs). Layouts in spec/spv.toml.
+ * The store of `spv`, read without locks: the C twin of crates/spv/src/store.rs and of `Reader` in fastpath.rs. The
+ * host writes it (crates/spv/src/writer.rs). Layouts in spec/spv.toml.
  */
 #pragma once
 #include "hash.h"
@@ -148,7 +148,7 @@ static __always_inline int spv_root_of(const struct spv_place *place, __u64 root
 	return spv_stands(place);
 }
 
-/* Whether near may answer at `now_ns`; the epoch that the answer must end in. */
+/* Whether the fast path may answer at `now_ns`; the epoch that the answer must end in. */
 static __always_inline int spv_begin(const struct ls_spv_control *control, __u64 now_ns, __u64 *epoch)
 {
 	*epoch = LS_READ_ONCE(control->epoch);

@@ -1,6 +1,6 @@
-/* The near of `transfer`, in its slot behind root.bpf.c. */
+/* The fast path of `transfer`, in its slot behind root.bpf.c. */
 #include "transfer_claims.h"
-#include "transfer_near.h"
+#include "transfer_fastpath.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -1,6 +1,6 @@
 /*
- * What near executes in `express`: one operation at a time, under the locks of its accounts, with a record in the ring.
- * The C twin of crates/transfer/src/near/execute.rs. The caller has seen that the ring has room.
+ * What the fast path executes in `express`: one operation at a time, under the locks of its accounts, with a record
+ * in the ring. The C twin of crates/transfer/src/fastpath/execute.rs. The caller has seen that the ring has room.
  */
 #pragma once
 #include "transfer_ring.h"

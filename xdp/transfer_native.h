@@ -1,6 +1,6 @@
 /*
  * Native packets at the line: `refer`, and in `express` an `execute` of a few plain operations. The C twin of
- * crates/transfer/src/{native.rs,near.rs}. What is not well-formed gets its status from the host.
+ * crates/transfer/src/{native.rs,fastpath.rs}. What is not well-formed gets its status from the host.
  */
 #pragma once
 #include "transfer_work.h"
@@ -33,7 +33,7 @@ static __always_inline struct ls_operation *transfer_operation_at(void *data, vo
 	return (void *)(operation + 1) > end ? NULL : operation;
 }
 
-/* How many operations an `execute` of this length has that near may execute; 0: none. */
+/* How many operations an `execute` of this length has that the fast path may execute; 0: none. */
 static __always_inline __u32 transfer_operations(__u32 payload_bytes)
 {
 	for (__u32 count = 1; count <= LS_TRANSFER_LINE_OPERATIONS_MAX; count++)
@@ -44,7 +44,8 @@ static __always_inline __u32 transfer_operations(__u32 payload_bytes)
 
 /*
  * Goes once over a packet of `execute`: sends for what it will need, and adds up the payload and the operations.
- * work->count becomes 0 where near does not execute such operations. 0, or -1 when the frame is not what was parsed.
+ * work->count becomes 0 where the fast path does not execute such operations. 0, or -1 when the frame is not what was
+ * parsed.
  */
 __noinline int transfer_scan(struct xdp_md *ctx, __u32 count)
 {

@@ -1,5 +1,5 @@
 /*
- * What near has done, on its way to the journal: the C twin of crates/transfer/src/ring.rs. One ring for each
+ * What the fast path has done, on its way to the journal: the C twin of crates/transfer/src/ring.rs. One ring for each
  * CPU, which alone writes to it: XDP programs and their test runs cannot be interrupted by one another.
  */
 #pragma once

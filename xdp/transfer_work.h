@@ -12,7 +12,7 @@ struct transfer_balance {
 	__u64 code; /* code, frozen, reserved: one word */
 };
 
-/* What near says of a packet that it answers, before it is counted: a code, or one of these. */
+/* What the fast path says of a packet that it answers, before it is counted: a code, or one of these. */
 #define TRANSFER_SAYS_REPEATED 0x100
 #define TRANSFER_SAYS_BUSY 0x101
 #define TRANSFER_SAYS_RING_FULL 0x102
@@ -22,8 +22,8 @@ struct transfer_work {
 	__u64 now_ns;
 	__u64 sum;            /* of the payload's 32-bit words, as it will leave */
 	__u64 operations_sum; /* what tells the packet's operations from another's (native.rs, sum) */
-	__u32 count;          /* operations of a packet that near executes; 0: it is not such a packet */
-	__u32 says;           /* what near says of the packet: a code, or one of the words below */
+	__u32 count;          /* operations of a packet that the fast path executes; 0: it is not such a packet */
+	__u32 says;           /* what the fast path says of the packet: a code, or one of the words below */
 	struct transfer_balance balance[LS_TRANSFER_REFER_MAX];
 };
 

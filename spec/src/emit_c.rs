@@ -93,7 +93,7 @@ pub fn emit(spec: &Spec) -> String {
             let codes = service.code.iter().map(|code| (&code.name, code.code as usize));
             enumeration(w, &format!("ls_{name}_code"), codes);
         }
-        // Without near there is nothing for C to read.
+        // Without the fast path there is nothing for C to read.
         if service.counter.is_empty() {
             continue;
         }

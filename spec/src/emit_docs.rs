@@ -91,9 +91,9 @@ pub fn emit_metrics(spec: &Spec) -> String {
             metric.help
         );
     }
-    let planes = "\n`plane` is where near runs: `socket` or `xdp`. `reason` is one of the drops in \
+    let datapaths = "\n`datapath` is where the fast path runs: `socket` or `xdp`. `reason` is one of the drops in \
                   [wire-formats.md](wire-formats.md#drops).\n";
-    out + planes
+    out + datapaths
 }
 
 fn table(w: &mut String, fields: &[Field]) {

@@ -75,7 +75,7 @@ pub fn emit(spec: &Spec) -> String {
         },
     );
     codes(w, "Status", "Status codes of native replies.", &common.status);
-    list_of(w, "DropReason", "Why a near drops a packet.", &common.drop);
+    list_of(w, "DropReason", "Why a fast path drops a packet.", &common.drop);
     for (name, service) in &spec.services {
         let upper = name.to_uppercase();
         for item in &service.constant {
@@ -99,7 +99,7 @@ pub fn emit(spec: &Spec) -> String {
         service.message.iter().for_each(|layout| message(w, layout));
         service.layout.iter().for_each(|layout| shared(w, layout));
         if !service.counter.is_empty() {
-            let doc = format!("Counters of the near part of `{name}`.");
+            let doc = format!("Counters of the fast path part of `{name}`.");
             list_of(w, &format!("{}Counter", camel(name)), &doc, &service.counter);
         }
     }

@@ -205,15 +205,15 @@ impl Spec {
             .map(|metric| (None, metric.clone()))
             .collect();
         for (name, service) in &self.services {
-            let near = service.counter.iter().map(|counter| Metric {
+            let fastpath = service.counter.iter().map(|counter| Metric {
                 name: counter.name.clone(),
                 kind: MetricKind::Counter,
                 unit: String::new(),
-                labels: vec!["plane".into()],
+                labels: vec!["datapath".into()],
                 help: counter.doc.clone(),
             });
             let others = service.metric.iter().cloned();
-            all.extend(near.chain(others).map(|metric| (Some(name.as_str()), metric)));
+            all.extend(fastpath.chain(others).map(|metric| (Some(name.as_str()), metric)));
         }
         all
     }

@@ -128,7 +128,7 @@ int ls_native_run(__u32 data, __u32 data_end)
 	return ls_root(&ctx);
 }
 
-/* Runs what carries out the host's orders in a near of `transfer`. */
+/* Runs what carries out the host's orders in a fast path of `transfer`. */
 int ls_native_claims(__u32 data, __u32 data_end)
 {
 	struct xdp_md ctx = { .data = data, .data_end = data_end };

@@ -1,6 +1,6 @@
 //! What can go wrong in a bench.
 
-use lineside_plane::xdp::XdpError;
+use lineside_datapath::xdp::XdpError;
 use std::io;
 
 /// What went wrong, and where.
@@ -25,7 +25,7 @@ pub enum BenchError {
         /// What the kernel said.
         source: libbpf_rs::Error,
     },
-    /// The XDP plane failed.
+    /// The XDP datapath failed.
     #[error(transparent)]
     Xdp(#[from] XdpError),
     /// Client and server each need a core.

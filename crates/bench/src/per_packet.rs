@@ -3,7 +3,7 @@
 
 use crate::bpf::{Generator, Plan, template};
 use crate::error::{BenchError, Result, io};
-use crate::near::XdpNear;
+use crate::fastpath::XdpFastPath;
 use crate::sys::{self, Run};
 use crate::workload::TXIDS;
 use lineside_wire::SPV_PORT;
@@ -27,24 +27,24 @@ pub struct PerPacket {
 }
 
 /// Always the same TXID: everything is in the nearest cache.
-pub fn hot_hit(near: &mut XdpNear, generator: &Generator) -> Result<PerPacket> {
-    measure(near, generator, 0)
+pub fn hot_hit(fastpath: &mut XdpFastPath, generator: &Generator) -> Result<PerPacket> {
+    measure(fastpath, generator, 0)
 }
 
 /// Another TXID each time, all over the store.
-pub fn random_hit(near: &mut XdpNear, generator: &Generator) -> Result<PerPacket> {
-    measure(near, generator, TXIDS.trailing_zeros())
+pub fn random_hit(fastpath: &mut XdpFastPath, generator: &Generator) -> Result<PerPacket> {
+    measure(fastpath, generator, TXIDS.trailing_zeros())
 }
 
-fn measure(near: &mut XdpNear, generator: &Generator, entry_bits: u32) -> Result<PerPacket> {
+fn measure(fastpath: &mut XdpFastPath, generator: &Generator, entry_bits: u32) -> Result<PerPacket> {
     let calls = TXIDS as u32;
     let trivial = generator.program("bench_tx")?;
     let (mut costs, mut rewritings) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let rewriting = call(generator, trivial.as_fd(), entry_bits, calls)?;
-        let hits = near.hits()?;
-        let whole = call(generator, near.root().as_fd(), entry_bits, calls)?;
-        let risen = near.hits()? - hits;
+        let hits = fastpath.hits()?;
+        let whole = call(generator, fastpath.root().as_fd(), entry_bits, calls)?;
+        let risen = fastpath.hits()? - hits;
         if risen != u64::from(calls) {
             return Err(BenchError::Void(format!(
                 "{calls} calls, but {risen} replies counted"

@@ -4,9 +4,9 @@ use crate::error::{BenchError, Result, io};
 use crate::netns::{Pair, SERVER_ADDRESS};
 use crate::sys;
 use crate::workload::Hash;
-use lineside_near::{Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
-use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_spv::near::SpvNear;
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::Store;
 use lineside_wire::SPV_PORT;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::time::Duration;
 pub const SERVER_CORE: usize = 1;
 /// How long a server waits before it looks whether it shall stop.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Requests that may wait for the socket plane's host.
+/// Requests that may wait for the socket datapath's host.
 const HOST_QUEUE: usize = 1024;
 
 /// A contestant that answers from a socket.
@@ -32,11 +32,11 @@ pub enum Software {
     Echo,
     /// The paper's software: one thread, recvfrom, a tree, sendto.
     Sw,
-    /// The same with the near cache before the tree.
+    /// The same with the fast path cache before the tree.
     SwCache,
     /// `Sw` that spins instead of waiting.
     SwSpin,
-    /// Our socket plane.
+    /// Our socket datapath.
     Socket,
 }
 
@@ -136,14 +136,14 @@ pub fn start(pair: &Arc<Pair>, software: Software, truth: &Truth) -> Result<Runn
     Running::start(pair, move |stop, ready| {
         let listen = SocketAddr::from((SERVER_ADDRESS, SPV_PORT));
         if software == Software::Socket {
-            let near = Arc::new(SpvNear::new(Arc::clone(&truth.store)));
+            let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&truth.store)));
             let options = SocketOptions {
                 listen,
                 threads: 1,
                 queue: HOST_QUEUE,
             };
-            let plane = SocketPlane::start(options, near, Arc::new(truth), &Readers::new(false));
-            let _plane = plane.map_err(io("starting the socket plane"))?;
+            let datapath = SocketDatapath::start(options, fastpath, Arc::new(truth), &Readers::new(false));
+            let _datapath = datapath.map_err(io("starting the socket datapath"))?;
             wait(stop, &ready);
             return Ok(());
         }
@@ -157,11 +157,11 @@ pub fn start(pair: &Arc<Pair>, software: Software, truth: &Truth) -> Result<Runn
         let served = match software {
             Software::Echo => serve(&socket, stop, |_, request| *request),
             Software::SwCache => {
-                let near = SpvNear::new(truth.store);
+                let fastpath = SpvFastPath::new(truth.store);
                 let mut reply = Reply::default();
                 serve(&socket, stop, |from, request| {
                     reply.clear();
-                    match near.answer(Source::from(from), lease::now_ns(), request, &mut reply) {
+                    match fastpath.answer(Source::from(from), lease::now_ns(), request, &mut reply) {
                         Verdict::Reply => reply.as_bytes().try_into().unwrap_or_default(),
                         _ => root(&truth.tree, request),
                     }

@@ -3,11 +3,11 @@
 use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
 use crate::error::{BenchError, Result};
+use crate::fastpath::{self, XdpFastPath};
 use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median};
 use crate::machine::Machine;
 use crate::memcached;
-use crate::near::{self, XdpNear};
 use crate::netns::Pair;
 use crate::per_packet::PerPacket;
 use crate::report::{Checks, Contestant, Figures, Replacements, Report, latency_us};
@@ -156,7 +156,7 @@ type Samples = BTreeMap<(Who, By), Vec<Tally>>;
 /// What every run needs.
 struct Field {
     pair: Arc<Pair>,
-    near: XdpNear,
+    fastpath: XdpFastPath,
     workload: Arc<Workload>,
     generator: Generator,
     truth: Truth,
@@ -216,7 +216,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         peer.not_measured = Some(why.clone());
     }
     let ratios = ratios(&samples);
-    let verified_instructions = field.near.verified_instructions()?;
+    let verified_instructions = field.fastpath.verified_instructions()?;
     let valid = ["sw/echo", "live sw/echo"]
         .iter()
         .all(|key| ratios.get(key) >= Some(&SW_OF_ECHO_MIN));
@@ -263,12 +263,12 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
 impl Field {
     fn new(seed: u64) -> Result<Self> {
         let pair = Arc::new(Pair::new()?);
-        let (near, workload) = XdpNear::load(seed)?;
+        let (fastpath, workload) = XdpFastPath::load(seed)?;
         let workload = Arc::new(workload);
         let generator = Generator::load(&workload)?;
         let truth = Truth {
             tree: Arc::new(workload.tree()),
-            store: near::software_store(&workload)?,
+            store: fastpath::software_store(&workload)?,
         };
         let memcached = match memcached::find() {
             Some(binary) => memcached::start(&pair, binary, &workload).map_err(|error| error.to_string()),
@@ -276,7 +276,7 @@ impl Field {
         };
         Ok(Self {
             pair,
-            near,
+            fastpath,
             workload,
             generator,
             truth,
@@ -287,16 +287,16 @@ impl Field {
     /// `None`, with a note, when the figure is void.
     fn per_packet(
         &mut self,
-        measure: fn(&mut XdpNear, &Generator) -> Result<PerPacket>,
+        measure: fn(&mut XdpFastPath, &Generator) -> Result<PerPacket>,
         notes: &mut Vec<String>,
     ) -> Result<Option<PerPacket>> {
         let Self {
-            near,
+            fastpath,
             generator,
             pair,
             ..
         } = self;
-        match pair.client.run(CLIENT_CORE, || measure(near, generator)) {
+        match pair.client.run(CLIENT_CORE, || measure(fastpath, generator)) {
             Err(BenchError::Void(why)) => {
                 notes.push(format!("a per-packet figure is void: {why}"));
                 Ok(None)
@@ -314,7 +314,7 @@ impl Field {
             duration: REPLACING_SLICE,
         };
         let Self {
-            near,
+            fastpath,
             generator,
             pair,
             workload,
@@ -340,7 +340,7 @@ impl Field {
             })
         };
         pair.server
-            .run(servers::SERVER_CORE, || near.replace_under(count, load))
+            .run(servers::SERVER_CORE, || fastpath.replace_under(count, load))
     }
 
     fn has(&self, who: Who) -> bool {
@@ -361,7 +361,7 @@ impl Field {
                 let _attached = self
                     .pair
                     .server
-                    .run(CLIENT_CORE, || self.near.attach(&self.pair))?;
+                    .run(CLIENT_CORE, || self.fastpath.attach(&self.pair))?;
                 self.drive(who, by, duration)
             }
         }

@@ -1,13 +1,13 @@
 //! The scenario `column`, as short as it can be: everybody answers, nobody wrongly or with what was replaced, and the
 //! report says what it must. Without Java it runs without HBase.
 
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use lineside_bench::BenchError;
 use lineside_bench::column::{Options, Report, run};
 use lineside_bench::report::Outcome;
-use lineside_plane::xdp::XdpError;
+use lineside_datapath::xdp::XdpError;
 use skip::skipped;
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! The scenario `spv`, as short as it can be: everybody answers, nobody wrongly, and the report says what it must.
 
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use lineside_bench::report::Outcome;
 use lineside_bench::spv::{Options, run};
 use lineside_bench::{BenchError, Report};
-use lineside_plane::xdp::XdpError;
+use lineside_datapath::xdp::XdpError;
 use skip::skipped;
 use std::time::Duration;
 

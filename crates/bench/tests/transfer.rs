@@ -1,13 +1,13 @@
 //! The scenario `transfer`, as short as it can be: everybody answers, nobody wrongly, no money is lost or made, and the
 //! report says what it must.
 
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use lineside_bench::BenchError;
 use lineside_bench::transfer::report::Report;
 use lineside_bench::transfer::{Options, run};
-use lineside_plane::xdp::XdpError;
+use lineside_datapath::xdp::XdpError;
 use skip::skipped;
 use std::time::Duration;
 

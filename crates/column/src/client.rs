@@ -4,8 +4,8 @@
 use crate::native::{self, Answer, Ask, REPLY_HEAD_BYTES, Rows, Sender};
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::table::{Change, ColumnName};
-use lineside_near::PAYLOAD_BYTES_MAX;
-use lineside_near::exchange::{Again, ExchangeError, exchange, open};
+use lineside_fastpath::PAYLOAD_BYTES_MAX;
+use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
 use lineside_wire::{
     COLUMN_OP_OPEN, COLUMN_OP_SWITCH, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnSession,
     NATIVE_REPLY_BIT, NativeHeader, Status, native as wire,
@@ -116,7 +116,7 @@ impl Client {
     /// See [`ClientError`].
     pub fn get(&mut self, key: &[u8], columns: &[ColumnName]) -> Result<Answer, ClientError> {
         let ask = Ask::Get(key.to_vec(), columns.to_vec());
-        // Room for the longest values that near has, or else for all that a packet holds.
+        // Room for the longest values that the fast path has, or else for all that a packet holds.
         self.ask(&ask, PAYLOAD_BYTES_MAX)
     }
 
@@ -226,7 +226,8 @@ impl Client {
         })
     }
 
-    /// Has near forget everything and stay empty (`off`), or fill again. Where it is so already, nothing else happens.
+    /// Has the fast path forget everything and stay empty (`off`), or fill again. Where it is so already, nothing else
+    /// happens.
     ///
     /// # Errors
     /// See [`ClientError`]; `unauthorised` unless asked from the server's machine or its `trusted_sources`.

@@ -1,10 +1,11 @@
-//! Why near is never stale: every change of the table stands between PRE and POST, and every fill between its begin and
-//! its finish.
+//! Why the fast path is never stale: every change of the table stands between PRE and POST, and every fill between its
+//! begin and its finish.
 //!
-//! PRE, before anyone can see the change: near forgets what the change touches, and until POST no fill of it may begin.
-//! POST, once everyone sees it. A fill begins before it reads the table, and what it read is installed only where
-//! nothing was under change at its begin and no PRE has come since; both are decided under one lock. So what near holds
-//! was read after the last change of it was visible, and before the next one is. A written value never goes into near.
+//! PRE, before anyone can see the change: the fast path forgets what the change touches, and until POST no fill of it
+//! may begin. POST, once everyone sees it. A fill begins before it reads the table, and what it read is installed only
+//! where nothing was under change at its begin and no PRE has come since; both are decided under one lock. So what the
+//! fast path holds was read after the last change of it was visible, and before the next one is. A written value never
+//! goes into the fast path.
 
 use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Reading, Row, ServerId};
 use crate::key::{Interval, Key};
@@ -57,8 +58,8 @@ pub struct Counts {
     pub marks: u64,
     /// It is switched off.
     pub is_off: bool,
-    /// What was done to near itself.
-    pub near: FillCounts,
+    /// What was done to the fast path itself.
+    pub fastpath: FillCounts,
 }
 
 struct UnderWay {
@@ -70,7 +71,7 @@ struct UnderWay {
 }
 
 struct Inner {
-    near: Box<dyn ColumnFill>,
+    fastpath: Box<dyn ColumnFill>,
     fills: Vec<UnderWay>,
     /// Those of one change have one id.
     marks: Vec<(u64, Touched)>,
@@ -81,7 +82,7 @@ struct Inner {
     counts: Counts,
 }
 
-/// Near, and everything that may come between a read of the table and near.
+/// The fast path, and everything that may come between a read of the table and the fast path.
 pub struct Coherence {
     inner: Mutex<Inner>,
     /// A fill has ended.
@@ -99,12 +100,12 @@ fn meets(one: &Touched, other: &Touched) -> bool {
 }
 
 impl Coherence {
-    /// Over a near that holds nothing yet.
-    pub fn new(mut near: Box<dyn ColumnFill>) -> Self {
-        near.clear();
+    /// Over a fast path that holds nothing yet.
+    pub fn new(mut fastpath: Box<dyn ColumnFill>) -> Self {
+        fastpath.clear();
         Self {
             inner: Mutex::new(Inner {
-                near,
+                fastpath,
                 fills: Vec::new(),
                 marks: Vec::new(),
                 unmarked: Vec::new(),
@@ -120,8 +121,8 @@ impl Coherence {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// PRE: `touched` is about to change. From the return on near answers nothing of it, until it was read again after
-    /// [`Coherence::post`].
+    /// PRE: `touched` is about to change. From the return on the fast path answers nothing of it, until it was read
+    /// again after [`Coherence::post`].
     pub fn pre(&self, touched: &[Touched]) -> Mark {
         let mut inner = self.inner();
         let id = inner.next_id();
@@ -182,13 +183,13 @@ impl Coherence {
 
     /// See [`ColumnFill::reading`].
     pub fn reading(&self, column: ColumnId, asked: &Interval, rows: usize) -> Reading {
-        self.inner().near.reading(column, asked, rows)
+        self.inner().fastpath.reading(column, asked, rows)
     }
 
     /// See [`ColumnFill::held`]: what the table has at this moment, whoever has changed it.
     pub fn held(&self, column: ColumnId, asked: &Interval, rows: usize) -> Option<(Vec<Row>, bool)> {
         let mut inner = self.inner();
-        let held = inner.near.held(column, asked, rows);
+        let held = inner.fastpath.held(column, asked, rows);
         inner.counts.shared += u64::from(held.is_some());
         held
     }
@@ -207,7 +208,8 @@ impl Coherence {
         }
     }
 
-    /// Near forgets everything, and fills are refused while it is `off`. Nothing happens where it is so already.
+    /// The fast path forgets everything, and fills are refused while it is `off`. Nothing happens where it is so
+    /// already.
     pub fn switch(&self, off: bool) {
         let mut inner = self.inner();
         if std::mem::replace(&mut inner.is_off, off) != off {
@@ -215,20 +217,20 @@ impl Coherence {
         }
     }
 
-    /// Near answers ranges of `server` until `until_ns` (CLOCK_MONOTONIC).
+    /// The fast path answers ranges of `server` until `until_ns` (CLOCK_MONOTONIC).
     pub fn set_server_lease(&self, server: ServerId, until_ns: u64) {
-        self.inner().near.set_server_lease(server, until_ns);
+        self.inner().fastpath.set_server_lease(server, until_ns);
     }
 
     /// Ends what was read from `server`, also what is being read: it is never answered again unless `server` is given
     /// a lease again.
     pub fn end_server(&self, server: ServerId) {
         let mut inner = self.inner();
-        inner.near.set_server_lease(server, 0);
+        inner.fastpath.set_server_lease(server, 0);
         inner.fills.retain(|fill| fill.server != server);
     }
 
-    /// Near forgets everything; fills under way are dead.
+    /// The fast path forgets everything; fills under way are dead.
     pub fn clear(&self) {
         self.inner().forget_all();
     }
@@ -239,7 +241,7 @@ impl Coherence {
         Counts {
             marks: (inner.marks.len() + inner.unmarked.len()) as u64,
             is_off: inner.is_off,
-            near: inner.near.counts(),
+            fastpath: inner.fastpath.counts(),
             ..inner.counts
         }
     }
@@ -252,7 +254,7 @@ impl Inner {
     }
 
     fn forget(&mut self, touched: &Touched) {
-        self.near.invalidate(touched.0, &touched.1);
+        self.fastpath.invalidate(touched.0, &touched.1);
         self.fills.retain_mut(|fill| {
             if meets(&fill.touched, touched) {
                 fill.spoiled.push(touched.1);
@@ -262,14 +264,14 @@ impl Inner {
     }
 
     fn forget_all(&mut self) {
-        self.near.clear();
+        self.fastpath.clear();
         self.fills.clear();
     }
 }
 
 impl Fill<'_> {
-    /// Installs what was read since the begin, which lies in what was begun; `false`: it met a change, and near is as
-    /// it was.
+    /// Installs what was read since the begin, which lies in what was begun; `false`: it met a change, and the fast
+    /// path is as it was.
     pub fn finish(self, filled: &Filled<'_>) -> bool {
         let mut inner = self.coherence.inner();
         let mut fills = inner.fills.iter();
@@ -283,7 +285,7 @@ impl Fill<'_> {
             "a fill of more than was begun"
         );
         debug_assert_eq!(begun.server, filled.server);
-        inner.near.install(filled);
+        inner.fastpath.install(filled);
         inner.counts.installed += 1;
         true
     }

@@ -1,7 +1,8 @@
 //! The table that needs nothing installed: in memory, or in a directory, where a change is on the disk before anyone
 //! sees it.
 //!
-//! It says PRE before a change can be seen and POST after, whoever makes it, so that a near over it is never stale.
+//! It says PRE before a change can be seen and POST after, whoever makes it, so that a fast path over it is never
+//! stale.
 
 mod disk;
 mod memory;

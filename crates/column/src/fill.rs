@@ -1,4 +1,4 @@
-//! How the host writes into near.
+//! How the host writes into the fast path.
 
 use crate::key::{Interval, Key};
 use std::fmt;
@@ -14,11 +14,12 @@ pub struct Row {
     pub timestamp_ms: u64,
 }
 
-/// Which of the columns that near is configured for, in the configuration's order.
+/// Which of the columns that the fast path is configured for, in the configuration's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ColumnId(pub u16);
 
-/// Which of the servers whose leases near watches; 0 is the embedded table, whose lease is near's own.
+/// Which of the servers whose leases the fast path watches; 0 is the embedded table, whose lease is the fast path's
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServerId(pub u16);
 
@@ -37,7 +38,7 @@ pub struct Filled<'a> {
     pub server: ServerId,
 }
 
-/// Rows that are read of what near knows nothing of, at least.
+/// Rows that are read of what the fast path knows nothing of, at least.
 pub const READ_AHEAD_ROWS: usize = 8;
 
 /// What is to be read of the table: so many rows of an interval.
@@ -50,7 +51,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Of what near knows nothing of.
+    /// Of what the fast path knows nothing of.
     pub fn ahead(asked: &Interval, rows: usize) -> Self {
         Self {
             interval: *asked,
@@ -59,12 +60,12 @@ impl Reading {
     }
 }
 
-/// What was done to near, for the metrics.
+/// What was done to the fast path, for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FillCounts {
     /// Intervals installed.
     pub fills: u64,
-    /// Intervals left out: near was full, and most of their rows had been read once.
+    /// Intervals left out: the fast path was full, and most of their rows had been read once.
     pub cold: u64,
     /// Blocks invalidated.
     pub invalidations: u64,
@@ -76,28 +77,28 @@ pub struct FillCounts {
     pub rows: u64,
 }
 
-/// What the host does to near. One thread's at a time; readers go on meanwhile. Nothing here decides whether a fill is
-/// still true: that is the host's, before it calls (`coherence`).
+/// What the host does to the fast path. One thread's at a time; readers go on meanwhile. Nothing here decides whether a
+/// fill is still true: that is the host's, before it calls (`coherence`).
 pub trait ColumnFill: Send + fmt::Debug {
-    /// Takes over all of `filled.interval`; what near holds there and would answer for half as long may stay, being as
-    /// true.
-    /// What finds no room evicts what was not used for long, if it is hot itself, or is left out: near then holds less
-    /// of the interval, never a part of a row's truth.
+    /// Takes over all of `filled.interval`; what the fast path holds there and would answer for half as long may stay,
+    /// being as true.
+    /// What finds no room evicts what was not used for long, if it is hot itself, or is left out: the fast path then
+    /// holds less of the interval, never a part of a row's truth.
     fn install(&mut self, filled: &Filled<'_>);
 
-    /// From its return on near answers nothing that it knew of `interval` before. What lies beside may go too.
+    /// From its return on the fast path answers nothing that it knew of `interval` before. What lies beside may go too.
     fn invalidate(&mut self, column: ColumnId, interval: &Interval);
 
     /// The same of all columns.
     fn clear(&mut self);
 
-    /// What to read for who asks for `rows` rows of `asked`, so that near gets back all that changes or time took from
-    /// there, or some rows ahead.
+    /// What to read for who asks for `rows` rows of `asked`, so that the fast path gets back all that changes or time
+    /// took from there, or some rows ahead.
     fn reading(&self, _column: ColumnId, asked: &Interval, rows: usize) -> Reading {
         Reading::ahead(asked, rows)
     }
 
-    /// The first `rows` rows of `asked`, and whether it has more, where near answers all of that now.
+    /// The first `rows` rows of `asked`, and whether it has more, where the fast path answers all of that now.
     fn held(&self, _column: ColumnId, _asked: &Interval, _rows: usize) -> Option<(Vec<Row>, bool)> {
         None
     }

@@ -1,8 +1,8 @@
 //! HBase that tells of its changes: what the coprocessor in `hbase/observer` and Lineside say to each other.
 //!
-//! Lineside asks each server for leases, and answers a row from near only while it holds that of the server that it was
-//! read from; where that is not known, only while it holds all of them. A server says PRE of each change before it
-//! can be seen, which is acknowledged when near has forgotten what it touches.
+//! Lineside asks each server for leases, and answers a row from the fast path only while it holds that of the server
+//! that it was read from; where that is not known, only while it holds all of them. A server says PRE of each change
+//! before it can be seen, which is acknowledged when the fast path has forgotten what it touches.
 
 pub(crate) mod families;
 mod listener;

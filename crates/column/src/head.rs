@@ -1,4 +1,5 @@
-//! Keys as near compares them: words whose highest byte comes first, and heads, eight bytes of a key as a number.
+//! Keys as the fast path compares them: words whose highest byte comes first, and heads, eight bytes of a key as a
+//! number.
 
 use lineside_wire::{COLUMN_KEY_BYTES_MAX, COLUMN_NO_END};
 use std::cmp::Ordering;
@@ -133,8 +134,8 @@ mod tests {
     proptest! {
         #[test]
         fn words_are_ordered_as_keys(a in key(), b in key(), cut in 0usize..64) {
-            let near = [&a[..cut.min(a.len())], &b[..]].concat();
-            for b in [&b[..], &near[..near.len().min(64)]] {
+            let fastpath = [&a[..cut.min(a.len())], &b[..]].concat();
+            for b in [&b[..], &fastpath[..fastpath.len().min(64)]] {
                 let (one, other) = (KeyWords::new(&a).unwrap(), KeyWords::new(b).unwrap());
                 let (order, same) = one.compare(|index| other.words[index], other.len);
                 prop_assert_eq!(order, a.as_slice().cmp(b));

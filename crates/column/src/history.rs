@@ -1,10 +1,10 @@
 //! The promise, checked: what is read through Lineside, row by row, is what the table held at some moment between
 //! question and answer, whoever changes it and however; and a scan misses no row that was there all the while.
 //!
-//! Threads change rows through Lineside and straight in the table, others read through near and host and straight from
-//! the table; each cell of each answer is checked. In a first phase the table itself tells of its changes, in a second
-//! a server whose messages get lost does, and leases end. Or over a table that is somewhere else ([`run_over`]), whose
-//! servers tell.
+//! Threads change rows through Lineside and straight in the table, others read through the fast path and host and
+//! straight from the table; each cell of each answer is checked. In a first phase the table itself tells of its
+//! changes, in a second a server whose messages get lost does, and leases end. Or over a table that is somewhere else
+//! ([`run_over`]), whose servers tell.
 
 mod actors;
 mod random;
@@ -16,14 +16,14 @@ pub use rows::Fault;
 
 use crate::coherence::{self, Coherence};
 use crate::embedded::{Embedded, Watcher};
+use crate::fastpath::ColumnFastPath;
 use crate::host::{Announcer, ColumnHost, Setup, Telling};
-use crate::near::ColumnNear;
 use crate::servers::Servers;
 use crate::store::{Geometry, Store};
 use crate::table::{ColumnName, Table};
 use crate::writer::ColumnWriter;
 use actors::Scene;
-use lineside_near::{Near, lease};
+use lineside_fastpath::{FastPath, lease};
 use random::Random;
 use rows::Row;
 use server::{LossyServer, SLACK_NS};
@@ -36,12 +36,12 @@ use std::time::{Duration, Instant};
 const ROWS: usize = 512;
 /// The columns, of the length of the paper's.
 const COLUMNS: [&str; 2] = ["entry:foo", "entry:bar"];
-/// Near's lease, which is renewed all the time.
+/// The fast path's lease, which is renewed all the time.
 const LEASE_NS: u64 = 10_000_000_000;
 /// Faults that are kept in words.
 const TOLD: usize = 5;
-/// Cells that the host reads for one that near answers, at most.
-const HOST_FOR_ONE_OF_NEAR: u64 = 100;
+/// Cells that the host reads for one that the fast path answers, at most.
+const HOST_FOR_ONE_OF_FASTPATH: u64 = 100;
 
 /// A rule broken on purpose: a check that finds nothing then is broken itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +50,14 @@ pub enum Sabotage {
     Untold,
     /// A server whose PRE is not acknowledged does not wait for its lease to end.
     Hasty,
-    /// Near's clock stands still: no life and no lease ends there.
+    /// The fast path's clock stands still: no life and no lease ends there.
     NoClock,
 }
 
 /// What to check.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Cells of near's answers to be checked; those of others are besides.
+    /// Cells of the fast path's answers to be checked; those of others are besides.
     pub reads: u64,
     /// The same seed gives the same requests; how threads meet is the machine's.
     pub seed: u64,
@@ -72,8 +72,8 @@ pub struct Options {
 pub struct Report {
     /// Cells checked.
     pub reads: u64,
-    /// Of these, answered by near.
-    pub near: u64,
+    /// Of these, answered by the fast path.
+    pub fastpath: u64,
     /// Answered by the host.
     pub host: u64,
     /// Read straight from the table.
@@ -88,39 +88,39 @@ pub struct Report {
     pub wrong: u64,
     /// The first faults in words.
     pub told: Vec<String>,
-    /// What came between table and near.
+    /// What came between table and the fast path.
     pub coherence: Vec<coherence::Counts>,
     /// How long it took.
     pub elapsed: Duration,
 }
 
-/// A table that is somewhere else, and a near for it.
+/// A table that is somewhere else, and a fast path for it.
 #[derive(Debug)]
 pub struct Over {
-    /// Near's store.
+    /// The fast path's store.
     pub store: Arc<Store>,
-    /// What comes between table and near.
+    /// What comes between table and the fast path.
     pub coherence: Arc<Coherence>,
     /// The table, empty, with the columns `entry:foo` and `entry:bar`. In it a deletion hides what is written in the
     /// same millisecond, as in HBase.
     pub table: Arc<dyn Table>,
-    /// How near learns of changes.
+    /// How the fast path learns of changes.
     pub telling: Telling,
 }
 
-/// Where near stands: its store of [`geometry`], and who answers from it.
+/// Where the fast path stands: its store of [`geometry`], and who answers from it.
 pub struct Place {
     /// The store.
     pub store: Arc<Store>,
     /// Who answers.
-    pub near: Box<dyn Near>,
+    pub fastpath: Box<dyn FastPath>,
 }
 
-/// A near of the size that is checked, and what must stand before it.
+/// A fast path of the size that is checked, and what must stand before it.
 ///
 /// # Errors
 /// What the system says of memory.
-pub fn near() -> io::Result<(Arc<Store>, Arc<Coherence>)> {
+pub fn fastpath() -> io::Result<(Arc<Store>, Arc<Coherence>)> {
     let store = Arc::new(Store::anonymous(&geometry())?);
     let coherence = coherence_of(&store);
     Ok((store, coherence))
@@ -134,7 +134,7 @@ fn coherence_of(store: &Arc<Store>) -> Arc<Coherence> {
 /// What threads share beside the scene.
 #[derive(Debug, Default)]
 struct Tally {
-    near: AtomicU64,
+    fastpath: AtomicU64,
     host: AtomicU64,
     direct: AtomicU64,
     changes: AtomicU64,
@@ -147,11 +147,11 @@ struct Tally {
 
 impl Tally {
     fn reads(&self) -> u64 {
-        self.near.load(Relaxed) + self.host.load(Relaxed) + self.direct.load(Relaxed)
+        self.fastpath.load(Relaxed) + self.host.load(Relaxed) + self.direct.load(Relaxed)
     }
 
     fn tell(&self, report: &mut Report) {
-        report.near = self.near.load(Relaxed);
+        report.fastpath = self.fastpath.load(Relaxed);
         report.host = self.host.load(Relaxed);
         report.direct = self.direct.load(Relaxed);
         report.reads = self.reads();
@@ -179,7 +179,7 @@ impl Tally {
     }
 }
 
-/// Checks so many cells that near answers, over the embedded table in memory: two threads change, three read.
+/// Checks so many cells that the fast path answers, over the embedded table in memory: two threads change, three read.
 /// `progress` is told now and then how many were.
 ///
 /// # Errors
@@ -187,13 +187,13 @@ impl Tally {
 pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> io::Result<Report> {
     let mut here = || {
         let store = Arc::new(Store::anonymous(&geometry())?);
-        let near = Box::new(ColumnNear::new(Arc::clone(&store)));
-        Ok(Place { store, near })
+        let fastpath = Box::new(ColumnFastPath::new(Arc::clone(&store)));
+        Ok(Place { store, fastpath })
     };
     run_at(options, &mut here, progress)
 }
 
-/// The same with near where `place` makes one, anew for each phase, when the one before has ended.
+/// The same with the fast path where `place` makes one, anew for each phase, when the one before has ended.
 ///
 /// # Errors
 /// What the system says of memory or random numbers, and what `place` says.
@@ -223,7 +223,7 @@ pub fn run_at(
 }
 
 /// The same over another table, in one phase; without cells that have a life of their own. `meanwhile` is called all
-/// the time with the number of cells that near answered.
+/// the time with the number of cells that the fast path answered.
 ///
 /// # Errors
 /// What the system says of random numbers.
@@ -231,10 +231,10 @@ pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64)) -
     let started = Instant::now();
     let tally = Tally::default();
     let mut report = Report::default();
-    let near = Box::new(ColumnNear::new(Arc::clone(&over.store)));
+    let fastpath = Box::new(ColumnFastPath::new(Arc::clone(&over.store)));
     let phase = Phase {
         over,
-        near,
+        fastpath,
         is_here: false,
         renew: &mut || {},
     };
@@ -256,12 +256,12 @@ fn exact_ns() -> u64 {
     ns + at.elapsed().as_nanos() as u64
 }
 
-/// How near is laid out.
+/// How the fast path is laid out.
 pub fn geometry() -> Geometry {
     Geometry {
         family_bits: 0,
         column_bits: 1,
-        // Room for all rows in full blocks, which not all are: near evicts all the time.
+        // Room for all rows in full blocks, which not all are: the fast path evicts all the time.
         row_bits: ROWS.trailing_zeros(),
         value_bits: 0,
         columns: COLUMNS.map(String::from).to_vec(),
@@ -272,7 +272,7 @@ pub fn geometry() -> Geometry {
 /// What is checked at a time.
 struct Phase<'a> {
     over: Over,
-    near: Box<dyn Near>,
+    fastpath: Box<dyn FastPath>,
     /// The table is the embedded one: its cells may have lives of their own, and it knows no order but its own.
     is_here: bool,
     renew: &'a mut dyn FnMut(),
@@ -294,7 +294,7 @@ fn run_here(
     report: &mut Report,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
-    let Place { store, near } = place;
+    let Place { store, fastpath } = place;
     let coherence = coherence_of(&store);
     let columns = columns();
     let table = Arc::new(Embedded::in_memory(Arc::new(now_ms)));
@@ -333,7 +333,7 @@ fn run_here(
     };
     let phase = Phase {
         over,
-        near,
+        fastpath,
         is_here: true,
         renew: &mut renew,
     };
@@ -362,7 +362,7 @@ fn run_phase(
         telling,
     );
     let scene = Scene {
-        near: phase.near,
+        fastpath: phase.fastpath,
         host: ColumnHost::new(setup)?,
         table: table.as_ref(),
         is_here: phase.is_here,
@@ -384,9 +384,9 @@ fn run_phase(
             });
         }
         let mut random = Random(!options.seed);
-        // A near that answers hardly anything is a fault of its own: the report shows it.
-        let most = due.saturating_mul(HOST_FOR_ONE_OF_NEAR);
-        let goes_on = || tally.near.load(Relaxed) < due && tally.host.load(Relaxed) < most;
+        // A fast path that answers hardly anything is a fault of its own: the report shows it.
+        let most = due.saturating_mul(HOST_FOR_ONE_OF_FASTPATH);
+        let goes_on = || tally.fastpath.load(Relaxed) < due && tally.host.load(Relaxed) < most;
         while goes_on() && !tally.stop.load(Relaxed) {
             lease::renew(&store.control().lease_until_ns, LEASE_NS);
             (phase.renew)();
@@ -399,7 +399,7 @@ fn run_phase(
             if switches {
                 coherence.switch(false);
             }
-            progress(tally.near.load(Relaxed));
+            progress(tally.fastpath.load(Relaxed));
         }
         scene.stop.store(true, Relaxed);
     });

@@ -1,4 +1,5 @@
-//! The host: answers from the table what near does not, changes the table, and fills near with what it read.
+//! The host: answers from the table what the fast path does not, changes the table, and fills the fast path with what
+//! it read.
 
 mod sessions;
 
@@ -12,7 +13,7 @@ use crate::servers::Servers;
 use crate::table::{
     Cell, Change, Changed, ColumnName, Found, Holder, Nonce, ROW_BYTES_MAX, Stretch, Table, TableError,
 };
-use lineside_near::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
+use lineside_fastpath::{DropReason, Host, PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
 use lineside_wire::{
     COLUMN_REPLY_LEFT_OUT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED,
     COLUMN_SOURCE_HOST, ColumnCode as Code, ColumnSession, NATIVE_REPLY_BIT, NativeHeader, Status,
@@ -33,16 +34,16 @@ const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
 /// core that counts ticks (20 ms were too few once in 10^8 answers), and a table's clock counts milliseconds.
 pub const CLOCK_SLACK_NS: u64 = 100_000_000;
 
-/// How near learns of changes that others make.
+/// How the fast path learns of changes that others make.
 #[derive(Clone, Debug)]
 pub enum Telling {
     /// The table itself says PRE and POST of all of them ([`Announcer`]).
     ByTable,
     /// Its servers do.
     ByServers(Arc<Servers>),
-    /// Not at all: near may be behind for so long (ns), and replies say so.
+    /// Not at all: the fast path may be behind for so long (ns), and replies say so.
     Ttl(u64),
-    /// Not at all, and nothing is kept in near.
+    /// Not at all, and nothing is kept in the fast path.
     Nothing,
 }
 
@@ -60,11 +61,11 @@ pub type Trusted = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
 pub struct Setup {
     /// The truth.
     pub table: Arc<dyn Table>,
-    /// Near.
+    /// The fast path.
     pub coherence: Arc<Coherence>,
-    /// The columns that near holds, by their [`ColumnId`].
+    /// The columns that the fast path holds, by their [`ColumnId`].
     pub columns: Vec<ColumnName>,
-    /// How near learns of others' changes.
+    /// How the fast path learns of others' changes.
     pub telling: Telling,
     /// Understand the paper's packets.
     pub paper_format: bool,
@@ -116,7 +117,7 @@ struct Read {
 }
 
 impl ColumnHost {
-    /// A host over an empty near.
+    /// A host over an empty fast path.
     ///
     /// # Errors
     /// What the system says of its random numbers.
@@ -135,7 +136,8 @@ impl ColumnHost {
 
     // ---- reads ----
 
-    /// The cells of one row. A column that near holds is read with some rows beside it, which near gets too.
+    /// The cells of one row. A column that the fast path holds is read with some rows beside it, which the fast path
+    /// gets too.
     fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
         if let [column] = columns
             && key.len() <= KEY_BYTES_MAX
@@ -176,15 +178,15 @@ impl ColumnHost {
         Ok(Read { found, more })
     }
 
-    /// Reads a stretch, with rows beside it, and puts what was read into near; `None`: near can take nothing of it, or
-    /// too little was read.
+    /// Reads a stretch, with rows beside it, and puts what was read into the fast path; `None`: the fast path can take
+    /// nothing of it, or too little was read.
     fn read_and_fill(&self, stretch: &Stretch, column: &ColumnName) -> Option<Result<Read, TableError>> {
         let id = *self.ids.get(column)?;
         let asked = Interval {
             low: Key::new(&stretch.low)?,
             high: stretch.high.as_deref().map(Key::new).unwrap_or_default(),
         };
-        // The end is one that near's keys can say, or it is left open and what was read tells.
+        // The end is one that the fast path's keys can say, or it is left open and what was read tells.
         let is_open = asked.high.is_none() && stretch.high.is_some();
         if asked.is_empty() {
             return None;
@@ -404,7 +406,8 @@ impl ColumnHost {
         }
     }
 
-    /// Turns near off or on for those who may change the table without a session, and for whoever is on this machine.
+    /// Turns the fast path off or on for those who may change the table without a session, and for whoever is on this
+    /// machine.
     fn switch(&self, from: Source, header: &NativeHeader, off: bool) -> Vec<u8> {
         if !from.address.is_loopback() && !(self.setup.trusted)(from.address) {
             return native::refusal(header, Status::Unauthorised);
@@ -457,7 +460,7 @@ impl ColumnHost {
         stretch.limit = stretch.limit.min(room_bytes / 8 + 1).min(SCAN_ROWS_MAX);
         let read = self.scan(&stretch, columns)?;
         let mut draft = self.draft(payload);
-        // As near, which does not look behind its last row: there may be more.
+        // As the fast path, which does not look behind its last row: there may be more.
         let rows_read = read.found.chunk_by(|one, other| one.key == other.key).count();
         let mut more = read.more || (rows.limit != 0 && rows_read >= usize::from(rows.limit));
         for row in read.found.chunk_by(|one, other| one.key == other.key) {
@@ -603,7 +606,7 @@ impl From<Row> for Found {
     }
 }
 
-/// Tells a near of a table's own changes: what [`Telling::ByTable`] needs.
+/// Tells a fast path of a table's own changes: what [`Telling::ByTable`] needs.
 pub struct Announcer {
     coherence: Arc<Coherence>,
     ids: HashMap<ColumnName, ColumnId>,
@@ -667,8 +670,8 @@ fn cut(found: &mut Vec<Found>, rows: usize) -> bool {
     false
 }
 
-/// What near can hold of what was read of `interval`: all of it up to `behind`, or to the first row that is too long
-/// for near.
+/// What the fast path can hold of what was read of `interval`: all of it up to `behind`, or to the first row that is
+/// too long for the fast path.
 fn holdable(found: &[Found], interval: Interval, behind: Option<&[u8]>) -> (Interval, Vec<Row>) {
     let mut rows: Vec<Row> = Vec::with_capacity(found.len());
     let mut end = behind;

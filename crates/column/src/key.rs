@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// Bytes of the longest row key that near holds; rows with longer ones are the host's.
+/// Bytes of the longest row key that the fast path holds; rows with longer ones are the host's.
 pub const KEY_BYTES_MAX: usize = 64;
-/// Bytes of the longest value that near holds.
+/// Bytes of the longest value that the fast path holds.
 pub const VALUE_BYTES_MAX: usize = 1024;
 
 /// A row key of up to [`KEY_BYTES_MAX`] bytes; ordered as bytes are, a prefix before what it begins. The empty key is
@@ -68,7 +68,8 @@ impl Interval {
         high: None,
     };
 
-    /// The least interval that holds a row, also one whose key is too long for near: that lies behind what of it fits.
+    /// The least interval that holds a row, also one whose key is too long for the fast path: that lies behind what of
+    /// it fits.
     pub fn of_row(key: &[u8]) -> Self {
         let mut bytes = [0; KEY_BYTES_MAX];
         let fits = key.len().min(KEY_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! The native packets of `column`, for host and client.
 
 use crate::table::{Change, ColumnName, Found, NAME_BYTES_MAX, ROW_BYTES_MAX, Stretch};
-use lineside_near::PAYLOAD_BYTES_MAX;
+use lineside_fastpath::PAYLOAD_BYTES_MAX;
 use lineside_wire::{
     COLUMN_FLAG_ABSENT, COLUMN_FLAG_REVERSE, COLUMN_FLAG_START_EXCLUSIVE, COLUMN_FLAG_STOP_INCLUSIVE,
     COLUMN_OP_APPEND, COLUMN_OP_CHECK_AND_PUT, COLUMN_OP_DELETE, COLUMN_OP_GET, COLUMN_OP_INCREMENT,
@@ -36,7 +36,7 @@ pub enum Ask {
     Change(Vec<u8>, ColumnName, Change, Sender),
     /// A session is to be opened.
     Open(ColumnSession),
-    /// Near is to be off, or on again.
+    /// The fast path is to be off, or on again.
     Switch(bool),
 }
 
@@ -265,7 +265,7 @@ pub fn request(request_id: u64, ask: &Ask, reply_bytes: usize) -> Option<Vec<u8>
     packet(request_id, op, head, columns, parts, reply_bytes)
 }
 
-/// Near off, or on.
+/// The fast path off, or on.
 pub fn switch(off: bool) -> ColumnSwitch {
     ColumnSwitch {
         off: u64::from(off).into(),
@@ -413,7 +413,7 @@ pub fn refusal(header: &NativeHeader, status: Status) -> Vec<u8> {
 /// What a client reads of a reply's body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// `COLUMN_SOURCE_NEAR` or `COLUMN_SOURCE_HOST`.
+    /// `COLUMN_SOURCE_FASTPATH` or `COLUMN_SOURCE_HOST`.
     pub source: u8,
     /// `COLUMN_REPLY_…`.
     pub flags: u8,

@@ -6,7 +6,7 @@
 
 use crate::head::{self, End, KeyWords, Lengths};
 use crate::store::Store;
-use lineside_near::lease;
+use lineside_fastpath::lease;
 use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_PAGE_BLOCKS,
     COLUMN_PAGES_MAX, COLUMN_SERVERS_MAX, ColumnBlock, ColumnCounter, ColumnPage, ColumnTable, ColumnTops,
@@ -19,7 +19,7 @@ pub const SCAN_BLOCKS_MAX: usize = 16;
 /// Blocks tried where heads do not tell them apart.
 const TRIES: usize = 8;
 
-/// Why near leaves a request to the host: what is counted.
+/// Why the fast path leaves a request to the host: what is counted.
 pub type Leave = ColumnCounter;
 
 /// One column at one time; what is read in it counts only if [`Session::holds`] at its end.
@@ -204,7 +204,7 @@ impl<'a> Session<'a> {
     /// The block and the number of the row at `key`; `None`: there is no such row.
     ///
     /// # Errors
-    /// Why near cannot say.
+    /// Why the fast path cannot say.
     pub fn get(&self, key: &KeyWords) -> Result<Option<(Block<'a>, usize)>, Leave> {
         let (_, block) = self.find(key)?;
         self.check(&block)?;
@@ -217,7 +217,7 @@ impl<'a> Session<'a> {
     /// it took. The number taken, and whether there may be more: the limit was reached, or not all were taken.
     ///
     /// # Errors
-    /// Why near cannot say; [`Leave::Forwarded`] where there are rows but none was taken.
+    /// Why the fast path cannot say; [`Leave::Forwarded`] where there are rows but none was taken.
     pub fn scan(
         &self,
         range: &Range,

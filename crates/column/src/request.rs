@@ -1,10 +1,10 @@
-//! The requests that near may answer, and the changes that it looks at, parsed in place. What is not one of these is
-//! the host's.
+//! The requests that the fast path may answer, and the changes that it looks at, parsed in place. What is not one of
+//! these is the host's.
 
 use crate::head::KeyWords;
 use crate::reader::{Range, Stop};
 use crate::store::name_words;
-use lineside_near::PAYLOAD_BYTES_MAX;
+use lineside_fastpath::PAYLOAD_BYTES_MAX;
 use lineside_wire::{
     COLUMN_FLAG_START_EXCLUSIVE, COLUMN_FLAG_STOP_INCLUSIVE, COLUMN_NAME_BYTES_MAX, COLUMN_OP_DELETE,
     COLUMN_OP_GET, COLUMN_OP_PUT, COLUMN_OP_SCAN, COLUMN_PAPER_GET_BYTES, COLUMN_PAPER_KEY_BYTES,
@@ -41,7 +41,7 @@ pub fn is_paper(payload: &[u8]) -> bool {
     [&b"put"[..], b"get", b"sc1"].contains(&&payload[..PAPER_OP_BYTES.min(payload.len())])
 }
 
-/// Whether `payload` may change the table by way of near: a put of the paper's, or a native put or delete.
+/// Whether `payload` may change the table by way of the fast path: a put of the paper's, or a native put or delete.
 pub fn is_change(payload: &[u8]) -> bool {
     let is_op = || native::is_native(payload) && [COLUMN_OP_PUT, COLUMN_OP_DELETE].contains(&payload[3]);
     payload.len() <= PAYLOAD_BYTES_MAX && (payload.starts_with(b"put") || is_op())

@@ -11,7 +11,7 @@
 //! that held it before may have granted one and fallen.
 //!
 //! Where it is not known which server a row was read from, a range needs the leases of all of them: whoever may change
-//! it is then one whose lease is held, or near is silent.
+//! it is then one whose lease is held, or the fast path is silent.
 
 mod lives;
 
@@ -22,10 +22,10 @@ use lives::Lives;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Servers that near can tell apart at a time; number 0 is not one of them.
+/// Servers that the fast path can tell apart at a time; number 0 is not one of them.
 pub const SERVERS_MAX: u16 = 64;
 
-/// Of a server that has no number in near.
+/// Of a server that has no number in the fast path.
 const NO_ID: ServerId = ServerId(u16::MAX);
 
 /// Where a server's changes stand, said with whatever it says.
@@ -58,9 +58,9 @@ struct Known {
     /// Epoch and number of the last change that a server told which has no mark any more: a grant that knows nothing of
     /// it comes too late.
     unmarked: BTreeMap<usize, (u64, u64)>,
-    /// Numbers in near that were given up, and may still be on ranges there.
+    /// Numbers in the fast path that were given up, and may still be on ranges there.
     burnt: BTreeSet<u16>,
-    /// So many must grant a lease together; their number in near is this one.
+    /// So many must grant a lease together; their number in the fast path is this one.
     all: Option<(usize, ServerId)>,
     /// Somebody changes the table who is none of them.
     has_stranger: bool,
@@ -76,8 +76,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// None is known yet. Leases are taken for `slack_ns` shorter than they are granted: by so much near's clock may be
-    /// behind.
+    /// None is known yet. Leases are taken for `slack_ns` shorter than they are granted: by so much the fast path's
+    /// clock may be behind.
     pub fn new(coherence: Arc<Coherence>, slack_ns: u64) -> Self {
         Self {
             coherence,
@@ -303,7 +303,7 @@ impl Known {
         self.renumber(coherence, server);
     }
 
-    /// The number in near of what is read from `server`.
+    /// The number in the fast path of what is read from `server`.
     fn id(&self, server: usize) -> ServerId {
         match self.all {
             Some((_, id)) => id,
@@ -389,7 +389,7 @@ impl Known {
         }
     }
 
-    /// A number that nothing in near has; [`NO_ID`]: there are more servers than numbers.
+    /// A number that nothing in the fast path has; [`NO_ID`]: there are more servers than numbers.
     fn new_id(&mut self, coherence: &Coherence) -> ServerId {
         let free = |known: &Self| {
             let shared = known.all.map(|(_, id)| id);

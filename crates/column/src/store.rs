@@ -1,12 +1,12 @@
-//! The near store: columns, pages and blocks, in memory that the host, the socket plane and the XDP program share.
-//! Field by field in `spec/column.toml`.
+//! The fast-path table: columns, pages and blocks, in memory that the host, the socket datapath and the XDP program
+//! share. Field by field in `spec/column.toml`.
 //!
 //! A block holds every row of one interval of keys, so that what it has not is not in the table. The blocks of a column
 //! stand in the keys' order in pages, the pages in the column's tops; both are searched by heads, eight bytes of each
 //! low key. Blocks never change while a page names them, but for their flags.
 
-use lineside_near::memory::Table;
-use lineside_near::{Range, address_words, hash};
+use lineside_fastpath::memory::Table;
+use lineside_fastpath::{Range, address_words, hash};
 use lineside_wire::{
     COLUMN_BLOCK_ROWS_MAX, COLUMN_NAME_BYTES_MAX, COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, COLUMN_RANGES_MAX,
     ColumnBlock, ColumnControl, ColumnLine, ColumnName, ColumnPage, ColumnServers, ColumnTable, ColumnTops,
@@ -44,7 +44,7 @@ pub struct Geometry {
     pub columns: Vec<String>,
     /// Answer the paper's packets.
     pub paper_format: bool,
-    /// Nothing tells near of changes that others make; replies say so.
+    /// Nothing tells the fast path of changes that others make; replies say so.
     pub may_be_stale: bool,
     /// An invalid block makes its whole column miss: the paper's flags, read literally.
     pub literal_flags: bool,
@@ -135,7 +135,7 @@ impl Geometry {
     }
 }
 
-/// The tables of a near store.
+/// The tables of a fast-path table.
 #[derive(Debug)]
 pub struct Store {
     /// One for each column.
@@ -204,7 +204,7 @@ impl Store {
             let seq = table.seq.load(Relaxed);
             table.seq.store((seq | 1).wrapping_add(1), Release);
         }
-        // The embedded table's rows need near's own lease alone.
+        // The embedded table's rows need the fast path's own lease alone.
         for (server, until_ns) in self.servers().until_ns.iter().enumerate() {
             until_ns.store(if server == 0 { u64::MAX } else { 0 }, Relaxed);
         }

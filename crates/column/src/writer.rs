@@ -1,4 +1,4 @@
-//! Who fills near: one writer, any number of readers.
+//! Who fills the fast path: one writer, any number of readers.
 //!
 //! The writer keeps its own copy of the mapping: which blocks stand in which pages, and their intervals. What readers
 //! walk through changes only while the column's sequence number is odd, in sections of a few pages.
@@ -14,7 +14,7 @@ use crate::reader::set_invalid;
 use crate::store::Store;
 use cut::Piece;
 use hot::Hot;
-use lineside_near::lease;
+use lineside_fastpath::lease;
 use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_NO_HEAD, COLUMN_NO_ROW_HEAD,
     COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, ColumnBlock, ColumnTable,
@@ -163,8 +163,8 @@ impl ColumnWriter {
         found
     }
 
-    /// What near does not hold of a fill's interval. A block that is valid for half as long as the fill would be stays
-    /// as it is: both are true, and what of it lies beside the interval need not be read again.
+    /// What the fast path does not hold of a fill's interval. A block that is valid for half as long as the fill would
+    /// be stays as it is: both are true, and what of it lies beside the interval need not be read again.
     fn missing(&self, column: usize, filled: &Filled<'_>) -> Vec<Interval> {
         let (mut missing, mut low) = (Vec::new(), filled.interval.low);
         let now_ns = lease::now_ns();
@@ -534,7 +534,7 @@ fn head_of(place: usize, low: &Key, skip: usize) -> u64 {
 }
 
 fn words(key: &Key) -> KeyWords {
-    // A key is never longer than near's.
+    // A key is never longer than the fast path's.
     KeyWords::new(key.as_bytes()).unwrap_or_else(|| unreachable!("a key of {} bytes", key.as_bytes().len()))
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::ModelNear;
+use common::ModelFastPath;
 use lineside_column::client::{Client, ClientError, Outcome};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
@@ -10,7 +10,7 @@ use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::native::Rows;
 use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
-use lineside_near::{Host, Readers, Reply, Source, Verdict};
+use lineside_fastpath::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_OP_INCREMENT, ColumnCode as Code, Status};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -35,7 +35,7 @@ impl Server {
     /// If it is `lossy`, the first answer to each increment is lost, and each of its requests comes twice.
     fn start(lossy: bool, is_trusted: bool) -> Self {
         let table = Arc::new(Embedded::in_memory(system_clock()));
-        let coherence = Arc::new(Coherence::new(Box::new(ModelNear::default())));
+        let coherence = Arc::new(Coherence::new(Box::new(ModelFastPath::default())));
         table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
         Self::over(table, coherence, lossy, is_trusted)
     }
@@ -219,7 +219,7 @@ fn a_scan_goes_on_behind_rows_that_fit_no_packet() {
         (vec![0xff; 255], 2),
         (vec![0xff; 300], 2),
     ];
-    let coherence = Arc::new(Coherence::new(Box::new(ModelNear::default())));
+    let coherence = Arc::new(Coherence::new(Box::new(ModelFastPath::default())));
     let table = Arc::new(Fixed(rows.iter().cloned().collect()));
     let server = Server::over(table, coherence, false, true);
     let mut client = server.client();

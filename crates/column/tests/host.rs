@@ -1,11 +1,12 @@
-//! The host over the embedded table and the plainest near: what it answers, what it brings into near, what it refuses.
+//! The host over the embedded table and the plainest fast path: what it answers, what it brings into the fast path,
+//! what it refuses.
 
 #[path = "common/apart.rs"]
 mod apart;
 mod common;
 
 use apart::Apart;
-use common::ModelNear;
+use common::ModelFastPath;
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Clock, Embedded, Watcher};
 use lineside_column::fill::ColumnId;
@@ -14,7 +15,7 @@ use lineside_column::key::{Interval, Key};
 use lineside_column::native::{self, Answer, Ask, LeftOut, REPLY_HEAD_BYTES, Rows, Sender};
 use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{Change, ColumnName, Nonce, Table};
-use lineside_near::{DropReason, Host, Readers, Reply, Source, Verdict};
+use lineside_fastpath::{DropReason, Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{
     COLUMN_REPLY_LEFT_OUT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED,
     COLUMN_SOURCE_HOST, ColumnCode as Code, ColumnSession, NativeHeader, Status,
@@ -31,7 +32,7 @@ const NOW_NS: u64 = 5_000_000_000;
 
 struct Scene {
     host: ColumnHost,
-    near: ModelNear,
+    fastpath: ModelFastPath,
     table: Arc<Embedded>,
     time_ms: Arc<AtomicU64>,
     readers: Readers,
@@ -49,7 +50,7 @@ fn scene_told(telling: Telling) -> Scene {
     scene_watched(telling, None)
 }
 
-/// With a watcher of its own in place of the one that tells near.
+/// With a watcher of its own in place of the one that tells the fast path.
 fn scene_watched(telling: Telling, watcher: Option<Arc<dyn Watcher>>) -> Scene {
     scene_of(telling, watcher, |table| table)
 }
@@ -64,8 +65,8 @@ fn scene_of(
     let read = Arc::clone(&time_ms);
     let clock: Clock = Arc::new(move || read.load(Relaxed));
     let table = Arc::new(Embedded::in_memory(clock).with_ttl(b"short", 500));
-    let near = ModelNear::default();
-    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let fastpath = ModelFastPath::default();
+    let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let columns = vec![foo(), name("short:a")];
     let announcer = || Arc::new(Announcer::new(Arc::clone(&coherence), &columns)) as _;
     table.watch(watcher.unwrap_or_else(announcer));
@@ -73,7 +74,7 @@ fn scene_of(
     setup.clock = || NOW_NS;
     Scene {
         host: ColumnHost::new(setup).unwrap(),
-        near,
+        fastpath,
         table,
         time_ms,
         readers: Readers::default(),
@@ -279,7 +280,7 @@ fn scans_stop_where_they_should_and_go_on() {
     assert_eq!(with(|rows| rows.stop_inclusive = true), (vec![3, 4, 5, 6], false));
     assert_eq!(with(|rows| rows.start_exclusive = true), (vec![4, 5], false));
     assert_eq!(with(|rows| rows.limit = 2), (vec![3, 4], true));
-    // It ended at the limit: as near, the host does not say what is behind.
+    // It ended at the limit: as the fast path, the host does not say what is behind.
     assert_eq!(with(|rows| rows.limit = 3), (vec![3, 4, 5], true));
     assert_eq!(with(|rows| rows.limit = 4), (vec![3, 4, 5], false));
     assert_eq!(with(|rows| rows.stop = rows.start.clone()), (vec![], false));
@@ -417,8 +418,8 @@ fn a_row_that_fits_no_packet_is_named_and_passed_over() {
         answer.left_out,
         [long(b"e", 0, 2000, 0), long(b"b", 0, 70_000, 3 - 1)]
     );
-    // Near holds what lies beside, and never this.
-    let held = |row: &[u8]| scene.near.get(COLUMN, &key(row), NOW_NS);
+    // The fast path holds what lies beside, and never this.
+    let held = |row: &[u8]| scene.fastpath.get(COLUMN, &key(row), NOW_NS);
     assert_eq!(held(b"a").unwrap().unwrap().value, [7]);
     assert!(held(b"b").is_none() && held(b"e").is_none());
 
@@ -431,19 +432,25 @@ fn a_row_that_fits_no_packet_is_named_and_passed_over() {
 }
 
 #[test]
-fn a_miss_fills_near_and_a_change_empties_it_there() {
+fn a_miss_fills_fastpath_and_a_change_empties_it_there() {
     let scene = scene();
     scene.fill_rows(20);
-    let held = |row: u8| scene.near.get(COLUMN, &key(&[b'r', row]), NOW_NS);
+    let held = |row: u8| scene.fastpath.get(COLUMN, &key(&[b'r', row]), NOW_NS);
     assert_eq!(scene.get(&[b'r', 4]), Some(vec![4; 3]));
     assert_eq!(held(4).unwrap().unwrap().value, vec![4; 3]);
     assert!(held(3).is_none() && held(11).is_some() && held(12).is_none());
-    // Between rows there are none, and near knows.
-    assert_eq!(scene.near.get(COLUMN, &key(&[b'r', 5, 1]), NOW_NS), Some(None));
+    // Between rows there are none, and the fast path knows.
+    assert_eq!(
+        scene.fastpath.get(COLUMN, &key(&[b'r', 5, 1]), NOW_NS),
+        Some(None)
+    );
     assert_eq!(scene.get(&[b'r', 7, 7]), None);
-    assert_eq!(scene.near.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), Some(None));
+    assert_eq!(
+        scene.fastpath.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS),
+        Some(None)
+    );
     scene.change(&[b'r', 7, 7], put(b"new"));
-    assert_eq!(scene.near.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), None);
+    assert_eq!(scene.fastpath.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), None);
     // One that goes straight to the table, too.
     scene.get(&[b'r', 15]);
     assert!(held(16).is_some());
@@ -454,7 +461,7 @@ fn a_miss_fills_near_and_a_change_empties_it_there() {
     assert_eq!(held(16), None);
     // To the table's end nothing is behind the last row.
     scene.get(&[b'r', 17]);
-    assert_eq!(scene.near.get(COLUMN, &key(b"zz"), NOW_NS), Some(None));
+    assert_eq!(scene.fastpath.get(COLUMN, &key(b"zz"), NOW_NS), Some(None));
     let (_, answer) = scene.ask(&Ask::Scan(
         Rows {
             start: vec![b'r', 0],
@@ -464,20 +471,20 @@ fn a_miss_fills_near_and_a_change_empties_it_there() {
         vec![foo()],
     ));
     assert_eq!(answer.rows.len(), 3);
-    // Near gets eight rows even so.
+    // The fast path gets eight rows even so.
     let eight = Interval {
         low: key(&[b'r', 0]),
         high: Some(key(&[b'r', 7, 7])),
     };
-    assert_eq!(scene.near.scan(COLUMN, &eight, NOW_NS).unwrap().len(), 8);
-    assert_eq!(scene.near.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), None);
+    assert_eq!(scene.fastpath.scan(COLUMN, &eight, NOW_NS).unwrap().len(), 8);
+    assert_eq!(scene.fastpath.get(COLUMN, &key(&[b'r', 7, 7]), NOW_NS), None);
 }
 
 #[test]
-fn near_that_is_switched_off_is_empty_at_once_and_stays_so() {
+fn fastpath_that_is_switched_off_is_empty_at_once_and_stays_so() {
     let scene = scene();
     scene.fill_rows(20);
-    let held = |row: u8| scene.near.get(COLUMN, &key(&[b'r', row]), NOW_NS);
+    let held = |row: u8| scene.fastpath.get(COLUMN, &key(&[b'r', row]), NOW_NS);
     let switch = |address, off| scene.native_from(address, &Ask::Switch(off), 0).0;
     scene.get(&[b'r', 4]);
     assert!(held(4).is_some());
@@ -499,7 +506,7 @@ fn near_that_is_switched_off_is_empty_at_once_and_stays_so() {
 }
 
 #[test]
-fn what_is_too_long_for_near_ends_what_it_holds() {
+fn what_is_too_long_for_fastpath_ends_what_it_holds() {
     let scene = scene();
     let long = [&[b'b'; 70][..], b"x"].concat();
     for row in [&b"a"[..], &long, b"c", b"d", b"e"] {
@@ -510,7 +517,7 @@ fn what_is_too_long_for_near_ends_what_it_holds() {
             .unwrap();
     }
     assert_eq!(scene.get(b"a"), Some(vec![1; 2]));
-    let held = |row: &[u8]| scene.near.get(COLUMN, &key(row), NOW_NS);
+    let held = |row: &[u8]| scene.fastpath.get(COLUMN, &key(row), NOW_NS);
     assert!(held(b"a").is_some() && held(b"b").is_some() && held(&[b'b'; 64]).is_none());
     assert!(scene.get(&long).is_some() && held(b"c").is_none());
     assert!(scene.get(b"c").is_some() && held(b"c").is_some() && held(b"d").is_none());
@@ -525,7 +532,7 @@ fn what_is_too_long_for_near_ends_what_it_holds() {
 }
 
 #[test]
-fn near_forgets_before_a_life_ends() {
+fn fastpath_forgets_before_a_life_ends() {
     let scene = scene();
     let short = name("short:a");
     scene
@@ -539,10 +546,10 @@ fn near_forgets_before_a_life_ends() {
         .unwrap();
     let (_, answer) = scene.ask(&Ask::Get(b"a".to_vec(), vec![short]));
     assert_eq!(answer.rows.len(), 1);
-    // 300 ms are left of the first one; near's clock may be 100 behind.
+    // 300 ms are left of the first one; the fast path's clock may be 100 behind.
     let held = |after_ms: u64| {
         scene
-            .near
+            .fastpath
             .get(ColumnId(1), &key(b"b"), NOW_NS + after_ms * 1_000_000)
     };
     assert!(held(199).is_some() && held(200).is_none());
@@ -553,19 +560,19 @@ fn near_forgets_before_a_life_ends() {
         .change(b"c", &short, &put(b"3"), Nonce::default())
         .unwrap();
     scene.ask(&Ask::Get(b"a".to_vec(), vec![short]));
-    assert!(scene.near.get(ColumnId(1), &key(b"b"), NOW_NS).is_none());
+    assert!(scene.fastpath.get(ColumnId(1), &key(b"b"), NOW_NS).is_none());
 }
 
 #[test]
-fn without_coherence_near_is_empty_or_says_so() {
+fn without_coherence_fastpath_is_empty_or_says_so() {
     let untold = scene_told(Telling::Nothing);
     untold.fill_rows(3);
-    assert!(untold.get(&[b'r', 1]).is_some() && untold.near.len() == 0);
+    assert!(untold.get(&[b'r', 1]).is_some() && untold.fastpath.len() == 0);
     let stale = scene_told(Telling::Ttl(1_000_000_000));
     stale.fill_rows(3);
     let (_, answer) = stale.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
     assert_eq!(answer.flags, COLUMN_REPLY_MAY_BE_STALE);
-    let held = |after_ns| stale.near.get(COLUMN, &key(&[b'r', 1]), NOW_NS + after_ns);
+    let held = |after_ns| stale.fastpath.get(COLUMN, &key(&[b'r', 1]), NOW_NS + after_ns);
     assert!(held(999_999_999).is_some() && held(1_000_000_000).is_none());
 }
 
@@ -575,7 +582,7 @@ fn who_holds_a_row_counts_only_where_its_lease_does() {
         let scene = scene_of(telling, None, |table| Arc::new(Apart(table)));
         scene.fill_rows(3);
         scene.ask(&Ask::Get(vec![b'r', 1], vec![foo()]));
-        assert!(scene.near.get(COLUMN, &key(&[b'r', 1]), NOW_NS).is_some());
+        assert!(scene.fastpath.get(COLUMN, &key(&[b'r', 1]), NOW_NS).is_some());
     }
 }
 

@@ -1,4 +1,4 @@
-//! The host over the real near: what it reads beside what was asked for, and what it says then.
+//! The host over the real fast path: what it reads beside what was asked for, and what it says then.
 
 #[path = "common/gate.rs"]
 mod gate;
@@ -13,7 +13,7 @@ use lineside_column::native::{self, Answer, Ask, Rows};
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{Change, ColumnName, Nonce, Stretch, Table};
 use lineside_column::writer::ColumnWriter;
-use lineside_near::{Host, Readers, Reply, Source, Verdict};
+use lineside_fastpath::{Host, Readers, Reply, Source, Verdict};
 use lineside_wire::{COLUMN_REPLY_MORE, NativeHeader};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn row(number: u8) -> Vec<u8> {
 }
 
 impl Scene {
-    /// Over an empty table that tells near of its changes.
+    /// Over an empty table that tells the fast path of its changes.
     fn new() -> Self {
         let geometry = Geometry {
             family_bits: 0,
@@ -141,7 +141,7 @@ fn four_blocks() -> Scene {
     for number in [0, 8, 16, 24] {
         assert_eq!(scene.get(number), Some(vec![number]));
     }
-    assert_eq!(scene.coherence.counts().near.blocks, 4);
+    assert_eq!(scene.coherence.counts().fastpath.blocks, 4);
     scene
 }
 
@@ -164,7 +164,7 @@ fn one_read_brings_back_all_that_a_change_took() {
         assert!(!scene.holds(changed));
         scene.scan(from, to, 7);
         assert_eq!(scene.held_rows(), all, "{changed} {from}");
-        assert_eq!(scene.coherence.counts().near.blocks, 4);
+        assert_eq!(scene.coherence.counts().fastpath.blocks, 4);
     }
     // Two blocks by one read.
     scene.change(8, &Change::Delete);
@@ -183,13 +183,13 @@ fn what_no_longer_fits_a_block_is_cut_in_halves() {
     scene.get(16);
     scene.change(5, &Change::Put(vec![5], None));
     scene.get(0);
-    assert_eq!(scene.coherence.counts().near.blocks, 3);
+    assert_eq!(scene.coherence.counts().fastpath.blocks, 3);
     // There is room for three more in each half.
     for number in [1, 3, 7, 9, 11, 13] {
         scene.change(number, &Change::Put(vec![number], None));
         scene.get(number);
     }
-    assert_eq!(scene.coherence.counts().near.blocks, 3);
+    assert_eq!(scene.coherence.counts().fastpath.blocks, 3);
     assert_eq!(scene.held_rows().len(), 256);
 }
 
@@ -286,7 +286,7 @@ proptest! {
                     let truth = scene.truth(from, to);
                     let count = truth.len().min(limit.into());
                     prop_assert_eq!(said, &truth[..count]);
-                    // It may say so of the last row, too, as near does, which does not look behind it.
+                    // It may say so of the last row, too, as the fast path does, which does not look behind it.
                     prop_assert!(more || truth.len() == count);
                 }
             }

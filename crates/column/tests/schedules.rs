@@ -1,9 +1,9 @@
-//! Every order in which changes and fills can meet, for few of them: near never says what is not true at that moment.
-//! And each step that makes it so is needed: without it, some order makes near stale.
+//! Every order in which changes and fills can meet, for few of them: the fast path never says what is not true at that
+//! moment. And each step that makes it so is needed: without it, some order makes the fast path stale.
 
 mod common;
 
-use common::ModelNear;
+use common::ModelFastPath;
 use common::orders::{Chooser, explore};
 use lineside_column::coherence::{Coherence, Fill, Mark};
 use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
@@ -60,10 +60,10 @@ enum Act {
 
 const EXPIRY_NS: u64 = 100;
 
-/// Truth, near, and what is under way.
+/// Truth, the fast path, and what is under way.
 struct World<'a> {
     coherence: &'a Coherence,
-    near: ModelNear,
+    fastpath: ModelFastPath,
     table: BTreeMap<Key, (Row, u64)>,
     version: u64,
     now_ns: u64,
@@ -81,10 +81,10 @@ struct Progress<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(coherence: &'a Coherence, near: &ModelNear, fault: Fault) -> Self {
+    fn new(coherence: &'a Coherence, fastpath: &ModelFastPath, fault: Fault) -> Self {
         Self {
             coherence,
-            near: near.clone(),
+            fastpath: fastpath.clone(),
             table: ["b", "d"]
                 .map(|name| (key(name), (row(name, 1), EXPIRY_NS)))
                 .into(),
@@ -99,22 +99,22 @@ impl<'a> World<'a> {
         found.map(|(row, _)| row.clone())
     }
 
-    /// Near says nothing but what is true.
+    /// The fast path says nothing but what is true.
     fn check(&self) -> Result<(), String> {
         for name in ["a", "b", "c", "d", "e"] {
             let at = key(name);
             let truth = self.truth(&at);
-            match self.near.get(COLUMN, &at, self.now_ns) {
+            match self.fastpath.get(COLUMN, &at, self.now_ns) {
                 Some(said) if said != truth => {
-                    return Err(format!("{name}: near says {said:?}, it is {truth:?}"));
+                    return Err(format!("{name}: the fast path says {said:?}, it is {truth:?}"));
                 }
                 _ => {}
             }
         }
         let all = interval("a", "f");
         let truth: Vec<Row> = self.table.keys().filter_map(|at| self.truth(at)).collect();
-        match self.near.scan(COLUMN, &all, self.now_ns) {
-            Some(said) if said != truth => Err(format!("near scans {said:?}, it is {truth:?}")),
+        match self.fastpath.scan(COLUMN, &all, self.now_ns) {
+            Some(said) if said != truth => Err(format!("the fast path scans {said:?}, it is {truth:?}")),
             _ => Ok(()),
         }
     }
@@ -158,7 +158,7 @@ impl<'a> World<'a> {
                 self.coherence.post(progress.mark.take().unwrap());
                 if self.fault == Fault::WrittenValuePut && matches!(act, Act::Put(_)) {
                     let rows = [progress.written.take().unwrap()];
-                    self.near.install(&Filled {
+                    self.fastpath.install(&Filled {
                         column: COLUMN,
                         interval: Interval::of_row(name.as_bytes()),
                         rows: &rows,
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
                 };
                 if self.fault == Fault::TokenIgnored {
                     progress.fill = None;
-                    self.near.install(&filled);
+                    self.fastpath.install(&filled);
                 } else if let Some(fill) = progress.fill.take() {
                     fill.finish(&filled);
                 }
@@ -215,12 +215,12 @@ impl<'a> World<'a> {
 
 /// One run of all acts in the chosen order.
 fn run(acts: &[Act], fault: Fault, chooser: &mut Chooser) -> Result<(), String> {
-    let near = ModelNear::default();
+    let fastpath = ModelFastPath::default();
     if fault == Fault::GapsNotForgotten {
-        near.forget_rows_only();
+        fastpath.forget_rows_only();
     }
-    let coherence = Coherence::new(Box::new(near.clone()));
-    let mut world = World::new(&coherence, &near, fault);
+    let coherence = Coherence::new(Box::new(fastpath.clone()));
+    let mut world = World::new(&coherence, &fastpath, fault);
     let mut progress: Vec<Progress<'_>> = acts.iter().map(|_| Progress::default()).collect();
     let mut left: Vec<usize> = (0..acts.len()).collect();
     while !left.is_empty() {
@@ -271,7 +271,7 @@ const SCENES: &[&[Act]] = &[
 ];
 
 #[test]
-fn near_is_right_in_every_order() {
+fn fastpath_is_right_in_every_order() {
     for scene in SCENES {
         let (runs, stale) = explore(|chooser| run(scene, Fault::None, chooser));
         assert_eq!(stale, None, "{scene:?}");
@@ -363,8 +363,8 @@ const PLANS: [Plan; 3] = [
 /// One run with a server: puts whose PREs and POSTs may be lost, renewals whose answers come late, fills, and a clock
 /// that may pass a lease. It is one of two that may hold the rows, or the one that is known to.
 fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Result<(), String> {
-    let near = ModelNear::default();
-    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let fastpath = ModelFastPath::default();
+    let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let servers = match of_two {
         true => Servers::all_of(Arc::clone(&coherence), 0, 2),
         false => Servers::new(Arc::clone(&coherence), 0),
@@ -502,9 +502,9 @@ fn run_server(plan: Plan, foul: Foul, of_two: bool, chooser: &mut Chooser) -> Re
                 }
             }
         }
-        let said = near.get(COLUMN, &key("b"), now_ns);
+        let said = fastpath.get(COLUMN, &key("b"), now_ns);
         if said.is_some_and(|said| said != Some(row("b", value))) {
-            return Err(format!("near is behind version {value}, at {chooser:?}"));
+            return Err(format!("the fast path is behind version {value}, at {chooser:?}"));
         }
     }
     Ok(())
@@ -568,8 +568,8 @@ fn run_move(
     slip: Slip,
     chooser: &mut Chooser,
 ) -> Result<(), String> {
-    let near = ModelNear::default();
-    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let fastpath = ModelFastPath::default();
+    let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let servers = Servers::new(Arc::clone(&coherence), 0);
     let touched = [(COLUMN, Interval::of_row(b"b"))];
     let mut far = [FROM, TO].map(|_| Far {
@@ -710,9 +710,11 @@ fn run_move(
                 }
             }
         }
-        let said = near.get(COLUMN, &key("b"), now_ns);
+        let said = fastpath.get(COLUMN, &key("b"), now_ns);
         if said.is_some_and(|said| said != Some(row("b", version))) {
-            return Err(format!("near is behind version {version}, at {chooser:?}"));
+            return Err(format!(
+                "the fast path is behind version {version}, at {chooser:?}"
+            ));
         }
     }
 }
@@ -751,8 +753,8 @@ fn every_duty_at_a_move_is_needed() {
 /// Where any of them may hold a row, it is kept and answered only while all of them are heard.
 #[test]
 fn a_row_of_any_server_needs_the_leases_of_all() {
-    let near = ModelNear::default();
-    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let fastpath = ModelFastPath::default();
+    let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let servers = Servers::all_of(Arc::clone(&coherence), 0, 2);
     let standing = |epoch| Standing {
         epoch,
@@ -771,7 +773,7 @@ fn a_row_of_any_server_needs_the_leases_of_all() {
             server,
         })
     };
-    let is_answered = |now_ns| near.get(COLUMN, &key("b"), now_ns).is_some();
+    let is_answered = |now_ns| fastpath.get(COLUMN, &key("b"), now_ns).is_some();
     granted(0, 10);
     assert_eq!(servers.id(0), None);
     granted(1, 14);

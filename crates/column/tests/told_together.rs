@@ -1,9 +1,9 @@
 //! Changes that a server tells together, as `hbase/observer` does: every order of two of them, of a fill, of what is
-//! lost and of the end of a lease. Near is never behind; and each rule of telling together is needed.
+//! lost and of the end of a lease. The fast path is never behind; and each rule of telling together is needed.
 
 mod common;
 
-use common::ModelNear;
+use common::ModelFastPath;
 use common::orders::{Chooser, explore};
 use lineside_column::coherence::{Coherence, Fill};
 use lineside_column::fill::{ColumnId, Filled, Row, ServerId};
@@ -73,7 +73,7 @@ enum Move {
 struct World<'a> {
     coherence: &'a Coherence,
     servers: &'a Servers,
-    near: ModelNear,
+    fastpath: ModelFastPath,
     plan: Plan,
     slip: Slip,
     now_ns: u64,
@@ -247,9 +247,9 @@ impl<'a> World<'a> {
 
     fn check(&self) -> Result<(), String> {
         for (name, value) in NAMES.iter().zip(self.values) {
-            let said = self.near.get(COLUMN, &key(name), self.now_ns);
+            let said = self.fastpath.get(COLUMN, &key(name), self.now_ns);
             if said.is_some_and(|said| said != Some(row(name, value))) {
-                return Err(format!("near is behind version {value} of {name}"));
+                return Err(format!("the fast path is behind version {value} of {name}"));
             }
         }
         Ok(())
@@ -279,13 +279,13 @@ fn row(name: &str, version: u64) -> Row {
 /// Two puts of different rows: the second joins the first one's notice until that is sent, and each is seen when it
 /// likes once that is acknowledged.
 fn run(plan: Plan, slip: Slip, chooser: &mut Chooser) -> Result<(), String> {
-    let near = ModelNear::default();
-    let coherence = Arc::new(Coherence::new(Box::new(near.clone())));
+    let fastpath = ModelFastPath::default();
+    let coherence = Arc::new(Coherence::new(Box::new(fastpath.clone())));
     let servers = Servers::all_of(Arc::clone(&coherence), 0, 1);
     let mut world = World {
         coherence: &coherence,
         servers: &servers,
-        near,
+        fastpath,
         plan,
         slip,
         now_ns: 1,

@@ -93,12 +93,12 @@ fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels<'a>, Value
         .iter()
         .filter(|service| metric.service.is_none_or(|name| name == service.name));
     for service in services {
-        let mut add = |plane: Option<&'a str>, other: Option<&'a str>, value| {
+        let mut add = |datapath: Option<&'a str>, other: Option<&'a str>, value| {
             let label = |name: &&'static str| {
                 let text = match *name {
                     "version" => snapshot.version.as_str(),
                     "service" => service.name.as_str(),
-                    "plane" => plane.unwrap_or(&service.plane),
+                    "datapath" => datapath.unwrap_or(&service.datapath),
                     _ => other.unwrap_or_default(),
                 };
                 (*name, text)
@@ -120,15 +120,15 @@ fn values<'a>(metric: &Metric, service: &'a ServiceStatus, add: &mut Add<'_, 'a>
             add(None, None, Value::Seconds(left_ms as f64 / 1000.0));
         }
     } else if metric.has_label("reason") {
-        for (plane, drops) in &service.drops {
+        for (datapath, drops) in &service.drops {
             for (reason, count) in drops {
-                add(Some(plane), Some(reason), Value::Whole(*count));
+                add(Some(datapath), Some(reason), Value::Whole(*count));
             }
         }
-    } else if metric.has_label("plane") {
-        for (plane, counters) in &service.counters {
+    } else if metric.has_label("datapath") {
+        for (datapath, counters) in &service.counters {
             if let Some(count) = counters.get(metric.key) {
-                add(Some(plane), None, Value::Whole(*count));
+                add(Some(datapath), None, Value::Whole(*count));
             }
         }
     } else if let Some(series) = service.labelled.get(metric.key) {

@@ -25,21 +25,21 @@ pub struct Snapshot {
 pub struct ServiceStatus {
     /// Its name, such as `spv`.
     pub name: String,
-    /// The plane that was chosen: `socket` or `xdp`.
-    pub plane: String,
+    /// The datapath that was chosen: `socket` or `xdp`.
+    pub datapath: String,
     /// Address and port.
     pub listen: String,
-    /// The interface, where near stands at one.
+    /// The interface, where the fast path stands at one.
     pub interface: Option<String>,
     /// How XDP is attached: `native` or `generic`.
     pub mode: Option<String>,
-    /// Milliseconds for which near may answer without hearing from its host; `None`: it has no lease.
+    /// Milliseconds for which the fast path may answer without hearing from its host; `None`: it has no lease.
     pub lease_left_ms: Option<u64>,
     /// The best block, where there is a chain.
     pub tip: Option<Tip>,
-    /// By plane, then by [`Metric::key`]: the counters with the label `plane`.
+    /// By datapath, then by [`Metric::key`]: the counters with the label `datapath`.
     pub counters: BTreeMap<String, BTreeMap<String, u64>>,
-    /// By plane, then by reason.
+    /// By datapath, then by reason.
     pub drops: BTreeMap<String, BTreeMap<String, u64>>,
     /// By [`Metric::key`]: what the host counted.
     pub host: BTreeMap<String, u64>,
@@ -71,34 +71,38 @@ impl Snapshot {
             .services
             .iter()
             .filter(|service| service.lease_left_ms == Some(0));
-        faults.extend(ended.map(|service| format!("{}: the lease of near has ended", service.name)));
+        faults.extend(ended.map(|service| format!("{}: the lease of the fast path has ended", service.name)));
         faults
     }
 }
 
 impl ServiceStatus {
-    /// Notes what one plane counted, in the order of a generated list such as
+    /// Notes what one datapath counted, in the order of a generated list such as
     /// `SpvCounter::ALL.map(SpvCounter::name)`.
-    pub fn set_counters<'a>(&mut self, plane: &str, counted: impl IntoIterator<Item = (&'a str, u64)>) {
-        let counters = self.counters.entry(plane.into()).or_default();
+    pub fn set_counters<'a>(&mut self, datapath: &str, counted: impl IntoIterator<Item = (&'a str, u64)>) {
+        let counters = self.counters.entry(datapath.into()).or_default();
         counters.extend(counted.into_iter().map(|(name, value)| (name.into(), value)));
     }
 
-    /// Notes the requests that one plane's near answered.
-    pub fn set_near_replies(&mut self, plane: &str, replies: u64) {
-        self.set_counters(plane, [(metric::NEAR_REPLIES.key, replies)]);
+    /// Notes the requests that one datapath's fast path answered.
+    pub fn set_fastpath_replies(&mut self, datapath: &str, replies: u64) {
+        self.set_counters(datapath, [(metric::FASTPATH_REPLIES.key, replies)]);
     }
 
-    /// Notes one plane's drops, in the order of [`DropReason::ALL`].
-    pub fn set_drops(&mut self, plane: &str, drops: [u64; DropReason::ALL.len()]) {
+    /// Notes one datapath's drops, in the order of [`DropReason::ALL`].
+    pub fn set_drops(&mut self, datapath: &str, drops: [u64; DropReason::ALL.len()]) {
         let names = DropReason::ALL.map(|reason| reason.name().to_owned());
         self.drops
-            .insert(plane.into(), names.into_iter().zip(drops).collect());
+            .insert(datapath.into(), names.into_iter().zip(drops).collect());
     }
 
     /// Notes what the host counted, such as `(metric::SPV_FILLS, 7)`.
     pub fn set_host(&mut self, metric: Metric, value: u64) {
-        debug_assert!(!metric.has_label("plane"), "{} is counted by plane", metric.name);
+        debug_assert!(
+            !metric.has_label("datapath"),
+            "{} is counted by datapath",
+            metric.name
+        );
         self.host.insert(metric.key.into(), value);
     }
 

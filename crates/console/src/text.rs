@@ -28,7 +28,11 @@ impl Display for Snapshot {
 
 impl Display for ServiceStatus {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
-        write!(out, "\n{} on {}, {} plane", self.name, self.listen, self.plane)?;
+        write!(
+            out,
+            "\n{} on {}, {} datapath",
+            self.name, self.listen, self.datapath
+        )?;
         if let Some(interface) = &self.interface {
             write!(out, " at {interface}")?;
         }
@@ -50,8 +54,8 @@ impl Display for ServiceStatus {
         if let Some(fabric) = &self.fabric {
             write!(out, "{fabric}")?;
         }
-        let planes: Vec<&String> = self.counters.keys().collect();
-        if !planes.is_empty() {
+        let datapaths: Vec<&String> = self.counters.keys().collect();
+        if !datapaths.is_empty() {
             let mut names: Vec<&String> = self
                 .counters
                 .values()
@@ -59,8 +63,10 @@ impl Display for ServiceStatus {
                 .collect();
             names.sort();
             names.dedup();
-            write!(out, "  {:<24}", "near")?;
-            planes.iter().try_for_each(|plane| write!(out, "{plane:>16}"))?;
+            write!(out, "  {:<24}", "fastpath")?;
+            datapaths
+                .iter()
+                .try_for_each(|datapath| write!(out, "{datapath:>16}"))?;
             writeln!(out)?;
             for name in names {
                 write!(out, "    {name:<22}")?;
@@ -73,9 +79,13 @@ impl Display for ServiceStatus {
                 writeln!(out)?;
             }
         }
-        for (plane, drops) in &self.drops {
+        for (datapath, drops) in &self.drops {
             for (reason, count) in drops.iter().filter(|(_, count)| **count > 0) {
-                writeln!(out, "    {:<22}{count:>16}", format!("drop {reason} ({plane})"))?;
+                writeln!(
+                    out,
+                    "    {:<22}{count:>16}",
+                    format!("drop {reason} ({datapath})")
+                )?;
             }
         }
         if !self.host.is_empty() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 fn example() -> Snapshot {
     let mut spv = ServiceStatus {
         name: "spv".into(),
-        plane: "xdp".into(),
+        datapath: "xdp".into(),
         listen: "127.0.0.1:7701".into(),
         interface: Some("lo".into()),
         mode: Some("generic".into()),
@@ -21,13 +21,13 @@ fn example() -> Snapshot {
         }),
         ..ServiceStatus::default()
     };
-    for (plane, first) in [("socket", 10), ("xdp", 100)] {
+    for (datapath, first) in [("socket", 10), ("xdp", 100)] {
         spv.set_counters(
-            plane,
+            datapath,
             SpvCounter::ALL.map(SpvCounter::name).into_iter().zip(first..),
         );
-        spv.set_near_replies(plane, first);
-        spv.set_drops(plane, [1, 0, 2, 0, 3]);
+        spv.set_fastpath_replies(datapath, first);
+        spv.set_drops(datapath, [1, 0, 2, 0, 3]);
     }
     let host = [
         metric::HOST_REPLIES,
@@ -62,14 +62,14 @@ fn example() -> Snapshot {
 fn every_metric_of(service: &str) -> ServiceStatus {
     let mut status = ServiceStatus {
         name: service.into(),
-        plane: "socket".into(),
+        datapath: "socket".into(),
         ..ServiceStatus::default()
     };
     for metric in metric::ALL
         .iter()
         .filter(|metric| metric.service == Some(service))
     {
-        if metric.has_label("plane") {
+        if metric.has_label("datapath") {
             status.set_counters("socket", [(metric.key, 1)]);
         } else if let [label] = metric.labels {
             status.set_labelled(**metric, label, 1_500_000_000);
@@ -132,11 +132,11 @@ fn metrics_are_all_there_and_nothing_else() {
     has("# TYPE lineside_spv_hits counter");
     has("# UNIT lineside_uptime_seconds seconds");
     has("lineside_uptime_seconds 3725.0");
-    has("lineside_info{version=\"1.2.3\",service=\"spv\",plane=\"xdp\"} 1");
-    has("lineside_spv_hits_total{plane=\"socket\"} 10");
-    has("lineside_spv_misses_total{plane=\"xdp\"} 101");
-    has("lineside_near_replies_total{service=\"spv\",plane=\"xdp\"} 100");
-    has("lineside_drops_total{service=\"spv\",plane=\"socket\",reason=\"paper_refused\"} 3");
+    has("lineside_info{version=\"1.2.3\",service=\"spv\",datapath=\"xdp\"} 1");
+    has("lineside_spv_hits_total{datapath=\"socket\"} 10");
+    has("lineside_spv_misses_total{datapath=\"xdp\"} 101");
+    has("lineside_fastpath_replies_total{service=\"spv\",datapath=\"xdp\"} 100");
+    has("lineside_drops_total{service=\"spv\",datapath=\"socket\",reason=\"paper_refused\"} 3");
     has("lineside_lease_left_seconds{service=\"spv\"} 58.25");
     has("lineside_spv_tip_height 1234");
     has("lineside_spv_fills_total 1004");
@@ -182,7 +182,7 @@ fn status_reaches_the_client_whole() {
     let text = fetched.to_string();
     for said in [
         "lineside 1.2.3, up 1:02:05",
-        "spv on 127.0.0.1:7701, xdp plane at lo (generic)",
+        "spv on 127.0.0.1:7701, xdp datapath at lo (generic)",
         "58.2 s left",
         "at height 1234",
         "drop source_port (socket)",
@@ -208,11 +208,17 @@ fn health_follows_the_snapshot() {
     };
     assert_eq!(health(), (200, "ok".into()));
     shared.lock().unwrap().services[0].lease_left_ms = Some(0);
-    assert_eq!(health(), (503, "spv: the lease of near has ended".into()));
+    assert_eq!(
+        health(),
+        (503, "spv: the lease of the fast path has ended".into())
+    );
     shared.lock().unwrap().problems.push("writing has ended".into());
     assert_eq!(
         health(),
-        (503, "writing has ended\nspv: the lease of near has ended".into())
+        (
+            503,
+            "writing has ended\nspv: the lease of the fast path has ended".into()
+        )
     );
     *shared.lock().unwrap() = Snapshot::default();
     assert_eq!(health(), (503, "no service runs".into()));

@@ -1,6 +1,6 @@
 //! PEM as Go itself reads it, on texts made of its parts.
 
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use lineside_fabric::pem;

@@ -2,12 +2,12 @@
 
 use crate::input::Input;
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
-use lineside_near::{DropReason, FrameVerdict, Line, lease};
-use lineside_plane::frames::native;
-use lineside_plane::native::NativePlane;
-use lineside_plane::spv::Spv;
+use lineside_datapath::frames::native;
+use lineside_datapath::native::NativeDatapath;
+use lineside_datapath::spv::Spv;
+use lineside_fastpath::{DropReason, FrameVerdict, Line, lease};
 use lineside_spv::chain::Tip;
-use lineside_spv::near::SpvNear;
+use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
 use lineside_vectors::File;
@@ -108,7 +108,7 @@ fn essence(found: Datagram) -> Essence {
     )
 }
 
-/// What etherparse finds, if it is of the kind that near answers.
+/// What etherparse finds, if it is of the kind that the fast path answers.
 fn by_etherparse(data: &[u8]) -> Option<Essence> {
     let packet = SlicedPacket::from_ethernet(data).ok()?;
     let plain_tag = |tag: &LinkExtSlice<'_>| {
@@ -177,14 +177,14 @@ struct Rig {
     kind: u8,
     endpoint: Endpoint,
     store: Arc<Store>,
-    near: SpvNear,
-    plane: NativePlane,
+    fastpath: SpvFastPath,
+    datapath: NativeDatapath,
 }
 
 /// Every file of vectors holds the same blocks.
 static HELD: LazyLock<File> = LazyLock::new(|| vectors().swap_remove(0));
 
-/// Bits of an input's first byte: the interface's kind in the lowest two, then the state of near.
+/// Bits of an input's first byte: the interface's kind in the lowest two, then the state of the fast path.
 const LEASE_OVER: u8 = 4;
 const CHANGING: u8 = 8;
 const HALF_WRITTEN: u8 = 16;
@@ -231,18 +231,18 @@ impl Rig {
                 height: block.height,
             });
             block
-                .near
+                .fastpath
                 .iter()
                 .for_each(|txid| _ = writer.fill(&txid.0, ticket));
         }
         let endpoint = endpoint(kind);
-        let plane = native::<Spv>(&store, &GEOMETRY, &endpoint, SPV_PORT).expect("memory");
+        let datapath = native::<Spv>(&store, &GEOMETRY, &endpoint, SPV_PORT).expect("memory");
         Self {
             kind,
             endpoint,
-            near: SpvNear::new(Arc::clone(&store)),
+            fastpath: SpvFastPath::new(Arc::clone(&store)),
             store,
-            plane,
+            datapath,
         }
     }
 
@@ -296,7 +296,7 @@ pub fn xdp(data: &[u8]) {
     RIG.with_borrow_mut(|rig| {
         let kind = state & 3;
         if rig.as_ref().is_none_or(|rig| rig.kind != kind) {
-            // One native plane lives at a time: the old one goes first.
+            // One native datapath lives at a time: the old one goes first.
             *rig = None;
             *rig = Some(Rig::new(kind));
         }
@@ -307,22 +307,22 @@ pub fn xdp(data: &[u8]) {
 fn agree(rig: &mut Rig, state: u8, frame: &[u8]) {
     rig.set(state);
     let before = (
-        rig.plane.drops(),
-        rig.plane.counts("spv_counts"),
-        rig.near.counters(),
+        rig.datapath.drops(),
+        rig.datapath.counts("spv_counts"),
+        rig.fastpath.counters(),
     );
     let mut model = frame.to_vec();
     let line = Line {
         endpoint: &rig.endpoint,
         port: SPV_PORT,
-        near: &rig.near,
+        fastpath: &rig.fastpath,
     };
     let said = line.answer(lease::now_ns(), &mut model);
-    let (verdict, left) = rig.plane.run(frame);
+    let (verdict, left) = rig.datapath.run(frame);
     let (drops, counters, by_model) = (
-        rig.plane.drops(),
-        rig.plane.counts("spv_counts"),
-        rig.near.counters(),
+        rig.datapath.drops(),
+        rig.datapath.counts("spv_counts"),
+        rig.fastpath.counters(),
     );
     let mut expected = before.0;
     match said {

@@ -1,6 +1,7 @@
 //! The hybrid service: requests, genesis, datagrams, what the log and the ledger hold, proofs.
 
 use crate::input::Input;
+use lineside_fastpath::{FastPath, Reply, Source, Verdict};
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::{Answered, Cell, Past};
 use lineside_hybrid::block::{Cargo, Message, Sender, SignedHead, request_message};
@@ -15,10 +16,9 @@ use lineside_hybrid::request::{Body, Head, Nonce, Read, Request, Sees, Version, 
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::signatures::{Digests, transaction_ids};
 use lineside_hybrid::snapshot::{self, Restore, SnapshotError};
-use lineside_hybrid::udp::HybridNear;
+use lineside_hybrid::udp::HybridFastPath;
 use lineside_hybrid::udp::codec::{read_answer, read_request, write_answer, write_request};
 use lineside_hybrid::view::View;
-use lineside_near::{Near, Reply, Source, Verdict};
 use lineside_verify::Curve;
 use lineside_verify::hash::keccak256;
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,17 +195,18 @@ pub fn datagram_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What near lets through is a request, written as the same bytes again; what it says otherwise is no longer than what
-/// came, and no request. What is read of an answer is written as the same bytes again, and fits its own length alone.
+/// What the fast path lets through is a request, written as the same bytes again; what it says otherwise is no longer
+/// than what came, and no request. What is read of an answer is written as the same bytes again, and fits its own
+/// length alone.
 pub fn datagram(data: &[u8]) {
     let from = Source {
         address: [127, 0, 0, 1].into(),
         port: 9,
     };
     let mut reply = Reply::default();
-    match HybridNear.answer(from, 0, data, &mut reply) {
+    match HybridFastPath.answer(from, 0, data, &mut reply) {
         Verdict::Forward => {
-            let (header, request) = read_request(data).expect("what near lets through");
+            let (header, request) = read_request(data).expect("what the fast path lets through");
             let again = write_request(header.request_id.get(), request, data.len());
             assert_eq!(again.as_deref(), Some(data));
         }
@@ -213,7 +214,7 @@ pub fn datagram(data: &[u8]) {
             assert!(reply.as_bytes().len() <= data.len());
             assert!(read_request(data).is_err());
             let mut none = Reply::default();
-            let verdict = HybridNear.answer(from, 0, reply.as_bytes(), &mut none);
+            let verdict = HybridFastPath.answer(from, 0, reply.as_bytes(), &mut none);
             assert!(matches!(verdict, Verdict::Drop(_)), "a reply is answered");
         }
         Verdict::Drop(_) => {}

@@ -1,11 +1,11 @@
-//! Payloads: requests through near and host, replies through the client's reader.
+//! Payloads: requests through the fast path and host, replies through the client's reader.
 
 use crate::frames::vectors;
 use crate::input::Input;
-use lineside_near::{DropReason, Host, Near, Reader, Readers, Reply, Source, Verdict};
+use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict};
 use lineside_spv::chain::{ChainStore, DemoBlock, DemoChain, Network, Tip};
+use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
-use lineside_spv::near::SpvNear;
 use lineside_spv::reader::Place;
 use lineside_spv::reply;
 use lineside_spv::request::{self, Request};
@@ -25,7 +25,7 @@ const FROM: Source = Source {
 };
 
 struct Rig {
-    near: SpvNear,
+    fastpath: SpvFastPath,
     host: SpvHost,
     sender: Reader,
 }
@@ -42,7 +42,7 @@ thread_local! {
         let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
         let host = SpvHost::new(chain, writer, readers.clone(), true);
         CHAIN.iter().for_each(|block| _ = host.submit(&block.raw, false).expect("a good block"));
-        Rig { near: SpvNear::new(store), host, sender: readers.join() }
+        Rig { fastpath: SpvFastPath::new(store), host, sender: readers.join() }
     };
 }
 
@@ -74,22 +74,22 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A request that is understood is nothing but what was understood; near and host agree; no reply is longer than its
-/// request; two servers that are made to answer each other stop.
+/// A request that is understood is nothing but what was understood; the fast path and host agree; no reply is longer
+/// than its request; two servers that are made to answer each other stop.
 pub fn request(data: &[u8]) {
     let data = &data[..data.len().min(1452)];
     parsed_is_all_there_is(data);
     RIG.with(|rig| {
-        let (near, by_near) = ask_near(rig, data);
+        let (fastpath, by_fastpath) = ask_fastpath(rig, data);
         let (host, by_host) = ask_host(rig, data);
-        match near {
-            Verdict::Drop(_) => assert_eq!(host, near),
-            Verdict::Reply => assert_eq!((host, &by_host), (near, &by_near)),
+        match fastpath {
+            Verdict::Drop(_) => assert_eq!(host, fastpath),
+            Verdict::Reply => assert_eq!((host, &by_host), (fastpath, &by_fastpath)),
             Verdict::Forward => assert_eq!(host, Verdict::Reply, "a chain that is well always answers"),
         }
         assert!(by_host.len() <= data.len());
-        if near == Verdict::Reply {
-            assert_eq!(by_near.len(), data.len());
+        if fastpath == Verdict::Reply {
+            assert_eq!(by_fastpath.len(), data.len());
         }
         if host == Verdict::Reply {
             if data.len() != 32 {
@@ -98,8 +98,8 @@ pub fn request(data: &[u8]) {
                     (data[3] | NATIVE_REPLY_BIT, &data[8..16])
                 );
             }
-            // What the host has filled near with is what the host said.
-            let (again, bytes) = ask_near(rig, data);
+            // What the host has filled the fast path with is what the host said.
+            let (again, bytes) = ask_fastpath(rig, data);
             assert!(again == Verdict::Forward || bytes == by_host);
         }
         let mut bounced = by_host;
@@ -152,9 +152,9 @@ fn parsed_is_all_there_is(data: &[u8]) {
     assert_eq!([header.as_bytes(), &body].concat(), data);
 }
 
-fn ask_near(rig: &Rig, data: &[u8]) -> (Verdict, Vec<u8>) {
+fn ask_fastpath(rig: &Rig, data: &[u8]) -> (Verdict, Vec<u8>) {
     let mut reply = Reply::default();
-    let verdict = rig.near.answer(FROM, 1, data, &mut reply);
+    let verdict = rig.fastpath.answer(FROM, 1, data, &mut reply);
     let written = if verdict == Verdict::Reply {
         reply.as_bytes()
     } else {

@@ -1,7 +1,7 @@
-//! What we have stored ourselves and read again: the chain store's files, the TXID index, near in pinned maps.
+//! What we have stored ourselves and read again: the chain store's files, the TXID index, the fast path in pinned maps.
 
 use crate::input::Input;
-use lineside_near::lease;
+use lineside_fastpath::lease;
 use lineside_spv::chain::{BlockId, ChainStore, DemoChain, IndexKind, Network, Tip};
 use lineside_spv::reader::{Place, Session};
 use lineside_spv::store::{self, Geometry, Hash, Store};
@@ -265,7 +265,7 @@ fn open(dir: &Path, kind: IndexKind) -> (ChainStore, bool) {
     (store, rebuilt.is_some())
 }
 
-// ---- near, adopted ----
+// ---- the fast path, adopted ----
 
 const GEOMETRY: Geometry = Geometry {
     line_bits: 4,
@@ -385,7 +385,7 @@ fn step(
     };
     match action % 5 {
         0 | 1 => {
-            // What near held of this block before may have another root; admitting it keeps the place it has.
+            // What the fast path held of this block before may have another root; admitting it keeps the place it has.
             let ticket = writer.admit(&block);
             assert_eq!(writer.admit(&block), ticket);
             if writer.fill(&txid, ticket) {

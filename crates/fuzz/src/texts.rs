@@ -19,7 +19,7 @@ pub fn config_seeds() -> Vec<Vec<u8>> {
     let small = [
         "",
         "[spv]\nlisten = \"[::1]:7701\"\nprefill = \"tip:3\"\nindex = \"disk\"\ndata = \"/x\"\n",
-        "[spv]\nways = 3\nline_bits = 99\n[plane]\ninterface = \"a/b\"\nqueue = 0\n",
+        "[spv]\nways = 3\nline_bits = 99\n[datapath]\ninterface = \"a/b\"\nqueue = 0\n",
         "spv = { lease_s = 0, prefill = \"tip:0\" }\n",
         "[console]\nlisten = \"0.0.0.0:7701\"\n",
     ];
@@ -84,11 +84,11 @@ pub fn hex(data: &[u8]) {
 fn snapshot() -> Snapshot {
     let mut service = ServiceStatus {
         name: "spv".into(),
-        plane: "xdp".into(),
+        datapath: "xdp".into(),
         lease_left_ms: Some(5),
         ..ServiceStatus::default()
     };
-    service.set_near_replies("xdp", 7);
+    service.set_fastpath_replies("xdp", 7);
     Snapshot {
         version: "1".into(),
         services: vec![service],

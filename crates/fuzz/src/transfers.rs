@@ -1,15 +1,15 @@
-//! The transfer service: packets through the host and near, and what the journal and snapshots hold.
+//! The transfer service: packets through the host and the fast path, and what the journal and snapshots hold.
 
 use crate::input::Input;
 use k256::ecdsa::SigningKey;
+use lineside_fastpath::{Asked, DropReason, FastPath, Reply, Said, Source, Verdict};
 use lineside_journal::{Options, SimDisk};
-use lineside_near::{Asked, DropReason, Near, Reply, Said, Source, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::entry::Entry;
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Host, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::{Ledger, Limits};
 use lineside_transfer::native::Outcome;
-use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::{PaperAnswer, PaperRequest};
 use lineside_transfer::ring::{Record, Ring};
 use lineside_transfer::settlement::Chain;
@@ -62,8 +62,8 @@ struct Rig {
     disk: SimDisk,
     host: Host<SimDisk>,
     /// Over what the host fills, and one that executes itself.
-    near: TransferNear,
-    express: (Arc<Store>, TransferNear),
+    fastpath: TransferFastPath,
+    express: (Arc<Store>, TransferFastPath),
     /// What the records of that one say was brought in.
     issued: u128,
 }
@@ -106,8 +106,8 @@ fn open(disk: SimDisk) -> Rig {
     Rig {
         disk,
         host,
-        near: TransferNear::new(durable),
-        express: (Arc::clone(&store), TransferNear::new(store)),
+        fastpath: TransferFastPath::new(durable),
+        express: (Arc::clone(&store), TransferFastPath::new(store)),
         issued: 0,
     }
 }
@@ -206,9 +206,9 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
     packets.map(|packets| framed(&packets)).to_vec()
 }
 
-/// Whatever comes: no reply is longer than its request; near and host drop the same packets, and near refers to what
-/// the host would; two servers that are made to answer each other stop; money is neither made nor lost, at the host nor
-/// at a near that executes; and after a power cut everything is as it was.
+/// Whatever comes: no reply is longer than its request; the fast path and host drop the same packets, and the fast path
+/// refers to what the host would; two servers that are made to answer each other stop; money is neither made nor lost,
+/// at the host nor at a fast path that executes; and after a power cut everything is as it was.
 pub fn request(data: &[u8]) {
     let mut rig = open(SimDisk::new(1));
     let mut input = Input(data);
@@ -231,8 +231,8 @@ pub fn request(data: &[u8]) {
 }
 
 fn one(rig: &mut Rig, from: Source, payload: &[u8]) {
-    let mut by_near = Reply::default();
-    let verdict = rig.near.answer(from, 1, payload, &mut by_near);
+    let mut by_fastpath = Reply::default();
+    let verdict = rig.fastpath.answer(from, 1, payload, &mut by_fastpath);
     let mut by_express = Reply::default();
     let express = rig.express.1.answer(from, 1, payload, &mut by_express);
     let said = rig.ask(from, payload);
@@ -250,7 +250,7 @@ fn one(rig: &mut Rig, from: Source, payload: &[u8]) {
     let Some(reply) = said.reply else { return };
     assert!(reply.len() <= payload.len());
     if verdict == Verdict::Reply {
-        assert_eq!(by_near.as_bytes(), reply);
+        assert_eq!(by_fastpath.as_bytes(), reply);
     }
     let bounced = rig.ask(from, &reply);
     let is_paper = (20..=22).contains(&reply.len());
@@ -275,7 +275,7 @@ fn drain(store: &Store) -> u128 {
     issued
 }
 
-/// What all cells of a near hold.
+/// What all cells of a fast path hold.
 fn held(store: &Store) -> u128 {
     let cells = store.cells.as_slice().iter();
     cells.map(|cell| u128::from(cell.balance.load(Relaxed))).sum()

@@ -2,10 +2,11 @@
 
 mod common;
 mod served;
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use common::*;
+use lineside_fastpath::Range;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::Answered;
 use lineside_hybrid::proof::StateProof;
@@ -13,7 +14,6 @@ use lineside_hybrid::request::{Body, Request, Sees, Version};
 use lineside_hybrid::signing::id_of;
 use lineside_hybrid::udp::codec::{read_answer, write_request};
 use lineside_journal::SimDisk;
-use lineside_near::Range;
 use lineside_wire::{DropReason, HYBRID_OP_ASK, NATIVE_REPLY_BIT, SERVICE_PORTS, Status};
 use served::*;
 use std::io::ErrorKind;
@@ -92,7 +92,7 @@ fn every_operation_by_datagram() {
     let watch = other.read(Body::Watch { prefix: b"" }).unwrap();
     assert_eq!(watch, Answered::Refused(Code::TooLarge));
     assert_eq!((member.resent(), served.drops(DropReason::NotARequest)), (0, 0));
-    let counts = served.plane.counts();
+    let counts = served.datapath.counts();
     // A reply is counted when it has been sent, and may be read before.
     while counts.host_replies.load(Relaxed) < counts.received.load(Relaxed) {
         std::thread::yield_now();
@@ -175,9 +175,9 @@ fn no_answer_is_longer_than_its_request_but_to_who_is_trusted() {
     assert_eq!(get("long", 738).code(), Code::Done);
     assert_eq!(get("short", 0).code(), Code::Done);
     assert_eq!(get("longest", 1200), refused);
-    let Served { plane, node } = untrusted;
-    assert_eq!(plane.counts().amplification.load(Relaxed), 0);
-    drop(plane);
+    let Served { datapath, node } = untrusted;
+    assert_eq!(datapath.counts().amplification.load(Relaxed), 0);
+    drop(datapath);
 
     let node = Arc::into_inner(node).unwrap();
     let trusting = Served::new(node, &Range::LOOPBACK, 4096);
@@ -236,7 +236,7 @@ fn noise_is_refused_or_dropped_and_harms_nobody() {
             }
         }
     }
-    let counts = served.plane.counts();
+    let counts = served.datapath.counts();
     assert_eq!(counts.oversize.load(Relaxed), 1);
     assert_eq!(served.node.status().height, 0);
     served.settle();

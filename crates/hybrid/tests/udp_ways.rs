@@ -157,7 +157,7 @@ fn reads_do_not_wait_for_writes_and_a_full_queue_is_busy() {
     let last = write_request(4, &last, 0).unwrap();
     let reply = asked(&socket, &last);
     assert_eq!(read_answer(&reply), Some((4, Status::Busy, &[][..])));
-    assert_eq!(served.plane.counts().queue_full.load(Relaxed), 1);
+    assert_eq!(served.datapath.counts().queue_full.load(Relaxed), 1);
     held.let_go();
     let mut reply = [0; 100];
     let mut ids: Vec<u64> = (0..4)
@@ -189,7 +189,7 @@ fn beyond_the_nodes_limit_requests_are_told_busy() {
         keys: vec![b"a"],
     };
     let came = |count| {
-        while served.plane.counts().received.load(Relaxed) < count {
+        while served.datapath.counts().received.load(Relaxed) < count {
             std::thread::yield_now();
         }
     };

@@ -32,9 +32,9 @@ pub enum Scenario {
         #[arg(long, value_parser = clap::value_parser!(u8).range(7..=11))]
         figure: Option<u8>,
     },
-    /// Rows and ranges of `column`: HBase through Thrift 2, our socket plane and our XDP plane side by side, with fewer
-    /// hits, less room and writes; what a packet costs in the XDP program. Needs root, BPF and two quiet cores; HBase
-    /// takes part where there are Java 17 and Maven.
+    /// Rows and ranges of `column`: HBase through Thrift 2, our socket datapath and our XDP datapath side by side, with
+    /// fewer hits, less room and writes; what a packet costs in the XDP program. Needs root, BPF and two quiet cores;
+    /// HBase takes part where there are Java 17 and Maven.
     Column {
         #[command(flatten)]
         common: Common,

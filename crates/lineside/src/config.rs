@@ -7,7 +7,7 @@ pub use column::{CoherenceName, Column, TableName, TrustedRange};
 pub use hybrid::{Hybrid, LogName, UdpName};
 
 use clap::ValueEnum;
-use lineside_plane::xdp;
+use lineside_datapath::xdp;
 use lineside_spv::chain::{IndexKind, Network};
 use lineside_spv::store::Geometry;
 use lineside_transfer as transfer;
@@ -28,7 +28,7 @@ use std::time::Duration;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     pub console: Console,
-    pub plane: Plane,
+    pub datapath: Datapath,
     pub spv: Spv,
     pub transfer: Transfer,
     pub column: Column,
@@ -43,14 +43,14 @@ pub struct Console {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Plane {
-    pub plane: PlaneName,
+pub struct Datapath {
+    pub datapath: DatapathName,
     pub interface: String,
     pub xdp_mode: XdpMode,
     /// 0: one for each core.
     pub threads: usize,
     pub queue: usize,
-    pub keep_near: bool,
+    pub keep_fast_path: bool,
     pub pin_dir: PathBuf,
 }
 
@@ -112,7 +112,7 @@ pub enum Issuer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum PlaneName {
+pub enum DatapathName {
     Auto,
     Socket,
     Xdp,
@@ -142,7 +142,7 @@ pub enum IndexName {
     Disk,
 }
 
-/// What near is filled with before serving: `none`, `tip:N` or `all`.
+/// What the fast path is filled with before serving: `none`, `tip:N` or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Prefill {
@@ -160,15 +160,15 @@ impl Default for Console {
     }
 }
 
-impl Default for Plane {
+impl Default for Datapath {
     fn default() -> Self {
         Self {
-            plane: PlaneName::Auto,
+            datapath: DatapathName::Auto,
             interface: "lo".into(),
             xdp_mode: XdpMode::Auto,
             threads: 0,
             queue: 4096,
-            keep_near: false,
+            keep_fast_path: false,
             pin_dir: "/sys/fs/bpf/lineside".into(),
         }
     }
@@ -199,7 +199,7 @@ fn loopback(port: u16) -> SocketAddr {
 }
 
 impl Spv {
-    /// How near is laid out.
+    /// How the fast path is laid out.
     pub fn geometry(&self) -> Geometry {
         Geometry {
             line_bits: self.line_bits,
@@ -210,7 +210,7 @@ impl Spv {
         }
     }
 
-    /// How long near may answer without hearing from the host.
+    /// How long the fast path may answer without hearing from the host.
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_s)
     }
@@ -245,7 +245,7 @@ impl Default for Transfer {
 }
 
 impl Transfer {
-    /// How near is laid out.
+    /// How the fast path is laid out.
     pub fn geometry(&self) -> transfer::store::Geometry {
         transfer::store::Geometry {
             mode: match self.mode {
@@ -298,7 +298,7 @@ impl Transfer {
         }
     }
 
-    /// How long near may answer without hearing from the host.
+    /// How long the fast path may answer without hearing from the host.
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_s)
     }
@@ -345,8 +345,8 @@ impl From<Issuer> for String {
     }
 }
 
-impl Plane {
-    /// Threads of the socket plane.
+impl Datapath {
+    /// Threads of the socket datapath.
     pub fn threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -565,9 +565,9 @@ impl Config {
                 faults.push((section, key, what));
             }
         };
-        let (plane, spv, transfer) = (&self.plane, &self.spv, &self.transfer);
-        range("plane", "threads", plane.threads as u64, 0..=256);
-        range("plane", "queue", plane.queue as u64, 1..=1 << 20);
+        let (datapath, spv, transfer) = (&self.datapath, &self.spv, &self.transfer);
+        range("datapath", "threads", datapath.threads as u64, 0..=256);
+        range("datapath", "queue", datapath.queue as u64, 1..=1 << 20);
         range("spv", "line_bits", spv.line_bits.into(), 3..=28);
         range("spv", "block_bits", spv.block_bits.into(), 1..=24);
         range("spv", "lease_s", spv.lease_s, 1..=3600);
@@ -601,7 +601,7 @@ impl Config {
         if ![1, 2, 4].contains(&spv.ways) {
             faults.push(("spv", "ways", format!("{}: must be 1, 2 or 4", spv.ways)));
         }
-        let interface = &plane.interface;
+        let interface = &datapath.interface;
         // IFNAMSIZ less the final zero; the characters are those that Linux refuses.
         let is_name = (1..=15).contains(&interface.len())
             && !interface.contains(|letter: char| letter == '/' || letter == ':' || letter.is_whitespace())
@@ -609,11 +609,11 @@ impl Config {
             && interface != "..";
         if !is_name {
             let what = format!("{interface:?}: must be an interface's name of 1 to 15 bytes");
-            faults.push(("plane", "interface", what));
+            faults.push(("datapath", "interface", what));
         }
-        if !plane.pin_dir.is_absolute() {
-            let what = format!("{:?}: must be an absolute path", plane.pin_dir);
-            faults.push(("plane", "pin_dir", what));
+        if !datapath.pin_dir.is_absolute() {
+            let what = format!("{:?}: must be an absolute path", datapath.pin_dir);
+            faults.push(("datapath", "pin_dir", what));
         }
         if spv.index == IndexName::Disk && spv.data().is_none() {
             faults.push(("spv", "index", "\"disk\": needs `data`, which is empty".into()));

@@ -49,12 +49,12 @@ fn the_defaults_are_those_of_the_parts() {
     assert_eq!(column.fault(), None);
     assert_eq!(config.column.listen.port(), lineside_wire::COLUMN_PORT);
     assert_eq!(config.console.listen.port(), CONSOLE_PORT);
-    assert!(config.plane.threads() > 0);
+    assert!(config.datapath.threads() > 0);
 }
 
 #[test]
 fn unknown_keys_are_refused_everywhere() {
-    for section in ["console", "plane", "spv", "transfer", "column", "hybrid"] {
+    for section in ["console", "datapath", "spv", "transfer", "column", "hybrid"] {
         let fault = only_fault(&format!("\n[{section}]\nfrobnicate = 1\n"));
         assert_eq!(fault.line, Some(3));
         assert!(fault.what.contains("unknown field `frobnicate`"), "{fault:?}");
@@ -96,16 +96,21 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("console", "listen", "\"7700\"", "address"),
         ("console", "listen", "\"localhost:7700\"", "address"),
         ("console", "listen", "\"127.0.0.1:70000\"", "address"),
-        ("plane", "plane", "\"rtl\"", "`auto`, `socket`, `xdp`"),
-        ("plane", "interface", "\"\"", "1 to 15 bytes"),
-        ("plane", "interface", "\"a/b\"", "1 to 15 bytes"),
-        ("plane", "interface", "\"sixteen-letters-\"", "1 to 15 bytes"),
-        ("plane", "xdp_mode", "\"offload\"", "`auto`, `native`, `generic`"),
-        ("plane", "threads", "257", "0 to 256"),
-        ("plane", "threads", "-1", "expected usize"),
-        ("plane", "queue", "0", "1 to 1048576"),
-        ("plane", "queue", "1048577", "1 to 1048576"),
-        ("plane", "pin_dir", "\"bpf\"", "absolute path"),
+        ("datapath", "datapath", "\"rtl\"", "`auto`, `socket`, `xdp`"),
+        ("datapath", "interface", "\"\"", "1 to 15 bytes"),
+        ("datapath", "interface", "\"a/b\"", "1 to 15 bytes"),
+        ("datapath", "interface", "\"sixteen-letters-\"", "1 to 15 bytes"),
+        (
+            "datapath",
+            "xdp_mode",
+            "\"offload\"",
+            "`auto`, `native`, `generic`",
+        ),
+        ("datapath", "threads", "257", "0 to 256"),
+        ("datapath", "threads", "-1", "expected usize"),
+        ("datapath", "queue", "0", "1 to 1048576"),
+        ("datapath", "queue", "1048577", "1 to 1048576"),
+        ("datapath", "pin_dir", "\"bpf\"", "absolute path"),
         ("spv", "listen", "\"127.0.0.1\"", "address"),
         (
             "spv",
@@ -216,7 +221,7 @@ fn the_limits_are_the_stores() {
 
 #[test]
 fn all_faults_are_said_in_the_order_of_their_lines() {
-    let text = "[spv]\nways = 3\nlease_s = 0\n[plane]\nqueue = 0\n";
+    let text = "[spv]\nways = 3\nlease_s = 0\n[datapath]\nqueue = 0\n";
     let faults = Config::parse(text).unwrap_err();
     let error = ConfigError {
         file: "a.toml".into(),
@@ -224,7 +229,7 @@ fn all_faults_are_said_in_the_order_of_their_lines() {
     };
     let said = "a.toml:2: [spv] ways = 3: must be 1, 2 or 4\n\
                 a.toml:3: [spv] lease_s = 0: must be 1 to 3600\n\
-                a.toml:5: [plane] queue = 0: must be 1 to 1048576";
+                a.toml:5: [datapath] queue = 0: must be 1 to 1048576";
     assert_eq!(error.to_string(), said);
     let error = Config::read(Path::new("/nowhere/at/all.toml"))
         .unwrap_err()
@@ -234,11 +239,14 @@ fn all_faults_are_said_in_the_order_of_their_lines() {
 
 #[test]
 fn what_is_set_is_taken() {
-    let text = "[console]\nlisten = \"[::1]:0\"\n[plane]\nplane = \"xdp\"\nthreads = 3\n\
+    let text = "[console]\nlisten = \"[::1]:0\"\n[datapath]\nplane = \"xdp\"\nthreads = 3\n\
                 [spv]\ndata = \"/var/lib/lineside\"\nindex = \"disk\"\nnetwork = \"mainnet\"\nprefill = \"all\"\n";
     let config = Config::parse(text).unwrap();
     assert_eq!(config.console.listen, "[::1]:0".parse().unwrap());
-    assert_eq!((config.plane.plane, config.plane.threads()), (PlaneName::Xdp, 3));
+    assert_eq!(
+        (config.datapath.datapath, config.datapath.threads()),
+        (DatapathName::Xdp, 3)
+    );
     assert_eq!(config.spv.data(), Some(Path::new("/var/lib/lineside")));
     assert_eq!(
         (config.spv.index, config.spv.prefill),

@@ -34,8 +34,8 @@ pub struct Serving {
     pub name: &'static str,
     /// Where it listens.
     pub listen: SocketAddr,
-    /// Where near stands, in words; of one without near, how it is reached.
-    pub plane: String,
+    /// Where the fast path stands, in words; of one without the fast path, how it is reached.
+    pub datapath: String,
 }
 
 impl Daemon {
@@ -52,10 +52,11 @@ impl Daemon {
         let leaves_with_server = [(has_transfer, "transfer"), (has_column, "column")];
         if let Some((_, name)) = leaves_with_server
             .iter()
-            .find(|(has, _)| *has && config.plane.keep_near)
+            .find(|(has, _)| *has && config.datapath.keep_fast_path)
         {
             bail!(
-                "keep_near: near of {name} always goes with its server; take it out of [plane], or --keep-near away"
+                "keep_fast_path: the fast path of {name} always ends with its server; take it out of [datapath], or \
+                 drop --keep-fast-path"
             );
         }
         let mut warnings = config.warnings();
@@ -79,7 +80,7 @@ impl Daemon {
             let column = has_column.then(|| column::image(&config.column));
             spv.into_iter().chain(transfer).chain(column).collect()
         };
-        let mut loaded = line::load(&config.plane, &listens, images, &mut warnings)?;
+        let mut loaded = line::load(&config.datapath, &listens, images, &mut warnings)?;
         let mut xdp = loaded.as_mut().map(|(xdp, _)| xdp);
         let spv = chain
             .map(|chain| spv::Opened::new(config, chain, xdp.as_deref_mut()))
@@ -93,7 +94,7 @@ impl Daemon {
         let hybrid = prepared
             .map(|prepared| hybrid::Running::start(config, prepared))
             .transpose()?;
-        let line = Line::attach(&config.plane, loaded, &mut warnings)?;
+        let line = Line::attach(&config.datapath, loaded, &mut warnings)?;
         let daemon = Self {
             spv: spv.map(|spv| spv.run(&line)).transpose()?,
             column: column.map(|column| column.run(&line)).transpose()?,
@@ -113,22 +114,22 @@ impl Daemon {
         let spv = self.spv.as_ref().map(|spv| Serving {
             name: "spv",
             listen: spv.listen(),
-            plane: spv.plane(),
+            datapath: spv.datapath(),
         });
         let transfer = self.transfer.as_ref().map(|transfer| Serving {
             name: "transfer",
             listen: transfer.listen(),
-            plane: transfer.plane(),
+            datapath: transfer.datapath(),
         });
         let column = self.column.as_ref().map(|column| Serving {
             name: "column",
             listen: column.listen(),
-            plane: column.plane(),
+            datapath: column.datapath(),
         });
         let hybrid = self.hybrid.as_ref().map(|hybrid| Serving {
             name: "hybrid",
             listen: hybrid.listen(),
-            plane: hybrid.ways(),
+            datapath: hybrid.ways(),
         });
         let all = spv.into_iter().chain(transfer).chain(column).chain(hybrid);
         all.collect()

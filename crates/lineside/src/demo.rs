@@ -32,12 +32,12 @@ pub struct Demonstration {
     answers: Vec<Shown>,
     /// Questions in each of the two passes.
     asked: usize,
-    /// Of the first pass, those that near answered; then of the second.
-    near_first: u64,
-    near_again: u64,
+    /// Of the first pass, those that the fast path answered; then of the second.
+    fastpath_first: u64,
+    fastpath_again: u64,
     round_trip: Comparison,
     /// `xdp generic` or the like; says what the figures are figures of.
-    plane: String,
+    datapath: String,
 }
 
 #[derive(Serialize)]
@@ -53,9 +53,9 @@ struct Shown {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Answerer {
-    /// Near in the kernel.
+    /// The fast path in the kernel.
     Line,
-    /// Near in user space.
+    /// The fast path in user space.
     UserSpace,
     Host,
 }
@@ -70,7 +70,7 @@ struct Comparison {
     lost: u64,
 }
 
-/// Requests that near has answered so far: in the kernel, and in user space.
+/// Requests that the fast path has answered so far: in the kernel, and in user space.
 #[derive(Clone, Copy)]
 struct Hits {
     line: u64,
@@ -79,10 +79,10 @@ struct Hits {
 
 impl Hits {
     fn of(snapshot: &Snapshot) -> Self {
-        let counted = |plane| {
+        let counted = |datapath| {
             let services = snapshot.services.iter();
             services
-                .filter_map(|service| service.counters.get(plane)?.get("hits"))
+                .filter_map(|service| service.counters.get(datapath)?.get("hits"))
                 .sum()
         };
         Self {
@@ -102,7 +102,7 @@ impl Hits {
 /// No answer, a wrong one, or what the system says.
 pub fn show(
     listen: SocketAddr,
-    plane: String,
+    datapath: String,
     observe: &dyn Fn() -> Snapshot,
 ) -> anyhow::Result<Demonstration> {
     let chain: Vec<_> = DemoChain::new(DEMO_SEED, DEMO_TRANSACTIONS)
@@ -132,12 +132,12 @@ pub fn show(
     };
     let questions: Vec<(Hash, Hash)> = chain.iter().flat_map(of_block).collect();
     let mut passes = [0; 2];
-    for near in &mut passes {
+    for fastpath in &mut passes {
         let before = Hits::of(&observe());
         for (txid, root) in &questions {
             check(client.root(txid)?.found.map(|place| place.root), txid, root)?;
         }
-        *near = Hits::of(&observe()).since(before);
+        *fastpath = Hits::of(&observe()).since(before);
     }
 
     let index = chain
@@ -157,10 +157,10 @@ pub fn show(
         transactions_per_block: DEMO_TRANSACTIONS,
         answers,
         asked: questions.len(),
-        near_first: passes[0],
-        near_again: passes[1],
+        fastpath_first: passes[0],
+        fastpath_again: passes[1],
         round_trip,
-        plane,
+        datapath,
     })
 }
 
@@ -231,7 +231,7 @@ impl Answerer {
     const fn words(self) -> &'static str {
         match self {
             Self::Line => "the line",
-            Self::UserSpace => "near in user space",
+            Self::UserSpace => "the fast path in user space",
             Self::Host => "the host",
         }
     }
@@ -262,13 +262,13 @@ impl fmt::Display for Demonstration {
                 "  {txid}… -> {root}… at height {height:2}  from {first}{again}"
             )?;
         }
-        let rate = |near: u64| 100.0 * near as f64 / self.asked.max(1) as f64;
+        let rate = |fastpath: u64| 100.0 * fastpath as f64 / self.asked.max(1) as f64;
         writeln!(
             out,
             "hit rate over {} transactions of all blocks: {:.1} % asked first, {:.1} % asked again",
             self.asked,
-            rate(self.near_first),
-            rate(self.near_again)
+            rate(self.fastpath_first),
+            rate(self.fastpath_again)
         )?;
         let Comparison {
             questions,
@@ -280,7 +280,7 @@ impl fmt::Display for Demonstration {
         writeln!(
             out,
             "round trip, median of {questions}: {lineside_p50_us:.1} us ({})",
-            self.plane
+            self.datapath
         )?;
         writeln!(
             out,

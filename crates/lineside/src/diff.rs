@@ -1,15 +1,15 @@
-//! `lineside diff`: planes against their model.
+//! `lineside diff`: datapaths against their model.
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use lineside_plane::diff::{DiffError, Seen, column, spv, transfer};
-use lineside_plane::frames::PlaneKind;
-use lineside_plane::xdp::XdpError;
+use lineside_datapath::diff::{DiffError, Seen, column, spv, transfer};
+use lineside_datapath::frames::DatapathKind;
+use lineside_datapath::xdp::XdpError;
 use serde_json::json;
 use std::fmt::Debug;
 
-/// Send random, mutated and truncated frames through a service's model and another plane: verdict, every byte, counters
-/// and the store must be equal.
+/// Send random, mutated and truncated frames through a service's model and another datapath: verdict, every byte,
+/// counters and the store must be equal.
 #[derive(Args)]
 pub struct Diff {
     /// The service.
@@ -18,9 +18,9 @@ pub struct Diff {
     /// The service, as an option.
     #[arg(long = "service", value_enum, hide = true)]
     also: Option<Service>,
-    /// The two planes: the model is that of `socket`; `xdp` runs in the kernel, `native` is the same C without it.
+    /// The two datapaths: the model is that of `socket`; `xdp` runs in the kernel, `native` is the same C without it.
     #[arg(long, value_delimiter = ',', default_value = "socket,xdp")]
-    planes: Vec<Plane>,
+    datapaths: Vec<Datapath>,
     /// Frames, over all cases.
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
@@ -37,7 +37,7 @@ enum Service {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Plane {
+enum Datapath {
     Socket,
     Xdp,
     Native,
@@ -48,10 +48,10 @@ enum Plane {
 /// # Errors
 /// The first difference.
 pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
-    let against = match arguments.planes.as_slice() {
-        [Plane::Socket, Plane::Xdp] | [Plane::Xdp, Plane::Socket] => PlaneKind::Xdp,
-        [Plane::Socket, Plane::Native] | [Plane::Native, Plane::Socket] => PlaneKind::Native,
-        _ => bail!("--planes: socket,xdp or socket,native"),
+    let against = match arguments.datapaths.as_slice() {
+        [Datapath::Socket, Datapath::Xdp] | [Datapath::Xdp, Datapath::Socket] => DatapathKind::Xdp,
+        [Datapath::Socket, Datapath::Native] | [Datapath::Native, Datapath::Socket] => DatapathKind::Native,
+        _ => bail!("--datapaths: socket,xdp or socket,native"),
     };
     match arguments.also.unwrap_or(arguments.service) {
         Service::Spv => each(
@@ -60,7 +60,7 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
             &spv::cases(),
             against,
             as_json,
-            |case, plane, count, seed| spv::run(case, plane, count, seed).map(|(seen, _)| seen),
+            |case, datapath, count, seed| spv::run(case, datapath, count, seed).map(|(seen, _)| seen),
         ),
         Service::Column => each(
             arguments,
@@ -68,7 +68,7 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
             &column::cases(),
             against,
             as_json,
-            |case, plane, count, seed| column::run(case, plane, count, seed).map(|(seen, _)| seen),
+            |case, datapath, count, seed| column::run(case, datapath, count, seed).map(|(seen, _)| seen),
         ),
         Service::Transfer => {
             let cases = transfer::cases()?;
@@ -78,7 +78,9 @@ pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
                 &cases,
                 against,
                 as_json,
-                |case, plane, count, seed| transfer::run(case, plane, count, seed).map(|(seen, _)| seen),
+                |case, datapath, count, seed| {
+                    transfer::run(case, datapath, count, seed).map(|(seen, _)| seen)
+                },
             )
         }
     }
@@ -89,18 +91,18 @@ fn each<C: Debug>(
     arguments: &Diff,
     service: &str,
     cases: &[C],
-    mut against: PlaneKind,
+    mut against: DatapathKind,
     as_json: bool,
-    compare: impl Fn(&C, PlaneKind, u64, u64) -> Result<Seen, DiffError>,
+    compare: impl Fn(&C, DatapathKind, u64, u64) -> Result<Seen, DiffError>,
 ) -> anyhow::Result<()> {
     let count = arguments.count.div_ceil(cases.len() as u64).max(1);
     let mut all = Seen::default();
     for (number, case) in cases.iter().enumerate() {
         let seed = arguments.seed.wrapping_add(number as u64);
         let compared = match compare(case, against, count, seed) {
-            Err(DiffError::Xdp(XdpError::NotAllowed(why))) if against == PlaneKind::Xdp => {
+            Err(DiffError::Xdp(XdpError::NotAllowed(why))) if against == DatapathKind::Xdp => {
                 tell!("lineside: no BPF here ({why}): running the same C natively");
-                against = PlaneKind::Native;
+                against = DatapathKind::Native;
                 compare(case, against, count, seed)
             }
             other => other,
@@ -108,20 +110,20 @@ fn each<C: Debug>(
         let seen = compared.with_context(|| format!("{case:?}, seed {seed}"))?;
         all.add(&seen);
     }
-    let plane = against.name();
+    let datapath = against.name();
     let dropped: u64 = all.dropped.iter().sum();
     if as_json {
         say!(
             "{}",
             json!({
-                "service": service, "planes": ["socket", plane], "seed": arguments.seed, "cases": cases.len(),
+                "service": service, "datapaths": ["socket", datapath], "seed": arguments.seed, "cases": cases.len(),
                 "frames": all.frames, "answered": all.transmitted, "passed": all.passed, "dropped": dropped,
                 "differences": 0,
             })
         )?;
     } else {
         say!(
-            "{service}, socket against {plane}: {} frames in {} cases equal \
+            "{service}, socket against {datapath}: {} frames in {} cases equal \
              ({} answered, {} passed, {dropped} dropped)",
             all.frames,
             cases.len(),

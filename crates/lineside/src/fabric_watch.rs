@@ -107,7 +107,7 @@ impl Watch {
         let fabric = self.fabric(channel, height);
         let mut service = ServiceStatus {
             name: "fabric".to_owned(),
-            plane: "socket".to_owned(),
+            datapath: "socket".to_owned(),
             listen: listen.to_string(),
             tip: fabric.blocks.first().map(|block| Tip {
                 hash: block.header_hash.clone(),

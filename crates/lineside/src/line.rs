@@ -1,15 +1,15 @@
-//! The planes, whatever the services: XDP loaded and attached for all of them, or the word on why not; how they do;
+//! The datapaths, whatever the services: XDP loaded and attached for all of them, or the word on why not; how they do;
 //! their end.
 
-use crate::config::{Plane, PlaneName};
+use crate::config::{Datapath, DatapathName};
 use anyhow::bail;
 use lineside_console::ServiceStatus;
-use lineside_near::lease;
-use lineside_plane::socket::{SocketCounts, SocketPlane};
-use lineside_plane::transfer;
-use lineside_plane::xdp::{
-    AttachedMode, Image, Interface, Pins, XdpError, XdpPlane, harmful_offloads, native_needs,
+use lineside_datapath::socket::{SocketCounts, SocketDatapath};
+use lineside_datapath::transfer;
+use lineside_datapath::xdp::{
+    AttachedMode, Image, Interface, Pins, XdpDatapath, XdpError, harmful_offloads, native_needs,
 };
+use lineside_fastpath::lease;
 use lineside_wire::{TRANSFER_SLOT, metric};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,28 +18,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Loads the programs for services at `listens`, as the configuration wants it; `None`: near stays in user space, and
-/// `warnings` say why where that was not asked for.
+/// Loads the programs for services at `listens`, as the configuration wants it; `None`: the fast path stays in user
+/// space, and `warnings` say why where that was not asked for.
 ///
 /// # Errors
 /// Why XDP, where it was asked for, cannot be had.
 pub fn load(
-    plane: &Plane,
+    datapath: &Datapath,
     listens: &[SocketAddr],
     images: impl FnOnce() -> Vec<Image>,
     warnings: &mut Vec<String>,
-) -> anyhow::Result<Option<(XdpPlane, Interface)>> {
-    // Without a near there is nothing to stand at the line.
+) -> anyhow::Result<Option<(XdpDatapath, Interface)>> {
+    // Without a fast path there is nothing to stand at the line.
     if listens.is_empty() {
         return Ok(None);
     }
-    match plane.plane {
-        PlaneName::Socket => Ok(None),
-        PlaneName::Xdp => load_xdp(plane, listens, images, warnings).map(Some),
-        PlaneName::Auto => match load_xdp(plane, listens, images, warnings) {
+    match datapath.datapath {
+        DatapathName::Socket => Ok(None),
+        DatapathName::Xdp => load_xdp(datapath, listens, images, warnings).map(Some),
+        DatapathName::Auto => match load_xdp(datapath, listens, images, warnings) {
             Ok(loaded) => Ok(Some(loaded)),
             Err(error) => {
-                warnings.push(format!("on the socket plane: {}", crate::words(&error)));
+                warnings.push(format!("on the socket datapath: {}", crate::words(&error)));
                 Ok(None)
             }
         },
@@ -47,12 +47,12 @@ pub fn load(
 }
 
 fn load_xdp(
-    plane: &Plane,
+    datapath: &Datapath,
     listens: &[SocketAddr],
     images: impl FnOnce() -> Vec<Image>,
     warnings: &mut Vec<String>,
-) -> anyhow::Result<(XdpPlane, Interface)> {
-    let mut interface = Interface::find(&plane.interface)?;
+) -> anyhow::Result<(XdpDatapath, Interface)> {
+    let mut interface = Interface::find(&datapath.interface)?;
     for listen in listens {
         if listen.port() == 0 {
             bail!("XDP needs a port to be given, not 0");
@@ -67,66 +67,67 @@ fn load_xdp(
             bail!(
                 "{} is not an address of {}: give the interface that has it",
                 listen.ip(),
-                plane.interface
+                datapath.interface
             );
         }
     }
     let images = images();
-    let pins = match Pins::own(&plane.pin_dir, &plane.interface) {
+    let pins = match Pins::own(&datapath.pin_dir, &datapath.interface) {
         Ok(pins) => {
             let serves_transfer = images.iter().any(|image| image.slot == TRANSFER_SLOT);
-            if !serves_transfer && transfer::pinned(pins.path())?.is_some_and(|near| near.is_express) {
+            if !serves_transfer && transfer::pinned(pins.path())?.is_some_and(|fastpath| fastpath.is_express)
+            {
                 bail!(
-                    "near of a `transfer` in `express` is pinned at {}: start that server there, or `lineside xdp \
-                     detach {}`",
-                    plane.interface,
-                    plane.interface
+                    "the fast path of a `transfer` in `express` is pinned at {}: start that server there, or \
+                     `lineside xdp detach {}`",
+                    datapath.interface,
+                    datapath.interface
                 );
             }
             Some(pins)
         }
         Err(error @ XdpError::NoBpffs(_)) => {
-            warnings.push(format!("near ends with this process: {error}"));
+            warnings.push(format!("the fast path ends with this process: {error}"));
             None
         }
         Err(error) => return Err(error.into()),
     };
-    Ok((XdpPlane::load(images, pins)?, interface))
+    Ok((XdpDatapath::load(images, pins)?, interface))
 }
 
-/// Where the programs of all services stand; or nowhere, where near is in user space.
+/// Where the programs of all services stand; or nowhere, where the fast path is in user space.
 pub struct Line {
-    xdp: Mutex<Option<XdpPlane>>,
+    xdp: Mutex<Option<XdpDatapath>>,
     interface: String,
     mode: Option<AttachedMode>,
 }
 
 impl Line {
-    /// Attaches what was loaded; on the plane `auto` a refusal is told, and near stays in user space.
+    /// Attaches what was loaded; on the datapath `auto` a refusal is told, and the fast path stays in user space.
     ///
     /// # Errors
     /// Why it cannot be attached, where that was asked for.
     pub fn attach(
-        config: &Plane,
-        loaded: Option<(XdpPlane, Interface)>,
+        config: &Datapath,
+        loaded: Option<(XdpDatapath, Interface)>,
         warnings: &mut Vec<String>,
     ) -> anyhow::Result<Arc<Self>> {
         let (mut xdp, mut attached) = (None, None);
-        if let Some((mut plane, interface)) = loaded {
-            match plane.attach(&interface, config.xdp_mode.into()) {
+        if let Some((mut datapath, interface)) = loaded {
+            match datapath.attach(&interface, config.xdp_mode.into()) {
                 Ok(mode) => {
                     warnings.extend(harmful_offloads(&interface.name));
                     if mode == AttachedMode::Native {
                         warnings.extend(native_needs(&interface.name));
                     }
-                    (xdp, attached) = (Some(plane), Some(mode));
+                    (xdp, attached) = (Some(datapath), Some(mode));
                 }
                 Err(error) => {
-                    plane.detach()?;
-                    if config.plane == PlaneName::Xdp {
+                    datapath.detach()?;
+                    if config.datapath == DatapathName::Xdp {
                         return Err(error.into());
                     }
-                    warnings.push(format!("on the socket plane: {error}"));
+                    warnings.push(format!("on the socket datapath: {error}"));
                 }
             }
         }
@@ -137,7 +138,7 @@ impl Line {
         }))
     }
 
-    fn xdp(&self) -> MutexGuard<'_, Option<XdpPlane>> {
+    fn xdp(&self) -> MutexGuard<'_, Option<XdpDatapath>> {
         self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -175,11 +176,11 @@ impl Drop for Renewal {
     }
 }
 
-/// What a near in user space counted, and where a program's counters of the same names are.
+/// What a fast path in user space counted, and where a program's counters of the same names are.
 pub struct Counted<const N: usize> {
     /// In the order of the counters.
     pub names: [&'static str; N],
-    /// Of the near in user space.
+    /// Of the fast path in user space.
     pub socket: [u64; N],
     /// The program's slot.
     pub slot: u32,
@@ -189,9 +190,9 @@ pub struct Counted<const N: usize> {
     pub replies: usize,
 }
 
-/// Notes what a socket plane counted.
+/// Notes what a socket datapath counted.
 pub fn set_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
-    status.set_near_replies("socket", counts.near_replies.load(Relaxed));
+    status.set_fastpath_replies("socket", counts.fastpath_replies.load(Relaxed));
     status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
     for (metric, count) in [
         (metric::HOST_REPLIES, &counts.host_replies),
@@ -203,36 +204,36 @@ pub fn set_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
     }
 }
 
-/// A service's planes while it runs.
+/// A service's datapaths while it runs.
 pub struct Front {
     /// User space.
-    pub socket: SocketPlane,
+    pub socket: SocketDatapath,
     line: Arc<Line>,
 }
 
 impl Front {
-    /// The socket plane, and the line that all services share.
-    pub fn new(socket: SocketPlane, line: &Arc<Line>) -> Self {
+    /// The socket datapath, and the line that all services share.
+    pub fn new(socket: SocketDatapath, line: &Arc<Line>) -> Self {
         Self {
             socket,
             line: Arc::clone(line),
         }
     }
 
-    /// Where near stands, in words.
+    /// Where the fast path stands, in words.
     pub fn words(&self) -> String {
         match self.line.mode {
-            Some(mode) => format!("xdp plane, {} on {}", mode.name(), self.line.interface),
-            None => "socket plane".into(),
+            Some(mode) => format!("xdp datapath, {} on {}", mode.name(), self.line.interface),
+            None => "socket datapath".into(),
         }
     }
 
-    /// Forgets the XDP plane, which stays attached.
+    /// Forgets the XDP datapath, which stays attached.
     pub fn keep(&self) -> bool {
         self.line.xdp().take().is_some()
     }
 
-    /// Takes the XDP plane off the interface, for all services. What goes wrong is said. Again is the same as once.
+    /// Takes the XDP datapath off the interface, for all services. What goes wrong is said. Again is the same as once.
     pub fn detach(&self) {
         if let Some(mut xdp) = self.line.xdp().take()
             && let Err(error) = xdp.detach()
@@ -251,7 +252,7 @@ impl Front {
     ) -> ServiceStatus {
         let mut status = ServiceStatus {
             name: service.into(),
-            plane: if self.line.mode.is_some() { "xdp" } else { "socket" }.into(),
+            datapath: if self.line.mode.is_some() { "xdp" } else { "socket" }.into(),
             listen: self.socket.local_addr().to_string(),
             interface: self.line.mode.map(|_| self.line.interface.clone()),
             mode: self.line.mode.map(|mode| mode.name().into()),
@@ -262,12 +263,12 @@ impl Front {
         status.set_counters("socket", counted.names.into_iter().zip(counted.socket));
         set_counts(&mut status, counts);
         if let Some(xdp) = self.line.xdp().as_mut() {
-            let near = xdp.counts::<N>(counted.map);
+            let fastpath = xdp.counts::<N>(counted.map);
             let drops = xdp.drop_counts(Some(counted.slot));
-            match (near, drops) {
-                (Ok(near), Ok(drops)) => {
-                    status.set_near_replies("xdp", near[counted.replies]);
-                    status.set_counters("xdp", counted.names.into_iter().zip(near));
+            match (fastpath, drops) {
+                (Ok(fastpath), Ok(drops)) => {
+                    status.set_fastpath_replies("xdp", fastpath[counted.replies]);
+                    status.set_counters("xdp", counted.names.into_iter().zip(fastpath));
                     status.set_drops("xdp", drops);
                 }
                 (Err(error), _) | (_, Err(error)) => problems.push(error.to_string()),

@@ -1,14 +1,14 @@
-//! `lineside replay`: a captured conversation sent through a plane again.
+//! `lineside replay`: a captured conversation sent through a datapath again.
 
 use crate::config::{Config, IndexName, NetworkName, Prefill};
 use crate::daemon::open_chain;
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use lineside_near::{DropReason, FrameVerdict, Readers, lease};
-use lineside_plane::pcap::{Reader, Writer};
-use lineside_plane::replay::{ReplayError, Report, Step, Target, replay};
-use lineside_plane::spv::{FramePlane, PlaneKind};
+use lineside_datapath::pcap::{Reader, Writer};
+use lineside_datapath::replay::{ReplayError, Report, Step, Target, replay};
+use lineside_datapath::spv::{DatapathKind, FrameDatapath};
+use lineside_fastpath::{DropReason, FrameVerdict, Readers, lease};
 use lineside_spv::host::SpvHost;
 use lineside_spv::store::Store;
 use lineside_spv::writer::StoreWriter;
@@ -23,17 +23,17 @@ use std::sync::Arc;
 /// A day: longer than any replay.
 const LEASE_NS: u64 = 86_400_000_000_000;
 
-/// Send the frames of a capture through near on one plane, as if they came in now: what it makes of each, and its
-/// replies. Nothing is sent on any network.
+/// Send the frames of a capture through the fast path on one datapath, as if they came in now: what it makes of each,
+/// and its replies. Nothing is sent on any network.
 #[derive(Args)]
 pub struct Replay {
-    /// `socket` is the Rust near, `xdp` the program in the kernel (not attached), `native` the same C without BPF.
+    /// `socket` is the Rust fast path, `xdp` the program in the kernel (not attached), `native` the same C without BPF.
     #[arg(long, value_enum)]
-    plane: Plane,
+    datapath: Datapath,
     /// A pcap file of Ethernet frames.
     file: PathBuf,
-    /// Address and UDP port that near answers for; without it, the port that most datagrams went to (7701 before all
-    /// others) and every address that was asked there.
+    /// Address and UDP port that the fast path answers for; without it, the port that most datagrams went to (7701
+    /// before all others) and every address that was asked there.
     #[arg(long)]
     to: Option<SocketAddr>,
     /// The chain store's directory; without it, the demonstration chain.
@@ -45,7 +45,7 @@ pub struct Replay {
     /// Where the index of TXIDs is kept.
     #[arg(long, value_enum)]
     index: Option<IndexName>,
-    /// What near is filled with before: none, tip:N or all.
+    /// What the fast path is filled with before: none, tip:N or all.
     #[arg(long, default_value = "all", value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
     prefill: Prefill,
     /// log2 of the number of cache lines of 64 bytes.
@@ -60,18 +60,18 @@ pub struct Replay {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Plane {
+enum Datapath {
     Socket,
     Xdp,
     Native,
 }
 
-impl From<Plane> for PlaneKind {
-    fn from(plane: Plane) -> Self {
-        match plane {
-            Plane::Socket => Self::Socket,
-            Plane::Xdp => Self::Xdp,
-            Plane::Native => Self::Native,
+impl From<Datapath> for DatapathKind {
+    fn from(datapath: Datapath) -> Self {
+        match datapath {
+            Datapath::Socket => Self::Socket,
+            Datapath::Xdp => Self::Xdp,
+            Datapath::Native => Self::Native,
         }
     }
 }
@@ -93,8 +93,9 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     let mut capture = open(&arguments.file)?;
     let target = Target::find(&mut capture, config.spv.listen.port(), arguments.to)
         .with_context(|| arguments.file.display().to_string())?;
-    let kind = arguments.plane.into();
-    let (mut plane, store) = FramePlane::open(kind, &config.spv.geometry(), &target.endpoint(), target.port)?;
+    let kind = arguments.datapath.into();
+    let (mut datapath, store) =
+        FrameDatapath::open(kind, &config.spv.geometry(), &target.endpoint(), target.port)?;
     let _host = fill(&config, &store)?;
     let out = arguments.write.as_ref().map(|path| (path, File::create(path)));
     let mut out = match out {
@@ -114,7 +115,7 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         }
         Ok(())
     };
-    let (report, fault) = replay(&mut open(&arguments.file)?, &mut plane, &mut each)
+    let (report, fault) = replay(&mut open(&arguments.file)?, &mut datapath, &mut each)
         .with_context(|| format!("replaying {}", arguments.file.display()))?;
     if let (Some(out), Some(path)) = (out, &arguments.write) {
         out.finish()
@@ -149,7 +150,7 @@ fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
     Reader::new(BufReader::new(file)).with_context(|| path.display().to_string())
 }
 
-/// Near answers from the chain of the configuration from here on; the host is kept for as long as it shall.
+/// The fast path answers from the chain of the configuration from here on; the host is kept for as long as it shall.
 fn fill(config: &Config, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     let mut warnings = Vec::new();
     let chain = open_chain(config, &mut warnings)?;
@@ -207,7 +208,7 @@ fn show(step: &Step<'_>, as_json: bool) -> Result<(), Unwritten> {
 
 fn summary(
     arguments: &Replay,
-    kind: PlaneKind,
+    kind: DatapathKind,
     target: &Target,
     report: &Report,
     as_json: bool,
@@ -223,7 +224,7 @@ fn summary(
         return say!(
             "{}",
             json!({
-                "file": arguments.file.to_string_lossy(), "plane": kind.name(), "mac": mac, "port": port,
+                "file": arguments.file.to_string_lossy(), "datapath": kind.name(), "mac": mac, "port": port,
                 "addresses": target.addresses, "frames": report.frames, "answered": report.answered,
                 "passed": report.passed, "dropped": report.dropped(), "drops": drops, "not_run": report.not_run,
                 "cut_short": report.cut_short,
@@ -232,7 +233,7 @@ fn summary(
     }
     let addresses: Vec<_> = target.addresses.iter().map(ToString::to_string).collect();
     say!(
-        "near on plane {} for {} port {port} at {mac}",
+        "the fast path on datapath {} for {} port {port} at {mac}",
         kind.name(),
         addresses.join(", ")
     )?;
@@ -247,7 +248,10 @@ fn summary(
         say!("  dropped, {name}: {count}")?;
     }
     if report.not_run > 0 {
-        say!("  not run, of a length that no plane takes: {}", report.not_run)?;
+        say!(
+            "  not run, of a length that no datapath takes: {}",
+            report.not_run
+        )?;
     }
     if report.cut_short > 0 {
         say!("  of all, captured in part only: {}", report.cut_short)?;

@@ -1,6 +1,6 @@
 //! `lineside run`, `lineside spv serve` and the like: the daemon until a signal ends it.
 
-use crate::config::{Config, IndexName, NetworkName, PlaneName, Prefill, XdpMode};
+use crate::config::{Config, DatapathName, IndexName, NetworkName, Prefill, XdpMode};
 use crate::daemon::{Daemon, Serving};
 use crate::demo::{self, Demonstration};
 use crate::notify;
@@ -44,18 +44,18 @@ pub struct Serve {
 /// What the command line may say otherwise than the configuration file, of any service.
 #[derive(Args)]
 pub struct Overrides {
-    /// Where near runs.
+    /// Where the fast path runs.
     #[arg(long, value_enum)]
-    plane: Option<PlaneName>,
+    datapath: Option<DatapathName>,
     /// The interface for XDP.
     #[arg(long)]
     interface: Option<String>,
     /// How XDP is attached.
     #[arg(long, value_enum)]
     xdp_mode: Option<XdpMode>,
-    /// Leave near attached at the end, answering until its lease ends.
+    /// Leave the fast path attached at the end, answering until its lease ends.
     #[arg(long)]
-    keep_near: bool,
+    keep_fast_path: bool,
     /// Where maps and link are pinned.
     #[arg(long)]
     pin_dir: Option<PathBuf>,
@@ -79,13 +79,13 @@ struct SpvOverrides {
     /// Where the index of TXIDs is kept.
     #[arg(long, value_enum)]
     index: Option<IndexName>,
-    /// What near is filled with before serving: none, tip:N or all.
+    /// What the fast path is filled with before serving: none, tip:N or all.
     #[arg(long, value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
     prefill: Option<Prefill>,
     /// log2 of the number of cache lines of 64 bytes.
     #[arg(long)]
     line_bits: Option<u32>,
-    /// Seconds for which near may answer without hearing from the host.
+    /// Seconds for which the fast path may answer without hearing from the host.
     #[arg(long)]
     lease_s: Option<u64>,
 }
@@ -119,11 +119,11 @@ impl Overrides {
             Some(file) => Config::read(&file)?,
             None => Config::default(),
         };
-        set(&mut config.plane.plane, self.plane);
-        set(&mut config.plane.interface, self.interface);
-        set(&mut config.plane.xdp_mode, self.xdp_mode);
-        config.plane.keep_near |= self.keep_near;
-        set(&mut config.plane.pin_dir, self.pin_dir);
+        set(&mut config.datapath.datapath, self.datapath);
+        set(&mut config.datapath.interface, self.interface);
+        set(&mut config.datapath.xdp_mode, self.xdp_mode);
+        config.datapath.keep_fast_path |= self.keep_fast_path;
+        set(&mut config.datapath.pin_dir, self.pin_dir);
         set(&mut config.console.listen, self.console);
         Ok(config)
     }
@@ -156,7 +156,7 @@ pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
         let observe = daemon.observed();
         let spv = daemon.serving().into_iter().find(|serving| serving.name == "spv");
         spv.filter(|_| is_demo)
-            .map(|spv| demo::show(spv.listen, spv.plane, &*observe))
+            .map(|spv| demo::show(spv.listen, spv.datapath, &*observe))
             .transpose()
     };
     until_signal(&config, show, arguments.once, as_json)
@@ -196,7 +196,7 @@ pub fn until_signal(
     let all = daemon.serving();
     let lines = all
         .iter()
-        .map(|one| format!("{} on {} ({})", one.name, one.listen, one.plane));
+        .map(|one| format!("{} on {} ({})", one.name, one.listen, one.datapath));
     let serving: Vec<String> = lines.collect();
     let console = format!("http://{}", console.local_addr());
     // A server serves on where nobody hears it.
@@ -219,13 +219,14 @@ pub fn until_signal(
             say(&shown.to_string())?;
         }
         if as_json {
-            let told = |one: &Serving| json!({"name": one.name, "listen": one.listen, "plane": one.plane});
+            let told =
+                |one: &Serving| json!({"name": one.name, "listen": one.listen, "datapath": one.datapath});
             let services: Vec<_> = all.iter().map(told).collect();
             let first = all.first().map(told).unwrap_or_default();
             heard(say!(
                 "{}",
                 json!({
-                    "listen": first["listen"], "plane": first["plane"], "services": services,
+                    "listen": first["listen"], "datapath": first["datapath"], "services": services,
                     "console": console, "demonstration": shown
                 })
             ))?;

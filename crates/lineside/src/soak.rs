@@ -7,24 +7,24 @@ use crate::progress::CountBar;
 use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use lineside_plane::soak::{self, Options, Report, Sabotage};
-use lineside_plane::spv::PlaneKind;
-use lineside_plane::xdp::XdpError;
+use lineside_datapath::soak::{self, Options, Report, Sabotage};
+use lineside_datapath::spv::DatapathKind;
+use lineside_datapath::xdp::XdpError;
 use serde_json::{Map, Value, json};
 
-/// Ask near of a service while others change what it answers of, and it is evicted and filled again, and hold each
-/// reply against what was true: none may be torn, stale or wrong.
+/// Ask the fast path of a service while others change what it answers of, and it is evicted and filled again, and hold
+/// each reply against what was true: none may be torn, stale or wrong.
 #[derive(Args)]
 pub struct Soak {
     /// The service.
     #[arg(value_enum, default_value = "spv")]
     service: Service,
-    /// The planes, of `spv` all at once, of `column` one after the other: `socket` is the Rust near, `xdp` the program
-    /// in the kernel, `native` the same C without it. Without the right to load BPF, `xdp` is left out, said in one
-    /// line.
+    /// The datapaths, of `spv` all at once, of `column` one after the other: `socket` is the Rust fast path, `xdp` the
+    /// program in the kernel, `native` the same C without it. Without the right to load BPF, `xdp` is left out, said in
+    /// one line.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["native", "xdp", "socket"])]
-    planes: Vec<Plane>,
-    /// Checked replies of near, over all planes; of `column`, rows in them.
+    datapaths: Vec<Datapath>,
+    /// Checked replies of the fast path, over all datapaths; of `column`, rows in them.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     replies: u64,
     /// The same seed gives the same changes and requests.
@@ -37,14 +37,15 @@ pub struct Soak {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Service {
-    /// Planes over one store, while the chain connects and disconnects blocks.
+    /// Datapaths over one store, while the chain connects and disconnects blocks.
     Spv,
-    /// Near and host over an embedded table, while threads change it through Lineside and beside it, and cells end.
+    /// The fast path and host over an embedded table, while threads change it through Lineside and beside it, and cells
+    /// end.
     Column,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Plane {
+enum Datapath {
     Socket,
     Xdp,
     Native,
@@ -68,7 +69,7 @@ enum Rule {
     Untold,
     /// `column`: a server whose notice nobody acknowledges does not wait for its lease to end.
     Hasty,
-    /// `column`: near's clock stands still, so that no life and no lease ends there.
+    /// `column`: the fast path's clock stands still, so that no life and no lease ends there.
     NoClock,
 }
 
@@ -106,25 +107,25 @@ pub fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
 }
 
 /// Those that are asked for, each once.
-fn planes(arguments: &Soak) -> Vec<PlaneKind> {
-    let kind = |plane: &Plane| match plane {
-        Plane::Socket => PlaneKind::Socket,
-        Plane::Xdp => PlaneKind::Xdp,
-        Plane::Native => PlaneKind::Native,
+fn datapaths(arguments: &Soak) -> Vec<DatapathKind> {
+    let kind = |datapath: &Datapath| match datapath {
+        Datapath::Socket => DatapathKind::Socket,
+        Datapath::Xdp => DatapathKind::Xdp,
+        Datapath::Native => DatapathKind::Native,
     };
-    let mut planes: Vec<_> = Vec::new();
-    for plane in arguments.planes.iter().map(kind) {
-        if !planes.contains(&plane) {
-            planes.push(plane);
+    let mut datapaths: Vec<_> = Vec::new();
+    for datapath in arguments.datapaths.iter().map(kind) {
+        if !datapaths.contains(&datapath) {
+            datapaths.push(datapath);
         }
     }
-    planes
+    datapaths
 }
 
 fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     let sabotage = sabotage(arguments.sabotage, Rule::of_spv)?;
     let mut options = Options {
-        planes: planes(arguments),
+        datapaths: datapaths(arguments),
         replies: arguments.replies,
         seed: arguments.seed,
         stop_at_fault: sabotage.is_some(),
@@ -132,9 +133,9 @@ fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     };
     let bar = CountBar::new(options.replies);
     let mut soaked = soak::run(&options, &mut |done| bar.show(done));
-    if let (Err(XdpError::NotAllowed(why)), true) = (&soaked, options.planes.len() > 1) {
+    if let (Err(XdpError::NotAllowed(why)), true) = (&soaked, options.datapaths.len() > 1) {
         tell!("lineside: no BPF here ({why}): xdp is left out");
-        options.planes.retain(|kind| *kind != PlaneKind::Xdp);
+        options.datapaths.retain(|kind| *kind != DatapathKind::Xdp);
         soaked = soak::run(&options, &mut |done| bar.show(done));
     }
     bar.finish();
@@ -152,8 +153,8 @@ fn spv(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
 fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwritten> {
     let written = &report.written;
     if as_json {
-        let planes: Map<String, Value> = report
-            .planes
+        let datapaths: Map<String, Value> = report
+            .datapaths
             .iter()
             .map(|(name, counts)| {
                 let counts = json!({
@@ -166,7 +167,7 @@ fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwrit
         return say!(
             "{}",
             json!({
-                "service": "spv", "seed": options.seed, "replies": report.replies(), "planes": planes,
+                "service": "spv", "seed": options.seed, "replies": report.replies(), "datapaths": datapaths,
                 "checks": {"torn": report.torn, "stale": report.stale, "wrong": report.wrong},
                 "changes": report.changes, "fills": written.fills, "conflicts": written.conflicts,
                 "invalidations": written.invalidations, "late": written.late,
@@ -183,7 +184,7 @@ fn print(options: &Options, report: &Report, as_json: bool) -> Result<(), Unwrit
         report.stale,
         report.wrong
     )?;
-    for (name, counts) in &report.planes {
+    for (name, counts) in &report.datapaths {
         say!(
             "  {name:7} {} replies, {} of them while the chain changed; {} requests left to the host, {} not \
             checkable any more",

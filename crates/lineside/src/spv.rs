@@ -23,7 +23,7 @@ pub enum Verb {
     Serve(Serve),
     /// Ask a server where transactions are.
     Get(Get),
-    /// Look a transaction up in the chain store itself, without near.
+    /// Look a transaction up in the chain store itself, without the fast path.
     Locate(Locate),
 }
 

@@ -3,16 +3,16 @@
 use crate::config::Config;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use lineside_plane::xdp::{Interface, Link, Pins, XdpError, attached};
+use lineside_datapath::xdp::{Interface, Link, Pins, XdpError, attached};
 use serde_json::json;
 use std::path::PathBuf;
 
 /// What can be done with XDP.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Say on which interfaces near is pinned, and whether a daemon owns it.
+    /// Say on which interfaces the fast path is pinned, and whether a daemon owns it.
     Status(Where),
-    /// Take near off an interface, and its pins away.
+    /// Take the fast path off an interface, and its pins away.
     Detach(Detach),
 }
 
@@ -29,7 +29,7 @@ pub struct Detach {
     place: Where,
     /// The interface; without it, every one that no running daemon owns.
     interface: Option<String>,
-    /// Take near of `transfer` away with what it has executed and no journal has yet.
+    /// Take the fast path of `transfer` away with what it has executed and no journal has yet.
     #[arg(long)]
     lose: bool,
 }
@@ -38,7 +38,7 @@ impl Where {
     fn dir(&self) -> PathBuf {
         self.pin_dir
             .clone()
-            .unwrap_or_else(|| Config::default().plane.pin_dir)
+            .unwrap_or_else(|| Config::default().datapath.pin_dir)
     }
 }
 
@@ -104,15 +104,15 @@ fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
         {
             link.detach()?;
         }
-        // Near has stopped: what its rings hold now stays until a server takes it.
-        if let Some(near) = lineside_plane::transfer::pinned(pins.path())?
-            && near.waiting > 0
+        // The fast path has stopped: what its rings hold now stays until a server takes it.
+        if let Some(fastpath) = lineside_datapath::transfer::pinned(pins.path())?
+            && fastpath.waiting > 0
             && !arguments.lose
         {
             bail!(
-                "{name}: near has stopped, but holds {} operations of `transfer` that were answered and are in no \
-                 journal: start its server at this interface again, or --lose them",
-                near.waiting
+                "{name}: the fast path has stopped, but holds {} operations of `transfer` that were answered and are \
+                 in no journal: start its server at this interface again, or --lose them",
+                fastpath.waiting
             );
         }
         pins.remove()?;

@@ -19,14 +19,14 @@ impl Server {
         let config = data.path().join("lineside.toml");
         std::fs::write(
             &config,
-            format!("[plane]\nthreads = 1\n[transfer]\nallow_zero_checksum = {allow}\n"),
+            format!("[datapath]\nthreads = 1\n[transfer]\nallow_zero_checksum = {allow}\n"),
         )
         .expect("writing");
         let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
             .args([
                 "transfer",
                 "serve",
-                "--plane",
+                "--datapath",
                 "socket",
                 "--console",
                 "127.0.0.1:0",

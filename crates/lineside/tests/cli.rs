@@ -115,7 +115,7 @@ fn serve_answers_over_udp() {
         .args([
             "--prefill",
             "tip:1",
-            "--plane",
+            "--datapath",
             "socket",
             "--console",
             "127.0.0.1:0",
@@ -144,14 +144,26 @@ fn serve_answers_over_udp() {
 #[test]
 fn the_demonstration_needs_nothing_and_ends_with_once() {
     let free = "127.0.0.1:0";
-    let asked = ["--plane", "socket", "--listen", free, "--console", free, "--once"];
+    let asked = [
+        "--datapath",
+        "socket",
+        "--listen",
+        free,
+        "--console",
+        free,
+        "--once",
+    ];
     let output = lineside(&[&["--json", "run"][..], &asked].concat());
     assert!(output.status.success(), "{output:?}");
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let shown = &said["demonstration"];
-    // The newest 8 of 64 blocks are filled in before serving; the host fills near with what was asked for.
+    // The newest 8 of 64 blocks are filled in before serving; the host fills the fast path with what was asked for.
     assert_eq!(
-        (&shown["asked"], &shown["near_first"], &shown["near_again"]),
+        (
+            &shown["asked"],
+            &shown["fastpath_first"],
+            &shown["fastpath_again"]
+        ),
         (&4096.into(), &512.into(), &4096.into())
     );
     let answers = shown["answers"].as_array().unwrap();
@@ -169,8 +181,8 @@ fn the_demonstration_needs_nothing_and_ends_with_once() {
     let output = lineside(&[&["run"][..], &asked].concat());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     for part in [
-        "socket plane",
-        "from the host; asked again: from near in user space",
+        "socket datapath",
+        "from the host; asked again: from the fast path in user space",
         "100.0 % asked again",
     ] {
         assert!(said.contains(part), "{said}");

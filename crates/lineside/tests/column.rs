@@ -1,10 +1,10 @@
 //! `lineside column` as its users have it: served in user space, asked and changed by the command, killed and started
 //! again.
 
-#[path = "../../plane/tests/bpffs/mod.rs"]
+#[path = "../../datapath/tests/bpffs/mod.rs"]
 mod bpffs;
 mod daemons;
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use daemons::{Bpf, alone};
@@ -30,13 +30,13 @@ struct Server {
 
 impl Server {
     fn start(more: &[&str]) -> Result<Self, String> {
-        let mut arguments = vec!["--plane", "socket", "--listen", "127.0.0.1:0"];
+        let mut arguments = vec!["--datapath", "socket", "--listen", "127.0.0.1:0"];
         arguments.extend(["--pin-dir", "/sys/fs/bpf/lineside-test-column"]);
         arguments.extend(more);
-        Self::start_at(&arguments, "socket plane")
+        Self::start_at(&arguments, "socket datapath")
     }
 
-    fn start_at(arguments: &[&str], plane: &str) -> Result<Self, String> {
+    fn start_at(arguments: &[&str], datapath: &str) -> Result<Self, String> {
         let mut command = lineside();
         command
             .args(["column", "serve", "--console", "127.0.0.1:0"])
@@ -58,7 +58,7 @@ impl Server {
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             if let Some(rest) = line.strip_prefix("column on ") {
-                assert!(rest.contains(plane), "{rest}");
+                assert!(rest.contains(datapath), "{rest}");
                 address = rest.split(' ').next().unwrap().parse().ok();
             }
             if let Some(rest) = line.strip_prefix("console on http://") {
@@ -187,27 +187,27 @@ fn held(value: &str, source: &str) -> (Option<String>, String) {
 }
 
 #[test]
-fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
+fn what_is_asked_again_is_answered_by_fastpath_and_never_after_a_change() {
     let mut server = Server::start(&[]).expect("it starts");
     for (key, value) in [("a", "1"), ("b", "2"), ("c", "3"), ("d\\x00", "4\\xff")] {
         assert_eq!(server.done(&["put", key, value])["done"], true);
     }
     assert_eq!(server.get("b"), held("2", "host"));
-    assert_eq!(server.get("b"), held("2", "near"));
+    assert_eq!(server.get("b"), held("2", "fastpath"));
     assert_eq!(
         server.get("d\\x00"),
-        held("4\\xff", "near"),
+        held("4\\xff", "fastpath"),
         "the rows behind came with it"
     );
-    // Every change is seen by the next who asks, and near has not got it from the writer.
+    // Every change is seen by the next who asks, and the fast path has not got it from the writer.
     server.done(&["put", "b", "20"]);
     assert_eq!(server.get("b"), held("20", "host"));
-    assert_eq!(server.get("b"), held("20", "near"));
+    assert_eq!(server.get("b"), held("20", "fastpath"));
     server.done(&["delete", "b"]);
     assert_eq!(server.get("b"), (None, "host".into()));
     assert_eq!(
         server.get("b"),
-        (None, "near".into()),
+        (None, "fastpath".into()),
         "that there is none is known too"
     );
     server.done(&["put", "b", "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x05"]);
@@ -216,7 +216,7 @@ fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
     assert_eq!(server.done(&["increment", "b"])["value"], -1);
     let ones = "\\xff".repeat(8);
     assert_eq!(server.get("b"), held(&ones, "host"));
-    assert_eq!(server.get("b"), held(&ones, "near"));
+    assert_eq!(server.get("b"), held(&ones, "fastpath"));
 
     assert_eq!(server.done(&["append", "c", "3"])["value"], "33");
     let taken = ["check-and-put", "c", "4", "--expected", "3"];
@@ -230,7 +230,7 @@ fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
 
     let status = server.status();
     assert_eq!(
-        (&status["name"], &status["plane"]),
+        (&status["name"], &status["datapath"]),
         (&"column".into(), &"socket".into())
     );
     assert_eq!(status["counters"]["socket"]["hits"], 5);
@@ -242,8 +242,8 @@ fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
     );
     assert!(status["lease_left_ms"].as_u64().unwrap() <= 1000);
 
-    assert_eq!(server.get("c"), held("4", "near"));
-    assert_eq!(server.done(&["switch", "off"])["near"], "off");
+    assert_eq!(server.get("c"), held("4", "fastpath"));
+    assert_eq!(server.done(&["switch", "off"])["fastpath"], "off");
     for _ in 0..2 {
         assert_eq!(server.get("c"), held("4", "host"));
     }
@@ -252,9 +252,9 @@ fn what_is_asked_again_is_answered_by_near_and_never_after_a_change() {
         (&status["host"]["off"], &status["host"]["rows"]),
         (&1.into(), &0.into())
     );
-    assert_eq!(server.done(&["switch", "on"])["near"], "on");
+    assert_eq!(server.done(&["switch", "on"])["fastpath"], "on");
     assert_eq!(server.get("c"), held("4", "host"));
-    assert_eq!(server.get("c"), held("4", "near"));
+    assert_eq!(server.get("c"), held("4", "fastpath"));
     assert_eq!(server.signal(libc::SIGTERM), Some(0));
 }
 
@@ -270,7 +270,7 @@ fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
     assert_eq!(server.scan(&["--start", "b", "--stop", "d"]), all[1..3]);
     assert_eq!(server.scan(&["--start", "b", "--stop", "d"]), all[1..3]);
     let (lines, _) = server.said(&["scan", "--start", "b", "--stop", "d"]);
-    assert!(lines.iter().all(|line| line["source"] == "near"), "{lines:?}");
+    assert!(lines.iter().all(|line| line["source"] == "fastpath"), "{lines:?}");
     assert_eq!(
         server.scan(&["--start", "b", "--stop", "d", "--stop-inclusive"]),
         all[1..]
@@ -281,7 +281,7 @@ fn scans_are_whole_in_order_and_of_the_range_that_was_asked_for() {
     let both = server.done(&["get", "--column", "entry:foo", "--column", "entry:bar", "b"]);
     let cells = serde_json::json!({"entry:foo": "of b", "entry:bar": "other"});
     assert_eq!(both["cells"], cells);
-    // An insert into a range that near holds, and more rows than one packet has room for.
+    // An insert into a range that the fast path holds, and more rows than one packet has room for.
     server.done(&["put", "bb", "new"]);
     assert_eq!(
         server.scan(&["--start", "b", "--stop", "d"]),
@@ -327,7 +327,7 @@ fn a_row_that_fits_no_packet_is_named_and_the_scan_goes_on() {
             (&lines[1]["key"], &lines[1]["too_long"]),
             (&"b".into(), &too_long)
         );
-        assert_eq!(lines[1]["source"], "host", "near never has it");
+        assert_eq!(lines[1]["source"], "host", "the fast path never has it");
         let (lines, code) = server.said(&["scan"]);
         let keys: Vec<_> = lines.iter().map(|line| line["key"].as_str().unwrap()).collect();
         assert_eq!((keys.as_slice(), code), (&["a", "b", "c"][..], 1));
@@ -389,7 +389,7 @@ fn the_papers_format_is_spoken_too() {
 }
 
 #[test]
-fn rows_outlive_a_kill_and_near_starts_empty() {
+fn rows_outlive_a_kill_and_fastpath_starts_empty() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("new");
     let mut server = Server::with_data(&data);
@@ -398,7 +398,7 @@ fn rows_outlive_a_kill_and_near_starts_empty() {
     }
     server.done(&["delete", "row07"]);
     assert_eq!(server.get("row03").1, "host");
-    assert_eq!(server.get("row03").1, "near");
+    assert_eq!(server.get("row03").1, "fastpath");
     let rows = server.scan(&[]);
     assert_eq!(rows.len(), 19);
     // By name, too.
@@ -413,7 +413,7 @@ fn rows_outlive_a_kill_and_near_starts_empty() {
         &taken,
         "--data",
         other.to_str().unwrap(),
-        "--plane",
+        "--datapath",
         "socket",
     ];
     let why = Server::start_at(&words, "").err().expect("the port is taken");
@@ -462,9 +462,9 @@ fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_s
         health.contains("column: nothing can be written until the next start"),
         "{health}"
     );
-    // What was there is read on, by near too.
+    // What was there is read on, by the fast path too.
     assert_eq!(server.get("a").0.as_deref(), Some("1"));
-    assert_eq!(server.get("a"), held("1", "near"));
+    assert_eq!(server.get("a"), held("1", "fastpath"));
     assert_eq!(server.get("b").0, None);
     server.signal(libc::SIGTERM);
 
@@ -476,7 +476,7 @@ fn when_the_disk_has_failed_nothing_is_written_until_the_next_start_and_health_s
 }
 
 #[test]
-fn at_the_line_near_ends_with_its_lease_and_a_server_after_a_kill_starts_it_empty() {
+fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_empty() {
     alone(|| {
         let Some(bpf) = Bpf::new("column") else { return };
         let folder = tempfile::tempdir().unwrap();
@@ -493,38 +493,40 @@ fn at_the_line_near_ends_with_its_lease_and_a_server_after_a_kill_starts_it_empt
             "--config",
             file.to_str().unwrap(),
         ];
-        let on_line = [&["--plane", "xdp"], &common[..]].concat();
-        let mut server = match Server::start_at(&on_line, "xdp plane, generic on lo") {
+        let on_line = [&["--datapath", "xdp"], &common[..]].concat();
+        let mut server = match Server::start_at(&on_line, "xdp datapath, generic on lo") {
             Err(why) if why.contains("BPF is not allowed") => return skipped(why),
             started => started.expect("it starts"),
         };
         server.done(&["put", "a", "1"]);
         assert_eq!(server.get("a"), held("1", "host"));
-        assert_eq!(server.get("a"), held("1", "near"));
+        assert_eq!(server.get("a"), held("1", "fastpath"));
         assert_eq!(server.status()["counters"]["xdp"]["hits"], 1);
         server.done(&["put", "a", "2"]);
         assert_eq!(server.get("a"), held("2", "host"));
-        assert_eq!(server.get("a"), held("2", "near"));
+        assert_eq!(server.get("a"), held("2", "fastpath"));
 
         assert_eq!(server.signal(libc::SIGKILL), None);
         assert_eq!(
             server.get("a"),
-            held("2", "near"),
+            held("2", "fastpath"),
             "nobody can change it meanwhile"
         );
-        // In user space a server would change rows that the near at the line goes on answering.
-        let socket = [&["--plane", "socket"], &common[..]].concat();
-        let why = Server::start_at(&socket, "").err().expect("near is still there");
+        // In user space a server would change rows that the fast path at the line goes on answering.
+        let socket = [&["--datapath", "socket"], &common[..]].concat();
+        let why = Server::start_at(&socket, "")
+            .err()
+            .expect("the fast path is still there");
         assert!(why.contains("lineside xdp detach lo"), "{why}");
 
-        let mut server = Server::start_at(&on_line, "xdp plane").expect("it starts again");
-        assert_eq!(server.get("a"), held("2", "host"), "near is empty");
-        assert_eq!(server.get("a"), held("2", "near"));
+        let mut server = Server::start_at(&on_line, "xdp datapath").expect("it starts again");
+        assert_eq!(server.get("a"), held("2", "host"), "the fast path is empty");
+        assert_eq!(server.get("a"), held("2", "fastpath"));
         assert_eq!(server.signal(libc::SIGTERM), Some(0));
 
-        // A server that stands still: near answers until its lease ends, and again when the server goes on.
+        // A server that stands still: the fast path answers until its lease ends, and again when the server goes on.
         std::fs::write(&file, "[column]\nlease_ms = 500\n").unwrap();
-        let mut server = Server::start_at(&on_line, "xdp plane").expect("it starts");
+        let mut server = Server::start_at(&on_line, "xdp datapath").expect("it starts");
         assert_eq!(server.get("a"), held("2", "host"));
         // SAFETY: a child of ours that was not waited for yet.
         unsafe { libc::kill(server.child.id() as i32, libc::SIGSTOP) };
@@ -532,7 +534,7 @@ fn at_the_line_near_ends_with_its_lease_and_a_server_after_a_kill_starts_it_empt
         while server.said(&["get", "--timeout-ms", "100", "a"]).1 == 0 {
             assert!(
                 stopped.elapsed() < Duration::from_secs(30),
-                "near outlived its lease"
+                "the fast path outlived its lease"
             );
         }
         // SAFETY: as before.
@@ -552,7 +554,7 @@ fn at_the_line_near_ends_with_its_lease_and_a_server_after_a_kill_starts_it_empt
 fn run_serves_it_beside_another_where_the_configuration_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.toml");
-    let text = "[console]\nlisten = \"127.0.0.1:0\"\n[plane]\nplane = \"socket\"\n\
+    let text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nplane = \"socket\"\n\
                 pin_dir = \"/sys/fs/bpf/lineside-test-column\"\n\
                 [transfer]\nenabled = true\nlisten = \"127.0.0.1:0\"\naccount_bits = 10\ndata = \"LEDGER\"\n\
                 [spv]\nenabled = false\n[column]\nenabled = true\nlisten = \"127.0.0.1:0\"\n";
@@ -610,7 +612,10 @@ fn wrong_arguments_are_told() {
             &["--store", "thrift2://127.0.0.1:1/t"],
             "table t behind 127.0.0.1:1",
         ),
-        (&["--keep-near"], "near of column always goes with its server"),
+        (
+            &["--keep-fast-path"],
+            "the fast path of column always goes with its server",
+        ),
     ];
     for (words, said) in refused {
         let why = Server::start(words).err().expect("refused");

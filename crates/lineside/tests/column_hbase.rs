@@ -47,7 +47,7 @@ fn until_said(arguments: &[&str], words: &[&str]) -> String {
 /// Before `store`, with these lines more.
 fn serve(folder: &Path, store: &str, listen: u16, console: u16, coherence: &str) -> Server {
     let config = format!(
-        "[console]\nlisten = \"127.0.0.1:{console}\"\n[plane]\nplane = \"socket\"\n[column]\n\
+        "[console]\nlisten = \"127.0.0.1:{console}\"\n[datapath]\nplane = \"socket\"\n[column]\n\
          listen = \"127.0.0.1:{listen}\"\nstore = {store:?}\n{coherence}"
     );
     let path = folder.join(format!("{listen}.toml"));
@@ -101,10 +101,10 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     let get = ["column", "get", "--server", &at, "alice"];
     for value in ["one", "two", "three"] {
         hbase.command(&format!("put rows {value} alice")).unwrap();
-        // Before near holds it, and after.
+        // Before the fast path holds it, and after.
         let said = until_said(&get, &[value]);
         assert!(!said.contains("stale"), "{said}");
-        until_said(&get, &[value, "from near"]);
+        until_said(&get, &[value, "from the fast path"]);
     }
     hbase.command("delete-row rows alice").unwrap();
     assert!(!lineside(&get).contains("three"));
@@ -117,9 +117,9 @@ fn what_others_write_into_hbase_is_seen_at_once() {
         (&1.into(), &0.into()),
         "{status}"
     );
-    // Without near the same is said by the host alone.
+    // Without the fast path the same is said by the host alone.
     hbase.command("put rows four alice").unwrap();
-    until_said(&get, &["four", "from near"]);
+    until_said(&get, &["four", "from the fast path"]);
     lineside(&["column", "switch", "--server", &at, "off"]);
     for _ in 0..3 {
         assert!(lineside(&get).contains("four (from host)"));
@@ -129,7 +129,7 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     }
 }
 
-/// Untold, near keeps what was read for a while, and says so.
+/// Untold, the fast path keeps what was read for a while, and says so.
 fn keeps_what_may_be_stale(folder: &Path, store: &str) {
     let [listen, console] = [0; 2].map(|_| free_port());
     let ttl = "coherence = \"ttl\"\nttl_ms = 600000\n";
@@ -141,5 +141,5 @@ fn keeps_what_may_be_stale(folder: &Path, store: &str) {
         &format!("127.0.0.1:{listen}"),
         "alice",
     ];
-    until_said(&get, &["four", "from near", "stale"]);
+    until_said(&get, &["four", "from the fast path", "stale"]);
 }

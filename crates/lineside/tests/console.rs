@@ -21,7 +21,7 @@ fn status_says_what_the_console_says() {
         version: "9.8.7".into(),
         services: vec![ServiceStatus {
             name: "spv".into(),
-            plane: "socket".into(),
+            datapath: "socket".into(),
             listen: "127.0.0.1:7701".into(),
             ..ServiceStatus::default()
         }],

@@ -1,9 +1,9 @@
 //! The daemon in a network namespace of its own, on generic XDP over `lo`: killed, restarted, doubled, without rights.
 
-#[path = "../../plane/tests/bpffs/mod.rs"]
+#[path = "../../datapath/tests/bpffs/mod.rs"]
 mod bpffs;
 mod daemons;
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use daemons::{Bpf, Daemon, alone, lineside};
@@ -37,31 +37,31 @@ fn xdp_counter(name: &str) -> u64 {
 }
 
 #[test]
-fn killed_near_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
+fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
     alone(|| {
         let Some(bpf) = Bpf::new("kill") else { return };
-        let arguments = ["--plane", "xdp", "--pin-dir", bpf.path(), "--lease-s", "3"];
+        let arguments = ["--datapath", "xdp", "--pin-dir", bpf.path(), "--lease-s", "3"];
         let daemon = match Daemon::start(&arguments, None) {
             Err(why) if why.contains("BPF is not allowed") => return skipped(why),
             started => started.expect("daemon"),
         };
         assert!(
-            daemon.said[0].contains("xdp plane, generic on lo"),
+            daemon.said[0].contains("xdp datapath, generic on lo"),
             "{:?}",
             daemon.said
         );
         let block = demo_block();
         let few = &block.txids[100..110];
         let mut asking = client();
-        // The host fills near; from then on near answers.
+        // The host fills the fast path; from then on the fast path answers.
         for round in 0..2 {
             let before = xdp_counter("hits");
             for txid in few {
                 let place = asking.root(txid).expect("an answer").found.expect("it is there");
                 assert_eq!((place.root, place.height), (block.root, 0));
             }
-            let by_near = xdp_counter("hits") - before;
-            assert_eq!(by_near, round * few.len() as u64);
+            let by_fastpath = xdp_counter("hits") - before;
+            assert_eq!(by_fastpath, round * few.len() as u64);
         }
         // Two at once: the second is refused and says why; the first does not notice.
         let why = Daemon::start(&arguments, None)
@@ -81,7 +81,9 @@ fn killed_near_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
         daemon.signal(libc::SIGKILL);
         let killed = Instant::now();
         for txid in few {
-            let answer = asking.paper_root(txid).expect("near answers without its daemon");
+            let answer = asking
+                .paper_root(txid)
+                .expect("the fast path answers without its daemon");
             assert_eq!(answer, Some(block.root));
         }
         let status = lineside(&["--json", "xdp", "status", "--pin-dir", bpf.path()]);
@@ -90,7 +92,7 @@ fn killed_near_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
             (&status["owned"], &status["mode"]),
             (&false.into(), &"generic".into())
         );
-        // The lease was renewed at most 3 s ago; after it near is silent and nobody else is there.
+        // The lease was renewed at most 3 s ago; after it the fast path is silent and nobody else is there.
         loop {
             match asking.paper_root(&few[0]) {
                 Ok(root) => assert_eq!(root, Some(block.root)),
@@ -99,12 +101,12 @@ fn killed_near_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
             }
             assert!(
                 killed.elapsed() < Duration::from_secs(30),
-                "near outlived its lease"
+                "the fast path outlived its lease"
             );
         }
         let daemon = Daemon::start(&arguments, None).expect("restart");
         assert!(
-            daemon.said[0].contains("near kept from before"),
+            daemon.said[0].contains("the fast path kept from before"),
             "{:?}",
             daemon.said
         );
@@ -126,10 +128,10 @@ fn killed_near_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
 }
 
 #[test]
-fn keep_near_leaves_it_and_detach_takes_it_away() {
+fn keep_fast_path_leaves_it_and_detach_takes_it_away() {
     alone(|| {
         let Some(bpf) = Bpf::new("keep") else { return };
-        let arguments = ["--plane", "xdp", "--pin-dir", bpf.path(), "--keep-near"];
+        let arguments = ["--datapath", "xdp", "--pin-dir", bpf.path(), "--keep-fast-path"];
         let daemon = match Daemon::start(&arguments, None) {
             Err(why) if why.contains("BPF is not allowed") => return skipped(why),
             started => started.expect("daemon"),
@@ -145,18 +147,18 @@ fn keep_near_leaves_it_and_detach_takes_it_away() {
         let owned = lineside(&["xdp", "detach", "lo", "--pin-dir", bpf.path()]);
         assert!(
             !owned.status.success(),
-            "a running daemon's near is not taken away"
+            "a running daemon's the fast path is not taken away"
         );
         daemon.signal(libc::SIGINT);
         assert_eq!(
-            asking.paper_root(&block.txids[1]).expect("near stays"),
+            asking.paper_root(&block.txids[1]).expect("the fast path stays"),
             Some(block.root)
         );
         let detached = lineside(&["xdp", "detach", "lo", "--pin-dir", bpf.path()]);
         assert_eq!(String::from_utf8_lossy(&detached.stdout), "lo: detached\n");
         assert!(
             asking.paper_root(&block.txids[1]).is_err(),
-            "near answers after detach"
+            "the fast path answers after detach"
         );
         assert!(!Path::new(bpf.path()).join("lo").exists());
     });
@@ -191,7 +193,7 @@ fn without_rights_it_serves_from_user_space_and_says_why() {
     ];
     let daemon = Daemon::start(&listen, user).expect("daemon");
     assert!(!Path::new(&pins).exists(), "pins are left behind");
-    assert_eq!(daemon.said[0], "spv on 127.0.0.1:17701 (socket plane)");
+    assert_eq!(daemon.said[0], "spv on 127.0.0.1:17701 (socket datapath)");
     let server: SocketAddr = "127.0.0.1:17701".parse().expect("address");
     let block = demo_block();
     let mut asking = Client::connect(server, Duration::from_secs(5)).expect("client");
@@ -206,7 +208,7 @@ fn without_rights_it_serves_from_user_space_and_says_why() {
     let said = daemon.signal(libc::SIGTERM);
     assert_eq!(
         said.lines()
-            .filter(|line| line.contains("on the socket plane: "))
+            .filter(|line| line.contains("on the socket datapath: "))
             .count(),
         1,
         "{said}"

@@ -86,7 +86,8 @@ fn every_verb_goes_by_udp() {
         Ok(datagrams)
     );
     assert!(
-        metrics.contains("lineside_drops_total{service=\"hybrid\",plane=\"socket\",reason=\"reply_bit\"} 0")
+        metrics
+            .contains("lineside_drops_total{service=\"hybrid\",datapath=\"socket\",reason=\"reply_bit\"} 0")
     );
     server.terminate();
 
@@ -121,7 +122,7 @@ fn run_serves_what_the_configuration_says() {
     assert_eq!(service["name"], "hybrid");
     let (grpc, ways) = (
         service["listen"].as_str().unwrap(),
-        service["plane"].as_str().unwrap(),
+        service["datapath"].as_str().unwrap(),
     );
     let udp = ways.strip_prefix("gRPC; UDP on ").unwrap();
     let set = ["set", "--server", grpc, "--key", "bob.key", "a", "by gRPC"];

@@ -225,7 +225,7 @@ impl Server {
             .args([
                 "transfer",
                 "serve",
-                "--plane",
+                "--datapath",
                 "socket",
                 "--listen",
                 "127.0.0.1:0",

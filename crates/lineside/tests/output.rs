@@ -83,7 +83,7 @@ fn a_server_serves_on() {
     let transfer = [
         "transfer",
         "serve",
-        "--plane",
+        "--datapath",
         "socket",
         "--listen",
         "127.0.0.1:0",

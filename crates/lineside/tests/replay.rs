@@ -1,9 +1,9 @@
 //! `lineside replay` as a user runs it.
 
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
-use lineside_plane::pcap::{Reader, Record, Writer};
+use lineside_datapath::pcap::{Reader, Record, Writer};
 use lineside_spv::chain::DemoChain;
 use lineside_wire::frame::{Addressing, build, parse};
 use skip::skipped;
@@ -103,18 +103,18 @@ fn check_replies(path: &Path, root: &[u8; 32]) {
 }
 
 #[test]
-fn a_capture_is_answered_on_every_plane() {
+fn a_capture_is_answered_on_every_datapath() {
     let scene = Scene::new();
-    for plane in ["socket", "native", "xdp"] {
+    for datapath in ["socket", "native", "xdp"] {
         let out = scene.text("out.pcap");
-        let arguments = ["--plane", plane, "--write", &out, "--verbose", "--json"];
+        let arguments = ["--datapath", datapath, "--write", &out, "--verbose", "--json"];
         let output = scene.replay("in.pcap", &arguments);
-        if plane == "xdp" && said(&output).contains("BPF is not allowed") {
+        if datapath == "xdp" && said(&output).contains("BPF is not allowed") {
             assert_eq!(output.status.code(), Some(1));
             skipped("BPF is not allowed here");
             return;
         }
-        assert!(output.status.success(), "{plane}: {}", said(&output));
+        assert!(output.status.success(), "{datapath}: {}", said(&output));
         let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&output.stdout)
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -131,8 +131,8 @@ fn a_capture_is_answered_on_every_plane() {
             (&3.into(), &1.into(), &0.into())
         );
         assert_eq!(
-            (&all["plane"], &all["mac"]),
-            (&plane.into(), &"02:00:00:00:00:02".into())
+            (&all["datapath"], &all["mac"]),
+            (&datapath.into(), &"02:00:00:00:00:02".into())
         );
         check_replies(&scene.path("out.pcap"), &scene.root);
     }
@@ -145,7 +145,7 @@ fn what_cannot_be_replayed_is_said() {
     std::fs::write(scene.path("cut.pcap"), &whole[..whole.len() - 1]).unwrap();
     std::fs::write(scene.path("new.pcapng"), [0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0]).unwrap();
     std::fs::write(scene.path("empty.pcap"), &whole[..24]).unwrap();
-    let socket = ["--plane", "socket"];
+    let socket = ["--datapath", "socket"];
     let cut = scene.replay("cut.pcap", &socket);
     assert_eq!(cut.status.code(), Some(1));
     assert!(
@@ -173,11 +173,11 @@ fn what_cannot_be_replayed_is_said() {
     }
     // The capture is not overwritten.
     let out = scene.text("in.pcap");
-    let output = scene.replay("in.pcap", &["--plane", "socket", "--write", &out]);
+    let output = scene.replay("in.pcap", &["--datapath", "socket", "--write", &out]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(std::fs::read(scene.path("in.pcap")).unwrap(), whole);
     assert_eq!(
-        scene.replay("in.pcap", &["--plane", "model"]).status.code(),
+        scene.replay("in.pcap", &["--datapath", "model"]).status.code(),
         Some(2)
     );
 }

@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 fn soak(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lineside"))
-        .args(["soak", "--json", "--planes", "native,socket", "--seed", "5"])
+        .args(["soak", "--json", "--datapaths", "native,socket", "--seed", "5"])
         .args(arguments)
         .output()
         .expect("run")
@@ -16,7 +16,7 @@ fn a_short_one_says_what_it_saw() {
     assert!(output.status.success(), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert!(report["replies"].as_u64() >= Some(20_000));
-    assert!(report["planes"]["native"]["replies"].as_u64() >= Some(10_000));
+    assert!(report["datapaths"]["native"]["replies"].as_u64() >= Some(10_000));
     for check in ["torn", "stale", "wrong"] {
         assert_eq!(report["checks"][check], 0);
     }
@@ -41,7 +41,7 @@ fn column_is_soaked_too() {
                 "--json",
                 "--seed",
                 "5",
-                "--planes",
+                "--datapaths",
                 "socket,native",
             ])
             .args(arguments)
@@ -53,14 +53,14 @@ fn column_is_soaked_too() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(report["service"], "column");
     assert!(report["replies"].as_u64() >= Some(200_000), "{report}");
-    for plane in ["socket", "native"] {
+    for datapath in ["socket", "native"] {
         for count in ["replies", "host", "direct", "changes"] {
             assert!(
-                report["planes"][plane][count].as_u64() > Some(0),
+                report["datapaths"][datapath][count].as_u64() > Some(0),
                 "{count}: {report}"
             );
         }
-        assert_eq!(report["planes"][plane]["unanswered"], 0);
+        assert_eq!(report["datapaths"][datapath]["unanswered"], 0);
     }
     assert_eq!(report["checks"], serde_json::json!({"stale": 0, "wrong": 0}));
 

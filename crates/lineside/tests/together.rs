@@ -1,9 +1,9 @@
 //! `lineside run` with `spv` and `transfer` in one process: at one interface, behind one console.
 
-#[path = "../../plane/tests/bpffs/mod.rs"]
+#[path = "../../datapath/tests/bpffs/mod.rs"]
 mod bpffs;
 mod daemons;
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use daemons::{Bpf, Daemon, alone, lineside};
@@ -41,7 +41,7 @@ fn demo_block() -> DemoBlock {
     DemoChain::new(1, 2048).next().expect("endless")
 }
 
-/// Asks `spv` for some transactions, twice each: the second time near has them.
+/// Asks `spv` for some transactions, twice each: the second time the fast path has them.
 fn look_up(server: SocketAddr, block: &DemoBlock) {
     let mut client = lineside_spv::client::Client::connect(server, PATIENCE).expect("client");
     for txid in block.txids[..8].iter().chain(&block.txids[..8]) {
@@ -112,7 +112,7 @@ fn at_the_line(mode: &str) {
     };
     let data = TempDir::new().expect("a directory");
     let file = config(&data, mode, "");
-    let arguments = ["--config", &file, "--plane", "xdp", "--pin-dir", bpf.path()];
+    let arguments = ["--config", &file, "--datapath", "xdp", "--pin-dir", bpf.path()];
     let daemon = match Daemon::start(&arguments, None) {
         Err(why) if why.contains("BPF is not allowed") => return skipped(why),
         started => started.expect("daemon"),
@@ -120,14 +120,14 @@ fn at_the_line(mode: &str) {
     assert_eq!(
         daemon.said[..2],
         [
-            "spv on 127.0.0.1:7701 (xdp plane, generic on lo)",
-            "transfer on 127.0.0.1:7702 (xdp plane, generic on lo)"
+            "spv on 127.0.0.1:7701 (xdp datapath, generic on lo)",
+            "transfer on 127.0.0.1:7702 (xdp datapath, generic on lo)"
         ]
     );
     let block = demo_block();
     let mut client = Client::connect(address(7702), PATIENCE).expect("client");
     look_up(address(7701), &block);
-    // In `express` the host gives near its lease when it has looked for the first time.
+    // In `express` the host gives the fast path its lease when it has looked for the first time.
     while status()["services"][1]["lease_left_ms"] == 0 {
         std::thread::yield_now();
     }
@@ -158,15 +158,15 @@ fn at_the_line(mode: &str) {
     );
     let metrics = page("/metrics");
     for wanted in [
-        "lineside_spv_hits_total{plane=\"xdp\"}",
-        "lineside_transfer_replies_total{plane=\"xdp\"}",
-        "lineside_drops_total{service=\"spv\",plane=\"xdp\",reason=\"not_a_request\"} 1",
-        "lineside_drops_total{service=\"transfer\",plane=\"xdp\",reason=\"not_a_request\"} 2",
+        "lineside_spv_hits_total{datapath=\"xdp\"}",
+        "lineside_transfer_replies_total{datapath=\"xdp\"}",
+        "lineside_drops_total{service=\"spv\",datapath=\"xdp\",reason=\"not_a_request\"} 1",
+        "lineside_drops_total{service=\"transfer\",datapath=\"xdp\",reason=\"not_a_request\"} 2",
     ] {
         assert!(metrics.contains(wanted), "no {wanted}: {metrics}");
     }
 
-    // Killed: near of both goes on, and the next one takes both over.
+    // Killed: the fast path of both goes on, and the next one takes both over.
     daemon.signal(libc::SIGKILL);
     let mut left = 950;
     if mode == "express" {
@@ -175,10 +175,13 @@ fn at_the_line(mode: &str) {
     }
     let mut looking = lineside_spv::client::Client::connect(address(7701), PATIENCE).expect("client");
     let root = looking.paper_root(&block.txids[0]);
-    assert_eq!(root.expect("near answers without its daemon"), Some(block.root));
+    assert_eq!(
+        root.expect("the fast path answers without its daemon"),
+        Some(block.root)
+    );
     let daemon = Daemon::start(&arguments, None).expect("restart");
     assert!(
-        daemon.said[0].contains("near kept from before"),
+        daemon.said[0].contains("the fast path kept from before"),
         "{:?}",
         daemon.said
     );
@@ -211,8 +214,8 @@ fn both_in_user_space() {
     let file = config(&data, "durable", ports);
     let text = std::fs::read_to_string(&file).expect("the file");
     std::fs::write(&file, text + "listen = \"127.0.0.1:17742\"\n").expect("writing");
-    let daemon = Daemon::start(&["--config", &file, "--plane", "socket"], None).expect("daemon");
-    assert_eq!(daemon.said[1], "transfer on 127.0.0.1:17742 (socket plane)");
+    let daemon = Daemon::start(&["--config", &file, "--datapath", "socket"], None).expect("daemon");
+    assert_eq!(daemon.said[1], "transfer on 127.0.0.1:17742 (socket datapath)");
     look_up(address(17741), &demo_block());
     let mut client = Client::connect(address(17742), PATIENCE).expect("client");
     create(&mut client);
@@ -241,9 +244,9 @@ fn what_cannot_be_is_said() {
     let file = config(&data, "durable", "");
     says(
         &file,
-        &["--keep-near"],
-        "near of transfer always goes with its server",
+        &["--keep-fast-path"],
+        "the fast path of transfer always goes with its server",
     );
-    let apart = ["--plane", "xdp", "--listen", "127.0.0.2:7701"];
+    let apart = ["--datapath", "xdp", "--listen", "127.0.0.2:7701"];
     says(&file, &apart, "services at one interface need the same one");
 }

@@ -111,11 +111,11 @@ fn a_directory_has_one_server_and_a_key_of_its_own() {
     std::fs::write(data.path().join("settlement.key"), "not a key").unwrap();
     let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
     assert!(why.contains("holds no key"), "{why}");
-    let keep = ["--plane", "socket", "--keep-near"];
+    let keep = ["--datapath", "socket", "--keep-fast-path"];
     let why = Server::start_with(data.path(), "127.0.0.1:0", &keep)
         .err()
         .unwrap();
-    assert!(why.contains("keep_near"), "{why}");
+    assert!(why.contains("keep_fast_path"), "{why}");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn signatures_are_required_where_they_are() {
     let issuers = format!("[transfer]\nissuers = [\"key:{mint_id}\"]\n");
     std::fs::write(&config, issuers).unwrap();
     let more = [
-        "--plane",
+        "--datapath",
         "socket",
         "--require-signature",
         "--config",
@@ -273,7 +273,7 @@ fn blocks_are_settled_to_a_file_that_proofs_are_checked_with() {
     let config = data.path().join("lineside.toml");
     std::fs::write(&config, "[transfer]\nblock_operations = 1\n").unwrap();
     let more = [
-        "--plane",
+        "--datapath",
         "socket",
         "--settle-to",
         file.to_str().unwrap(),
@@ -326,7 +326,7 @@ fn a_proof_convinces_and_a_changed_one_does_not() {
     // The block is sealed when it has waited for so long, or when the server that finds it waiting is idle for so long.
     let config = data.path().join("config.toml");
     std::fs::write(&config, "[transfer]\nblock_operations = 1\n").unwrap();
-    let config = ["--plane", "socket", "--config", config.to_str().unwrap()];
+    let config = ["--datapath", "socket", "--config", config.to_str().unwrap()];
     let sealing = Server::start_with(data.path(), "127.0.0.1:0", &config).unwrap();
     let prove = || {
         lineside()
@@ -472,7 +472,7 @@ fn devices_ask_with_the_c_header() {
 fn express_is_killed_and_adds_up() {
     const MILLION: u64 = 1_000_000;
     let data = TempDir::new().unwrap();
-    let express = ["--plane", "socket", "--mode", "express"];
+    let express = ["--datapath", "socket", "--mode", "express"];
     let mut server = Server::start_with(data.path(), "127.0.0.1:0", &express).unwrap();
     let address = server.address;
     let mut client = server.client();

@@ -1,8 +1,8 @@
 //! `lineside transfer serve --mode express` at the line: killed, caught up with, taken over, taken off.
 
-#[path = "../../plane/tests/bpffs/mod.rs"]
+#[path = "../../datapath/tests/bpffs/mod.rs"]
 mod bpffs;
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 mod transfer_server;
 
@@ -36,15 +36,15 @@ fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
     }
 }
 
-/// A near that was left by a killed server is for no other plane, ledger or service.
-fn nobody_else_takes_near(data: &Path, pins: &str, express: &[&str]) {
+/// A fast path that was left by a killed server is for no other datapath, ledger or service.
+fn nobody_else_takes_fastpath(data: &Path, pins: &str, express: &[&str]) {
     let refused = |data: &Path, more: &[&str], why: &str| {
         let told = Server::start_with(data, "127.0.0.1:7702", more)
             .map(|_| ())
             .unwrap_err();
         assert!(told.contains(why), "{more:?}: {told}");
     };
-    let socket = ["--plane", "socket", "--mode", "express", "--pin-dir", pins];
+    let socket = ["--datapath", "socket", "--mode", "express", "--pin-dir", pins];
     refused(data, &socket, "still stands at");
     let other = TempDir::new().unwrap();
     refused(other.path(), express, "another ledger");
@@ -52,7 +52,7 @@ fn nobody_else_takes_near(data: &Path, pins: &str, express: &[&str]) {
         .args([
             "run",
             "--once",
-            "--plane",
+            "--datapath",
             "xdp",
             "--interface",
             "lo",
@@ -76,7 +76,7 @@ fn at_the_line() {
     let pins = pins.to_str().unwrap();
     let data = TempDir::new().unwrap();
     let express = [
-        "--plane",
+        "--datapath",
         "xdp",
         "--interface",
         "lo",
@@ -114,7 +114,7 @@ fn at_the_line() {
         .execute(&mut session, &[operation(TRANSFER, 1, 2, 100)])
         .unwrap();
     assert_eq!(executed.outcomes[0].amount, 9_600);
-    nobody_else_takes_near(data.path(), pins, &express);
+    nobody_else_takes_fastpath(data.path(), pins, &express);
     let mut server = Server::start_with(data.path(), "127.0.0.1:7702", &express).unwrap();
     let repeated = client.paper(&PaperRequest::new(TRANSFER, 299, 1, 2, 1)).unwrap();
     assert_eq!(repeated.amount, 9_700, "as the first time");
@@ -127,7 +127,7 @@ fn at_the_line() {
     let counted = ["claims", "rests"].map(|what| server.metric(&format!("lineside_transfer_{what}_total")));
     assert_eq!(counted, [1, 0], "the line goes on meanwhile");
     move_ones(&mut client, 400, 100, 9_570);
-    // Killed once more, and near taken off the interface: what it holds is not thrown away.
+    // Killed once more, and the fast path taken off the interface: what it holds is not thrown away.
     drop(server);
     move_ones(&mut client, 500, 10, 9_470);
     let detach = |more: &[&str]| {
@@ -152,21 +152,21 @@ fn at_the_line() {
         .unwrap();
     assert!(text(&audit).contains(r#""operations":326"#), "{}", text(&audit));
     assert!(!Path::new(pins).join("lo").exists(), "it left its pins");
-    durable_near_does_not_outlive_its_server_unseen(pins);
+    durable_fastpath_does_not_outlive_its_server_unseen(pins);
     // The folder itself stays.
     let _ = std::fs::remove_dir(pins);
 }
 
-/// What a killed server's near refers to would become old under a server elsewhere.
-fn durable_near_does_not_outlive_its_server_unseen(pins: &str) {
+/// What a killed server's fast path refers to would become old under a server elsewhere.
+fn durable_fastpath_does_not_outlive_its_server_unseen(pins: &str) {
     let (data, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let line = ["--plane", "xdp", "--interface", "lo", "--pin-dir", pins];
-    let socket = ["--plane", "socket"];
+    let line = ["--datapath", "xdp", "--interface", "lo", "--pin-dir", pins];
+    let socket = ["--datapath", "socket"];
     let start = |data: &Path, more: &[&str]| Server::start_with(data, "127.0.0.1:7702", more);
     drop(start(data.path(), &line).unwrap());
     let told = start(data.path(), &socket).map(|_| ()).unwrap_err();
     assert!(told.contains("still stands at lo"), "{told}");
-    // Another ledger takes the interface, as near here holds nothing that is not in the first one's journal.
+    // Another ledger takes the interface, as the fast path here holds nothing that is not in the first one's journal.
     start(other.path(), &line).unwrap().end();
     start(data.path(), &socket).unwrap().end();
     // Left once more, and detached by hand.

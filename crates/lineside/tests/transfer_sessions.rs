@@ -20,7 +20,7 @@ fn session(server: &Server, verb: &str, file: &Path) -> Output {
 #[test]
 fn refused_commands_leave_no_session() {
     let data = TempDir::new().unwrap();
-    let more = ["--plane", "socket", "--require-signature"];
+    let more = ["--datapath", "socket", "--require-signature"];
     let server = Server::start_with(data.path(), "127.0.0.1:0", &more).unwrap();
     let batch = data.path().join("batch");
     // As many sessions as an address may have, and one.

@@ -5,7 +5,7 @@ pub use crate::reply::Answer;
 use crate::reader::Place;
 use crate::reply;
 use crate::store::Hash;
-use lineside_near::exchange::{Again, ExchangeError, exchange, open};
+use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
 use lineside_wire::{
     RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX, Status, native,
 };

@@ -1,15 +1,15 @@
-//! The host of `spv`: answers what near forwards, from the chain, and fills near with what it found.
+//! The host of `spv`: answers what the fast path forwards, from the chain, and fills the fast path with what it found.
 //!
-//! One lock order: chain, then near's writer. A fill happens under the chain's read lock and a reorganisation under its
-//! write lock, so no fill can be late.
+//! One lock order: chain, then the fast path's writer. A fill happens under the chain's read lock and a reorganisation
+//! under its write lock, so no fill can be late.
 
 use crate::chain::{Chain, ChainError, CheckedBlock, Network, Refused, Submitted, Tip};
-use crate::near;
+use crate::fastpath;
 use crate::reader::Place;
 use crate::request::{self, Request};
 use crate::store::Hash;
 use crate::writer::{BlockRef, SpvFill, WriterCounts};
-use lineside_near::{DropReason, Host, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{DropReason, Host, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, SPV_PAPER_REPLY_BYTES, Status, native};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, IntoBytes};
 const ECHO_PLACES: usize = 4096;
 const ECHO_PAUSE_NS: u64 = 1_000_000_000;
 
-/// The chain and the near that it fills.
+/// The chain and the fast path that it fills.
 pub struct SpvHost {
     network: Network,
     chain: RwLock<Box<dyn Chain>>,
@@ -30,8 +30,8 @@ pub struct SpvHost {
 }
 
 impl SpvHost {
-    /// A host over `chain` that fills near through `writer`; near answers at the chain's tip from here on.
-    /// `readers` are all who answer from that near or from this host.
+    /// A host over `chain` that fills the fast path through `writer`; the fast path answers at the chain's tip from
+    /// here on. `readers` are all who answer from that the fast path or from this host.
     pub fn new(
         chain: impl Chain + 'static,
         mut writer: Box<dyn SpvFill + Send>,
@@ -60,7 +60,8 @@ impl SpvHost {
     ///
     /// # Errors
     /// Why the block was refused; nothing of it is kept then. [`Refused::Storage`] may also say that the chain took the
-    /// block and stopped on its way to the best branch; near and host agree then, at the block where it stopped.
+    /// block and stopped on its way to the best branch; the fast path and host agree then, at the block where it
+    /// stopped.
     pub fn submit(&self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
         // Checking is the long part, and needs no lock.
         let block = CheckedBlock::check(raw_block, self.network)?;
@@ -78,7 +79,7 @@ impl SpvHost {
     /// Goes to the best branch of a chain that has learned of it elsewhere, as [`SpvHost::submit`] does.
     ///
     /// # Errors
-    /// The chain's; near and host agree also then, at the block where it stopped.
+    /// The chain's; the fast path and host agree also then, at the block where it stopped.
     pub fn follow(&self) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), follow)
@@ -94,7 +95,7 @@ impl SpvHost {
         self.chain.read().unwrap_or_else(PoisonError::into_inner).size()
     }
 
-    /// What the writer of near did so far.
+    /// What the writer of the fast path did so far.
     pub fn writer_counts(&self) -> WriterCounts {
         self.writer().counts()
     }
@@ -107,19 +108,19 @@ impl SpvHost {
         self.chain.write().unwrap_or_else(PoisonError::into_inner).sync()
     }
 
-    /// Near forwards everything while `act` changes the chain, and answers at the tip that it leaves.
+    /// The fast path forwards everything while `act` changes the chain, and answers at the tip that it leaves.
     fn change<T>(&self, chain: &mut dyn Chain, act: impl FnOnce(&mut dyn Chain, &mut dyn SpvFill) -> T) -> T {
         let mut writer = self.writer();
         writer.begin();
-        // Near forwards since `begin`, and the host finds its answers under the chain's lock, which the caller has:
-        // what was found before is on its way out, and is waited for.
+        // The fast path forwards since `begin`, and the host finds its answers under the chain's lock, which the caller
+        // has: what was found before is on its way out, and is waited for.
         self.readers.wait();
         let done = act(chain, writer.as_mut());
         writer.commit(&tip_of(chain), chain.state());
         done
     }
 
-    /// Fills near with every transaction of the newest `blocks` connected blocks, as far as they can be read.
+    /// Fills the fast path with every transaction of the newest `blocks` connected blocks, as far as they can be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let Some(tip) = chain.tip() else { return };
@@ -132,7 +133,7 @@ impl SpvHost {
                 each.try_for_each(|txid| self.locate_and_fill(chain.as_ref(), txid).map(|_| ()))
             });
             if let Err(error) = filled {
-                tracing::warn!(%error, height, "near could not be filled in advance");
+                tracing::warn!(%error, height, "the fast path could not be filled in advance");
                 return;
             }
         }
@@ -195,11 +196,11 @@ impl SpvHost {
         let place = |txid: &Hash| self.locate_and_fill(chain.as_ref(), txid);
         let written = match parsed {
             Request::Root(header, txid) => {
-                place(txid).map(|place| near::put_root(reply, header, place.as_ref(), tip))
+                place(txid).map(|place| fastpath::put_root(reply, header, place.as_ref(), tip))
             }
             Request::Roots(header, items) => {
                 let places: Result<Vec<_>, _> = items.iter().map(|item| place(&item.root)).collect();
-                places.map(|places| near::put_roots(reply, header, &places, tip))
+                places.map(|places| fastpath::put_roots(reply, header, &places, tip))
             }
         };
         sender.enter();
@@ -215,8 +216,8 @@ impl SpvHost {
 }
 
 /// The root of a block with one transaction is that transaction's id, so in the paper's format the reply is a request
-/// again: two servers, made to ask each other by a forged packet, would never stop. Near leaves these transactions to
-/// the host (`StoreWriter::fill`), and the host answers one source once a second.
+/// again: two servers, made to ask each other by a forged packet, would never stop. The fast path leaves these
+/// transactions to the host (`StoreWriter::fill`), and the host answers one source once a second.
 struct Echoes {
     /// When a source of this place was last answered, in ns of CLOCK_MONOTONIC. Sources that share a place wait for
     /// each other, so no number of them makes one forgotten.
@@ -269,8 +270,8 @@ fn put(reply: &mut Reply, bytes: &[u8]) -> Verdict {
     }
 }
 
-/// Takes the steps to the best chain. Before each, what it makes wrong in near is gone; so near is right wherever this
-/// ends.
+/// Takes the steps to the best chain. Before each, what it makes wrong in the fast path is gone; so the fast path is
+/// right wherever this ends.
 fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainError> {
     let plan = chain.plan()?;
     for &id in &plan.disconnect {
@@ -285,7 +286,7 @@ fn follow(chain: &mut dyn Chain, writer: &mut dyn SpvFill) -> Result<(), ChainEr
     Ok(())
 }
 
-/// What near says of a block's transactions may be of another block that holds them too: forget it.
+/// What the fast path says of a block's transactions may be of another block that holds them too: forget it.
 fn forget(txids: &[Hash], writer: &mut dyn SpvFill) {
     for txid in txids {
         writer.invalidate(txid);

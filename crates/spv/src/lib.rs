@@ -1,13 +1,13 @@
 //! The `spv` service: which Merkle root holds this transaction?
 //!
-//! [`near`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it;
+//! [`fastpath`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it;
 //! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks and [`reply`] reads what it hears.
 //! [`software`] is what the papers compare with.
 
 pub mod chain;
 pub mod client;
+pub mod fastpath;
 pub mod host;
-pub mod near;
 pub mod reader;
 pub mod reply;
 pub mod request;

@@ -5,11 +5,11 @@
 
 use crate::chain::Tip;
 use crate::store::{self, Hash, Store};
-use lineside_near::lease;
+use lineside_fastpath::lease;
 use lineside_wire::{SpvBlock, SpvLine};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
-/// A time in which near may answer; what is read in it counts only if [`Session::holds`] at its end.
+/// A time in which the fast path may answer; what is read in it counts only if [`Session::holds`] at its end.
 pub struct Session<'a> {
     store: &'a Store,
     epoch: u64,

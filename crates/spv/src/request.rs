@@ -1,4 +1,4 @@
-//! The native requests of `spv`, parsed once for near and host alike.
+//! The native requests of `spv`, parsed once for the fast path and host alike.
 
 use crate::store::Hash;
 use lineside_wire::{

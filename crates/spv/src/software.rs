@@ -1,5 +1,5 @@
-//! The papers' software, to compare a near with: one thread that receives a TXID, looks it up in a tree and sends the
-//! Merkle root. And the round trips of one client, measured in the same way for whoever answers.
+//! The papers' software, to compare a fast path with: one thread that receives a TXID, looks it up in a tree and sends
+//! the Merkle root. And the round trips of one client, measured in the same way for whoever answers.
 
 use crate::store::Hash;
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
-//! The near store: lines, block table and control word, in memory that the host, the socket plane and the XDP program
-//! share. Field by field in `spec/spv.toml`.
+//! The fast-path table: lines, block table and control word, in memory that the host, the socket datapath and the XDP
+//! program share. Field by field in `spec/spv.toml`.
 //!
 //! A line names a block and that block's generation, so ending a block's generation ends all its lines at once, and a
 //! fill that comes late for a dropped block writes a line that nobody reads.
 
-use lineside_near::hash;
-use lineside_near::memory::Table;
+use lineside_fastpath::hash;
+use lineside_fastpath::memory::Table;
 use lineside_wire::{SpvBlock, SpvControl, SpvLine};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -73,7 +73,7 @@ impl Geometry {
     }
 }
 
-/// The three tables of a near store.
+/// The three tables of a fast-path table.
 #[derive(Debug)]
 pub struct Store {
     /// Cache lines; the lines of a set stand together.

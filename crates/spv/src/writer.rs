@@ -1,4 +1,4 @@
-//! Who fills near: one writer, any number of readers.
+//! Who fills the fast path: one writer, any number of readers.
 
 use crate::chain::Tip;
 use crate::store::{self, Hash, Store};
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, fence};
 
-/// What near needs to know of a block.
+/// What the fast path needs to know of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRef {
     /// Hash of the header.
@@ -18,7 +18,7 @@ pub struct BlockRef {
     pub height: u32,
 }
 
-/// A block's place in near, good until the block is dropped.
+/// A block's place in the fast path, good until the block is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     slot: u32,
@@ -38,11 +38,11 @@ pub struct WriterCounts {
     pub late: u64,
 }
 
-/// Host-to-near writes of `spv`, whatever the near lies in.
+/// Host-to-the fast path writes of `spv`, whatever the fast path lies in.
 pub trait SpvFill {
-    /// Near forwards everything from here until [`SpvFill::commit`].
+    /// The fast path forwards everything from here until [`SpvFill::commit`].
     fn begin(&mut self);
-    /// The chain has changed: near answers again, at this tip. `chain_state` is that of `Chain::state`.
+    /// The chain has changed: the fast path answers again, at this tip. `chain_state` is that of `Chain::state`.
     fn commit(&mut self, tip: &Tip, chain_state: u64);
     /// A place for `block`; the same one while it is not dropped.
     fn admit(&mut self, block: &BlockRef) -> Ticket;

@@ -1,6 +1,6 @@
 //! Importing blocks from files: a node's directory, and real blocks.
 
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use lineside_spv::chain::*;

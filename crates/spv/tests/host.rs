@@ -1,10 +1,11 @@
-//! Host and near together: what near answers is what the chain says, through misses and reorganisations.
+//! Host and the fast path together: what the fast path answers is what the chain says, through misses and
+//! reorganisations.
 
 use bitcoin::hashes::Hash as _;
-use lineside_near::{Host, Near, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{FastPath, Host, Readers, Reply, Source, Verdict, lease};
 use lineside_spv::chain::*;
+use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
-use lineside_spv::near::SpvNear;
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{NativeHeader, RootReply, SPV_OP_ROOT, Status, native};
@@ -18,7 +19,7 @@ const FROM: Source = Source {
 };
 
 struct Rig {
-    near: SpvNear,
+    fastpath: SpvFastPath,
     host: SpvHost,
 }
 
@@ -36,15 +37,15 @@ fn rig_over(chain: impl Chain + 'static) -> Rig {
     lease::renew(&store.control().lease_until_ns, 1 << 40);
     let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
     Rig {
-        near: SpvNear::new(store),
+        fastpath: SpvFastPath::new(store),
         host: SpvHost::new(chain, writer, Readers::default(), true),
     }
 }
 
 impl Rig {
-    fn near(&self, txid: &Hash) -> Option<Vec<u8>> {
+    fn fastpath(&self, txid: &Hash) -> Option<Vec<u8>> {
         let mut reply = Reply::default();
-        match self.near.answer(FROM, lease::now_ns(), txid, &mut reply) {
+        match self.fastpath.answer(FROM, lease::now_ns(), txid, &mut reply) {
             Verdict::Reply => Some(reply.as_bytes().to_vec()),
             _ => None,
         }
@@ -68,12 +69,12 @@ fn a_miss_fills_and_the_unknown_is_never_cached() {
     let block = DemoChain::new(1, 50).next().unwrap();
     rig.host.submit(&block.raw, false).unwrap();
     for txid in &block.txids {
-        assert_eq!(rig.near(txid), None);
+        assert_eq!(rig.fastpath(txid), None);
         assert_eq!(rig.host(txid), block.root);
-        assert_eq!(rig.near(txid).as_deref(), Some(&block.root[..]));
+        assert_eq!(rig.fastpath(txid).as_deref(), Some(&block.root[..]));
     }
     assert_eq!(rig.host(&[0xab; 32]), [0; 32]);
-    assert_eq!(rig.near(&[0xab; 32]), None);
+    assert_eq!(rig.fastpath(&[0xab; 32]), None);
 }
 
 #[test]
@@ -86,23 +87,23 @@ fn a_reorganisation_leaves_no_line_of_the_old_branch() {
     }
     rig.host.prefill(3);
     assert_eq!(
-        rig.near(&blocks[2].txids[7]).as_deref(),
+        rig.fastpath(&blocks[2].txids[7]).as_deref(),
         Some(&blocks[2].root[..])
     );
     let branch: Vec<_> = DemoChain::branch(2, 20, blocks[1].hash, 2).take(2).collect();
     rig.host.submit(&branch[0].raw, false).unwrap();
     assert_eq!(
-        rig.near(&blocks[2].txids[7]).as_deref(),
+        rig.fastpath(&blocks[2].txids[7]).as_deref(),
         Some(&blocks[2].root[..]),
         "equal work: no change"
     );
     rig.host.submit(&branch[1].raw, false).unwrap();
     for txid in &blocks[2].txids {
-        assert_eq!(rig.near(txid), None);
+        assert_eq!(rig.fastpath(txid), None);
         assert_eq!(rig.host(txid), [0; 32]);
     }
     assert_eq!(
-        rig.near(&blocks[1].txids[7]).as_deref(),
+        rig.fastpath(&blocks[1].txids[7]).as_deref(),
         Some(&blocks[1].root[..]),
         "below the fork"
     );
@@ -161,11 +162,11 @@ fn native_root_says_where_and_at_which_tip() {
     assert_eq!(ask(&other).0, Status::UnsupportedVersion);
 }
 
-/// Near says nothing or what the host says, and the host says `root` (all zeros: no connected block).
+/// The fast path says nothing or what the host says, and the host says `root` (all zeros: no connected block).
 fn agree(rig: &Rig, txid: &Hash, root: Hash) {
     for _ in 0..2 {
-        if let Some(answer) = rig.near(txid) {
-            assert_eq!(answer, root, "near");
+        if let Some(answer) = rig.fastpath(txid) {
+            assert_eq!(answer, root, "fastpath");
         }
         assert_eq!(rig.host(txid), root, "host");
     }
@@ -187,7 +188,7 @@ fn reorganisations_of_depth_1_to_6_and_back() {
             .for_each(|block| _ = rig.host.submit(&block.raw, false).unwrap());
         rig.host.prefill(depth + 1);
         assert_eq!(
-            rig.near(&shared_txid).as_deref(),
+            rig.fastpath(&shared_txid).as_deref(),
             Some(&olds[0].root[..]),
             "the later of two"
         );
@@ -344,7 +345,7 @@ impl Chain for Faulty {
 }
 
 #[test]
-fn a_chain_that_fails_leaves_near_and_host_agreeing() {
+fn a_chain_that_fails_leaves_fastpath_and_host_agreeing() {
     use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
     let base = DemoChain::new(1, 5).next().unwrap();
     let olds: Vec<_> = DemoChain::branch(2, 5, base.hash, 1).take(2).collect();
@@ -360,7 +361,7 @@ fn a_chain_that_fails_leaves_near_and_host_agreeing() {
             rig.host.submit(&block.raw, false).unwrap();
         }
         rig.host.prefill(3);
-        assert!(rig.near(&olds[1].txids[1]).is_some());
+        assert!(rig.fastpath(&olds[1].txids[1]).is_some());
         steps.store(fails_at as i32, Relaxed);
         assert!(matches!(
             rig.host.submit(&news[2].raw, false),
@@ -409,15 +410,18 @@ fn a_reply_that_is_a_request_leaves_once_a_second() {
     let txid = block.txids[0];
     assert_eq!((block.txids.len(), block.root), (1, txid));
     rig.host.prefill(1);
-    assert_eq!(rig.near(&txid), None, "never at the line");
+    assert_eq!(rig.fastpath(&txid), None, "never at the line");
     assert_eq!(rig.host(&txid), txid);
-    assert_eq!(rig.near(&txid), None, "nor after the host has told");
+    assert_eq!(rig.fastpath(&txid), None, "nor after the host has told");
     let ask = |from| {
         let mut reply = Reply::default();
         let readers = Readers::default();
         rig.host.serve(from, &txid, &mut reply, &readers.join())
     };
-    assert_eq!(ask(FROM), Verdict::Drop(lineside_near::DropReason::NotARequest));
+    assert_eq!(
+        ask(FROM),
+        Verdict::Drop(lineside_fastpath::DropReason::NotARequest)
+    );
     let others = (1..=64).map(|port| Source {
         port: 50_000 + port,
         ..FROM

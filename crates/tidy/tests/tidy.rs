@@ -16,7 +16,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("tidy", 0),
     ("vectors", 0),
     ("grpc", 0),
-    ("near", 1),
+    ("fastpath", 1),
     ("spv", 2),
     ("transfer", 2),
     ("column", 2),
@@ -26,7 +26,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("hybrid-grpc", 3),
     ("hybrid-kafka", 3),
     ("fabric-maker", 3),
-    ("plane", 3),
+    ("datapath", 3),
     ("console", 3),
     ("bench", 4),
     ("lineside", 5),
@@ -36,7 +36,7 @@ const FLOORS: &[(&str, u8)] = &[
 const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html"];
 const MAX_COLUMNS: usize = 120;
 const MAX_LINES: usize = 800;
-const PACKET_PATHS: &[&str] = &["crates/wire/src/", "crates/near/src/", "crates/plane/src/"];
+const PACKET_PATHS: &[&str] = &["crates/wire/src/", "crates/fastpath/src/", "crates/datapath/src/"];
 
 /// A file of the repository: its path from the root, with `/`, and its text.
 struct File {
@@ -320,50 +320,50 @@ fn every_rule_finds_its_bad_example() {
         assert_eq!(places, expected, "in {path}:\n{text}\nfound: {found:?}");
     };
 
-    let near = "crates/near/Cargo.toml";
+    let fastpath = "crates/fastpath/Cargo.toml";
     check(
         layering,
-        near,
+        fastpath,
         "[dependencies]\nlineside-wire.workspace = true\nlibc = \"0.2\"\n",
         &[],
     );
     check(
         layering,
-        near,
-        "[dev-dependencies]\nlineside-plane.workspace = true\n",
+        fastpath,
+        "[dev-dependencies]\nlineside-datapath.workspace = true\n",
         &[],
     );
     check(
         layering,
-        near,
-        "[dependencies]\nlineside-near.workspace = true\n",
-        &["crates/near/Cargo.toml:2"],
+        fastpath,
+        "[dependencies]\nlineside-the fast path.workspace = true\n",
+        &["crates/fastpath/Cargo.toml:2"],
     );
     check(
         layering,
-        near,
+        fastpath,
         "[dependencies]\nlineside-spv = { path = \"../spv\" }\n",
-        &["crates/near/Cargo.toml:2"],
+        &["crates/fastpath/Cargo.toml:2"],
     );
     check(
         layering,
-        near,
+        fastpath,
         "[dependencies]\nx = { package = \"lineside-spv\" }\n",
-        &["crates/near/Cargo.toml:2"],
+        &["crates/fastpath/Cargo.toml:2"],
     );
     check(
         layering,
-        near,
-        "\n[dependencies.lineside-plane]\nworkspace = true\n",
-        &["crates/near/Cargo.toml:2"],
+        fastpath,
+        "\n[dependencies.lineside-datapath]\nworkspace = true\n",
+        &["crates/fastpath/Cargo.toml:2"],
     );
     let for_target = "[target.'cfg(unix)'.dependencies]\nlineside-bench.workspace = true\n";
-    check(layering, near, for_target, &["crates/near/Cargo.toml:2"]);
+    check(layering, fastpath, for_target, &["crates/fastpath/Cargo.toml:2"]);
     check(
         layering,
-        near,
+        fastpath,
         "[dependencies]\nlineside-cellar.workspace = true\n",
-        &["crates/near/Cargo.toml:2"],
+        &["crates/fastpath/Cargo.toml:2"],
     );
     check(
         layering,
@@ -409,9 +409,9 @@ fn every_rule_finds_its_bad_example() {
         "/// a.unwrap()\nfn f() { a.unwrap() }\n#[cfg(test)]\nmod tests { fn g() { a.unwrap() } }\n";
     check(
         unwrap_on_packet_path,
-        "crates/plane/src/a/b.rs",
+        "crates/datapath/src/a/b.rs",
         unwrapping,
-        &["crates/plane/src/a/b.rs:2"],
+        &["crates/datapath/src/a/b.rs:2"],
     );
     check(unwrap_on_packet_path, "crates/bench/src/a.rs", unwrapping, &[]);
 }

@@ -1,8 +1,9 @@
-//! Accounts and sessions that the host has taken from near for a while, in `express`.
+//! Accounts and sessions that the host has taken from the fast path for a while, in `express`.
 //!
-//! What is claimed near only reads; every change of it, near leaves to the host. So the host executes what near cannot
-//! while near goes on with all other accounts. What was done before the claim is in the rings by then, since a record
-//! is written before its locks are given back. A claim dies with the host: the next one starts by [`Store::free`].
+//! What is claimed the fast path only reads; every change of it, the fast path leaves to the host. So the host executes
+//! what the fast path cannot while the fast path goes on with all other accounts. What was done before the claim is in
+//! the rings by then, since a record is written before its locks are given back. A claim dies with the host: the next
+//! one starts by [`Store::free`].
 
 use crate::cell::{self, Held};
 use crate::ledger::{Change, Session};
@@ -36,7 +37,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// What near is to hold of a session; `None`: there is none any more.
+    /// What the fast path is to hold of a session; `None`: there is none any more.
     pub(crate) fn of(slot: u32, session: Option<&Session>) -> Self {
         let mut own = Self {
             slot,
@@ -67,9 +68,10 @@ impl Slot {
     }
 }
 
-/// Takes accounts and sessions from near and gives them back. The host alone has one.
+/// Takes accounts and sessions from the fast path and gives them back. The host alone has one.
 pub trait Claims: Debug {
-    /// From now on near changes none of these cells and sessions. All that it has done to them is in the rings.
+    /// From now on the fast path changes none of these cells and sessions. All that it has done to them is in the
+    /// rings.
     ///
     /// # Errors
     /// A lock that was held all the time; some may be claimed then. What the system says.
@@ -88,14 +90,14 @@ pub trait Claims: Debug {
     /// As [`Self::claim`]; nothing was shown then.
     fn put_session(&self, slot: &Slot) -> io::Result<()>;
 
-    /// Near goes on with these.
+    /// The fast path goes on with these.
     ///
     /// # Errors
     /// As [`Self::claim`].
     fn give_back(&self, cells: &[u32], slots: &[u32]) -> io::Result<()>;
 }
 
-/// Claims by the locks of a near that is threads of this process.
+/// Claims by the locks of a fast path that is threads of this process.
 pub struct StoreClaims(Arc<Store>);
 
 impl StoreClaims {

@@ -5,7 +5,7 @@ use crate::AccountId;
 use crate::native::Outcome;
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::signed::Signer;
-use lineside_near::exchange::{Again, ExchangeError, exchange, open};
+use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, ReferHead, SessionBody, SignedHead,
     Status, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE, TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_OP_SESSION,
@@ -18,11 +18,11 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Operations that fit one datagram.
 pub const DATAGRAM_OPERATIONS: usize =
-    (lineside_near::PAYLOAD_BYTES_MAX - 16 - size_of::<ExecuteHead>()) / size_of::<Operation>();
+    (lineside_fastpath::PAYLOAD_BYTES_MAX - 16 - size_of::<ExecuteHead>()) / size_of::<Operation>();
 
 /// The same where they are signed.
 pub const SIGNED_OPERATIONS: usize =
-    (lineside_near::PAYLOAD_BYTES_MAX - 16 - size_of::<SignedHead>() - size_of::<ExecuteHead>())
+    (lineside_fastpath::PAYLOAD_BYTES_MAX - 16 - size_of::<SignedHead>() - size_of::<ExecuteHead>())
         / size_of::<Operation>();
 
 /// Why there is no answer.
@@ -196,7 +196,7 @@ impl Client {
         let io = |source| ClientError::Io { server, source };
         self.socket.set_read_timeout(Some(self.timeout)).map_err(io)?;
         self.socket.send(sent).map_err(io)?;
-        let mut reply = [0; lineside_near::PAYLOAD_BYTES_MAX];
+        let mut reply = [0; lineside_fastpath::PAYLOAD_BYTES_MAX];
         loop {
             match self.socket.recv(&mut reply).map(|bytes| answer(&reply[..bytes])) {
                 Ok(Some(Ok(answer))) => return Ok(answer),

@@ -63,7 +63,7 @@ pub enum Entry {
     Expire(PendingId),
     /// Operations up to here are sealed.
     Block(Block),
-    /// What near executed.
+    /// What the fast path executed.
     Line(Record),
 }
 

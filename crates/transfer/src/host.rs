@@ -1,6 +1,6 @@
-//! The host: executes requests in groups, makes groups durable with one fdatasync, shows near what changed, and only
-//! then answers. The next group may be executed meanwhile ([`Host::execute`], [`Host::take`]). In `express` near
-//! executes, and the host follows ([`Host::drain`]).
+//! The host: executes requests in groups, makes groups durable with one fdatasync, shows the fast path what changed,
+//! and only then answers. The next group may be executed meanwhile ([`Host::execute`], [`Host::take`]). In `express`
+//! the fast path executes, and the host follows ([`Host::drain`]).
 //!
 //! One thread owns it; another may wait for the disk ([`Host::commit_beside`]). It has no clock and no chance of its
 //! own: both are given, so that a simulator can repeat a run.
@@ -26,8 +26,8 @@ use crate::writer::TransferFill;
 use commits::Commits;
 use express::Express;
 use k256::ecdsa::SigningKey;
+use lineside_fastpath::{Asked, DropReason, Said, Source};
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
-use lineside_near::{Asked, DropReason, Said, Source};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, SignedHead, Status,
     TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
@@ -66,17 +66,17 @@ pub struct Counts {
     pub groups: u64,
     /// Requests refused because nothing could be written.
     pub writes_refused: u64,
-    /// Accounts that found no room in near.
+    /// Accounts that found no room in the fast path.
     pub homeless: u64,
-    /// How often near rested for the host, in `express`.
+    /// How often the fast path rested for the host, in `express`.
     pub rests: u64,
-    /// How often the host claimed accounts and sessions from near instead.
+    /// How often the host claimed accounts and sessions from the fast path instead.
     pub claims: u64,
     /// Signatures checked.
     pub signatures: u64,
 }
 
-/// Journal, ledger and what near is told.
+/// Journal, ledger and what the fast path is told.
 pub struct Host<D: Disk> {
     journal: Journal<D>,
     commits: Commits<D>,
@@ -211,7 +211,7 @@ impl<D: Disk> Host<D> {
         }
         self.seal_when_due(now_s);
         if self.is_express() {
-            // Near goes on only from what is durable.
+            // The fast path goes on only from what is durable.
             self.settle();
         }
         self.keep(said, had_failed);
@@ -278,7 +278,8 @@ impl<D: Disk> Host<D> {
             return Ok(Said::drop(reason));
         }
         if self.failed.is_some() {
-            // Not even what is asked for can be told: what is in memory is not what is on the disk. Near goes on.
+            // Not even what is asked for can be told: what is in memory is not what is on the disk. The fast path goes
+            // on.
             return Err(NoRoom);
         }
         if let Some(request) = paper {
@@ -378,7 +379,7 @@ impl<D: Disk> Host<D> {
             })
             .collect();
         let mut reply = Vec::new();
-        // Near may be ahead of the journal, and it is near's cells that were read then.
+        // The fast path may be ahead of the journal, and it is the fast path's cells that were read then.
         let durability = if self.is_express() {
             TRANSFER_EXPRESS
         } else {
@@ -389,7 +390,7 @@ impl<D: Disk> Host<D> {
     }
 
     fn balance(&self, account: &AccountId) -> native::Balance {
-        if let Some(found) = self.near_balance(account) {
+        if let Some(found) = self.fastpath_balance(account) {
             return found;
         }
         let account = self.ledger.account(account).ok_or(Code::UnknownAccount)?;
@@ -425,7 +426,7 @@ impl<D: Disk> Host<D> {
             Some(SessionAnswer::Repeated(outcomes)) => outcomes,
             None => self.execute_next(packet)?,
         };
-        let (outcomes, durability) = self.as_near_says(operations, outcomes);
+        let (outcomes, durability) = self.as_fastpath_says(operations, outcomes);
         let _fits = native::put_executed(&mut reply, header, head, operations, &outcomes, durability);
         Ok(reply)
     }

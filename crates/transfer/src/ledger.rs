@@ -48,7 +48,7 @@ pub struct Session {
     pub sum: u64,
     /// What became of them.
     pub outcomes: Vec<Outcome>,
-    /// How many of them are still in near's ring.
+    /// How many of them are still in the fast path's ring.
     pub missing: u16,
 }
 
@@ -491,7 +491,8 @@ impl Ledger {
         self.make(id, amount, owner, limit)
     }
 
-    /// Makes an account though there may be as many as there may be: near, which has room for more, has made it.
+    /// Makes an account though there may be as many as there may be: the fast path, which has room for more, has made
+    /// it.
     fn make(&mut self, id: &AccountId, amount: u64, owner: [u8; 16], limit: u64) -> Result<u64, Code> {
         if self.accounts.contains(id) {
             return Err(Code::AccountExists);

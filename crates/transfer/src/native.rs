@@ -1,8 +1,8 @@
-//! The native packets of `transfer`, parsed once for near and host alike.
+//! The native packets of `transfer`, parsed once for the fast path and host alike.
 
 use crate::AccountId;
 use crate::rules::Holding;
-use lineside_near::Reply;
+use lineside_fastpath::Reply;
 use lineside_wire::{
     BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, SessionBody, SignedHead, Status,
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER,

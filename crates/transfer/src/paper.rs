@@ -181,7 +181,7 @@ impl PaperLast {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lineside_near::Reply;
+    use lineside_fastpath::Reply;
     use lineside_wire::TRANSFER_COMMAND_TRANSFER;
 
     const PACKET: [u8; 20] = [0, 0, 0, 3, 0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 1, 0];

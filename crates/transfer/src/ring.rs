@@ -1,8 +1,9 @@
-//! What near has done, on its way to the journal: one ring for each CPU, written by near and read by the host.
+//! What the fast path has done, on its way to the journal: one ring for each CPU, written by the fast path and read by
+//! the host.
 //!
 //! A record is written whole, its seal last, before the locks of what it tells are given back: so whoever sees an
-//! effect can find its record. The reader's position moves only when a record is in the journal, and near refuses what
-//! finds no room. Order between rings is restored from the accounts' versions.
+//! effect can find its record. The reader's position moves only when a record is in the journal, and the fast path
+//! refuses what finds no room. Order between rings is restored from the accounts' versions.
 
 use crate::AccountId;
 use crate::store::Store;
@@ -12,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// The slot of a record in the paper's format.
 pub const NO_SESSION: u32 = u32::MAX;
 
-/// One effect, as near writes it down. A version of 0 stands for an account that was not touched.
+/// One effect, as the fast path writes it down. A version of 0 stands for an account that was not touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Who gives, is made or is meant.
@@ -51,7 +52,7 @@ pub struct Record {
     pub uuid: AccountId,
     /// The client's.
     pub nonce: u32,
-    /// CLOCK_MONOTONIC, as near knows it.
+    /// CLOCK_MONOTONIC, as the fast path knows it.
     pub time_ns: u64,
 }
 

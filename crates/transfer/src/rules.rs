@@ -1,4 +1,5 @@
-//! What an operation does to what accounts hold: pure, the same for near, host and replay. A refusal changes nothing.
+//! What an operation does to what accounts hold: pure, the same for the fast path, host and replay. A refusal changes
+//! nothing.
 
 use lineside_wire::TransferCode as Code;
 

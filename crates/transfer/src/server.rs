@@ -5,8 +5,8 @@ use crate::host::{Counts, Host, OpenError, Opened, Setup};
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
+use lineside_fastpath::{Asked, GroupHost, Said};
 use lineside_journal::{FsDisk, Options};
-use lineside_near::{Asked, GroupHost, Said};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,9 +37,9 @@ pub struct Report {
     pub blocks: u64,
     /// Bytes of the journal.
     pub journal_bytes: u64,
-    /// Operations that near has executed and the journal has not yet.
+    /// Operations that the fast path has executed and the journal has not yet.
     pub unjournaled: u64,
-    /// The disk has no room: for what near did, or for what was last asked for.
+    /// The disk has no room: for what the fast path did, or for what was last asked for.
     pub full: bool,
     /// Why nothing is written any more, if that is so.
     pub failed: Option<String>,

@@ -124,7 +124,7 @@ pub fn paper_leaf(request: &PaperRequest, answer: &PaperAnswer, number: u64) -> 
     leaf(&operation, &outcome)
 }
 
-/// The same of what near executed.
+/// The same of what the fast path executed.
 pub fn line_leaf(record: &Record, number: u64) -> [u8; LEAF_BYTES] {
     let mut operation = Operation::new_zeroed();
     operation.command = record.command;

@@ -1,12 +1,12 @@
-//! The near store: cells, what the paper's format needs beside them, session slots, rings and the control word, in
-//! memory that the host, the socket plane and the XDP program share. Field by field in `spec/transfer.toml`.
+//! The fast-path table: cells, what the paper's format needs beside them, session slots, rings and the control word, in
+//! memory that the host, the socket datapath and the XDP program share. Field by field in `spec/transfer.toml`.
 //!
 //! An account lies in one of two buckets of four cells. Its id never changes once it is there, so it is found without
 //! a lock; what it holds is read and written under its cell's lock.
 
 use crate::AccountId;
-use lineside_near::memory::Table;
-use lineside_near::{address_words, hash};
+use lineside_fastpath::memory::Table;
+use lineside_fastpath::{address_words, hash};
 use lineside_wire::{
     TRANSFER_BUCKET_CELLS, TRANSFER_CELL_CLAIMED, TRANSFER_CELL_VALID, TRANSFER_DURABLE, TRANSFER_EXPRESS,
     TRANSFER_ISSUERS_MAX, TransferCell, TransferControl, TransferPaper, TransferRecord, TransferRing,
@@ -16,7 +16,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-pub use lineside_near::Range;
+pub use lineside_fastpath::Range;
 
 /// Version of the layout; memory of another version is not adopted.
 pub const LAYOUT_VERSION: u32 = 2;
@@ -28,9 +28,9 @@ const CROWDED: usize = 2;
 /// Who executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The host, which answers when it is on the disk; near only refers.
+    /// The host, which answers when it is on the disk; the fast path only refers.
     Durable,
-    /// Near, at once; the journal follows.
+    /// The fast path, at once; the journal follows.
     Express,
 }
 
@@ -123,7 +123,7 @@ impl Geometry {
     }
 }
 
-/// The tables of a near store.
+/// The tables of a fast-path table.
 #[derive(Debug)]
 pub struct Store {
     /// Accounts; the cells of a bucket stand together.
@@ -258,7 +258,7 @@ impl Store {
         &self.control.as_slice()[0]
     }
 
-    /// Whether near executes.
+    /// Whether the fast path executes.
     pub fn is_express(&self) -> bool {
         self.control().mode.load(Relaxed) == u32::from(TRANSFER_EXPRESS)
     }

@@ -1,4 +1,4 @@
-//! The host's hand in near, in `durable`: what is on the disk becomes what near refers to.
+//! The host's hand in the fast path, in `durable`: what is on the disk becomes what the fast path refers to.
 
 use crate::AccountId;
 use crate::cell::{self, Held};
@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 /// Takes what changed, when it is on the disk.
 pub trait TransferFill: Send {
     /// Shows these changes: those of one step all at once, steps in their order. Accounts that find no room stay
-    /// unknown to near, which then must not say so: the number of them is returned.
+    /// unknown to the fast path, which then must not say so: the number of them is returned.
     fn apply(&mut self, changes: &[Change]) -> usize;
 }
 
-/// Writes into a [`Store`]. There is one; programs of XDP and the threads of the socket plane read meanwhile.
+/// Writes into a [`Store`]. There is one; programs of XDP and the threads of the socket datapath read meanwhile.
 pub struct StoreWriter {
     store: Arc<Store>,
     /// The cells of the step at hand, and what they shall hold.
@@ -96,14 +96,15 @@ impl TransferFill for StoreWriter {
     }
 }
 
-/// Writes down an account's last numbered request. Near rests, or the account is claimed; it may have found no room.
+/// Writes down an account's last numbered request. The fast path rests, or the account is claimed; it may have found no
+/// room.
 pub(crate) fn show_last(store: &Store, account: &AccountId, last: Option<&PaperLast>) {
     if let (Some(index), Some(last)) = (store.find(account), last) {
         cell::save_last(&store.paper.as_slice()[index], last);
     }
 }
 
-/// Writes down a session, or that there is none. Near rests, or does not know the session yet.
+/// Writes down a session, or that there is none. The fast path rests, or does not know the session yet.
 pub(crate) fn show_session(store: &Store, slot: u32, session: Option<&Session>) {
     let Some(place) = store.sessions.as_slice().get(slot as usize) else {
         return;

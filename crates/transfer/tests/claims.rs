@@ -1,16 +1,16 @@
-//! `express`: what near leaves to the host is executed on accounts and sessions that the host has claimed, and near
-//! goes on with all others meanwhile.
+//! `express`: what the fast path leaves to the host is executed on accounts and sessions that the host has claimed, and
+//! the fast path goes on with all others meanwhile.
 
 mod common;
 
 use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
+use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
 use lineside_journal::SimDisk;
-use lineside_near::{Asked, Near, Readers, Reply, Source, Verdict, lease};
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::{Claims, Slot, StoreClaims};
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Executing, Host, SealPolicy, SessionPolicy, Setup, audit};
 use lineside_transfer::ledger::Change;
-use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_transfer::writer::StoreWriter;
@@ -27,13 +27,13 @@ use zerocopy::{FromBytes, FromZeros};
 
 const ACCOUNTS: u32 = 6;
 
-/// Claims that ask near, when the host shows what it has done, and that can be made to fail.
+/// Claims that ask the fast path, when the host shows what it has done, and that can be made to fail.
 struct Watched {
     claims: StoreClaims,
-    near: TransferNear,
+    fastpath: TransferFastPath,
     /// What is asked for while the host has its claims.
     asked: Mutex<Vec<Vec<u8>>>,
-    /// What near said: `None`, it left it to the host.
+    /// What the fast path said: `None`, it left it to the host.
     said: Mutex<Vec<Option<Vec<u8>>>>,
     /// Claims that are refused from now on.
     refused: AtomicU64,
@@ -59,9 +59,9 @@ impl Watched {
     }
 }
 
-fn ask(near: &TransferNear, payload: &[u8]) -> Option<Vec<u8>> {
+fn ask(fastpath: &TransferFastPath, payload: &[u8]) -> Option<Vec<u8>> {
     let mut reply = Reply::default();
-    match near.answer(LOOPBACK, lease::now_ns(), payload, &mut reply) {
+    match fastpath.answer(LOOPBACK, lease::now_ns(), payload, &mut reply) {
         Verdict::Reply => Some(reply.as_bytes().to_vec()),
         Verdict::Forward => None,
         Verdict::Drop(reason) => panic!("{reason:?}"),
@@ -76,7 +76,7 @@ impl Claims for Watched {
 
     fn put(&self, step: &[(u32, Change)]) -> io::Result<()> {
         for payload in self.asked.lock().unwrap().drain(..) {
-            self.said.lock().unwrap().push(ask(&self.near, &payload));
+            self.said.lock().unwrap().push(ask(&self.fastpath, &payload));
         }
         Self::fails(&self.lost)?;
         self.claims.put(step)
@@ -100,7 +100,7 @@ struct Line {
 fn start_on(disk: &SimDisk, store: Arc<Store>) -> Line {
     let watched = Arc::new(Watched {
         claims: StoreClaims::new(Arc::clone(&store)),
-        near: TransferNear::new(Arc::clone(&store)),
+        fastpath: TransferFastPath::new(Arc::clone(&store)),
         asked: Mutex::default(),
         said: Mutex::default(),
         refused: AtomicU64::new(0),
@@ -144,7 +144,7 @@ fn start(disk: &SimDisk) -> Line {
     let line = start_on(disk, Arc::new(Store::anonymous(&geometry).unwrap()));
     for account in 1..=ACCOUNTS {
         let create = PaperRequest::new(CREATE, 0, account, 0, 100).to_bytes();
-        assert!(ask(&line.watched.near, &create).is_some());
+        assert!(ask(&line.watched.fastpath, &create).is_some());
     }
     line
 }
@@ -170,7 +170,7 @@ impl Line {
         (body.slot.get(), body.token.get())
     }
 
-    /// The host does this, and near is asked these while it has its claims. What near said.
+    /// The host does this, and the fast path is asked these while it has its claims. What the fast path said.
     fn meanwhile(&mut self, payload: &[u8], asked: &[Vec<u8>]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
         *self.watched.asked.lock().unwrap() = asked.to_vec();
         let reply = self.host_says(payload);
@@ -185,7 +185,7 @@ impl Line {
         (1..=ACCOUNTS).map(balance).collect()
     }
 
-    /// Near and ledger are the same, and nothing is claimed or locked.
+    /// The fast path and ledger are the same, and nothing is claimed or locked.
     fn check(&mut self) {
         self.host.drain();
         assert_eq!(self.host.failed(), None);
@@ -233,13 +233,13 @@ fn amount(reply: &[u8]) -> u32 {
 }
 
 #[test]
-fn near_goes_on_with_all_but_what_is_claimed() {
+fn fastpath_goes_on_with_all_but_what_is_claimed() {
     let disk = SimDisk::new(1);
     let mut line = start(&disk);
     let (session, other) = (line.open(1), line.open(2));
     // The records of this are in the ring when the host claims the same accounts.
     let first = execute_packet(session, 1, &[operation(TRANSFER, 1, 2, 1)]);
-    assert!(ask(&line.watched.near, &first).is_some());
+    assert!(ask(&line.watched.fastpath, &first).is_some());
     let chain = [
         linked(operation(TRANSFER, 1, 2, 10)),
         operation(TRANSFER, 2, 3, 20),
@@ -273,7 +273,7 @@ fn near_goes_on_with_all_but_what_is_claimed() {
     assert_eq!((counts.rests, counts.claims), (0, 1));
     line.check();
     assert_eq!(line.balances(), [89, 91, 120, 93, 108, 99]);
-    assert!(ask(&line.watched.near, &paper(TRANSFER, 1, 2, 1)).is_some());
+    assert!(ask(&line.watched.fastpath, &paper(TRANSFER, 1, 2, 1)).is_some());
     line.check();
     drop(line);
     disk.power_cut();
@@ -309,7 +309,7 @@ fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
     assert_eq!(outcomes(&reply), [(Code::Done, 100)]);
     assert!(said[0].is_some());
     // What is set aside cannot be spent, at the line neither.
-    let spend = ask(&line.watched.near, &paper(TRANSFER, 1, 3, 61)).unwrap();
+    let spend = ask(&line.watched.fastpath, &paper(TRANSFER, 1, 3, 61)).unwrap();
     assert_eq!((spend[0], spend[19]), (0x80, Code::InsufficientBalance as u8));
     line.check();
     *line.watched.asked.lock().unwrap() = vec![paper(TRANSFER, 2, 3, 1), paper(TRANSFER, 5, 6, 1)];
@@ -319,7 +319,7 @@ fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
         said.iter().map(Option::is_some).collect::<Vec<_>>(),
         [false, true]
     );
-    assert!(ask(&line.watched.near, &paper(TRANSFER, 1, 3, 61)).is_some());
+    assert!(ask(&line.watched.fastpath, &paper(TRANSFER, 1, 3, 61)).is_some());
     let body = SessionBody {
         token: session.1.into(),
         slot: session.0.into(),
@@ -327,13 +327,13 @@ fn pending_transfers_their_expiry_and_the_end_of_a_session_stop_nobody() {
     };
     line.host_says(&session_packet(TRANSFER_OP_CLOSE, &body));
     let late = execute_packet(session, 2, &[operation(TRANSFER, 1, 2, 1)]);
-    assert_eq!(ask(&line.watched.near, &late).unwrap()[5], 5, "no session");
+    assert_eq!(ask(&line.watched.fastpath, &late).unwrap()[5], 5, "no session");
     assert_eq!(line.host.counts().rests, 0);
     line.check();
 }
 
 #[test]
-fn what_cannot_be_claimed_is_executed_while_near_rests() {
+fn what_cannot_be_claimed_is_executed_while_fastpath_rests() {
     let disk = SimDisk::new(3);
     let mut line = start(&disk);
     let session = line.open(1);
@@ -376,7 +376,7 @@ fn a_chain_longer_than_a_step_rests_and_many_short_ones_do_not() {
 }
 
 #[test]
-fn a_host_killed_with_its_claims_leaves_near_whole() {
+fn a_host_killed_with_its_claims_leaves_fastpath_whole() {
     for is_durable in [false, true] {
         let disk = SimDisk::new(5);
         let mut line = start(&disk);
@@ -386,7 +386,7 @@ fn a_host_killed_with_its_claims_leaves_near_whole() {
             operation(TRANSFER, 2, 3, 110),
         ];
         if is_durable {
-            // It is in the journal, and near was never told.
+            // It is in the journal, and the fast path was never told.
             line.watched.lost.store(1, SeqCst);
         } else {
             disk.fail_nth(lineside_journal::Op::SyncData, 1);
@@ -402,7 +402,7 @@ fn a_host_killed_with_its_claims_leaves_near_whole() {
         );
         assert!(line.host.failed().is_some());
         assert_eq!(
-            ask(&line.watched.near, &paper(TRANSFER, 4, 5, 1)),
+            ask(&line.watched.fastpath, &paper(TRANSFER, 4, 5, 1)),
             None,
             "its lease has ended"
         );

@@ -1,14 +1,15 @@
-//! `express`: near executes, the host follows; together they lose and double nothing, and come back from the journal.
+//! `express`: the fast path executes, the host follows; together they lose and double nothing, and come back from the
+//! journal.
 
 mod common;
 
 use common::{ELSEWHERE, LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
+use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
 use lineside_journal::SimDisk;
-use lineside_near::{Asked, Near, Readers, Reply, Source, Verdict, lease};
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::StoreClaims;
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPolicy, Setup, audit, prove};
-use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::signed::Signer;
@@ -38,7 +39,7 @@ impl Drop for Stop<'_> {
 
 struct Line {
     store: Arc<Store>,
-    near: TransferNear,
+    fastpath: TransferFastPath,
     host: Host<SimDisk>,
     readers: Readers,
 }
@@ -80,10 +81,10 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
         store_too,
         fill,
     )?;
-    let near = TransferNear::new(Arc::clone(&store));
+    let fastpath = TransferFastPath::new(Arc::clone(&store));
     let mut line = Line {
         store,
-        near,
+        fastpath,
         host,
         readers,
     };
@@ -96,10 +97,10 @@ fn start(disk: &SimDisk) -> Line {
 }
 
 impl Line {
-    /// As a client sees it; and whether it was near that answered.
+    /// As a client sees it; and whether it was the fast path that answered.
     fn ask_from(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
         let mut reply = Reply::default();
-        match self.near.answer(from, lease::now_ns(), payload, &mut reply) {
+        match self.fastpath.answer(from, lease::now_ns(), payload, &mut reply) {
             Verdict::Reply => (reply.as_bytes().to_vec(), true),
             Verdict::Forward => {
                 let said = self.host.group(NOW_S, &[Asked { from, payload }]);
@@ -114,9 +115,9 @@ impl Line {
     }
 
     fn paper(&mut self, command: u8, id: u32, source: u32, destination: u32, amount: u32) -> (u32, u32) {
-        let (reply, by_near) =
+        let (reply, by_fastpath) =
             self.ask(&PaperRequest::new(command, id, source, destination, amount).to_bytes());
-        assert!(by_near);
+        assert!(by_fastpath);
         let word = |at: usize| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
         (word(0), word(16))
     }
@@ -135,7 +136,7 @@ impl Line {
         (body.slot.get(), body.token.get())
     }
 
-    /// Near and ledger are the same, and nothing waits.
+    /// The fast path and ledger are the same, and nothing waits.
     fn check(&mut self) {
         self.host.drain();
         assert_eq!(self.host.failed(), None);
@@ -144,13 +145,13 @@ impl Line {
         assert_eq!(ledger.held(), ledger.issued());
         for (id, account) in ledger.accounts() {
             let cell = &self.store.cells.as_slice()[self.store.find(id).unwrap()];
-            let near = (
+            let fastpath = (
                 cell.balance.load(SeqCst),
                 cell.version.load(SeqCst),
                 cell.held_out.load(SeqCst),
             );
             assert_eq!(
-                near,
+                fastpath,
                 (account.holding.balance, account.version, account.holding.held_out),
                 "{id}"
             );
@@ -184,7 +185,7 @@ fn linked(mut operation: lineside_wire::Operation) -> lineside_wire::Operation {
 }
 
 #[test]
-fn near_and_host_take_turns_and_come_back() {
+fn fastpath_and_host_take_turns_and_come_back() {
     let disk = SimDisk::new(1);
     let mut line = start(&disk);
     for account in 1..=ACCOUNTS {
@@ -196,8 +197,8 @@ fn near_and_host_take_turns_and_come_back() {
         1,
         &[operation(TRANSFER, 1, 2, 10), operation(TRANSFER, 1, 2, 9_999)],
     );
-    let (first, by_near) = line.ask(&plain);
-    assert!(by_near);
+    let (first, by_fastpath) = line.ask(&plain);
+    assert!(by_fastpath);
     assert_eq!(
         outcomes(&first),
         [(Code::Done, 990), (Code::InsufficientBalance, 0)]
@@ -210,19 +211,19 @@ fn near_and_host_take_turns_and_come_back() {
             operation(TRANSFER, 3, 4, 1_005),
         ],
     );
-    let (second, by_near) = line.ask(&chain);
-    assert!(!by_near);
+    let (second, by_fastpath) = line.ask(&chain);
+    assert!(!by_fastpath);
     assert_eq!(outcomes(&second), [(Code::Done, 1_005), (Code::Done, 0)]);
     assert_eq!(line.ask(&chain).0, second);
     let third = execute_packet(session, 3, &[operation(ISSUE, 3, 0, 7)]);
-    let (third_reply, by_near) = line.ask(&third);
-    assert!(by_near, "near goes on where the host stopped");
+    let (third_reply, by_fastpath) = line.ask(&third);
+    assert!(by_fastpath, "the fast path goes on where the host stopped");
     assert_eq!(line.paper(TRANSFER, 2, 4, 5, 5), (3, 2_000));
     line.check();
     let before = line.balances();
     assert_eq!(before, [990, 1_005, 7, 2_000, 1_005, 1_000]);
 
-    // The power is gone, and near with it.
+    // The power is gone, and the fast path with it.
     drop(line);
     disk.power_cut();
     let mut line = start(&disk);
@@ -263,10 +264,10 @@ fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
         line.paper(CREATE, 0, account, 0, 100);
     }
     line.host.drain();
-    // The host's process is killed; near goes on in memory that outlives it.
+    // The host's process is killed; the fast path goes on in memory that outlives it.
     let Line {
         store,
-        near,
+        fastpath,
         host,
         readers,
     } = line;
@@ -276,7 +277,7 @@ fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
     for _ in 0..30 {
         let mut reply = Reply::default();
         assert_eq!(
-            near.answer(LOOPBACK, lease::now_ns(), &transfer, &mut reply),
+            fastpath.answer(LOOPBACK, lease::now_ns(), &transfer, &mut reply),
             Verdict::Reply
         );
     }
@@ -293,7 +294,7 @@ fn a_host_that_stops_is_caught_up_with_from_the_same_rings() {
 }
 
 #[test]
-fn without_space_near_says_busy_and_with_it_goes_on() {
+fn without_space_fastpath_says_busy_and_with_it_goes_on() {
     let disk = SimDisk::new(3);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -327,10 +328,10 @@ fn without_space_near_says_busy_and_with_it_goes_on() {
     line.host.tick(NOW_S);
     assert!(line.host.failed().is_some());
     let transfer = PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes();
-    let (reply, by_near) = line.ask(&transfer);
+    let (reply, by_fastpath) = line.ask(&transfer);
     assert!(
-        !by_near && reply[19] == Code::Busy as u8,
-        "near does not go on without a journal"
+        !by_fastpath && reply[19] == Code::Busy as u8,
+        "the fast path does not go on without a journal"
     );
 }
 
@@ -339,16 +340,16 @@ fn who_may_not_is_refused_by_both() {
     let disk = SimDisk::new(4);
     let mut line = start(&disk);
     let create = PaperRequest::new(CREATE, 0, 1, 0, 100).to_bytes();
-    let (refused, by_near) = line.ask_from(ELSEWHERE, &create);
-    assert!(by_near && refused[19] == Code::Unauthorised as u8);
+    let (refused, by_fastpath) = line.ask_from(ELSEWHERE, &create);
+    assert!(by_fastpath && refused[19] == Code::Unauthorised as u8);
     lease::end(&line.store.control().lease_until_ns);
-    let (again, by_near) = line.ask_from(ELSEWHERE, &create);
-    assert!(!by_near);
+    let (again, by_fastpath) = line.ask_from(ELSEWHERE, &create);
+    assert!(!by_fastpath);
     assert_eq!(refused, again);
 }
 
 #[test]
-fn threads_of_near_and_a_host_that_interrupts_them() {
+fn threads_of_fastpath_and_a_host_that_interrupts_them() {
     let disk = SimDisk::new(5);
     let mut line = start(&disk);
     for account in 1..=ACCOUNTS {
@@ -358,16 +359,16 @@ fn threads_of_near_and_a_host_that_interrupts_them() {
     let sessions: Vec<(u32, u64)> = (0..3).map(|port| line.open(port)).collect();
     let Line {
         store,
-        near,
+        fastpath,
         host,
         readers,
     } = line;
-    let (near, host) = (Arc::new(near), Mutex::new(host));
-    let (stop, by_near, by_host) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (fastpath, host) = (Arc::new(fastpath), Mutex::new(host));
+    let (stop, by_fastpath, by_host) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for (thread, session) in sessions.iter().enumerate() {
-            let (near, host, readers) = (Arc::clone(&near), &host, readers.clone());
-            let (stop, by_near, by_host) = (&stop, &by_near, &by_host);
+            let (fastpath, host, readers) = (Arc::clone(&fastpath), &host, readers.clone());
+            let (stop, by_fastpath, by_host) = (&stop, &by_fastpath, &by_host);
             scope.spawn(move || {
                 let _stop = Stop(stop);
                 let reader = readers.join();
@@ -384,10 +385,10 @@ fn threads_of_near_and_a_host_that_interrupts_them() {
                     while replies.len() < 2 {
                         let mut reply = Reply::default();
                         reader.enter();
-                        let verdict = near.answer(LOOPBACK, lease::now_ns(), &packet, &mut reply);
+                        let verdict = fastpath.answer(LOOPBACK, lease::now_ns(), &packet, &mut reply);
                         reader.leave();
                         let reply = if verdict == Verdict::Reply {
-                            by_near.fetch_add(1, SeqCst);
+                            by_fastpath.fetch_add(1, SeqCst);
                             reply.as_bytes().to_vec()
                         } else {
                             by_host.fetch_add(1, SeqCst);
@@ -415,7 +416,7 @@ fn threads_of_near_and_a_host_that_interrupts_them() {
         let mut host_asks = 0;
         let enough = |host_asks| {
             let has_met = by_host.load(SeqCst) > 0 || host_asks == 50_000;
-            by_near.load(SeqCst) >= 20_000 && host_asks >= 50 && has_met
+            by_fastpath.load(SeqCst) >= 20_000 && host_asks >= 50 && has_met
         };
         while !stop.load(SeqCst) && !enough(host_asks) {
             host_asks += 1;
@@ -431,10 +432,10 @@ fn threads_of_near_and_a_host_that_interrupts_them() {
             assert_eq!(said[0].reply.as_ref().unwrap()[5], 0);
         }
     });
-    let near = Arc::into_inner(near).unwrap();
+    let fastpath = Arc::into_inner(fastpath).unwrap();
     let mut line = Line {
         store,
-        near,
+        fastpath,
         host: host.into_inner().unwrap(),
         readers,
     };
@@ -451,7 +452,7 @@ fn threads_of_near_and_a_host_that_interrupts_them() {
 }
 
 #[test]
-fn at_its_end_the_host_takes_what_the_rings_hold_and_near_stays_stopped() {
+fn at_its_end_the_host_takes_what_the_rings_hold_and_fastpath_stays_stopped() {
     let disk = SimDisk::new(6);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -465,7 +466,9 @@ fn at_its_end_the_host_takes_what_the_rings_hold_and_near_stays_stopped() {
     assert_eq!(line.host.unjournaled(), 0);
     let mut reply = Reply::default();
     let transfer = PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes();
-    let verdict = line.near.answer(LOOPBACK, lease::now_ns(), &transfer, &mut reply);
+    let verdict = line
+        .fastpath
+        .answer(LOOPBACK, lease::now_ns(), &transfer, &mut reply);
     assert_eq!(verdict, Verdict::Forward);
     drop(line);
     disk.power_cut();
@@ -473,7 +476,7 @@ fn at_its_end_the_host_takes_what_the_rings_hold_and_near_stays_stopped() {
 }
 
 #[test]
-fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_near() {
+fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_fastpath() {
     let disk = SimDisk::new(7);
     let mut line = start(&disk);
     for account in 1..=2 {
@@ -482,7 +485,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_near() {
     let session = line.open(1);
     line.host.tick(NOW_S);
     disk.set_capacity_bytes(Some(disk.used_bytes()));
-    // Until near is ahead of a journal that takes no more.
+    // Until the fast path is ahead of a journal that takes no more.
     while line.host.unjournaled() == 0 {
         for _ in 0..8 {
             line.paper(TRANSFER, 0, 1, 2, 0);
@@ -491,9 +494,9 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_near() {
     }
     let chain = [linked(operation(TRANSFER, 1, 2, 5)), operation(TRANSFER, 2, 1, 3)];
     let packet = execute_packet(session, 1, &chain);
-    let (refused, by_near) = line.ask(&packet);
-    assert!(!by_near && refused[5] == 9, "no room: {}", refused[5]);
-    assert_eq!(line.paper(REFER, 0, 1, 0, 0), (4, 1_000), "near goes on");
+    let (refused, by_fastpath) = line.ask(&packet);
+    assert!(!by_fastpath && refused[5] == 9, "no room: {}", refused[5]);
+    assert_eq!(line.paper(REFER, 0, 1, 0, 0), (4, 1_000), "the fast path goes on");
     let body = [
         &[0, 0, 0, 1, 0, 0, 0, 0][..],
         &AccountId::from_paper(1).0,
@@ -510,7 +513,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_near() {
     assert_eq!(
         reply[16 + 5],
         2,
-        "what near is ahead with is not durable, whoever tells it"
+        "what the fast path is ahead with is not durable, whoever tells it"
     );
     disk.set_capacity_bytes(None);
     let (done, _) = line.ask(&packet);
@@ -519,7 +522,7 @@ fn nothing_is_executed_on_a_ledger_that_the_disk_keeps_behind_near() {
 }
 
 #[test]
-fn an_account_that_near_has_made_is_not_one_too_many() {
+fn an_account_that_fastpath_has_made_is_not_one_too_many() {
     let disk = SimDisk::new(8);
     let mut line = start(&disk);
     let most = common::limits().accounts as u32;
@@ -530,8 +533,8 @@ fn an_account_that_near_has_made_is_not_one_too_many() {
     line.check();
     let session = line.open(1);
     let create = [linked(operation(ISSUE, 1, 0, 1)), operation(CREATE, 999, 0, 1)];
-    let (reply, by_near) = line.ask(&execute_packet(session, 1, &create));
-    assert!(!by_near);
+    let (reply, by_fastpath) = line.ask(&execute_packet(session, 1, &create));
+    assert!(!by_fastpath);
     assert_eq!(
         outcomes(&reply)[1],
         (Code::StoreFull, 0),
@@ -553,8 +556,8 @@ fn a_session_s_packets_come_in_order_from_different_rings() {
     }
     let session = line.open(1);
     let on_cpu = |cpu: usize, payload: &[u8]| {
-        let near = TransferNear::on_cpu(Arc::clone(&line.store), cpu);
-        let verdict = near.answer(LOOPBACK, lease::now_ns(), payload, &mut Reply::default());
+        let fastpath = TransferFastPath::on_cpu(Arc::clone(&line.store), cpu);
+        let verdict = fastpath.answer(LOOPBACK, lease::now_ns(), payload, &mut Reply::default());
         assert_eq!(verdict, Verdict::Reply);
     };
     on_cpu(2, &PaperRequest::new(TRANSFER, 0, 1, 2, 1).to_bytes());
@@ -576,23 +579,23 @@ fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
         destination: signer.id().0,
         ..operation(CREATE, 1, 0, 100)
     };
-    let (reply, by_near) = line.ask(&execute_packet(session, 1, &[create, operation(CREATE, 2, 0, 0)]));
-    assert!(by_near);
+    let (reply, by_fastpath) = line.ask(&execute_packet(session, 1, &[create, operation(CREATE, 2, 0, 0)]));
+    assert!(by_fastpath);
     assert_eq!(outcomes(&reply), [(Code::Done, 100), (Code::Done, 0)]);
     line.store.control().require_signature.store(1, SeqCst);
     let pay = operation(TRANSFER, 1, 2, 10);
     let plain = execute_packet(session, 2, &[pay]);
     let paper = PaperRequest::new(TRANSFER, 1, 1, 2, 10).to_bytes();
     let rests = line.host.counts().rests;
-    let (reply, by_near) = line.ask(&plain);
-    assert!(!by_near);
+    let (reply, by_fastpath) = line.ask(&plain);
+    assert!(!by_fastpath);
     assert_eq!(outcomes(&reply), [(Code::Unauthorised, 10)]);
-    let (reply, by_near) = line.ask(&paper);
-    assert!(by_near && reply[19] == Code::Unauthorised as u8);
+    let (reply, by_fastpath) = line.ask(&paper);
+    assert!(by_fastpath && reply[19] == Code::Unauthorised as u8);
     assert_eq!(
         line.host.counts().rests,
         rests,
-        "near did not rest for what is refused anyway"
+        "the fast path did not rest for what is refused anyway"
     );
     let (execute, rest) = ExecuteHead::ref_from_prefix(&plain[16..]).unwrap();
     let head = signer.sign(execute, <[Operation]>::ref_from_bytes(rest).unwrap());
@@ -609,7 +612,7 @@ fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
     assert_eq!(
         line.host.counts().rests,
         rests,
-        "near executes nothing that it would have to stop"
+        "the fast path executes nothing that it would have to stop"
     );
     line.check();
 }

@@ -5,8 +5,8 @@ mod common;
 use common::{
     ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation, outcomes, session_packet, start,
 };
+use lineside_fastpath::{Asked, FastPath, Reply, Said, Verdict};
 use lineside_journal::{Op, SimDisk};
-use lineside_near::{Asked, Near, Reply, Said, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{SealPolicy, audit, prove};
 use lineside_transfer::paper::PaperRequest;
@@ -204,7 +204,7 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
     assert_ne!(session(&second).0, session(&first).0);
     assert_ne!(session(&second).1, session(&first).1);
     for port in 1..3 {
-        let from = lineside_near::Source { port, ..LOOPBACK };
+        let from = lineside_fastpath::Source { port, ..LOOPBACK };
         let challenge = server
             .ask_at(NOW_S, from, &session_packet(TRANSFER_OP_OPEN, &empty))
             .unwrap();
@@ -212,7 +212,7 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
         let answer = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
         assert_eq!(server.ask_at(NOW_S, from, &answer).unwrap()[5], 0);
     }
-    let from = lineside_near::Source { port: 9, ..LOOPBACK };
+    let from = lineside_fastpath::Source { port: 9, ..LOOPBACK };
     let challenge = server
         .ask_at(NOW_S, from, &session_packet(TRANSFER_OP_OPEN, &empty))
         .unwrap();
@@ -356,7 +356,7 @@ fn pending_transfers_are_posted_voided_or_expire() {
 }
 
 #[test]
-fn near_refers_to_what_is_durable_and_to_nothing_else() {
+fn fastpath_refers_to_what_is_durable_and_to_nothing_else() {
     let (disk, mut server) = server();
     server.paper(CREATE, 0, 1, 0, 100);
     server.paper(CREATE, 0, 2, 0, 0);
@@ -364,7 +364,7 @@ fn near_refers_to_what_is_durable_and_to_nothing_else() {
     let refer = |server: &Server, account| {
         let request = PaperRequest::new(REFER, 0, account, 0, 0).to_bytes();
         let mut reply = Reply::default();
-        match server.near.answer(LOOPBACK, 1, &request, &mut reply) {
+        match server.fastpath.answer(LOOPBACK, 1, &request, &mut reply) {
             Verdict::Reply => Some(u32::from_be_bytes(reply.as_bytes()[16..20].try_into().unwrap())),
             Verdict::Forward => None,
             Verdict::Drop(reason) => panic!("{reason:?}"),
@@ -376,7 +376,7 @@ fn near_refers_to_what_is_durable_and_to_nothing_else() {
     );
     let write = PaperRequest::new(TRANSFER, 0, 1, 2, 30).to_bytes();
     assert_eq!(
-        server.near.answer(LOOPBACK, 1, &write, &mut Reply::default()),
+        server.fastpath.answer(LOOPBACK, 1, &write, &mut Reply::default()),
         Verdict::Forward
     );
 
@@ -413,10 +413,10 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
         server.host.execute(NOW_S, &asked);
     };
     let amount = |said: &Said| said.reply.as_deref().map(|reply| reply[19]);
-    let near_holds = |server: &Server| {
+    let fastpath_holds = |server: &Server| {
         let balance = |account| match server.store.find(&AccountId::from_paper(account)) {
             Some(index) => server.store.cells.as_slice()[index].balance.load(Relaxed),
-            None => panic!("near does not know {account}"),
+            None => panic!("the fast path does not know {account}"),
         };
         [1, 2, 3].map(balance)
     };
@@ -429,19 +429,27 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
     execute(&mut server, &[PaperRequest::new(REFER, 0, 1, 0, 0).to_bytes()]);
     execute(&mut server, &[transfer(1, 2, 3, 105)]);
     assert!(server.host.take(false).is_none(), "still on its way");
-    assert_eq!(near_holds(&server), [100, 100, 100], "near shows nothing yet");
+    assert_eq!(
+        fastpath_holds(&server),
+        [100, 100, 100],
+        "the fast path shows nothing yet"
+    );
 
     let first = server.host.take(true).unwrap();
     assert_eq!(amount(&first[0]), Some(90));
-    assert_eq!(near_holds(&server), [90, 110, 100], "the first group and no more");
+    assert_eq!(
+        fastpath_holds(&server),
+        [90, 110, 100],
+        "the first group and no more"
+    );
     let second = server.host.take(false).unwrap();
     assert_eq!(amount(&second[0]), Some(90));
     assert!(server.host.take(false).is_none(), "the third is on its way now");
     assert_eq!(amount(&server.host.take(true).unwrap()[0]), Some(5));
-    assert_eq!(near_holds(&server), [90, 5, 205]);
+    assert_eq!(fastpath_holds(&server), [90, 5, 205]);
     assert!(server.host.take(true).is_none());
 
-    // A group that fails on its way takes those behind it with it; near shows neither, nor is either answered.
+    // A group that fails on its way takes those behind it with it; the fast path shows neither, nor is either answered.
     execute(&mut server, &[transfer(2, 1, 2, 1)]);
     assert!(server.host.take(false).is_none());
     execute(&mut server, &[transfer(2, 3, 1, 1), transfer(3, 9, 1, 1)]);
@@ -456,7 +464,7 @@ fn groups_are_executed_while_others_are_on_their_way_and_answered_when_durable()
             .iter()
             .all(|said| said.reply.is_none())
     );
-    assert_eq!(near_holds(&server), [90, 5, 205]);
+    assert_eq!(fastpath_holds(&server), [90, 5, 205]);
     // From now on writes are refused, and those refusals leave.
     assert_eq!(server.paper(TRANSFER, 4, 1, 2, 1), refused(TRANSFER, Code::Busy));
 }

@@ -1,11 +1,12 @@
-//! Two threads at once over the near model; `crates/plane/tests/transfer_race.rs` does the same to the XDP program.
+//! Two threads at once over the fast path model; `crates/datapath/tests/transfer_race.rs` does the same to the XDP
+//! program.
 
 #[path = "race/common.rs"]
 mod common;
 
-use lineside_near::{Near, Reply, Source, Verdict, lease};
+use lineside_fastpath::{FastPath, Reply, Source, Verdict, lease};
 use lineside_transfer::claims::StoreClaims;
-use lineside_transfer::near::TransferNear;
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::store::Store;
 use std::sync::Arc;
 
@@ -13,14 +14,14 @@ use std::sync::Arc;
 fn with_model(test: impl FnOnce(&Store, &common::Ask<'_>, &StoreClaims)) {
     let store = Arc::new(Store::anonymous(&common::geometry(4)).expect("memory"));
     lease::renew(&store.control().lease_until_ns, 1 << 50);
-    let near = TransferNear::new(Arc::clone(&store));
+    let fastpath = TransferFastPath::new(Arc::clone(&store));
     let from = Source {
         address: common::CLIENT.into(),
         port: 40_000,
     };
     let ask = |_, request: &[u8]| {
         let mut reply = Reply::default();
-        match near.answer(from, lease::now_ns(), request, &mut reply) {
+        match fastpath.answer(from, lease::now_ns(), request, &mut reply) {
             Verdict::Reply => Some(reply.as_bytes().to_vec()),
             Verdict::Forward => None,
             Verdict::Drop(reason) => panic!("dropped: {reason:?}"),

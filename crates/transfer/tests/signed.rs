@@ -5,8 +5,8 @@ mod common;
 
 use common::{ELSEWHERE, LOOPBACK, NOW_S, Server, execute_packet, key, operation, outcomes, start_with};
 use k256::ecdsa::SigningKey as K256;
+use lineside_fastpath::Source;
 use lineside_journal::SimDisk;
-use lineside_near::Source;
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{SealPolicy, audit};
 use lineside_transfer::signed::{KeyId, Signer};
@@ -348,7 +348,7 @@ fn one_group_has_signatures_of_all_kinds() {
     packets.sort_by_key(|packet| packet[8..16].to_vec());
     let asked: Vec<_> = packets
         .iter()
-        .map(|payload| lineside_near::Asked {
+        .map(|payload| lineside_fastpath::Asked {
             from: ELSEWHERE,
             payload,
         })

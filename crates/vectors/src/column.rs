@@ -1,25 +1,26 @@
-//! `vectors/column`: requests to a table, near holding parts of it. What one changes in the table the next ones find.
+//! `vectors/column`: requests to a table, the fast path holding parts of it. What one changes in the table the next
+//! ones find.
 
 pub use crate::transfer::Vector;
 use crate::{Bytes, Endpoint, Lease};
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// A file of vectors, asked one after the other; before each of them near is filled anew.
+/// A file of vectors, asked one after the other; before each of them the fast path is filled anew.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// The file's name without its ending.
     #[serde(skip)]
     pub name: String,
-    /// How near and host stand.
+    /// How the fast path and host stand.
     pub state: State,
-    /// The interface that near stands at.
+    /// The interface that the fast path stands at.
     pub endpoint: Endpoint,
     /// The rows that are there before the first vector.
     #[serde(default, rename = "row")]
     pub rows: Vec<Row>,
-    /// What near holds.
+    /// What the fast path holds.
     #[serde(default)]
     pub held: Vec<Held>,
     /// The vectors.
@@ -27,13 +28,13 @@ pub struct File {
     pub vectors: Vec<Vector>,
 }
 
-/// How near and host stand.
+/// How the fast path and host stand.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Whether near may answer.
+    /// Whether the fast path may answer.
     pub lease: Lease,
-    /// Whether the host is in the middle of a change of near's index.
+    /// Whether the host is in the middle of a change of the fast path's index.
     pub changing: bool,
     /// A row whose block is invalid: column and key.
     pub invalid: Option<(String, Bytes)>,
@@ -43,7 +44,7 @@ pub struct State {
     pub paper_format: bool,
     /// Whether replies say that they may be stale.
     pub may_be_stale: bool,
-    /// The columns that near may hold.
+    /// The columns that the fast path may hold.
     pub columns: Vec<String>,
     /// Who may change the table without a session.
     pub trusted: Vec<IpAddr>,
@@ -90,7 +91,7 @@ pub struct Row {
     pub timestamp_ms: u64,
 }
 
-/// A part of the table that near holds.
+/// A part of the table that the fast path holds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {

@@ -1,4 +1,5 @@
-//! Reads `vectors/`: requests, and what every plane must make of them. The keys are explained in `vectors/README.md`.
+//! Reads `vectors/`: requests, and what every datapath must make of them. The keys are explained in
+//! `vectors/README.md`.
 //!
 //! Names of drops and counters stay text here: whoever runs the vectors knows them.
 
@@ -18,11 +19,11 @@ pub struct File {
     pub name: String,
     /// The state that all its vectors are asked in.
     pub state: State,
-    /// The interface that near stands at.
+    /// The interface that the fast path stands at.
     pub endpoint: Endpoint,
     /// The best block.
     pub tip: Tip,
-    /// What near and host hold.
+    /// What the fast path and host hold.
     #[serde(rename = "block")]
     pub blocks: Vec<Block>,
     /// The vectors, each asked in that same state: readers change nothing.
@@ -30,11 +31,11 @@ pub struct File {
     pub vectors: Vec<Vector>,
 }
 
-/// The state of near.
+/// The state of the fast path.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Whether near may answer.
+    /// Whether the fast path may answer.
     pub lease: Lease,
     /// Whether the chain stands.
     pub chain: Chain,
@@ -44,7 +45,7 @@ pub struct State {
     pub loopback: bool,
 }
 
-/// Whether near may answer.
+/// Whether the fast path may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lease {
@@ -65,7 +66,7 @@ pub enum Chain {
     Changing,
 }
 
-/// The interface that near stands at.
+/// The interface that the fast path stands at.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
@@ -97,8 +98,8 @@ pub struct Block {
     pub root: Hex<32>,
     /// Its height.
     pub height: u32,
-    /// Its TXIDs that near holds too.
-    pub near: Vec<Hex<32>>,
+    /// Its TXIDs that the fast path holds too.
+    pub fastpath: Vec<Hex<32>>,
     /// Its other TXIDs.
     pub host: Vec<Hex<32>>,
 }
@@ -116,13 +117,13 @@ pub struct Vector {
     /// What follows the datagram in its frame.
     #[serde(default)]
     pub trailer: Bytes,
-    /// What near says.
-    pub near: Said,
+    /// What the fast path says.
+    pub fastpath: Said,
     /// The service's counter that rises by one; none: no counter does.
     pub counts: Option<String>,
-    /// With near's reply: everything in front of its payload.
+    /// With the fast path's reply: everything in front of its payload.
     pub reply_headers: Option<Bytes>,
-    /// The payload of the answer, whether near gives it or the host.
+    /// The payload of the answer, whether the fast path gives it or the host.
     pub reply: Option<Bytes>,
     /// What the host says of the payload alone; none: the vector is about the frame.
     pub host: Option<Said>,
@@ -134,38 +135,38 @@ impl Vector {
         [&self.headers.0[..], &self.request.0, &self.trailer.0].concat()
     }
 
-    /// The reply's frame, if near replies.
+    /// The reply's frame, if the fast path replies.
     pub fn reply_frame(&self) -> Option<Vec<u8>> {
         let (headers, reply) = (self.reply_headers.as_ref()?, self.reply.as_ref()?);
         Some([&headers.0[..], &reply.0, &self.trailer.0].concat())
     }
 
     fn fault(&self) -> Option<&'static str> {
-        let near_replies = self.near == Said::Reply;
+        let fastpath_replies = self.fastpath == Said::Reply;
         let host_replies = self.host == Some(Said::Reply);
         match () {
-            _ if near_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` goes with near = \"reply\", and only with that")
+            _ if fastpath_replies != self.reply_headers.is_some() => {
+                Some("`reply_headers` goes with the fast path = \"reply\", and only with that")
             }
-            _ if (near_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` goes with near or host = \"reply\", and only with that")
+            _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
+                Some("`reply` goes with the fast path or host = \"reply\", and only with that")
             }
             _ if self.host == Some(Said::Forward) => Some("nobody stands behind the host"),
-            _ if near_replies && self.host.is_some() && !host_replies => {
-                Some("what near answers the host must answer too")
+            _ if fastpath_replies && self.host.is_some() && !host_replies => {
+                Some("what the fast path answers the host must answer too")
             }
-            _ if matches!(self.near, Said::Drop(_))
+            _ if matches!(self.fastpath, Said::Drop(_))
                 && self.host.is_some()
-                && self.host != Some(self.near.clone()) =>
+                && self.host != Some(self.fastpath.clone()) =>
             {
-                Some("what near drops the host must drop too")
+                Some("what the fast path drops the host must drop too")
             }
             _ => None,
         }
     }
 }
 
-/// What near or host says.
+/// What the fast path or host says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// `reply`
@@ -311,7 +312,7 @@ height = 1
 hash = "0000000000000000000000000000000000000000000000000000000000000000"
 root = "0000000000000000000000000000000000000000000000000000000000000000"
 height = 1
-near = []
+the fast path = []
 host = []
 [[vector]]
 what = "one"
@@ -320,7 +321,7 @@ request = """
 02
 03
 """
-near = "reply"
+the fast path = "reply"
 reply_headers = "04"
 reply = "05"
 host = "reply"
@@ -337,14 +338,22 @@ host = "reply"
     #[test]
     fn what_is_wrong_is_said() {
         let cases = [
-            ("height = 1\nnear", "height = 1\nnears", "unknown field `nears`"),
+            (
+                "height = 1\nnear",
+                "height = 1\nnears",
+                "unknown field `fastpaths`",
+            ),
             ("00 01", "00 0", "an odd number of hex digits"),
             ("00 01", "00 0g", "'g' is no hex digit"),
             ("020000000002", "0200000002", "5 bytes where 6 belong"),
-            ("near = \"reply\"", "near = \"answer\"", "\"answer\" must be"),
             (
-                "near = \"reply\"",
-                "near = \"forward\"",
+                "the fast path = \"reply\"",
+                "the fast path = \"answer\"",
+                "\"answer\" must be",
+            ),
+            (
+                "the fast path = \"reply\"",
+                "the fast path = \"forward\"",
                 "`reply_headers` goes with",
             ),
             ("reply = \"05\"", "", "`reply` goes with"),

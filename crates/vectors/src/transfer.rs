@@ -14,7 +14,7 @@ pub struct File {
     pub name: String,
     /// What is there before the first one.
     pub state: State,
-    /// The interface that near stands at.
+    /// The interface that the fast path stands at.
     pub endpoint: Endpoint,
     /// The vectors.
     #[serde(rename = "vector")]
@@ -27,13 +27,13 @@ pub struct File {
 pub struct State {
     /// Who executes.
     pub mode: Mode,
-    /// Whether near may answer.
+    /// Whether the fast path may answer.
     pub lease: Lease,
     /// Whether the paper's packets are answered.
     pub paper_format: bool,
     /// Whether the interface is `lo`.
     pub loopback: bool,
-    /// log2 of the accounts that near has room for.
+    /// log2 of the accounts that the fast path has room for.
     pub account_bits: u32,
     /// Accounts that the ledger takes.
     pub accounts_max: u64,
@@ -41,7 +41,7 @@ pub struct State {
     pub sessions_max: u32,
     /// log2 of the records of one ring.
     pub ring_bits: u32,
-    /// Whether the host empties near's rings after each vector.
+    /// Whether the host empties the fast path's rings after each vector.
     pub drains: bool,
     /// Whether the journal's disk takes anything more.
     pub disk: Disk,
@@ -61,7 +61,7 @@ pub struct State {
 pub enum Mode {
     /// The host.
     Durable,
-    /// Near.
+    /// The fast path.
     Express,
 }
 
@@ -89,17 +89,17 @@ pub struct Vector {
     /// What follows the datagram in its frame.
     #[serde(default)]
     pub trailer: Bytes,
-    /// What near says.
-    pub near: Said,
+    /// What the fast path says.
+    pub fastpath: Said,
     /// The service's counters that rise by one; no other does.
     #[serde(default)]
     pub counts: Vec<String>,
-    /// With near's reply: everything in front of its payload.
+    /// With the fast path's reply: everything in front of its payload.
     pub reply_headers: Option<Bytes>,
-    /// The payload of the answer, whether near gives it or the host.
+    /// The payload of the answer, whether the fast path gives it or the host.
     pub reply: Option<Bytes>,
-    /// What the host says of the payload that near leaves to it, and in `durable` of every one; none: the vector is
-    /// about the frame, or about near.
+    /// What the host says of the payload that the fast path leaves to it, and in `durable` of every one; none: the
+    /// vector is about the frame, or about the fast path.
     pub host: Option<Said>,
     /// Seconds since the first vector.
     #[serde(default)]
@@ -118,7 +118,7 @@ impl Vector {
         [&self.headers.0[..], payload, &self.trailer.0].concat()
     }
 
-    /// The reply's frame, if near replies.
+    /// The reply's frame, if the fast path replies.
     pub fn reply_frame(&self) -> Option<Vec<u8>> {
         let (headers, reply) = (self.reply_headers.as_ref()?, self.reply.as_ref()?);
         Some([&headers.0[..], &reply.0, &self.trailer.0].concat())
@@ -156,27 +156,27 @@ impl Vector {
     }
 
     fn fault(&self) -> Option<&'static str> {
-        let near_replies = self.near == Said::Reply;
+        let fastpath_replies = self.fastpath == Said::Reply;
         let host_replies = self.host == Some(Said::Reply);
         let within = |bytes: &Bytes, list: &[[usize; 2]]| {
             ranges(list).all(|range| range.start < range.end && range.end <= bytes.0.len())
         };
         match () {
-            _ if near_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` goes with near = \"reply\", and only with that")
+            _ if fastpath_replies != self.reply_headers.is_some() => {
+                Some("`reply_headers` goes with the fast path = \"reply\", and only with that")
             }
-            _ if (near_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` goes with near or host = \"reply\", and only with that")
+            _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
+                Some("`reply` goes with the fast path or host = \"reply\", and only with that")
             }
             _ if self.host == Some(Said::Forward) => Some("nobody stands behind the host"),
-            _ if matches!(self.near, Said::Drop(_))
+            _ if matches!(self.fastpath, Said::Drop(_))
                 && self.host.is_some()
-                && self.host != Some(self.near.clone()) =>
+                && self.host != Some(self.fastpath.clone()) =>
             {
-                Some("what near drops the host must drop too")
+                Some("what the fast path drops the host must drop too")
             }
-            _ if near_replies && !(self.kept.is_empty() && self.chosen.is_empty()) => {
-                Some("near chooses nothing")
+            _ if fastpath_replies && !(self.kept.is_empty() && self.chosen.is_empty()) => {
+                Some("the fast path chooses nothing")
             }
             _ if !within(&self.request, &self.kept) => Some("`kept` is not within the request"),
             _ if !self
@@ -263,7 +263,7 @@ broadcast = "10.0.0.255"
 what = "one"
 headers = "00 01"
 request = "02 03 04"
-near = "forward"
+the fast path = "forward"
 counts = ["forwarded"]
 reply = "05 00 04"
 host = "reply"
@@ -291,8 +291,8 @@ chosen = [[1, 2], [2, 3]]
         let cases = [
             ("host = \"reply\"", "host = \"forward\"", "`reply` goes with"),
             (
-                "near = \"forward\"",
-                "near = \"reply\"",
+                "the fast path = \"forward\"",
+                "the fast path = \"reply\"",
                 "`reply_headers` goes with",
             ),
             ("[[2, 3]]", "[[2, 4]]", "`kept` is not within"),

@@ -2,7 +2,7 @@
 
 mod der_vectors;
 mod mutate;
-#[path = "../../plane/tests/skip/mod.rs"]
+#[path = "../../datapath/tests/skip/mod.rs"]
 mod skip;
 
 use der_vectors::Vector;

@@ -1,4 +1,4 @@
-//! Whom a near answers for, and whom it answers to (DESIGN section 4, rule 8).
+//! Whom a fast path answers for, and whom it answers to (DESIGN section 4, rule 8).
 
 use crate::{DropReason, SERVICE_PORTS};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Own addresses of each family that one interface can have.
 pub const ADDRESSES_MAX: usize = 8;
 
-/// The interface a near stands at.
+/// The interface a fast path stands at.
 #[derive(Clone, Debug, Default)]
 pub struct Endpoint {
     /// Own MAC address; all zeros on `lo`.
@@ -46,7 +46,7 @@ impl Endpoint {
         owned
     }
 
-    /// Whether near answers what was sent to `address`.
+    /// Whether the fast path answers what was sent to `address`.
     pub fn answers(&self, address: IpAddr) -> bool {
         self.owns(address) && self.only.is_none_or(|only| only == address)
     }

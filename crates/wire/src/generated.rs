@@ -150,7 +150,7 @@ impl Status {
     }
 }
 
-/// Why a near drops a packet.
+/// Why a fast path drops a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum DropReason {
@@ -298,9 +298,9 @@ const _: () = assert!(size_of::<SpvBlock>() == 128);
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvControl {
-    /// near answers only before this CLOCK_MONOTONIC time
+    /// the fast path answers only before this CLOCK_MONOTONIC time
     pub lease_until_ns: AtomicU64,
-    /// odd while the chain changes: near forwards everything
+    /// odd while the chain changes: the fast path forwards everything
     pub epoch: AtomicU64,
     /// key of the index hash: two words of NH, one odd multiplier
     pub key: [AtomicU64; 3],
@@ -330,11 +330,11 @@ pub struct SpvControl {
 
 const _: () = assert!(size_of::<SpvControl>() == 176);
 
-/// Counters of the near part of `spv`.
+/// Counters of the fast path part of `spv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SpvCounter {
-    /// requests answered by near
+    /// requests answered by the fast path
     Hits = 0,
     /// requests forwarded because the TXID was not cached or was being written
     Misses = 1,
@@ -412,7 +412,7 @@ pub const TRANSFER_CURVE_P256: u8 = 1;
 /// Curve of a signed packet: secp256k1.
 pub const TRANSFER_CURVE_SECP256K1: u8 = 2;
 
-/// Operations of one packet that near executes; more are the host's.
+/// Operations of one packet that the fast path executes; more are the host's.
 pub const TRANSFER_LINE_OPERATIONS_MAX: usize = 4;
 
 /// Operations in one packet: what the header's length allows. 16 fit a datagram.
@@ -436,7 +436,7 @@ pub const TRANSFER_CELL_VALID: u32 = 1;
 /// Flag of a cell: frozen.
 pub const TRANSFER_CELL_FROZEN: u32 = 2;
 
-/// Flag of a cell: the host is changing what it holds; near only reads it.
+/// Flag of a cell: the host is changing what it holds; the fast path only reads it.
 pub const TRANSFER_CELL_CLAIMED: u32 = 4;
 
 /// Address ranges that may CREATE, ISSUE, FREEZE and UNFREEZE.
@@ -755,7 +755,7 @@ pub struct TransferSession {
     pub codes: AtomicU64,
     /// of the last packet's replies
     pub amounts: [AtomicU64; 4],
-    /// 1 while the host executes a packet of the session: near leaves all of them to it
+    /// 1 while the host executes a packet of the session: the fast path leaves all of them to it
     pub claimed: AtomicU64,
     /// zero
     pub reserved: [AtomicU64; 6],
@@ -763,7 +763,7 @@ pub struct TransferSession {
 
 const _: () = assert!(size_of::<TransferSession>() == 128);
 
-/// One effect, on its way from near to the journal.
+/// One effect, on its way from the fast path to the journal.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TransferRecord {
@@ -801,7 +801,7 @@ pub struct TransferRecord {
     pub nonce: AtomicU32,
     /// zero
     pub timeout_s: AtomicU32,
-    /// near's clock, CLOCK_MONOTONIC
+    /// the fast path's clock, CLOCK_MONOTONIC
     pub time_ns: AtomicU64,
 }
 
@@ -823,17 +823,17 @@ pub struct TransferRing {
 
 const _: () = assert!(size_of::<TransferRing>() == 128);
 
-/// What near stands on: lease, mode, hash key, sizes and policies.
+/// What the fast path stands on: lease, mode, hash key, sizes and policies.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TransferControl {
-    /// near answers only before this CLOCK_MONOTONIC time
+    /// the fast path answers only before this CLOCK_MONOTONIC time
     pub lease_until_ns: AtomicU64,
     /// key of the index hash: two odd multipliers and a mask
     pub key: [AtomicU64; 3],
     /// the ledger whose accounts these are
     pub ledger: AtomicU64,
-    /// 1 durable: near only refers; 2 express: near executes
+    /// 1 durable: the fast path only refers; 2 express: the fast path executes
     pub mode: AtomicU32,
     /// log2 of the number of buckets
     pub bucket_bits: AtomicU32,
@@ -859,11 +859,11 @@ pub struct TransferControl {
 
 const _: () = assert!(size_of::<TransferControl>() == 384);
 
-/// Counters of the near part of `transfer`.
+/// Counters of the fast path part of `transfer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TransferCounter {
-    /// requests answered by near
+    /// requests answered by the fast path
     Replies = 0,
     /// requests left to the host
     Forwarded = 1,
@@ -956,13 +956,13 @@ pub const COLUMN_FLAG_START_EXCLUSIVE: u8 = 4;
 /// Flag of `check_and_put`: put only where there is no row; else where its value is the expected one.
 pub const COLUMN_FLAG_ABSENT: u8 = 8;
 
-/// Source told in replies: near.
-pub const COLUMN_SOURCE_NEAR: u8 = 1;
+/// Source told in replies: the fast path.
+pub const COLUMN_SOURCE_FASTPATH: u8 = 1;
 
 /// Source told in replies: the host.
 pub const COLUMN_SOURCE_HOST: u8 = 2;
 
-/// Flag of a reply: nothing tells near of changes that others make.
+/// Flag of a reply: nothing tells the fast path of changes that others make.
 pub const COLUMN_REPLY_MAY_BE_STALE: u8 = 1;
 
 /// Flag of a reply to `scan`: it ended at the limit or for want of room; there may be more rows behind.
@@ -1010,7 +1010,7 @@ pub const COLUMN_NOTICE_ASK: u8 = 3;
 /// Kind of a notice, to Lineside: a lease.
 pub const COLUMN_NOTICE_GRANT: u8 = 4;
 
-/// Kind of a notice, to the server: near has forgotten what the change touches.
+/// Kind of a notice, to the server: the fast path has forgotten what the change touches.
 pub const COLUMN_NOTICE_ACK: u8 = 5;
 
 /// Flag of `pre`: the keys are a range, low (inclusive) and high (exclusive; empty: to the table's end).
@@ -1028,7 +1028,7 @@ pub const COLUMN_PAGE_BLOCKS: usize = 64;
 /// Pages of a column.
 pub const COLUMN_PAGES_MAX: usize = 4096;
 
-/// Servers whose leases near watches.
+/// Servers whose leases the fast path watches.
 pub const COLUMN_SERVERS_MAX: usize = 64;
 
 /// Address ranges whose changes invalidate at the line.
@@ -1155,7 +1155,7 @@ const _: () = assert!(size_of::<ColumnHead>() == 32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnReply {
-    /// 1 near, 2 host
+    /// 1 the fast path, 2 host
     pub source: u8,
     /// 1 may_be_stale, 2 more, 4 not_applied, 8 left_out
     pub flags: u8,
@@ -1203,11 +1203,11 @@ pub struct ColumnSession {
 
 const _: () = assert!(size_of::<ColumnSession>() == 40);
 
-/// Near is empty and stays so, or may fill again; for loopback and trusted_sources. 8 bytes, network byte order.
+/// The fast path is empty and stays so, or may fill again; for loopback and trusted_sources. 8 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSwitch {
-    /// 1: near is off; 0: it is on
+    /// 1: the fast path is off; 0: it is on
     pub off: U64,
 }
 
@@ -1247,11 +1247,11 @@ pub struct ColumnNotice {
 
 const _: () = assert!(size_of::<ColumnNotice>() == 64);
 
-/// What near stands on: lease, hash key, sizes and policies.
+/// What the fast path stands on: lease, hash key, sizes and policies.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ColumnControl {
-    /// near answers only before this CLOCK_MONOTONIC time
+    /// the fast path answers only before this CLOCK_MONOTONIC time
     pub lease_until_ns: AtomicU64,
     /// key of the names' hash: two words of NH, one odd multiplier
     pub key: [AtomicU64; 3],
@@ -1401,17 +1401,17 @@ pub struct ColumnLine {
 
 const _: () = assert!(size_of::<ColumnLine>() == 64);
 
-/// Counters of the near part of `column`.
+/// Counters of the fast path part of `column`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ColumnCounter {
-    /// requests answered by near
+    /// requests answered by the fast path
     Hits = 0,
-    /// requests forwarded because near does not hold all of their range
+    /// requests forwarded because the fast path does not hold all of their range
     Misses = 1,
     /// requests forwarded because a row in a block that they need may have changed
     Invalid = 2,
-    /// requests forwarded because near's lease, a server's lease or the life of a row had ended
+    /// requests forwarded because the fast path's lease, a server's lease or the life of a row had ended
     NotLeased = 3,
     /// requests forwarded because the host was changing what they need
     Changing = 4,
@@ -2086,15 +2086,15 @@ const _: () = assert!(size_of::<AnswerHead>() == 3);
 pub mod metric {
     use crate::{Metric, MetricKind};
 
-    /// 1; the version that runs, and the plane that each service runs on
+    /// 1; the version that runs, and the datapath that each service runs on
     pub const INFO: Metric = Metric {
         name: "lineside_info",
         key: "info",
         service: None,
         kind: MetricKind::Gauge,
         unit: "",
-        labels: &["version", "service", "plane"],
-        help: "1; the version that runs, and the plane that each service runs on",
+        labels: &["version", "service", "datapath"],
+        help: "1; the version that runs, and the datapath that each service runs on",
     };
     /// time since the process began to serve
     pub const UPTIME: Metric = Metric {
@@ -2126,7 +2126,7 @@ pub mod metric {
         labels: &[],
         help: "warnings that `lineside status` shows now",
     };
-    /// how much longer near may answer without hearing from its host; 0: everything is forwarded
+    /// how much longer the fast path may answer without hearing from its host; 0: everything is forwarded
     pub const LEASE_LEFT: Metric = Metric {
         name: "lineside_lease_left_seconds",
         key: "lease_left",
@@ -2134,17 +2134,17 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "seconds",
         labels: &["service"],
-        help: "how much longer near may answer without hearing from its host; 0: everything is forwarded",
+        help: "how much longer the fast path may answer without hearing from its host; 0: everything is forwarded",
     };
-    /// requests answered by near
-    pub const NEAR_REPLIES: Metric = Metric {
-        name: "lineside_near_replies_total",
-        key: "near_replies",
+    /// requests answered by the fast path
+    pub const FASTPATH_REPLIES: Metric = Metric {
+        name: "lineside_fastpath_replies_total",
+        key: "fastpath_replies",
         service: None,
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["service", "plane"],
-        help: "requests answered by near",
+        labels: &["service", "datapath"],
+        help: "requests answered by the fast path",
     };
     /// requests answered by the host
     pub const HOST_REPLIES: Metric = Metric {
@@ -2193,18 +2193,18 @@ pub mod metric {
         service: None,
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["service", "plane", "reason"],
+        labels: &["service", "datapath", "reason"],
         help: "packets that nobody answers, by reason",
     };
-    /// requests answered by near
+    /// requests answered by the fast path
     pub const SPV_HITS: Metric = Metric {
         name: "lineside_spv_hits_total",
         key: "hits",
         service: Some("spv"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
-        help: "requests answered by near",
+        labels: &["datapath"],
+        help: "requests answered by the fast path",
     };
     /// requests forwarded because the TXID was not cached or was being written
     pub const SPV_MISSES: Metric = Metric {
@@ -2213,7 +2213,7 @@ pub mod metric {
         service: Some("spv"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests forwarded because the TXID was not cached or was being written",
     };
     /// requests forwarded because the lease had ended or the chain was changing
@@ -2223,7 +2223,7 @@ pub mod metric {
         service: Some("spv"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests forwarded because the lease had ended or the chain was changing",
     };
     /// native requests that only the host decides
@@ -2233,10 +2233,10 @@ pub mod metric {
         service: Some("spv"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "native requests that only the host decides",
     };
-    /// lines that the host wrote into near
+    /// lines that the host wrote into the fast path
     pub const SPV_FILLS: Metric = Metric {
         name: "lineside_spv_fills_total",
         key: "fills",
@@ -2244,7 +2244,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "lines that the host wrote into near",
+        help: "lines that the host wrote into the fast path",
     };
     /// fills that replaced a valid line of another TXID
     pub const SPV_CONFLICTS: Metric = Metric {
@@ -2306,15 +2306,15 @@ pub mod metric {
         labels: &[],
         help: "transactions that can be found",
     };
-    /// requests answered by near
+    /// requests answered by the fast path
     pub const TRANSFER_REPLIES: Metric = Metric {
         name: "lineside_transfer_replies_total",
         key: "replies",
         service: Some("transfer"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
-        help: "requests answered by near",
+        labels: &["datapath"],
+        help: "requests answered by the fast path",
     };
     /// requests left to the host
     pub const TRANSFER_FORWARDED: Metric = Metric {
@@ -2323,7 +2323,7 @@ pub mod metric {
         service: Some("transfer"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests left to the host",
     };
     /// requests forwarded because the lease had ended
@@ -2333,7 +2333,7 @@ pub mod metric {
         service: Some("transfer"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests forwarded because the lease had ended",
     };
     /// requests of those answered whose code, or first code, is not 0
@@ -2343,7 +2343,7 @@ pub mod metric {
         service: Some("transfer"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests of those answered whose code, or first code, is not 0",
     };
     /// stored replies given again
@@ -2353,7 +2353,7 @@ pub mod metric {
         service: Some("transfer"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "stored replies given again",
     };
     /// requests answered busy: a lock was held, or the ring was full
@@ -2363,7 +2363,7 @@ pub mod metric {
         service: Some("transfer"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests answered busy: a lock was held, or the ring was full",
     };
     /// requests of those answered busy because the ring was full
@@ -2373,7 +2373,7 @@ pub mod metric {
         service: Some("transfer"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests of those answered busy because the ring was full",
     };
     /// accounts
@@ -2416,7 +2416,7 @@ pub mod metric {
         labels: &[],
         help: "operations refused by the host",
     };
-    /// operations that near has executed and the journal has not yet
+    /// operations that the fast path has executed and the journal has not yet
     pub const TRANSFER_UNJOURNALED_OPS: Metric = Metric {
         name: "lineside_transfer_unjournaled_ops",
         key: "unjournaled_ops",
@@ -2424,7 +2424,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "operations that near has executed and the journal has not yet",
+        help: "operations that the fast path has executed and the journal has not yet",
     };
     /// groups of requests made durable together, one fdatasync each
     pub const TRANSFER_GROUPS: Metric = Metric {
@@ -2476,7 +2476,7 @@ pub mod metric {
         labels: &[],
         help: "signatures of packets checked",
     };
-    /// how often near rested while the host executed, in express
+    /// how often the fast path rested while the host executed, in express
     pub const TRANSFER_RESTS: Metric = Metric {
         name: "lineside_transfer_rests_total",
         key: "rests",
@@ -2484,9 +2484,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "how often near rested while the host executed, in express",
+        help: "how often the fast path rested while the host executed, in express",
     };
-    /// groups that the host executed beside near, on accounts and sessions that it had claimed, in express
+    /// groups that the host executed beside the fast path, on accounts and sessions that it had claimed, in express
     pub const TRANSFER_CLAIMS: Metric = Metric {
         name: "lineside_transfer_claims_total",
         key: "claims",
@@ -2494,7 +2494,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "groups that the host executed beside near, on accounts and sessions that it had claimed, in express",
+        help: "groups that the host executed beside the fast path, on accounts and sessions that it had claimed, in express",
     };
     /// blocks that are settled besides the journal
     pub const TRANSFER_SETTLED_BLOCKS: Metric = Metric {
@@ -2506,25 +2506,25 @@ pub mod metric {
         labels: &[],
         help: "blocks that are settled besides the journal",
     };
-    /// requests answered by near
+    /// requests answered by the fast path
     pub const COLUMN_HITS: Metric = Metric {
         name: "lineside_column_hits_total",
         key: "hits",
         service: Some("column"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
-        help: "requests answered by near",
+        labels: &["datapath"],
+        help: "requests answered by the fast path",
     };
-    /// requests forwarded because near does not hold all of their range
+    /// requests forwarded because the fast path does not hold all of their range
     pub const COLUMN_MISSES: Metric = Metric {
         name: "lineside_column_misses_total",
         key: "misses",
         service: Some("column"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
-        help: "requests forwarded because near does not hold all of their range",
+        labels: &["datapath"],
+        help: "requests forwarded because the fast path does not hold all of their range",
     };
     /// requests forwarded because a row in a block that they need may have changed
     pub const COLUMN_INVALID: Metric = Metric {
@@ -2533,18 +2533,18 @@ pub mod metric {
         service: Some("column"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests forwarded because a row in a block that they need may have changed",
     };
-    /// requests forwarded because near's lease, a server's lease or the life of a row had ended
+    /// requests forwarded because the fast path's lease, a server's lease or the life of a row had ended
     pub const COLUMN_NOT_LEASED: Metric = Metric {
         name: "lineside_column_not_leased_total",
         key: "not_leased",
         service: Some("column"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
-        help: "requests forwarded because near's lease, a server's lease or the life of a row had ended",
+        labels: &["datapath"],
+        help: "requests forwarded because the fast path's lease, a server's lease or the life of a row had ended",
     };
     /// requests forwarded because the host was changing what they need
     pub const COLUMN_CHANGING: Metric = Metric {
@@ -2553,7 +2553,7 @@ pub mod metric {
         service: Some("column"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests forwarded because the host was changing what they need",
     };
     /// requests that only the host answers, changes among them
@@ -2563,7 +2563,7 @@ pub mod metric {
         service: Some("column"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "requests that only the host answers, changes among them",
     };
     /// blocks invalidated at the line
@@ -2573,10 +2573,10 @@ pub mod metric {
         service: Some("column"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["plane"],
+        labels: &["datapath"],
         help: "blocks invalidated at the line",
     };
-    /// blocks that near holds
+    /// blocks that the fast path holds
     pub const COLUMN_BLOCKS: Metric = Metric {
         name: "lineside_column_blocks",
         key: "blocks",
@@ -2584,9 +2584,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "blocks that near holds",
+        help: "blocks that the fast path holds",
     };
-    /// rows that near holds
+    /// rows that the fast path holds
     pub const COLUMN_ROWS: Metric = Metric {
         name: "lineside_column_rows",
         key: "rows",
@@ -2594,9 +2594,9 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "rows that near holds",
+        help: "rows that the fast path holds",
     };
-    /// intervals that the host wrote into near
+    /// intervals that the host wrote into the fast path
     pub const COLUMN_FILLS: Metric = Metric {
         name: "lineside_column_fills_total",
         key: "fills",
@@ -2604,9 +2604,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "intervals that the host wrote into near",
+        help: "intervals that the host wrote into the fast path",
     };
-    /// fills left out because near is full and most of their rows were read once
+    /// fills left out because the fast path is full and most of their rows were read once
     pub const COLUMN_COLD_FILLS: Metric = Metric {
         name: "lineside_column_cold_fills_total",
         key: "cold_fills",
@@ -2614,7 +2614,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "fills left out because near is full and most of their rows were read once",
+        help: "fills left out because the fast path is full and most of their rows were read once",
     };
     /// fills not installed because the table had changed meanwhile
     pub const COLUMN_LATE_FILLS: Metric = Metric {
@@ -2666,7 +2666,7 @@ pub mod metric {
         labels: &[],
         help: "intervals in which fills are forbidden now",
     };
-    /// 1 while near is switched off
+    /// 1 while the fast path is switched off
     pub const COLUMN_OFF: Metric = Metric {
         name: "lineside_column_off",
         key: "off",
@@ -2674,7 +2674,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1 while near is switched off",
+        help: "1 while the fast path is switched off",
     };
     /// servers of the table whose lease is held
     pub const COLUMN_LEASED_SERVERS: Metric = Metric {
@@ -2706,7 +2706,7 @@ pub mod metric {
         labels: &[],
         help: "notices that were not: a wrong tag, table or form, or a server that grants no lease",
     };
-    /// 1: a server that is not configured holds rows: near keeps none of them, and over Thrift 2 none at all
+    /// 1: a server that is not configured holds rows: the fast path keeps none of them, and over Thrift 2 none at all
     pub const COLUMN_STRANGERS: Metric = Metric {
         name: "lineside_column_strangers",
         key: "strangers",
@@ -2714,7 +2714,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1: a server that is not configured holds rows: near keeps none of them, and over Thrift 2 none at all",
+        help: "1: a server that is not configured holds rows: the fast path keeps none of them, and over Thrift 2 none at all",
     };
     /// blocks in the ledger, all durable
     pub const FABRIC_HEIGHT: Metric = Metric {
@@ -2894,7 +2894,7 @@ pub mod metric {
         &PROBLEMS,
         &WARNINGS,
         &LEASE_LEFT,
-        &NEAR_REPLIES,
+        &FASTPATH_REPLIES,
         &HOST_REPLIES,
         &QUEUE_FULL,
         &OVERSIZE,

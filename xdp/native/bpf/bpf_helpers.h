@@ -1,6 +1,6 @@
 /*
- * Stands in for libbpf's header when the programs are compiled natively (crates/plane/src/native.rs): the same source,
- * maps bound to ordinary memory, for machines without BPF. One thread at a time.
+ * Stands in for libbpf's header when the programs are compiled natively (crates/datapath/src/native.rs): the same
+ * source, maps bound to ordinary memory, for machines without BPF. One thread at a time.
  */
 #pragma once
 #include <linux/types.h>

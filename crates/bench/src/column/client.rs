@@ -4,7 +4,7 @@ use super::rows::{self, Ask};
 use crate::client::{Tally, Wait, histogram};
 use crate::error::{Result, io};
 use crate::sys::{self, BATCH, Batch};
-use lineside_near::PAYLOAD_BYTES_MAX;
+use lineside_fastpath::PAYLOAD_BYTES_MAX;
 use lineside_wire::{COLUMN_PAPER_FOUND, COLUMN_PAPER_ROW_BYTES};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;

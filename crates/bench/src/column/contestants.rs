@@ -1,4 +1,5 @@
-//! The contestants of reads: HBase through its gateway, our socket plane, and our XDP plane, all holding the same rows.
+//! The contestants of reads: HBase through its gateway, our socket datapath, and our XDP datapath, all holding the same
+//! rows.
 
 use super::client::{self, Loop, Paper};
 use super::hbase::{self, Peer};
@@ -22,7 +23,7 @@ use std::time::Duration;
 pub const CLIENT_CORE: usize = 0;
 /// Those of the generator when it runs on two.
 const CORES: [usize; 2] = [CLIENT_CORE, SERVER_CORE];
-/// Near answers at once, when the machine lets it.
+/// The fast path answers at once, when the machine lets it.
 const PATIENCE: Duration = Duration::from_nanos(LOST_AFTER_NS);
 
 /// A contestant.
@@ -34,9 +35,9 @@ pub enum Who {
     Thrift2x16,
     /// HBase's own RPC, one connection, 16 requests in flight.
     Native,
-    /// Our socket plane over the embedded table in memory: all rows are held near.
+    /// Our socket datapath over the embedded table in memory: all rows are held the fast path.
     Socket,
-    /// Our XDP plane, the same.
+    /// Our XDP datapath, the same.
     Xdp,
 }
 
@@ -117,7 +118,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Loads everything, and fills both nears.
+    /// Loads everything, and fills both fast paths.
     pub fn new(peer: Option<&Peer>) -> Result<Self> {
         let geometry = geometry(ROW_BITS, false);
         let xdp = XdpLine::load(&geometry)?;

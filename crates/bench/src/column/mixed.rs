@@ -4,7 +4,7 @@
 use super::client::{Asker, Judged};
 use super::rows::{self, ROWS};
 use lineside_column::native;
-use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_NEAR, NATIVE_REPLY_BIT, NativeHeader, Status};
+use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_FASTPATH, NATIVE_REPLY_BIT, NativeHeader, Status};
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
@@ -121,7 +121,7 @@ impl<'a> Mixed<'a> {
         }
     }
 
-    /// Of the reads that were answered while it counted, how many by near.
+    /// Of the reads that were answered while it counted, how many by the fast path.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / self.reads.max(1) as f64
     }
@@ -133,7 +133,7 @@ impl<'a> Mixed<'a> {
             _ => None,
         });
         self.reads += 1;
-        let is_hit = answer.is_some_and(|answer| answer.source == COLUMN_SOURCE_NEAR);
+        let is_hit = answer.is_some_and(|answer| answer.source == COLUMN_SOURCE_FASTPATH);
         self.hits += u64::from(is_hit);
         match found {
             Some(version) if version < at_least => Judged::Stale,
@@ -227,7 +227,7 @@ mod tests {
         };
         let key = rows::key(row).to_vec();
         assert!(draft.put(&[Found { key, column: 0, cell }]));
-        draft.finish(header, Status::Ok, COLUMN_SOURCE_NEAR)
+        draft.finish(header, Status::Ok, COLUMN_SOURCE_FASTPATH)
     }
 
     #[test]

@@ -8,9 +8,9 @@ use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
 use lineside_column::key::{Interval, Key};
 use lineside_column::store::Geometry;
 use lineside_column::writer::ColumnWriter;
-use lineside_near::lease;
-use lineside_plane::column;
-use lineside_plane::xdp::XdpPlane;
+use lineside_datapath::column;
+use lineside_datapath::xdp::XdpDatapath;
+use lineside_fastpath::lease;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
 use lineside_wire::{
@@ -59,7 +59,7 @@ pub struct Case {
     pub ask: Ask,
     /// Bytes of a key: all but the last 8 are the same in all of them.
     pub key_bytes: usize,
-    /// log2 of the rows that near holds; each request asks for another one of them.
+    /// log2 of the rows that the fast path holds; each request asks for another one of them.
     pub row_bits: u32,
 }
 
@@ -161,9 +161,9 @@ impl Case {
     }
 }
 
-/// Near with the case's rows, and the program that asks it.
+/// The fast path with the case's rows, and the program that asks it.
 struct Field {
-    plane: XdpPlane,
+    datapath: XdpDatapath,
     root: OwnedFd,
     object: Object,
     sends: MapHandle,
@@ -173,12 +173,14 @@ struct Field {
 impl Field {
     fn load(case: &Case) -> Result<Self> {
         let geometry = case.geometry();
-        let mut plane = XdpPlane::load(vec![column::image(&geometry, COLUMN_PORT)], None)?;
-        let store = Arc::new(column::store(&mut plane, &geometry)?);
-        store.format(&geometry).map_err(io("laying out the near store"))?;
+        let mut datapath = XdpDatapath::load(vec![column::image(&geometry, COLUMN_PORT)], None)?;
+        let store = Arc::new(column::store(&mut datapath, &geometry)?);
+        store
+            .format(&geometry)
+            .map_err(io("laying out the fast-path table"))?;
         let own = [10, 0, 0, 2].into();
-        plane.start(&Endpoint::new(SERVER_MAC, false, &[own]).unwrap_or_default())?;
-        let root = plane
+        datapath.start(&Endpoint::new(SERVER_MAC, false, &[own]).unwrap_or_default())?;
+        let root = datapath
             .with_root(|root| root.try_clone_to_owned())?
             .map_err(io("opening ls_root"))?;
         lease::renew(&store.control().lease_until_ns, LEASE_NS);
@@ -190,14 +192,14 @@ impl Field {
         Ok(Self {
             sends: map(&object, "cb_sends")?,
             next: map(&object, "cb_next")?,
-            plane,
+            datapath,
             root,
             object,
         })
     }
 
     fn hits(&mut self) -> Result<u64> {
-        let counts: [u64; ColumnCounter::ALL.len()] = self.plane.counts("column_counts")?;
+        let counts: [u64; ColumnCounter::ALL.len()] = self.datapath.counts("column_counts")?;
         Ok(counts[ColumnCounter::Hits as usize])
     }
 

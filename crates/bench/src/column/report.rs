@@ -328,7 +328,7 @@ impl Report {
             checks.stale += ycsb.rows.iter().map(|row| row.stale).sum::<u64>();
             checks.wrong += ycsb.rows.iter().map(|row| row.errors).sum::<u64>();
             checks.notes = vec![
-                "through Lineside: XDP plane over a veth pair, HBase's own RPC, coherence = \"ttl\", only Lineside \
+                "through Lineside: XDP datapath over a veth pair, HBase's own RPC, coherence = \"ttl\", only Lineside \
                  writes to its table; a cold client's first moments count"
                     .into(),
             ];

@@ -170,7 +170,7 @@ mod tests {
                 window.dedup();
                 assert_eq!(window.len(), 64);
             }
-            assert!(ask.paper(0).len() <= lineside_near::PAYLOAD_BYTES_MAX);
+            assert!(ask.paper(0).len() <= lineside_fastpath::PAYLOAD_BYTES_MAX);
         }
         assert_eq!(native_get(1, 0).len(), NATIVE_BYTES);
         assert_eq!(native_put(1, 0, 2).len(), NATIVE_BYTES);

@@ -1,4 +1,4 @@
-//! `column` put together for the bench: near, its host, and the planes that they stand on.
+//! `column` put together for the bench: the fast path, its host, and the datapaths that they stand on.
 
 use super::rows::{self, Ask, ROWS};
 use crate::error::{BenchError, Result, io};
@@ -7,15 +7,15 @@ use crate::servers::{Running, wait};
 use crate::sys;
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
-use lineside_column::near::ColumnNear;
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{Change, ColumnName, Nonce, Table, TableError};
 use lineside_column::writer::ColumnWriter;
-use lineside_near::{Host, Range, Readers, Reply, Source, Verdict, lease};
-use lineside_plane::column;
-use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_plane::xdp::XdpPlane;
+use lineside_datapath::column;
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_datapath::xdp::XdpDatapath;
+use lineside_fastpath::{Host, Range, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{COLUMN_PORT, ColumnCounter};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const LEASE_NS: u64 = 1 << 42;
 /// Requests that may wait for the host.
 const QUEUE: usize = 1024;
-/// Rows that near has room for, as a power of two: all of the table.
+/// Rows that the fast path has room for, as a power of two: all of the table.
 pub const ROW_BITS: u32 = 14;
 
 /// One column of so many rows.
@@ -86,17 +86,17 @@ pub fn memory() -> Result<Arc<Embedded>> {
     Ok(Arc::new(table))
 }
 
-/// Near and host over a store and a table.
+/// The fast path and host over a store and a table.
 #[derive(Clone)]
 pub struct Served {
-    /// Near.
-    pub near: Arc<ColumnNear>,
+    /// The fast path.
+    pub fastpath: Arc<ColumnFastPath>,
     host: Arc<ColumnHost>,
     coherence: Arc<Coherence>,
 }
 
 impl Served {
-    /// Over the bench's column of `table`, of whose changes near learns by `telling`.
+    /// Over the bench's column of `table`, of whose changes the fast path learns by `telling`.
     pub fn new(store: &Arc<Store>, table: Arc<dyn Table>, telling: Telling) -> Result<Self> {
         Self::of(store, table, rows::column(), telling)
     }
@@ -116,7 +116,7 @@ impl Served {
         let host = ColumnHost::new(setup).map_err(io("making a host"))?;
         lease::renew(&store.control().lease_until_ns, LEASE_NS);
         Ok(Self {
-            near: Arc::new(ColumnNear::new(Arc::clone(store))),
+            fastpath: Arc::new(ColumnFastPath::new(Arc::clone(store))),
             host: Arc::new(host),
             coherence,
         })
@@ -131,7 +131,7 @@ impl Served {
         Ok(served)
     }
 
-    /// Has every row read once through the host, which fills near.
+    /// Has every row read once through the host, which fills the fast path.
     pub fn fill(&self) -> Result<()> {
         let reader = Readers::default().join();
         let from = Source {
@@ -144,34 +144,36 @@ impl Served {
             let mut reply = Reply::default();
             let request = ask.paper(first.min(ask.span() - 1));
             if self.host.serve(from, &request, &mut reply, &reader) != Verdict::Reply {
-                return Err(BenchError::Void("the host did not fill near".into()));
+                return Err(BenchError::Void("the host did not fill the fast path".into()));
             }
         }
-        let held = self.coherence.counts().near.rows;
+        let held = self.coherence.counts().fastpath.rows;
         if held < u64::from(ROWS) {
-            return Err(BenchError::Void(format!("near holds {held} rows of {ROWS}")));
+            return Err(BenchError::Void(format!(
+                "the fast path holds {held} rows of {ROWS}"
+            )));
         }
         Ok(())
     }
 
     /// Listens on `listen` in the calling thread's namespace, by one thread; so many ask the table side by side.
-    pub fn listen(&self, listen: SocketAddr, host_threads: usize) -> Result<SocketPlane> {
+    pub fn listen(&self, listen: SocketAddr, host_threads: usize) -> Result<SocketDatapath> {
         let options = SocketOptions {
             listen,
             threads: 1,
             queue: QUEUE,
         };
-        let (near, host) = (Arc::clone(&self.near), Arc::clone(&self.host));
+        let (fastpath, host) = (Arc::clone(&self.fastpath), Arc::clone(&self.host));
         let readers = Readers::new(false);
-        SocketPlane::start_side_by_side(options, near, host, host_threads, &readers)
-            .map_err(io("starting the socket plane"))
+        SocketDatapath::start_side_by_side(options, fastpath, host, host_threads, &readers)
+            .map_err(io("starting the socket datapath"))
     }
 
-    /// The socket plane in the server's namespace.
+    /// The socket datapath in the server's namespace.
     pub fn start(&self, pair: &Arc<Pair>) -> Result<Running> {
         let served = self.clone();
         Running::start(pair, move |stop, ready| {
-            let _plane = served.listen(SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT)), 1)?;
+            let _datapath = served.listen(SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT)), 1)?;
             wait(stop, &ready);
             Ok(())
         })
@@ -180,30 +182,32 @@ impl Served {
 
 /// A store of this process alone.
 pub fn anonymous(geometry: &Geometry) -> Result<Arc<Store>> {
-    let store = Store::anonymous(geometry).map_err(io("making a near store"))?;
+    let store = Store::anonymous(geometry).map_err(io("making a fast-path table"))?;
     Ok(Arc::new(store))
 }
 
 /// The loaded XDP programs, and their store.
 pub struct XdpLine {
-    plane: XdpPlane,
+    datapath: XdpDatapath,
     root: OwnedFd,
     /// In the programs' maps.
     pub store: Arc<Store>,
 }
 
 impl XdpLine {
-    /// Loads them, with an empty near.
+    /// Loads them, with an empty fast path.
     pub fn load(geometry: &Geometry) -> Result<Self> {
-        let mut plane = XdpPlane::load(vec![column::image(geometry, COLUMN_PORT)], None)?;
-        let store = column::store(&mut plane, geometry)?;
-        store.format(geometry).map_err(io("laying out the near store"))?;
-        plane.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
-        let root = plane
+        let mut datapath = XdpDatapath::load(vec![column::image(geometry, COLUMN_PORT)], None)?;
+        let store = column::store(&mut datapath, geometry)?;
+        store
+            .format(geometry)
+            .map_err(io("laying out the fast-path table"))?;
+        datapath.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
+        let root = datapath
             .with_root(|root| root.try_clone_to_owned())?
             .map_err(io("opening ls_root"))?;
         Ok(Self {
-            plane,
+            datapath,
             root,
             store: Arc::new(store),
         })
@@ -217,12 +221,12 @@ impl XdpLine {
 
     /// What the verifier walked through, by program.
     pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
-        Ok(self.plane.verified_instructions()?.into_iter().collect())
+        Ok(self.datapath.verified_instructions()?.into_iter().collect())
     }
 
     /// Replies so far.
     pub fn hits(&mut self) -> Result<u64> {
-        let counts: [u64; ColumnCounter::ALL.len()] = self.plane.counts("column_counts")?;
+        let counts: [u64; ColumnCounter::ALL.len()] = self.datapath.counts("column_counts")?;
         Ok(counts[ColumnCounter::Hits as usize])
     }
 }

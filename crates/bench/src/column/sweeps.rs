@@ -1,5 +1,6 @@
-//! What becomes of a server in front of HBase where near holds a part of the rows, is too small, or rows are written:
-//! the XDP plane, its misses answered by the host over Thrift 2. Without an HBase the table is the embedded one.
+//! What becomes of a server in front of HBase where the fast path holds a part of the rows, is too small, or rows are
+//! written: the XDP datapath, its misses answered by the host over Thrift 2. Without an HBase the table is the embedded
+//! one.
 
 use super::client::{self, Loop};
 use super::contestants::{CLIENT_CORE, Field};
@@ -24,11 +25,11 @@ use std::time::Duration;
 
 /// HBase may stop for a while to collect its garbage.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Longer than any bench runs: what changes behind near's back is nothing here.
+/// Longer than any bench runs: what changes behind the fast path's back is nothing here.
 const TTL_NS: u64 = 1 << 42;
-/// Shares of the rows that near holds.
+/// Shares of the rows that the fast path holds.
 const HELD_PERCENT: [u32; 5] = [0, 50, 90, 99, 100];
-/// Rows that near has room for, as powers of two.
+/// Rows that the fast path has room for, as powers of two.
 const ROOM_BITS: [u32; 4] = [8, 10, 12, 14];
 /// Every so many requests one is a put: none, 1, 5 and 20 %.
 const PUT_EVERY: [u64; 4] = [0, 100, 20, 5];
@@ -37,11 +38,11 @@ const PUT_EVERY: [u64; 4] = [0, 100, 20, 5];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Varied {
-    /// Percent of the rows that near holds; all rows are asked for alike, and misses do not fill.
+    /// Percent of the rows that the fast path holds; all rows are asked for alike, and misses do not fill.
     HeldPercent,
-    /// log2 of the rows that near has room for; rows are asked for by Zipf's law, and misses fill.
+    /// log2 of the rows that the fast path has room for; rows are asked for by Zipf's law, and misses fill.
     RowBits,
-    /// Percent of the requests that are puts; the same, near as large as the table.
+    /// Percent of the requests that are puts; the same, the fast path as large as the table.
     PutsPercent,
 }
 
@@ -52,7 +53,7 @@ pub struct Point {
     pub varied: Varied,
     /// Its value.
     pub at: u32,
-    /// Of the reads, so much was answered near.
+    /// Of the reads, so much was answered the fast path.
     pub hit_rate: f64,
     /// Rates and latencies, reads and puts together, by the socket client with 64 requests in flight.
     #[serde(flatten)]
@@ -73,7 +74,7 @@ pub struct Sweeps {
 /// How long each point takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Until near holds what it will.
+    /// Until the fast path holds what it will.
     pub warm_up: Duration,
     /// Counted.
     pub duration: Duration,
@@ -98,7 +99,7 @@ pub fn measure(
         tell("rows held");
         let line = XdpLine::load(&geometry(ROW_BITS, true))?;
         let served = Served::new(&line.store, table(hbase::READ)?, Telling::Nothing)?;
-        // Who makes a host empties near.
+        // Who makes a host empties the fast path.
         hold(&line.store, ROWS / 100 * at);
         let mut known = Known::default();
         let mut mixed = Mixed::new(Draws::even(seed), &mut known, 0);
@@ -113,7 +114,7 @@ pub fn measure(
         )?);
     }
     for at in ROOM_BITS {
-        tell("near's size");
+        tell("the fast path's size");
         let line = XdpLine::load(&geometry(at, true))?;
         let served = Served::new(&line.store, table(hbase::READ)?, Telling::Ttl(TTL_NS))?;
         let mut known = Known::default();
@@ -191,7 +192,7 @@ fn point(
     })
 }
 
-/// Puts the first `count` rows into near.
+/// Puts the first `count` rows into the fast path.
 fn hold(store: &Arc<Store>, count: u32) {
     let mut writer = ColumnWriter::new(Arc::clone(store));
     let key = |row| Key::new(&rows::key(row)).unwrap_or(Key::FIRST);

@@ -16,7 +16,7 @@ use lineside_column::host::CLOCK_SLACK_NS;
 use lineside_column::servers::Servers;
 use lineside_column::table::{Change, Nonce, Table};
 use lineside_column::writer::ColumnWriter;
-use lineside_near::lease;
+use lineside_fastpath::lease;
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -46,9 +46,9 @@ pub fn measure(peer: &Peer, rounds: usize, puts: u32) -> Result<WriteCost> {
     let store = anonymous(&geometry(ROW_BITS, true))?;
     let table = Arc::new(peer.connect(hbase::WRITTEN)?);
     let served = Served::new(&store, table, Telling::Ttl(TTL_NS))?;
-    let plane = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1)?;
+    let datapath = served.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 1)?;
     let void = |error: lineside_column::client::ClientError| BenchError::Void(error.to_string());
-    let mut client = Client::connect(plane.local_addr(), PATIENCE).map_err(void)?;
+    let mut client = Client::connect(datapath.local_addr(), PATIENCE).map_err(void)?;
     let direct = peer.connect(hbase::WRITTEN)?;
     let column = rows::column();
     let mut number = 0;

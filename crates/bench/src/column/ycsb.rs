@@ -1,5 +1,5 @@
 //! YCSB's workloads A to F on a real HBase: by its own Java client straight to it, and by a client in Java through
-//! Lineside at the line before it (XDP plane, HBase's own RPC, `coherence = "ttl"`).
+//! Lineside at the line before it (XDP datapath, HBase's own RPC, `coherence = "ttl"`).
 
 use super::contestants::CLIENT_CORE;
 use super::hbase::{self, Peer};
@@ -13,7 +13,7 @@ use crate::ycsb::{self as client, Phase};
 use lineside_column::host::Telling;
 use lineside_column::store::Geometry;
 use lineside_column::table::{ColumnName, Table};
-use lineside_plane::socket::SocketPlane;
+use lineside_datapath::socket::SocketDatapath;
 use lineside_wire::COLUMN_PORT;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ impl Shape {
         format!("{fields} x {bytes} bytes, scans of 1 to {rows} rows")
     }
 
-    /// log2 of the addresses of 36 bytes that near has for a row.
+    /// log2 of the addresses of 36 bytes that the fast path has for a row.
     const fn value_bits(self) -> u32 {
         match self {
             Self::Small => 1,
@@ -141,7 +141,7 @@ const LOADED_BEFORE: [&str; 2] = ["A", "E"];
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     ops_per_s: f64,
-    near: f64,
+    fastpath: f64,
     host: f64,
     stale: u64,
     errors: u64,
@@ -160,9 +160,9 @@ pub struct Row {
     pub lineside_ops_per_s: f64,
     /// The median of the rounds' ratios.
     pub ratio: f64,
-    /// Of the reads through Lineside, so much was answered near.
+    /// Of the reads through Lineside, so much was answered the fast path.
     pub hit_rate: f64,
-    /// If what is answered near cost nothing: 1 / (w + (1 - w)(1 - h)), w the share of operations that write.
+    /// If what is answered the fast path cost nothing: 1 / (w + (1 - w)(1 - h)), w the share of operations that write.
     pub bound: f64,
     /// Stale reads of both, in all rounds.
     pub stale: u64,
@@ -258,7 +258,8 @@ pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str))
     })
 }
 
-/// One workload, straight to HBase and through Lineside, each once to warm HBase's caches and near, and then to count.
+/// One workload, straight to HBase and through Lineside, each once to warm HBase's caches and the fast path, and then
+/// to count.
 fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -> Result<(Said, Said)> {
     let warmed = |binding, own: &[String]| {
         let run = |time| {
@@ -289,7 +290,7 @@ fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -
 impl Row {
     fn of(shape: Shape, workload: &Workload, rounds: &[(Said, Said)]) -> Option<Self> {
         let of = |value: fn(&(Said, Said)) -> f64| median(rounds.iter().map(value));
-        let hit_rate = of(|(_, through)| through.near / (through.near + through.host).max(1.0))?;
+        let hit_rate = of(|(_, through)| through.fastpath / (through.fastpath + through.host).max(1.0))?;
         let writes = workload.share_of_writes();
         let sum = |value: fn(&Said) -> u64| -> u64 {
             rounds
@@ -356,18 +357,18 @@ fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
     run(peer, shape, (Phase::Load, "HBase"), &own, &properties).map(drop)
 }
 
-/// Lineside at a line of its own, before the table that only it writes to; near is empty. Off when dropped.
+/// Lineside at a line of its own, before the table that only it writes to; the fast path is empty. Off when dropped.
 struct Line {
     pair: Pair,
     _ends: [OwnedFd; 2],
-    _plane: SocketPlane,
-    _near: XdpLine,
+    _datapath: SocketDatapath,
+    _fastpath: XdpLine,
 }
 
 impl Line {
     fn new(peer: &Peer, shape: Shape) -> Result<Self> {
         let row_bits = Geometry::default().row_bits;
-        let near = XdpLine::load(&Geometry {
+        let fastpath = XdpLine::load(&Geometry {
             value_bits: shape.value_bits(),
             columns: vec![NAME.into()],
             ..served::geometry(row_bits, true)
@@ -377,17 +378,17 @@ impl Line {
         let table = peer.connect_rpc("through")?;
         // Connected from here: HBase is not in the server's namespace.
         table.get(b"user", &[name]).map_err(failed("asking HBase"))?;
-        let served = Served::of(&near.store, Arc::new(table), name, Telling::Ttl(TTL_NS))?;
+        let served = Served::of(&fastpath.store, Arc::new(table), name, Telling::Ttl(TTL_NS))?;
         let pair = Pair::new()?;
         let listen = SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT));
-        let plane = (pair.server).within(|| served.listen(listen, hbase::CONNECTIONS))?;
-        let attached = pair.server.run(CLIENT_CORE, || near.attach(&pair))?;
+        let datapath = (pair.server).within(|| served.listen(listen, hbase::CONNECTIONS))?;
+        let attached = pair.server.run(CLIENT_CORE, || fastpath.attach(&pair))?;
         let passing = (pair.client).run(CLIENT_CORE, || Generator::load()?.attach_pass(pair.client_index))?;
         Ok(Self {
             pair,
             _ends: [attached, passing],
-            _plane: plane,
-            _near: near,
+            _datapath: datapath,
+            _fastpath: fastpath,
         })
     }
 }
@@ -424,7 +425,7 @@ impl Said {
         };
         Some(Self {
             ops_per_s: client::throughput(out)?,
-            near: count("near")? as f64,
+            fastpath: count("fastpath")? as f64,
             host: count("host")? as f64,
             stale: count("stale")?,
             errors: count("errors")? + count("missing")?,
@@ -440,9 +441,9 @@ mod tests {
     #[test]
     fn what_is_printed_is_read() {
         let out = "[OVERALL], RunTime(ms), 100\n[OVERALL], Throughput(ops/sec), 1234.5\n\
-                   LINESIDE reads=9 near=6 host=3 stale=1 missing=2 errors=4\n";
+                   LINESIDE reads=9 the fast path=6 host=3 stale=1 missing=2 errors=4\n";
         let said = Said::read(out).unwrap();
-        assert_eq!((said.ops_per_s, said.near, said.host), (1234.5, 6.0, 3.0));
+        assert_eq!((said.ops_per_s, said.fastpath, said.host), (1234.5, 6.0, 3.0));
         assert_eq!((said.stale, said.errors), (1, 6));
         assert!(Said::read("[OVERALL], Throughput(ops/sec), 1\n").is_none());
     }
@@ -451,7 +452,7 @@ mod tests {
     fn the_bound_is_what_misses_and_writes_leave() {
         let through = Said {
             ops_per_s: 50.0,
-            near: 90.0,
+            fastpath: 90.0,
             host: 10.0,
             ..Said::default()
         };

@@ -3,15 +3,15 @@
 use super::run::{Measured, Sent, Took, measure, two_threads, work};
 use super::workload::Call;
 use crate::error::{Result, io, void};
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_fastpath::Readers;
 use lineside_hybrid::answer::Answered;
 use lineside_hybrid::udp::codec::{read_answer, write_request};
-use lineside_hybrid::udp::{HybridHost, HybridNear};
+use lineside_hybrid::udp::{HybridFastPath, HybridHost};
 use lineside_hybrid::{Code, Node};
 use lineside_hybrid_grpc::client::Connection;
 use lineside_hybrid_grpc::serve::{Limits, start};
 use lineside_journal::FsDisk;
-use lineside_near::Readers;
-use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_wire::{HYBRID_DATAGRAM_BYTES_MAX, Status};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -52,10 +52,10 @@ pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
         queue: QUEUE,
     };
     let host = Arc::new(HybridHost::new(node.clone(), Vec::new()));
-    let plane = SocketPlane::start_later(options, Arc::new(HybridNear), host, &Readers::new(false));
-    let plane = plane.map_err(io("serving by UDP"))?;
+    let datapath = SocketDatapath::start_later(options, Arc::new(HybridFastPath), host, &Readers::new(false));
+    let datapath = datapath.map_err(io("serving by UDP"))?;
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("a socket"))?;
-    socket.connect(plane.local_addr()).map_err(io("a socket"))?;
+    socket.connect(datapath.local_addr()).map_err(io("a socket"))?;
     socket
         .set_read_timeout(Some(ANSWER_WAIT))
         .map_err(io("a socket"))?;
@@ -70,7 +70,7 @@ pub fn by_udp(node: &Arc<Node<FsDisk>>, calls: &[Call]) -> Result<Measured> {
         }
         Ok(clock.end(sent))
     });
-    plane.stop();
+    datapath.stop();
     measured
 }
 

@@ -1,5 +1,5 @@
-//! What stands behind near in `express`: a thread that takes records from the rings, makes them durable in a journal,
-//! and only then gives their places back.
+//! What stands behind the fast path in `express`: a thread that takes records from the rings, makes them durable in a
+//! journal, and only then gives their places back.
 
 use crate::error::{BenchError, Result, io};
 use crate::servers::SERVER_CORE;
@@ -207,13 +207,13 @@ mod tests {
 
     #[test]
     fn every_record_is_in_the_journal_before_its_place_is_given_back() {
-        let near = store::anonymous().unwrap();
-        store::fill(&near, plan::ACCOUNT_BITS).unwrap();
+        let fastpath = store::anonymous().unwrap();
+        store::fill(&fastpath, plan::ACCOUNT_BITS).unwrap();
         let folder = std::env::temp_dir().join(format!("lineside-drain-{}", std::process::id()));
-        let drain = Drain::start(&near, Into::Journal(folder.clone())).unwrap();
+        let drain = Drain::start(&fastpath, Into::Journal(folder.clone())).unwrap();
         for _ in 0..3 {
             for number in 0..40_000 {
-                Ring::of(&near, 0).push(&Record {
+                Ring::of(&fastpath, 0).push(&Record {
                     amount: number,
                     ..Record::default()
                 });
@@ -222,7 +222,7 @@ mod tests {
         }
         let drained = drain.end().unwrap();
         assert_eq!((drained.records, drained.torn), (120_000, 0), "{drained:?}");
-        assert_eq!(Ring::of(&near, 0).waiting(), 0);
+        assert_eq!(Ring::of(&fastpath, 0).waiting(), 0);
         assert!(!folder.exists());
     }
 }

@@ -1,4 +1,5 @@
-//! The contestants of `express`: the paper's packets against the paper's software, our socket plane and our XDP plane.
+//! The contestants of `express`: the paper's packets against the paper's software, our socket datapath and our XDP
+//! datapath.
 
 use super::bpf::Generator;
 use super::client::{self, Loop};
@@ -11,9 +12,9 @@ use super::tally::{Faults, Tally};
 use crate::error::{Result, io};
 use crate::netns::{Pair, SERVER_ADDRESS};
 use crate::servers::{Running, wait};
-use lineside_near::{Host, Reader, Readers, Reply, Source, Verdict};
-use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_transfer::near::TransferNear;
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_fastpath::{Host, Reader, Readers, Reply, Source, Verdict};
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::store::Store;
 use lineside_wire::TRANSFER_PORT;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ use std::time::Duration;
 pub const CLIENT_CORE: usize = 0;
 /// How long `sw` waits before it looks whether it shall stop.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Requests that may wait for the socket plane's host, which gets none.
+/// Requests that may wait for the socket datapath's host, which gets none.
 const HOST_QUEUE: usize = 1024;
 /// Requests of a run one at a time over accounts that are made only once.
 const CREATES_ONE_BY_ONE: u64 = 2_000;
@@ -36,9 +37,9 @@ const CREATES_ONE_BY_ONE: u64 = 2_000;
 pub enum Who {
     /// The paper's software.
     Sw,
-    /// Our socket plane, its rings drained to a journal.
+    /// Our socket datapath, its rings drained to a journal.
     Socket,
-    /// Our XDP plane, its rings drained to a journal.
+    /// Our XDP datapath, its rings drained to a journal.
     Xdp,
     /// The same, its rings emptied without a journal.
     XdpUnjournalled,
@@ -207,9 +208,9 @@ impl Field {
                 threads: 1,
                 queue: HOST_QUEUE,
             };
-            let near = Arc::new(TransferNear::new(store));
-            let plane = SocketPlane::start(options, near, Arc::new(Nobody), &Readers::new(false));
-            let _plane = plane.map_err(io("starting the socket plane"))?;
+            let fastpath = Arc::new(TransferFastPath::new(store));
+            let datapath = SocketDatapath::start(options, fastpath, Arc::new(Nobody), &Readers::new(false));
+            let _datapath = datapath.map_err(io("starting the socket datapath"))?;
             wait(stop, &ready);
             Ok(())
         })
@@ -285,7 +286,7 @@ impl Field {
     }
 }
 
-/// Behind a near that answers everything.
+/// Behind a fast path that answers everything.
 struct Nobody;
 
 impl Host for Nobody {

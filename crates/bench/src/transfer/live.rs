@@ -1,5 +1,5 @@
-//! The live-frames generator (see `crate::live`) with this scenario's requests. Their UDP checksums are right: near
-//! executes nothing whose checksum it cannot check.
+//! The live-frames generator (see `crate::live`) with this scenario's requests. Their UDP checksums are right: the fast
+//! path executes nothing whose checksum it cannot check.
 
 use super::bpf::{Generator, Orders, template};
 use super::plan::{Command, Plan};

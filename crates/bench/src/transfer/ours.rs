@@ -1,4 +1,4 @@
-//! `durable`: our server behind the socket plane, and its clients: native packets by TCP, of one
+//! `durable`: our server behind the socket datapath, and its clients: native packets by TCP, of one
 //! transfer or of many, and paper packets by UDP.
 
 use super::drain::Removed;
@@ -7,13 +7,13 @@ use super::plan::BALANCE;
 use super::store::geometry;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, BATCH, Batch, Ready};
-use lineside_near::{Asked, GroupHost, Readers, Source, lease};
-use lineside_plane::socket::{SocketOptions, SocketPlane};
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_fastpath::{Asked, GroupHost, Readers, Source, lease};
 use lineside_transfer::AccountId;
 use lineside_transfer::client::{Client, Session};
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
-use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::server::Server;
 use lineside_transfer::store::{Geometry, Mode, Store};
@@ -55,7 +55,7 @@ pub fn empty_store() -> Result<Arc<Store>> {
         sessions: SESSIONS,
         ..geometry(ACCOUNT_BITS, 1)
     };
-    let store = Store::anonymous(&geometry).map_err(io("making a near store"))?;
+    let store = Store::anonymous(&geometry).map_err(io("making a fast-path table"))?;
     lease::renew(&store.control().lease_until_ns, LEASE_NS);
     Ok(Arc::new(store))
 }
@@ -109,7 +109,7 @@ pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
 
 /// The server behind its sockets.
 pub struct Ours {
-    plane: SocketPlane,
+    datapath: SocketDatapath,
     store: Arc<Store>,
     _data: Removed,
 }
@@ -129,16 +129,17 @@ impl Ours {
             threads: 1,
             queue: QUEUE,
         };
-        let near = Arc::new(TransferNear::new(Arc::clone(&store)));
-        let plane = SocketPlane::start_in_groups(options, near, Box::new(server), &Readers::default());
+        let fastpath = Arc::new(TransferFastPath::new(Arc::clone(&store)));
+        let datapath =
+            SocketDatapath::start_in_groups(options, fastpath, Box::new(server), &Readers::default());
         Ok(Self {
-            plane: plane.map_err(io("starting the durable server"))?,
+            datapath: datapath.map_err(io("starting the durable server"))?,
             store,
             _data: data,
         })
     }
 
-    /// What all accounts hold, as near shows it.
+    /// What all accounts hold, as the fast path shows it.
     pub fn held(&self) -> u64 {
         let cells = self.store.cells.as_slice().iter();
         cells.map(|cell| cell.balance.load(Relaxed)).sum()
@@ -159,7 +160,7 @@ impl Ours {
     pub fn udp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
         let connecting = || {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-            socket.connect(self.plane.local_addr())?;
+            socket.connect(self.datapath.local_addr())?;
             socket.set_nonblocking(true)?;
             sys::set_segment(&socket, TRANSFER_PAPER_BYTES_MAX as u16)?;
             Ok(socket)
@@ -177,7 +178,7 @@ impl Ours {
     /// # Errors
     /// What the system says, or the server.
     pub fn tcp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
-        let server = self.plane.local_addr();
+        let server = self.datapath.local_addr();
         let failed = |error: lineside_transfer::client::ClientError| BenchError::Void(error.to_string());
         let mut client = Client::connect(server, PATIENCE).map_err(failed)?;
         let session = client.open().map_err(failed)?;

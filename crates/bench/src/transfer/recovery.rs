@@ -5,8 +5,8 @@ use super::drain::Removed;
 use super::ours::{batch, empty_store, here, make_accounts, open};
 use super::peer::Requests;
 use crate::error::{BenchError, Result};
+use lineside_fastpath::{Asked, GroupHost};
 use lineside_journal::{FsDisk, Journal, Options};
-use lineside_near::{Asked, GroupHost};
 use lineside_transfer::client::Session;
 use lineside_transfer::entry::Entry;
 use lineside_transfer::ledger::{Ledger, Limits};
@@ -42,7 +42,7 @@ pub struct Recovery {
     pub decoding_s: f64,
     /// Executing each operation again, in the ledger alone.
     pub executing_s: f64,
-    /// What is left: comparing answers, hashing and checking blocks, filling near.
+    /// What is left: comparing answers, hashing and checking blocks, filling the fast path.
     pub rest_s: f64,
     /// The folder's file system.
     pub file_system: String,
@@ -66,7 +66,7 @@ impl Display for Recovery {
             out,
             "recovered {operations} operations, {} MB of journal on {file_system}, in {whole_s:.2} s: \
              {operations_per_s:.0} a second; opening {opening_s:.2} s, reading {reading_s:.2}, \
-             decoding {decoding_s:.2}, executing {executing_s:.2}, blocks and near {rest_s:.2}",
+             decoding {decoding_s:.2}, executing {executing_s:.2}, blocks and the fast path {rest_s:.2}",
             bytes / 1_000_000
         )
     }

@@ -1,14 +1,14 @@
-//! Our near stores as the bench needs them: emptied and filled before a run, audited after it.
+//! Our fast-path tables as the bench needs them: emptied and filled before a run, audited after it.
 
 use super::plan::{ACCOUNT_BITS, BALANCE, Plan};
 use crate::error::{BenchError, Result, io};
 use crate::netns::{CLIENT_ADDRESS, Pair, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys;
-use lineside_near::{Near, Reply, Source, Verdict, lease};
-use lineside_plane::transfer;
-use lineside_plane::xdp::{Image, XdpPlane};
+use lineside_datapath::transfer;
+use lineside_datapath::xdp::{Image, XdpDatapath};
+use lineside_fastpath::{FastPath, Reply, Source, Verdict, lease};
 use lineside_transfer::AccountId;
-use lineside_transfer::near::TransferNear;
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::store::{Geometry, Mode, Range, Store};
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Longer than any bench runs.
 const LEASE_NS: u64 = 1 << 42;
-/// log2 of the records of a ring: what near may be ahead of the journal.
+/// log2 of the records of a ring: what the fast path may be ahead of the journal.
 pub const RING_BITS: u32 = 18;
 
 /// `express`, with issuers that a bench needs.
@@ -58,7 +58,7 @@ pub struct Audit {
 /// Empties `store`, and makes the plan's accounts in it.
 pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
     clear(store);
-    let near = TransferNear::new(Arc::clone(store));
+    let fastpath = TransferFastPath::new(Arc::clone(store));
     let from = Source {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: 1,
@@ -67,7 +67,7 @@ pub fn fill(store: &Arc<Store>, bits: u32) -> Result<()> {
     for account in 0..1u32 << bits {
         let request = PaperRequest::new(TRANSFER_COMMAND_CREATE, 0, Plan::id(account), 0, BALANCE).to_bytes();
         reply.clear();
-        let verdict = near.answer(from, lease::now_ns(), &request, &mut reply);
+        let verdict = fastpath.answer(from, lease::now_ns(), &request, &mut reply);
         if verdict != Verdict::Reply || reply.as_bytes() != request {
             return Err(BenchError::Void(format!(
                 "account {account} was not made: {verdict:?}"
@@ -162,7 +162,7 @@ pub fn audit(store: &Store, plan: &Plan, filled: bool) -> Audit {
 
 /// The loaded XDP programs in `express`, and their store.
 pub struct XdpLedger {
-    plane: XdpPlane,
+    datapath: XdpDatapath,
     root: OwnedFd,
     /// Shared with the program.
     pub store: Arc<Store>,
@@ -181,15 +181,17 @@ impl XdpLedger {
 
     fn load_image(account_bits: u32, image: fn(&Geometry, u16) -> Image) -> Result<Self> {
         let geometry = geometry(account_bits, transfer::rings()?);
-        let mut plane = XdpPlane::load(vec![image(&geometry, TRANSFER_PORT)], None)?;
-        let store = transfer::store(&mut plane, &geometry)?;
-        store.format(&geometry).map_err(io("laying out the near store"))?;
-        plane.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
-        let root = plane
+        let mut datapath = XdpDatapath::load(vec![image(&geometry, TRANSFER_PORT)], None)?;
+        let store = transfer::store(&mut datapath, &geometry)?;
+        store
+            .format(&geometry)
+            .map_err(io("laying out the fast-path table"))?;
+        datapath.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
+        let root = datapath
             .with_root(|root| root.try_clone_to_owned())?
             .map_err(io("opening ls_root"))?;
         Ok(Self {
-            plane,
+            datapath,
             root,
             store: Arc::new(store),
         })
@@ -208,12 +210,12 @@ impl XdpLedger {
 
     /// What the program counted.
     pub fn counts(&mut self) -> Result<[u64; TransferCounter::ALL.len()]> {
-        Ok(self.plane.counts("transfer_counts")?)
+        Ok(self.datapath.counts("transfer_counts")?)
     }
 }
 
-/// A store of this process alone, for the socket plane.
+/// A store of this process alone, for the socket datapath.
 pub fn anonymous() -> Result<Arc<Store>> {
-    let store = Store::anonymous(&geometry(ACCOUNT_BITS, 1)).map_err(io("making a near store"))?;
+    let store = Store::anonymous(&geometry(ACCOUNT_BITS, 1)).map_err(io("making a fast-path table"))?;
     Ok(Arc::new(store))
 }

@@ -169,15 +169,15 @@ impl Table {
 mod tests {
     use super::*;
     use crate::transfer::store;
-    use lineside_near::{Near, Reply, Source, Verdict, lease};
-    use lineside_transfer::near::TransferNear;
+    use lineside_fastpath::{FastPath, Reply, Source, Verdict, lease};
+    use lineside_transfer::fastpath::TransferFastPath;
     use std::sync::Arc;
 
     #[test]
     fn it_answers_like_the_model() {
-        let near_store = store::anonymous().unwrap();
-        store::clear(&near_store);
-        let near = TransferNear::new(Arc::clone(&near_store));
+        let fastpath_store = store::anonymous().unwrap();
+        store::clear(&fastpath_store);
+        let fastpath = TransferFastPath::new(Arc::clone(&fastpath_store));
         let mut table = Table::new(5);
         let mut state = 7u32;
         let mut random = |below: u32| {
@@ -197,9 +197,9 @@ mod tests {
             };
             let request = PaperRequest::new(command, 0, random(32), random(34), amount);
             let mut reply = Reply::default();
-            let verdict = near.answer(from, lease::now_ns(), &request.to_bytes(), &mut reply);
+            let verdict = fastpath.answer(from, lease::now_ns(), &request.to_bytes(), &mut reply);
             assert_eq!(verdict, Verdict::Reply);
-            store::forget_records(&near_store);
+            store::forget_records(&fastpath_store);
             let mut ours = Vec::new();
             assert!(request.put_reply(&request.to_bytes(), table.answer(&request), &mut ours));
             assert_eq!(ours, reply.as_bytes(), "step {step}: {request:?}");

@@ -52,7 +52,7 @@ pub struct Contestant {
 pub struct Checks {
     /// Wrong verdicts and digests, of anybody. One of 16 signatures is spoilt.
     pub mismatches: u64,
-    /// How near `ifma` came to what the processor can do.
+    /// How the fast path `ifma` came to what the processor can do.
     pub limits: Limits,
     /// Why instructions are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use super::notice::{Notice, NoticeKey};
 use crate::coherence::Touched;
 use crate::fill::ColumnId;
 use crate::servers::{Servers, Standing};
-use lineside_near::lease;
+use lineside_fastpath::lease;
 use lineside_wire::{
     COLUMN_NOTICE_ACK, COLUMN_NOTICE_ASK, COLUMN_NOTICE_BYTES_MAX, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_OPENED,
     COLUMN_NOTICE_POST, COLUMN_NOTICE_PRE,
@@ -39,7 +39,7 @@ pub struct Options {
     pub key: NoticeKey,
     /// The table, by HBase's name of it.
     pub table: Vec<u8>,
-    /// Columns that near holds: a change of a row is one of all of them.
+    /// Columns that the fast path holds: a change of a row is one of all of them.
     pub columns: u16,
 }
 
@@ -262,7 +262,7 @@ impl Hearing {
                 }
                 false => tracing::error!(
                     %from,
-                    "a server that is not among `servers` changes the table: near stays empty"
+                    "a server that is not among `servers` changes the table: the fast path stays empty"
                 ),
             }
             self.servers.meet_stranger();

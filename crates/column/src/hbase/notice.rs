@@ -107,7 +107,7 @@ impl Notice {
     pub fn intervals(&self) -> Vec<Interval> {
         match &self.keys[..] {
             [low, high] if self.head.flags & COLUMN_NOTICE_RANGE != 0 => {
-                // A bound that is too long for near lies further out.
+                // A bound that is too long for the fast path lies further out.
                 let low = Interval::of_row(low).low;
                 let high = Key::new(high).filter(|high| *high != Key::FIRST);
                 vec![Interval { low, high }]
@@ -194,9 +194,9 @@ mod tests {
             mut said in prop::collection::vec(any::<u8>(), 0..300),
             at in 0..64usize,
             value: u8,
-            is_near_one: bool,
+            is_fastpath_one: bool,
         ) {
-            if is_near_one {
+            if is_fastpath_one {
                 said = notice().to_bytes(&key()).unwrap();
                 said.truncate(said.len() - COLUMN_NOTICE_TAG_BYTES);
                 said[at] = value;

@@ -7,7 +7,7 @@ use crate::host::ColumnHost;
 use crate::native::{self, Ask, Rows, Sender};
 use crate::paper::{PaperAnswer, PaperRequest};
 use crate::table::{Change, Changed, ColumnName, Nonce, Stretch, Table};
-use lineside_near::{Host, Near, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::{COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnCode, NativeHeader, Status};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -25,14 +25,14 @@ const FROM: Source = Source {
 const HOT: u64 = 96;
 /// Rows of the longest scan.
 const SCAN_ROWS: u64 = 16;
-/// The life of what ends: longer than what near's clock may be behind.
+/// The life of what ends: longer than what the fast path's clock may be behind.
 const LIFE_MS: u64 = 125;
 /// Room for a reply of one row.
 const GET_BYTES: usize = native::REPLY_HEAD_BYTES + 32;
 
 /// What all threads of a phase share.
 pub(super) struct Scene<'a> {
-    pub(super) near: Box<dyn Near>,
+    pub(super) fastpath: Box<dyn FastPath>,
     pub(super) host: ColumnHost,
     pub(super) table: &'a dyn Table,
     pub(super) is_here: bool,
@@ -41,14 +41,14 @@ pub(super) struct Scene<'a> {
     pub(super) tally: &'a Tally,
     pub(super) stop: AtomicBool,
     pub(super) stop_at_fault: bool,
-    /// Near's time, where it stands still.
+    /// The fast path's time, where it stands still.
     pub(super) frozen_ns: Option<u64>,
 }
 
 /// Who answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
-    Near,
+    FastPath,
     Host,
     Table,
 }
@@ -62,12 +62,12 @@ impl Scene<'_> {
         !self.stop.load(Relaxed) && !self.tally.stop.load(Relaxed)
     }
 
-    /// A request's way: near, and then perhaps the host.
+    /// A request's way: the fast path, and then perhaps the host.
     fn ask(&self, request: &[u8], reply: &mut Reply, reader: &Reader) -> Option<By> {
         reply.clear();
         let now_ns = self.frozen_ns.unwrap_or_else(lease::now_ns);
-        match self.near.answer(FROM, now_ns, request, reply) {
-            Verdict::Reply => return Some(By::Near),
+        match self.fastpath.answer(FROM, now_ns, request, reply) {
+            Verdict::Reply => return Some(By::FastPath),
             Verdict::Drop(_) => return None,
             Verdict::Forward => {}
         }
@@ -89,7 +89,7 @@ impl Scene<'_> {
                 Kind::Ends if self.is_here => self.put_for_a_while(row, column),
                 Kind::Ends => continue,
             }
-            // Without pauses near would hold nothing.
+            // Without pauses the fast path would hold nothing.
             std::thread::sleep(Duration::from_micros(random.below(300)));
         }
     }
@@ -388,7 +388,7 @@ impl Scene<'_> {
 
     fn check(&self, row: usize, column: usize, floor: u64, shown: Shown, by: By) {
         let count = match by {
-            By::Near => &self.tally.near,
+            By::FastPath => &self.tally.fastpath,
             By::Host => &self.tally.host,
             By::Table => &self.tally.direct,
         };

@@ -29,7 +29,7 @@ pub(super) enum Kind {
 impl Kind {
     /// The kind of row `row`.
     pub(super) const fn of(row: usize) -> Self {
-        // What ends keeps its whole block out of near for a while: not in every block.
+        // What ends keeps its whole block out of the fast path for a while: not in every block.
         match row % 16 {
             2 => Self::Ends,
             0 | 3 | 6 | 8 | 11 | 14 => Self::Turns,

@@ -15,7 +15,7 @@ use std::time::Duration;
 const SERVER: usize = 0;
 /// The lease that it grants: with [`SLACK_NS`] off, a few ticks.
 const LEASE_NS: u64 = 60_000_000;
-/// How far behind near's clock may be.
+/// How far behind the fast path's clock may be.
 pub(super) const SLACK_NS: u64 = 20_000_000;
 /// A PRE is tried so often before the lease is waited for.
 const TRIES: u32 = 3;

@@ -2,8 +2,8 @@
 //! sent to its address: by sending back a challenge, which the host can check without having kept anything. After a
 //! restart there are none: what a client then had under way it cannot know.
 
-use lineside_near::Source;
-use lineside_near::challenge::{CHALLENGE_S, Challenges};
+use lineside_fastpath::Source;
+use lineside_fastpath::challenge::{CHALLENGE_S, Challenges};
 use lineside_wire::{ColumnSession, Status};
 use std::collections::HashMap;
 use std::io;

@@ -1,10 +1,10 @@
-//! What near knows from a key on, for who is about to read the table.
+//! What the fast path knows from a key on, for who is about to read the table.
 
 use super::ColumnWriter;
 use crate::fill::{READ_AHEAD_ROWS, Reading, Row};
 use crate::key::{Interval, Key};
 use crate::reader::Record;
-use lineside_near::lease;
+use lineside_fastpath::lease;
 use lineside_wire::{COLUMN_BLOCK_INVALID, COLUMN_SERVERS_MAX};
 use std::sync::atomic::Ordering::Relaxed;
 

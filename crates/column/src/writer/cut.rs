@@ -35,7 +35,7 @@ fn record_bytes(row: &Row) -> usize {
 /// block has room for they leave a gap.
 pub(super) fn pieces(interval: &Interval, rows: &[Row], rows_max: usize, room: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    // The first key not covered yet; `None`: only one too long for near is.
+    // The first key not covered yet; `None`: only one too long for the fast path is.
     let mut low = Some(interval.low);
     let (mut from, mut bytes) = (0, 0);
     let close = |low: Option<Key>, high: Option<Key>, rows: Range<usize>, pieces: &mut Vec<Piece>| {

@@ -1,5 +1,5 @@
 //! Which rows were read from the table more than once of late: what is asked for once shall not drive out of a full
-//! near what is asked for again and again.
+//! fast path what is asked for again and again.
 //!
 //! A count-min sketch (Cormode, Muthukrishnan: "An improved data stream summary", 2005) of the rows that fills brought,
 //! halved from time to time as in TinyLFU (Einziger, Friedman, Manes, 2017).
@@ -10,9 +10,9 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 /// Counters that each row has; it was read as often as the least of them says, or less.
 const DEPTH: usize = 4;
-/// Counters of each depth for a row that near has room for.
+/// Counters of each depth for a row that the fast path has room for.
 const WIDTH_PER_ROW: usize = 4;
-/// Rows counted, for each that near has room for, after which all counters are halved.
+/// Rows counted, for each that the fast path has room for, after which all counters are halved.
 const AGE_PER_ROW: u64 = 8;
 /// A row is hot that was read so often.
 const HOT: u8 = 2;
@@ -28,7 +28,7 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    /// Of a near with room for so many rows.
+    /// Of a fast path with room for so many rows.
     pub(super) fn new(rows: usize) -> Self {
         Self {
             counters: vec![[0; DEPTH]; (rows * WIDTH_PER_ROW).next_power_of_two()],

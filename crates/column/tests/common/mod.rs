@@ -1,4 +1,4 @@
-//! A near that is as simple as can be: intervals and the rows in them.
+//! A fast path that is as simple as can be: intervals and the rows in them.
 
 #![allow(dead_code)]
 
@@ -25,14 +25,14 @@ struct Held {
     exact_only: bool,
 }
 
-/// The near; a clone is another handle to the same one.
+/// The fast path; a clone is another handle to the same one.
 #[derive(Debug, Default, Clone)]
-pub struct ModelNear(Arc<Mutex<Held>>);
+pub struct ModelFastPath(Arc<Mutex<Held>>);
 
 /// What it says of one row: held or not, there or not.
 pub type Answer = Option<Option<Row>>;
 
-impl ModelNear {
+impl ModelFastPath {
     fn held<T>(&self, act: impl FnOnce(&mut Held) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -88,7 +88,7 @@ impl Held {
     }
 }
 
-impl ColumnFill for ModelNear {
+impl ColumnFill for ModelFastPath {
     fn install(&mut self, filled: &Filled<'_>) {
         self.invalidate(filled.column, &filled.interval);
         let rows = filled.rows.iter().map(|row| (row.key, row.clone())).collect();

@@ -1,4 +1,5 @@
-//! Every way in which rows change, straight in HBase: near answers before, and not after until it was read again.
+//! Every way in which rows change, straight in HBase: the fast path answers before, and not after until it was read
+//! again.
 
 use crate::rig::{Rig, until};
 use lineside_hbase_mini::HBase;
@@ -22,70 +23,70 @@ const CHANGES: &[(&str, bool)] = &[
     ("compact T", false),
 ];
 
-/// Has near hold row `m` as it is.
+/// Has the fast path hold row `m` as it is.
 fn warm(rig: &Rig, hbase: &mut HBase, table: &str) {
     hbase.command(&format!("put {table} aaaaaaaa m")).unwrap();
-    let value = until("near holds the row", || {
-        let value = rig.get_near("m");
+    let value = until("the fast path holds the row", || {
+        let value = rig.get_fastpath("m");
         (value.as_deref() == Some(b"aaaaaaaa")).then_some(value)
     });
     assert_eq!(value, rig.truth("m"));
 }
 
-/// Near is asked at once after `command` is done.
+/// The fast path is asked at once after `command` is done.
 fn changes(rig: &Rig, hbase: &mut HBase, table: &str, command: &str) -> (Option<Vec<u8>>, bool) {
     let before = rig.truth("m");
     hbase
         .command(&command.replace(" T", &format!(" {table}")))
         .unwrap();
-    let (said, by_near) = rig.get("m");
+    let (said, by_fastpath) = rig.get("m");
     let truth = rig.truth("m");
-    assert_eq!(said, truth, "{command}: by near {by_near}");
-    // What it answers later is the same, by near too.
-    assert_eq!(rig.get_near("m"), truth, "{command}");
-    assert!(!by_near || before == truth, "{command}");
-    (truth, by_near)
+    assert_eq!(said, truth, "{command}: by the fast path {by_fastpath}");
+    // What it answers later is the same, by the fast path too.
+    assert_eq!(rig.get_fastpath("m"), truth, "{command}");
+    assert!(!by_fastpath || before == truth, "{command}");
+    (truth, by_fastpath)
 }
 
 pub fn every_change_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     for (command, touches) in CHANGES {
-        // A lease may end just then, and near be silent: what touches nothing is tried again.
+        // A lease may end just then, and the fast path be silent: what touches nothing is tried again.
         until(command, || {
             warm(rig, hbase, table);
-            let (truth, by_near) = changes(rig, hbase, table, command);
+            let (truth, by_fastpath) = changes(rig, hbase, table, command);
             let is_changed = truth.as_deref() != Some(b"aaaaaaaa");
             assert_eq!(is_changed, *touches, "{command}");
-            assert!(!by_near || !touches, "{command}");
-            (by_near != *touches).then_some(())
+            assert!(!by_fastpath || !touches, "{command}");
+            (by_fastpath != *touches).then_some(())
         });
     }
     // A put that is older than what is there changes nothing, and is told all the same.
     warm(rig, hbase, table);
-    let (truth, by_near) = changes(rig, hbase, table, "old-put T older m");
-    assert_eq!((truth.as_deref(), by_near), (Some(&b"aaaaaaaa"[..]), false));
+    let (truth, by_fastpath) = changes(rig, hbase, table, "old-put T older m");
+    assert_eq!((truth.as_deref(), by_fastpath), (Some(&b"aaaaaaaa"[..]), false));
     // More rows than a datagram has room for, around it.
     warm(rig, hbase, table);
     let rows: String = (0..200).map(|row| format!(" m{row:010}")).collect();
-    let (_, by_near) = changes(rig, hbase, table, &format!("put T changed a{rows}"));
-    assert!(!by_near);
+    let (_, by_fastpath) = changes(rig, hbase, table, &format!("put T changed a{rows}"));
+    assert!(!by_fastpath);
 }
 
 pub fn every_range_is_told(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
     let folder = hbase.folder().join("load");
     let load = format!("bulk-load T loaded m {}", folder.display());
-    let (truth, by_near) = changes(rig, hbase, table, &load);
-    assert_eq!((truth.as_deref(), by_near), (Some(&b"loaded"[..]), false));
+    let (truth, by_fastpath) = changes(rig, hbase, table, &load);
+    assert_eq!((truth.as_deref(), by_fastpath), (Some(&b"loaded"[..]), false));
     // What was merged can be split when it was compacted, or is empty.
     for (command, left) in [("merge T", true), ("truncate T", false), ("split T k", true)] {
         warm(rig, hbase, table);
-        let (truth, by_near) = changes(rig, hbase, table, command);
-        assert_eq!((truth.is_some(), by_near), (left, false), "{command}");
+        let (truth, by_fastpath) = changes(rig, hbase, table, command);
+        assert_eq!((truth.is_some(), by_fastpath), (left, false), "{command}");
     }
     cells_end_with_their_family(rig, hbase, table);
 }
 
-/// The family gets a life: what near holds from then on ends with it.
+/// The family gets a life: what the fast path holds from then on ends with it.
 fn cells_end_with_their_family(rig: &Rig, hbase: &mut HBase, table: &str) {
     warm(rig, hbase, table);
     hbase.command(&format!("ttl {table} 4")).unwrap();
@@ -101,20 +102,20 @@ pub fn cells_end_by_themselves(rig: &Rig, hbase: &mut HBase, table: &str) {
     gone_when_the_table_says_so(rig);
 }
 
-/// Near answers it, and never longer than it is there.
+/// The fast path answers it, and never longer than it is there.
 fn gone_when_the_table_says_so(rig: &Rig) {
     let began = Instant::now();
-    let mut near = 0;
+    let mut fastpath = 0;
     loop {
         let truth = rig.truth("m");
-        let (said, by_near) = rig.get("m");
-        near += u32::from(by_near && said.is_some());
+        let (said, by_fastpath) = rig.get("m");
+        fastpath += u32::from(by_fastpath && said.is_some());
         // The truth was asked first: what is gone does not come back.
-        assert!(truth.is_some() || said.is_none(), "near {by_near}");
-        if truth.is_none() && by_near {
+        assert!(truth.is_some() || said.is_none(), "the fast path {by_fastpath}");
+        if truth.is_none() && by_fastpath {
             break;
         }
         assert!(began.elapsed() < Duration::from_secs(30));
     }
-    assert!(near > 0, "near never held it");
+    assert!(fastpath > 0, "the fast path never held it");
 }

@@ -1,4 +1,4 @@
-//! A region server is killed: near falls silent of what it held, and is the table's again after its recovery.
+//! A region server is killed: the fast path falls silent of what it held, and is the table's again after its recovery.
 
 use crate::rig::{self, Rig, free_address, until};
 use lineside_hbase_mini::{Compilers, HBase, Jars, Options};
@@ -85,16 +85,16 @@ fn a_killed_server_leaves_nothing_stale() {
     let apart = Rig::told_apart(&hbase, TABLE, other, &[first, second]);
     let rows: String = (0..100).map(|number| format!(" {}", row(number))).collect();
     hbase.command(&format!("put {TABLE} before{rows}")).unwrap();
-    // The first rows are on the disk; what is written now may be lost, and near holds it.
+    // The first rows are on the disk; what is written now may be lost, and the fast path holds it.
     hbase.command(&format!("flush {TABLE}")).unwrap();
     hbase.command(&format!("put {TABLE} after{rows}")).unwrap();
     for number in 0..100 {
         for rig in [&rig, &apart] {
-            assert_eq!(rig.get_near(&row(number)), Some(b"after".to_vec()));
+            assert_eq!(rig.get_fastpath(&row(number)), Some(b"after".to_vec()));
         }
     }
     drop(killed);
-    until("near falls silent", || match rig.try_get(&row(0)) {
+    until("the fast path falls silent", || match rig.try_get(&row(0)) {
         Some((_, true)) => None,
         _ => Some(()),
     });
@@ -104,20 +104,20 @@ fn a_killed_server_leaves_nothing_stale() {
     let live = held();
     assert!((25..=75).contains(&live.len()), "{} rows", live.len());
     assert!(live.iter().all(|said| said.as_deref() == Some(b"after")));
-    // All regions are at the other server then, and near keeps nothing without the first one's lease.
+    // All regions are at the other server then, and the fast path keeps nothing without the first one's lease.
     for number in 0..100 {
-        let (said, by_near) = rig.get(&row(number));
-        assert!(!by_near, "row {number}");
+        let (said, by_fastpath) = rig.get(&row(number));
+        assert!(!by_fastpath, "row {number}");
         assert_eq!(said, rig.truth(&row(number)));
     }
     for number in 0..100 {
-        let said = apart.get_near(&row(number));
+        let said = apart.get_fastpath(&row(number));
         assert_eq!(said, rig.truth(&row(number)), "row {number}");
     }
     let _again = start(&hbase, first);
     let mut lost = 0;
     for number in 0..100 {
-        let said = rig.get_near(&row(number));
+        let said = rig.get_fastpath(&row(number));
         assert_eq!(said, rig.truth(&row(number)), "row {number}");
         lost += u32::from(said.as_deref() != Some(b"after"));
     }

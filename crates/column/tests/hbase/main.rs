@@ -1,4 +1,4 @@
-//! Near over a real HBase, whose coprocessor tells of every change.
+//! The fast path over a real HBase, whose coprocessor tells of every change.
 
 mod events;
 mod kill;
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Cells of near's answers that are checked, if nothing else is said.
+/// Cells of the fast path's answers that are checked, if nothing else is said.
 const READS: u64 = 10_000;
 
 fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
@@ -30,7 +30,7 @@ fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {
 }
 
 #[test]
-fn near_over_hbase_is_never_stale() {
+fn fastpath_over_hbase_is_never_stale() {
     let Some((jars, _alone)) = rig::jars() else {
         return;
     };
@@ -78,10 +78,10 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
         began.elapsed()
     };
     put(rig);
-    rig.get_near("m");
+    rig.get_fastpath("m");
     drop(rig.listener.take());
     let first = put(rig);
-    // The one that waited could not be seen as long as near answered the old one.
+    // The one that waited could not be seen as long as the fast path answered the old one.
     assert_eq!(rig.get("m"), (Some(b"x".to_vec()), false));
     // If each waited for a lease, these would take ten seconds.
     let others: Duration = (0..10).map(|_| put(rig)).sum();
@@ -90,14 +90,14 @@ fn a_dead_subscriber_holds_nobody_up(rig: &mut Rig, listen: SocketAddr, server: 
     let options = rig::options("events", listen, &[server], 1);
     let again = Listener::start(options, Arc::clone(&rig.servers), Box::new(|| {})).unwrap();
     rig.listener = Some(again);
-    assert_eq!(rig.get_near("m"), Some(b"x".to_vec()));
+    assert_eq!(rig.get_fastpath("m"), Some(b"x".to_vec()));
     println!("subscriber dead: first put {first:?}, ten more {others:?}");
 }
 
 /// The same check finds what is stale where nobody tells.
 fn what_is_not_told_is_found(hbase: &mut HBase) {
     hbase.command("create untold entry").unwrap();
-    let (store, coherence) = history::near().unwrap();
+    let (store, coherence) = history::fastpath().unwrap();
     let options = history::Options {
         reads: 1_000_000,
         seed: 12,
@@ -120,7 +120,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     hbase.command("create history entry").unwrap();
     load(hbase, jars, "history", &subscriber.to_string());
     let relay = Relay::start(server, subscriber, lineside, as_server);
-    let (store, coherence) = history::near().unwrap();
+    let (store, coherence) = history::fastpath().unwrap();
     let servers = Arc::new(Servers::all_of(Arc::clone(&coherence), CLOCK_SLACK_NS, 1));
     let options = rig::options("history", lineside, &[as_server], 2);
     let listener = Listener::start(options, Arc::clone(&servers), Box::new(|| {})).unwrap();
@@ -138,13 +138,13 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
         telling: Telling::ByServers(servers),
     };
     let mut step = 0;
-    let report = history::run_over(&options, over, &mut |near| match step {
+    let report = history::run_over(&options, over, &mut |fastpath| match step {
         // Half of the reads over a good network, then over a bad one, then while a region splits.
-        0 if near > options.reads / 2 => {
+        0 if fastpath > options.reads / 2 => {
             relay.lose(100);
             step = 1;
         }
-        1 if near > options.reads * 3 / 4 => {
+        1 if fastpath > options.reads * 3 / 4 => {
             hbase.command("split history 0040").unwrap();
             step = 2;
         }
@@ -156,7 +156,7 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
     println!("{report:#?}\nlost {lost}, {counts:?}");
     assert_eq!((report.stale, report.wrong), (0, 0), "{:#?}", report.told);
     assert!(
-        report.near >= options.reads && report.changes > 100,
+        report.fastpath >= options.reads && report.changes > 100,
         "{report:#?}"
     );
     assert!(lost > 10 && counts.heard > 100, "{lost} lost, {counts:?}");

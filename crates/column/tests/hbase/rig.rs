@@ -1,19 +1,19 @@
-//! An HBase with the coprocessor, and a near over it.
+//! An HBase with the coprocessor, and a fast path over it.
 
 use lineside_column::coherence::Coherence;
+use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::hbase::notice::NoticeKey;
 use lineside_column::hbase::{Listener, Options};
 use lineside_column::hbase_rpc::HBase as Rpc;
 use lineside_column::host::{CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
 use lineside_column::native::{self, Ask};
-use lineside_column::near::ColumnNear;
 use lineside_column::servers::Servers;
 use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{ColumnName, Table};
 use lineside_column::thrift2::Thrift2;
 use lineside_column::writer::ColumnWriter;
+use lineside_fastpath::{FastPath, Host, Readers, Reply, Source, Verdict, lease};
 use lineside_hbase_mini::{Error, HBase, Jars};
-use lineside_near::{Host, Near, Readers, Reply, Source, Verdict, lease};
 use lineside_wire::{COLUMN_REPLY_MAY_BE_STALE, NativeHeader};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -91,28 +91,28 @@ pub fn until<T>(what: &str, mut act: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Near and host over one table.
+/// The fast path and host over one table.
 pub struct Rig {
     pub table: Arc<Thrift2>,
     pub servers: Arc<Servers>,
     pub listener: Option<Listener>,
-    near: ColumnNear,
+    fastpath: ColumnFastPath,
     host: ColumnHost,
     store: Arc<Store>,
     readers: Readers,
 }
 
-/// What was answered of a row, and whether near did.
+/// What was answered of a row, and whether the fast path did.
 pub type Answer = (Option<Vec<u8>>, bool);
 
 impl Rig {
-    /// Through the gateway, which does not say what server answered: near needs the leases of all.
+    /// Through the gateway, which does not say what server answered: the fast path needs the leases of all.
     pub fn new(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
         let of = |coherence| Servers::all_of(coherence, CLOCK_SLACK_NS, asked.len());
         Self::over(connect(hbase, table), hbase, table, listen, asked, of)
     }
 
-    /// By HBase's own RPC, found by its master: near needs the lease of the server that a row was read from.
+    /// By HBase's own RPC, found by its master: the fast path needs the lease of the server that a row was read from.
     pub fn told_apart(hbase: &HBase, table: &str, listen: SocketAddr, asked: &[SocketAddr]) -> Self {
         let master = format!("127.0.0.1:{}", hbase.ports.master);
         let rpc = Rpc::connect(&[&master], table.as_bytes(), Duration::from_secs(30)).unwrap();
@@ -147,7 +147,7 @@ impl Rig {
             table: connect(hbase, table),
             servers,
             listener: Some(listener),
-            near: ColumnNear::new(Arc::clone(&store)),
+            fastpath: ColumnFastPath::new(Arc::clone(&store)),
             host: ColumnHost::new(setup).unwrap(),
             store,
             readers: Readers::default(),
@@ -159,7 +159,7 @@ impl Rig {
         self.answer(row, true)
     }
 
-    /// What near alone answers of a row, if it does.
+    /// What the fast path alone answers of a row, if it does.
     pub fn held(&self, row: &str) -> Option<Option<Vec<u8>>> {
         self.answer(row, false).map(|(value, _)| value)
     }
@@ -174,11 +174,11 @@ impl Rig {
             port: 40_000,
         };
         let mut reply = Reply::default();
-        let by_near = self.near.answer(from, lease::now_ns(), &request, &mut reply) == Verdict::Reply;
-        if !by_near && !by_host {
+        let by_fastpath = self.fastpath.answer(from, lease::now_ns(), &request, &mut reply) == Verdict::Reply;
+        if !by_fastpath && !by_host {
             return None;
         }
-        if !by_near {
+        if !by_fastpath {
             reply.clear();
             let reader = self.readers.join();
             if self.host.serve(from, &request, &mut reply, &reader) != Verdict::Reply {
@@ -191,16 +191,19 @@ impl Rig {
         }
         let answer = native::parse_reply(body)?;
         assert_eq!(answer.flags & COLUMN_REPLY_MAY_BE_STALE, 0);
-        Some((answer.rows.into_iter().next().map(|(_, _, value)| value), by_near))
+        Some((
+            answer.rows.into_iter().next().map(|(_, _, value)| value),
+            by_fastpath,
+        ))
     }
 
     pub fn get(&self, row: &str) -> Answer {
         until("an answer", || self.try_get(row))
     }
 
-    /// Asks until near answers; what it says.
-    pub fn get_near(&self, row: &str) -> Option<Vec<u8>> {
-        until("an answer of near", || match self.try_get(row) {
+    /// Asks until the fast path answers; what it says.
+    pub fn get_fastpath(&self, row: &str) -> Option<Vec<u8>> {
+        until("an answer of the fast path", || match self.try_get(row) {
             Some((value, true)) => Some(value),
             _ => None,
         })

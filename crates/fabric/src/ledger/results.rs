@@ -7,7 +7,7 @@ use super::store::Meta;
 use super::totals::Totals;
 use crate::code::TxCode;
 use crate::validate::Times;
-use lineside_near::memory::Table;
+use lineside_fastpath::memory::Table;
 use lineside_wire::{FABRIC_RESULTS_MAGIC, FabricResult};
 use memmap2::MmapRaw;
 use std::fs::{File, OpenOptions};

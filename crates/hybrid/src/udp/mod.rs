@@ -1,10 +1,10 @@
 //! Requests as UDP datagrams: what `docs/hybrid.md` says of UDP.
 //!
-//! [`codec`] has the bytes, [`server`] what stands behind a socket plane, [`client`] signs and asks.
+//! [`codec`] has the bytes, [`server`] what stands behind a socket datapath, [`client`] signs and asks.
 
 pub mod client;
 pub mod codec;
 pub mod server;
 
 pub use client::{AskError, Client};
-pub use server::{HybridHost, HybridNear};
+pub use server::{HybridFastPath, HybridHost};

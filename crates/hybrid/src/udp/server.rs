@@ -1,12 +1,13 @@
-//! A node behind a socket plane: near looks at a datagram's form, the host hands what came together to the node.
+//! A node behind a socket datapath: the fast path looks at a datagram's form, the host hands what came together to the
+//! node.
 
 use super::codec::{NoRequest, read_request, write_answer};
 use crate::answer::{Answer, Answered};
 use crate::node::Node;
 use crate::request::operation;
 use bytes::Bytes;
+use lineside_fastpath::{FastPath, LaterHost, Range, Reply, Source, Verdict, WayBack};
 use lineside_journal::Disk;
-use lineside_near::{LaterHost, Near, Range, Reply, Source, Verdict, WayBack};
 use lineside_wire::{
     DropReason, HYBRID_DATAGRAM_BYTES_MAX, HYBRID_OP_CHANGE, HYBRID_OP_PROVE, HYBRID_OP_WRITE,
     HybridCode as Code, NATIVE_REPLY_BIT, NativeHeader, native,
@@ -15,9 +16,9 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Refuses what is no request. What it says of signatures and the database is nothing: it has neither.
-pub struct HybridNear;
+pub struct HybridFastPath;
 
-impl Near for HybridNear {
+impl FastPath for HybridFastPath {
     fn answer(&self, _from: Source, _now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
         let header = match NativeHeader::ref_from_prefix(request) {
             Ok((header, _)) if native::is_native(request) => header,
@@ -85,7 +86,7 @@ impl<D: Disk> LaterHost for HybridHost<D> {
         let mut kinds: [Together; KINDS] = Default::default();
         for (place, datagram) in asked.into_iter().enumerate() {
             let datagram = Bytes::from(datagram);
-            // Near has let nothing else through.
+            // The fast path has let nothing else through.
             let Ok((header, request)) = read_request(&datagram) else {
                 continue;
             };
@@ -121,18 +122,18 @@ mod tests {
     use crate::udp::codec::{read_answer, write_request};
     use lineside_wire::{HYBRID_OP_ASK, Status};
 
-    fn near(request: &[u8]) -> (Verdict, Vec<u8>) {
+    fn fastpath(request: &[u8]) -> (Verdict, Vec<u8>) {
         let from = Source {
             address: [127, 0, 0, 1].into(),
             port: 9,
         };
         let mut reply = Reply::default();
-        let verdict = HybridNear.answer(from, 0, request, &mut reply);
+        let verdict = HybridFastPath.answer(from, 0, request, &mut reply);
         (verdict, reply.as_bytes().to_vec())
     }
 
     fn refusal(request: &[u8]) -> Status {
-        let (verdict, reply) = near(request);
+        let (verdict, reply) = fastpath(request);
         assert_eq!(verdict, Verdict::Reply);
         assert!(reply.len() <= request.len());
         let (header, body) = NativeHeader::ref_from_prefix(&reply).unwrap();
@@ -144,17 +145,17 @@ mod tests {
     #[test]
     fn what_is_no_request_is_refused_or_dropped() {
         let good = write_request(7, &[1; 200], 0).unwrap();
-        assert_eq!(near(&good).0, Verdict::Forward);
+        assert_eq!(fastpath(&good).0, Verdict::Forward);
         let with = |place: usize, byte| {
             let mut bytes = good.clone();
             bytes[place] = byte;
             bytes
         };
-        assert_eq!(near(&[]).0, Verdict::Drop(DropReason::NotARequest));
-        assert_eq!(near(&good[..15]).0, Verdict::Drop(DropReason::NotARequest));
-        assert_eq!(near(&with(0, 0)).0, Verdict::Drop(DropReason::NotARequest));
+        assert_eq!(fastpath(&[]).0, Verdict::Drop(DropReason::NotARequest));
+        assert_eq!(fastpath(&good[..15]).0, Verdict::Drop(DropReason::NotARequest));
+        assert_eq!(fastpath(&with(0, 0)).0, Verdict::Drop(DropReason::NotARequest));
         let reply = with(3, HYBRID_OP_ASK | NATIVE_REPLY_BIT);
-        assert_eq!(near(&reply).0, Verdict::Drop(DropReason::ReplyBit));
+        assert_eq!(fastpath(&reply).0, Verdict::Drop(DropReason::ReplyBit));
         assert_eq!(refusal(&with(2, 2)), Status::UnsupportedVersion);
         assert_eq!(refusal(&with(3, HYBRID_OP_ASK + 1)), Status::BadRequest);
         assert_eq!(refusal(&with(5, 1)), Status::BadRequest, "a status");
@@ -168,7 +169,7 @@ mod tests {
         let short = write_request(7, &[1; 107], 0).unwrap();
         assert_eq!(refusal(&short), Status::BadRequest);
         let mut padded = write_request(7, &[1; 200], 500).unwrap();
-        assert_eq!((near(&padded).0, padded.len()), (Verdict::Forward, 500));
+        assert_eq!((fastpath(&padded).0, padded.len()), (Verdict::Forward, 500));
         padded[499] = 1;
         assert_eq!(refusal(&padded), Status::BadRequest);
     }
@@ -176,12 +177,12 @@ mod tests {
     #[test]
     fn what_is_longer_than_a_datagram_may_be_is_too_large() {
         let longest = write_request(7, &[1; 200], usize::MAX).unwrap();
-        assert_eq!((near(&longest).0, longest.len()), (Verdict::Forward, 1200));
+        assert_eq!((fastpath(&longest).0, longest.len()), (Verdict::Forward, 1200));
         assert_eq!(write_request(7, &[1; 1183], 0), None);
         let mut long = longest;
         long.push(0);
         long[6..8].copy_from_slice(&(1201u16 - 16).to_be_bytes());
-        let (verdict, reply) = near(&long);
+        let (verdict, reply) = fastpath(&long);
         let (id, status, body) = read_answer(&reply).unwrap();
         assert_eq!((verdict, id, status), (Verdict::Reply, 7, Status::Ok));
         assert_eq!(Answered::decode(body), Ok(Answered::Refused(Code::TooLarge)));

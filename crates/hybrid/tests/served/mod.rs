@@ -3,15 +3,15 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use crate::common::*;
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_fastpath::{Range, Readers};
 use lineside_hybrid::answer::Answered;
 use lineside_hybrid::request::{MemberId, Version};
 use lineside_hybrid::signing::Identity;
 use lineside_hybrid::udp::codec::read_answer;
-use lineside_hybrid::udp::{Client as Asker, HybridHost, HybridNear};
+use lineside_hybrid::udp::{Client as Asker, HybridFastPath, HybridHost};
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
-use lineside_near::{Range, Readers};
-use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_wire::{DropReason, Status};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A node behind a port. The plane ends first, as in the daemon.
+/// A node behind a port. The datapath ends first, as in the daemon.
 pub struct Served {
-    pub plane: SocketPlane,
+    pub datapath: SocketDatapath,
     pub node: Arc<Node<SimDisk>>,
 }
 
@@ -36,22 +36,23 @@ impl Served {
             queue,
         };
         let readers = Readers::new(false);
-        let plane = SocketPlane::start_later(options, Arc::new(HybridNear), Arc::new(host), &readers);
-        let plane = plane.unwrap();
-        Served { plane, node }
+        let datapath =
+            SocketDatapath::start_later(options, Arc::new(HybridFastPath), Arc::new(host), &readers);
+        let datapath = datapath.unwrap();
+        Served { datapath, node }
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.plane.local_addr()
+        self.datapath.local_addr()
     }
 
     /// All that came was answered or dropped, and is counted so, soon after the last answer.
     pub fn settle(&self) {
-        let counts = self.plane.counts();
+        let counts = self.datapath.counts();
         let end = Instant::now() + PATIENCE;
         let left = || {
             let dropped: u64 = counts.drops.iter().map(|count| count.load(Relaxed)).sum();
-            let answered = counts.near_replies.load(Relaxed) + counts.host_replies.load(Relaxed);
+            let answered = counts.fastpath_replies.load(Relaxed) + counts.host_replies.load(Relaxed);
             counts.received.load(Relaxed) - answered - dropped - counts.oversize.load(Relaxed)
         };
         while left() > 0 {
@@ -61,7 +62,7 @@ impl Served {
     }
 
     pub fn drops(&self, reason: DropReason) -> u64 {
-        self.plane.counts().drops[reason as usize].load(Relaxed)
+        self.datapath.counts().drops[reason as usize].load(Relaxed)
     }
 }
 

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use lineside_column::client::{Client, Outcome};
 use lineside_column::native::{Answer, LeftOut, Rows};
 use lineside_column::table::{Change, ColumnName, ROW_BYTES_MAX};
-use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_NEAR};
+use lineside_wire::{COLUMN_PORT, COLUMN_REPLY_MAY_BE_STALE, COLUMN_SOURCE_FASTPATH};
 use serde_json::{Map, Value, json};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::ops::ControlFlow;
@@ -134,18 +134,18 @@ pub struct CheckAndPut {
     value: ValueText,
 }
 
-/// Turn near off: it is empty at once, stays so, and every request goes to the table. Or on again.
+/// Turn the fast path off: it is empty at once, stays so, and every request goes to the table. Or on again.
 #[derive(Args)]
 pub struct Switch {
     #[command(flatten)]
     server: Server,
-    /// What near is from now on.
+    /// What the fast path is from now on.
     #[arg(value_enum)]
-    to: Near,
+    to: FastPath,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Near {
+enum FastPath {
     On,
     Off,
 }
@@ -193,7 +193,7 @@ pub struct Scan {
 /// Who answered, as it is shown.
 fn source(answer: &Answer) -> &'static str {
     match answer.source {
-        COLUMN_SOURCE_NEAR => "near",
+        COLUMN_SOURCE_FASTPATH => "fastpath",
         _ => "host",
     }
 }
@@ -371,11 +371,11 @@ impl Switch {
     /// # Errors
     /// See the client's.
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
-        let off = self.to == Near::Off;
+        let off = self.to == FastPath::Off;
         self.server.client()?.switch(off)?;
         match as_json {
-            true => say!("{}", json!({"near": if off { "off" } else { "on" }})),
-            false => say!("near is {}", if off { "off" } else { "on" }),
+            true => say!("{}", json!({"fastpath": if off { "off" } else { "on" }})),
+            false => say!("the fast path is {}", if off { "off" } else { "on" }),
         }?;
         Ok(())
     }

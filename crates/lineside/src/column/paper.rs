@@ -7,7 +7,7 @@ use anyhow::bail;
 use lineside_column::client::Client;
 use lineside_column::paper::{PaperAnswer, PaperRequest, rows_in};
 use lineside_column::table::ColumnName;
-use lineside_near::PAYLOAD_BYTES_MAX;
+use lineside_fastpath::PAYLOAD_BYTES_MAX;
 use lineside_wire::{
     COLUMN_PAPER_KEY_BYTES, COLUMN_PAPER_NAME_BYTES, COLUMN_PAPER_VALUE_BYTES, ColumnCode as Code,
 };

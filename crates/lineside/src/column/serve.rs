@@ -23,13 +23,13 @@ pub struct Serve {
     /// Address and UDP port.
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// A column that near may hold, family:qualifier; may be given again.
+    /// A column that the fast path may hold, family:qualifier; may be given again.
     #[arg(long = "column", value_name = "NAME")]
     columns: Vec<String>,
-    /// log2 of the rows that near holds of a column.
+    /// log2 of the rows that the fast path holds of a column.
     #[arg(long)]
     row_bits: Option<u32>,
-    /// What near keeps of a table in HBase.
+    /// What the fast path keeps of a table in HBase.
     #[arg(long, value_enum)]
     coherence: Option<CoherenceName>,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use super::{loopback, range_of};
 use clap::ValueEnum;
 use lineside_column::store::Geometry;
-use lineside_near::Range;
+use lineside_fastpath::Range;
 use lineside_wire::{COLUMN_NOTIFY_PORT, COLUMN_PORT};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -54,7 +54,7 @@ impl TableName {
     }
 }
 
-/// How near learns what others change in a table that does not tell itself.
+/// How the fast path learns what others change in a table that does not tell itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CoherenceName {
@@ -99,7 +99,7 @@ impl Default for Column {
 }
 
 impl Column {
-    /// How near is laid out.
+    /// How the fast path is laid out.
     pub fn geometry(&self) -> Geometry {
         Geometry {
             family_bits: self.family_bits,
@@ -115,12 +115,12 @@ impl Column {
         }
     }
 
-    /// Whether near may answer what others have changed since.
+    /// Whether the fast path may answer what others have changed since.
     pub const fn may_be_stale(&self) -> bool {
         self.store.is_hbase() && matches!(self.coherence, CoherenceName::Ttl)
     }
 
-    /// How long near may answer without hearing from the host.
+    /// How long the fast path may answer without hearing from the host.
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
@@ -175,7 +175,7 @@ impl Column {
         faults
     }
 
-    /// Whether near is told of changes by the table's servers.
+    /// Whether the fast path is told of changes by the table's servers.
     pub const fn is_told_by_servers(&self) -> bool {
         matches!(
             (&self.store, self.coherence),

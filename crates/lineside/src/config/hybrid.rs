@@ -1,8 +1,8 @@
 //! `[hybrid]`.
 
 use super::{TrustedRange, loopback};
+use lineside_fastpath::Range;
 use lineside_hybrid_kafka::Address;
-use lineside_near::Range;
 use lineside_wire::HYBRID_PORT;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

@@ -1,26 +1,26 @@
-//! `column` put together: table, coherence, host, near, its plane, and the lease that it lives by.
+//! `column` put together: table, coherence, host, the fast path, its datapath, and the lease that it lives by.
 
-use crate::config::{CoherenceName, Column, Config, Plane, TableName};
+use crate::config::{CoherenceName, Column, Config, Datapath, TableName};
 use crate::key_file;
 use crate::line::{Counted, Front, Line, Renewal};
 use anyhow::{Context, bail};
 use lineside_column::coherence::Coherence;
 use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::hbase::notice::NoticeKey;
 use lineside_column::hbase::{self, Listener};
 use lineside_column::hbase_rpc::HBase;
 use lineside_column::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
-use lineside_column::near::ColumnNear;
 use lineside_column::servers::Servers;
 use lineside_column::store::Store;
 use lineside_column::table::{ColumnName, Table};
 use lineside_column::thrift2::Thrift2;
 use lineside_column::writer::ColumnWriter;
 use lineside_console::ServiceStatus;
-use lineside_near::{Readers, lease};
-use lineside_plane::column as plane;
-use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_plane::xdp::{Image, Pins, XdpPlane};
+use lineside_datapath::column as datapath;
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_datapath::xdp::{Image, Pins, XdpDatapath};
+use lineside_fastpath::{Readers, lease};
 use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,15 +32,15 @@ const HBASE_TIME: Duration = Duration::from_secs(5);
 /// Requests that wait for HBase side by side: one connection answers many of them at the pace of one.
 const HBASE_THREADS: usize = 16;
 
-/// Everything but the line: it listens, and near may answer.
+/// Everything but the line: it listens, and the fast path may answer.
 pub struct Opened {
     store: Arc<Store>,
-    near: Arc<ColumnNear>,
+    fastpath: Arc<ColumnFastPath>,
     coherence: Arc<Coherence>,
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
     told: Option<Told>,
-    socket: SocketPlane,
+    socket: SocketDatapath,
     lease: Duration,
 }
 
@@ -53,7 +53,7 @@ pub struct Running {
 /// How it is, whenever it is asked.
 pub struct Inner {
     store: Arc<Store>,
-    near: Arc<ColumnNear>,
+    fastpath: Arc<ColumnFastPath>,
     coherence: Arc<Coherence>,
     /// The table, where it is here, and a column of it: asked before the lease is renewed.
     embedded: Option<Arc<Embedded>>,
@@ -66,7 +66,7 @@ pub struct Inner {
 struct Told {
     servers: Arc<Servers>,
     listener: Listener,
-    /// Servers whose leases near needs.
+    /// Servers whose leases the fast path needs.
     count: usize,
 }
 
@@ -122,13 +122,14 @@ impl Told {
         }
         let are_told_apart = self.servers.are_told_apart();
         if self.servers.has_stranger() && !are_told_apart {
-            let what = "column: a server that is not among `servers` changes the table; near stays empty";
+            let what =
+                "column: a server that is not among `servers` changes the table; the fast path stays empty";
             problems.push(what.into());
         } else if leased < self.count {
             let count = self.count;
             let meaning = match are_told_apart {
-                true => "near keeps no rows of the others",
-                false => "near is empty without all of them",
+                true => "the fast path keeps no rows of the others",
+                false => "the fast path is empty without all of them",
             };
             problems.push(format!(
                 "column: {leased} of {count} `servers` grant a lease; {meaning}"
@@ -170,18 +171,18 @@ pub fn prepare(config: &Column) -> anyhow::Result<Made> {
 
 /// Its program.
 pub fn image(config: &Column) -> Image {
-    plane::image(&config.geometry(), config.listen.port())
+    datapath::image(&config.geometry(), config.listen.port())
 }
 
-/// A near that a killed server left at the interface would answer beside this one, of which it hears nothing.
-fn refuse_left_over(plane: &Plane) -> anyhow::Result<()> {
-    let folder = Pins::folder_of(&plane.pin_dir, &plane.interface);
+/// A fast path that a killed server left at the interface would answer beside this one, of which it hears nothing.
+fn refuse_left_over(datapath: &Datapath) -> anyhow::Result<()> {
+    let folder = Pins::folder_of(&datapath.pin_dir, &datapath.interface);
     if folder.join("column_control").exists() {
-        let interface = &plane.interface;
+        let interface = &datapath.interface;
         bail!(
-            "near of an earlier server is pinned at {interface}, and may be answering: `lineside xdp detach \
+            "the fast path of an earlier server is pinned at {interface}, and may be answering: `lineside xdp detach \
              {interface} --pin-dir {}` first",
-            plane.pin_dir.display()
+            datapath.pin_dir.display()
         );
     }
     Ok(())
@@ -213,18 +214,18 @@ fn in_hbase(store: &TableName) -> anyhow::Result<Arc<dyn Table>> {
 }
 
 impl Opened {
-    /// Near in the maps of `xdp`, where there is one, else in this process, and empty; its host over the table that
-    /// the configuration names; both listening.
+    /// The fast path in the maps of `xdp`, where there is one, else in this process, and empty; its host over the table
+    /// that the configuration names; both listening.
     ///
     /// # Errors
     /// What stands in the way, and what to do about it.
-    pub fn new(config: &Config, xdp: Option<&mut XdpPlane>) -> anyhow::Result<Self> {
+    pub fn new(config: &Config, xdp: Option<&mut XdpDatapath>) -> anyhow::Result<Self> {
         let column = &config.column;
         let (geometry, columns) = (column.geometry(), names(column)?);
         let readers = Readers::new(xdp.is_some());
         let store = match xdp {
-            Some(plane) => {
-                let store = plane::store(plane, &geometry)?;
+            Some(datapath) => {
+                let store = datapath::store(datapath, &geometry)?;
                 // What a killed server left there was true as long as nothing changes without it: from here on it does.
                 lease::end(&store.control().lease_until_ns);
                 readers.wait();
@@ -232,7 +233,7 @@ impl Opened {
                 store
             }
             None => {
-                refuse_left_over(&config.plane)?;
+                refuse_left_over(&config.datapath)?;
                 Store::anonymous(&geometry)?
             }
         };
@@ -270,18 +271,18 @@ impl Opened {
         let trusting = Arc::clone(&store);
         setup.trusted = Box::new(move |address| trusting.trusts(address));
         let host = ColumnHost::new(setup)?;
-        let near = Arc::new(ColumnNear::new(Arc::clone(&store)));
+        let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
         let listen = column.listen;
         let options = SocketOptions {
             listen,
-            threads: config.plane.threads(),
-            queue: config.plane.queue,
+            threads: config.datapath.threads(),
+            queue: config.datapath.queue,
         };
         // What is here is answered as fast by one.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
-        let socket = SocketPlane::start_side_by_side(
+        let socket = SocketDatapath::start_side_by_side(
             options,
-            Arc::clone(&near) as _,
+            Arc::clone(&fastpath) as _,
             Arc::new(host),
             host_threads,
             &readers,
@@ -290,7 +291,7 @@ impl Opened {
         lease::renew(&store.control().lease_until_ns, column.lease().as_nanos() as u64);
         Ok(Self {
             store,
-            near,
+            fastpath,
             coherence,
             embedded,
             column: first,
@@ -307,7 +308,7 @@ impl Opened {
     pub fn run(self, line: &Arc<Line>) -> std::io::Result<Running> {
         let inner = Arc::new(Inner {
             store: self.store,
-            near: self.near,
+            fastpath: self.fastpath,
             coherence: self.coherence,
             embedded: self.embedded,
             column: self.column,
@@ -338,8 +339,8 @@ impl Running {
         self.inner.front.socket.local_addr()
     }
 
-    /// Where near stands, in words.
-    pub fn plane(&self) -> String {
+    /// Where the fast path stands, in words.
+    pub fn datapath(&self) -> String {
         self.inner.front.words()
     }
 }
@@ -364,7 +365,7 @@ impl Inner {
     pub fn status(&self, problems: &mut Vec<String>) -> ServiceStatus {
         let counted = Counted {
             names: ColumnCounter::ALL.map(ColumnCounter::name),
-            socket: self.near.counters(),
+            socket: self.fastpath.counters(),
             slot: COLUMN_SLOT,
             map: "column_counts",
             replies: ColumnCounter::Hits as usize,
@@ -373,14 +374,14 @@ impl Inner {
         let mut status = self.front.status("column", lease_until_ns, &counted, problems);
         let counts = self.coherence.counts();
         for (metric, value) in [
-            (metric::COLUMN_BLOCKS, counts.near.blocks),
-            (metric::COLUMN_ROWS, counts.near.rows),
-            (metric::COLUMN_FILLS, counts.near.fills),
-            (metric::COLUMN_COLD_FILLS, counts.near.cold),
+            (metric::COLUMN_BLOCKS, counts.fastpath.blocks),
+            (metric::COLUMN_ROWS, counts.fastpath.rows),
+            (metric::COLUMN_FILLS, counts.fastpath.fills),
+            (metric::COLUMN_COLD_FILLS, counts.fastpath.cold),
             (metric::COLUMN_LATE_FILLS, counts.overtaken),
             (metric::COLUMN_SHARED_READS, counts.shared),
-            (metric::COLUMN_INVALIDATIONS, counts.near.invalidations),
-            (metric::COLUMN_EVICTIONS, counts.near.evictions),
+            (metric::COLUMN_INVALIDATIONS, counts.fastpath.invalidations),
+            (metric::COLUMN_EVICTIONS, counts.fastpath.evictions),
             (metric::COLUMN_MARKS, counts.marks),
             (metric::COLUMN_OFF, counts.is_off.into()),
         ] {

@@ -8,17 +8,17 @@ use crate::hybrid::paper;
 use crate::line::set_counts;
 use anyhow::{Context, anyhow};
 use lineside_console::{ServiceStatus, Tip};
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_fastpath::Readers;
 use lineside_hybrid::answer::code_name;
 use lineside_hybrid::genesis::{Genesis, database_id};
 use lineside_hybrid::node::{OpenLog, embedded};
 use lineside_hybrid::secret::SecretKey;
-use lineside_hybrid::udp::{HybridHost, HybridNear};
+use lineside_hybrid::udp::{HybridFastPath, HybridHost};
 use lineside_hybrid::{Node, Options};
 use lineside_hybrid_grpc as grpc;
 use lineside_hybrid_kafka as kafka;
 use lineside_journal::FsDisk;
-use lineside_near::Readers;
-use lineside_plane::socket::{SocketOptions, SocketPlane};
 use lineside_wire::metric;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct Running {
 /// How it is, whenever it is asked.
 pub struct Inner {
     node: Arc<Node<FsDisk>>,
-    udp: Option<SocketPlane>,
+    udp: Option<SocketDatapath>,
     listen: SocketAddr,
 }
 
@@ -167,7 +167,7 @@ impl Running {
 
     /// Where requests by UDP are taken.
     pub fn udp(&self) -> Option<SocketAddr> {
-        self.inner.udp.as_ref().map(SocketPlane::local_addr)
+        self.inner.udp.as_ref().map(SocketDatapath::local_addr)
     }
 
     /// The database's id, in hex.
@@ -185,16 +185,20 @@ impl Running {
 }
 
 /// One thread receives: what it takes at once is verified at once.
-fn start_udp(config: &Config, listen: SocketAddr, node: Arc<Node<FsDisk>>) -> std::io::Result<SocketPlane> {
+fn start_udp(
+    config: &Config,
+    listen: SocketAddr,
+    node: Arc<Node<FsDisk>>,
+) -> std::io::Result<SocketDatapath> {
     let trusted = config.hybrid.trusted_sources.iter().map(|range| range.0);
     let host = HybridHost::new(node, trusted.collect());
     let options = SocketOptions {
         listen,
         threads: 1,
-        queue: config.plane.queue,
+        queue: config.datapath.queue,
     };
     let readers = Readers::new(false);
-    SocketPlane::start_later(options, Arc::new(HybridNear), Arc::new(host), &readers)
+    SocketDatapath::start_later(options, Arc::new(HybridFastPath), Arc::new(host), &readers)
 }
 
 impl Drop for Running {
@@ -234,10 +238,10 @@ impl Inner {
         if status.paper {
             warnings.push(format!("hybrid: {}", paper::WARNING));
         }
-        let udp = self.udp.as_ref().map(SocketPlane::local_addr);
+        let udp = self.udp.as_ref().map(SocketDatapath::local_addr);
         let mut service = ServiceStatus {
             name: "hybrid".into(),
-            plane: "socket".into(),
+            datapath: "socket".into(),
             listen: match udp.filter(|udp| *udp != self.listen) {
                 Some(udp) => format!("{}, UDP {udp}", self.listen),
                 None => self.listen.to_string(),

@@ -1,29 +1,29 @@
-//! Where a ledger's near stands: written into its directory as long as it stands there, so that a server that comes
-//! after a crash does not leave a near behind that goes on answering for the same accounts.
+//! Where a ledger's fast path stands: written into its directory as long as it stands there, so that a server that
+//! comes after a crash does not leave a fast path behind that goes on answering for the same accounts.
 
-use crate::config::Plane;
+use crate::config::Datapath;
 use anyhow::{Context, bail};
-use lineside_plane::transfer::pinned;
-use lineside_plane::xdp::Pins;
+use lineside_datapath::transfer::pinned;
+use lineside_datapath::xdp::Pins;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Name of the file in the ledger's directory: where pins lie, and the interface, a line each.
-const FILE: &str = "near";
+const FILE: &str = "fastpath";
 
-/// A ledger's near at an interface; forgotten by [`Place::leave`].
+/// A ledger's fast path at an interface; forgotten by [`Place::leave`].
 pub struct Place(PathBuf);
 
-/// Looks whether a near of the ledger in `data`, known by `tag`, may still stand somewhere else than where this
-/// server's will: `at_line` says whether that is at the interface of `plane`.
+/// Looks whether a fast path of the ledger in `data`, known by `tag`, may still stand somewhere else than where this
+/// server's will: `at_line` says whether that is at the interface of `datapath`.
 ///
 /// # Errors
 /// Where it does, and what to do about it.
 pub fn check(
     data: &Path,
     tag: u64,
-    plane: &Plane,
+    datapath: &Datapath,
     at_line: bool,
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<()> {
@@ -34,47 +34,50 @@ pub fn check(
     };
     let (dir, interface) = text
         .split_once('\n')
-        .with_context(|| format!("{} does not say where near stands", file.display()))?;
+        .with_context(|| format!("{} does not say where the fast path stands", file.display()))?;
     let found = pinned(&Pins::folder_of(Path::new(dir), interface))?;
     // Another ledger's may stand there by now.
-    let Some(near) = found.filter(|near| near.ledger == tag) else {
+    let Some(fastpath) = found.filter(|fastpath| fastpath.ledger == tag) else {
         fs::remove_file(&file)?;
         warnings.push(format!(
-            "near that a killed server left at {interface} is gone: unless `lineside xdp detach` took it away, what \
-             it executed in express and did not hand over is lost"
+            "the fast path that a killed server left at {interface} is gone: unless `lineside xdp detach` took it \
+             away, what it executed in express and did not hand over is lost"
         ));
         return Ok(());
     };
-    if !at_line || Path::new(dir) != plane.pin_dir || interface != plane.interface {
+    if !at_line || Path::new(dir) != datapath.pin_dir || interface != datapath.interface {
         bail!(
-            "near of this ledger still stands at {interface}, where a server was killed, and may be answering: start \
-             it with --plane xdp --interface {interface} --pin-dir {dir}, or `lineside xdp detach {interface} \
-             --pin-dir {dir}` first"
+            "the fast path of this ledger still stands at {interface}, where a server was killed, and may be \
+             answering: start it with --datapath xdp --interface {interface} --pin-dir {dir}, or `lineside xdp \
+             detach {interface} --pin-dir {dir}` first"
         );
     }
-    if near.waiting > 0 {
-        let waiting = near.waiting;
+    if fastpath.waiting > 0 {
+        let waiting = fastpath.waiting;
         warnings.push(format!(
-            "near went on without its server: {waiting} operations are taken from it"
+            "the fast path went on without its server: {waiting} operations are taken from it"
         ));
     }
     Ok(())
 }
 
 impl Place {
-    /// Writes down that near of the ledger in `data` stands at the interface of `plane`.
+    /// Writes down that the fast path of the ledger in `data` stands at the interface of `datapath`.
     ///
     /// # Errors
     /// What the system says.
-    pub fn take(data: &Path, plane: &Plane) -> std::io::Result<Self> {
+    pub fn take(data: &Path, datapath: &Datapath) -> std::io::Result<Self> {
         let file = data.join(FILE);
-        fs::write(&file, format!("{}\n{}", plane.pin_dir.display(), plane.interface))?;
+        fs::write(
+            &file,
+            format!("{}\n{}", datapath.pin_dir.display(), datapath.interface),
+        )?;
         fs::File::open(&file)?.sync_all()?;
         fs::File::open(data)?.sync_all()?;
         Ok(Self(file))
     }
 
-    /// Near stands there no more.
+    /// The fast path stands there no more.
     pub fn leave(&self) {
         // If it cannot be removed, the next start finds no pins where it points, and removes it.
         let _ = fs::remove_file(&self.0);

@@ -1,17 +1,17 @@
-//! `spv` put together: chain, host, near, its plane, and the lease that it lives by.
+//! `spv` put together: chain, host, the fast path, its datapath, and the lease that it lives by.
 
 use crate::config::{Config, Prefill};
 use crate::hex::to_display;
 use crate::line::{Counted, Front, Line, Renewal};
 use anyhow::{Context, bail};
 use lineside_console::{ServiceStatus, Tip};
-use lineside_near::{Readers, lease};
-use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_plane::spv;
-use lineside_plane::xdp::{Image, XdpPlane};
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_datapath::spv;
+use lineside_datapath::xdp::{Image, XdpDatapath};
+use lineside_fastpath::{Readers, lease};
 use lineside_spv::chain::{ChainStore, DemoChain, Network};
+use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
-use lineside_spv::near::SpvNear;
 use lineside_spv::store::Store;
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
@@ -26,28 +26,28 @@ pub const DEMO_BLOCKS: usize = 64;
 /// Transactions in each.
 pub const DEMO_TRANSACTIONS: u32 = 2048;
 
-/// Everything but the line: it listens, and near may answer.
+/// Everything but the line: it listens, and the fast path may answer.
 pub struct Opened {
     store: Arc<Store>,
-    near: Arc<SpvNear>,
+    fastpath: Arc<SpvFastPath>,
     host: Arc<SpvHost>,
-    socket: SocketPlane,
+    socket: SocketDatapath,
     kept: bool,
     lease: Duration,
-    keep_near: bool,
+    keep_fast_path: bool,
 }
 
 /// A running `spv`.
 pub struct Running {
     inner: Arc<Inner>,
     renewal: Option<Renewal>,
-    keep_near: bool,
+    keep_fast_path: bool,
 }
 
 /// How it is, whenever it is asked.
 pub struct Inner {
     store: Arc<Store>,
-    near: Arc<SpvNear>,
+    fastpath: Arc<SpvFastPath>,
     host: Arc<SpvHost>,
     front: Front,
     kept: bool,
@@ -59,15 +59,16 @@ pub fn image(config: &Config) -> Image {
 }
 
 impl Opened {
-    /// Near in the maps of `xdp`, where there is one, else in this process; its host over `chain`; both listening.
+    /// The fast path in the maps of `xdp`, where there is one, else in this process; its host over `chain`; both
+    /// listening.
     ///
     /// # Errors
     /// What stands in the way, and what to do about it.
-    pub fn new(config: &Config, chain: ChainStore, xdp: Option<&mut XdpPlane>) -> anyhow::Result<Self> {
+    pub fn new(config: &Config, chain: ChainStore, xdp: Option<&mut XdpDatapath>) -> anyhow::Result<Self> {
         let geometry = config.spv.geometry();
         let readers = Readers::new(xdp.is_some());
         let store = Arc::new(match xdp {
-            Some(plane) => spv::store(plane, &geometry)?,
+            Some(datapath) => spv::store(datapath, &geometry)?,
             None => Store::anonymous(&geometry)?,
         });
         let (writer, kept) = if store.has_geometry(&geometry) {
@@ -85,31 +86,36 @@ impl Opened {
             Prefill::Tip(blocks) => host.prefill(blocks),
             Prefill::All => host.prefill(u32::MAX),
         }
-        let near = Arc::new(SpvNear::new(Arc::clone(&store)));
+        let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let options = SocketOptions {
             listen: config.spv.listen,
-            threads: config.plane.threads(),
-            queue: config.plane.queue,
+            threads: config.datapath.threads(),
+            queue: config.datapath.queue,
         };
-        let socket = SocketPlane::start(options, Arc::clone(&near) as _, Arc::clone(&host) as _, &readers)
-            .with_context(|| {
-                format!(
-                    "spv cannot listen on {} (--listen gives another address)",
-                    config.spv.listen
-                )
-            })?;
+        let socket = SocketDatapath::start(
+            options,
+            Arc::clone(&fastpath) as _,
+            Arc::clone(&host) as _,
+            &readers,
+        )
+        .with_context(|| {
+            format!(
+                "spv cannot listen on {} (--listen gives another address)",
+                config.spv.listen
+            )
+        })?;
         lease::renew(
             &store.control().lease_until_ns,
             config.spv.lease().as_nanos() as u64,
         );
         Ok(Self {
             store,
-            near,
+            fastpath,
             host,
             socket,
             kept,
             lease: config.spv.lease(),
-            keep_near: config.plane.keep_near,
+            keep_fast_path: config.datapath.keep_fast_path,
         })
     }
 
@@ -120,7 +126,7 @@ impl Opened {
     pub fn run(self, line: &Arc<Line>) -> std::io::Result<Running> {
         let inner = Arc::new(Inner {
             store: self.store,
-            near: self.near,
+            fastpath: self.fastpath,
             host: self.host,
             front: Front::new(self.socket, line),
             kept: self.kept,
@@ -134,7 +140,7 @@ impl Opened {
         Ok(Running {
             inner,
             renewal: Some(renewal),
-            keep_near: self.keep_near,
+            keep_fast_path: self.keep_fast_path,
         })
     }
 }
@@ -150,10 +156,10 @@ impl Running {
         self.inner.front.socket.local_addr()
     }
 
-    /// Where near stands, in words.
-    pub fn plane(&self) -> String {
+    /// Where the fast path stands, in words.
+    pub fn datapath(&self) -> String {
         let kept = if self.inner.kept {
-            ", near kept from before"
+            ", the fast path kept from before"
         } else {
             ""
         };
@@ -164,7 +170,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.renewal.take());
-        if self.keep_near && self.inner.front.keep() {
+        if self.keep_fast_path && self.inner.front.keep() {
             return;
         }
         lease::end(&self.inner.store.control().lease_until_ns);
@@ -177,7 +183,7 @@ impl Inner {
     pub fn status(&self, problems: &mut Vec<String>) -> ServiceStatus {
         let counted = Counted {
             names: SpvCounter::ALL.map(SpvCounter::name),
-            socket: self.near.counters(),
+            socket: self.fastpath.counters(),
             slot: SPV_SLOT,
             map: "spv_counts",
             replies: SpvCounter::Hits as usize,

@@ -1,18 +1,18 @@
-//! `transfer` put together: journal, ledger, near, its planes, and the lease that it lives by.
+//! `transfer` put together: journal, ledger, the fast path, its datapaths, and the lease that it lives by.
 
 use super::place::{self, Place};
 use super::settle::Settling;
-use crate::config::{Config, PlaneName, Transfer, TransferMode};
+use crate::config::{Config, DatapathName, Transfer, TransferMode};
 use crate::line::{Counted, Front, Line, Renewal};
 use anyhow::{Context, bail};
 use lineside_console::ServiceStatus;
-use lineside_near::{Readers, lease};
-use lineside_plane::socket::{SocketOptions, SocketPlane};
-use lineside_plane::transfer::{self as plane, LineClaims};
-use lineside_plane::xdp::{Image, XdpPlane};
+use lineside_datapath::socket::{SocketDatapath, SocketOptions};
+use lineside_datapath::transfer::{self as datapath, LineClaims};
+use lineside_datapath::xdp::{Image, XdpDatapath};
+use lineside_fastpath::{Readers, lease};
 use lineside_transfer::claims::{Claims, StoreClaims};
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{self, Executing, SessionPolicy, Setup};
-use lineside_transfer::near::TransferNear;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::server::{KEY_FILE, Report, Server, load_or_make_key, lock};
 use lineside_transfer::store::{Geometry, Mode, Store};
@@ -23,12 +23,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Everything but the line: it listens, and near may answer.
+/// Everything but the line: it listens, and the fast path may answer.
 pub struct Opened {
     store: Arc<Store>,
-    near: Arc<TransferNear>,
+    fastpath: Arc<TransferFastPath>,
     report: Arc<Mutex<Report>>,
-    socket: SocketPlane,
+    socket: SocketDatapath,
     settling: Option<Settling>,
     place: Option<Place>,
     lease: Duration,
@@ -48,13 +48,14 @@ pub struct Running {
 /// How it is, whenever it is asked.
 pub struct Inner {
     store: Arc<Store>,
-    near: Arc<TransferNear>,
+    fastpath: Arc<TransferFastPath>,
     report: Arc<Mutex<Report>>,
     settled: Arc<AtomicU64>,
     front: Front,
 }
 
-/// What must be done while this process may still do everything: the directory is made. How near is to be laid out.
+/// What must be done while this process may still do everything: the directory is made. How the fast path is to be laid
+/// out.
 ///
 /// # Errors
 /// What the system says.
@@ -66,9 +67,9 @@ pub fn prepare(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<Ge
     let mut geometry = transfer.geometry();
     if transfer.mode == TransferMode::Express {
         warnings.push("express: what is answered is on the disk only milliseconds later".into());
-        geometry.rings = match config.plane.plane {
-            PlaneName::Socket => config.plane.threads() as u32,
-            PlaneName::Auto | PlaneName::Xdp => plane::rings()?,
+        geometry.rings = match config.datapath.datapath {
+            DatapathName::Socket => config.datapath.threads() as u32,
+            DatapathName::Auto | DatapathName::Xdp => datapath::rings()?,
         };
     }
     std::fs::create_dir_all(&transfer.data).with_context(|| transfer.data.display().to_string())?;
@@ -77,10 +78,10 @@ pub fn prepare(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<Ge
 
 /// Its program.
 pub fn image(config: &Config, geometry: &Geometry) -> Image {
-    plane::image(geometry, config.transfer.listen.port())
+    datapath::image(geometry, config.transfer.listen.port())
 }
 
-/// Opens the ledger's directory and fills near from it.
+/// Opens the ledger's directory and fills the fast path from it.
 fn open(
     transfer: &Transfer,
     store: &Arc<Store>,
@@ -104,14 +105,14 @@ fn open(
         .with_context(|| format!("opening {}", transfer.data.display()))
 }
 
-/// Near as an earlier daemon left it, where it executes and may be ahead of the journal; else as new: what is in it is
-/// in the ledger too, and comes back from there. `tag` is the ledger's.
+/// The fast path as an earlier daemon left it, where it executes and may be ahead of the journal; else as new: what is
+/// in it is in the ledger too, and comes back from there. `tag` is the ledger's.
 fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store> {
     let was_express = store.is_express();
     let is_ours = store.control().ledger.load(Relaxed) == tag;
     if was_express && !is_ours {
         bail!(
-            "the near that is pinned there is of another ledger: start that one's server first, or detach it"
+            "the fast path that is pinned there is of another ledger: start that one's server first, or detach it"
         );
     }
     lease::end(&store.control().lease_until_ns);
@@ -121,7 +122,7 @@ fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store>
         store.set_policies(geometry);
     } else if was_express && Ring::waiting_in(&store) > 0 {
         bail!(
-            "the near that is pinned there holds operations, and has another geometry or mode: give the same again"
+            "the fast path that is pinned there holds operations, and has another geometry or mode: give the same again"
         );
     } else {
         store.clear();
@@ -131,7 +132,7 @@ fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store>
     Ok(store)
 }
 
-/// What near of this ledger is known by, so that no other takes what it holds: of its settlement key.
+/// What the fast path of this ledger is known by, so that no other takes what it holds: of its settlement key.
 fn tag(data: &Path) -> anyhow::Result<u64> {
     let key = load_or_make_key(&data.join(KEY_FILE))?;
     let point = key.verifying_key().to_encoded_point(true);
@@ -141,14 +142,15 @@ fn tag(data: &Path) -> anyhow::Result<u64> {
 }
 
 impl Opened {
-    /// Near in the maps of `xdp`, where there is one, else in this process, filled from the ledger; both listening.
+    /// The fast path in the maps of `xdp`, where there is one, else in this process, filled from the ledger; both
+    /// listening.
     ///
     /// # Errors
     /// What stands in the way, and what to do about it.
     pub fn new(
         config: &Config,
         geometry: &Geometry,
-        mut xdp: Option<&mut XdpPlane>,
+        mut xdp: Option<&mut XdpDatapath>,
         warnings: &mut Vec<String>,
     ) -> anyhow::Result<Self> {
         let transfer = &config.transfer;
@@ -156,13 +158,13 @@ impl Opened {
         let readers = Readers::new(xdp.is_some());
         let beside_xdp = xdp.is_some();
         let tag = tag(&transfer.data)?;
-        place::check(&transfer.data, tag, &config.plane, beside_xdp, warnings)?;
+        place::check(&transfer.data, tag, &config.datapath, beside_xdp, warnings)?;
         let store = Arc::new(match &mut xdp {
-            Some(xdp) => adopted(plane::store(xdp, geometry)?, geometry, tag)?,
+            Some(xdp) => adopted(datapath::store(xdp, geometry)?, geometry, tag)?,
             None => Store::anonymous(geometry)?,
         });
         let place = beside_xdp
-            .then(|| Place::take(&transfer.data, &config.plane))
+            .then(|| Place::take(&transfer.data, &config.datapath))
             .transpose()?;
         let claims: Arc<dyn Claims + Send + Sync> = match xdp {
             Some(xdp) => Arc::new(LineClaims::of(xdp)?),
@@ -178,32 +180,32 @@ impl Opened {
                     .with_context(|| format!("settling to {}", file.display()))
             })
             .transpose()?;
-        let near = Arc::new(match beside_xdp {
-            true => TransferNear::beside_xdp(Arc::clone(&store)),
-            false => TransferNear::new(Arc::clone(&store)),
+        let fastpath = Arc::new(match beside_xdp {
+            true => TransferFastPath::beside_xdp(Arc::clone(&store)),
+            false => TransferFastPath::new(Arc::clone(&store)),
         });
         let listen = transfer.listen;
         let options = SocketOptions {
             listen,
-            threads: config.plane.threads(),
-            queue: config.plane.queue,
+            threads: config.datapath.threads(),
+            queue: config.datapath.queue,
         };
         let filter = match transfer.allow_zero_checksum {
             true => Vec::new(),
-            false => plane::only_checked_writes(),
+            false => datapath::only_checked_writes(),
         };
-        let (near_too, host) = (Arc::clone(&near) as _, Box::new(server));
-        let socket = SocketPlane::start_in_groups_behind(&filter, options, near_too, host, &readers)
+        let (fastpath_too, host) = (Arc::clone(&fastpath) as _, Box::new(server));
+        let socket = SocketDatapath::start_in_groups_behind(&filter, options, fastpath_too, host, &readers)
             .with_context(|| {
-                format!("transfer cannot listen on {listen} (--listen gives another address)")
-            })?;
+            format!("transfer cannot listen on {listen} (--listen gives another address)")
+        })?;
         let lease = transfer.lease();
         if !is_express {
             lease::renew(&store.control().lease_until_ns, lease.as_nanos() as u64);
         }
         Ok(Self {
             store,
-            near,
+            fastpath,
             report,
             socket,
             settling,
@@ -220,7 +222,7 @@ impl Opened {
     pub fn run(self, line: &Arc<Line>) -> std::io::Result<Running> {
         let inner = Arc::new(Inner {
             store: self.store,
-            near: self.near,
+            fastpath: self.fastpath,
             report: self.report,
             settled: self.settling.as_ref().map(Settling::settled).unwrap_or_default(),
             front: Front::new(self.socket, line),
@@ -264,8 +266,8 @@ impl Running {
         self.inner.front.socket.local_addr()
     }
 
-    /// Where near stands, in words.
-    pub fn plane(&self) -> String {
+    /// Where the fast path stands, in words.
+    pub fn datapath(&self) -> String {
         self.inner.front.words()
     }
 }
@@ -289,7 +291,7 @@ impl Inner {
     pub fn status(&self, problems: &mut Vec<String>) -> ServiceStatus {
         let counted = Counted {
             names: TransferCounter::ALL.map(TransferCounter::name),
-            socket: self.near.counters(),
+            socket: self.fastpath.counters(),
             slot: TRANSFER_SLOT,
             map: "transfer_counts",
             replies: TransferCounter::Replies as usize,
@@ -300,7 +302,8 @@ impl Inner {
             problems.push(match report.unjournaled {
                 0 => "the disk is full: what would change something is refused".to_owned(),
                 waiting => format!(
-                    "the disk is full: {waiting} operations that near executed and answered are in no journal yet"
+                    "the disk is full: {waiting} operations that the fast path executed and answered are in no \
+                     journal yet"
                 ),
             });
         }

@@ -1,14 +1,15 @@
-//! `lineside soak column`: the promise of `column`, checked over an embedded table, with near on each plane in turn.
+//! `lineside soak column`: the promise of `column`, checked over an embedded table, with the fast path on each datapath
+//! in turn.
 
-use super::{Rule, Soak, planes, sabotage};
+use super::{Rule, Soak, datapaths, sabotage};
 use crate::out::Unwritten;
 use crate::progress::CountBar;
 use crate::wrong::Wrong;
 use anyhow::bail;
 use lineside_column::history::{self, Options, Report, Sabotage};
-use lineside_plane::frames::PlaneKind;
-use lineside_plane::soak::column as soak;
-use lineside_plane::xdp::XdpError;
+use lineside_datapath::frames::DatapathKind;
+use lineside_datapath::soak::column as soak;
+use lineside_datapath::xdp::XdpError;
 use serde_json::{Map, Value, json};
 
 const fn rule(rule: Rule) -> Option<Sabotage> {
@@ -22,16 +23,15 @@ const fn rule(rule: Rule) -> Option<Sabotage> {
 
 pub(super) fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
     let sabotage = sabotage(arguments.sabotage, rule)?;
-    let planes = planes(arguments);
-    if sabotage == Some(Sabotage::NoClock) && planes != [PlaneKind::Socket] {
-        let why =
-            "--sabotage no-clock: the other planes have the kernel's clock; it goes with --planes socket";
+    let datapaths = datapaths(arguments);
+    if sabotage == Some(Sabotage::NoClock) && datapaths != [DatapathKind::Socket] {
+        let why = "--sabotage no-clock: the other datapaths have the kernel's clock; it goes with --datapaths socket";
         bail!(Wrong(why.to_owned()));
     }
     let bar = CountBar::new(arguments.replies);
     let (mut reports, mut done) = (Vec::new(), 0);
-    for (number, kind) in planes.iter().enumerate() {
-        let left = (planes.len() - number) as u64;
+    for (number, kind) in datapaths.iter().enumerate() {
+        let left = (datapaths.len() - number) as u64;
         let options = Options {
             reads: arguments.replies.saturating_sub(done).div_ceil(left),
             seed: arguments.seed,
@@ -39,12 +39,12 @@ pub(super) fn run(arguments: &Soak, as_json: bool) -> anyhow::Result<()> {
             sabotage,
         };
         match soak::run(*kind, &options, &mut |here| bar.show(done + here)) {
-            Err(XdpError::NotAllowed(why)) if planes.len() > 1 => {
+            Err(XdpError::NotAllowed(why)) if datapaths.len() > 1 => {
                 tell!("lineside: no BPF here ({why}): xdp is left out");
             }
             report => {
                 let report = report?;
-                done += report.near;
+                done += report.fastpath;
                 reports.push((kind.name(), report));
             }
         }
@@ -70,40 +70,41 @@ fn print(seed: u64, reports: &Reports, as_json: bool) -> Result<(), Unwritten> {
     let all = |count: fn(&history::Counts) -> u64| {
         sum(reports, |report| report.coherence.iter().map(count).sum::<u64>())
     };
-    let (near, stale) = (sum(reports, |one| one.near), sum(reports, |one| one.stale));
+    let (fastpath, stale) = (sum(reports, |one| one.fastpath), sum(reports, |one| one.stale));
     let (wrong, changes) = (sum(reports, |one| one.wrong), sum(reports, |one| one.changes));
     let (installed, overtaken) = (all(|counts| counts.installed), all(|counts| counts.overtaken));
     let (evictions, invalidations) = (
-        all(|counts| counts.near.evictions),
-        all(|counts| counts.near.invalidations),
+        all(|counts| counts.fastpath.evictions),
+        all(|counts| counts.fastpath.invalidations),
     );
     let seconds: f64 = reports.iter().map(|(_, one)| one.elapsed.as_secs_f64()).sum();
     if as_json {
-        let plane = |(name, one): &(&'static str, Report)| {
+        let datapath = |(name, one): &(&'static str, Report)| {
             let counts = json!({
-                "replies": one.near, "host": one.host, "direct": one.direct, "unanswered": one.unanswered,
+                "replies": one.fastpath, "host": one.host, "direct": one.direct, "unanswered": one.unanswered,
                 "changes": one.changes, "seconds": one.elapsed.as_secs_f64(),
             });
             ((*name).to_owned(), counts)
         };
-        let planes: Map<String, Value> = reports.iter().map(plane).collect();
+        let datapaths: Map<String, Value> = reports.iter().map(datapath).collect();
         return say!(
             "{}",
             json!({
-                "service": "column", "seed": seed, "replies": near, "planes": planes,
+                "service": "column", "seed": seed, "replies": fastpath, "datapaths": datapaths,
                 "checks": {"stale": stale, "wrong": wrong}, "changes": changes, "fills": installed,
                 "late": overtaken, "evictions": evictions, "invalidations": invalidations, "seconds": seconds,
             })
         );
     }
     say!(
-        "column, seed {seed}: {near} rows of near's answers checked in {seconds:.0} s: {stale} stale, {wrong} wrong"
+        "column, seed {seed}: {fastpath} rows of the fast path's answers checked in {seconds:.0} s: {stale} stale, \
+         {wrong} wrong"
     )?;
     for (name, one) in reports {
         say!(
-            "  {name:7} {} rows of near's answers, {} of the host's, {} straight from the table; {} requests without \
-             an answer",
-            one.near,
+            "  {name:7} {} rows of the fast path's answers, {} of the host's, {} straight from the table; {} \
+             requests without an answer",
+            one.fastpath,
             one.host,
             one.direct,
             one.unanswered

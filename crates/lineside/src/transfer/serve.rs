@@ -20,7 +20,7 @@ pub struct Serve {
     /// Address and port, of UDP and TCP.
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Who executes: the host, durably, or near, at once.
+    /// Who executes: the host, durably, or the fast path, at once.
     #[arg(long, value_enum)]
     mode: Option<TransferMode>,
     /// log2 of the number of accounts.

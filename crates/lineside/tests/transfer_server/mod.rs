@@ -23,7 +23,7 @@ pub struct Server {
 
 impl Server {
     pub fn start(data: &Path, listen: &str) -> Result<Self, String> {
-        Self::start_with(data, listen, &["--plane", "socket"])
+        Self::start_with(data, listen, &["--datapath", "socket"])
     }
 
     pub fn start_with(data: &Path, listen: &str, more: &[&str]) -> Result<Self, String> {

@@ -28,7 +28,7 @@ pub trait Chain: Send + Sync {
     fn tip(&self) -> Option<Tip>;
 
     /// A number that stays the same exactly while every answer does, also over restarts (but for one chance in 2^64): a
-    /// near that was filled in the same state may be kept.
+    /// fast path that was filled in the same state may be kept.
     fn state(&self) -> u64;
 
     /// Blocks that are known, side branches and detached ones too, and transactions in them.

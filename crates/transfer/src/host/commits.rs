@@ -5,8 +5,8 @@
 
 use super::Host;
 use crate::ledger::Change;
+use lineside_fastpath::Said;
 use lineside_journal::{Commit, Committed, Disk, Lsn};
-use lineside_near::Said;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,7 +30,7 @@ struct Answers {
 struct OnItsWay<D: Disk> {
     /// `None`: the committer has it.
     commit: Option<Commit<D>>,
-    /// What near is shown afterwards.
+    /// What the fast path is shown afterwards.
     changes: Vec<Change>,
 }
 
@@ -96,7 +96,7 @@ impl<D: Disk> Host<D> {
         self.commits.answers.push_back(Answers { said, stand_on });
     }
 
-    /// Makes durable all that was executed, and shows it to near, unless writing has ended.
+    /// Makes durable all that was executed, and shows it to the fast path, unless writing has ended.
     pub(super) fn settle(&mut self) {
         self.land(true);
         if std::mem::take(&mut self.is_dirty) && self.failed.is_none() {

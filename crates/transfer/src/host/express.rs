@@ -1,9 +1,10 @@
-//! `express`: near executes, and the host follows. It takes what near's rings hold into ledger and journal; what near
-//! leaves to it, it executes itself, on accounts and sessions that it claims for so long.
+//! `express`: the fast path executes, and the host follows. It takes what the fast path's rings hold into ledger and
+//! journal; what the fast path leaves to it, it executes itself, on accounts and sessions that it claims for so long.
 //!
-//! What cannot be claimed, such as an account that is not there yet, it executes while near rests, by the end of its
-//! lease, which nobody but the host renews here: when every answer under way has left and the rings are empty, ledger
-//! and near are the same, and stay so until the lease is renewed (`docs/decisions/transfer-express.md`).
+//! What cannot be claimed, such as an account that is not there yet, it executes while the fast path rests, by the end
+//! of its lease, which nobody but the host renews here: when every answer under way has left and the rings are empty,
+//! ledger and the fast path are the same, and stay so until the lease is renewed
+//! (`docs/decisions/transfer-express.md`).
 
 use super::{Executing, Host};
 use crate::AccountId;
@@ -18,8 +19,8 @@ use crate::settlement;
 use crate::signed::KeyId;
 use crate::store::Store;
 use crate::writer::{show_last, show_session};
+use lineside_fastpath::{Asked, lease};
 use lineside_journal::{Disk, record_bytes};
-use lineside_near::{Asked, lease};
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
     TRANSFER_FLAG_LINKED, TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,
@@ -32,35 +33,35 @@ use std::sync::atomic::Ordering::Acquire;
 /// Records taken between two commits.
 const RECORDS: usize = 16 << 10;
 
-/// How often it is looked in vain for the rest of a packet, which near writes within a microsecond.
+/// How often it is looked in vain for the rest of a packet, which the fast path writes within a microsecond.
 const LOOKS: u32 = 1 << 24;
 
 /// What a host in `express` has besides.
 pub(super) struct Express {
-    near: Executing,
+    fastpath: Executing,
     /// Of each ring, the next record.
     next: Vec<u64>,
     phase: Phase,
-    /// The disk has no room for what near did. Near goes on until its rings are full.
+    /// The disk has no room for what the fast path did. The fast path goes on until its rings are full.
     full: bool,
     /// Sessions that the host changed.
     slots: BTreeSet<u32>,
 }
 
-/// What near leaves to the host just now.
+/// What the fast path leaves to the host just now.
 enum Phase {
-    /// Nothing that the ledger has not followed: near is ahead of it.
+    /// Nothing that the ledger has not followed: the fast path is ahead of it.
     Following,
-    /// These accounts and sessions; of them ledger and near were the same when they were claimed.
+    /// These accounts and sessions; of them ledger and the fast path were the same when they were claimed.
     Claimed(Claimed),
-    /// Everything: ledger and near were the same.
+    /// Everything: ledger and the fast path were the same.
     Resting,
 }
 
 /// Accounts and sessions that the host needs, and those that it has.
 #[derive(Default)]
 struct Claimed {
-    /// Where near has none the index is not known.
+    /// Where the fast path has none the index is not known.
     accounts: BTreeMap<AccountId, Option<u32>>,
     slots: BTreeSet<u32>,
 }
@@ -70,7 +71,8 @@ impl Claimed {
         self.accounts.values().copied().flatten().collect()
     }
 
-    /// What one step leaves in near, in the order of the cells. What has found no room in near is not in it.
+    /// What one step leaves in the fast path, in the order of the cells. What has found no room in the fast path is not
+    /// in it.
     fn cells_of(&self, step: &[Change]) -> Vec<(u32, Change)> {
         let place = |change: &Change| Some((self.accounts.get(&change.account).copied()??, *change));
         // Of an account that the step changed twice, the later change counts.
@@ -87,7 +89,7 @@ impl Claimed {
             .extend(accounts.into_iter().map(|account| (account, None)));
     }
 
-    /// The cells of those accounts that were not in near when this was asked before.
+    /// The cells of those accounts that were not in the fast path when this was asked before.
     fn find(&mut self, store: &Store) -> Vec<u32> {
         let missing = self.accounts.iter_mut().filter(|(_, index)| index.is_none());
         missing
@@ -98,7 +100,7 @@ impl Claimed {
             .collect()
     }
 
-    /// Whether another one of the accounts is in near now.
+    /// Whether another one of the accounts is in the fast path now.
     fn has_more(&self, store: &Store) -> bool {
         let mut missing = self.accounts.iter().filter(|(_, index)| index.is_none());
         missing.any(|(account, _)| store.find(account).is_some())
@@ -106,10 +108,10 @@ impl Claimed {
 }
 
 impl Express {
-    pub(super) fn new(store: &Store, near: Executing) -> Self {
+    pub(super) fn new(store: &Store, fastpath: Executing) -> Self {
         let rings = 0..store.rings.as_slice().len();
         Self {
-            near,
+            fastpath,
             next: rings.map(|index| Ring::of(store, index).tail()).collect(),
             phase: Phase::Following,
             full: false,
@@ -119,29 +121,29 @@ impl Express {
 }
 
 impl<D: Disk> Host<D> {
-    /// Near will have to be told of this session.
+    /// The fast path will have to be told of this session.
     pub(super) fn touch(&mut self, slot: u32) {
         if let Some(express) = &mut self.express {
             express.slots.insert(slot);
         }
     }
 
-    /// Whether near executes.
+    /// Whether the fast path executes.
     pub fn is_express(&self) -> bool {
         self.express.is_some()
     }
 
-    /// Whether the disk has no room: for what near did, or for what was last asked for.
+    /// Whether the disk has no room: for what the fast path did, or for what was last asked for.
     pub fn is_full(&self) -> bool {
         self.wanted.is_some() && self.failed.is_none()
     }
 
-    /// Operations that near has executed and the journal has not yet.
+    /// Operations that the fast path has executed and the journal has not yet.
     pub fn unjournaled(&self) -> u64 {
         Ring::waiting_in(&self.store)
     }
 
-    /// Takes what the rings hold now, not what near adds meanwhile; commits it. Nothing in `durable`.
+    /// Takes what the rings hold now, not what the fast path adds meanwhile; commits it. Nothing in `durable`.
     pub fn drain(&mut self) {
         let rings = 0..self.store.rings.as_slice().len();
         let until: Vec<u64> = rings.map(|index| Ring::of(&self.store, index).head()).collect();
@@ -182,8 +184,9 @@ impl<D: Disk> Host<D> {
                         Ok(Taken::Seen) => {}
                         Ok(Taken::Waits) => break,
                         Err(what) => {
-                            let what =
-                                format!("near and ledger differ, at record {next} of ring {index}: {what}");
+                            let what = format!(
+                                "the fast path and ledger differ, at record {next} of ring {index}: {what}"
+                            );
                             self.failed = Some(what);
                             break;
                         }
@@ -199,7 +202,7 @@ impl<D: Disk> Host<D> {
                     *until = Ring::of(&store, index).head();
                 }
                 if looks == LOOKS {
-                    self.failed = Some("the rest of a packet that near began is missing".into());
+                    self.failed = Some("the rest of a packet that the fast path began is missing".into());
                 }
             }
         }
@@ -222,23 +225,24 @@ impl<D: Disk> Host<D> {
         self.reserve_all(bytes).is_ok()
     }
 
-    /// The last of it: near stops, and what its rings hold is taken. Nothing is renewed after this.
+    /// The last of it: the fast path stops, and what its rings hold is taken. Nothing is renewed after this.
     pub fn end(&mut self) {
         if let Some(express) = self.express.as_ref() {
             lease::end(&self.store.control().lease_until_ns);
-            express.near.readers.wait();
+            express.fastpath.readers.wait();
         }
         self.drain();
         self.settle();
     }
 
-    /// What near could have executed is answered as near would have: it may be near that answers it again.
-    pub(super) fn as_near_says(
+    /// What the fast path could have executed is answered as the fast path would have: it may be the fast path that
+    /// answers it again.
+    pub(super) fn as_fastpath_says(
         &self,
         operations: &[Operation],
         mut outcomes: Vec<Outcome>,
     ) -> (Vec<Outcome>, u16) {
-        if self.express.is_none() || !crate::near::is_plain(operations) {
+        if self.express.is_none() || !crate::fastpath::is_plain(operations) {
             return (outcomes, TRANSFER_DURABLE);
         }
         for outcome in &mut outcomes {
@@ -247,15 +251,16 @@ impl<D: Disk> Host<D> {
         (outcomes, TRANSFER_EXPRESS)
     }
 
-    /// Makes ledger and near the same in all that these requests may change and in what has expired, and keeps near
-    /// from changing it. `false`: they are not, and nothing may be executed: the disk has no room for what near did.
+    /// Makes ledger and the fast path the same in all that these requests may change and in what has expired, and keeps
+    /// the fast path from changing it. `false`: they are not, and nothing may be executed: the disk has no room for
+    /// what the fast path did.
     pub(super) fn hold(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
         self.drain();
         let Some(express) = &mut self.express else {
             return true;
         };
         if self.store.requires_signature() && Ring::waiting_in(&self.store) == 0 {
-            // Near executes nothing, so it can go on beside.
+            // The fast path executes nothing, so it can go on beside.
             express.phase = Phase::Resting;
             return true;
         }
@@ -269,12 +274,13 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Near rests. `false`: ledger and near are not the same, because the disk has no room for what near did.
+    /// The fast path rests. `false`: ledger and the fast path are not the same, because the disk has no room for what
+    /// the fast path did.
     fn rest(&mut self) -> bool {
         self.counts.rests += 1;
         lease::end(&self.store.control().lease_until_ns);
         if let Some(express) = &self.express {
-            express.near.readers.wait();
+            express.fastpath.readers.wait();
         }
         self.drain();
         let is_level = self.unjournaled() == 0;
@@ -341,16 +347,17 @@ impl<D: Disk> Host<D> {
         Some(needed)
     }
 
-    /// Claims these, and takes what near did to them into the ledger; `false` as of [`Self::hold`]. `None`: they cannot
-    /// be had.
+    /// Claims these, and takes what the fast path did to them into the ledger; `false` as of [`Self::hold`]. `None`:
+    /// they cannot be had.
     fn claim(&mut self, mut needed: Claimed) -> Option<bool> {
-        let claims = Arc::clone(&self.express.as_ref()?.near.claims);
+        let claims = Arc::clone(&self.express.as_ref()?.fastpath.claims);
         let slots = needed.slots();
         let mut is_ours = claims.claim(&[], &slots).is_ok();
         loop {
             let found = needed.find(&self.store);
             is_ours = is_ours && claims.claim(&found, &[]).is_ok();
-            // An account that near has made since then may be in the ledger now, and is claimed in the next round.
+            // An account that the fast path has made since then may be in the ledger now, and is claimed in the next
+            // round.
             let is_level = is_ours && self.catch_up();
             if is_level && needed.has_more(&self.store) {
                 continue;
@@ -360,13 +367,13 @@ impl<D: Disk> Host<D> {
                 self.express.as_mut()?.phase = Phase::Claimed(needed);
                 return Some(true);
             }
-            // Where that fails near leaves them to the host for good.
+            // Where that fails the fast path leaves them to the host for good.
             let _ = claims.give_back(&needed.cells(), &slots);
             return is_ours.then_some(false);
         }
     }
 
-    /// Takes all that near has done so far. `false`: the disk has no room for it.
+    /// Takes all that the fast path has done so far. `false`: the disk has no room for it.
     fn catch_up(&mut self) -> bool {
         let rings = 0..self.store.rings.as_slice().len();
         let until: Vec<u64> = rings.map(|index| Ring::of(&self.store, index).head()).collect();
@@ -385,8 +392,8 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// What near holds of an account, where near is ahead of the ledger; `None`: the ledger must say.
-    pub(super) fn near_balance(&self, account: &AccountId) -> Option<native::Balance> {
+    /// What the fast path holds of an account, where the fast path is ahead of the ledger; `None`: the ledger must say.
+    pub(super) fn fastpath_balance(&self, account: &AccountId) -> Option<native::Balance> {
         self.express.as_ref().filter(|express| match &express.phase {
             Phase::Following => true,
             Phase::Claimed(claimed) => !matches!(claimed.accounts.get(account), Some(Some(_))),
@@ -398,8 +405,9 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// The last sequence that near has of a session, where near is ahead of the ledger and has been shown the session.
-    pub(super) fn near_sequence(&self, slot: u32, token: u64) -> Option<u64> {
+    /// The last sequence that the fast path has of a session, where the fast path is ahead of the ledger and has been
+    /// shown the session.
+    pub(super) fn fastpath_sequence(&self, slot: u32, token: u64) -> Option<u64> {
         self.express.as_ref().filter(|express| match &express.phase {
             Phase::Following => true,
             Phase::Claimed(claimed) => !claimed.slots.contains(&slot),
@@ -409,16 +417,16 @@ impl<D: Disk> Host<D> {
         (place.token.load(Acquire) == token).then(|| place.sequence.load(Acquire))
     }
 
-    /// Shows near what the host has done; in `express`, where it rests, or in what was claimed.
+    /// Shows the fast path what the host has done; in `express`, where it rests, or in what was claimed.
     pub(super) fn show(&mut self, changes: &[Change]) {
         let Some(express) = &mut self.express else {
             self.counts.homeless += self.fill.apply(changes) as u64;
             return;
         };
         let slots = std::mem::take(&mut express.slots);
-        let (claims, mut shown) = (&express.near.claims, Ok(()));
+        let (claims, mut shown) = (&express.fastpath.claims, Ok(()));
         let changed: BTreeSet<AccountId> = match &express.phase {
-            // Near did it itself, but for sessions that were opened.
+            // The fast path did it itself, but for sessions that were opened.
             Phase::Following => BTreeSet::new(),
             Phase::Claimed(claimed) => {
                 let steps = changes.chunk_by(|one, next| one.step == next.step);
@@ -446,29 +454,33 @@ impl<D: Disk> Host<D> {
             }
         }
         if let Err(error) = shown {
-            // It is in the journal, and comes into near with the next start.
-            self.failed = Some(format!("showing near what was executed: {error}"));
+            // It is in the journal, and comes into the fast path with the next start.
+            self.failed = Some(format!("showing the fast path what was executed: {error}"));
         }
     }
 
-    /// Near goes on, unless writing has ended: then it executes no more, and what is claimed is the next host's.
+    /// The fast path goes on, unless writing has ended: then it executes no more, and what is claimed is the next
+    /// host's.
     pub(super) fn go_on(&mut self) {
         let Some(express) = &mut self.express else { return };
         if self.failed.is_none()
             && let Phase::Claimed(claimed) = std::mem::replace(&mut express.phase, Phase::Following)
-            && let Err(error) = express.near.claims.give_back(&claimed.cells(), &claimed.slots())
+            && let Err(error) = express
+                .fastpath
+                .claims
+                .give_back(&claimed.cells(), &claimed.slots())
         {
-            self.failed = Some(format!("giving accounts back to near: {error}"));
+            self.failed = Some(format!("giving accounts back to the fast path: {error}"));
         }
         let lease = &self.store.control().lease_until_ns;
         match &self.failed {
-            None => lease::renew(lease, express.near.lease_ns),
+            None => lease::renew(lease, express.fastpath.lease_ns),
             Some(_) => lease::end(lease),
         }
     }
 
-    /// Whether executing this may change what near has: writes that are not refused anyway, and sessions that are
-    /// closed.
+    /// Whether executing this may change what the fast path has: writes that are not refused anyway, and sessions that
+    /// are closed.
     pub(super) fn may_change(&self, payload: &[u8], signer: Option<KeyId>) -> bool {
         let unsigned = !self.store.requires_signature();
         if let Some(request) = PaperRequest::parse(payload) {

@@ -13,8 +13,8 @@ use crate::signed::KeyId;
 use crate::store::{Mode, Store};
 use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
+use lineside_fastpath::{Readers, lease};
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Recovery, dump};
-use lineside_near::{Readers, lease};
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ pub enum OpenError {
     /// The data directory is of the other mode.
     #[error("this data directory is `{}`; the mode of one is never changed", name(*.0))]
     OtherMode(Mode),
-    /// A near that was ahead of its host does not fit the journal.
-    #[error("what near has executed cannot be taken: {0}")]
+    /// A fast path that was ahead of its host does not fit the journal.
+    #[error("what the fast path has executed cannot be taken: {0}")]
     Ahead(String),
     /// What the system says.
     #[error("replaying: {0}")]
@@ -62,18 +62,18 @@ pub struct Setup {
     pub sessions: SessionPolicy,
     /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
     pub issuer_keys: Vec<KeyId>,
-    /// Near executes; `None`: `durable`.
+    /// The fast path executes; `None`: `durable`.
     pub express: Option<Executing>,
 }
 
-/// A near that executes. Nobody but the host renews its lease.
+/// A fast path that executes. Nobody but the host renews its lease.
 #[derive(Clone, Debug)]
 pub struct Executing {
     /// Its threads, and whether XDP programs are among them.
     pub readers: Readers,
     /// For how long the lease is renewed.
     pub lease_ns: u64,
-    /// What near leaves to the host while it goes on.
+    /// What the fast path leaves to the host while it goes on.
     pub claims: Arc<dyn Claims + Send + Sync>,
 }
 
@@ -95,8 +95,8 @@ pub struct Opened {
 }
 
 impl<D: Disk> Host<D> {
-    /// Opens the journal on `disk`, or makes one with a random id, and fills near from it. `store` is formatted, and
-    /// `fill` writes to it; in `durable` it is empty, in `express` what its rings hold is taken first.
+    /// Opens the journal on `disk`, or makes one with a random id, and fills the fast path from it. `store` is
+    /// formatted, and `fill` writes to it; in `durable` it is empty, in `express` what its rings hold is taken first.
     ///
     /// # Errors
     /// Why it cannot be served.
@@ -135,7 +135,7 @@ impl<D: Disk> Host<D> {
                 ledger.set_limits(limits);
             }
         }
-        // A near that was ahead when its host was killed may still be answering.
+        // A fast path that was ahead when its host was killed may still be answering.
         if let Some(executing) = &express {
             lease::end(&store.control().lease_until_ns);
             executing.readers.wait();
@@ -183,7 +183,7 @@ impl<D: Disk> Host<D> {
         Ok((host, opened))
     }
 
-    /// Shows near everything. Near does not execute meanwhile.
+    /// Shows the fast path everything. The fast path does not execute meanwhile.
     fn show_all(&mut self, limits: Limits) {
         self.counts.homeless += self.fill.apply(&self.ledger.all_as_changes()) as u64;
         if self.express.is_none() {

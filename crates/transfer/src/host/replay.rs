@@ -96,7 +96,7 @@ impl Replay {
             .ok_or_else(|| wrong(record.lsn, format!("no entry of kind {}", record.kind)))?;
         self.entry(record.lsn, &entry)
             .map_err(|what| wrong(record.lsn, what))?;
-        // Near is filled from the whole ledger, not from what led to it.
+        // The fast path is filled from the whole ledger, not from what led to it.
         self.ledger.forget_changes();
         Ok(())
     }

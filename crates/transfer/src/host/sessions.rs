@@ -3,9 +3,9 @@
 
 use super::{Host, NoRoom};
 use crate::entry::Entry;
+use lineside_fastpath::challenge::{CHALLENGE_S, Challenges};
+use lineside_fastpath::{Asked, Source};
 use lineside_journal::Disk;
-use lineside_near::challenge::{CHALLENGE_S, Challenges};
-use lineside_near::{Asked, Source};
 use lineside_wire::{
     NativeHeader, SessionBody, Status, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION,
     native as wire,
@@ -77,7 +77,9 @@ impl<D: Disk> Host<D> {
             TRANSFER_OP_CLOSE | TRANSFER_OP_SESSION => {
                 let (slot, token) = (body.slot.get(), body.token.get());
                 let session = self.ledger.session(slot).filter(|session| session.token == token);
-                match session.map(|session| self.near_sequence(slot, token).unwrap_or(session.sequence) + 1) {
+                match session
+                    .map(|session| self.fastpath_sequence(slot, token).unwrap_or(session.sequence) + 1)
+                {
                     None => Err(Status::NoSession),
                     Some(sequence) if header.op == TRANSFER_OP_SESSION => Ok(SessionBody {
                         sequence: sequence.into(),
@@ -132,7 +134,7 @@ impl<D: Disk> Host<D> {
         if let Some((_, slot)) = self.sessions.granted.get(&opening)
             && let Some(session) = self.ledger.session(*slot)
         {
-            let sequence = self.near_sequence(*slot, session.token);
+            let sequence = self.fastpath_sequence(*slot, session.token);
             let next = sequence.unwrap_or(session.sequence) + 1;
             return Ok(Ok(granted(body, *slot, session.token, next)));
         }

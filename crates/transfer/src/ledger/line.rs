@@ -1,4 +1,4 @@
-//! What near has executed at the line, taken into the ledger: in the order that the accounts' versions give.
+//! What the fast path has executed at the line, taken into the ledger: in the order that the accounts' versions give.
 
 use super::Ledger;
 use crate::native::Outcome;
@@ -34,7 +34,7 @@ impl Ledger {
     /// Takes one record. What was done is done again, and must come out the same; what was refused is only kept.
     ///
     /// # Errors
-    /// What does not fit: near and ledger are not the same then.
+    /// What does not fit: the fast path and ledger are not the same then.
     pub fn line(&mut self, record: &Record) -> Result<Taken, String> {
         match self.turn(record) {
             Taken::Done => {}
@@ -68,7 +68,7 @@ impl Ledger {
         }
     }
 
-    /// What a packet of this session, or of all, lacks will not come any more: it was lost with near.
+    /// What a packet of this session, or of all, lacks will not come any more: it was lost with the fast path.
     pub fn nothing_is_missing(&mut self, slot: Option<u32>) {
         let all = 0..self.sessions.len() as u32;
         for slot in slot.map_or(all, |slot| slot..slot + 1) {
@@ -139,11 +139,11 @@ impl Ledger {
         match done {
             Ok(balance) if balance == record.source_balance => Ok(balance),
             Ok(balance) => Err(format!(
-                "near left {} with it, the ledger {balance}",
+                "the fast path left {} with it, the ledger {balance}",
                 record.source_balance
             )),
             Err(code) => Err(format!(
-                "near did it, and the ledger refuses it: {}",
+                "the fast path did it, and the ledger refuses it: {}",
                 code.meaning()
             )),
         }
@@ -182,7 +182,7 @@ impl Ledger {
             session.sum = record.sum;
             session.missing = record.count.saturating_sub(record.index + 1);
             session.outcomes.push(Outcome {
-                // Near could not know it, and so the answer has none.
+                // The fast path could not know it, and so the answer has none.
                 number: 0,
                 ..outcome.map_or_else(Outcome::refused, |amount| Outcome {
                     code: Code::Done,

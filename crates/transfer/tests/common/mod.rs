@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use k256::ecdsa::SigningKey;
+use lineside_fastpath::{Asked, Source};
 use lineside_journal::{Options, SimDisk};
-use lineside_near::{Asked, Source};
 use lineside_transfer::AccountId;
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Host, OpenError, Opened, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
-use lineside_transfer::near::TransferNear;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::signed::KeyId;
 use lineside_transfer::store::{Geometry, Store};
@@ -60,7 +60,7 @@ pub fn options() -> Options {
 
 pub struct Server {
     pub host: Host<SimDisk>,
-    pub near: TransferNear,
+    pub fastpath: TransferFastPath,
     pub store: Arc<Store>,
     pub opened: Opened,
 }
@@ -108,7 +108,7 @@ pub fn start_with(
     )?;
     Ok(Server {
         host,
-        near: TransferNear::new(Arc::clone(&store)),
+        fastpath: TransferFastPath::new(Arc::clone(&store)),
         store,
         opened,
     })

@@ -22,7 +22,7 @@ impl Oracle {
             let Some(theirs) = ledger.session(*slot) else {
                 return Some(format!("session {slot} is not open"));
             };
-            // What near executes has no number when it is answered.
+            // What the fast path executes has no number when it is answered.
             let numbers = |number: u64| if session.is_unnumbered { 0 } else { number };
             let outcomes: Vec<_> = theirs
                 .outcomes

@@ -7,7 +7,7 @@ mod rules;
 mod sessions;
 mod signatures;
 
-use lineside_near::Source;
+use lineside_fastpath::Source;
 use lineside_wire::{
     NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, Status, TRANSFER_COMMAND_CREATE as CREATE,
     TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
@@ -52,7 +52,7 @@ pub struct Session {
     /// Operations of its last packet, as they came, and what became of them: code, amount, number.
     pub body: Vec<u8>,
     pub outcomes: Vec<(u16, u64, u64)>,
-    /// Near could have answered its last packet, so that the answer has no numbers, and is not durable.
+    /// The fast path could have answered its last packet, so that the answer has no numbers, and is not durable.
     pub is_unnumbered: bool,
 }
 
@@ -92,10 +92,10 @@ pub struct Oracle {
     pub sessions_per_source: usize,
     pub number: u64,
     pub issued: u128,
-    /// Near in `express` numbers nothing and says 2 where the host says 1.
+    /// The fast path in `express` numbers nothing and says 2 where the host says 1.
     pub is_express: bool,
-    /// It is near that is asked: it makes accounts as long as it has cells.
-    pub is_near: bool,
+    /// It is the fast path that is asked: it makes accounts as long as it has cells.
+    pub is_fastpath: bool,
     /// Writes must be signed; by the key that an account got for its owner, where something is taken from it.
     pub requires_signature: bool,
     /// What became of the operations of what is asked, where that is known: a refusal stands, whatever it was for.

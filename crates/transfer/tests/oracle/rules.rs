@@ -26,7 +26,7 @@ impl Oracle {
         if amount > limit {
             return Err(Code::Overflow);
         }
-        if self.accounts.len() >= self.accounts_max && !self.is_near {
+        if self.accounts.len() >= self.accounts_max && !self.is_fastpath {
             return Err(Code::StoreFull);
         }
         self.issued += u128::from(amount);

@@ -5,7 +5,7 @@ use super::{
     Code, EXECUTE_HEAD, HEAD, Id, OPERATION, OPERATIONS_MAX, Oracle, Said, Session, TRANSFER, address_of,
     id_at, refused, u16_at, u32_at, u64_at,
 };
-use lineside_near::Source;
+use lineside_fastpath::Source;
 use lineside_wire::{
     NATIVE_REPLY_BIT, Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_OPEN as OPEN,
     TRANSFER_OP_SESSION as SESSION,

@@ -1,4 +1,5 @@
-//! What two threads do to one near at the same time, and what must hold afterwards, whichever plane it stands on.
+//! What two threads do to one fast path at the same time, and what must hold afterwards, whichever datapath it stands
+//! on.
 
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::Claims;
@@ -131,7 +132,7 @@ fn execute(slot: u32, sequence: u64, operations: &[Operation]) -> Vec<u8> {
 /// Sends a packet until it was executed: a lock or the ring may be busy.
 fn insist(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, packet: &[u8]) -> Vec<u8> {
     loop {
-        let reply = ask(thread, packet).expect("near executes it");
+        let reply = ask(thread, packet).expect("the fast path executes it");
         let busy = match native::is_native(packet) {
             true => {
                 NativeHeader::ref_from_prefix(&reply)

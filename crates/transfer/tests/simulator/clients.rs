@@ -5,7 +5,7 @@ use super::network::Datagram;
 use super::requests::{self, Session, Shape};
 use super::rng::Rng;
 use crate::oracle::{EXECUTE_HEAD, HEAD, SIGNED_HEAD, is_no_room, u16_at, u32_at, u64_at};
-use lineside_near::Source;
+use lineside_fastpath::Source;
 use lineside_wire::{
     Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_SIGNED as SIGNED,
     TransferCode as Code,

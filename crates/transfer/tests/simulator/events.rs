@@ -78,21 +78,21 @@ tally! {
     lost,
     snapshots,
     full,
-    near_checks,
+    fastpath_checks,
     blocks,
     /// Packets whose signature was right, and requests that were refused for want of one.
     signed,
     unsigned,
     /// Requests over a stream.
     streamed,
-    /// Answered by near; that its ring is full; and how often it rested.
+    /// Answered by the fast path; that its ring is full; and how often it rested.
     line,
     busy,
     rests,
     claims,
-    /// Hosts that found a near that had gone on alone.
+    /// Hosts that found a fast path that had gone on alone.
     adopted,
-    /// What near had answered, and nobody knows any more.
+    /// What the fast path had answered, and nobody knows any more.
     forgotten,
     /// Groups before which the rings could not be emptied.
     behind,

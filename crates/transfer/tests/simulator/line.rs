@@ -1,10 +1,10 @@
-//! `express`: near executes at the line, and what it did is on the disk later, or never.
+//! `express`: the fast path executes at the line, and what it did is on the disk later, or never.
 
 use super::network::Datagram;
 use super::server::Server;
 use super::world::{Checked, World};
 use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, Said, is_no_room, u16_at, u32_at, u64_at};
-use lineside_near::{Near, Reply, Said as Answer, Verdict};
+use lineside_fastpath::{FastPath, Reply, Said as Answer, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::ledger::Ledger;
 use lineside_transfer::ring::Ring;
@@ -12,7 +12,7 @@ use lineside_wire::{TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_OPEN as OPEN};
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What near has executed, as long as it may be forgotten.
+/// What the fast path has executed, as long as it may be forgotten.
 #[derive(Clone, Debug)]
 pub struct Logged {
     datagram: Datagram,
@@ -117,7 +117,7 @@ fn follow(
     may_end: bool,
 ) -> Result<Vec<Logged>, String> {
     let mut rest = Vec::new();
-    oracle.is_near = true;
+    oracle.is_fastpath = true;
     for done in log {
         let Datagram { client, payload, .. } = &done.datagram;
         oracle.told = done.codes();
@@ -140,22 +140,22 @@ fn follow(
             ));
         }
     }
-    (oracle.is_near, oracle.told) = (false, Vec::new());
+    (oracle.is_fastpath, oracle.told) = (false, Vec::new());
     Ok(rest)
 }
 
 impl World<'_> {
-    /// Near takes some of what has arrived.
+    /// The fast path takes some of what has arrived.
     pub(super) fn at_the_line(&mut self) -> Checked {
         let most = *self.rng.pick(&[1, 4, 16]);
         for datagram in self.requests.receive(&mut self.rng, self.step, most) {
-            self.ask_near(&datagram)?;
+            self.ask_fastpath(&datagram)?;
         }
         Ok(())
     }
 
-    /// Near, on one of its CPUs.
-    pub(super) fn ask_near(&mut self, datagram: &Datagram) -> Checked {
+    /// The fast path, on one of its CPUs.
+    pub(super) fn ask_fastpath(&mut self, datagram: &Datagram) -> Checked {
         let line = match (&self.server, &self.left) {
             (Some(server), _) => &server.line,
             (None, Some(line)) => line,
@@ -168,9 +168,9 @@ impl World<'_> {
         let mut reply = Reply::default();
         let verdict = line.cpus[cpu].answer(from, self.step, payload, &mut reply);
         let mut after = self.tip.clone();
-        after.is_near = true;
+        after.is_fastpath = true;
         let expected = after.ask(self.now_s, from, payload);
-        after.is_near = false;
+        after.is_fastpath = false;
         let is_paper = (20..=22).contains(&payload.len());
         let reply = match verdict {
             Verdict::Reply => reply.as_bytes().to_vec(),
@@ -181,12 +181,12 @@ impl World<'_> {
                 }
                 return Ok(());
             }
-            other => return Err(format!("near: {other:?} of {payload:02x?}")),
+            other => return Err(format!("the fast path: {other:?} of {payload:02x?}")),
         };
         let said = self.note_answer(datagram, Some(&reply));
         self.tally.line += 1;
         if !is_leased {
-            return Err(format!("near answers without a lease: {said}"));
+            return Err(format!("the fast path answers without a lease: {said}"));
         }
         if reply.len() > payload.len() {
             return Err(format!("a reply longer than its request: {said}"));
@@ -194,12 +194,12 @@ impl World<'_> {
         if is_no_room(payload, &reply) && expected != Said::Nothing {
             let needed = if is_paper { 1 } else { operations(payload) as u64 };
             if room >= needed {
-                return Err(format!("near is busy with room for {room}: {said}"));
+                return Err(format!("the fast path is busy with room for {room}: {said}"));
             }
             self.tally.busy += 1;
         } else if !after.check(self.now_s, from, payload, &expected, &reply) {
             return Err(format!(
-                "near: {said}\n{payload:02x?}\n{reply:02x?}, and\n{expected:02x?} is right"
+                "the fast path: {said}\n{payload:02x?}\n{reply:02x?}, and\n{expected:02x?} is right"
             ));
         } else {
             let logged = Logged::new(&self.tip, &after, datagram, self.now_s, expected);
@@ -210,13 +210,13 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Nobody listens to near, until a host comes.
+    /// Nobody listens to the fast path, until a host comes.
     pub(super) fn alone(&mut self) -> Checked {
         if let Some(line) = &self.left
             && self.rng.chance(3)
         {
             line.store.control().lease_until_ns.store(0, Relaxed);
-            self.note("near's lease has ended".into());
+            self.note("the fast path's lease has ended".into());
         }
         if self.rng.chance(12) { self.open() } else { Ok(()) }
     }
@@ -264,7 +264,7 @@ impl World<'_> {
         let server = self.server.as_ref().expect("it has just answered");
         let has_failed = server.host.failed().is_some();
         if !has_failed && !self.is_limited {
-            return Err("near's rings are not emptied, though there is room".into());
+            return Err("the fast path's rings are not emptied, though there is room".into());
         }
         for (datagram, said) in datagrams.iter().zip(said) {
             let line = self.note_answer(datagram, said.reply.as_deref());
@@ -277,7 +277,7 @@ impl World<'_> {
                 Some(reply) if after.check(self.now_s, from, payload, &expected, reply) => {
                     let version = |oracle: &Oracle| oracle.number;
                     if has_failed || version(&after) != version(&self.tip) {
-                        return Err(format!("executed, though near was ahead: {line}"));
+                        return Err(format!("executed, though the fast path was ahead: {line}"));
                     }
                     if opens {
                         let expected = self.durable.ask(self.now_s, from, payload);
@@ -305,14 +305,14 @@ impl World<'_> {
     }
 
     /// With the power, or its process. What it had answered may be forgotten.
-    pub(super) fn near_is_gone(&mut self) {
+    pub(super) fn fastpath_is_gone(&mut self) {
         for client in &mut self.clients {
             client.may_be_forgotten |= self.setting.is_express;
         }
     }
 
-    /// What a restart has left, if it can be: `oracle`, and what of near's answers was written down before it. With
-    /// near nothing is lost. Returns how many answers are forgotten.
+    /// What a restart has left, if it can be: `oracle`, and what of the fast path's answers was written down before it.
+    /// With the fast path nothing is lost. Returns how many answers are forgotten.
     pub(super) fn came_back(
         &self,
         mut oracle: Oracle,
@@ -322,7 +322,7 @@ impl World<'_> {
         let ledger = server.host.ledger();
         let rest = follow(&mut oracle, &self.log, ledger, !has_all)?;
         if has_all && !rest.is_empty() {
-            return Err(format!("near was there, and {rest:02x?} is lost"));
+            return Err(format!("the fast path was there, and {rest:02x?} is lost"));
         }
         oracle.restarted();
         match oracle.differs(ledger) {

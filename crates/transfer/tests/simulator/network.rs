@@ -1,7 +1,7 @@
 //! A network that loses, doubles, delays and so reorders.
 
 use super::rng::Rng;
-use lineside_near::Source;
+use lineside_fastpath::Source;
 
 /// A datagram on its way. Requests are `from` a client, replies are for it.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
-//! What is tried: a host over a disk, and near.
+//! What is tried: a host over a disk, and the fast path.
 
 use super::rng::Rng;
 use crate::oracle::Oracle;
 use k256::ecdsa::SigningKey;
+use lineside_fastpath::Readers;
 use lineside_journal::{Options, SimDisk};
-use lineside_near::Readers;
 use lineside_transfer::claims::StoreClaims;
+use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPolicy, Setup};
 use lineside_transfer::ledger::Limits;
-use lineside_transfer::near::TransferNear;
 use lineside_transfer::store::{Geometry, Mode, Store};
 use lineside_transfer::writer::StoreWriter;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const LIMITS: Limits = Limits {
     sessions: 64,
 };
 const SESSIONS_PER_SOURCE: usize = 48;
-/// Near's CPUs in `express`.
+/// The fast path's CPUs in `express`.
 const CPUS: usize = 3;
 
 pub fn key() -> SigningKey {
@@ -30,7 +30,7 @@ pub fn key() -> SigningKey {
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub seal: SealPolicy,
-    /// Near has four cells for each of 2^`account_bits` accounts.
+    /// The fast path has four cells for each of 2^`account_bits` accounts.
     pub account_bits: u32,
     pub is_express: bool,
     pub requires_signature: bool,
@@ -67,12 +67,12 @@ impl Setting {
     }
 }
 
-/// Near: what a process that is killed may leave behind.
+/// The fast path: what a process that is killed may leave behind.
 pub struct Line {
     pub store: Arc<Store>,
-    pub near: TransferNear,
-    /// Who executes; the same near, on each CPU.
-    pub cpus: Vec<TransferNear>,
+    pub fastpath: TransferFastPath,
+    /// Who executes; the same fast path, on each CPU.
+    pub cpus: Vec<TransferFastPath>,
 }
 
 impl Line {
@@ -95,16 +95,16 @@ impl Line {
             store.control().lease_until_ns.store(u64::MAX, Relaxed);
         }
         Ok(Self {
-            near: TransferNear::new(Arc::clone(&store)),
+            fastpath: TransferFastPath::new(Arc::clone(&store)),
             cpus: (0..CPUS)
-                .map(|cpu| TransferNear::on_cpu(Arc::clone(&store), cpu))
+                .map(|cpu| TransferFastPath::on_cpu(Arc::clone(&store), cpu))
                 .collect(),
             store,
         })
     }
 }
 
-/// A host, and near over what it shows.
+/// A host, and the fast path over what it shows.
 pub struct Server {
     pub host: Host<SimDisk>,
     pub line: Line,
@@ -120,8 +120,8 @@ pub fn start(
     let mut line = Line::new(setting)?;
     if let Some(store) = left {
         line.store = Arc::clone(store);
-        line.near = TransferNear::new(Arc::clone(store));
-        let on_cpu = |cpu| TransferNear::on_cpu(Arc::clone(store), cpu);
+        line.fastpath = TransferFastPath::new(Arc::clone(store));
+        let on_cpu = |cpu| TransferFastPath::on_cpu(Arc::clone(store), cpu);
         line.cpus = (0..CPUS).map(on_cpu).collect();
     }
     let mut random = Rng(rng.next());

@@ -8,8 +8,8 @@ use super::requests::{self, PAPER_ACCOUNTS};
 use super::rng::Rng;
 use super::server::{Line, Server, Setting, key, start};
 use crate::oracle::{Oracle, Said, is_no_room};
+use lineside_fastpath::{Asked, FastPath, Reply, Said as Answer, Source, Verdict};
 use lineside_journal::{Op, SimDisk};
-use lineside_near::{Asked, Near, Reply, Said as Answer, Source, Verdict};
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{Counts, Host, OpenError, SealPolicy, audit, prove};
 use std::collections::VecDeque;
@@ -30,13 +30,13 @@ pub struct World<'a> {
     pub(super) setting: Setting,
     /// What is on the disk; in `durable` every reply that left stands on it.
     pub(super) durable: Oracle,
-    /// What near says: in `express` that, and what was done since.
+    /// What the fast path says: in `express` that, and what was done since.
     pub(super) tip: Oracle,
     /// What leads from the one to the other.
     pub(super) log: Vec<Logged>,
-    /// Near, after its host was killed.
+    /// The fast path, after its host was killed.
     pub(super) left: Option<Line>,
-    /// Requests that near left to the host.
+    /// Requests that the fast path left to the host.
     pub(super) forwarded: VecDeque<Datagram>,
     /// Requests, and replies, over streams.
     streams: VecDeque<Datagram>,
@@ -163,7 +163,7 @@ impl<'a> World<'a> {
             }
             if self.setting.is_express && self.rng.chance(self.drain_percent) {
                 self.drain()?;
-                self.check_near()?;
+                self.check_fastpath()?;
             }
             if self.rng.below(1000) < self.trouble {
                 self.trouble()?;
@@ -268,7 +268,7 @@ impl<'a> World<'a> {
         };
         let has_failed = server.host.failed().is_some();
         if has_failed && lease() > until {
-            return Err("a host that has failed lets near go on".into());
+            return Err("a host that has failed lets the fast path go on".into());
         }
         self.tally.groups += 1;
         if said.len() != datagrams.len() {
@@ -278,7 +278,7 @@ impl<'a> World<'a> {
         if !is_level {
             self.behind(datagrams, &said)?;
             self.send_replies(datagrams, said);
-            return self.check_near();
+            return self.check_fastpath();
         }
         // The rings are empty, so what they held is on the disk.
         self.log.clear();
@@ -339,14 +339,14 @@ impl<'a> World<'a> {
         }
         self.send_replies(datagrams, said);
         if had_failed {
-            return self.check_near();
+            return self.check_fastpath();
         }
         if has_failed {
             self.note("the host has failed".into());
-            // Expiries may have been made durable before it failed, by a commit that made room; near tells, at least
-            // for accounts that it has. (If it tells what is not durable, that is missed after the crash.)
+            // Expiries may have been made durable before it failed, by a commit that made room; the fast path tells, at
+            // least for accounts that it has. (If it tells what is not durable, that is missed after the crash.)
             let mut steps_told = is_certain..=expiries;
-            let told = steps_told.find(|step| self.near_differs(&steps[*step]).is_none());
+            let told = steps_told.find(|step| self.fastpath_differs(&steps[*step]).is_none());
             is_certain = told.unwrap_or(is_certain);
             self.durable = steps[is_certain].clone();
             self.maybe = steps.split_off(is_certain + 1);
@@ -356,7 +356,7 @@ impl<'a> World<'a> {
             self.tip = self.durable.clone();
             self.check_ledger()?;
         }
-        self.check_near()
+        self.check_fastpath()
     }
 
     /// What was answered, if anything.
@@ -418,14 +418,15 @@ impl<'a> World<'a> {
         self.durable.fault().map_or(Ok(()), Err)
     }
 
-    /// Near says of every account what is on the disk, and of one that is not there, or found no room, nothing.
-    pub(super) fn check_near(&mut self) -> Checked {
-        self.tally.near_checks += 1;
-        self.near_differs(&self.tip).map_or(Ok(()), Err)
+    /// The fast path says of every account what is on the disk, and of one that is not there, or found no room,
+    /// nothing.
+    pub(super) fn check_fastpath(&mut self) -> Checked {
+        self.tally.fastpath_checks += 1;
+        self.fastpath_differs(&self.tip).map_or(Ok(()), Err)
     }
 
-    /// What near says otherwise than `oracle`, if anything.
-    fn near_differs(&self, oracle: &Oracle) -> Option<String> {
+    /// What the fast path says otherwise than `oracle`, if anything.
+    fn fastpath_differs(&self, oracle: &Oracle) -> Option<String> {
         let server = self.server.as_ref().expect("it is checked while it runs");
         let from = self.clients[0].from;
         let may_be_homeless = server.host.counts().homeless > 0;
@@ -437,7 +438,7 @@ impl<'a> World<'a> {
         let wrong = requests::accounts().into_iter().find_map(|account| {
             let payload = requests::refer_to(1, &[account]);
             let mut reply = Reply::default();
-            let verdict = server.line.near.answer(from, 1, &payload, &mut reply);
+            let verdict = server.line.fastpath.answer(from, 1, &payload, &mut reply);
             let is_there = oracle.accounts.contains_key(&account);
             let expected = oracle.ask(self.now_s, from, &payload);
             let is_right = match verdict {
@@ -448,7 +449,9 @@ impl<'a> World<'a> {
                 Verdict::Drop(_) => false,
             };
             let (account, said) = (AccountId(account), reply.as_bytes());
-            let what = format!("near of {account}: {verdict:?} {said:02x?}, and durable is {expected:02x?}");
+            let what = format!(
+                "the fast path of {account}: {verdict:?} {said:02x?}, and durable is {expected:02x?}"
+            );
             (!is_right).then_some(what)
         });
         lease.store(until, Relaxed);
@@ -511,7 +514,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The machine, or the process alone; near may survive that.
+    /// The machine, or the process alone; the fast path may survive that.
     fn crash(&mut self) {
         let server = self.server.take();
         let counts = server
@@ -528,14 +531,14 @@ impl<'a> World<'a> {
         } else {
             self.disk.kill();
             if self.setting.is_express && self.rng.chance(70) {
-                self.note("the process is killed, and near goes on".into());
+                self.note("the process is killed, and the fast path goes on".into());
                 self.left = server.map(|server| server.line);
             } else {
                 self.note("the process is killed".into());
             }
         }
         if self.left.is_none() {
-            self.near_is_gone();
+            self.fastpath_is_gone();
         }
         if self.is_limited && self.rng.chance(50) {
             self.is_limited = false;
@@ -556,7 +559,7 @@ impl<'a> World<'a> {
                 self.note(format!("the power is cut while it opens: {error}"));
                 self.disk.power_cut();
                 self.left = None;
-                self.near_is_gone();
+                self.fastpath_is_gone();
                 return Ok(());
             }
             Err(error) if self.is_limited && is_full(&error) => {
@@ -606,7 +609,7 @@ impl<'a> World<'a> {
         self.tip = oracle.clone();
         self.durable = oracle;
         self.server = Some(server);
-        self.check_near()
+        self.check_fastpath()
     }
 
     // ---- the end ----
@@ -654,7 +657,7 @@ impl<'a> World<'a> {
         for datagram in last {
             // The oracle knows whether it is the newest, and what it was answered then.
             if self.setting.is_express && self.rng.chance(50) {
-                self.ask_near(&datagram)?;
+                self.ask_fastpath(&datagram)?;
             }
             self.group(&[datagram])?;
         }

@@ -91,13 +91,13 @@ fn numbers(limbs: &Limbs) -> Numbers {
 fn wide(random: &mut Random, bound: &BigUint, p: &BigUint) -> Numbers {
     std::array::from_fn(|_| {
         let top = bound - 1u32;
-        let near = BigUint::from(random.below(4));
+        let fastpath = BigUint::from(random.below(4));
         let number = match random.below(8) {
             0 => top,
-            1 => top - near,
-            2 => p * (random.below(6) as u32) + near,
-            3 => (p * (1 + random.below(5) as u32)) - near,
-            4 => power(256 + random.below(3) as u32) - near,
+            1 => top - fastpath,
+            2 => p * (random.below(6) as u32) + fastpath,
+            3 => (p * (1 + random.below(5) as u32)) - fastpath,
+            4 => power(256 + random.below(3) as u32) - fastpath,
             5 => (big(&random.runs()) << 3u32) % bound,
             6 => bound - (big(&random.runs()) >> (20 + random.below(230))) - 1u32,
             _ => (big(&random.bits()) << 4u32) % bound,

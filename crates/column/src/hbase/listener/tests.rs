@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::coherence::Coherence;
+use crate::fastpath::ColumnFastPath;
 use crate::fill::{Filled, Row};
 use crate::key::{Interval, Key};
 use crate::native::{self, Ask, REPLY_HEAD_BYTES};
-use crate::near::ColumnNear;
 use crate::store::{Geometry, Store};
 use crate::table::ColumnName;
 use crate::writer::ColumnWriter;
-use lineside_near::{Near, Reply, Source, Verdict};
+use lineside_fastpath::{FastPath, Reply, Source, Verdict};
 use std::io::ErrorKind;
 use std::time::Instant;
 
@@ -32,12 +32,12 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// A listener, the near that it empties, and the one server that it asks.
+/// A listener, the fast path that it empties, and the one server that it asks.
 struct Rig {
     listener: Listener,
     servers: Arc<Servers>,
     coherence: Arc<Coherence>,
-    near: ColumnNear,
+    fastpath: ColumnFastPath,
     server: UdpSocket,
 }
 
@@ -73,12 +73,12 @@ impl Rig {
             listener,
             servers,
             coherence,
-            near: ColumnNear::new(store),
+            fastpath: ColumnFastPath::new(store),
             server,
         }
     }
 
-    /// One whose server has granted a lease, and whose near holds the row `a`.
+    /// One whose server has granted a lease, and whose fast path holds the row `a`.
     fn leased() -> Self {
         let rig = Self::start();
         rig.grant();
@@ -149,7 +149,7 @@ impl Rig {
         assert!(filled && self.answers());
     }
 
-    /// Whether near answers of the row `a`.
+    /// Whether the fast path answers of the row `a`.
     fn answers(&self) -> bool {
         let column = ColumnName::new(b"entry:foo").unwrap();
         let ask = Ask::Get(b"a".to_vec(), vec![column]);
@@ -159,7 +159,7 @@ impl Rig {
             port: 9,
         };
         let said = self
-            .near
+            .fastpath
             .answer(from, lease::now_ns(), &request, &mut Reply::default());
         assert!([Verdict::Reply, Verdict::Forward].contains(&said));
         said == Verdict::Reply
@@ -216,7 +216,7 @@ fn a_lease_is_asked_for_and_taken_once() {
 }
 
 #[test]
-fn a_change_is_acknowledged_when_near_has_forgotten_it() {
+fn a_change_is_acknowledged_when_fastpath_has_forgotten_it() {
     let rig = Rig::leased();
     for _ in 0..2 {
         rig.says(&pre_of(b"a"), true);
@@ -242,7 +242,7 @@ fn a_change_is_acknowledged_when_near_has_forgotten_it() {
 }
 
 #[test]
-fn a_number_that_was_passed_over_empties_near() {
+fn a_number_that_was_passed_over_empties_fastpath() {
     for kind in [COLUMN_NOTICE_PRE, COLUMN_NOTICE_POST] {
         let rig = Rig::leased();
         // Change 10 was made, and nobody told of it.
@@ -288,7 +288,7 @@ fn a_known_servers_notice_from_elsewhere_is_no_strangers() {
 }
 
 #[test]
-fn a_server_that_is_not_configured_and_changes_the_table_empties_near_for_good() {
+fn a_server_that_is_not_configured_and_changes_the_table_empties_fastpath_for_good() {
     let rig = Rig::leased();
     let elsewhere = socket();
     let from_stranger = |mut notice: Notice| {
@@ -314,7 +314,8 @@ fn before_a_server_granted_a_lease_its_notice_from_elsewhere_is_a_strangers() {
     assert!(rig.servers.has_stranger());
 }
 
-/// A change that is told before a lease is held: near has forgotten it, and no grant that was on its way then counts.
+/// A change that is told before a lease is held: the fast path has forgotten it, and no grant that was on its way then
+/// counts.
 #[test]
 fn a_change_without_a_lease_is_acknowledged_and_outdates_grants() {
     let rig = Rig::start();

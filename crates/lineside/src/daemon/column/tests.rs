@@ -27,7 +27,7 @@ fn in_hbase(table: &str) -> TableName {
     }
 }
 
-/// Near over `store`, told by these servers.
+/// The fast path over `store`, told by these servers.
 fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
@@ -87,7 +87,7 @@ fn is_said(problems: &[String], what: &str) -> bool {
     problems.len() == 1 && problems[0].contains(what)
 }
 
-/// Near over `store`, of which both servers grant a lease, one after the other; then a stranger changes a row.
+/// The fast path over `store`, of which both servers grant a lease, one after the other; then a stranger changes a row.
 fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
     let servers = [server(), server()];
     let told = told(store, &servers);
@@ -125,7 +125,7 @@ fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
 
 #[test]
 fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay() {
-    let told = met_by_a_stranger(in_hbase("rows"), "near keeps no rows of the others");
+    let told = met_by_a_stranger(in_hbase("rows"), "the fast path keeps no rows of the others");
     until(&told, |strangers, leased, problems| {
         strangers == 1 && leased == 2 && problems.is_empty()
     });
@@ -137,7 +137,7 @@ fn behind_a_gateway_a_stranger_is_a_problem() {
         gateway: "127.0.0.1:1".into(),
         table: "rows".into(),
     };
-    let told = met_by_a_stranger(behind, "near is empty without all of them");
+    let told = met_by_a_stranger(behind, "the fast path is empty without all of them");
     until(&told, |strangers, leased, problems| {
         strangers == 1 && leased == 0 && is_said(problems, "not among `servers` changes the table")
     });

@@ -25,7 +25,7 @@ final class Notice {
   private static final int MAGIC = 0x4c53434e;
   private static final int HEAD_BYTES = 64;
   private static final int TAG_BYTES = 16;
-  /** Near's keys are shorter: what of a row's key is longer makes no difference there. */
+  /** The fast path's keys are shorter: what of a row's key is longer makes no difference there. */
   private static final int KEY_BYTES_MAX = 255;
 
   int kind;

@@ -161,7 +161,7 @@ public final class Observer implements RegionCoprocessor, RegionServerCoprocesso
     return bounds(low, Bytes.add(high, new byte[1]));
   }
 
-  /** A bound that near cannot say lies further out. */
+  /** A bound that the fast path cannot say lies further out. */
   private static byte[][] bounds(byte[] low, byte[] high) {
     return new byte[][] {low, high.length > 64 ? NOTHING : high};
   }

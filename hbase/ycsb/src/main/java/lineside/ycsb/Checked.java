@@ -13,7 +13,7 @@ import site.ycsb.Status;
 
 /**
  * What both bindings share: rows of one cell with all fields one behind the other, and the count of stale reads over all threads. The last thread to end
- * says {@code LINESIDE reads=N near=N host=N stale=N missing=N errors=N} on standard output.
+ * says {@code LINESIDE reads=N the fast path=N host=N stale=N missing=N errors=N} on standard output.
  */
 abstract class Checked extends DB {
   /** The column that has all of a row's fields. */
@@ -24,7 +24,7 @@ abstract class Checked extends DB {
   private static final Writes WRITES = new Writes();
   private static final AtomicLong THREADS = new AtomicLong();
   private static final AtomicLong READS = new AtomicLong();
-  private static final AtomicLong NEAR = new AtomicLong();
+  private static final AtomicLong FASTPATH = new AtomicLong();
   private static final AtomicLong HOST = new AtomicLong();
   private static final AtomicLong STALE = new AtomicLong();
   private static final AtomicLong MISSING = new AtomicLong();
@@ -36,7 +36,7 @@ abstract class Checked extends DB {
 
   /** Where an answer came from. */
   enum Source {
-    NEAR,
+    FASTPATH,
     HOST,
     TABLE
   }
@@ -99,7 +99,7 @@ abstract class Checked extends DB {
     }
     if (THREADS.decrementAndGet() == 0) {
       System.out.println(
-          "LINESIDE reads=" + READS + " near=" + NEAR + " host=" + HOST + " stale=" + STALE + " missing=" + MISSING
+          "LINESIDE reads=" + READS + " fastpath=" + FASTPATH + " host=" + HOST + " stale=" + STALE + " missing=" + MISSING
               + " errors=" + ERRORS);
     }
   }
@@ -145,7 +145,7 @@ abstract class Checked extends DB {
           });
       READS.incrementAndGet();
       if (source != Source.TABLE) {
-        (source == Source.NEAR ? NEAR : HOST).incrementAndGet();
+        (source == Source.FASTPATH ? FASTPATH : HOST).incrementAndGet();
       }
       return Status.OK;
     } catch (Exception error) {

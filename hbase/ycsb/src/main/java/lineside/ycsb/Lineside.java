@@ -25,7 +25,7 @@ public final class Lineside extends Checked {
   private static final int OK = 0;
   private static final int UNKNOWN_ROW = 1;
   private static final int BUSY = 3;
-  private static final int NEAR = 1;
+  private static final int FASTPATH = 1;
   private static final int HEADER_BYTES = 16;
   private static final int HEAD_BYTES = 32;
   private static final int NAME_BYTES = 32;
@@ -60,7 +60,7 @@ public final class Lineside extends Checked {
   @Override
   Source ask(String key, int count, boolean exact, Rows rows) throws IOException {
     int rowBytes = padded(ROW_HEAD_BYTES + valueBytes());
-    Source source = Source.NEAR;
+    Source source = Source.FASTPATH;
     String start = key;
     byte flags = 0;
     int left = count;
@@ -69,7 +69,7 @@ public final class Lineside extends Checked {
       byte op = exact ? GET : SCAN;
       write(op, flags, start, exact ? 0 : rowsMax, new byte[0], REPLY_HEAD_BYTES + rowsMax * rowBytes);
       ByteBuffer reply = exchange(true);
-      if (reply.get(HEADER_BYTES) != NEAR) {
+      if (reply.get(HEADER_BYTES) != FASTPATH) {
         source = Source.HOST;
       }
       int found = reply.getShort(HEADER_BYTES + 2);

@@ -1,0 +1,509 @@
+//! The fast path and its writer against a table that is a map: what the fast path answers is what the map says,
+//! whatever is installed, invalidated and evicted.
+
+mod asks;
+mod race;
+
+use asks::{NAME, Scan, Table, get, get_reply, paper_get, paper_scan, row};
+use lineside_column::fastpath::ColumnFastPath;
+use lineside_column::fill::{ColumnFill, ColumnId, Filled, Row, ServerId};
+use lineside_column::key::{Interval, Key};
+use lineside_column::store::{Geometry, Store};
+use lineside_column::writer::ColumnWriter;
+use lineside_fastpath::{FastPath, Reply, Source, Verdict, lease};
+use lineside_wire::ColumnCounter;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const COLUMN: ColumnId = ColumnId(1);
+const NOW_NS: u64 = 1000;
+
+struct World {
+    store: Arc<Store>,
+    fastpath: ColumnFastPath,
+    writer: ColumnWriter,
+    truth: Table,
+    clock: u64,
+}
+
+impl World {
+    fn new(geometry: &Geometry) -> Self {
+        let store = Arc::new(Store::anonymous(geometry).expect("memory"));
+        lease::renew(&store.control().lease_until_ns, 1 << 60);
+        Self {
+            fastpath: ColumnFastPath::new(Arc::clone(&store)),
+            writer: ColumnWriter::new(Arc::clone(&store)),
+            store,
+            truth: Table::new(),
+            clock: 1,
+        }
+    }
+
+    fn answer(&self, request: &[u8]) -> Option<Vec<u8>> {
+        let from = Source {
+            address: [127, 0, 0, 1].into(),
+            port: 9,
+        };
+        let mut reply = Reply::default();
+        match self.fastpath.answer(from, NOW_NS, request, &mut reply) {
+            Verdict::Reply => Some(reply.as_bytes().to_vec()),
+            Verdict::Forward => None,
+            Verdict::Drop(reason) => panic!("dropped: {reason:?}"),
+        }
+    }
+
+    fn install(&mut self, interval: Interval) {
+        self.install_until(interval, u64::MAX, ServerId(0));
+    }
+
+    fn install_until(&mut self, interval: Interval, until_ns: u64, server: ServerId) {
+        let rows: Vec<Row> = self
+            .truth
+            .values()
+            .filter(|row| interval.contains(&row.key))
+            .cloned()
+            .collect();
+        self.writer.install(&Filled {
+            column: COLUMN,
+            interval,
+            rows: &rows,
+            until_ns,
+            server,
+        });
+    }
+
+    fn change(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let low = Key::new(key).expect("a key");
+        // A key of 64 bytes has no successor: what follows it goes too.
+        let high = low.successor();
+        self.writer.invalidate(COLUMN, &Interval { low, high });
+        self.clock += 1;
+        match value {
+            Some(value) => _ = self.truth.insert(key.to_vec(), row(key, value, self.clock)),
+            None => _ = self.truth.remove(key),
+        }
+    }
+
+    fn check_get(&self, key: &[u8]) -> bool {
+        let said = self.answer(&get(key));
+        if let Some(said) = &said {
+            assert_eq!(
+                *said,
+                get_reply(&self.truth, key),
+                "get {:?}",
+                key.escape_ascii().to_string()
+            );
+        }
+        said.is_some()
+    }
+
+    fn check_scan(&self, scan: &Scan) -> bool {
+        let said = self.answer(&scan.request());
+        if let Some(said) = &said {
+            assert_eq!(Some(said), scan.reply(&self.truth).as_ref(), "{scan:?}");
+        }
+        said.is_some()
+    }
+}
+
+fn geometry(row_bits: u32, value_bits: u32) -> Geometry {
+    Geometry {
+        family_bits: 0,
+        column_bits: 1,
+        row_bits,
+        value_bits,
+        columns: vec!["entry:bar".into(), NAME.into()],
+        ..Geometry::default()
+    }
+}
+
+/// Keys that lie close together: few letters, zero and 255 among them, behind beginnings short and long.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let letter = prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(b'b'), Just(255)];
+    let beginning = prop_oneof![
+        5 => Just(Vec::new()),
+        2 => Just(b"customer/0000001".to_vec()),
+        1 => Just(vec![b'k'; 61]),
+    ];
+    (beginning, proptest::collection::vec(letter, 0..4))
+        .prop_map(|(beginning, end)| [beginning, end].concat())
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Install(Vec<u8>, Option<Vec<u8>>),
+    Put(Vec<u8>, usize),
+    Delete(Vec<u8>),
+    Invalidate(Vec<u8>, Vec<u8>),
+    Clear,
+    Get(Vec<u8>),
+    Scan(Scan),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let scan = (
+        key(),
+        key(),
+        0u8..8,
+        0u16..20,
+        prop_oneof![Just(1400usize), 0usize..600],
+    )
+        .prop_map(|(start, stop, flags, limit, payload_bytes)| {
+            Step::Scan(Scan {
+                start,
+                stop,
+                flags: flags & 6,
+                limit,
+                payload_bytes: payload_bytes.next_multiple_of(8),
+            })
+        });
+    let long = prop_oneof![8 => 0usize..24, 1 => 200usize..1025];
+    prop_oneof![
+        6 => (key(), proptest::option::weighted(0.8, key())).prop_map(|(low, high)| Step::Install(low, high)),
+        6 => (key(), long).prop_map(|(key, bytes)| Step::Put(key, bytes)),
+        2 => key().prop_map(Step::Delete),
+        1 => (key(), key()).prop_map(|(low, high)| Step::Invalidate(low, high)),
+        1 => Just(Step::Clear),
+        8 => key().prop_map(Step::Get),
+        8 => scan,
+    ]
+}
+
+fn play(world: &mut World, steps: &[Step]) {
+    let interval = |low: &[u8], high: Option<&[u8]>| Interval {
+        low: Key::new(low).expect("a key"),
+        high: high.map(|high| Key::new(high).expect("a key")),
+    };
+    for step in steps {
+        match step {
+            Step::Install(low, high) => world.install(interval(low, high.as_deref())),
+            Step::Put(key, bytes) if !key.is_empty() => {
+                let value: Vec<u8> = (0..*bytes).map(|at| at as u8 ^ world.clock as u8).collect();
+                world.change(key, Some(&value));
+            }
+            Step::Delete(key) if !key.is_empty() => world.change(key, None),
+            Step::Put(..) | Step::Delete(_) => {}
+            Step::Invalidate(low, high) => world.writer.invalidate(COLUMN, &interval(low, Some(high))),
+            Step::Clear => world.writer.clear(),
+            Step::Get(key) => _ = world.check_get(key),
+            Step::Scan(scan) => _ = world.check_scan(scan),
+        }
+    }
+    let keys: Vec<_> = world.truth.keys().cloned().collect();
+    for key in keys {
+        world.check_get(&key);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn fastpath_says_what_the_table_says(steps in proptest::collection::vec(step(), 1..200)) {
+        play(&mut World::new(&geometry(12, 2)), &steps);
+    }
+
+    #[test]
+    fn fastpath_says_so_where_blocks_run_out(steps in proptest::collection::vec(step(), 1..200)) {
+        play(&mut World::new(&geometry(4, 0)), &steps);
+    }
+}
+
+/// Every row, every key between two, and every scan, over keys with a common beginning of `prefix`.
+fn check_all_held(prefix: &[u8], count: u32) {
+    let mut world = World::new(&geometry(14, 2));
+    let number = |number: u32| [prefix, &number.to_be_bytes()[1..]].concat();
+    for at in 0..count {
+        world.change(&number(10 * at), Some(&at.to_be_bytes()));
+    }
+    world.install(Interval::ALL);
+    for at in 0..count {
+        assert!(world.check_get(&number(10 * at)), "{at} is held");
+        assert!(
+            world.check_get(&number(10 * at + 5)),
+            "that {at} has no neighbour is held"
+        );
+        let scan = |limit, stop: u32| Scan {
+            start: number(10 * at),
+            stop: number(10 * (at + stop)),
+            flags: 0,
+            limit,
+            payload_bytes: 1400,
+        };
+        for scan in [scan(8, 100), scan(0, 3), scan(1, 1)] {
+            assert!(world.check_scan(&scan), "{scan:?} is held");
+        }
+    }
+    let behind = Scan {
+        start: number(10 * (count - 3)),
+        stop: Vec::new(),
+        flags: 0,
+        limit: 8,
+        payload_bytes: 1400,
+    };
+    assert!(world.check_scan(&behind), "the table's end is held");
+}
+
+#[test]
+fn what_is_held_is_answered() {
+    check_all_held(b"", 1000);
+    check_all_held(b"user", 1000);
+    check_all_held(b"a beginning of 24 bytes:", 1000);
+    check_all_held(&[b'x'; 60], 1000);
+}
+
+#[test]
+fn many_small_fills_hold_it_all() {
+    let mut world = World::new(&geometry(12, 0));
+    let key = |number: u64| format!("{number:08}").into_bytes();
+    for number in 0..2000 {
+        world.change(&key(number), Some(b"value"));
+    }
+    // In an order of its own, so that pages are made everywhere.
+    for step in 0..250u64 {
+        let first = step * 97 % 250 * 8;
+        let high = Key::new(&key(first + 8));
+        let low = Key::new(&key(first)).expect("a key");
+        world.install(Interval { low, high });
+    }
+    for number in 0..2000 {
+        assert!(world.check_get(&key(number)), "{number}");
+    }
+    let scan = Scan {
+        start: key(3),
+        stop: key(1999),
+        flags: 0,
+        limit: 40,
+        payload_bytes: 1400,
+    };
+    assert!(world.check_scan(&scan));
+    assert_eq!(world.writer.counts().blocks, 250);
+}
+
+#[test]
+fn what_is_read_once_drives_nothing_out_of_a_full_fastpath() {
+    // Room for two columns, of which one is there.
+    const ROWS: u32 = 1 << 11;
+    let mut world = World::new(&geometry(10, 0));
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    for number in 0..4 * ROWS {
+        let key = key(number);
+        world.truth.insert(key.clone(), row(&key, b"value", 1));
+    }
+    let eight = |first: u32| Interval {
+        low: Key::new(&key(first)).unwrap(),
+        high: Key::new(&key(first + 8)),
+    };
+    // All that is asked for again and again, and there is room for it.
+    for first in (0..ROWS).step_by(8) {
+        world.install(eight(first));
+    }
+    let held = |world: &World| (0..ROWS).filter(|number| world.check_get(&key(*number))).count();
+    let before = held(&world);
+    assert!(before > ROWS as usize * 9 / 10, "{before}");
+    // A pass over the rest of the table, each row once: a sketch errs, but not often.
+    for first in (ROWS..4 * ROWS).step_by(8) {
+        world.install(eight(first));
+    }
+    assert!(
+        world.writer.counts().cold > u64::from(ROWS) / 4,
+        "{:?}",
+        world.writer
+    );
+    let after = held(&world);
+    assert!(after * 100 >= before * 97, "{before} rows became {after}");
+    // What is asked for a second time comes in.
+    world.install(eight(2 * ROWS));
+    assert!(world.check_get(&key(2 * ROWS + 5)));
+}
+
+#[test]
+fn what_is_read_twice_comes_in_and_a_pass_over_the_whole_table_leaves_it_there() {
+    const ROWS: u32 = 1 << 11;
+    let mut world = World::new(&geometry(10, 0));
+    let key = |number: u32| number.to_be_bytes().to_vec();
+    for number in 0..6 * ROWS {
+        let key = key(number);
+        world.truth.insert(key.clone(), row(&key, b"value", 1));
+    }
+    let eight = |first: u32| Interval {
+        low: Key::new(&key(first)).unwrap(),
+        high: Key::new(&key(first + 8)),
+    };
+    // The fast path is full of what was read once, and is not read again: a second time it would be hot.
+    for first in (4 * ROWS..6 * ROWS).step_by(8) {
+        world.install(eight(first));
+    }
+    assert!(world.writer.counts().cold > 0, "{:?}", world.writer);
+    // A half of what it has room for, read twice.
+    for first in (0..ROWS / 2).step_by(8).chain((0..ROWS / 2).step_by(8)) {
+        world.install(eight(first));
+    }
+    let held = |world: &World| {
+        (0..ROWS / 2)
+            .filter(|number| world.check_get(&key(*number)))
+            .count()
+    };
+    let before = held(&world);
+    assert!(before * 100 >= ROWS as usize / 2 * 97, "{before} of {}", ROWS / 2);
+    for first in (0..4 * ROWS).step_by(8) {
+        world.install(eight(first));
+    }
+    let after = held(&world);
+    assert!(after * 100 >= before * 97, "{before} rows became {after}");
+}
+
+#[test]
+fn the_paper_is_answered() {
+    let mut world = World::new(&geometry(12, 0));
+    for number in 0..100u8 {
+        let key = [b'k', number / 10 + b'0', number % 10 + b'0'];
+        world.change(&key, Some(&vec![number + 1; usize::from(number % 18) + 1]));
+    }
+    world.install(Interval::ALL);
+    for (key, held) in [
+        (&b"k07"[..], true),
+        (b"k7", true),
+        (b"k", true),
+        (b"k99", true),
+        (b"zzzz", true),
+    ] {
+        let (request, reply) = paper_get(&world.truth, key);
+        assert_eq!(world.answer(&request).as_ref() == Some(&reply), held, "{key:?}");
+        assert_eq!(world.answer(&request[..18]), None, "shorter than its reply");
+    }
+    let ranges: [(&[u8], &[u8], usize); 7] = [
+        (b"k10", b"k17", 178),
+        (b"k10", b"k17", 200),
+        (b"k10", b"k17", 177),
+        (b"k1", b"k2", 1400),
+        (b"k5", b"k4", 40),
+        (b"k990", b"k999", 40),
+        (b"", b"k04", 401),
+    ];
+    for (start, stop, bytes) in ranges {
+        let (request, reply) = paper_scan(&world.truth, start, stop, bytes);
+        assert_eq!(world.answer(&request).expect("held"), reply, "{start:?} {stop:?}");
+    }
+    // What the paper's format cannot say is the host's.
+    world.change(b"long key", Some(b"v"));
+    world.change(b"long", Some(&[7; 19]));
+    world.install(Interval::ALL);
+    assert_eq!(world.answer(&paper_get(&Table::new(), b"long").0), None);
+    assert_eq!(world.answer(&paper_scan(&Table::new(), b"l", b"m", 400).0), None);
+}
+
+#[test]
+fn leases_and_lives_end() {
+    let mut world = World::new(&geometry(8, 0));
+    world.change(b"k", Some(b"v"));
+    world.install_until(Interval::ALL, NOW_NS + 1, ServerId(3));
+    assert!(!world.check_get(b"k"), "server 3 has no lease yet");
+    world.writer.set_server_lease(ServerId(3), NOW_NS + 1);
+    assert!(world.check_get(b"k"));
+    world.writer.set_server_lease(ServerId(3), NOW_NS);
+    assert!(!world.check_get(b"k"), "the server's lease has ended");
+    world.install_until(Interval::ALL, NOW_NS, ServerId(0));
+    assert!(!world.check_get(b"k"), "the row's life has ended");
+    world.install(Interval::ALL);
+    lease::end(&world.store.control().lease_until_ns);
+    assert!(!world.check_get(b"k"), "the fast path's lease has ended");
+    assert_eq!(world.fastpath.counters()[ColumnCounter::NotLeased as usize], 4);
+}
+
+#[test]
+fn a_change_invalidates_at_the_line() {
+    let mut world = World::new(&Geometry {
+        literal_flags: true,
+        ..geometry(8, 0)
+    });
+    for number in 0..20u8 {
+        world.change(&[b'k', number], Some(b"v"));
+    }
+    let put = asks::native(lineside_wire::COLUMN_OP_DELETE, 0, &[b'k', 3], b"", 0, 0);
+    let paper = [&b"putk\x13\0\0"[..], NAME.as_bytes(), b"new"].concat();
+    for (change, block) in [(put, 0u8), (paper, 16)] {
+        world.install(Interval::ALL);
+        assert!(world.check_get(&[b'k', 9]));
+        let source = |address: [u8; 4]| Source {
+            address: address.into(),
+            port: 1,
+        };
+        assert!(world.fastpath.changes(&change));
+        let said = |from| {
+            world
+                .fastpath
+                .answer(from, NOW_NS, &change, &mut Reply::default())
+        };
+        assert_eq!(said(source([10, 0, 0, 1])), Verdict::Forward);
+        assert!(world.check_get(&[b'k', block]), "the source is not trusted");
+        assert_eq!(said(source([127, 0, 0, 1])), Verdict::Forward);
+        assert!(!world.check_get(&[b'k', block]));
+        assert!(
+            !world.check_get(&[b'k', 9]),
+            "read literally, the whole column misses"
+        );
+        world
+            .store
+            .control()
+            .literal_flags
+            .store(0, std::sync::atomic::Ordering::Relaxed);
+        assert!(!world.check_get(&[b'k', block]));
+        assert!(world.check_get(&[b'k', 9]), "another block");
+        world
+            .store
+            .control()
+            .literal_flags
+            .store(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    assert_eq!(
+        world.fastpath.counters()[ColumnCounter::LineInvalidations as usize],
+        2
+    );
+    world.install(Interval::ALL);
+    assert!(world.check_get(&[b'k', 9]), "a fill releases the flags");
+}
+
+/// Rows that lie beside what is filled are not lost to it, as long as they have half of its life.
+#[test]
+fn a_fill_takes_no_more_from_a_block_than_it_must() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    for (seconds, held) in [(190, 12), (210, 8)] {
+        let mut world = World::new(&geometry(8, 0));
+        for row in 0..16 {
+            world.change(&[b'k', row], Some(b"value"));
+        }
+        let now_ns = lease::now_ns();
+        let rows = |low, high| Interval {
+            low: Key::new(&[b'k', low]).unwrap(),
+            high: Key::new(&[b'k', high]),
+        };
+        world.install_until(rows(0, 8), now_ns + 100 * SECOND_NS, ServerId(0));
+        world.install_until(rows(4, 12), now_ns + seconds * SECOND_NS, ServerId(0));
+        assert_eq!(world.writer.counts().rows, held, "{seconds} s");
+    }
+}
+
+#[test]
+fn geometries_that_cannot_be_are_refused() {
+    let fault = |change: &dyn Fn(&mut Geometry)| {
+        let mut geometry = geometry(8, 0);
+        change(&mut geometry);
+        Store::anonymous(&geometry).err().map(|error| error.to_string())
+    };
+    assert_eq!(fault(&|_| {}), None);
+    assert!(fault(&|geometry| geometry.block_bits = 4).is_some());
+    assert!(fault(&|geometry| geometry.row_bits = 2).is_some());
+    assert!(
+        fault(&|geometry| geometry.value_bits = 12).is_some(),
+        "the paper's a holds versions"
+    );
+    assert!(fault(&|geometry| geometry.columns.clear()).is_some());
+    assert!(fault(&|geometry| geometry.columns.push("entry:third".into())).is_some());
+    assert!(
+        fault(&|geometry| geometry.columns[1] = "other:foo".into()).is_some(),
+        "two families"
+    );
+    assert!(fault(&|geometry| geometry.columns[1] = geometry.columns[0].clone()).is_some());
+    assert!(fault(&|geometry| geometry.columns[1] = "entry".into()).is_some());
+}

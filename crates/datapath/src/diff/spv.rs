@@ -1,0 +1,271 @@
+//! The comparison for `spv`: every geometry and state of the store that changes what the fast path says.
+
+use super::{DiffError, Frames, Seen, compare};
+use crate::spv::{DatapathKind, FrameDatapath};
+use lineside_fastpath::{Line, lease};
+use lineside_spv::chain::Tip;
+use lineside_spv::fastpath::SpvFastPath;
+use lineside_spv::store::{Geometry, Hash, Store};
+use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::{
+    NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_ROOTS_MAX,
+    SpvCounter, native,
+};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use zerocopy::IntoBytes;
+
+/// An odd number with its bits well spread (2^64 by the golden ratio).
+const HASH_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What the store is in when the frames come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Leased, at rest.
+    Answering,
+    /// After its lease.
+    LeaseEnded,
+    /// Between begin and commit of the writer.
+    ChainChanging,
+    /// A block dropped, and every third line half written.
+    HalfWritten,
+}
+
+/// One case of the comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The store's geometry.
+    pub geometry: Geometry,
+    /// Whether the fast path stands at `lo`.
+    pub loopback: bool,
+    /// Whether the fast path answers for one of its addresses alone.
+    pub one_address: bool,
+    /// The store's state.
+    pub state: State,
+}
+
+/// Every case: the numbers of ways and both indexes, each state, the paper's format refused, `lo`.
+pub fn cases() -> Vec<Case> {
+    let small = Geometry {
+        line_bits: 10,
+        ways: 4,
+        block_bits: 4,
+        ..Geometry::default()
+    };
+    let case = |geometry, loopback, state| Case {
+        geometry,
+        loopback,
+        one_address: state == State::HalfWritten,
+        state,
+    };
+    let mut cases = Vec::new();
+    for ways in [1, 2, 4] {
+        for paper_index in [false, true] {
+            let geometry = Geometry {
+                ways,
+                paper_index,
+                ..small
+            };
+            cases.push(case(geometry, ways == 2, State::Answering));
+        }
+    }
+    let paper_format = false;
+    cases.push(case(
+        Geometry {
+            paper_format,
+            ..small
+        },
+        false,
+        State::Answering,
+    ));
+    for state in [State::LeaseEnded, State::ChainChanging, State::HalfWritten] {
+        cases.push(case(small, false, state));
+    }
+    cases
+}
+
+/// Holds one case against the model with `count` frames.
+///
+/// # Errors
+/// The first difference, in verdict, byte, counter or in the store; or what the system says.
+pub fn run(
+    case: &Case,
+    against: DatapathKind,
+    count: u64,
+    seed: u64,
+) -> Result<(Seen, [u64; SpvCounter::ALL.len()]), DiffError> {
+    let endpoint = endpoint(case.loopback, case.one_address);
+    let (mut datapath, store) = FrameDatapath::open(against, &case.geometry, &endpoint, SPV_PORT)?;
+    store.format(&case.geometry)?;
+    // Which TXIDs meet in a set is the seed's too, so that a run can be repeated.
+    for (place, word) in store.control().key.iter().enumerate() {
+        word.store(
+            seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1,
+            Relaxed,
+        );
+    }
+    lease::renew(&store.control().lease_until_ns, 1 << 40);
+    let _writer = fill(&store, case.state);
+    let before = words(&store);
+    let fastpath = SpvFastPath::new(Arc::clone(&store));
+    let line = Line {
+        endpoint: &endpoint,
+        port: SPV_PORT,
+        fastpath: &fastpath,
+    };
+    let mut frames = Frames::new(seed, &endpoint, SPV_PORT, payloads());
+    let seen = compare(&mut frames, count, &line, &mut datapath)?;
+    let (model, datapath) = (fastpath.counters(), datapath.counters()?);
+    let fault = match () {
+        _ if datapath != model => Some(format!(
+            "counters: the model has {model:?}, the datapath {datapath:?}"
+        )),
+        _ if words(&store) != before => Some("the store was changed by a reader".into()),
+        _ => None,
+    };
+    match fault {
+        None => Ok((seen, model)),
+        Some(what) => Err(DiffError::Differs {
+            number: count,
+            what,
+            request: Vec::new(),
+            model: Vec::new(),
+            datapath: Vec::new(),
+        }),
+    }
+}
+
+/// Everything that the store holds.
+fn words(store: &Store) -> Vec<u64> {
+    let hash = |words: &[std::sync::atomic::AtomicU64; 4]| words.each_ref().map(|word| word.load(Relaxed));
+    let mut all = Vec::new();
+    for line in store.lines.as_slice() {
+        all.push(line.seq.load(Relaxed));
+        all.extend(hash(&line.txid));
+        all.extend([&line.block, &line.generation].map(|word| u64::from(word.load(Relaxed))));
+    }
+    for block in store.blocks.as_slice() {
+        all.extend([&block.generation, &block.height].map(|word| u64::from(word.load(Relaxed))));
+        all.extend(hash(&block.root));
+        all.extend(hash(&block.hash));
+    }
+    let control = store.control();
+    all.extend([&control.lease_until_ns, &control.epoch].map(|word| word.load(Relaxed)));
+    all.extend(hash(&control.tip_hash));
+    all
+}
+
+fn endpoint(loopback: bool, one_address: bool) -> Endpoint {
+    let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect::<Vec<_>>();
+    let mac = if loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
+    let mut endpoint = Endpoint::new(mac, loopback, &own).unwrap_or_default();
+    endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
+    if one_address {
+        endpoint.keep_only(Ipv4Addr::new(10, 0, 0, 2).into());
+    }
+    endpoint
+}
+
+/// A hash that is different for each number.
+fn hash(number: u64) -> Hash {
+    let mut hash = [0x5a; 32];
+    for (index, place) in hash.chunks_exact_mut(8).enumerate() {
+        let word = number.wrapping_mul(HASH_STEP).rotate_left(index as u32 * 9);
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    hash
+}
+
+fn tip() -> Tip {
+    Tip {
+        hash: hash(1005),
+        height: 5,
+    }
+}
+
+/// TXIDs below this are cached, if no other took their line.
+const CACHED: u64 = 60;
+const ASKED: u64 = 90;
+
+fn fill(store: &Arc<Store>, state: State) -> StoreWriter {
+    let mut writer = StoreWriter::new(Arc::clone(store));
+    writer.begin();
+    writer.commit(&tip(), 1);
+    for number in 0..CACHED {
+        let block = number / 10;
+        let ticket = writer.admit(&BlockRef {
+            hash: hash(1000 + block),
+            root: hash(2000 + block),
+            height: block as u32,
+        });
+        writer.fill(&hash(number), ticket);
+    }
+    match state {
+        State::Answering => {}
+        State::LeaseEnded => lease::end(&store.control().lease_until_ns),
+        State::ChainChanging => writer.begin(),
+        State::HalfWritten => {
+            writer.begin();
+            writer.drop_block(&hash(1002));
+            writer.commit(&tip(), 1);
+            let halves = store.lines.as_slice().iter().step_by(3);
+            halves.for_each(|line| _ = line.seq.fetch_or(1, Relaxed));
+        }
+    }
+    writer
+}
+
+/// Paper requests, native ones of every kind, and almost right ones.
+fn payloads() -> Vec<Vec<u8>> {
+    let mut payloads: Vec<_> = (0..ASKED).map(|number| hash(number).to_vec()).collect();
+    for number in 0..ASKED {
+        payloads.push(root_request(number));
+    }
+    for count in 0..=SPV_ROOTS_MAX as u64 + 1 {
+        payloads.push(roots_request(0..count, count as u32));
+        payloads.push(roots_request(2..2 + count, count as u32));
+        payloads.push(roots_request(
+            CACHED - count / 2..CACHED + count.div_ceil(2),
+            count as u32,
+        ));
+    }
+    payloads.push(roots_request(0..3, 4));
+    payloads.push(roots_request(0..3, 2));
+    for (op, id) in [(SPV_OP_ROOT, 1), (SPV_OP_ROOT | NATIVE_REPLY_BIT, 2), (99, 3)] {
+        payloads.push(native::request_header(op, id, 0).as_bytes().to_vec());
+    }
+    payloads.push(vec![0; 32]);
+    let mut reply = root_request(1);
+    reply[3] |= NATIVE_REPLY_BIT;
+    payloads.push(reply);
+    payloads
+}
+
+fn root_request(number: u64) -> Vec<u8> {
+    let body = size_of::<RootReply>();
+    let mut request = native::request_header(SPV_OP_ROOT, number, body as u16)
+        .as_bytes()
+        .to_vec();
+    request.extend_from_slice(&hash(number));
+    request.resize(request.len() + body - 32, 0);
+    request
+}
+
+fn roots_request(numbers: std::ops::Range<u64>, said: u32) -> Vec<u8> {
+    let bytes = size_of::<RootsHead>() + size_of::<RootItem>() * (numbers.end - numbers.start) as usize;
+    let mut request = native::request_header(SPV_OP_ROOTS, u64::from(said), bytes as u16)
+        .as_bytes()
+        .to_vec();
+    request.extend_from_slice(&[0; 36]);
+    request.extend_from_slice(&said.to_be_bytes());
+    for number in numbers {
+        request.extend_from_slice(&hash(number));
+        request.extend_from_slice(&[0; size_of::<RootItem>() - 32]);
+    }
+    request
+}

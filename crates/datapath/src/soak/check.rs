@@ -1,0 +1,285 @@
+//! One reply held against what was true while it was made.
+
+use super::truth::{Block, History, Names, State, Tx};
+use lineside_spv::store::Hash;
+use lineside_wire::{
+    NATIVE_REPLY_BIT, NativeHeader, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX,
+    Status, native,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A request, and what is needed to check its reply.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask {
+    /// The paper's format.
+    Paper(Tx),
+    /// Native `root` with this request id.
+    Root(Tx, u64),
+    /// Native `roots` of the first so many, with this request id.
+    Roots([Tx; SPV_ROOTS_MAX], usize, u64),
+}
+
+impl Ask {
+    /// Writes the request's payload over `into`.
+    pub fn write(&self, names: &Names, into: &mut Vec<u8>) {
+        into.clear();
+        let header = |op, id, bytes: usize| native::request_header(op, id, bytes as u16);
+        match self {
+            Self::Paper(tx) => into.extend_from_slice(&names.txid(*tx)),
+            Self::Root(tx, id) => {
+                let bytes = size_of::<RootReply>();
+                into.extend_from_slice(header(SPV_OP_ROOT, *id, bytes).as_bytes());
+                into.extend_from_slice(&names.txid(*tx));
+                into.resize(size_of::<NativeHeader>() + bytes, 0);
+            }
+            Self::Roots(all, count, id) => {
+                let bytes = size_of::<RootsHead>() + count * size_of::<RootItem>();
+                into.extend_from_slice(header(SPV_OP_ROOTS, *id, bytes).as_bytes());
+                into.resize(into.len() + size_of::<RootsHead>() - 4, 0);
+                into.extend_from_slice(&(*count as u32).to_be_bytes());
+                for tx in &all[..*count] {
+                    into.extend_from_slice(&names.txid(*tx));
+                    into.resize(into.len() + size_of::<RootItem>() - 32, 0);
+                }
+            }
+        }
+    }
+}
+
+/// What is wrong with a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Made of parts that were never one: half-written hashes, or two states of the chain.
+    Torn,
+    /// True once, and no more when it was asked or when it left.
+    Stale,
+    /// Never true, or not the answer to this request.
+    Wrong,
+}
+
+/// What a check says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// True in a state that could be seen.
+    True,
+    /// The states that it must be held against are forgotten.
+    TooLate,
+    /// Not to be excused.
+    Fault(Fault, String),
+}
+
+/// The states that a reply may be of.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// The oldest: its change had returned.
+    pub oldest: u32,
+    /// The newest: its change had begun.
+    pub newest: u32,
+}
+
+/// Checks replies; one to a thread.
+pub struct Checker<'a> {
+    names: &'a Names,
+    history: &'a History,
+    recent: State,
+}
+
+/// An answer for one transaction; `None`: unknown.
+type Answer = Option<Block>;
+
+impl<'a> Checker<'a> {
+    pub fn new(names: &'a Names, history: &'a History) -> Self {
+        Self {
+            names,
+            history,
+            recent: State::empty(),
+        }
+    }
+
+    fn state(&mut self, number: u32) -> Option<State> {
+        if number == 0 {
+            return Some(State::empty());
+        }
+        if self.recent.number != number {
+            self.recent = self.history.state(number)?;
+        }
+        Some(self.recent)
+    }
+
+    /// Holds `reply` to `ask` against the states of `window`. Only the host may say that it does not know.
+    pub fn check(&mut self, ask: &Ask, reply: &[u8], window: Window, from_host: bool) -> Checked {
+        match ask {
+            Ask::Paper(tx) => self.paper(*tx, reply, window, from_host),
+            Ask::Root(tx, id) => self.root(*tx, *id, reply, window, from_host),
+            Ask::Roots(all, count, id) => self.roots(&all[..*count], *id, reply, window, from_host),
+        }
+    }
+
+    fn paper(&mut self, tx: Tx, reply: &[u8], window: Window, from_host: bool) -> Checked {
+        let Ok(root) = <&Hash>::try_from(reply) else {
+            return wrong(format!("{} bytes", reply.len()));
+        };
+        let answer = match *root == [0; 32] {
+            true if !from_host => return wrong("the fast path said that it does not know"),
+            true => None,
+            false => match self.names.block_of_root(root) {
+                Some(block) => Some(block),
+                None => return torn(format!("root {root:02x?}")),
+            },
+        };
+        for number in (window.oldest..=window.newest).rev() {
+            match self.state(number) {
+                Some(state) if state.locate(self.names, tx) == answer => return Checked::True,
+                Some(_) => (),
+                None => return Checked::TooLate,
+            }
+        }
+        self.was_it_ever(tx, answer, window)
+    }
+
+    /// Whether an answer that is true nowhere in the window was true before it.
+    fn was_it_ever(&mut self, tx: Tx, answer: Answer, window: Window) -> Checked {
+        let said = format!("{tx:?} is in {answer:?}, seen in states {window:?}");
+        let before = window.oldest.saturating_sub(1000)..window.oldest;
+        for number in before.rev() {
+            let state = self.state(number);
+            if state.is_some_and(|state| state.locate(self.names, tx) == answer) {
+                return Checked::Fault(Fault::Stale, format!("{said}: last true in state {number}"));
+            }
+        }
+        wrong(said)
+    }
+
+    fn header(&self, op: u8, id: u64, body: usize, reply: &[u8]) -> Result<(Status, usize), Checked> {
+        let Ok((header, rest)) = NativeHeader::ref_from_prefix(reply) else {
+            return Err(wrong(format!("{} bytes", reply.len())));
+        };
+        let status = match header.status.get() {
+            0 => Status::Ok,
+            1 => Status::Unknown,
+            other => return Err(wrong(format!("status {other}"))),
+        };
+        let mut due = native::request_header(op | NATIVE_REPLY_BIT, id, body as u16);
+        due.status = header.status;
+        if due.as_bytes() != header.as_bytes() || rest.len() != body {
+            return Err(wrong(format!("header {header:?} and {} bytes", rest.len())));
+        }
+        Ok((status, size_of::<NativeHeader>()))
+    }
+
+    /// The state with this tip, if it can be seen; the tip tells which that is, because each state has its own.
+    fn state_of_tip(&mut self, hash: &Hash, height: u32, window: Window) -> Result<State, Checked> {
+        let number = match self.names.block_of_hash(hash) {
+            Some(tip) if tip.height == height => tip.born,
+            // Before the first block.
+            None if *hash == [0; 32] && height == 0 => 0,
+            Some(tip) => return Err(torn(format!("tip {tip:?} at height {height}"))),
+            None => return Err(torn(format!("tip {hash:02x?}"))),
+        };
+        if number < window.oldest {
+            let said = format!("tip of state {number}, seen in states {window:?}");
+            return Err(Checked::Fault(Fault::Stale, said));
+        }
+        if number > window.newest {
+            return Err(wrong(format!("tip of state {number}, seen in states {window:?}")));
+        }
+        let state = self.state(number).ok_or(Checked::TooLate)?;
+        match state.tip().map(|tip| (tip.born, tip.height)) == Some((number, height)) || number == 0 {
+            true => Ok(state),
+            false => Err(wrong(format!("state {number} has not this tip"))),
+        }
+    }
+
+    /// One native answer, which must be of the state that its tip tells.
+    fn item(
+        &self,
+        tx: Tx,
+        state: &State,
+        known: bool,
+        place: (&Hash, &Hash, u32),
+        from_host: bool,
+    ) -> Checked {
+        let (root, hash, height) = place;
+        let due = state.locate(self.names, tx);
+        if !known {
+            let empty = (root, hash, height) == (&[0; 32], &[0; 32], 0);
+            return match from_host && empty && due.is_none() {
+                true => Checked::True,
+                false => wrong(format!("{tx:?} is not known, and {due:?} holds it")),
+            };
+        }
+        let (of_root, of_hash) = (self.names.block_of_root(root), self.names.block_of_hash(hash));
+        let (Some(block), true) = (of_root, of_root == of_hash) else {
+            return torn(format!("root of {of_root:?}, hash of {of_hash:?}"));
+        };
+        if block.height != height {
+            return torn(format!("{block:?} at height {height}"));
+        }
+        let said = || {
+            format!(
+                "{tx:?} is in {block:?}, at the tip of state {}: {due:?}",
+                state.number
+            )
+        };
+        match due == Some(block) {
+            true => Checked::True,
+            // Its block and the tip are each right, of two states.
+            false if self.names.holds(block, tx) => torn(said()),
+            false => wrong(said()),
+        }
+    }
+
+    fn root(&mut self, tx: Tx, id: u64, reply: &[u8], window: Window, from_host: bool) -> Checked {
+        let (status, at) = match self.header(SPV_OP_ROOT, id, size_of::<RootReply>(), reply) {
+            Ok(found) => found,
+            Err(fault) => return fault,
+        };
+        let Ok(body) = RootReply::ref_from_bytes(&reply[at..]) else {
+            return wrong("no body");
+        };
+        match self.state_of_tip(&body.tip_hash, body.tip_height.get(), window) {
+            Ok(state) => {
+                let place = (&body.root, &body.block_hash, body.height.get());
+                self.item(tx, &state, status == Status::Ok, place, from_host)
+            }
+            Err(fault) => fault,
+        }
+    }
+
+    fn roots(&mut self, all: &[Tx], id: u64, reply: &[u8], window: Window, from_host: bool) -> Checked {
+        let body = size_of::<RootsHead>() + all.len() * size_of::<RootItem>();
+        let at = match self.header(SPV_OP_ROOTS, id, body, reply) {
+            Ok((Status::Ok, at)) => at,
+            Ok((status, _)) => return wrong(format!("status {status:?}")),
+            Err(fault) => return fault,
+        };
+        let parts = RootsHead::ref_from_prefix(&reply[at..]).ok();
+        let parts = parts.and_then(|(head, items)| Some((head, <[RootItem]>::ref_from_bytes(items).ok()?)));
+        let Some((head, items)) = parts else {
+            return wrong("no body");
+        };
+        if head.count.get() as usize != all.len() || items.len() != all.len() {
+            return wrong(format!("{} items", head.count.get()));
+        }
+        let state = match self.state_of_tip(&head.tip_hash, head.tip_height.get(), window) {
+            Ok(state) => state,
+            Err(fault) => return fault,
+        };
+        for (tx, item) in all.iter().zip(items) {
+            let place = (&item.root, &item.block_hash, item.height.get());
+            match self.item(*tx, &state, item.status.get() == 0, place, from_host) {
+                Checked::True => (),
+                other => return other,
+            }
+        }
+        Checked::True
+    }
+}
+
+fn torn(what: impl Into<String>) -> Checked {
+    Checked::Fault(Fault::Torn, what.into())
+}
+
+fn wrong(what: impl Into<String>) -> Checked {
+    Checked::Fault(Fault::Wrong, what.into())
+}

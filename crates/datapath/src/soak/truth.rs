@@ -1,0 +1,420 @@
+//! What is true when: a chain whose blocks are made up, so that every hash in an answer tells which block it is of, and
+//! a record of which blocks were connected in each state of the chain.
+
+use lineside_spv::chain::{
+    BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Reorg, Submitted, Tip,
+};
+use lineside_spv::store::{self, Hash};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The chain's greatest length, and the length that it keeps.
+pub const HEIGHTS: usize = 24;
+const KEPT: usize = 8;
+/// Transactions that belong to one height.
+pub const POSITIONS: u32 = 32;
+/// These two transactions of each height have the same first eight bytes, which the fast path looks at first.
+const TWINS: u32 = 6;
+/// States that are remembered: a reply is checked within a few of them.
+const REMEMBERED: usize = 1 << 16;
+
+/// A seeded sequence of numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        (self.next() % u64::from(bound.max(1))) as u32
+    }
+}
+
+/// A block: the state of the chain that it came with, and its height. No two are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub born: u32,
+    pub height: u32,
+}
+
+/// A transaction of one height; a block there, or one above, may hold it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tx {
+    pub height: u32,
+    pub position: u32,
+}
+
+impl Block {
+    fn number(self) -> u32 {
+        self.born << 5 | self.height
+    }
+
+    fn of_number(number: u32) -> Self {
+        Self {
+            born: number >> 5,
+            height: number & 31,
+        }
+    }
+
+    fn id(self) -> BlockId {
+        BlockId(self.number())
+    }
+}
+
+/// Which kind of hash it is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Root,
+    Block,
+    Txid,
+}
+
+/// The hashes of everything, by the seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    seed: u64,
+}
+
+impl Names {
+    pub fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    fn word(&self, kind: Kind, index: u64, number: u32) -> u64 {
+        let at = (kind as u64) << 40 | index << 36 | u64::from(number);
+        Random(self.seed ^ at.wrapping_mul(0xd6e8_feb8_6659_fd93)).next()
+    }
+
+    /// Its second word tells the number, the others that it is whole.
+    fn hash_of(&self, kind: Kind, number: u32, first: u32) -> Hash {
+        let told = self.word(kind, 9, 0) ^ u64::from(number);
+        let word = |index, of| self.word(kind, index, of);
+        store::bytes(&[word(0, first), told, word(2, number), word(3, number)])
+    }
+
+    /// The number of a whole hash of this kind.
+    fn number_of(&self, kind: Kind, hash: &Hash) -> Option<u32> {
+        let told = store::words(hash)[1] ^ self.word(kind, 9, 0);
+        u32::try_from(told).ok()
+    }
+
+    pub fn root(&self, block: Block) -> Hash {
+        self.hash_of(Kind::Root, block.number(), block.number())
+    }
+
+    pub fn hash(&self, block: Block) -> Hash {
+        self.hash_of(Kind::Block, block.number(), block.number())
+    }
+
+    pub fn txid(&self, tx: Tx) -> Hash {
+        let number = tx.height << 8 | tx.position;
+        let twin = tx.position & !1 == TWINS;
+        self.hash_of(Kind::Txid, number, if twin { number & !1 } else { number })
+    }
+
+    /// The block that has this root; `None`: the root is torn, or nobody's.
+    pub fn block_of_root(&self, root: &Hash) -> Option<Block> {
+        let block = Block::of_number(self.number_of(Kind::Root, root)?);
+        (self.root(block) == *root).then_some(block)
+    }
+
+    /// The block that has this hash; `None`: the hash is torn, or nobody's.
+    pub fn block_of_hash(&self, hash: &Hash) -> Option<Block> {
+        let block = Block::of_number(self.number_of(Kind::Block, hash)?);
+        (self.hash(block) == *hash).then_some(block)
+    }
+
+    fn tx_of(&self, txid: &Hash) -> Option<Tx> {
+        let number = self.number_of(Kind::Txid, txid)?;
+        let tx = Tx {
+            height: number >> 8,
+            position: number & 0xff,
+        };
+        (self.txid(tx) == *txid).then_some(tx)
+    }
+
+    /// Whether `block` holds `tx`: most of its own height's, and some of the height below, which a lower block may hold
+    /// as well.
+    pub fn holds(&self, block: Block, tx: Tx) -> bool {
+        let chance = Random(self.seed ^ u64::from(block.number()) << 8 ^ u64::from(tx.position)).next() % 16;
+        match block.height.checked_sub(tx.height) {
+            Some(0) => chance != 0,
+            Some(1) => chance < 4,
+            _ => false,
+        }
+    }
+
+    fn txs(&self, block: Block) -> impl Iterator<Item = Tx> {
+        let heights = block.height.saturating_sub(1)..=block.height;
+        let all = heights.flat_map(|height| (0..POSITIONS).map(move |position| Tx { height, position }));
+        let names = *self;
+        all.filter(move |tx| names.holds(block, *tx))
+    }
+}
+
+/// The connected blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// From 1, one more with each change.
+    pub number: u32,
+    /// How many blocks there are.
+    pub len: usize,
+    /// The state that each came with, by height.
+    born: [u32; HEIGHTS],
+}
+
+impl State {
+    /// The first one: no block yet.
+    pub fn empty() -> Self {
+        Self {
+            number: 0,
+            len: 0,
+            born: [0; HEIGHTS],
+        }
+    }
+
+    fn at(&self, height: usize) -> Option<Block> {
+        let born = *self.born[..self.len].get(height)?;
+        Some(Block {
+            born,
+            height: height as u32,
+        })
+    }
+
+    pub fn tip(&self) -> Option<Block> {
+        self.at(self.len.checked_sub(1)?)
+    }
+
+    /// The block that answers for `tx`: the highest that holds it.
+    pub fn locate(&self, names: &Names, tx: Tx) -> Option<Block> {
+        let candidates = [tx.height + 1, tx.height].map(|height| self.at(height as usize));
+        candidates
+            .into_iter()
+            .flatten()
+            .find(|block| names.holds(*block, tx))
+    }
+
+    /// The next state: some blocks leave, and at least one new one comes, so that no two states have one tip.
+    pub fn next(&self, random: &mut Random) -> Self {
+        let mut next = *self;
+        next.number += 1;
+        let leave = random.below(4) as usize;
+        next.len -= leave.min(next.len.saturating_sub(KEPT));
+        let room = HEIGHTS - next.len;
+        let come = 1 + random.below(leave as u32 + 2) as usize;
+        let come = if room == 0 { 0 } else { come.min(room) };
+        if come == 0 {
+            next.len = KEPT;
+        }
+        for _ in 0..come.max(1) {
+            next.born[next.len] = next.number;
+            next.len += 1;
+        }
+        next
+    }
+}
+
+struct Slot {
+    /// The state's number; 0 while it is written.
+    number: AtomicU32,
+    len: AtomicU32,
+    born: [AtomicU32; HEIGHTS],
+}
+
+/// The states that were, and which of them may be seen now.
+pub struct History {
+    slots: Vec<Slot>,
+    /// The newest state whose change had returned: no older one may be answered from.
+    committed: AtomicU32,
+    /// The newest state that anybody can have seen.
+    announced: AtomicU32,
+}
+
+impl History {
+    pub fn new() -> Self {
+        let slot = |_| Slot {
+            number: AtomicU32::new(0),
+            len: AtomicU32::new(0),
+            born: [const { AtomicU32::new(0) }; HEIGHTS],
+        };
+        Self {
+            slots: (0..REMEMBERED).map(slot).collect(),
+            committed: AtomicU32::new(0),
+            announced: AtomicU32::new(0),
+        }
+    }
+
+    /// Before the chain changes to `state`.
+    pub fn announce(&self, state: &State) {
+        let slot = &self.slots[state.number as usize % REMEMBERED];
+        slot.number.store(0, Relaxed);
+        fence(Release);
+        slot.len.store(state.len as u32, Relaxed);
+        for (place, born) in slot.born.iter().zip(state.born) {
+            place.store(born, Relaxed);
+        }
+        slot.number.store(state.number, Release);
+        self.announced.store(state.number, Release);
+    }
+
+    /// After the chain has changed to the state of this number.
+    pub fn commit(&self, number: u32) {
+        self.committed.store(number, Release);
+    }
+
+    pub fn committed(&self) -> u32 {
+        self.committed.load(Acquire)
+    }
+
+    pub fn announced(&self) -> u32 {
+        self.announced.load(Acquire)
+    }
+
+    /// The state of this number; `None`: it is too long ago.
+    pub fn state(&self, number: u32) -> Option<State> {
+        let slot = &self.slots[number as usize % REMEMBERED];
+        let before = slot.number.load(Acquire);
+        let state = State {
+            number,
+            len: slot.len.load(Relaxed) as usize,
+            born: slot.born.each_ref().map(|place| place.load(Relaxed)),
+        };
+        fence(Acquire);
+        (before == number && slot.number.load(Relaxed) == number && state.len <= HEIGHTS).then_some(state)
+    }
+}
+
+/// The chain that the host answers from; it follows what is wanted.
+pub struct SoakChain {
+    names: Names,
+    connected: State,
+    steps: u64,
+    wanted: Arc<Mutex<State>>,
+}
+
+impl SoakChain {
+    pub fn new(names: Names, wanted: Arc<Mutex<State>>) -> Self {
+        Self {
+            names,
+            connected: State::empty(),
+            steps: 0,
+            wanted,
+        }
+    }
+}
+
+impl Chain for SoakChain {
+    fn network(&self) -> Network {
+        Network::Regtest
+    }
+
+    fn locate(&self, txid: &Hash) -> Result<Option<Located>, ChainError> {
+        let found = self.names.tx_of(txid).and_then(|tx| {
+            let block = self.connected.locate(&self.names, tx)?;
+            Some(Located {
+                block: block.id(),
+                root: self.names.root(block),
+                block_hash: self.names.hash(block),
+                height: block.height,
+                position: tx.position,
+            })
+        });
+        Ok(found)
+    }
+
+    fn tip(&self) -> Option<Tip> {
+        self.connected.tip().map(|block| Tip {
+            hash: self.names.hash(block),
+            height: block.height,
+        })
+    }
+
+    fn state(&self) -> u64 {
+        self.steps
+    }
+
+    fn size(&self) -> (u64, u64) {
+        (self.connected.len as u64, 0)
+    }
+
+    fn at_height(&self, height: u32) -> Option<BlockId> {
+        self.connected.at(height as usize).map(Block::id)
+    }
+
+    fn block(&self, id: BlockId) -> Option<BlockInfo> {
+        let block = Block::of_number(id.0);
+        Some(BlockInfo {
+            hash: self.names.hash(block),
+            parent: [0; 32],
+            root: self.names.root(block),
+            header: [0; 80],
+            height: block.height,
+            transactions: self.names.txs(block).count() as u32,
+            detached: false,
+            connected: self.connected.at(block.height as usize) == Some(block),
+        })
+    }
+
+    fn txids(&self, id: BlockId) -> Result<Cow<'_, [Hash]>, ChainError> {
+        let block = Block::of_number(id.0);
+        Ok(Cow::Owned(
+            self.names.txs(block).map(|tx| self.names.txid(tx)).collect(),
+        ))
+    }
+
+    fn accept(&mut self, _: &CheckedBlock, _: bool) -> Result<Submitted, Refused> {
+        Err(Refused::Malformed("this chain makes its own blocks".into()))
+    }
+
+    fn plan(&self) -> Result<Reorg, ChainError> {
+        let wanted = *self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let common = (0..HEIGHTS).take_while(|height| {
+            let (have, want) = (self.connected.at(*height), wanted.at(*height));
+            have.is_some() && have == want
+        });
+        let common = common.count();
+        let ids = |state: &State| {
+            (common..state.len)
+                .filter_map(|height| Some(state.at(height)?.id()))
+                .collect()
+        };
+        let mut disconnect: Vec<BlockId> = ids(&self.connected);
+        disconnect.reverse();
+        Ok(Reorg {
+            disconnect,
+            connect: ids(&wanted),
+        })
+    }
+
+    fn disconnect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        if self.connected.tip().map(Block::id) != Some(id) {
+            return Err(ChainError::NoSuchBlock(id.0));
+        }
+        self.connected.len -= 1;
+        self.steps += 1;
+        Ok(())
+    }
+
+    fn connect(&mut self, id: BlockId) -> Result<(), ChainError> {
+        let (block, len) = (Block::of_number(id.0), self.connected.len);
+        if block.height as usize != len || len == HEIGHTS {
+            return Err(ChainError::NoSuchBlock(id.0));
+        }
+        self.connected.born[len] = block.born;
+        self.connected.len += 1;
+        self.steps += 1;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), ChainError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! Batches of datagrams: one recvmmsg, one sendmmsg. The only `unsafe` of the socket datapath.
+
+use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reply};
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// Datagrams a batch.
+pub const BATCH: usize = 64;
+/// One byte more than a payload may have, so that a longer one shows.
+const ROOM: usize = PAYLOAD_BYTES_MAX + 1;
+const NAME_BYTES: libc::socklen_t = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+/// Room for one control message with an in6_pktinfo, the larger one: CMSG_SPACE(20).
+const CONTROL_BYTES: usize = 40;
+
+/// Control messages, aligned as cmsghdr.
+#[repr(align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; CONTROL_BYTES]);
+
+/// Where a datagram came from, and what its reply has to leave from.
+#[derive(Clone, Copy)]
+pub struct Route {
+    /// The sender.
+    pub peer: SocketAddr,
+    /// It was sent to a broadcast or multicast address.
+    pub to_everybody: bool,
+    name: libc::sockaddr_storage,
+    local: Local,
+}
+
+/// The own address that was asked; only sockets bound to every address are told.
+#[derive(Clone, Copy)]
+enum Local {
+    Bound,
+    V4(libc::in_pktinfo),
+    V6(libc::in6_pktinfo),
+}
+
+/// Datagrams received together.
+pub struct Batch {
+    buffers: Box<[[u8; ROOM]; BATCH]>,
+    names: Box<[libc::sockaddr_storage; BATCH]>,
+    controls: Box<[Control; BATCH]>,
+    bytes: [usize; BATCH],
+    locals: [Local; BATCH],
+    len: usize,
+}
+
+fn no_name() -> libc::sockaddr_storage {
+    // SAFETY: sockaddr_storage is a plain C struct; all zeros is a valid one.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self {
+            buffers: Box::new([[0; ROOM]; BATCH]),
+            names: Box::new([no_name(); BATCH]),
+            controls: Box::new([Control([0; CONTROL_BYTES]); BATCH]),
+            bytes: [0; BATCH],
+            locals: [Local::Bound; BATCH],
+            len: 0,
+        }
+    }
+}
+
+/// Has `socket` say of each datagram which own address it was sent to.
+pub fn tell_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
+    // A v6 socket gets IPv4 datagrams as mapped addresses, and says so in an in6_pktinfo.
+    let (level, name) = match v6 {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+        false => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+    };
+    let on: libc::c_int = 1;
+    // SAFETY: an open descriptor and one int.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(&on).cast(),
+            mem::size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+impl Batch {
+    /// Waits for a first datagram and takes what else is there; 0 after the socket's time-out.
+    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.len = 0;
+        let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|index| libc::iovec {
+            iov_base: self.buffers[index].as_mut_ptr().cast(),
+            iov_len: ROOM,
+        });
+        let mut headers: [libc::mmsghdr; BATCH] = std::array::from_fn(|index| {
+            let mut header = header(&mut vectors[index], &mut self.names[index], NAME_BYTES);
+            header.msg_hdr.msg_control = self.controls[index].0.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = CONTROL_BYTES;
+            header
+        });
+        // SAFETY: every header points to one vector, name and control of this batch, which outlive the call.
+        let count = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_WAITFORONE,
+                std::ptr::null_mut(),
+            )
+        };
+        if count < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused => {
+                    Ok(0)
+                }
+                _ => Err(error),
+            };
+        }
+        self.len = count as usize;
+        for (index, header) in headers.iter().enumerate().take(self.len) {
+            self.bytes[index] = header.msg_len as usize;
+            self.locals[index] = local(&header.msg_hdr);
+        }
+        Ok(self.len)
+    }
+
+    /// Datagram `index` of the batch: its way, and its payload; `None`: it is too long, or its sender unknown.
+    pub fn get(&self, index: usize) -> Option<(Route, &[u8])> {
+        let payload = self.buffers[index].get(..self.bytes[index])?;
+        let route = Route {
+            peer: address(&self.names[index])?,
+            to_everybody: self.locals[index].is_everybody(),
+            name: self.names[index],
+            local: self.locals[index],
+        };
+        (payload.len() <= PAYLOAD_BYTES_MAX).then_some((route, payload))
+    }
+
+    /// Sends `replies`, at most a batch, to the senders of the datagrams they name. Returns how many left; the others
+    /// are lost, as datagrams may be.
+    pub fn send(&mut self, socket: &UdpSocket, replies: &[(usize, Reply)]) -> usize {
+        if replies.is_empty() {
+            return 0;
+        }
+        let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|at| match replies.get(at) {
+            Some((_, reply)) => vector(reply.as_bytes()),
+            None => vector(&[]),
+        });
+        let count = replies.len().min(BATCH);
+        let mut headers: [libc::mmsghdr; BATCH] = std::array::from_fn(|at| {
+            let index = replies.get(at).map_or(0, |(index, _)| *index);
+            let bytes = name_bytes(&self.names[index]);
+            let mut header = header(&mut vectors[at], &mut self.names[index], bytes);
+            if at < count {
+                self.locals[index].put(&mut header.msg_hdr, &mut self.controls[index]);
+            }
+            header
+        });
+        send_headers(socket, &mut headers[..count], libc::MSG_DONTWAIT)
+    }
+}
+
+/// Sends what the headers say, whose vectors, names and controls are there. Returns how many left.
+fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr], flags: libc::c_int) -> usize {
+    let (mut sent, mut lost) = (0, 0);
+    while sent + lost < headers.len() {
+        let rest = &mut headers[sent + lost..];
+        // SAFETY: the headers point to vectors, names and controls that outlive the call; it only reads them.
+        let result =
+            unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, flags) };
+        match usize::try_from(result) {
+            Ok(more) if more > 0 => sent += more,
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => break,
+            // An error is of the first datagram, such as one to an unreachable sender: go on behind it.
+            _ => lost += 1,
+        }
+    }
+    sent
+}
+
+/// Sends each reply the way that it names; waits for room where it `waits`. Returns how many left.
+pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)], waits: bool) -> usize {
+    let flags = if waits { 0 } else { libc::MSG_DONTWAIT };
+    let chunks = replies.chunks(BATCH);
+    chunks.map(|chunk| send_chunk(socket, chunk, flags)).sum()
+}
+
+fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)], flags: libc::c_int) -> usize {
+    let mut names = [no_name(); BATCH];
+    let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
+    let mut vectors = [vector(&[]); BATCH];
+    let mut headers: Vec<libc::mmsghdr> = Vec::with_capacity(replies.len());
+    let parts = names.iter_mut().zip(&mut controls).zip(&mut vectors);
+    for ((route, reply), ((name, control), vector_of)) in replies.iter().zip(parts) {
+        (*name, *vector_of) = (route.name, vector(reply));
+        let bytes = name_bytes(name);
+        let mut header = header(vector_of, name, bytes);
+        route.local.put(&mut header.msg_hdr, control);
+        headers.push(header);
+    }
+    send_headers(socket, &mut headers, flags)
+}
+
+impl Local {
+    /// Whether a datagram with this destination was sent to more than us: then its address is not the local one.
+    fn is_everybody(&self) -> bool {
+        match self {
+            Self::Bound => false,
+            Self::V4(info) => info.ipi_addr.s_addr != info.ipi_spec_dst.s_addr,
+            Self::V6(info) => Ipv6Addr::from(info.ipi6_addr.s6_addr).is_multicast(),
+        }
+    }
+
+    /// Writes the control message that has a reply leave from this address, or none.
+    fn put(&self, header: &mut libc::msghdr, control: &mut Control) {
+        header.msg_control = std::ptr::null_mut();
+        header.msg_controllen = 0;
+        match self {
+            Self::Bound => {}
+            Self::V4(info) => {
+                let from = libc::in_pktinfo {
+                    ipi_ifindex: 0,
+                    ipi_spec_dst: info.ipi_addr,
+                    ipi_addr: libc::in_addr { s_addr: 0 },
+                };
+                put_control(header, control, libc::IPPROTO_IP, libc::IP_PKTINFO, from);
+            }
+            Self::V6(info) => {
+                put_control(header, control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, *info);
+            }
+        }
+    }
+}
+
+fn put_control<T: Copy>(
+    header: &mut libc::msghdr,
+    control: &mut Control,
+    level: libc::c_int,
+    kind: libc::c_int,
+    data: T,
+) {
+    header.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: the sizes of the two kinds of `T` fit CONTROL_BYTES, which `Control` aligns as cmsghdr.
+    unsafe {
+        header.msg_controllen = libc::CMSG_SPACE(mem::size_of::<T>() as u32) as _;
+        let message = libc::CMSG_FIRSTHDR(header);
+        (*message).cmsg_level = level;
+        (*message).cmsg_type = kind;
+        (*message).cmsg_len = libc::CMSG_LEN(mem::size_of::<T>() as u32) as _;
+        libc::CMSG_DATA(message).cast::<T>().write_unaligned(data);
+    }
+}
+
+/// The destination that a received header tells.
+fn local(header: &libc::msghdr) -> Local {
+    // SAFETY: the kernel has filled the header and its control; CMSG_FIRSTHDR is null when there is no message.
+    unsafe {
+        let message = libc::CMSG_FIRSTHDR(header);
+        if message.is_null() {
+            return Local::Bound;
+        }
+        let data = libc::CMSG_DATA(message);
+        match ((*message).cmsg_level, (*message).cmsg_type) {
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                Local::V4(data.cast::<libc::in_pktinfo>().read_unaligned())
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                Local::V6(data.cast::<libc::in6_pktinfo>().read_unaligned())
+            }
+            _ => Local::Bound,
+        }
+    }
+}
+
+fn vector(bytes: &[u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    }
+}
+
+fn name_bytes(name: &libc::sockaddr_storage) -> libc::socklen_t {
+    match i32::from(name.ss_family) {
+        libc::AF_INET => mem::size_of::<libc::sockaddr_in>() as libc::socklen_t,
+        _ => mem::size_of::<libc::sockaddr_in6>() as libc::socklen_t,
+    }
+}
+
+fn header(
+    vector: &mut libc::iovec,
+    name: &mut libc::sockaddr_storage,
+    bytes: libc::socklen_t,
+) -> libc::mmsghdr {
+    // SAFETY: mmsghdr is a plain C struct; all zeros is a valid one.
+    let mut header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
+    header.msg_hdr.msg_namelen = bytes;
+    header.msg_hdr.msg_iov = vector;
+    header.msg_hdr.msg_iovlen = 1;
+    header
+}
+
+fn address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match i32::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that a sockaddr_in lies here, and the storage is larger and aligned for it.
+            let v4 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
+            let address = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddr::new(address.into(), u16::from_be(v4.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above, for sockaddr_in6.
+            let v6 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
+            let address = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            Some(SocketAddrV6::new(address, u16::from_be(v6.sin6_port), 0, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}

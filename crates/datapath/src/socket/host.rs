@@ -1,0 +1,136 @@
+//! The host's thread: what the fast path forwarded, answered one by one or in groups.
+
+use super::batch::{self, Route};
+use super::queue::Taker;
+use super::stream::Writer;
+use super::{Forwarded, PATIENCE, Shared, Way};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use lineside_fastpath::{Asked, GroupHost, Host, Reader, Reply, Said, Verdict};
+use std::collections::VecDeque;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A group of so many requests takes no more. The smaller it is, the sooner clients go on; the larger, the less often
+/// the disk is waited for.
+const GROUP: usize = 512;
+/// Groups that wait for the disk at most.
+const WAITING: usize = 16;
+
+/// Answers each request as it comes, until the datapath stops.
+pub(super) fn one_by_one(
+    socket: &UdpSocket,
+    shared: &Shared,
+    host: &dyn Host,
+    queue: &Taker<Forwarded>,
+    sender: &Reader,
+) {
+    while !shared.stop.load(Relaxed) {
+        let Some(forwarded) = queue.take(PATIENCE) else {
+            continue;
+        };
+        for request in forwarded.requests() {
+            let mut reply = Reply::default();
+            match host.serve(forwarded.from, request, &mut reply, sender) {
+                Verdict::Reply => {
+                    let said = Said::reply(reply.as_bytes().to_vec());
+                    send_all(socket, shared, [(&forwarded.way, request.len(), said)]);
+                }
+                Verdict::Drop(reason) => shared.counts.drop(reason),
+                Verdict::Forward => (),
+            }
+            sender.leave();
+        }
+    }
+}
+
+/// Answers what has gathered in groups, and takes the next while the disk works for those before it, until every thread
+/// that could bring more has ended.
+pub(super) fn in_groups(
+    socket: &UdpSocket,
+    shared: &Shared,
+    mut host: Box<dyn GroupHost>,
+    forwarded: &Receiver<Forwarded>,
+) {
+    let patience = host.patience().min(PATIENCE);
+    let mut waiting: VecDeque<Vec<Forwarded>> = VecDeque::new();
+    loop {
+        let (mut group, mut count) = (Vec::new(), 0);
+        if waiting.is_empty() {
+            match forwarded.recv_timeout(patience) {
+                Ok(first) => {
+                    count = first.count;
+                    group.push(first);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    host.idle();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return host.end(),
+            }
+        }
+        while count < GROUP
+            && let Ok(next) = forwarded.try_recv()
+        {
+            count += next.count;
+            group.push(next);
+        }
+        if !group.is_empty() {
+            let mut asked = Vec::with_capacity(count);
+            for forwarded in &group {
+                asked.extend(forwarded.requests().map(|payload| Asked {
+                    from: forwarded.from,
+                    payload,
+                }));
+            }
+            host.execute(&asked);
+            waiting.push_back(group);
+        }
+        // While there is more to execute nobody waits for the disk.
+        let mut waits = forwarded.is_empty() || waiting.len() >= WAITING;
+        while let Some(said) = host.take(waits) {
+            let group = waiting.pop_front().unwrap_or_default();
+            let asked = group.iter().flat_map(|forwarded| {
+                let way = &forwarded.way;
+                forwarded.requests().map(move |request| (way, request.len()))
+            });
+            let answers = asked.zip(said).map(|((way, bytes), said)| (way, bytes, said));
+            send_all(socket, shared, answers);
+            waits = false;
+        }
+    }
+}
+
+/// Sends replies back the ways that their requests came, which had so many bytes.
+fn send_all<'a>(
+    socket: &UdpSocket,
+    shared: &Shared,
+    answers: impl IntoIterator<Item = (&'a Way, usize, Said)>,
+) {
+    let counts = &shared.counts;
+    let mut datagrams: Vec<(&Route, Vec<u8>)> = Vec::new();
+    let mut streams: Vec<&Arc<Writer>> = Vec::new();
+    let mut sent = 0;
+    for (way, request_bytes, Said { reply, drop }) in answers {
+        let Some(reply) = reply else {
+            drop.into_iter().for_each(|reason| counts.drop(reason));
+            continue;
+        };
+        match way {
+            Way::Datagram(_) if reply.len() > request_bytes => {
+                counts.amplification.fetch_add(1, Relaxed);
+            }
+            Way::Datagram(route) => datagrams.push((route, reply)),
+            Way::Stream(writer) => {
+                sent += u64::from(writer.put(&reply));
+                // Packets of one connection mostly come together.
+                if !streams.last().is_some_and(|last| Arc::ptr_eq(last, writer)) {
+                    streams.push(writer);
+                }
+            }
+        }
+    }
+    streams.iter().for_each(|writer| writer.flush());
+    sent += batch::send_all(socket, &datagrams, true) as u64;
+    counts.host_replies.fetch_add(sent, Relaxed);
+}

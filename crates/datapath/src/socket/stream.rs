@@ -1,0 +1,367 @@
+//! Native packets over TCP: one thread reads all connections and writes what they did not take at once.
+//!
+//! Replies come in the order in which they are ready, the fast path's before the host's: clients tell them apart by
+//! their request id. What is not a native packet ends the connection.
+
+use super::{Forwarded, PATIENCE, Shared, Way};
+use crossbeam_channel::{SendTimeoutError, Sender};
+use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
+use lineside_wire::{NATIVE_MAGIC, NativeHeader};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use zerocopy::FromBytes;
+
+/// Connections at a time; more are closed as they come.
+const CONNECTIONS: usize = 512;
+/// Of one address.
+const CONNECTIONS_EACH: usize = 128;
+/// Bytes of replies that may wait for a client to take them; one that leaves more loses its connection.
+const BACKLOG_BYTES: usize = 1 << 20;
+/// How long they may wait, and how long a packet may take to come.
+const SLOW: Duration = Duration::from_secs(10);
+/// Bytes read from a connection before the next one's turn.
+const TURN_BYTES: usize = 64 << 10;
+/// Readiness told at once.
+const EVENTS: usize = 256;
+const LISTENER: Token = Token(usize::MAX);
+
+/// Takes connections of `listener`, and answers them, until the datapath stops.
+pub(super) fn listen(
+    listener: std::net::TcpListener,
+    shared: Arc<Shared>,
+    host: Sender<Forwarded>,
+    reader: Reader,
+) -> io::Result<JoinHandle<()>> {
+    listener.set_nonblocking(true)?;
+    let mut listener = TcpListener::from_std(listener);
+    let poll = Poll::new()?;
+    poll.registry()
+        .register(&mut listener, LISTENER, Interest::READABLE)?;
+    let streams = Streams {
+        poll,
+        listener,
+        open: HashMap::new(),
+        turns: VecDeque::new(),
+        next: 0,
+        piece: vec![0; TURN_BYTES].into_boxed_slice(),
+        host,
+        shared,
+        reader,
+    };
+    std::thread::Builder::new()
+        .name("streams".into())
+        .spawn(move || streams.run())
+}
+
+/// What a connection's replies leave by: written by the host's thread, and by the streams' own.
+pub(super) struct Writer {
+    stream: TcpStream,
+    out: Mutex<Out>,
+}
+
+#[derive(Default)]
+struct Out {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Since when the client has taken nothing of what waits.
+    stuck: Option<Instant>,
+    ended: bool,
+}
+
+impl Writer {
+    fn out(&self) -> MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a reply to what will leave with the next [`Writer::flush`]. `false`: nothing leaves any more.
+    pub(super) fn put(&self, reply: &[u8]) -> bool {
+        let mut out = self.out();
+        let waiting = out.bytes.len() - out.sent;
+        if waiting > 0 && waiting + reply.len() > BACKLOG_BYTES {
+            self.shut(&mut out);
+        }
+        if !out.ended {
+            out.bytes.extend_from_slice(reply);
+        }
+        !out.ended
+    }
+
+    /// Writes what the client takes now; the streams' thread writes the rest when it takes more.
+    pub(super) fn flush(&self) {
+        let mut out = self.out();
+        while out.sent < out.bytes.len() && !out.ended {
+            match (&self.stream).write(&out.bytes[out.sent..]) {
+                Ok(count) => {
+                    out.sent += count;
+                    out.stuck = None;
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => {
+                        out.stuck.get_or_insert_with(Instant::now);
+                        let sent = std::mem::take(&mut out.sent);
+                        out.bytes.drain(..sent);
+                        return;
+                    }
+                    ErrorKind::Interrupted => {}
+                    _ => self.shut(&mut out),
+                },
+            }
+        }
+        out.bytes.clear();
+        out.sent = 0;
+    }
+
+    fn is_stuck(&self) -> bool {
+        let stuck = self.out().stuck;
+        stuck.is_some_and(|since| since.elapsed() > SLOW)
+    }
+
+    fn end(&self) {
+        self.shut(&mut self.out());
+    }
+
+    fn shut(&self, out: &mut Out) {
+        out.ended = true;
+        // It may have ended already. The streams' thread sees it as an end of what comes in.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// A connection: what has come and is not yet a whole packet.
+struct Connection {
+    from: Source,
+    writer: Arc<Writer>,
+    input: Vec<u8>,
+    /// Since when a packet has begun and is not there whole.
+    begun: Option<Instant>,
+    /// It waits for its turn.
+    due: bool,
+}
+
+/// All connections.
+struct Streams {
+    poll: Poll,
+    listener: TcpListener,
+    open: HashMap<Token, Connection>,
+    /// Connections that may have more to read.
+    turns: VecDeque<Token>,
+    next: usize,
+    piece: Box<[u8]>,
+    host: Sender<Forwarded>,
+    shared: Arc<Shared>,
+    reader: Reader,
+}
+
+impl Streams {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut looked = Instant::now();
+        while !self.shared.stop.load(Relaxed) {
+            let patience = if self.turns.is_empty() {
+                PATIENCE
+            } else {
+                Duration::ZERO
+            };
+            match self.poll.poll(&mut events, Some(patience)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            }
+            for event in &events {
+                match self.open.get_mut(&event.token()) {
+                    None if event.token() == LISTENER => self.accept(),
+                    // Closed since.
+                    None => {}
+                    Some(connection) => {
+                        if event.is_writable() {
+                            connection.writer.flush();
+                        }
+                        if !std::mem::replace(&mut connection.due, true) {
+                            self.turns.push_back(event.token());
+                        }
+                    }
+                }
+            }
+            for _ in 0..self.turns.len() {
+                self.turn();
+            }
+            if looked.elapsed() > PATIENCE {
+                looked = Instant::now();
+                self.open.retain(|_, connection| {
+                    let is_late = |since: Instant| since.elapsed() > SLOW;
+                    let is_stuck = connection.writer.is_stuck() || connection.begun.is_some_and(is_late);
+                    if is_stuck {
+                        connection.writer.end();
+                    }
+                    !is_stuck
+                });
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        // What cannot be set up is closed: the client sees it.
+        while let Ok((stream, peer)) = self.listener.accept() {
+            let address = Source::from(peer).address;
+            let same = |connection: &&Connection| connection.from.address == address;
+            if self.open.len() < CONNECTIONS && self.open.values().filter(same).count() < CONNECTIONS_EACH {
+                let _ = self.start(stream, peer);
+            }
+        }
+    }
+
+    fn start(&mut self, mut stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let token = Token(self.next);
+        self.next += 1;
+        self.poll
+            .registry()
+            .register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        let connection = Connection {
+            from: Source::from(peer),
+            writer: Arc::new(Writer {
+                stream,
+                out: Mutex::default(),
+            }),
+            input: Vec::new(),
+            begun: None,
+            due: false,
+        };
+        self.open.insert(token, connection);
+        Ok(())
+    }
+
+    /// Reads once from the connection whose turn it is, and has what came whole answered.
+    fn turn(&mut self) {
+        let Some(token) = self.turns.pop_front() else {
+            return;
+        };
+        let Some(connection) = self.open.get_mut(&token) else {
+            return;
+        };
+        match read(connection, &mut self.piece) {
+            Ok(0) => connection.due = false,
+            Ok(_) if answer(connection, &self.shared, &self.host, &self.reader).is_ok() => {
+                self.turns.push_back(token);
+            }
+            // Why a connection ended is the client's to see.
+            Ok(_) | Err(_) => {
+                connection.writer.end();
+                self.open.remove(&token);
+            }
+        }
+    }
+}
+
+/// Bytes added to what has come; 0: there is no more for the moment.
+fn read(connection: &mut Connection, piece: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match (&connection.writer.stream).read(piece) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                connection.input.extend_from_slice(&piece[..count]);
+                return Ok(count);
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => return Ok(0),
+                ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+/// Answers the packets that have come whole, from the fast path or by the host.
+fn answer(
+    connection: &mut Connection,
+    shared: &Shared,
+    host: &Sender<Forwarded>,
+    reader: &Reader,
+) -> io::Result<()> {
+    let Connection {
+        from,
+        writer,
+        input,
+        begun,
+        ..
+    } = connection;
+    let (mut at, mut bytes, mut count) = (0, Vec::new(), 0);
+    reader.enter();
+    let parsed = loop {
+        match first_packet(&input[at..]) {
+            Ok(Some(request)) => {
+                at += request.len();
+                if !fastpath(*from, request, shared, writer) {
+                    bytes.extend_from_slice(request);
+                    count += 1;
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    writer.flush();
+    reader.leave();
+    input.drain(..at);
+    match (input.is_empty(), at) {
+        (true, _) => *begun = None,
+        (false, 0) => _ = begun.get_or_insert_with(Instant::now),
+        (false, _) => *begun = Some(Instant::now()),
+    }
+    if count == 0 {
+        return parsed;
+    }
+    let mut waiting = Forwarded {
+        from: *from,
+        way: Way::Stream(Arc::clone(writer)),
+        bytes,
+        count,
+    };
+    // A stream waits for its turn instead of being told `busy`.
+    while let Err(error) = host.send_timeout(waiting, PATIENCE) {
+        match error {
+            SendTimeoutError::Timeout(_) if shared.stop.load(Relaxed) => {
+                return Err(ErrorKind::ConnectionAborted.into());
+            }
+            SendTimeoutError::Timeout(back) => waiting = back,
+            SendTimeoutError::Disconnected(_) => return Err(ErrorKind::BrokenPipe.into()),
+        }
+    }
+    parsed
+}
+
+/// The packet at the start of `input`; `None`: it has not come whole yet.
+pub(super) fn first_packet(input: &[u8]) -> io::Result<Option<&[u8]>> {
+    let Ok((header, _)) = NativeHeader::ref_from_prefix(input) else {
+        return Ok(None);
+    };
+    if header.magic.get() != NATIVE_MAGIC {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let bytes = size_of::<NativeHeader>() + usize::from(header.length.get());
+    Ok(input.get(..bytes))
+}
+
+/// Whether the fast path has answered.
+fn fastpath(from: Source, request: &[u8], shared: &Shared, writer: &Writer) -> bool {
+    if request.len() > PAYLOAD_BYTES_MAX {
+        return false;
+    }
+    let mut reply = Reply::default();
+    match shared.fastpath.answer(from, lease::now_ns(), request, &mut reply) {
+        Verdict::Reply => {
+            if writer.put(reply.as_bytes()) {
+                shared.counts.fastpath_replies.fetch_add(1, Relaxed);
+            }
+            true
+        }
+        Verdict::Drop(_) | Verdict::Forward => false,
+    }
+}

@@ -1,0 +1,296 @@
+//! A network interface: its number, its addresses, and what its driver does to frames before XDP sees them.
+
+use super::error::{XdpError, system};
+use lineside_wire::endpoint::Endpoint;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// An interface of this network namespace.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// Its own addresses.
+    pub endpoint: Endpoint,
+}
+
+impl Interface {
+    /// The interface with this name, and the addresses it has now.
+    ///
+    /// # Errors
+    /// [`XdpError::NoInterface`], [`XdpError::TooManyAddresses`], or what the system says.
+    pub fn find(name: &str) -> Result<Self, XdpError> {
+        let none = || XdpError::NoInterface(name.into());
+        let c_name = CString::new(name).map_err(|_| none())?;
+        // SAFETY: a C string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(c_name.as_ptr()) };
+        if index == 0 {
+            return Err(none());
+        }
+        let found = addresses(&c_name).map_err(system(format!("reading the addresses of {name}")))?;
+        let too_many = || XdpError::TooManyAddresses(name.into());
+        let mut endpoint = Endpoint::new(found.mac, found.loopback, &found.own).ok_or_else(too_many)?;
+        for (own, broadcast) in found.broadcasts {
+            endpoint.set_broadcast(own, broadcast);
+        }
+        Ok(Self {
+            name: name.into(),
+            index,
+            endpoint,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Addresses {
+    mac: [u8; 6],
+    loopback: bool,
+    own: Vec<IpAddr>,
+    broadcasts: Vec<(Ipv4Addr, Ipv4Addr)>,
+}
+
+fn addresses(name: &CStr) -> io::Result<Addresses> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: getifaddrs writes one pointer, freed below.
+    if unsafe { libc::getifaddrs(&mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Addresses::default();
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: an entry of the list, which is freed only after the loop.
+        let entry = unsafe { &*next };
+        next = entry.ifa_next;
+        // SAFETY: names in the list are C strings.
+        let entry_name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if entry.ifa_addr.is_null() || !is_entry_of(entry_name.to_bytes(), name.to_bytes()) {
+            continue;
+        }
+        found.loopback |= entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0;
+        // SAFETY: every address begins with its family.
+        match i32::from(unsafe { (*entry.ifa_addr).sa_family }) {
+            libc::AF_PACKET => {
+                // SAFETY: the family says that a sockaddr_ll lies here.
+                let link = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_ll>() };
+                found.mac.copy_from_slice(&link.sll_addr[..6]);
+            }
+            libc::AF_INET => {
+                let own = v4(entry.ifa_addr);
+                found.own.push(own.into());
+                // A missing mask is taken as one of a single address: nothing can be computed from it.
+                let mask = match entry.ifa_netmask.is_null() {
+                    true => Ipv4Addr::BROADCAST,
+                    false => v4(entry.ifa_netmask),
+                };
+                if let Some(broadcast) = subnet_broadcast(own, mask) {
+                    found.broadcasts.push((own, broadcast));
+                }
+            }
+            libc::AF_INET6 => {
+                // SAFETY: the family says that a sockaddr_in6 lies here.
+                let v6 = unsafe { &*entry.ifa_addr.cast::<libc::sockaddr_in6>() };
+                found.own.push(Ipv6Addr::from(v6.sin6_addr.s6_addr).into());
+            }
+            _ => {}
+        }
+    }
+    // SAFETY: the list that getifaddrs gave, freed once.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+/// Whether an entry with this name is about `interface`: an address with a label has the label in the name's place,
+/// and the kernel's older tools demand that it be `<interface>:...`.
+fn is_entry_of(entry: &[u8], interface: &[u8]) -> bool {
+    match entry.strip_prefix(interface) {
+        Some(rest) => rest.is_empty() || rest[0] == b':',
+        None => false,
+    }
+}
+
+/// The last address of the subnet of `own`; subnets of one or two addresses have none (RFC 3021). Computed, as the
+/// kernel does it for its routes: `ip address add` without `brd` sets none, and then getifaddrs gives in its place
+/// the address itself or its peer's, whom the fast path must answer.
+fn subnet_broadcast(own: Ipv4Addr, mask: Ipv4Addr) -> Option<Ipv4Addr> {
+    let host = !u32::from(mask);
+    (host > 1).then(|| Ipv4Addr::from(u32::from(own) | host))
+}
+
+fn v4(address: *const libc::sockaddr) -> Ipv4Addr {
+    // SAFETY: called only for addresses and masks of the list's AF_INET entries.
+    let v4 = unsafe { &*address.cast::<libc::sockaddr_in>() };
+    Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))
+}
+
+/// Offloads that hide from XDP what a frame was, with the name that ethtool takes.
+const HARMFUL: [(&str, &str, &str); 3] = [
+    ("rx-lro", "lro", "merges frames before XDP sees them"),
+    ("rx-gro-hw", "rx-gro-hw", "merges frames before XDP sees them"),
+    (
+        "rx-vlan-hw-parse",
+        "rxvlan",
+        "strips VLAN tags, so a tagged request is answered untagged",
+    ),
+];
+/// ETH_GSTRING_LEN of linux/ethtool.h; a driver's name has as many.
+const NAME_BYTES: usize = 32;
+/// Size of struct ethtool_drvinfo: five names of 32 bytes, twelve reserved, six numbers.
+const DRVINFO_BYTES: usize = 4 + 5 * NAME_BYTES + 12 + 5 * 4;
+const ETHTOOL_GDRVINFO: u32 = 0x3;
+const SIOCETHTOOL: u64 = 0x8946;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETH_SS_FEATURES: u32 = 4;
+
+/// What to switch off on `interface` before its frames are answered, as lines to read; empty where all is well or the
+/// driver does not say.
+pub fn harmful_offloads(interface: &str) -> Vec<String> {
+    let active = active_features(interface).unwrap_or_default();
+    HARMFUL
+        .iter()
+        .filter(|(feature, ..)| active.iter().any(|name| name == feature))
+        .map(|(_, option, why)| format!("{interface} {why}: ethtool -K {interface} {option} off"))
+        .collect()
+}
+
+/// What else `interface` needs for its answers to arrive when they are sent in the driver, as lines to read. A veth
+/// delivers what XDP sends only to an end with NAPI; which the other end is, and whether it has it, cannot always be
+/// seen from here: it may be in another network namespace.
+pub fn native_needs(interface: &str) -> Vec<String> {
+    match driver(interface).as_deref() {
+        Ok("veth") => vec![format!(
+            "{interface} is a veth, whose other end (PEER) takes native answers only with GRO or an XDP program: \
+             ethtool -K PEER gro on"
+        )],
+        _ => Vec::new(),
+    }
+}
+
+/// The name of the interface's driver.
+fn driver(interface: &str) -> io::Result<String> {
+    // struct ethtool_drvinfo: cmd, then the driver's name and more (linux/ethtool.h).
+    let mut info = [0; DRVINFO_BYTES / 4];
+    info[0] = ETHTOOL_GDRVINFO;
+    ethtool(&control_socket()?, interface, &mut info)?;
+    Ok(text(&info[1..1 + NAME_BYTES / 4]))
+}
+
+/// The text in a field that a zero byte ends, unless it is full.
+fn text(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// A socket to ask through: ethtool's requests need some socket, of whatever kind.
+fn control_socket() -> io::Result<OwnedFd> {
+    // SAFETY: a plain socket call.
+    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Names of the features that are on: the features' count, their names, their bits (linux/ethtool.h).
+fn active_features(interface: &str) -> io::Result<Vec<String>> {
+    let socket = control_socket()?;
+    // struct ethtool_sset_info: cmd, reserved, mask (u64), count.
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+    ethtool(&socket, interface, &mut info)?;
+    let count = info[4] as usize;
+    // struct ethtool_gstrings: cmd, set, length, then the names.
+    let mut names = vec![0u32; 3 + count * NAME_BYTES / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    ethtool(&socket, interface, &mut names)?;
+    // struct ethtool_gfeatures: cmd, blocks, then per 32 features: available, requested, active, never changed.
+    let blocks = count.div_ceil(32);
+    let mut bits = vec![0u32; 2 + 4 * blocks];
+    bits[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);
+    ethtool(&socket, interface, &mut bits)?;
+    let is_active = |index: usize| bits[2 + 4 * (index / 32) + 2] >> (index % 32) & 1 != 0;
+    let name = |index: usize| text(&names[3 + index * NAME_BYTES / 4..3 + (index + 1) * NAME_BYTES / 4]);
+    Ok((0..count).filter(|index| is_active(*index)).map(name).collect())
+}
+
+fn ethtool(socket: &OwnedFd, interface: &str, request: &mut [u32]) -> io::Result<()> {
+    let mut name = [0; libc::IFNAMSIZ];
+    for (place, byte) in name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
+        *place = byte as libc::c_char;
+    }
+    let data = libc::__c_anonymous_ifr_ifru {
+        ifru_data: request.as_mut_ptr().cast(),
+    };
+    let mut packet = libc::ifreq {
+        ifr_name: name,
+        ifr_ifru: data,
+    };
+    // SAFETY: the request is one of the structures above, as long as its count says.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut packet) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lo_is_found_with_its_addresses() {
+        let lo = Interface::find("lo").expect("lo");
+        assert!(lo.endpoint.loopback);
+        assert_eq!(lo.endpoint.mac, [0; 6]);
+        // A fresh network namespace has lo without addresses; where it has some, 127.0.0.1 is among them.
+        let addresses: Vec<_> = lo.endpoint.v4().collect();
+        assert!(addresses.is_empty() || addresses.contains(&Ipv4Addr::LOCALHOST));
+    }
+
+    #[test]
+    fn subnets_have_broadcasts() {
+        let broadcast = |own: [u8; 4], prefix: u32| {
+            let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+            subnet_broadcast(own.into(), mask.into()).map(|address| address.octets())
+        };
+        assert_eq!(broadcast([10, 9, 0, 2], 24), Some([10, 9, 0, 255]));
+        assert_eq!(broadcast([127, 0, 0, 1], 8), Some([127, 255, 255, 255]));
+        assert_eq!(broadcast([192, 0, 2, 5], 30), Some([192, 0, 2, 7]));
+        assert_eq!(broadcast([192, 0, 2, 5], 0), Some([255; 4]));
+        assert_eq!(broadcast([192, 0, 2, 5], 31), None);
+        assert_eq!(broadcast([192, 0, 2, 5], 32), None);
+    }
+
+    #[test]
+    fn labels_belong_to_their_interface() {
+        assert!(is_entry_of(b"lo", b"lo"));
+        assert!(is_entry_of(b"lo:5", b"lo"));
+        assert!(!is_entry_of(b"lo1", b"lo"));
+        assert!(!is_entry_of(b"l", b"lo"));
+        assert!(!is_entry_of(b"eth0:1", b"lo"));
+    }
+
+    #[test]
+    fn no_such_interface() {
+        let error = Interface::find("no-such-if0").expect_err("no such interface");
+        assert!(matches!(error, XdpError::NoInterface(name) if name == "no-such-if0"));
+    }
+
+    #[test]
+    fn features_have_names() {
+        // lo has generic receive offload on every Linux.
+        let active = active_features("lo").expect("ethtool on lo");
+        assert!(active.iter().any(|name| name.starts_with("rx-")), "{active:?}");
+        assert!(
+            harmful_offloads("lo")
+                .iter()
+                .all(|line| line.contains("ethtool -K lo "))
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! A fast path at the line: whole frames in, whole frames out. The specification of `xdp/root.bpf.c`.
+
+use crate::{FastPath, Reply, Source, Verdict};
+use lineside_wire::{DropReason, endpoint::Endpoint, frame};
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameVerdict {
+    /// It has become its reply and leaves where it came from.
+    Transmit,
+    /// It goes to the host unchanged.
+    Pass,
+    /// It ends here.
+    Drop(DropReason),
+}
+
+/// One fast path behind one port of one interface.
+pub struct Line<'a> {
+    /// The interface.
+    pub endpoint: &'a Endpoint,
+    /// The UDP port.
+    pub port: u16,
+    /// Who answers.
+    pub fastpath: &'a dyn FastPath,
+}
+
+impl Line<'_> {
+    /// Answers `frame` in place, or says what becomes of it.
+    pub fn answer(&self, now_ns: u64, frame: &mut [u8]) -> FrameVerdict {
+        let Some(datagram) = frame::parse(frame) else {
+            return FrameVerdict::Pass;
+        };
+        let ours = datagram.destination_port == self.port
+            && self.endpoint.answers(datagram.destination)
+            && frame[..6] == self.endpoint.mac;
+        if !ours {
+            return FrameVerdict::Pass;
+        }
+        if datagram.source_port == self.port {
+            return FrameVerdict::Drop(DropReason::SourcePort);
+        }
+        if let Some(reason) = self
+            .endpoint
+            .refuses_source(datagram.source, datagram.source_port)
+        {
+            return FrameVerdict::Drop(reason);
+        }
+        if frame[6] & 1 != 0 {
+            return FrameVerdict::Drop(DropReason::SourceAddress);
+        }
+        let from = Source {
+            address: datagram.source,
+            port: datagram.source_port,
+        };
+        let payload = &frame[datagram.payload()];
+        if self.fastpath.changes(payload) && !datagram.is_intact(frame) {
+            return FrameVerdict::Pass;
+        }
+        let mut reply = Reply::default();
+        match self.fastpath.answer(from, now_ns, payload, &mut reply) {
+            Verdict::Reply if reply.as_bytes().len() == datagram.payload_bytes => {
+                frame[datagram.payload()].copy_from_slice(reply.as_bytes());
+                datagram.make_reply(frame);
+                FrameVerdict::Transmit
+            }
+            Verdict::Reply | Verdict::Forward => FrameVerdict::Pass,
+            Verdict::Drop(reason) => FrameVerdict::Drop(reason),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The memory that a fast path's store lies in: anonymous, or a BPF map that the kernel reads as well.
+
+use memmap2::{MmapMut, MmapRaw};
+use std::sync::atomic::AtomicU64;
+use std::{io, marker::PhantomData};
+
+#[cfg(target_os = "linux")]
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A type that may lie in shared memory.
+///
+/// # Safety
+/// Only atomics inside, any bit pattern valid, no padding.
+pub unsafe trait Shared: Sync {}
+
+macro_rules! shared {
+    ($($layout:ident),* $(,)?) => {
+        $(// SAFETY: generated from spec/: a `repr(C)` struct of atomics whose size is checked at compile time.
+        unsafe impl Shared for lineside_wire::$layout {})*
+    };
+}
+
+shared! {
+    SpvLine, SpvBlock, SpvControl,
+    TransferCell, TransferPaper, TransferSession, TransferRecord, TransferRing, TransferControl,
+    FabricResult,
+    ColumnControl, ColumnServers, ColumnName, ColumnTable, ColumnTops, ColumnPage, ColumnBlock, ColumnLine,
+}
+
+/// A table of `T` in memory that others may read and write at the same time.
+pub struct Table<T: Shared> {
+    memory: MmapRaw,
+    len: usize,
+    kind: PhantomData<T>,
+}
+
+// SAFETY: the memory is owned by the table and `T` is `Sync`.
+unsafe impl<T: Shared> Send for Table<T> {}
+// SAFETY: as above.
+unsafe impl<T: Shared> Sync for Table<T> {}
+
+impl<T: Shared> Table<T> {
+    /// A table of `len` zeroed entries in this process alone.
+    ///
+    /// # Errors
+    /// What the kernel says of the mapping.
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        let memory = MmapMut::map_anon((len * size_of::<T>()).max(1))?;
+        // On small pages a random look-up pays for a page walk each time. A hint: its failure changes nothing.
+        #[cfg(target_os = "linux")]
+        if memory.len() >= HUGE_PAGE {
+            let _ = memory.advise(memmap2::Advice::HugePage);
+        }
+        Ok(Self {
+            memory: memory.into(),
+            len,
+            kind: PhantomData,
+        })
+    }
+
+    /// A table of `len` entries in `memory`, such as a BPF map; `None` when it is too small.
+    pub fn shared(memory: MmapRaw, len: usize) -> Option<Self> {
+        (len.checked_mul(size_of::<T>())? <= memory.len()).then_some(Self {
+            memory,
+            len,
+            kind: PhantomData,
+        })
+    }
+
+    /// The same memory as words. Every entry is made of atomics of at most eight bytes.
+    pub fn as_words(&self) -> &[AtomicU64] {
+        let words = self.len * size_of::<T>() / size_of::<AtomicU64>();
+        // SAFETY: the mapping is page-aligned and that long; it holds atomics only (Shared), and any bytes are one.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), words) }
+    }
+
+    /// The entries.
+    pub fn as_slice(&self) -> &[T] {
+        // SAFETY: mappings are page-aligned and at least `len` entries long; any bytes are a valid `T` (Shared).
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T: Shared> std::fmt::Debug for Table<T> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Table of {} entries of {} bytes", self.len, size_of::<T>())
+    }
+}

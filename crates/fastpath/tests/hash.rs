@@ -1,0 +1,51 @@
+//! Keys that count up, as account ids do, fill a table nearly as by chance, whatever the hash key is.
+
+use lineside_fastpath::hash::index_hash;
+use std::sync::atomic::AtomicU64;
+
+const BITS: u32 = 14;
+const HASH_KEYS: u64 = 400;
+
+/// SplitMix64: hash keys that are the same in each run.
+fn mixed(seed: u64) -> u64 {
+    let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// How many places are empty and how much is in the fullest, by the bits of the hash from `shift` on.
+fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2]) -> (usize, u32) {
+    let mut places = vec![0u32; 1 << BITS];
+    for number in 0..1 << BITS {
+        let hash = index_hash(key_of(number), hash_key);
+        places[(hash >> shift) as usize & ((1 << BITS) - 1)] += 1;
+    }
+    let empty = places.iter().filter(|count| **count == 0).count();
+    (empty, places.into_iter().max().unwrap_or_default())
+}
+
+#[test]
+fn keys_that_count_up_fill_a_table_nearly_as_by_chance() {
+    // By chance as many keys as places leave 1/e of them empty, and hardly ever put 12 in one place.
+    let due = (f64::from(1 << BITS) / std::f64::consts::E) as usize;
+    for seed in 0..HASH_KEYS {
+        let words = [1, 2, 3].map(|word| mixed(seed * 3 + word));
+        let hash_key = [words[0], words[1], words[2] | 1].map(AtomicU64::new);
+        for shift in [64 - BITS, 64 - 2 * BITS] {
+            for step in [1, 3, 16, 1 << 10] {
+                for (word, up) in [(0, 0), (0, 32), (1, 0), (1, 32)] {
+                    let (empty, fullest) = spread(&hash_key, shift, |number| {
+                        let mut key = [7, 7];
+                        key[word] = (number * step) << up;
+                        key
+                    });
+                    let case =
+                        format!("hash key {seed}, bits from {shift}, step {step}, word {word} from bit {up}");
+                    assert!(empty.abs_diff(due) < 1000, "{case}: {empty} empty, {due} due");
+                    assert!(fullest <= 13, "{case}: {fullest} in one place");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The fast path of `spv`: the executable specification of `xdp/spv_fastpath.h` and `xdp/spv_native.h`.
+
+use crate::chain::Tip;
+use crate::reader::{Place, Session};
+use crate::request::{self, Request};
+use crate::store::{Hash, Store};
+use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Verdict};
+use lineside_wire::{
+    NATIVE_REPLY_BIT, NativeHeader, RootItem, RootReply, RootsHead, SpvCounter, Status, native,
+};
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// Answers from a [`Store`] what is cached there; everything else is the host's.
+pub struct SpvFastPath {
+    store: Arc<Store>,
+    counters: Counters<{ SpvCounter::ALL.len() }>,
+}
+
+/// Why the fast path leaves a request to the host.
+struct Leave(SpvCounter);
+
+impl SpvFastPath {
+    /// A fast path that answers from `store`.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            counters: Counters::default(),
+        }
+    }
+
+    /// How often each of [`SpvCounter`] was counted.
+    pub fn counters(&self) -> [u64; SpvCounter::ALL.len()] {
+        self.counters.read()
+    }
+
+    /// Answers in one epoch, or not at all.
+    fn within_one_epoch<T>(
+        &self,
+        now_ns: u64,
+        read: impl FnOnce(&Session<'_>) -> Result<T, Leave>,
+    ) -> Result<T, Leave> {
+        let session = Session::begin(&self.store, now_ns).ok_or(Leave(SpvCounter::NotLeased))?;
+        let answer = read(&session)?;
+        if session.holds() {
+            Ok(answer)
+        } else {
+            Err(Leave(SpvCounter::NotLeased))
+        }
+    }
+
+    fn paper(&self, now_ns: u64, txid: &Hash, reply: &mut Reply) -> Result<bool, Leave> {
+        let place = self.within_one_epoch(now_ns, |session| find(session, txid))?;
+        Ok(reply.put(&place.root))
+    }
+
+    fn native(&self, now_ns: u64, request: &[u8], reply: &mut Reply) -> Result<bool, Leave> {
+        // What is not well-formed gets its status code from the host.
+        match Request::parse(request).map_err(|_| Leave(SpvCounter::ForwardedNative))? {
+            Request::Root(header, txid) => {
+                let answer = |session: &Session<'_>| Ok((find(session, txid)?, session.tip()));
+                let (place, tip) = self.within_one_epoch(now_ns, answer)?;
+                Ok(put_root(reply, header, Some(&place), tip))
+            }
+            Request::Roots(header, items) => {
+                let answer = |session: &Session<'_>| {
+                    let place = |item: &RootItem| match request::is_padded(item) {
+                        true => find(session, &item.root).map(Some),
+                        false => Err(Leave(SpvCounter::ForwardedNative)),
+                    };
+                    let places: Result<Vec<_>, _> = items.iter().map(place).collect();
+                    Ok((places?, session.tip()))
+                };
+                let (places, tip) = self.within_one_epoch(now_ns, answer)?;
+                Ok(put_roots(reply, header, &places, tip))
+            }
+        }
+    }
+}
+
+fn find(session: &Session<'_>, txid: &Hash) -> Result<Place, Leave> {
+    session.find(txid).ok_or(Leave(SpvCounter::Misses))
+}
+
+impl FastPath for SpvFastPath {
+    fn answer(&self, _from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
+        let answered = match <&Hash>::try_from(request) {
+            Ok(txid) => {
+                if request::is_unknown_reply(txid) {
+                    return Verdict::Drop(DropReason::NotARequest);
+                }
+                if !self.store.paper_format() {
+                    return Verdict::Drop(DropReason::PaperRefused);
+                }
+                self.paper(now_ns, txid, reply)
+            }
+            Err(_) if !native::is_native(request) => return Verdict::Drop(DropReason::NotARequest),
+            Err(_) if request[3] & NATIVE_REPLY_BIT != 0 => return Verdict::Drop(DropReason::ReplyBit),
+            Err(_) => self.native(now_ns, request, reply),
+        };
+        let (counter, verdict) = match answered {
+            Ok(true) => (SpvCounter::Hits, Verdict::Reply),
+            Ok(false) => (SpvCounter::ForwardedNative, Verdict::Forward),
+            Err(Leave(why)) => (why, Verdict::Forward),
+        };
+        self.counters.add_one(counter as usize);
+        verdict
+    }
+}
+
+/// Writes the reply to `root`; no place: unknown. `false` when it does not fit.
+pub(crate) fn put_root(reply: &mut Reply, request: &NativeHeader, place: Option<&Place>, tip: Tip) -> bool {
+    let (status, place) = status_of(place);
+    let header = native::reply_header(request, status, size_of::<RootReply>() as u16);
+    let body = RootReply {
+        root: place.root,
+        block_hash: place.block_hash,
+        tip_hash: tip.hash,
+        height: place.height.into(),
+        tip_height: tip.height.into(),
+    };
+    reply.put(header.as_bytes()) && reply.put(body.as_bytes())
+}
+
+/// Writes the reply to `roots`, in the order of its items. `false` when it does not fit.
+pub(crate) fn put_roots(
+    reply: &mut Reply,
+    request: &NativeHeader,
+    places: &[Option<Place>],
+    tip: Tip,
+) -> bool {
+    let bytes = size_of::<RootsHead>() + places.len() * size_of::<RootItem>();
+    let header = native::reply_header(request, Status::Ok, bytes as u16);
+    let head = RootsHead {
+        tip_hash: tip.hash,
+        tip_height: tip.height.into(),
+        count: (places.len() as u32).into(),
+    };
+    let item = |place: &Option<Place>| {
+        let (status, place) = status_of(place.as_ref());
+        RootItem {
+            root: place.root,
+            block_hash: place.block_hash,
+            height: place.height.into(),
+            status: u32::from(status as u16).into(),
+        }
+    };
+    reply.put(header.as_bytes())
+        && reply.put(head.as_bytes())
+        && places.iter().all(|place| reply.put(item(place).as_bytes()))
+}
+
+fn status_of(place: Option<&Place>) -> (Status, Place) {
+    let nowhere = Place {
+        root: [0; 32],
+        block_hash: [0; 32],
+        height: 0,
+    };
+    match place {
+        Some(place) => (Status::Ok, *place),
+        None => (Status::Unknown, nowhere),
+    }
+}
