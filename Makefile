@@ -12,9 +12,9 @@ setup:
 build: setup
 	cargo build --release --locked -p lineside
 
-# A demonstration that needs nothing; `make run ARGS="--config F"` serves what F says.
+# A demonstration that needs nothing; ARGS are its options, as in `make run ARGS="--datapath socket"`.
 run: build
-	cargo run --release --locked --quiet -p lineside -- run $(ARGS)
+	cargo run --release --locked --quiet -p lineside-lab -- demo $(ARGS)
 
 # Once from nothing, as CI does it, is sooner without what the compiler keeps for the next time.
 test: export CARGO_INCREMENTAL ?= 0
@@ -33,12 +33,12 @@ test-kernels: setup
 
 # The figures, on this machine: two quiet cores, and root for the first.
 bench: build
-	cargo run --release --locked --quiet -p lineside -- bench spv
-	cargo run --release --locked --quiet -p lineside -- bench transfer
-	cargo run --release --locked --quiet -p lineside -- bench column
-	cargo run --release --locked --quiet -p lineside -- bench verify
-	cargo run --release --locked --quiet -p lineside -- bench fabric
-	cargo run --release --locked --quiet -p lineside -- bench hybrid
+	cargo run --release --locked --quiet -p lineside-lab -- bench spv
+	cargo run --release --locked --quiet -p lineside-lab -- bench transfer
+	cargo run --release --locked --quiet -p lineside-lab -- bench column
+	cargo run --release --locked --quiet -p lineside-lab -- bench verify
+	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
+	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid
 
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
 fuzz: setup
@@ -46,12 +46,12 @@ fuzz: setup
 
 # Ten to the eighth checked replies of each while chain or table changes; docs/soak.md has results.
 soak: setup
-	cargo run --release --locked -p lineside -- soak spv --replies 100000000 --seed 1
-	cargo run --release --locked -p lineside -- soak column --replies 100000000 --seed 1
+	cargo run --release --locked -p lineside-lab -- soak spv --replies 100000000 --seed 1
+	cargo run --release --locked -p lineside-lab -- soak column --replies 100000000 --seed 1
 
 # What runs in Java beside HBase; needs a JDK and Maven.
 hbase:
-	mvn --batch-mode --quiet --file hbase/pom.xml package
+	mvn --batch-mode --quiet --file clients/java/pom.xml package
 
 spec:
 	cargo run --locked -p lineside-spec

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every fuzz target under libFuzzer, SECONDS_EACH (60) each; TARGETS="xdp block" runs only those. Ends at the first
-# finding. Installs cargo-fuzz where it is missing. What the targets assert: fuzz/README.md.
+# finding. Installs cargo-fuzz where it is missing. What the targets assert: lab/fuzz/libfuzzer/README.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,9 +9,9 @@ if ! command -v cargo-fuzz >/dev/null; then
     cargo install cargo-fuzz --locked
 fi
 # No sanitizer, so that stable Rust will do.
-cargo fuzz build --sanitizer none
-for target in ${TARGETS:-$(cargo fuzz list)}; do
+cargo fuzz build --fuzz-dir lab/fuzz/libfuzzer --sanitizer none
+for target in ${TARGETS:-$(cargo fuzz list --fuzz-dir lab/fuzz/libfuzzer)}; do
     echo "fuzz: $target, ${SECONDS_EACH:-60} s" >&2
-    cargo fuzz run --sanitizer none "$target" -- \
+    cargo fuzz run --fuzz-dir lab/fuzz/libfuzzer --sanitizer none "$target" -- \
         -max_total_time="${SECONDS_EACH:-60}" -timeout=10 -max_len=8192 -print_final_stats=1
 done

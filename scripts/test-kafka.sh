@@ -7,4 +7,4 @@ set -euo pipefail
 if ! command -v c++ >/dev/null 2>&1 && ! command -v g++ >/dev/null 2>&1; then
     export CXX="${CXX:-${CC:-cc}}"
 fi
-exec cargo test -p lineside-hybrid-kafka --features kafka --locked
+exec cargo test -p lineside-log-kafka --features kafka --locked

@@ -46,10 +46,10 @@ copy() {
 build_tests() {
     local test
     say "building the tests"
-    cargo test --locked -q -p lineside-datapath --no-run
+    cargo test --locked -q -p lineside-conformance --no-run
     : >"$work/tests"
     for test in "${TESTS[@]}"; do
-        cargo test --locked -p lineside-datapath --test "$test" --no-run --message-format=json 2>/dev/null |
+        cargo test --locked -p lineside-conformance --test "$test" --no-run --message-format=json 2>/dev/null |
             sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1 >>"$work/tests"
     done
 }
@@ -62,7 +62,7 @@ make_root() {
     copy "$ip"
     mapfile -t binaries <"$work/tests"
     copy "${binaries[@]}"
-    mkdir -p "$work/root$PWD"/crates/{datapath,vectors} # by which the tests find the vectors
+    mkdir -p "$work/root$PWD"/lab/conformance # by which the tests find the vectors
     cp -r vectors "$work/root$PWD/vectors"
     for module in veth tun; do
         find "$work/kernel/lib/modules" -name "$module.ko" -exec cp {} "$work/root/modules" \;
@@ -82,7 +82,7 @@ INIT
         printf 'ln -sf %q /bin/ip\n' "$ip" # busybox has a lesser one
         echo 'ip link set lo up'
         for test in "${binaries[@]}"; do
-            printf 'cd %q && %q --test-threads 1 || failed=1\n' "$PWD/crates/datapath" "$test"
+            printf 'cd %q && %q --test-threads 1 || failed=1\n' "$PWD/lab/conformance" "$test"
         done
         echo 'echo "all tests ran, failed: $failed"; poweroff -f'
     } >"$work/root/init"

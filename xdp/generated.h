@@ -488,7 +488,7 @@ struct ls_column_session {
 };
 _Static_assert(sizeof(struct ls_column_session) == 40, "column_session");
 
-/* The fast path is empty and stays so, or may fill again; for loopback and trusted_sources. */
+/* Switches the fast path off, or on again; for loopback and trusted_sources. */
 struct ls_column_switch {
 	__be64 off; /* 1: the fast path is off; 0: it is on */
 };

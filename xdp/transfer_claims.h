@@ -1,7 +1,7 @@
 /*
  * The host's hand in an executing fast path: what it claims, shows and gives back, under the same locks, where
  * nothing can stop it. It comes as the "frame" of a test run, from this machine's host alone. The C twin of
- * crates/transfer/src/claims.rs; the words are written by crates/datapath/src/transfer/claims.rs.
+ * crates/transfer/src/claims.rs; the words are written by crates/transfer/src/datapath/claims.rs.
  */
 #pragma once
 #include "transfer_cell.h"

@@ -11,13 +11,13 @@
 
 pub mod client;
 pub mod coherence;
+pub mod datapath;
 pub mod embedded;
 pub mod fastpath;
 pub mod fill;
 pub mod hbase;
 pub mod hbase_rpc;
 pub mod head;
-pub mod history;
 pub mod host;
 pub mod key;
 pub mod native;

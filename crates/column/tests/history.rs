@@ -1,6 +1,6 @@
 //! The promise, checked on a hundredth of the reads of `make soak`; and that the check finds what breaks it.
 
-use lineside_column::history::{Options, Report, Sabotage, run};
+use lineside_conformance::history::{Options, Report, Sabotage, run};
 
 fn check(reads: u64, sabotage: Option<Sabotage>) -> Report {
     let options = Options {

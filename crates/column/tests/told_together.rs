@@ -1,5 +1,5 @@
-//! Changes that a server tells together, as `hbase/observer` does: every order of two of them, of a fill, of what is
-//! lost and of the end of a lease. The fast path is never behind; and each rule of telling together is needed.
+//! Changes that a server tells together, as `clients/java/observer` does: every order of two of them, of a fill, of
+//! what is lost and of the end of a lease. The fast path is never behind; and each rule of telling together is needed.
 
 mod common;
 

@@ -1,8 +1,5 @@
 //! PEM as Go itself reads it, on texts made of its parts.
 
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
-
 use lineside_fabric::pem;
 use std::fmt::Write as _;
 use std::io::{Seek as _, Write as _};
@@ -92,7 +89,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn go_agrees() {
     let Some(go) = find_go() else {
-        skip::skipped("no Go of version 1.25.3 or later to compare with");
+        lineside_testkit::skipped("no Go of version 1.25.3 or later to compare with");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -2,8 +2,6 @@
 
 mod common;
 mod served;
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
 
 use common::*;
 use lineside_fastpath::Range;
@@ -277,7 +275,7 @@ fn who_asks_from_a_services_port_is_not_answered() {
     let forgers = SERVICE_PORTS.map(|port| UdpSocket::bind(("127.0.0.1", port)));
     let forgers: Vec<UdpSocket> = forgers.into_iter().filter_map(Result::ok).collect();
     if forgers.is_empty() {
-        return skip::skipped("all services' ports are taken here");
+        return lineside_testkit::skipped("all services' ports are taken here");
     }
     let mut client = Client::new();
     for forger in &forgers {

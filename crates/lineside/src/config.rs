@@ -7,7 +7,6 @@ pub use column::{CoherenceName, Column, TableName, TrustedRange};
 pub use hybrid::{Hybrid, LogName, UdpName};
 
 use clap::ValueEnum;
-use lineside_datapath::xdp;
 use lineside_spv::chain::{IndexKind, Network};
 use lineside_spv::store::Geometry;
 use lineside_transfer as transfer;
@@ -16,6 +15,7 @@ use lineside_transfer::ledger::Limits;
 use lineside_transfer::signed::KeyId;
 use lineside_transfer::store::Range;
 use lineside_wire::{CONSOLE_PORT, SPV_PORT, TRANSFER_ISSUERS_MAX, TRANSFER_PORT};
+use lineside_xdp as xdp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -7,7 +7,7 @@ mod settle;
 mod spv;
 mod transfer;
 
-pub use spv::{DEMO_BLOCKS, DEMO_SEED, DEMO_TRANSACTIONS, open_chain};
+pub use spv::open_chain;
 
 use crate::config::Config;
 use crate::line::{self, Line};

@@ -2,7 +2,6 @@
 
 use crate::fabric_follow::{self, Follow};
 use crate::fabric_ledger as ledger;
-use crate::fabric_make::{self, Make};
 use crate::fabric_send as send;
 use crate::fabric_serve as serve;
 use crate::hex::to_hex;
@@ -29,8 +28,6 @@ pub enum Verb {
     Serve(Box<serve::Serve>),
     Send(send::Send),
     Follow(Follow),
-    Make(Make),
-    MockOrderer(serve::MockOrderer),
 }
 
 /// Validate a folder of recorded blocks again: the codes and the commit hash of each, compared with manifest.json and
@@ -60,8 +57,6 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Serve(arguments) => serve::serve(&arguments, as_json),
         Verb::Send(arguments) => send::send(&arguments, as_json),
         Verb::Follow(arguments) => fabric_follow::follow(&arguments, as_json),
-        Verb::Make(arguments) => fabric_make::make(&arguments, as_json),
-        Verb::MockOrderer(arguments) => serve::mock_orderer(&arguments, as_json),
     }
 }
 

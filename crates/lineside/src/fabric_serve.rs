@@ -1,5 +1,5 @@
 //! `lineside fabric serve`: a committing replica. It follows an orderer, validates, keeps the ledger, and serves its
-//! blocks as a peer does. `lineside fabric mock-orderer` delivers recorded blocks, to try it with.
+//! blocks as a peer does.
 
 use crate::fabric_asks::unusable;
 use crate::fabric_ledger::{Kept, begins_with};
@@ -10,14 +10,12 @@ use crate::out::{self, Unwritten};
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_console::Console;
+use lineside_fabric::Error;
 use lineside_fabric::ledger::results::Publisher;
 use lineside_fabric::ledger::{Added, LedgerError, Replica};
-use lineside_fabric::{Error, Validator};
 use lineside_fabric_grpc::client::{self, Ahead, Received};
-use lineside_fabric_grpc::mock::{self, Orderer};
 use lineside_fabric_grpc::replica::{Teller, committed};
 use lineside_fabric_grpc::serve::{Limits, Role};
-use lineside_fabric_grpc::source::{Access, Memory};
 use lineside_fabric_grpc::{ServerTls, Source, start};
 use lineside_journal::FsDisk;
 use serde_json::json;
@@ -61,16 +59,6 @@ pub struct Serve {
     /// Address and port for `/metrics`, `/healthz` and `/status`; without it there is no console.
     #[arg(long)]
     console: Option<SocketAddr>,
-}
-
-/// Deliver recorded blocks as an orderer does, to whoever asks, without TLS.
-#[derive(Args)]
-pub struct MockOrderer {
-    /// Holds NNNNN.orderer.pb.gz, from 00000 on.
-    folder: PathBuf,
-    /// Where it listens.
-    #[arg(long, default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 7050)))]
-    listen: SocketAddr,
 }
 
 impl Serve {
@@ -289,44 +277,4 @@ fn say_started(channel: &str, at: &At, next: u64, as_json: bool) -> Result<(), U
         }
         say!("Ctrl-C ends it")
     }
-}
-
-/// Delivers until a signal comes.
-///
-/// # Errors
-/// What stands in the way.
-pub fn mock_orderer(arguments: &MockOrderer, as_json: bool) -> anyhow::Result<()> {
-    let blocks = Memory::read(&arguments.folder, "orderer")?;
-    let genesis = blocks
-        .first()
-        .with_context(|| format!("{}: there is no 00000.orderer.pb.gz", arguments.folder.display()))?;
-    let channel = Validator::new(genesis, lineside_fabric::Options::default())?
-        .channel()
-        .to_owned();
-    let count = blocks.len();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let blocks = mock::Blocks::new(&channel, blocks, Access::Everybody);
-        let orderer = Orderer::start(arguments.listen, None, blocks).await?;
-        orderer.blocks.show(u64::MAX);
-        let listen = orderer.endpoint();
-        out::said_by_server(match as_json {
-            true => say!(
-                "{}",
-                json!({ "channel": channel, "blocks": count, "listen": listen })
-            ),
-            false => say!("channel {channel}: {count} blocks on {listen}"),
-        });
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        orderer.running.stop().await?;
-        Ok(())
-    })
 }

@@ -4,13 +4,13 @@
 use crate::config::{Datapath, DatapathName};
 use anyhow::bail;
 use lineside_console::ServiceStatus;
-use lineside_datapath::socket::{SocketCounts, SocketDatapath};
-use lineside_datapath::transfer;
-use lineside_datapath::xdp::{
+use lineside_fastpath::lease;
+use lineside_net::{SocketCounts, SocketDatapath};
+use lineside_transfer::datapath as transfer;
+use lineside_wire::{TRANSFER_SLOT, metric};
+use lineside_xdp::{
     AttachedMode, Image, Interface, Pins, XdpDatapath, XdpError, harmful_offloads, native_needs,
 };
-use lineside_fastpath::lease;
-use lineside_wire::{TRANSFER_SLOT, metric};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -29,6 +29,7 @@ impl From<io::Error> for Unwritten {
 }
 
 /// A line on standard output, as `println!`: a `Result<(), Unwritten>`.
+#[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {
         $crate::out::text(format_args!("{}\n", format_args!($($words)*)))
@@ -36,6 +37,7 @@ macro_rules! say {
 }
 
 /// A line on standard error, as `eprintln!`; where it takes none, nothing is said.
+#[macro_export]
 macro_rules! tell {
     ($($words:tt)*) => {
         $crate::out::tell(format_args!($($words)*))
@@ -61,6 +63,7 @@ pub fn said_by_server(said: Result<(), Unwritten>) {
     }
 }
 
+/// Puts a line on standard error. Where standard error takes nothing, the line is lost.
 pub fn tell(words: Arguments<'_>) {
     // There is no other place to say so.
     let _ = io::stderr().lock().write_all(format!("{words}\n").as_bytes());

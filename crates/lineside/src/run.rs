@@ -2,25 +2,26 @@
 
 use crate::config::{Config, DatapathName, IndexName, NetworkName, Prefill, XdpMode};
 use crate::daemon::{Daemon, Serving};
-use crate::demo::{self, Demonstration};
 use crate::notify;
 use crate::out::{self, Unwritten};
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_console::Console;
+use serde::Serialize;
 use serde_json::json;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Serve what the configuration says, with the console; without one, a demonstration.
+/// Serve what the configuration says, with the console.
 #[derive(Args)]
 pub struct Run {
     /// The configuration file; `lineside.toml` in the repository explains every key.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Show the demonstration, then end.
+    /// Start the services, say where they listen, then end: a trial of a configuration.
     #[arg(long)]
     once: bool,
     #[command(flatten)]
@@ -138,37 +139,27 @@ pub fn serve(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     config.serve_only("spv");
     let config = arguments.spv.over(config)?;
     if config.spv.data().is_none() {
-        bail!(
-            "--data DIR, or `data` in the configuration, says what to serve; `lineside run` makes a demonstration"
-        );
+        bail!("--data DIR, or `data` in the configuration, says what to serve");
     }
-    until_signal(&config, |_| Ok(None), false, as_json)
+    until_signal(&config, |_| Ok(None::<String>), false, as_json)
 }
 
-/// Serves what is enabled; `spv` without a chain store shows a demonstration first.
+/// Serves the services that are enabled, until a signal comes.
 ///
 /// # Errors
-/// As there.
+/// The reason why they cannot be served.
 pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
     let config = arguments.spv.over(arguments.overrides.over(arguments.config)?)?;
-    let is_demo = config.spv.enabled && config.spv.data().is_none();
-    let show = |daemon: &Daemon| {
-        let observe = daemon.observed();
-        let spv = daemon.serving().into_iter().find(|serving| serving.name == "spv");
-        spv.filter(|_| is_demo)
-            .map(|spv| demo::show(spv.listen, spv.datapath, &*observe))
-            .transpose()
-    };
-    until_signal(&config, show, arguments.once, as_json)
+    until_signal(&config, |_| Ok(None::<String>), arguments.once, as_json)
 }
 
 /// Starts the enabled services, shows what `show` has to show, and serves until a signal comes.
 ///
 /// # Errors
 /// What stands in the way of serving.
-pub fn until_signal(
+pub fn until_signal<S: fmt::Display + Serialize>(
     config: &Config,
-    show: impl FnOnce(&Daemon) -> anyhow::Result<Option<Demonstration>>,
+    show: impl FnOnce(&Daemon) -> anyhow::Result<Option<S>>,
     once: bool,
     as_json: bool,
 ) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use lineside_datapath::xdp::{Interface, Link, Pins, XdpError, attached};
+use lineside_xdp::{Interface, Link, Pins, XdpError, attached};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -105,7 +105,7 @@ fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
             link.detach()?;
         }
         // The fast path has stopped: what its rings hold now stays until a server takes it.
-        if let Some(fastpath) = lineside_datapath::transfer::pinned(pins.path())?
+        if let Some(fastpath) = lineside_transfer::datapath::pinned(pins.path())?
             && fastpath.waiting > 0
             && !arguments.lose
         {

@@ -1,6 +1,6 @@
 //! The command, run as a user runs it.
 
-use lineside_spv::chain::DemoChain;
+use lineside_testkit::DemoChain;
 use std::process::{Command, Output};
 
 fn lineside(arguments: &[&str]) -> Output {
@@ -139,52 +139,4 @@ fn serve_answers_over_udp() {
     server.wait().unwrap();
     assert_eq!(answered.unwrap(), 32);
     assert_eq!(&reply[..32], &block.root);
-}
-
-#[test]
-fn the_demonstration_needs_nothing_and_ends_with_once() {
-    let free = "127.0.0.1:0";
-    let asked = [
-        "--datapath",
-        "socket",
-        "--listen",
-        free,
-        "--console",
-        free,
-        "--once",
-    ];
-    let output = lineside(&[&["--json", "run"][..], &asked].concat());
-    assert!(output.status.success(), "{output:?}");
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let shown = &said["demonstration"];
-    // The newest 8 of 64 blocks are filled in before serving; the host fills the fast path with what was asked for.
-    assert_eq!(
-        (
-            &shown["asked"],
-            &shown["fastpath_first"],
-            &shown["fastpath_again"]
-        ),
-        (&4096.into(), &512.into(), &4096.into())
-    );
-    let answers = shown["answers"].as_array().unwrap();
-    let by = |when: &str| -> Vec<_> {
-        let name = |answer: &serde_json::Value| answer[when].as_str().unwrap().to_owned();
-        answers.iter().map(name).collect()
-    };
-    assert_eq!(by("first"), ["host", "host", "host", "host", "user_space"]);
-    assert_eq!(by("again"), ["user_space"; 5]);
-    let block = DemoChain::new(1, 2048).nth(11).unwrap();
-    assert_eq!(answers[0]["txid"], display(&block.txids[1024]));
-    assert_eq!(answers[0]["root"], display(&block.root));
-    assert!(shown["round_trip"]["ratio"].as_f64().unwrap() > 0.0);
-
-    let output = lineside(&[&["run"][..], &asked].concat());
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    for part in [
-        "socket datapath",
-        "from the host; asked again: from the fast path in user space",
-        "100.0 % asked again",
-    ] {
-        assert!(said.contains(part), "{said}");
-    }
 }

@@ -1,15 +1,11 @@
 //! `lineside column` as its users have it: served in user space, asked and changed by the command, killed and started
 //! again.
 
-#[path = "../../datapath/tests/bpffs/mod.rs"]
-mod bpffs;
 mod daemons;
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
 
 use daemons::{Bpf, alone};
+use lineside_testkit::skipped;
 use serde_json::Value;
-use skip::skipped;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;

@@ -1,15 +1,11 @@
 //! The daemon in a network namespace of its own, on generic XDP over `lo`: killed, restarted, doubled, without rights.
 
-#[path = "../../datapath/tests/bpffs/mod.rs"]
-mod bpffs;
 mod daemons;
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
 
 use daemons::{Bpf, Daemon, alone, lineside};
-use lineside_spv::chain::{DemoBlock, DemoChain};
 use lineside_spv::client::{Client, ClientError};
-use skip::skipped;
+use lineside_testkit::skipped;
+use lineside_testkit::{DemoBlock, DemoChain};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

@@ -1,6 +1,7 @@
 //! `lineside spv import`, killed and started again.
 
-use lineside_spv::chain::{ChainStore, DemoBlock, DemoChain, IndexKind, Network};
+use lineside_spv::chain::{ChainStore, IndexKind, Network};
+use lineside_testkit::{DemoBlock, DemoChain};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -5,6 +5,7 @@ mod replica;
 use replica::recorded;
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -99,9 +100,11 @@ fn a_server_serves_on() {
         &free,
         recorded.to_str().unwrap(),
     ];
-    for words in [&transfer[..], &orderer[..]] {
+    let lineside = PathBuf::from(env!("CARGO_BIN_EXE_lineside"));
+    let lab = lineside_testkit::binary("lineside-lab");
+    for (program, words) in [(&lineside, &transfer[..]), (&lab, &orderer[..])] {
         for (stdout, told) in [(closed(), false), (full(), true)] {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+            let mut command = Command::new(program);
             let command = command.args(words).stdout(stdout).stderr(Stdio::piped());
             let (code, said) = end(command.spawn().unwrap(), &free);
             assert_eq!(code, Some(0), "{words:?}: {said}");

@@ -1,19 +1,15 @@
 //! `lineside run` with `spv` and `transfer` in one process: at one interface, behind one console.
 
-#[path = "../../datapath/tests/bpffs/mod.rs"]
-mod bpffs;
 mod daemons;
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
 
 use daemons::{Bpf, Daemon, alone, lineside};
-use lineside_spv::chain::{DemoBlock, DemoChain};
+use lineside_testkit::skipped;
+use lineside_testkit::{DemoBlock, DemoChain};
 use lineside_transfer::client::Client;
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER, TransferCode as Code,
 };
-use skip::skipped;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;

@@ -1,9 +1,5 @@
 //! `lineside transfer serve --mode express` at the line: killed, caught up with, taken over, taken off.
 
-#[path = "../../datapath/tests/bpffs/mod.rs"]
-mod bpffs;
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
 mod transfer_server;
 
 use lineside_transfer::paper::PaperRequest;
@@ -24,7 +20,7 @@ fn express_at_the_line_goes_on_without_its_server_and_is_caught_up_with() {
     let thread = std::thread::Builder::new().name(name).spawn(|| {
         // SAFETY: takes no memory; the namespace is this thread's alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            skip::skipped("no right to make network namespaces here (root is needed)");
+            lineside_testkit::skipped("no right to make network namespaces here (root is needed)");
             return;
         }
         let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
@@ -70,7 +66,7 @@ fn nobody_else_takes_fastpath(data: &Path, pins: &str, express: &[&str]) {
 }
 
 fn at_the_line() {
-    let Some(pins) = bpffs::below_bpffs("transfer") else {
+    let Some(pins) = lineside_testkit::bpffs::below_bpffs("transfer") else {
         return;
     };
     let pins = pins.to_str().unwrap();
@@ -88,7 +84,7 @@ fn at_the_line() {
     let server = match Server::start_with(data.path(), "127.0.0.1:7702", &express) {
         Ok(server) => server,
         Err(why) if why.contains("BPF is not allowed") => {
-            skip::skipped("BPF is not allowed here");
+            lineside_testkit::skipped("BPF is not allowed here");
             return;
         }
         Err(why) => panic!("{why}"),

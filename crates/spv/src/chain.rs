@@ -15,7 +15,6 @@
 
 mod api;
 mod checksum;
-mod demo;
 mod disk_index;
 mod files;
 mod import;
@@ -27,7 +26,6 @@ mod types;
 mod validate;
 
 pub use api::Chain;
-pub use demo::{DemoBlock, DemoChain};
 pub use import::{ImportOptions, ImportReport, Phase, Progress, RefusedBlock};
 pub use network::Network;
 pub use store::ChainStore;

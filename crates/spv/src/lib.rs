@@ -6,11 +6,11 @@
 
 pub mod chain;
 pub mod client;
+pub mod datapath;
 pub mod fastpath;
 pub mod host;
 pub mod reader;
 pub mod reply;
 pub mod request;
-pub mod software;
 pub mod store;
 pub mod writer;

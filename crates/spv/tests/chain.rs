@@ -3,6 +3,7 @@
 use bitcoin::consensus::{deserialize, serialize};
 use bitcoin::hashes::Hash;
 use lineside_spv::chain::*;
+use lineside_testkit::{DemoBlock, DemoChain};
 use proptest::prelude::*;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;

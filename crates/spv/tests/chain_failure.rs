@@ -3,6 +3,7 @@
 //! The limit on file sizes is the process's, so this test stands alone in its file.
 
 use lineside_spv::chain::*;
+use lineside_testkit::{DemoBlock, DemoChain};
 use std::path::Path;
 
 /// Limits the size that files may grow to; a longer write fails with "file too large".

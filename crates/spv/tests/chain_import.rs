@@ -1,10 +1,7 @@
 //! Importing blocks from files: a node's directory, and real blocks.
 
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
-
 use lineside_spv::chain::*;
-use skip::skipped;
+use lineside_testkit::{DemoBlock, DemoChain, skipped};
 use std::path::{Path, PathBuf};
 
 fn framed(network: Network, blocks: &[&DemoBlock]) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use bitcoin::Transaction;
 use bitcoin::hashes::Hash;
 use lineside_spv::chain::*;
+use lineside_testkit::{DemoBlock, DemoChain};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::StoreWriter;
+use lineside_testkit::DemoChain;
 use lineside_wire::{NativeHeader, RootReply, SPV_OP_ROOT, Status, native};
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -10,6 +10,7 @@ mod bytes;
 mod cell;
 pub mod claims;
 pub mod client;
+pub mod datapath;
 pub mod entry;
 pub mod fastpath;
 mod hex;

@@ -1,4 +1,4 @@
-//! Two threads at once over the fast path model; `crates/datapath/tests/transfer_race.rs` does the same to the XDP
+//! Two threads at once over the fast path model; `lab/conformance/tests/transfer_race.rs` does the same to the XDP
 //! program.
 
 #[path = "race/common.rs"]

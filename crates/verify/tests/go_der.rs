@@ -2,8 +2,6 @@
 
 mod der_vectors;
 mod mutate;
-#[path = "../../datapath/tests/skip/mod.rs"]
-mod skip;
 
 use der_vectors::Vector;
 use lineside_verify::encoding::{Part, Signature, SignatureError, der};
@@ -21,7 +19,9 @@ const AT_LEAST: usize = 300;
 #[test]
 fn go_agrees() {
     let Some(go) = find_go() else {
-        skip::skipped("no Go to compare with; `apt-get install golang-go`, or put `go` on the PATH");
+        lineside_testkit::skipped(
+            "no Go to compare with; `apt-get install golang-go`, or put `go` on the PATH",
+        );
         return;
     };
     let temp = tempfile::tempdir().unwrap();

@@ -1203,7 +1203,7 @@ pub struct ColumnSession {
 
 const _: () = assert!(size_of::<ColumnSession>() == 40);
 
-/// The fast path is empty and stays so, or may fill again; for loopback and trusted_sources. 8 bytes, network byte order.
+/// Switches the fast path off, or on again; for loopback and trusted_sources. 8 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnSwitch {
@@ -2486,7 +2486,7 @@ pub mod metric {
         labels: &[],
         help: "how often the fast path rested while the host executed, in express",
     };
-    /// groups that the host executed beside the fast path, on accounts and sessions that it had claimed, in express
+    /// groups that the host executed while the fast path ran, on accounts and sessions it had claimed
     pub const TRANSFER_CLAIMS: Metric = Metric {
         name: "lineside_transfer_claims_total",
         key: "claims",
@@ -2494,7 +2494,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &[],
-        help: "groups that the host executed beside the fast path, on accounts and sessions that it had claimed, in express",
+        help: "groups that the host executed while the fast path ran, on accounts and sessions it had claimed",
     };
     /// blocks that are settled besides the journal
     pub const TRANSFER_SETTLED_BLOCKS: Metric = Metric {
@@ -2706,7 +2706,7 @@ pub mod metric {
         labels: &[],
         help: "notices that were not: a wrong tag, table or form, or a server that grants no lease",
     };
-    /// 1: a server that is not configured holds rows: the fast path keeps none of them, and over Thrift 2 none at all
+    /// 1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all
     pub const COLUMN_STRANGERS: Metric = Metric {
         name: "lineside_column_strangers",
         key: "strangers",
@@ -2714,7 +2714,7 @@ pub mod metric {
         kind: MetricKind::Gauge,
         unit: "",
         labels: &[],
-        help: "1: a server that is not configured holds rows: the fast path keeps none of them, and over Thrift 2 none at all",
+        help: "1 while an unconfigured server holds rows; none of its rows are cached, over Thrift 2 no rows at all",
     };
     /// blocks in the ledger, all durable
     pub const FABRIC_HEIGHT: Metric = Metric {

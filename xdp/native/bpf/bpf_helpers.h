@@ -1,5 +1,5 @@
 /*
- * Stands in for libbpf's header when the programs are compiled natively (crates/datapath/src/native.rs): the same
+ * Stands in for libbpf's header when the programs are compiled natively (lab/conformance/src/native.rs): the same
  * source, maps bound to ordinary memory, for machines without BPF. One thread at a time.
  */
 #pragma once

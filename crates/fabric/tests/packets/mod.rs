@@ -1,4 +1,4 @@
-//! Any datagrams, with and without the right MAC, to both ends. Also a fuzz target (`crates/fuzz`).
+//! Any datagrams, with and without the right MAC, to both ends. Also a fuzz target (`lab/fuzz`).
 
 use lineside_fabric::proto::{self, Arena};
 use lineside_fabric::udp::code::{Aside, Encoder, decode};

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use crate::common::*;
-use lineside_datapath::socket::{SocketDatapath, SocketOptions};
 use lineside_fastpath::{Range, Readers};
 use lineside_hybrid::answer::Answered;
 use lineside_hybrid::request::{MemberId, Version};
@@ -12,6 +11,7 @@ use lineside_hybrid::udp::codec::read_answer;
 use lineside_hybrid::udp::{Client as Asker, HybridFastPath, HybridHost};
 use lineside_hybrid::{Code, Node};
 use lineside_journal::SimDisk;
+use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_wire::{DropReason, Status};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::{TrustedRange, loopback};
 use lineside_fastpath::Range;
-use lineside_hybrid_kafka::Address;
+use lineside_log_kafka::Address;
 use lineside_wire::HYBRID_PORT;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

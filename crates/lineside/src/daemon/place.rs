@@ -3,8 +3,8 @@
 
 use crate::config::Datapath;
 use anyhow::{Context, bail};
-use lineside_datapath::transfer::pinned;
-use lineside_datapath::xdp::Pins;
+use lineside_transfer::datapath::pinned;
+use lineside_xdp::Pins;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

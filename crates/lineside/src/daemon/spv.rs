@@ -5,26 +5,19 @@ use crate::hex::to_display;
 use crate::line::{Counted, Front, Line, Renewal};
 use anyhow::{Context, bail};
 use lineside_console::{ServiceStatus, Tip};
-use lineside_datapath::socket::{SocketDatapath, SocketOptions};
-use lineside_datapath::spv;
-use lineside_datapath::xdp::{Image, XdpDatapath};
 use lineside_fastpath::{Readers, lease};
-use lineside_spv::chain::{ChainStore, DemoChain, Network};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_spv::chain::ChainStore;
+use lineside_spv::datapath as spv;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::store::Store;
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
+use lineside_xdp::{Image, XdpDatapath};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The demonstration chain: 64 blocks of 2,048 transactions.
-pub const DEMO_SEED: u64 = 1;
-/// Its blocks.
-pub const DEMO_BLOCKS: usize = 64;
-/// Transactions in each.
-pub const DEMO_TRANSACTIONS: u32 = 2048;
 
 /// Everything but the line: it listens, and the fast path may answer.
 pub struct Opened {
@@ -210,28 +203,22 @@ impl Inner {
     }
 }
 
-/// The chain store of the configuration, or the demonstration chain.
+/// Opens the chain store that the configuration names.
 ///
 /// # Errors
-/// What stands in the way of opening it.
+/// The reason why it cannot be opened.
 pub fn open_chain(config: &Config, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
-    if let Some(data) = config.spv.data() {
-        if !data.exists() {
-            bail!("{} is not there: `lineside spv import` makes it", data.display());
-        }
-        let (chain, rebuilt) =
-            ChainStore::open_with(Some(data), config.spv.network.into(), config.spv.index.into())
-                .with_context(|| format!("opening {}", data.display()))?;
-        warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
-        return Ok(chain);
+    let Some(data) = config.spv.data() else {
+        bail!(
+            "[spv] data is empty: it names the directory of the chain store, which `lineside spv import` makes"
+        );
+    };
+    if !data.exists() {
+        bail!("{} is not there: `lineside spv import` makes it", data.display());
     }
-    if Network::from(config.spv.network) != Network::Regtest {
-        bail!("the demonstration chain is of regtest: set `data` to serve another network");
-    }
-    let mut chain = ChainStore::open(None, Network::Regtest)?;
-    for block in DemoChain::new(DEMO_SEED, DEMO_TRANSACTIONS).take(DEMO_BLOCKS) {
-        chain.submit(&block.raw, false)?;
-    }
-    chain.catch_up()?;
+    let (chain, rebuilt) =
+        ChainStore::open_with(Some(data), config.spv.network.into(), config.spv.index.into())
+            .with_context(|| format!("opening {}", data.display()))?;
+    warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
     Ok(chain)
 }

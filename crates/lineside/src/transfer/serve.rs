@@ -66,5 +66,5 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     }
     config.serve_only("transfer");
     let config = config.checked("the command line")?;
-    until_signal(&config, |_| Ok(None), false, as_json)
+    until_signal(&config, |_| Ok(None::<String>), false, as_json)
 }

@@ -1,31 +1,40 @@
 //! Daemons in network namespaces of their own.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
-use crate::bpffs::below_bpffs;
-use crate::skip::skipped;
+use lineside_spv::chain::{ChainStore, Network};
+use lineside_testkit::DemoChain;
+use lineside_testkit::bpffs::below_bpffs;
+pub use lineside_testkit::netns::alone;
+use lineside_testkit::skipped;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
 
-/// Runs `test` in a thread with a network namespace of its own; says in one line when it may not.
-pub fn alone(test: impl FnOnce() + Send + 'static) {
-    // Named after the test, for what is said in it.
-    let name = std::thread::current().name().map(String::from);
-    let named = std::thread::Builder::new().name(name.unwrap_or_default());
-    let thread = named.spawn(move || {
-        // SAFETY: takes no memory; the namespace is this thread's alone.
-        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-            skipped("no right to make network namespaces here (root is needed)");
-            return;
+/// Returns the directory of a chain store that holds the first blocks of the demonstration chain, for `user` to use. It
+/// is written once for each test program.
+fn demo_data(user: Option<u32>) -> &'static Path {
+    static STORE: OnceLock<TempDir> = OnceLock::new();
+    let folder = STORE.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut chain = ChainStore::open(Some(folder.path()), Network::Regtest).expect("a chain store");
+        for block in DemoChain::new(1, 2048).take(4) {
+            chain.submit(&block.raw, false).expect("a block");
         }
-        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        assert!(up.expect("ip (iproute2)").success());
-        test();
+        chain.catch_up().expect("an index");
+        folder
     });
-    if let Err(panic) = thread.expect("a thread").join() {
-        std::panic::resume_unwind(panic);
+    if user.is_some() {
+        let files = std::fs::read_dir(folder.path())
+            .expect("files")
+            .map(|file| file.unwrap().path());
+        for path in files.chain([folder.path().to_owned()]) {
+            std::os::unix::fs::chown(path, user, user).expect("root gives files away");
+        }
     }
+    folder.path()
 }
 
 /// A running daemon; killed when dropped.
@@ -41,7 +50,8 @@ impl Daemon {
         command
             .arg("run")
             .args(arguments)
-            .args(["--line-bits", "17", "--prefill", "none"])
+            .args(["--line-bits", "17", "--prefill", "none", "--data"])
+            .arg(demo_data(user))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         if let Some(user) = user {

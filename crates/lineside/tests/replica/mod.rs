@@ -18,8 +18,17 @@ pub fn objects(output: &Output) -> Vec<Value> {
         .collect()
 }
 
+/// Returns the program that has the verb which `words` begin with: the laboratory's for generated channels and the mock
+/// orderer.
+fn program(words: &[&str]) -> PathBuf {
+    match words.first() {
+        Some(&"make" | &"mock-orderer") => lineside_testkit::binary("lineside-lab"),
+        _ => env!("CARGO_BIN_EXE_lineside").into(),
+    }
+}
+
 pub fn fabric(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    let mut command = Command::new(program(words));
     command.arg("fabric").args(words).output().unwrap()
 }
 
@@ -44,7 +53,7 @@ impl Running {
 
     /// The same; what is wrong is said to `stderr`.
     pub fn start_saying(words: &[&str], stderr: Stdio) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
+        let mut child = Command::new(program(words))
             .args(["fabric", "--json"])
             .args(words)
             .stdout(Stdio::piped())

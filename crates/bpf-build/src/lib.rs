@@ -1,0 +1,62 @@
+//! Compiles BPF programs in build scripts, so that every crate with a program uses the same compiler and flags.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Returns the name of the C compiler for BPF: `clang-19` where it is installed, else `clang`.
+pub fn compiler() -> &'static str {
+    match Command::new("clang-19").arg("--version").output() {
+        Ok(_) => "clang-19",
+        Err(_) => "clang",
+    }
+}
+
+/// Returns the directory `xdp/` of the repository, which holds the XDP programs.
+pub fn xdp_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xdp")
+}
+
+/// Compiles `xdp/<program>.bpf.c` into `$OUT_DIR/<program>.bpf.o`, with any `/` of the name replaced by `-`, and has
+/// cargo compile it again whenever a file in `xdp/` changes.
+///
+/// # Panics
+/// When the compiler is missing or refuses the program: the build cannot go on.
+pub fn compile_xdp_program(program: &str) -> PathBuf {
+    let directory = xdp_directory();
+    println!("cargo:rerun-if-changed={}", directory.display());
+    compile(
+        &directory.join(format!("{program}.bpf.c")),
+        &program.replace('/', "-"),
+    )
+}
+
+/// Compiles the BPF program `source` into `$OUT_DIR/<name>.bpf.o` and returns that path.
+///
+/// # Panics
+/// When the compiler is missing or refuses the program: the build cannot go on.
+pub fn compile(source: &Path, name: &str) -> PathBuf {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
+    let object = out.join(format!("{name}.bpf.o"));
+    let include = format!("-I/usr/include/{}-linux-gnu", env::consts::ARCH);
+    println!("cargo:rerun-if-changed={}", source.display());
+    libbpf_cargo::SkeletonBuilder::new()
+        .source(source)
+        .clang(compiler())
+        .clang_args([
+            include.as_str(),
+            "-mcpu=v3",
+            "-Wall",
+            "-Werror",
+            "-D__TARGET_ARCH_x86",
+        ])
+        .obj(&object)
+        .build()
+        .unwrap_or_else(|error| {
+            panic!(
+                "compiling {}: {error} (scripts/setup.sh installs the compiler)",
+                source.display()
+            )
+        });
+    object
+}

@@ -1,0 +1,52 @@
+//! The store of `column` in BPF maps, and what `column` brings to every datapath that takes whole frames.
+
+use crate::store::{Geometry, Store};
+use lineside_wire::{COLUMN_SLOT, ColumnLine};
+use lineside_xdp::{Image, XdpDatapath, XdpError};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column.bpf.o"));
+
+/// The program of `column` for this geometry, behind `port`.
+pub fn image(geometry: &Geometry, port: u16) -> Image {
+    // struct column_geometry of xdp/column_store.h
+    let constants = [geometry.data_bytes() as u32, geometry.name_places() as u32 - 1];
+    let columns = geometry.columns.len() as u32;
+    Image {
+        object: OBJECT,
+        program: "ls_column",
+        slot: COLUMN_SLOT,
+        port,
+        entries: vec![
+            ("column_names", geometry.name_places() as u32),
+            ("column_tables", columns),
+            ("column_tops", columns),
+            ("column_pages", geometry.pages() as u32),
+            ("column_blocks", geometry.blocks() as u32),
+            ("column_data", geometry.blocks() as u32),
+        ],
+        value_bytes: vec![("column_data", geometry.data_bytes() as u32)],
+        constants: vec![(
+            ".rodata.column",
+            constants.iter().flat_map(|word| word.to_ne_bytes()).collect(),
+        )],
+    }
+}
+
+/// The store in the maps of a loaded datapath. What an earlier daemon left there is still in it.
+///
+/// # Errors
+/// [`XdpError::Map`] when the maps have not this geometry; what the system says of mapping them.
+pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
+    let columns = geometry.columns.len();
+    let lines = geometry.blocks() * geometry.data_bytes() / size_of::<ColumnLine>();
+    Ok(Store {
+        tables: datapath.table("column_tables", columns)?,
+        names: datapath.table("column_names", geometry.name_places())?,
+        tops: datapath.table("column_tops", columns)?,
+        pages: datapath.table("column_pages", geometry.pages())?,
+        blocks: datapath.table("column_blocks", geometry.blocks())?,
+        data: datapath.table("column_data", lines)?,
+        servers: datapath.table("column_servers", 1)?,
+        control: datapath.table("column_control", 1)?,
+    })
+}

@@ -1,0 +1,218 @@
+//! Native packets over TCP: in pieces, many at once, none at all, and clients that never read.
+
+use lineside_fastpath::{Asked, FastPath, GroupHost, Readers, Reply, Said, Source, Verdict};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_wire::{NativeHeader, Status, native};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Answered by the fast path; everything else is the host's.
+const FASTPATHS: u8 = 1;
+const HOSTS: u8 = 2;
+/// Answered with a body as large as a packet may be.
+const LARGE: u8 = 3;
+const LARGE_BYTES: usize = 60_000;
+/// As many connections as one address may have (stream.rs).
+const CONNECTIONS: usize = 128;
+
+#[derive(Default)]
+struct Echo {
+    said: VecDeque<Vec<Said>>,
+}
+
+fn reply_to(request: &[u8], body: &[u8]) -> Vec<u8> {
+    let (header, _) = NativeHeader::ref_from_prefix(request).unwrap();
+    let header = native::reply_header(header, Status::Ok, body.len() as u16);
+    [header.as_bytes(), body].concat()
+}
+
+impl FastPath for Echo {
+    fn answer(&self, _: Source, _: u64, request: &[u8], reply: &mut Reply) -> Verdict {
+        if request[3] != FASTPATHS {
+            return Verdict::Forward;
+        }
+        assert!(reply.put(&reply_to(request, &request[16..])));
+        Verdict::Reply
+    }
+}
+
+impl GroupHost for Echo {
+    fn execute(&mut self, asked: &[Asked<'_>]) {
+        let reply = |asked: &Asked<'_>| match asked.payload[3] {
+            LARGE => reply_to(asked.payload, &vec![7; LARGE_BYTES]),
+            _ => reply_to(asked.payload, &asked.payload[16..]),
+        };
+        let said = asked.iter().map(|asked| Said::reply(reply(asked)));
+        self.said.push_back(said.collect());
+    }
+
+    fn take(&mut self, _waits: bool) -> Option<Vec<Said>> {
+        self.said.pop_front()
+    }
+
+    fn idle(&mut self) {}
+}
+
+fn serve() -> SocketDatapath {
+    let options = SocketOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        threads: 1,
+        queue: 64,
+    };
+    SocketDatapath::start_in_groups(
+        options,
+        Arc::new(Echo::default()),
+        Box::new(Echo::default()),
+        &Readers::default(),
+    )
+    .unwrap()
+}
+
+fn connect(server: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(server).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+fn packet(op: u8, id: u64, body: &[u8]) -> Vec<u8> {
+    [native::request_header(op, id, body.len() as u16).as_bytes(), body].concat()
+}
+
+/// Its request id, and its body.
+fn read(stream: &mut TcpStream) -> std::io::Result<(u64, Vec<u8>)> {
+    let mut head = [0; 16];
+    stream.read_exact(&mut head)?;
+    let header = NativeHeader::ref_from_bytes(&head).unwrap();
+    let mut body = vec![0; header.length.get().into()];
+    stream.read_exact(&mut body)?;
+    Ok((header.request_id.get(), body))
+}
+
+#[test]
+fn packets_come_in_pieces_and_together() {
+    let datapath = serve();
+    let mut stream = connect(datapath.local_addr());
+    for (id, op) in [(1, FASTPATHS), (2, HOSTS)] {
+        for byte in packet(op, id, b"one by one") {
+            stream.write_all(&[byte]).unwrap();
+        }
+        assert_eq!(read(&mut stream).unwrap(), (id, b"one by one".to_vec()));
+    }
+    let body = vec![5; 3000];
+    let packets: Vec<Vec<u8>> = (10..510)
+        .map(|id| {
+            packet(
+                if id % 2 == 0 { FASTPATHS } else { HOSTS },
+                id,
+                &body[..id as usize],
+            )
+        })
+        .collect();
+    let bytes = packets.concat();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        // In pieces that end anywhere.
+        for piece in bytes.chunks(1789) {
+            writer.write_all(piece).unwrap();
+        }
+    });
+    let mut ids: Vec<u64> = (10..510)
+        .map(|_| {
+            let (id, found) = read(&mut stream).unwrap();
+            assert_eq!(found, body[..id as usize]);
+            id
+        })
+        .collect();
+    sender.join().unwrap();
+    ids.sort_unstable();
+    assert_eq!(ids, (10..510).collect::<Vec<_>>(), "each once");
+}
+
+#[test]
+fn what_is_no_packet_ends_the_connection_and_only_that() {
+    let datapath = serve();
+    let mut good = connect(datapath.local_addr());
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[0xff; 16]] {
+        let mut bad = connect(datapath.local_addr());
+        bad.write_all(&packet(FASTPATHS, 1, b"first")).unwrap();
+        assert_eq!(read(&mut bad).unwrap().0, 1);
+        bad.write_all(garbage).unwrap();
+        let ended = bad.read(&mut [0; 16]);
+        assert!(
+            matches!(&ended, Ok(0)) || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+        );
+        good.write_all(&packet(HOSTS, 2, b"still there")).unwrap();
+        assert_eq!(read(&mut good).unwrap().1, b"still there");
+    }
+}
+
+#[test]
+fn who_never_reads_loses_its_connection_and_nobody_else_waits() {
+    let datapath = serve();
+    let (mut deaf, mut good) = (connect(datapath.local_addr()), connect(datapath.local_addr()));
+    deaf.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
+    let began = Instant::now();
+    let mut asked = 0;
+    while deaf.write_all(&packet(LARGE, asked, b"")).is_ok() {
+        asked += 1;
+        good.write_all(&packet(HOSTS, asked, b"hello")).unwrap();
+        assert_eq!(read(&mut good).unwrap(), (asked, b"hello".to_vec()));
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{asked} replies of {LARGE_BYTES} bytes wait"
+        );
+    }
+    assert!(asked > 10, "what the kernel takes is taken first");
+}
+
+#[test]
+fn a_slow_reader_gets_everything() {
+    let datapath = serve();
+    let mut stream = connect(datapath.local_addr());
+    // More than the kernel's buffers at first, less than what may wait.
+    for id in 0..16 {
+        stream.write_all(&packet(LARGE, id, b"")).unwrap();
+    }
+    for id in 0..200 {
+        let (found, body) = read(&mut stream).unwrap();
+        assert_eq!((found, body.len()), (id, LARGE_BYTES));
+        assert!(body.iter().all(|byte| *byte == 7));
+        stream.write_all(&packet(LARGE, id + 16, b"")).unwrap();
+    }
+}
+
+#[test]
+fn only_so_many_connections_are_taken() {
+    let datapath = serve();
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(&packet(FASTPATHS, 9, b"x"))?;
+        read(stream)
+    };
+    let mut streams: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut stream = connect(datapath.local_addr());
+            assert_eq!(ask(&mut stream).unwrap().0, 9);
+            stream
+        })
+        .collect();
+    let mut one_more = connect(datapath.local_addr());
+    assert!(ask(&mut one_more).is_err());
+    let elsewhere = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let other: SocketAddr = "127.0.0.2:0".parse().unwrap();
+    elsewhere.bind(&other.into()).unwrap();
+    elsewhere.connect(&datapath.local_addr().into()).unwrap();
+    assert!(ask(&mut elsewhere.into()).is_ok(), "another address has its own");
+    streams.pop();
+    let began = Instant::now();
+    while ask(&mut connect(datapath.local_addr())).is_err() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "a place that was left is taken again"
+        );
+    }
+}

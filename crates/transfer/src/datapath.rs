@@ -1,0 +1,187 @@
+//! The store of `transfer` in BPF maps, and what `transfer` brings to every datapath that takes whole frames.
+
+mod claims;
+
+pub use claims::{LineClaims, RunOrder};
+
+use crate::store::{Geometry, Store};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use lineside_wire::{
+    NATIVE_MAGIC, TRANSFER_BUCKET_CELLS, TRANSFER_COMMAND_REFER, TRANSFER_EXPRESS, TRANSFER_OP_REFER,
+    TRANSFER_OP_SESSION, TRANSFER_PAPER_BYTES_MAX, TRANSFER_PAPER_BYTES_MIN, TRANSFER_SLOT, TransferControl,
+    TransferRing,
+};
+use lineside_xdp::{Image, XdpDatapath, XdpError};
+use socket2::SockFilter;
+use std::mem::offset_of;
+use std::path::Path;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transfer.bpf.o"));
+
+/// The program of `transfer` for this geometry, behind `port`. `geometry.rings` is to be [`rings`] where it executes.
+pub fn image(geometry: &Geometry, port: u16) -> Image {
+    // struct transfer_geometry of xdp/transfer_store.h
+    let constants = [
+        geometry.bucket_bits(),
+        geometry.ring_bits,
+        geometry.mode.durability().into(),
+        0,
+    ];
+    Image {
+        object: OBJECT,
+        program: "ls_transfer",
+        slot: TRANSFER_SLOT,
+        port,
+        entries: vec![
+            (
+                "transfer_cells",
+                (geometry.cells() / TRANSFER_BUCKET_CELLS) as u32,
+            ),
+            ("transfer_papers", geometry.cells() as u32),
+            ("transfer_slots", geometry.sessions),
+            ("transfer_rings", geometry.rings),
+            ("transfer_records", geometry.rings << geometry.ring_bits),
+        ],
+        value_bytes: Vec::new(),
+        constants: vec![(
+            ".rodata.transfer",
+            constants.iter().flat_map(|word| word.to_ne_bytes()).collect(),
+        )],
+    }
+}
+
+/// The same, but nothing is written down: a bench sees by it what the rings cost.
+pub fn ringless_image(geometry: &Geometry, port: u16) -> Image {
+    let mut image = image(geometry, port);
+    for (_, words) in &mut image.constants {
+        let last = words.len() - size_of::<u32>();
+        words[last..].copy_from_slice(&1u32.to_ne_bytes());
+    }
+    image
+}
+
+/// Rings that the program needs, one for each CPU that may ever be there; a CPU without one answers `busy`.
+///
+/// # Errors
+/// What the system says.
+pub fn rings() -> Result<u32, XdpError> {
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|source| XdpError::Kernel {
+        what: "counting CPUs".into(),
+        source,
+    })?;
+    Ok(cpus as u32)
+}
+
+/// The store in the maps of a loaded datapath. What an earlier daemon left there is still in it.
+///
+/// # Errors
+/// [`XdpError::Map`] when the maps have not this geometry; what the system says of mapping them.
+pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
+    Ok(Store {
+        cells: datapath.table("transfer_cells", geometry.cells())?,
+        paper: datapath.table("transfer_papers", geometry.cells())?,
+        sessions: datapath.table("transfer_slots", geometry.sessions as usize)?,
+        rings: datapath.table("transfer_rings", geometry.rings as usize)?,
+        records: datapath.table(
+            "transfer_records",
+            geometry.rings as usize * geometry.ring_records(),
+        )?,
+        control: datapath.table("transfer_control", 1)?,
+    })
+}
+
+/// A fast path of `transfer` that an earlier server left pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// It executes.
+    pub is_express: bool,
+    /// What its ledger is known by.
+    pub ledger: u64,
+    /// Operations in its rings that no journal may have.
+    pub waiting: u64,
+}
+
+/// The fast path of `transfer` that is pinned in `folder`, if there is one.
+///
+/// # Errors
+/// What the system says of its maps.
+pub fn pinned(folder: &Path) -> Result<Option<Pinned>, XdpError> {
+    let control = folder.join("transfer_control");
+    if !control.exists() {
+        return Ok(None);
+    }
+    let control = read(&control, 0)?;
+    let mode = word(&control, offset_of!(TransferControl, mode), size_of::<u32>());
+    let rings = folder.join("transfer_rings");
+    let mut waiting = 0;
+    for index in 0..open(&rings)?.max_entries() {
+        let ring = read(&rings, index)?;
+        let at = |offset| word(&ring, offset, size_of::<u64>());
+        waiting += at(offset_of!(TransferRing, head)).saturating_sub(at(offset_of!(TransferRing, tail)));
+    }
+    Ok(Some(Pinned {
+        is_express: mode == u64::from(TRANSFER_EXPRESS),
+        ledger: word(&control, offset_of!(TransferControl, ledger), size_of::<u64>()),
+        waiting,
+    }))
+}
+
+fn open(map: &Path) -> Result<MapHandle, XdpError> {
+    MapHandle::from_pinned_path(map).map_err(|source| XdpError::Kernel {
+        what: format!("opening {}", map.display()),
+        source,
+    })
+}
+
+fn read(map: &Path, index: u32) -> Result<Vec<u8>, XdpError> {
+    let found = open(map)?.lookup(&index.to_ne_bytes(), MapFlags::ANY);
+    let found = found.map_err(|source| XdpError::Kernel {
+        what: format!("reading {}", map.display()),
+        source,
+    })?;
+    Ok(found.unwrap_or_default())
+}
+
+/// A number of `bytes` bytes within a map's value; 0 where it ends before.
+fn word(value: &[u8], offset: usize, bytes: usize) -> u64 {
+    let mut word = [0; 8];
+    if let Some(found) = value.get(offset..offset + bytes) {
+        word[..bytes].copy_from_slice(found);
+    }
+    u64::from_le_bytes(word)
+}
+
+/// A filter of classic BPF for the sockets of `transfer`: a request that may change something must have a checksum. The
+/// kernel takes 0, "none", on IPv4 and does not tell whom it gives the datagram to; the fast path at the line leaves
+/// such a request to the kernel. Reads pass, as they do there.
+pub fn only_checked_writes() -> Vec<SockFilter> {
+    // linux/filter.h; offsets are from the UDP header on.
+    const LOAD_WORD: u16 = 0x20;
+    const LOAD_HALF: u16 = 0x28;
+    const LOAD_BYTE: u16 = 0x30;
+    const IF_EQUAL: u16 = 0x15;
+    const IF_ABOVE: u16 = 0x25;
+    const IF_NOT_BELOW: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const WHOLE: u32 = u32::MAX;
+    let payload = 8;
+    let step = SockFilter::new;
+    vec![
+        step(LOAD_HALF, 0, 0, 6),
+        step(IF_EQUAL, 0, 10, 0),
+        // The paper's packet, by its length: only REFER.
+        step(LOAD_HALF, 0, 0, 4),
+        step(IF_NOT_BELOW, 0, 8, payload + TRANSFER_PAPER_BYTES_MIN as u32),
+        step(IF_ABOVE, 2, 0, payload + TRANSFER_PAPER_BYTES_MAX as u32),
+        step(LOAD_WORD, 0, 0, payload),
+        step(IF_EQUAL, 5, 6, TRANSFER_COMMAND_REFER.into()),
+        // A native packet: what only tells. Anything else is counted behind the filter.
+        step(LOAD_HALF, 0, 0, payload),
+        step(IF_EQUAL, 0, 3, NATIVE_MAGIC.into()),
+        step(LOAD_BYTE, 0, 0, payload + 3),
+        step(IF_EQUAL, 1, 0, TRANSFER_OP_REFER.into()),
+        step(IF_EQUAL, 0, 1, TRANSFER_OP_SESSION.into()),
+        step(RETURN, 0, 0, WHOLE),
+        step(RETURN, 0, 0, 0),
+    ]
+}

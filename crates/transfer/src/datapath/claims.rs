@@ -1,0 +1,157 @@
+//! What the host claims of an executing fast path, by test runs of `ls_transfer_claims` (`xdp/transfer_claims.h`): a
+//! program cannot be stopped while it holds a lock, and a process can.
+
+use crate::claims::{Claims, STEP_CELLS_MAX, Slot};
+use crate::ledger::Change;
+use lineside_fastpath::FrameVerdict;
+use lineside_wire::{TRANSFER_CELL_CLAIMED, TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID};
+use lineside_xdp::{Runner, XdpDatapath, XdpError};
+use std::fmt;
+use std::io;
+
+/// Items of one order, `TRANSFER_ORDER_ITEMS_MAX` in the C.
+const ITEMS_MAX: usize = 32;
+const _: () = assert!(STEP_CELLS_MAX <= ITEMS_MAX);
+
+/// Words of `struct transfer_order_item`.
+const ITEM_WORDS: usize = 10;
+
+/// How often an order is tried: who holds a lock at the line holds it for a tenth of a microsecond.
+const TRIES: usize = 100;
+
+/// `enum transfer_order_kind`
+#[derive(Clone, Copy)]
+enum Kind {
+    ClaimCells,
+    ClaimSessions,
+    PutCells,
+    PutSessions,
+    GiveBackCells,
+    GiveBackSessions,
+}
+
+type Item = [u64; ITEM_WORDS];
+
+/// Claims in the maps that XDP programs execute on.
+pub struct LineClaims<R> {
+    run: R,
+}
+
+impl LineClaims<Runner> {
+    /// Claims in the maps of this datapath.
+    ///
+    /// # Errors
+    /// [`XdpError::Map`] when it has no `transfer`; what the system says.
+    pub fn of(datapath: &mut XdpDatapath) -> Result<Self, XdpError> {
+        let run = datapath.runner_of("ls_transfer_claims")?;
+        Ok(Self { run })
+    }
+}
+
+/// Who runs the program on an order: `true`: it was carried out.
+pub trait RunOrder {
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn run_order(&self, order: &[u8]) -> io::Result<bool>;
+}
+
+impl RunOrder for Runner {
+    fn run_order(&self, order: &[u8]) -> io::Result<bool> {
+        let verdict = self.run(order, &mut Vec::new()).map_err(io::Error::other)?;
+        Ok(verdict == FrameVerdict::Pass)
+    }
+}
+
+impl<R: RunOrder> LineClaims<R> {
+    /// Claims by whoever runs the program.
+    pub fn by(run: R) -> Self {
+        Self { run }
+    }
+
+    /// Orders of at most so many items, one after the other.
+    fn order(&self, kind: Kind, items: impl IntoIterator<Item = Item>) -> io::Result<()> {
+        let items: Vec<Item> = items.into_iter().collect();
+        items.chunks(ITEMS_MAX).try_for_each(|items| {
+            let head = [kind as u64, items.len() as u64];
+            let words = head.iter().chain(items.as_flattened());
+            let order: Vec<u8> = words.flat_map(|word| word.to_ne_bytes()).collect();
+            for _ in 0..TRIES {
+                if self.run.run_order(&order)? {
+                    return Ok(());
+                }
+                std::thread::yield_now();
+            }
+            Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "a lock is held all the time",
+            ))
+        })
+    }
+}
+
+fn only(index: &u32) -> Item {
+    let mut item = [0; ITEM_WORDS];
+    item[0] = (*index).into();
+    item
+}
+
+fn cell((index, change): &(u32, Change)) -> Item {
+    let holding = &change.holding;
+    let frozen = if holding.frozen { TRANSFER_CELL_FROZEN } else { 0 };
+    [
+        (*index).into(),
+        (TRANSFER_CELL_VALID | TRANSFER_CELL_CLAIMED | frozen).into(),
+        holding.balance,
+        holding.held_out,
+        holding.held_in,
+        change.version,
+        0,
+        0,
+        0,
+        0,
+    ]
+}
+
+fn session(slot: &Slot) -> Item {
+    let [first, second, third, fourth] = slot.amounts;
+    [
+        slot.slot.into(),
+        slot.count.into(),
+        slot.token,
+        slot.sequence,
+        slot.sum,
+        slot.codes,
+        first,
+        second,
+        third,
+        fourth,
+    ]
+}
+
+impl<R: RunOrder> Claims for LineClaims<R> {
+    fn claim(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
+        self.order(Kind::ClaimCells, cells.iter().map(only))?;
+        self.order(Kind::ClaimSessions, slots.iter().map(only))
+    }
+
+    fn put(&self, step: &[(u32, Change)]) -> io::Result<()> {
+        self.order(Kind::PutCells, step.iter().map(cell))
+    }
+
+    fn put_session(&self, slot: &Slot) -> io::Result<()> {
+        self.order(Kind::PutSessions, [session(slot)])
+    }
+
+    fn give_back(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
+        self.order(Kind::GiveBackCells, cells.iter().map(only))?;
+        self.order(Kind::GiveBackSessions, slots.iter().map(only))
+    }
+}
+
+impl<R> fmt::Debug for LineClaims<R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("LineClaims")
+    }
+}

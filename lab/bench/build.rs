@@ -1,0 +1,10 @@
+//! Compiles the BPF programs of the load generators.
+
+use std::path::Path;
+
+fn main() {
+    for name in ["generator", "transfer", "column", "column_live"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("bpf/{name}.bpf.c"));
+        lineside_bpf_build::compile(&source, name);
+    }
+}

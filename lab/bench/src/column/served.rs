@@ -1,0 +1,232 @@
+//! `column` put together for the bench: the fast path, its host, and the datapaths that they stand on.
+
+use super::rows::{self, Ask, ROWS};
+use crate::error::{BenchError, Result, io};
+use crate::netns::{CLIENT_ADDRESS, Pair, SERVER_ADDRESS, SERVER_MAC};
+use crate::servers::{Running, wait};
+use crate::sys;
+use lineside_column::coherence::Coherence;
+use lineside_column::datapath as column;
+use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::fastpath::ColumnFastPath;
+use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::store::{Geometry, Store};
+use lineside_column::table::{Change, ColumnName, Nonce, Table, TableError};
+use lineside_column::writer::ColumnWriter;
+use lineside_fastpath::{Host, Range, Readers, Reply, Source, Verdict, lease};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::{COLUMN_PORT, ColumnCounter};
+use lineside_xdp::XdpDatapath;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Longer than any bench runs.
+const LEASE_NS: u64 = 1 << 42;
+/// Requests that may wait for the host.
+const QUEUE: usize = 1024;
+/// Rows that the fast path has room for, as a power of two: all of the table.
+pub const ROW_BITS: u32 = 14;
+
+/// One column of so many rows.
+pub fn geometry(row_bits: u32, may_be_stale: bool) -> Geometry {
+    let client = Range {
+        address: CLIENT_ADDRESS.into(),
+        prefix_bits: 32,
+    };
+    Geometry {
+        family_bits: 0,
+        column_bits: 0,
+        row_bits,
+        value_bits: 0,
+        columns: vec![String::from_utf8_lossy(rows::NAME).into_owned()],
+        may_be_stale,
+        trusted_sources: [Range::LOOPBACK[0], client].into(),
+        ..Geometry::default()
+    }
+}
+
+/// For `map_err`: a table's error with what was being done.
+pub fn failed(what: &'static str) -> impl Fn(TableError) -> BenchError {
+    move |error| BenchError::Void(format!("{what}: {error}"))
+}
+
+/// Puts every row of the bench into `table`, by as many threads as there are tables.
+pub fn load<T: Table>(tables: &[T]) -> Result<()> {
+    let put = |table: &T, row: u32| {
+        let value = rows::value(row, rows::FIRST_VERSION);
+        let change = Change::Put(value.to_vec(), None);
+        let nonce = Nonce::default();
+        table
+            .change(&rows::key(row), &rows::column(), &change, nonce)
+            .map(drop)
+    };
+    std::thread::scope(|scope| {
+        let threads = tables.iter().enumerate().map(|(number, table)| {
+            let mine = (number as u32..ROWS).step_by(tables.len());
+            scope.spawn(move || mine.into_iter().try_for_each(|row| put(table, row)))
+        });
+        let threads: Vec<_> = threads.collect();
+        for thread in threads {
+            let loaded = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            loaded.map_err(failed("loading the table"))?;
+        }
+        Ok(())
+    })
+}
+
+/// The embedded table in memory, with the bench's rows.
+pub fn memory() -> Result<Arc<Embedded>> {
+    let table = Embedded::in_memory(system_clock());
+    load(std::slice::from_ref(&table))?;
+    Ok(Arc::new(table))
+}
+
+/// The fast path and host over a store and a table.
+#[derive(Clone)]
+pub struct Served {
+    /// The fast path.
+    pub fastpath: Arc<ColumnFastPath>,
+    host: Arc<ColumnHost>,
+    coherence: Arc<Coherence>,
+}
+
+impl Served {
+    /// Over the bench's column of `table`, of whose changes the fast path learns by `telling`.
+    pub fn new(store: &Arc<Store>, table: Arc<dyn Table>, telling: Telling) -> Result<Self> {
+        Self::of(store, table, rows::column(), telling)
+    }
+
+    /// The same over another column.
+    pub fn of(
+        store: &Arc<Store>,
+        table: Arc<dyn Table>,
+        column: ColumnName,
+        telling: Telling,
+    ) -> Result<Self> {
+        let writer = Box::new(ColumnWriter::new(Arc::clone(store)));
+        let coherence = Arc::new(Coherence::new(writer));
+        let mut setup = Setup::new(table, Arc::clone(&coherence), vec![column], telling);
+        let trusting = Arc::clone(store);
+        setup.trusted = Box::new(move |address| trusting.trusts(address));
+        let host = ColumnHost::new(setup).map_err(io("making a host"))?;
+        lease::renew(&store.control().lease_until_ns, LEASE_NS);
+        Ok(Self {
+            fastpath: Arc::new(ColumnFastPath::new(Arc::clone(store))),
+            host: Arc::new(host),
+            coherence,
+        })
+    }
+
+    /// Over the embedded table in memory, which tells of its changes.
+    pub fn embedded(store: &Arc<Store>) -> Result<Self> {
+        let table = memory()?;
+        let served = Self::new(store, Arc::clone(&table) as _, Telling::ByTable)?;
+        let announcer = Announcer::new(Arc::clone(&served.coherence), &[rows::column()]);
+        table.watch(Arc::new(announcer));
+        Ok(served)
+    }
+
+    /// Has every row read once through the host, which fills the fast path.
+    pub fn fill(&self) -> Result<()> {
+        let reader = Readers::default().join();
+        let from = Source {
+            address: CLIENT_ADDRESS.into(),
+            port: 40_000,
+        };
+        let ask = Ask::Scan(64);
+        // Each begins with the last row of the one before, so that nothing between them is left out.
+        for first in (0..ROWS).step_by(63) {
+            let mut reply = Reply::default();
+            let request = ask.paper(first.min(ask.span() - 1));
+            if self.host.serve(from, &request, &mut reply, &reader) != Verdict::Reply {
+                return Err(BenchError::Void("the host did not fill the fast path".into()));
+            }
+        }
+        let held = self.coherence.counts().fastpath.rows;
+        if held < u64::from(ROWS) {
+            return Err(BenchError::Void(format!(
+                "the fast path holds {held} rows of {ROWS}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Listens on `listen` in the calling thread's namespace, by one thread; so many ask the table side by side.
+    pub fn listen(&self, listen: SocketAddr, host_threads: usize) -> Result<SocketDatapath> {
+        let options = SocketOptions {
+            listen,
+            threads: 1,
+            queue: QUEUE,
+        };
+        let (fastpath, host) = (Arc::clone(&self.fastpath), Arc::clone(&self.host));
+        let readers = Readers::new(false);
+        SocketDatapath::start_side_by_side(options, fastpath, host, host_threads, &readers)
+            .map_err(io("starting the socket datapath"))
+    }
+
+    /// The socket datapath in the server's namespace.
+    pub fn start(&self, pair: &Arc<Pair>) -> Result<Running> {
+        let served = self.clone();
+        Running::start(pair, move |stop, ready| {
+            let _datapath = served.listen(SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT)), 1)?;
+            wait(stop, &ready);
+            Ok(())
+        })
+    }
+}
+
+/// A store of this process alone.
+pub fn anonymous(geometry: &Geometry) -> Result<Arc<Store>> {
+    let store = Store::anonymous(geometry).map_err(io("making a fast-path table"))?;
+    Ok(Arc::new(store))
+}
+
+/// The loaded XDP programs, and their store.
+pub struct XdpLine {
+    datapath: XdpDatapath,
+    root: OwnedFd,
+    /// In the programs' maps.
+    pub store: Arc<Store>,
+}
+
+impl XdpLine {
+    /// Loads them, with an empty fast path.
+    pub fn load(geometry: &Geometry) -> Result<Self> {
+        let mut datapath = XdpDatapath::load(vec![column::image(geometry, COLUMN_PORT)], None)?;
+        let store = column::store(&mut datapath, geometry)?;
+        store
+            .format(geometry)
+            .map_err(io("laying out the fast-path table"))?;
+        datapath.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
+        let root = datapath
+            .with_root(|root| root.try_clone_to_owned())?
+            .map_err(io("opening ls_root"))?;
+        Ok(Self {
+            datapath,
+            root,
+            store: Arc::new(store),
+        })
+    }
+
+    /// Attaches natively to the server's end; off when the result is dropped. The calling thread stands in the server's
+    /// namespace.
+    pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
+        sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
+    }
+
+    /// What the verifier walked through, by program.
+    pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
+        Ok(self.datapath.verified_instructions()?.into_iter().collect())
+    }
+
+    /// Replies so far.
+    pub fn hits(&mut self) -> Result<u64> {
+        let counts: [u64; ColumnCounter::ALL.len()] = self.datapath.counts("column_counts")?;
+        Ok(counts[ColumnCounter::Hits as usize])
+    }
+}

@@ -1,0 +1,481 @@
+//! YCSB's workloads A to F on a real HBase: by its own Java client straight to it, and by a client in Java through
+//! Lineside at the line before it (XDP datapath, HBase's own RPC, `coherence = "ttl"`).
+
+use super::contestants::CLIENT_CORE;
+use super::hbase::{self, Peer};
+use super::live::Generator;
+use super::served::{self, Served, XdpLine, failed};
+use crate::error::{BenchError, Result};
+use crate::gate::Bound::{self, AtLeast};
+use crate::gate::{Gate, median};
+use crate::netns::{Pair, SERVER_ADDRESS};
+use crate::ycsb::{self as client, Phase};
+use lineside_column::host::Telling;
+use lineside_column::store::Geometry;
+use lineside_column::table::{ColumnName, Table};
+use lineside_net::SocketDatapath;
+use lineside_wire::COLUMN_PORT;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// YCSB's column.
+const NAME: &str = "entry:field0";
+const RECORDS: u32 = 10_000;
+/// Threads of the client, each with one request in flight.
+const THREADS: u32 = 4;
+/// Longer than any bench runs: only Lineside writes to its table.
+const TTL_NS: u64 = 1 << 42;
+/// Operations of a run that nobody reaches, and of one that inserts, whose number of keys to come YCSB takes from it.
+const OPERATIONS: u32 = 100_000_000;
+const OPERATIONS_INSERTING: u32 = 500_000;
+/// An HBase slower than this is a straw man: a busy machine, or a client that was cold all the time.
+const STRAW_MAN_OPS_PER_S: f64 = 500.0;
+/// What is judged: key, gate, stretch.
+const GATES: [(&str, f64, Option<f64>); 6] = [
+    ("ycsb B lineside/hbase", 3.0, Some(5.0)),
+    ("ycsb C lineside/hbase", 8.0, Some(15.0)),
+    ("ycsb E lineside/hbase", 3.0, Some(5.0)),
+    ("ycsb B hits, %", 90.0, None),
+    ("ycsb C hits, %", 99.0, None),
+    ("ycsb E hits, %", 90.0, None),
+];
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The letters of the workloads that are run, in any order; each begins on what the ones before left of the table.
+    pub workloads: String,
+    /// Rounds of what is judged; figures are their medians.
+    pub rounds: usize,
+    /// Time of each run, a cold client's first moments included. A third as long goes before, which does not count.
+    pub duration: Duration,
+}
+
+impl Plan {
+    /// How often [`measure`] tells what it does.
+    pub fn steps(&self) -> usize {
+        let runs = self.runs();
+        (self.rounds + 1) * (runs.len() + runs.iter().filter(|(_, is_loaded)| *is_loaded).count())
+    }
+
+    /// Its workloads in order, and whether the table is made anew before.
+    fn runs(&self) -> Vec<(&'static Workload, bool)> {
+        let wanted = WORKLOADS
+            .iter()
+            .filter(|workload| self.workloads.contains(workload.name));
+        let numbered = wanted.enumerate();
+        numbered
+            .map(|(number, workload)| (workload, number == 0 || LOADED_BEFORE.contains(&workload.name)))
+            .collect()
+    }
+}
+
+/// How large rows and scans are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// One field of 18 bytes, scans of 1 to 8 rows: what is judged.
+    Small,
+    /// YCSB's own: ten fields of 100 bytes, scans of 1 to 100 rows; all fields in one cell, and writes of all of them.
+    Own,
+}
+
+impl Shape {
+    /// Fields, bytes of each, rows of a scan at most.
+    const fn sizes(self) -> (u32, u32, u32) {
+        match self {
+            Self::Small => (1, 18, 8),
+            Self::Own => (10, 100, 100),
+        }
+    }
+
+    /// Only the first is judged, so the second has half the time.
+    fn time_of(self, plan: &Plan) -> Duration {
+        match self {
+            Self::Small => plan.duration,
+            Self::Own => plan.duration / 2,
+        }
+    }
+
+    /// For the report.
+    pub fn describe(self) -> String {
+        let (fields, bytes, rows) = self.sizes();
+        format!("{fields} x {bytes} bytes, scans of 1 to {rows} rows")
+    }
+
+    /// log2 of the addresses of 36 bytes that the fast path has for a row.
+    const fn value_bits(self) -> u32 {
+        match self {
+            Self::Small => 1,
+            Self::Own => 5,
+        }
+    }
+}
+
+/// A workload, as YCSB's own files have it.
+struct Workload {
+    name: &'static str,
+    /// What is done, in shares.
+    shares: &'static [(&'static str, f64)],
+    distribution: &'static str,
+}
+
+/// In the order in which YCSB's authors have them run: E on a table that D has not filled.
+const WORKLOADS: [Workload; 6] = [
+    Workload::new("A", &[("read", 0.5), ("update", 0.5)], "zipfian"),
+    Workload::new("B", &[("read", 0.95), ("update", 0.05)], "zipfian"),
+    Workload::new("C", &[("read", 1.0)], "zipfian"),
+    Workload::new("F", &[("read", 0.5), ("readmodifywrite", 0.5)], "zipfian"),
+    Workload::new("D", &[("read", 0.95), ("insert", 0.05)], "latest"),
+    Workload::new("E", &[("scan", 0.95), ("insert", 0.05)], "zipfian"),
+];
+
+/// Before these the table is made anew.
+const LOADED_BEFORE: [&str; 2] = ["A", "E"];
+
+/// What one run of YCSB said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    ops_per_s: f64,
+    fastpath: f64,
+    host: f64,
+    stale: u64,
+    errors: u64,
+}
+
+/// One workload's figures; medians of the rounds, sums where said.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// How large rows and scans are.
+    pub shape: Shape,
+    /// `A` to `F`.
+    pub workload: &'static str,
+    /// Operations a second, HBase by its own client.
+    pub hbase_ops_per_s: f64,
+    /// The same through Lineside.
+    pub lineside_ops_per_s: f64,
+    /// The median of the rounds' ratios.
+    pub ratio: f64,
+    /// Of the reads through Lineside, so much was answered the fast path.
+    pub hit_rate: f64,
+    /// If what is answered the fast path cost nothing: 1 / (w + (1 - w)(1 - h)), w the share of operations that write.
+    pub bound: f64,
+    /// Stale reads of both, in all rounds.
+    pub stale: u64,
+    /// Operations that failed, of both, in all rounds.
+    pub errors: u64,
+}
+
+/// What YCSB found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ycsb {
+    /// Rows loaded.
+    pub records: u32,
+    /// Threads of the client.
+    pub threads: u32,
+    /// By shape and workload.
+    pub rows: Vec<Row>,
+}
+
+impl Workload {
+    const fn new(
+        name: &'static str,
+        shares: &'static [(&'static str, f64)],
+        distribution: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            shares,
+            distribution,
+        }
+    }
+
+    fn share_of_writes(&self) -> f64 {
+        let writes = self
+            .shares
+            .iter()
+            .filter(|(what, _)| !["read", "scan"].contains(what));
+        writes.map(|(_, share)| share).sum()
+    }
+
+    fn inserts(&self) -> bool {
+        self.shares.iter().any(|(what, _)| *what == "insert")
+    }
+
+    /// As YCSB's properties.
+    fn properties(&self, duration: Duration) -> Vec<String> {
+        let mut properties = vec![
+            format!("requestdistribution={}", self.distribution),
+            format!("maxexecutiontime={}", duration.as_secs().max(1)),
+        ];
+        let operations = if self.inserts() {
+            OPERATIONS_INSERTING
+        } else {
+            OPERATIONS
+        };
+        properties.push(format!("operationcount={operations}"));
+        for what in ["read", "update", "scan", "insert", "readmodifywrite"] {
+            let found = self.shares.iter().find(|(name, _)| *name == what);
+            let share = found.map_or(0.0, |(_, share)| *share);
+            properties.push(format!("{what}proportion={share}"));
+        }
+        properties
+    }
+}
+
+/// Runs the workloads, telling `tell` before each.
+///
+/// # Errors
+/// [`BenchError::Void`] where YCSB does not run.
+pub fn measure(peer: &mut Peer, plan: &Plan, tell: &mut dyn FnMut(&'static str)) -> Result<Ycsb> {
+    let mut seen: BTreeMap<(Shape, &'static str), Vec<(Said, Said)>> = BTreeMap::new();
+    let judged = std::iter::repeat_n(Shape::Small, plan.rounds);
+    for shape in judged.chain([Shape::Own]) {
+        for (workload, is_loaded) in plan.runs() {
+            if is_loaded {
+                tell("loading");
+                for table in ["straight", "through"] {
+                    reload(peer, shape, table)?;
+                }
+            }
+            tell(workload.name);
+            let said = one(peer, shape, workload, shape.time_of(plan))?;
+            seen.entry((shape, workload.name)).or_default().push(said);
+        }
+    }
+    let rows = seen.iter().filter_map(|((shape, name), rounds)| {
+        let workload = WORKLOADS.iter().find(|workload| workload.name == *name)?;
+        Row::of(*shape, workload, rounds)
+    });
+    Ok(Ycsb {
+        records: RECORDS,
+        threads: THREADS,
+        rows: rows.collect(),
+    })
+}
+
+/// One workload, straight to HBase and through Lineside, each once to warm HBase's caches and the fast path, and then
+/// to count.
+fn one(peer: &mut Peer, shape: Shape, workload: &Workload, duration: Duration) -> Result<(Said, Said)> {
+    let warmed = |binding, own: &[String]| {
+        let run = |time| {
+            run(
+                peer,
+                shape,
+                (Phase::Run, binding),
+                own,
+                &workload.properties(time),
+            )
+        };
+        let (warm, said) = (run(duration / 3)?, run(duration)?);
+        // The first one's rate does not count; what is wrong in it does.
+        Ok::<_, BenchError>(Said {
+            stale: warm.stale + said.stale,
+            errors: warm.errors + said.errors,
+            ..said
+        })
+    };
+    let zookeeper = format!("zookeeper={}", peer.ports().zookeeper);
+    let straight = warmed("HBase", &["table=straight".to_owned(), zookeeper])?;
+    let line = Line::new(peer, shape)?;
+    let at = format!("lineside={SERVER_ADDRESS}:{COLUMN_PORT}");
+    let through = line.pair.client.within(|| warmed("Lineside", &[at]))?;
+    Ok((straight, through))
+}
+
+impl Row {
+    fn of(shape: Shape, workload: &Workload, rounds: &[(Said, Said)]) -> Option<Self> {
+        let of = |value: fn(&(Said, Said)) -> f64| median(rounds.iter().map(value));
+        let hit_rate = of(|(_, through)| through.fastpath / (through.fastpath + through.host).max(1.0))?;
+        let writes = workload.share_of_writes();
+        let sum = |value: fn(&Said) -> u64| -> u64 {
+            rounds
+                .iter()
+                .map(|(straight, through)| value(straight) + value(through))
+                .sum()
+        };
+        Some(Self {
+            shape,
+            workload: workload.name,
+            hbase_ops_per_s: of(|(straight, _)| straight.ops_per_s)?,
+            lineside_ops_per_s: of(|(_, through)| through.ops_per_s)?,
+            ratio: of(|(straight, through)| through.ops_per_s / straight.ops_per_s)?,
+            hit_rate,
+            bound: 1.0 / (writes + (1.0 - writes) * (1.0 - hit_rate)),
+            stale: sum(|said| said.stale),
+            errors: sum(|said| said.errors),
+        })
+    }
+}
+
+impl Ycsb {
+    /// By key, as ratios.
+    pub fn ratios(&self) -> impl Iterator<Item = (String, f64)> {
+        let finite = self.rows.iter().filter(|row| row.ratio.is_finite());
+        finite.map(|row| {
+            let shape = match row.shape {
+                Shape::Small => "",
+                Shape::Own => " own shape",
+            };
+            (format!("ycsb {}{shape} lineside/hbase", row.workload), row.ratio)
+        })
+    }
+
+    /// Judged.
+    pub fn gates(&self) -> impl Iterator<Item = (&'static str, Gate)> {
+        const IS: Bound = AtLeast;
+        GATES.into_iter().map(|(key, gate, stretch)| {
+            let mut judged = self.rows.iter().filter(|row| row.shape == Shape::Small);
+            let row = judged.find(|row| key.split(' ').nth(1) == Some(row.workload));
+            let value = row.map(|row| {
+                if key.ends_with('%') {
+                    row.hit_rate * 100.0
+                } else {
+                    row.ratio
+                }
+            });
+            let valid = row.is_some_and(|row| row.hbase_ops_per_s >= STRAW_MAN_OPS_PER_S);
+            (key, Gate::judge(value, IS, gate, stretch, valid))
+        })
+    }
+}
+
+/// A table with YCSB's rows in it, made anew.
+fn reload(peer: &mut Peer, shape: Shape, table: &str) -> Result<()> {
+    // Of the round before, if there was one.
+    let _ = peer.command(&format!("drop {table}"));
+    peer.command(&format!("create {table} entry"))?;
+    let own = [
+        format!("table={table}"),
+        format!("zookeeper={}", peer.ports().zookeeper),
+    ];
+    let properties = [format!("operationcount={RECORDS}")];
+    run(peer, shape, (Phase::Load, "HBase"), &own, &properties).map(drop)
+}
+
+/// Lineside at a line of its own, before the table that only it writes to; the fast path is empty. Off when dropped.
+struct Line {
+    pair: Pair,
+    _ends: [OwnedFd; 2],
+    _datapath: SocketDatapath,
+    _fastpath: XdpLine,
+}
+
+impl Line {
+    fn new(peer: &Peer, shape: Shape) -> Result<Self> {
+        let row_bits = Geometry::default().row_bits;
+        let fastpath = XdpLine::load(&Geometry {
+            value_bits: shape.value_bits(),
+            columns: vec![NAME.into()],
+            ..served::geometry(row_bits, true)
+        })?;
+        let name = ColumnName::new(NAME.as_bytes());
+        let name = name.ok_or_else(|| BenchError::Void("no name of a column".into()))?;
+        let table = peer.connect_rpc("through")?;
+        // Connected from here: HBase is not in the server's namespace.
+        table.get(b"user", &[name]).map_err(failed("asking HBase"))?;
+        let served = Served::of(&fastpath.store, Arc::new(table), name, Telling::Ttl(TTL_NS))?;
+        let pair = Pair::new()?;
+        let listen = SocketAddr::from((SERVER_ADDRESS, COLUMN_PORT));
+        let datapath = (pair.server).within(|| served.listen(listen, hbase::CONNECTIONS))?;
+        let attached = pair.server.run(CLIENT_CORE, || fastpath.attach(&pair))?;
+        let passing = (pair.client).run(CLIENT_CORE, || Generator::load()?.attach_pass(pair.client_index))?;
+        Ok(Self {
+            pair,
+            _ends: [attached, passing],
+            _datapath: datapath,
+            _fastpath: fastpath,
+        })
+    }
+}
+
+/// A phase of YCSB by one of our bindings.
+fn run(
+    peer: &Peer,
+    shape: Shape,
+    (phase, binding): (Phase, &str),
+    own: &[String],
+    properties: &[String],
+) -> Result<Said> {
+    let (fields, bytes, scanned) = shape.sizes();
+    let sizes = [
+        format!("recordcount={RECORDS}"),
+        format!("fieldcount={fields}"),
+        format!("fieldlength={bytes}"),
+        format!("maxscanlength={scanned}"),
+        // All of them are one cell.
+        "writeallfields=true".to_owned(),
+    ];
+    let all = [&sizes, own, properties].concat();
+    let out = client::run(peer.jars(), phase, binding, THREADS, &all)?;
+    Said::read(&out).ok_or_else(|| BenchError::Void("YCSB did not say what our binding counted".into()))
+}
+
+impl Said {
+    /// What YCSB and our bindings print.
+    fn read(out: &str) -> Option<Self> {
+        let ours = out.lines().find_map(|line| line.strip_prefix("LINESIDE "))?;
+        let count = |name: &str| -> Option<u64> {
+            let mut words = ours.split(' ');
+            words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+        };
+        Some(Self {
+            ops_per_s: client::throughput(out)?,
+            fastpath: count("fastpath")? as f64,
+            host: count("host")? as f64,
+            stale: count("stale")?,
+            errors: count("errors")? + count("missing")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::Outcome;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        let out = "[OVERALL], RunTime(ms), 100\n[OVERALL], Throughput(ops/sec), 1234.5\n\
+                   LINESIDE reads=9 the fast path=6 host=3 stale=1 missing=2 errors=4\n";
+        let said = Said::read(out).unwrap();
+        assert_eq!((said.ops_per_s, said.fastpath, said.host), (1234.5, 6.0, 3.0));
+        assert_eq!((said.stale, said.errors), (1, 6));
+        assert!(Said::read("[OVERALL], Throughput(ops/sec), 1\n").is_none());
+    }
+
+    #[test]
+    fn the_bound_is_what_misses_and_writes_leave() {
+        let through = Said {
+            ops_per_s: 50.0,
+            fastpath: 90.0,
+            host: 10.0,
+            ..Said::default()
+        };
+        let straight = Said {
+            ops_per_s: 10.0,
+            ..Said::default()
+        };
+        let row = Row::of(Shape::Small, &WORKLOADS[1], &[(straight, through)]).unwrap();
+        assert_eq!((row.workload, row.ratio, row.hit_rate), ("B", 5.0, 0.9));
+        assert!((row.bound - 1.0 / (0.05 + 0.95 * 0.1)).abs() < 1e-9);
+        let ycsb = Ycsb {
+            records: 1,
+            threads: 1,
+            rows: vec![row],
+        };
+        let gates: BTreeMap<_, _> = ycsb.gates().collect();
+        assert_eq!(gates["ycsb B lineside/hbase"].value, Some(5.0));
+        assert_eq!(gates["ycsb B hits, %"].value, Some(90.0));
+        assert_eq!(gates["ycsb C lineside/hbase"].value, None);
+        assert_eq!(
+            gates["ycsb B lineside/hbase"].outcome,
+            Outcome::Void,
+            "a straw man"
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! The XDP datapath as a contestant. All that the bench needs of `lineside_xdp` is here.
+
+use crate::error::{Result, io};
+use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
+use crate::sys;
+use crate::workload::{Hash, Workload};
+use lineside_fastpath::lease;
+use lineside_spv::chain::Tip;
+use lineside_spv::datapath as spv;
+use lineside_spv::store::{Geometry, Store, words};
+use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::{SPV_PORT, SpvCounter};
+use lineside_xdp::{Image, Interface, XdpDatapath, XdpMode};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Longer than any bench runs.
+const LEASE_NS: u64 = 1 << 42;
+
+/// The loaded XDP programs on a store of 2^22 lines that holds every TXID of the workload.
+pub struct XdpFastPath {
+    datapath: XdpDatapath,
+    root: OwnedFd,
+}
+
+impl XdpFastPath {
+    /// Loads the programs, then draws a workload whose every TXID found an empty line.
+    pub fn load(seed: u64) -> Result<(Self, Workload)> {
+        let geometry = Geometry::default();
+        let mut datapath = XdpDatapath::load(vec![image()], None)?;
+        let store = spv::store(&mut datapath, &geometry)?;
+        store
+            .format(&geometry)
+            .map_err(io("laying out the fast-path table"))?;
+        datapath.start(&Endpoint::new(SERVER_MAC, false, &[SERVER_ADDRESS.into()]).unwrap_or_default())?;
+        let root = datapath
+            .with_root(|root| root.try_clone_to_owned())?
+            .map_err(io("opening ls_root"))?;
+        let workload = fill(Arc::new(store), seed);
+        Ok((Self { datapath, root }, workload))
+    }
+
+    /// Loads the programs anew and puts them in the place of the running ones `count` times, while `load` runs; the
+    /// calling thread stands in the server's namespace. `load` is told to end by its argument.
+    pub fn replace_under<T: Send>(
+        &mut self,
+        count: usize,
+        load: impl FnOnce(&AtomicBool) -> Result<T> + Send,
+    ) -> Result<T> {
+        self.datapath
+            .attach(&Interface::find(SERVER_INTERFACE)?, XdpMode::Native)?;
+        let done = AtomicBool::new(false);
+        let (replaced, loaded) = std::thread::scope(|scope| {
+            let loading = scope.spawn(|| load(&done));
+            let replaced = (0..count).try_for_each(|_| self.datapath.replace(vec![image()]));
+            done.store(true, Relaxed);
+            (replaced, loading.join())
+        });
+        self.datapath.detach()?;
+        replaced?;
+        match loaded {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Attaches natively to the server's end; off when the result is dropped. The calling thread stands in the server's
+    /// namespace.
+    pub fn attach(&self, pair: &Pair) -> Result<OwnedFd> {
+        debug_assert!(sys::interface_index(SERVER_INTERFACE).is_ok());
+        sys::attach_native(self.root.as_fd(), pair.server_index).map_err(io("attaching ls_root"))
+    }
+
+    /// The program that a frame meets first.
+    pub fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    /// Replies so far.
+    pub fn hits(&mut self) -> Result<u64> {
+        let counts: [u64; SpvCounter::ALL.len()] = self.datapath.counts("spv_counts")?;
+        Ok(counts[SpvCounter::Hits as usize])
+    }
+
+    /// What the verifier walked through, by program.
+    pub fn verified_instructions(&mut self) -> Result<BTreeMap<String, u32>> {
+        Ok(self.datapath.verified_instructions()?.into_iter().collect())
+    }
+}
+
+fn image() -> Image {
+    spv::image(&Geometry::default(), SPV_PORT)
+}
+
+/// Admits the workload's blocks to an empty store.
+fn admit(writer: &mut StoreWriter, roots: &[Hash]) -> Vec<Ticket> {
+    let blocks = roots.iter().enumerate().map(|(block, root)| BlockRef {
+        hash: Workload::block_hash(block),
+        root: *root,
+        height: block as u32,
+    });
+    blocks.map(|block| writer.admit(&block)).collect()
+}
+
+fn open(store: &Store, writer: &mut StoreWriter) {
+    lease::renew(&store.control().lease_until_ns, LEASE_NS);
+    writer.begin();
+    let tip = Tip {
+        hash: Workload::block_hash(0),
+        height: 0,
+    };
+    writer.commit(&tip, 0);
+}
+
+/// Draws the workload into the store.
+fn fill(store: Arc<Store>, seed: u64) -> Workload {
+    let mut writer = StoreWriter::new(Arc::clone(&store));
+    let roots = Workload::roots(seed);
+    let tickets = admit(&mut writer, &roots);
+    let workload = Workload::draw(seed, |txid, block| {
+        let is_empty = |line: &lineside_wire::SpvLine| line.generation.load(Relaxed) == 0;
+        store.set(&words(txid)).iter().any(is_empty) && writer.fill(txid, tickets[block])
+    });
+    open(&store, &mut writer);
+    workload
+}
+
+/// A store of this process alone with the workload in it, for the caches of the software contestants. Where more than
+/// four TXIDs meet in a set, the last ones stay.
+pub fn software_store(workload: &Workload) -> Result<Arc<Store>> {
+    let store = Store::anonymous(&Geometry::default()).map_err(io("making a fast-path table"))?;
+    let store = Arc::new(store);
+    let mut writer = StoreWriter::new(Arc::clone(&store));
+    let tickets = admit(&mut writer, &workload.roots);
+    for (number, txid) in workload.txids.iter().enumerate() {
+        writer.fill(txid, tickets[number % tickets.len()]);
+    }
+    open(&store, &mut writer);
+    Ok(store)
+}

@@ -1,0 +1,172 @@
+//! How fast blocks become answers: an import of generated blocks, checked, stored, indexed on disk, all of it synced.
+
+use crate::error::{BenchError, Result, io};
+use lineside_spv::chain::{ChainStore, ImportOptions, IndexKind, Network};
+use lineside_testkit::DemoChain;
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Transactions in a block, about as many as on mainnet.
+const BLOCK_TRANSACTIONS: u32 = 4_000;
+/// Syncs whose median is reported.
+const SYNCS: usize = 21;
+/// TXIDs looked up afterwards.
+const LOOK_UPS: usize = 2_000;
+const MEGABYTE: u64 = 1_000_000;
+
+/// What an import took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Import {
+    /// Raw blocks, in bytes.
+    pub bytes: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// MB of raw blocks a second, wall clock.
+    pub mb_per_s: f64,
+    /// MB of raw blocks per second of processor time, all threads together.
+    pub mb_per_core_s: f64,
+    /// Mean time of finding a TXID in the finished index, in µs.
+    pub locate_us: f64,
+    /// Median time of an fdatasync after 4 KiB in the same folder, in µs.
+    pub fdatasync_us: f64,
+    /// The folder's file system.
+    pub file_system: String,
+}
+
+/// Generates `megabytes` of blocks in a folder of its own below `folder`, imports them, and removes it.
+///
+/// # Errors
+/// [`BenchError::NotMeasured`] on a file system in memory; what the system or the chain says.
+pub fn measure(megabytes: u64, folder: &Path) -> Result<Import> {
+    let file_system = file_system(folder)?;
+    if file_system == "tmpfs" {
+        let folder = folder.display();
+        return Err(BenchError::NotMeasured(format!(
+            "{folder} lies in memory (tmpfs); name a folder on a disk by --data"
+        )));
+    }
+    let folder = Scratch::new(folder)?;
+    let blocks = folder.0.join("blocks");
+    let bytes = write_blocks(&blocks, megabytes).map_err(io("writing blocks to import"))?;
+    let fdatasync_us = fdatasync_us(&folder.0).map_err(io("measuring fdatasync"))?;
+    let chain = |error: lineside_spv::chain::ChainError| BenchError::Chain(error.to_string());
+    let data = folder.0.join("data");
+    let (mut store, _) =
+        ChainStore::open_with(Some(&data), Network::Regtest, IndexKind::Disk).map_err(chain)?;
+    let (start, processor) = (Instant::now(), processor_time());
+    let report = store
+        .import(&[blocks], ImportOptions::default(), &mut |_| {})
+        .map_err(chain)?;
+    let (took, processor) = (start.elapsed(), processor_time() - processor);
+    if report.bytes != bytes || !report.refused.is_empty() {
+        return Err(BenchError::Void(format!(
+            "{} of {bytes} bytes imported, {} blocks refused",
+            report.bytes,
+            report.refused.len()
+        )));
+    }
+    Ok(Import {
+        bytes,
+        transactions: report.transactions,
+        mb_per_s: rate(bytes, took),
+        mb_per_core_s: rate(bytes, processor),
+        locate_us: locate_us(&store).map_err(chain)?,
+        fdatasync_us,
+        file_system,
+    })
+}
+
+/// A folder that is removed with everything in it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(below: &Path) -> Result<Self> {
+        let path = below.join(format!("lineside-bench-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(io("making a folder for blocks"))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is named by its path, below the folder that the user chose.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write_blocks(folder: &Path, megabytes: u64) -> std::io::Result<u64> {
+    fs::create_dir_all(folder)?;
+    let mut file = BufWriter::new(File::create(folder.join("blk00000.dat"))?);
+    let mut bytes = 0;
+    for block in DemoChain::new(1, BLOCK_TRANSACTIONS) {
+        file.write_all(&Network::Regtest.magic())?;
+        file.write_all(&(block.raw.len() as u32).to_le_bytes())?;
+        file.write_all(&block.raw)?;
+        bytes += block.raw.len() as u64;
+        if bytes >= megabytes * MEGABYTE {
+            break;
+        }
+    }
+    file.into_inner()?.sync_all()?;
+    Ok(bytes)
+}
+
+fn locate_us(store: &ChainStore) -> std::result::Result<f64, lineside_spv::chain::ChainError> {
+    let tip = store.tip().map_or(0, |tip| tip.height) as usize;
+    let mut txids = Vec::with_capacity(LOOK_UPS);
+    for number in 0..LOOK_UPS {
+        let block = store.at_height((number * (tip + 1) / LOOK_UPS) as u32);
+        let all = block.map(|block| store.txids(block)).unwrap_or_default();
+        txids.extend(all.get(number * 7919 % all.len().max(1)).copied());
+    }
+    let start = Instant::now();
+    for txid in &txids {
+        assert!(store.locate(txid)?.is_some(), "an imported transaction is found");
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e6 / txids.len() as f64)
+}
+
+pub fn fdatasync_us(folder: &Path) -> std::io::Result<f64> {
+    let mut file = File::create(folder.join("sync"))?;
+    let mut took = Vec::with_capacity(SYNCS);
+    for _ in 0..SYNCS {
+        file.write_all(&[0x5a; 4096])?;
+        let start = Instant::now();
+        file.sync_data()?;
+        took.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    took.sort_by(f64::total_cmp);
+    Ok(took[SYNCS / 2])
+}
+
+/// Type of the file system that `folder` lies on: that of the longest mount point above it.
+pub fn file_system(folder: &Path) -> Result<String> {
+    let folder = folder
+        .canonicalize()
+        .map_err(io("opening the folder for blocks"))?;
+    let mounts = fs::read_to_string("/proc/self/mounts").map_err(io("reading /proc/self/mounts"))?;
+    let found = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (point, kind) = (fields.next()?, fields.next()?);
+        folder.starts_with(point).then_some((point.len(), kind))
+    });
+    // Of two mounts on one point the later one is seen.
+    let kind = found
+        .max_by_key(|(length, _)| *length)
+        .map_or("unknown", |(_, kind)| kind);
+    Ok(kind.to_owned())
+}
+
+fn rate(bytes: u64, time: Duration) -> f64 {
+    bytes as f64 / MEGABYTE as f64 / time.as_secs_f64()
+}
+
+/// Processor time of all threads of this process so far.
+fn processor_time() -> Duration {
+    let usage = crate::sys::resource_usage();
+    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    of(usage.ru_utime) + of(usage.ru_stime)
+}

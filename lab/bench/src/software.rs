@@ -1,0 +1,199 @@
+//! The papers' software, to compare a fast path with: one thread that receives a TXID, looks it up in a tree and sends
+//! the Merkle root. And the round trips of one client, measured in the same way for whoever answers.
+
+use lineside_spv::store::Hash;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long one question of [`round_trips`] waits before it is asked again.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How often it is asked.
+const TRIES: usize = 10;
+
+/// A server in the paper's format, until it is dropped.
+pub struct Software {
+    local: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Software {
+    /// Answers at `listen` from `index`: TXID to Merkle root, both in wire byte order.
+    ///
+    /// # Errors
+    /// What the system says of the address or the thread.
+    pub fn start(listen: SocketAddr, index: BTreeMap<Hash, Hash>) -> io::Result<Self> {
+        let socket = UdpSocket::bind(listen)?;
+        let local = socket.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("software".into());
+        let thread = thread.spawn(move || serve(&socket, &index, &stopped))?;
+        Ok(Self {
+            local,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+impl Drop for Software {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        // The thread waits without a time-out, which would cost it something on every packet: an empty one wakes it.
+        let woken = open(self.local).and_then(|socket| socket.send(&[]));
+        if let (Ok(_), Some(thread)) = (woken, self.thread.take()) {
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(socket: &UdpSocket, index: &BTreeMap<Hash, Hash>, stop: &AtomicBool) {
+    // One byte more than a request has, so that a longer one shows.
+    let mut request = [0; size_of::<Hash>() + 1];
+    while !stop.load(Relaxed) {
+        let Ok((bytes, from)) = socket.recv_from(&mut request) else {
+            continue;
+        };
+        let Ok(txid) = <&Hash>::try_from(&request[..bytes]) else {
+            continue;
+        };
+        let root = index.get(txid).copied().unwrap_or_default();
+        // A reply that does not leave is lost, as datagrams may be.
+        let _ = socket.send_to(&root, from);
+    }
+}
+
+/// What one client saw that asks one question at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// From before the request is sent until the reply is there, one for each right answer.
+    pub taken: Vec<Duration>,
+    /// Answers that were not the expected root.
+    pub wrong: u64,
+    /// Requests without an answer in time; they were sent again.
+    pub lost: u64,
+}
+
+impl RoundTrips {
+    /// The time that half of the answers took no longer than; `None` without answers.
+    pub fn median(&self) -> Option<Duration> {
+        let mut taken = self.taken.clone();
+        let middle = taken.len().checked_sub(1)? / 2;
+        Some(*taken.select_nth_unstable(middle).1)
+    }
+
+    /// Adds what `other` saw.
+    pub fn add(&mut self, other: Self) {
+        self.taken.extend(other.taken);
+        self.wrong += other.wrong;
+        self.lost += other.lost;
+    }
+}
+
+/// Asks `server` for each TXID of `questions` in the paper's format and holds the answer against the root beside it.
+///
+/// # Errors
+/// `TimedOut` for a question that got no answer at all; what else the system says.
+pub fn round_trips(server: SocketAddr, questions: &[(Hash, Hash)]) -> io::Result<RoundTrips> {
+    let socket = open(server)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    let mut seen = RoundTrips::default();
+    let mut reply = [0; size_of::<Hash>() + 1];
+    for (txid, root) in questions {
+        let mut tries = TRIES;
+        let taken = loop {
+            let begun = Instant::now();
+            socket.send(txid)?;
+            match socket.recv(&mut reply) {
+                Ok(bytes) => break (reply[..bytes] == *root).then(|| begun.elapsed()),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    seen.lost += 1;
+                    tries -= 1;
+                    if tries == 0 {
+                        return Err(ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        match taken {
+            Some(taken) => seen.taken.push(taken),
+            None => seen.wrong += 1,
+        }
+    }
+    Ok(seen)
+}
+
+fn open(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
+        SocketAddr::V6(_) => ([0u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(server)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn answers_what_it_holds_and_zeros_for_the_rest() {
+        let index = BTreeMap::from([([1; 32], [2; 32]), ([3; 32], [4; 32])]);
+        for listen in ["127.0.0.1:0", "[::1]:0"] {
+            let server = match Software::start(listen.parse().unwrap(), index.clone()) {
+                Err(error) if listen.starts_with('[') => {
+                    // Not `eprintln!`, which libtest keeps to itself when the test passes.
+                    let name = "answers_what_it_holds_and_zeros_for_the_rest";
+                    let _ = writeln!(io::stderr(), "skipped: {name}: no IPv6 here ({error})");
+                    continue;
+                }
+                started => started.unwrap(),
+            };
+            // What is no request is not answered, and ends nothing.
+            let socket = open(server.local_addr()).unwrap();
+            for bytes in [0, 31, 33, 1400] {
+                socket.send(&vec![7; bytes]).unwrap();
+            }
+            let questions = [
+                ([1; 32], [2; 32]),
+                ([9; 32], [0; 32]),
+                ([3; 32], [4; 32]),
+                ([3; 32], [5; 32]),
+            ];
+            let seen = round_trips(server.local_addr(), &questions).unwrap();
+            assert_eq!((seen.taken.len(), seen.wrong, seen.lost), (3, 1, 0));
+        }
+    }
+
+    #[test]
+    fn the_median_is_the_middle_one() {
+        let of = |micros: &[u64]| {
+            let taken = micros.iter().copied().map(Duration::from_micros).collect();
+            let seen = RoundTrips {
+                taken,
+                wrong: 0,
+                lost: 0,
+            };
+            seen.median().map(|median| median.as_micros())
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[7]), Some(7));
+        assert_eq!(of(&[9, 1, 5]), Some(5));
+        assert_eq!(of(&[9, 1, 5, 4]), Some(4));
+    }
+}

@@ -1,0 +1,296 @@
+//! The contestants of `express`: the paper's packets against the paper's software, our socket datapath and our XDP
+//! datapath.
+
+use super::bpf::Generator;
+use super::client::{self, Loop};
+use super::drain::{Drain, Drained, Into};
+use super::live::{self, Drive};
+use super::plan::{ACCOUNT_BITS, Command, Plan};
+use super::store::{self, Audit, XdpLedger};
+use super::sw::Table;
+use super::tally::{Faults, Tally};
+use crate::error::{Result, io};
+use crate::netns::{Pair, SERVER_ADDRESS};
+use crate::servers::{Running, wait};
+use lineside_fastpath::{Host, Reader, Readers, Reply, Source, Verdict};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_transfer::fastpath::TransferFastPath;
+use lineside_transfer::store::Store;
+use lineside_wire::TRANSFER_PORT;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Core of the client and of the generators.
+pub const CLIENT_CORE: usize = 0;
+/// How long `sw` waits before it looks whether it shall stop.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Requests that may wait for the socket datapath's host, which gets none.
+const HOST_QUEUE: usize = 1024;
+/// Requests of a run one at a time over accounts that are made only once.
+const CREATES_ONE_BY_ONE: u64 = 2_000;
+
+/// A contestant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// The paper's software.
+    Sw,
+    /// Our socket datapath, its rings drained to a journal.
+    Socket,
+    /// Our XDP datapath, its rings drained to a journal.
+    Xdp,
+    /// The same, its rings emptied without a journal.
+    XdpUnjournalled,
+}
+
+/// By what it is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// The socket client, 64 requests in flight.
+    Window64,
+    /// The socket client, one request in flight.
+    Window1,
+    /// The live-frames generator.
+    Live,
+    /// The same, one request in flight.
+    LiveWindow1,
+}
+
+impl By {
+    /// Behind a contestant's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Window64 => "",
+            Self::Window1 => ", window 1",
+            Self::Live => ", live frames",
+            Self::LiveWindow1 => ", live frames, window 1",
+        }
+    }
+}
+
+/// One kind of run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Case {
+    /// Who answers.
+    pub who: Who,
+    /// Who asks.
+    pub by: By,
+    /// What.
+    pub command: Command,
+    /// With transaction ids.
+    pub numbered: bool,
+}
+
+impl Case {
+    /// With transaction ids, as everything is judged.
+    pub const fn of(who: Who, by: By, command: Command) -> Self {
+        Self {
+            who,
+            by,
+            command,
+            numbered: true,
+        }
+    }
+
+    /// What is asked.
+    pub const fn plan(&self) -> Plan {
+        Plan {
+            command: self.command,
+            bits: ACCOUNT_BITS,
+            numbered: self.numbered,
+        }
+    }
+
+    /// Whether every request must be answered.
+    pub fn is_lossless(&self) -> bool {
+        self.by != By::Live || matches!(self.who, Who::Xdp | Who::XdpUnjournalled)
+    }
+}
+
+/// Samples by case.
+pub type Samples = BTreeMap<Case, Vec<Tally>>;
+
+/// What every run needs.
+pub struct Field {
+    /// Client's and server's namespace.
+    pub pair: Arc<Pair>,
+    /// The generators.
+    pub generator: Generator,
+    ledger: XdpLedger,
+    store: Arc<Store>,
+    folder: PathBuf,
+    /// What did not add up so far.
+    pub faults: Faults,
+    /// What drains did, by contestant.
+    pub drained: BTreeMap<&'static str, Drained>,
+}
+
+impl Field {
+    /// Loads everything; journals lie in `folder` while there is a run.
+    pub fn new(folder: PathBuf) -> Result<Self> {
+        Ok(Self {
+            pair: Arc::new(Pair::new()?),
+            generator: Generator::load()?,
+            ledger: XdpLedger::load(ACCOUNT_BITS)?,
+            store: store::anonymous()?,
+            folder,
+            faults: Faults::default(),
+            drained: BTreeMap::new(),
+        })
+    }
+
+    /// Starts a contestant on a fresh ledger, drives it, stops it, and looks whether everything adds up. `requests`: so
+    /// many, if they are few enough for the time.
+    pub fn run(&mut self, case: Case, duration: Duration, requests: Option<u64>) -> Result<Tally> {
+        let plan = case.plan();
+        let (tally, audit) = match case.who {
+            Who::Sw => self.sw(case, duration, requests)?,
+            Who::Socket => {
+                let store = Arc::clone(&self.store);
+                self.with_rings(case, &store, |field| {
+                    let running = field.start_socket()?;
+                    let tally = field.drive(case, duration, requests);
+                    running.end()?;
+                    tally
+                })?
+            }
+            Who::Xdp | Who::XdpUnjournalled => {
+                let store = Arc::clone(&self.ledger.store);
+                self.with_rings(case, &store, |field| {
+                    let _attached = field
+                        .pair
+                        .server
+                        .run(CLIENT_CORE, || field.ledger.attach(&field.pair))?;
+                    field.drive(case, duration, requests)
+                })?
+            }
+        };
+        self.faults.add(&plan, &tally, &audit);
+        Ok(tally)
+    }
+
+    /// Runs `drive` on a fresh `store`, its rings drained meanwhile.
+    fn with_rings(
+        &mut self,
+        case: Case,
+        store: &Arc<Store>,
+        drive: impl FnOnce(&Self) -> Result<Tally>,
+    ) -> Result<(Tally, Audit)> {
+        let fresh = case.command == Command::Create;
+        if fresh {
+            store::clear(store);
+        } else {
+            store::fill(store, ACCOUNT_BITS)?;
+        }
+        let (name, into) = match case.who {
+            Who::XdpUnjournalled => ("xdp, not journalled", Into::Nothing),
+            Who::Socket => ("socket", Into::Journal(self.folder.join("rings"))),
+            _ => ("xdp", Into::Journal(self.folder.join("rings"))),
+        };
+        let drain = Drain::start(store, into)?;
+        let tally = drive(self)?;
+        let drained = drain.end()?;
+        let sum = self.drained.entry(name).or_default();
+        sum.records += drained.records;
+        sum.groups += drained.groups;
+        sum.waiting_max = sum.waiting_max.max(drained.waiting_max);
+        sum.torn += drained.torn;
+        Ok((tally, store::audit(store, &case.plan(), !fresh)))
+    }
+
+    fn start_socket(&self) -> Result<Running> {
+        let store = Arc::clone(&self.store);
+        Running::start(&self.pair, move |stop, ready| {
+            let options = SocketOptions {
+                listen: SocketAddr::from((SERVER_ADDRESS, TRANSFER_PORT)),
+                threads: 1,
+                queue: HOST_QUEUE,
+            };
+            let fastpath = Arc::new(TransferFastPath::new(store));
+            let datapath = SocketDatapath::start(options, fastpath, Arc::new(Nobody), &Readers::new(false));
+            let _datapath = datapath.map_err(io("starting the socket datapath"))?;
+            wait(stop, &ready);
+            Ok(())
+        })
+    }
+
+    fn sw(&self, case: Case, duration: Duration, requests: Option<u64>) -> Result<(Tally, Audit)> {
+        let table = match case.command {
+            Command::Create => Table::new(ACCOUNT_BITS),
+            _ => Table::filled(ACCOUNT_BITS),
+        };
+        let table = Arc::new(Mutex::new(table));
+        let theirs = Arc::clone(&table);
+        let running = Running::start(&self.pair, move |stop, ready| {
+            let listen = (SERVER_ADDRESS, TRANSFER_PORT);
+            let socket = UdpSocket::bind(listen).map_err(io("binding a server's socket"))?;
+            socket
+                .set_read_timeout(Some(PATIENCE))
+                .map_err(io("setting up a server's socket"))?;
+            let mut table = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = ready.send(());
+            table.serve(&socket, stop).map_err(io("serving"))
+        })?;
+        let tally = self.drive(case, duration, requests);
+        running.end()?;
+        let table = table.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok((tally?, table.audit()))
+    }
+
+    fn drive(&self, case: Case, duration: Duration, requests: Option<u64>) -> Result<Tally> {
+        let plan = case.plan();
+        let one_by_one = matches!(case.by, By::Window1 | By::LiveWindow1);
+        let limit = requests.or(match live::limit_of(&plan) {
+            Some(_) if one_by_one => Some(CREATES_ONE_BY_ONE),
+            limit => limit,
+        });
+        let interface = self.pair.client_index;
+        self.pair.client.run(CLIENT_CORE, || match case.by {
+            By::Window64 | By::Window1 => {
+                // Frames that XDP_TX returns over a veth are polled only where an XDP program stands (6.18,
+                // veth_xdp_flush).
+                let _passing = match case.who {
+                    Who::Xdp | Who::XdpUnjournalled => Some(self.generator.attach_pass(interface)?),
+                    _ => None,
+                };
+                client::run(Loop {
+                    plan,
+                    window: if one_by_one { 1 } else { 64 },
+                    warm_up: if limit.is_some() {
+                        Duration::ZERO
+                    } else {
+                        duration / 8
+                    },
+                    duration: if requests.is_some() {
+                        Duration::from_secs(5)
+                    } else {
+                        duration
+                    },
+                    limit: limit.unwrap_or(u64::MAX),
+                })
+            }
+            By::Live | By::LiveWindow1 => live::run(
+                &self.generator,
+                interface,
+                Drive {
+                    plan,
+                    one_by_one,
+                    loses: !case.is_lossless(),
+                    duration,
+                    limit,
+                },
+            ),
+        })
+    }
+}
+
+/// Behind a fast path that answers everything.
+struct Nobody;
+
+impl Host for Nobody {
+    fn serve(&self, _from: Source, _request: &[u8], _reply: &mut Reply, _sender: &Reader) -> Verdict {
+        Verdict::Forward
+    }
+}

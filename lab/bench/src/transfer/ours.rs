@@ -1,0 +1,357 @@
+//! `durable`: our server behind the socket datapath, and its clients: native packets by TCP, of one
+//! transfer or of many, and paper packets by UDP.
+
+use super::drain::Removed;
+use super::peer::{Peer, Requests, Stream};
+use super::plan::BALANCE;
+use super::store::geometry;
+use crate::error::{BenchError, Result, io};
+use crate::sys::{self, BATCH, Batch, Ready};
+use lineside_fastpath::{Asked, GroupHost, Readers, Source, lease};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_transfer::AccountId;
+use lineside_transfer::client::{Client, Session};
+use lineside_transfer::fastpath::TransferFastPath;
+use lineside_transfer::host::{SealPolicy, SessionPolicy, Setup};
+use lineside_transfer::ledger::Limits;
+use lineside_transfer::paper::PaperRequest;
+use lineside_transfer::server::Server;
+use lineside_transfer::store::{Geometry, Mode, Store};
+use lineside_wire::{
+    ExecuteHead, NATIVE_REPLY_BIT, NativeHeader, Operation, Status, TRANSFER_COMMAND_CREATE,
+    TRANSFER_COMMAND_TRANSFER, TRANSFER_DURABLE, TRANSFER_OP_EXECUTE, TRANSFER_PAPER_BYTES_MAX,
+    TransferCode as Code, native,
+};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// Longer than any bench runs.
+const LEASE_NS: u64 = 1 << 42;
+const QUEUE: usize = 8192;
+const ACCOUNT_BITS: u32 = 18;
+const SESSIONS: u32 = 64;
+/// Requests of a group that makes accounts.
+const GROUP: u32 = 2048;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The loopback address as a client's.
+pub fn here() -> Source {
+    Source {
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: 40_000,
+    }
+}
+
+/// An empty store for `durable`.
+pub fn empty_store() -> Result<Arc<Store>> {
+    let geometry = Geometry {
+        mode: Mode::Durable,
+        sessions: SESSIONS,
+        ..geometry(ACCOUNT_BITS, 1)
+    };
+    let store = Store::anonymous(&geometry).map_err(io("making a fast-path table"))?;
+    lease::renew(&store.control().lease_until_ns, LEASE_NS);
+    Ok(Arc::new(store))
+}
+
+/// A server over the data in `folder`.
+pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
+    let setup = Setup {
+        limits: Limits {
+            accounts: 1 << ACCOUNT_BITS,
+            sessions: SESSIONS,
+        },
+        seal: SealPolicy::default(),
+        sessions: SessionPolicy {
+            per_source: SESSIONS as usize,
+        },
+        issuer_keys: Vec::new(),
+        express: None,
+    };
+    let opened = Server::open(folder, setup, Arc::clone(store));
+    let failed = |error| BenchError::Void(format!("opening a ledger: {error}"));
+    Ok(opened.map_err(failed)?.0)
+}
+
+/// Makes accounts 0 to `accounts`.
+pub fn make_accounts(server: &mut Server, accounts: u32) -> Result<()> {
+    for first in (0..accounts).step_by(GROUP as usize) {
+        let requests: Vec<_> = (first..accounts.min(first + GROUP))
+            .map(|account| PaperRequest::new(TRANSFER_COMMAND_CREATE, 0, account, 0, BALANCE).to_bytes())
+            .collect();
+        let asked: Vec<Asked<'_>> = requests
+            .iter()
+            .map(|request| Asked {
+                from: here(),
+                payload: request,
+            })
+            .collect();
+        let said = server.group(&asked);
+        // A reply to CREATE is its request.
+        let made = said.iter().zip(&requests);
+        if !made
+            .into_iter()
+            .all(|(said, request)| said.reply.as_deref() == Some(request))
+        {
+            return Err(BenchError::Void(format!(
+                "accounts from {first} on were not made"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The server behind its sockets.
+pub struct Ours {
+    datapath: SocketDatapath,
+    store: Arc<Store>,
+    _data: Removed,
+}
+
+impl Ours {
+    /// Starts it with accounts 0 to `accounts` in it; its data lie in `folder`, which is removed.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub fn start(folder: &Path, accounts: u32) -> Result<Self> {
+        let data = Removed::make(folder)?;
+        let store = empty_store()?;
+        let mut server = open(folder, &store)?;
+        make_accounts(&mut server, accounts)?;
+        let options = SocketOptions {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            threads: 1,
+            queue: QUEUE,
+        };
+        let fastpath = Arc::new(TransferFastPath::new(Arc::clone(&store)));
+        let datapath =
+            SocketDatapath::start_in_groups(options, fastpath, Box::new(server), &Readers::default());
+        Ok(Self {
+            datapath: datapath.map_err(io("starting the durable server"))?,
+            store,
+            _data: data,
+        })
+    }
+
+    /// What all accounts hold, as the fast path shows it.
+    pub fn held(&self) -> u64 {
+        let cells = self.store.cells.as_slice().iter();
+        cells.map(|cell| cell.balance.load(Relaxed)).sum()
+    }
+
+    /// How often accounts have changed since they were made: twice for each transfer.
+    pub fn changes(&self) -> u64 {
+        let cells = self.store.cells.as_slice().iter();
+        cells
+            .map(|cell| cell.version.load(Relaxed).saturating_sub(1))
+            .sum()
+    }
+
+    /// A client that sends the paper's packets.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn udp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
+        let connecting = || {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+            socket.connect(self.datapath.local_addr())?;
+            socket.set_nonblocking(true)?;
+            sys::set_segment(&socket, TRANSFER_PAPER_BYTES_MAX as u16)?;
+            Ok(socket)
+        };
+        Ok(Box::new(Paper {
+            socket: connecting().map_err(io("connecting a client"))?,
+            out: Batch::default(),
+            input: Batch::default(),
+            requests,
+        }))
+    }
+
+    /// A client with a session of its own; a packet for each request.
+    ///
+    /// # Errors
+    /// What the system says, or the server.
+    pub fn tcp(&self, requests: Requests) -> Result<Box<dyn Peer>> {
+        let server = self.datapath.local_addr();
+        let failed = |error: lineside_transfer::client::ClientError| BenchError::Void(error.to_string());
+        let mut client = Client::connect(server, PATIENCE).map_err(failed)?;
+        let session = client.open().map_err(failed)?;
+        let connecting = || {
+            let stream = TcpStream::connect(server)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        };
+        let stream = connecting().map_err(io("connecting a client"))?;
+        let fd = stream.as_raw_fd();
+        Ok(Box::new(Native {
+            stream: Stream::new(stream, fd),
+            requests,
+            session,
+            sequences: VecDeque::new(),
+        }))
+    }
+}
+
+struct Paper {
+    socket: UdpSocket,
+    out: Batch,
+    input: Batch,
+    requests: Requests,
+}
+
+impl Paper {
+    fn request(&self, number: u64) -> PaperRequest {
+        let Self { requests, .. } = self;
+        let (from, to) = (requests.source(number), requests.destination(number));
+        PaperRequest::new(
+            TRANSFER_COMMAND_TRANSFER,
+            requests.transaction(number),
+            from,
+            to,
+            1,
+        )
+    }
+}
+
+impl Peer for Paper {
+    fn ready(&self) -> Ready {
+        Ready {
+            fd: self.socket.as_raw_fd(),
+            to_write: false,
+        }
+    }
+
+    fn pump(&mut self, asks: bool) -> std::io::Result<()> {
+        let got = self.input.receive(&self.socket);
+        for index in 0..got {
+            let Some(number) = self.requests.due() else {
+                self.requests.stray();
+                continue;
+            };
+            let mut due = self.request(number);
+            due.amount = self.requests.balance_after(number) as u32;
+            let is_right = self.input.get(index) == due.to_bytes();
+            self.requests.answered(is_right.into());
+        }
+        let mut count = 0;
+        while asks
+            && count < BATCH
+            && let Some(number) = self.requests.ask()
+        {
+            let request = self.request(number).to_bytes();
+            self.out.put(count, &request);
+            count += 1;
+        }
+        if count > 0 {
+            // What does not leave is not answered either, and so is counted as lost.
+            self.out.send_segmented(&self.socket, count);
+        }
+        Ok(())
+    }
+
+    fn requests(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+}
+
+/// A packet of a session: transfers from `number` on, 1 each.
+pub fn batch(out: &mut Vec<u8>, session: &Session, requests: &Requests, number: u64) {
+    let count = requests.each() as usize;
+    let body = size_of::<ExecuteHead>() + count * size_of::<Operation>();
+    let header = native::request_header(TRANSFER_OP_EXECUTE, session.next, body as u16);
+    let head = ExecuteHead {
+        token: session.token.into(),
+        sequence: session.next.into(),
+        slot: session.slot.into(),
+        count: (count as u16).into(),
+        durability: 0.into(),
+    };
+    out.extend_from_slice(header.as_bytes());
+    out.extend_from_slice(head.as_bytes());
+    let mut operation = Operation {
+        command: TRANSFER_COMMAND_TRANSFER,
+        amount: 1.into(),
+        ..Operation::new_zeroed()
+    };
+    for number in number..number + count as u64 {
+        operation.source = AccountId::from_paper(requests.source(number)).0;
+        operation.destination = AccountId::from_paper(requests.destination(number)).0;
+        out.extend_from_slice(operation.as_bytes());
+    }
+}
+
+/// How many transfers of the reply to the packet `sequence`, which began with `number`, are as they are due.
+fn right(reply: &[u8], requests: &Requests, sequence: u64, number: u64) -> u64 {
+    let Ok((header, body)) = NativeHeader::ref_from_prefix(reply) else {
+        return 0;
+    };
+    let Ok((head, rest)) = ExecuteHead::ref_from_prefix(body) else {
+        return 0;
+    };
+    let Ok(operations) = <[Operation]>::ref_from_bytes(rest) else {
+        return 0;
+    };
+    let is_ours = header.op == TRANSFER_OP_EXECUTE | NATIVE_REPLY_BIT
+        && header.request_id.get() == sequence
+        && header.status.get() == Status::Ok as u16
+        && head.sequence.get() == sequence
+        && head.durability.get() == TRANSFER_DURABLE;
+    if !is_ours {
+        return 0;
+    }
+    let is_right = |(number, operation): &(u64, &Operation)| {
+        operation.code.get() == Code::Done as u16
+            && operation.amount.get() == requests.balance_after(*number)
+            && operation.source == AccountId::from_paper(requests.source(*number)).0
+            && operation.number.get() > 0
+    };
+    (number..).zip(operations).filter(is_right).count() as u64
+}
+
+struct Native {
+    stream: Stream<TcpStream>,
+    requests: Requests,
+    session: Session,
+    sequences: VecDeque<u64>,
+}
+
+impl Peer for Native {
+    fn ready(&self) -> Ready {
+        self.stream.ready()
+    }
+
+    fn pump(&mut self, asks: bool) -> std::io::Result<()> {
+        self.stream.fill()?;
+        while let Ok((header, _)) = NativeHeader::ref_from_prefix(self.stream.input()) {
+            let bytes = size_of::<NativeHeader>() + usize::from(header.length.get());
+            let Some(reply) = self.stream.input().get(..bytes) else {
+                break;
+            };
+            match (self.sequences.pop_front(), self.requests.due()) {
+                (Some(sequence), Some(number)) => {
+                    let right = right(reply, &self.requests, sequence, number);
+                    self.requests.answered(right);
+                }
+                _ => self.requests.stray(),
+            }
+            self.stream.take(bytes);
+        }
+        while asks && let Some(number) = self.requests.ask() {
+            batch(self.stream.out(), &self.session, &self.requests, number);
+            self.sequences.push_back(self.session.next);
+            self.session.next += 1;
+        }
+        self.stream.flush()
+    }
+
+    fn requests(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+}

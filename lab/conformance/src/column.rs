@@ -1,0 +1,64 @@
+//! The `column` service on every datapath that takes whole frames.
+
+use crate::frames::{self, FrameService};
+use crate::native::NativeMap;
+pub use lineside_column::datapath::{image, store};
+use lineside_column::fastpath::ColumnFastPath;
+use lineside_column::store::{Geometry, Store};
+use lineside_xdp::{Image, XdpDatapath, XdpError};
+use std::io;
+use std::sync::Arc;
+
+pub use crate::frames::DatapathKind;
+
+/// The service.
+pub struct Column;
+
+/// One datapath of `column` that takes whole frames.
+pub type FrameDatapath = frames::FrameDatapath<Column>;
+
+impl FrameService for Column {
+    type Geometry = Geometry;
+    type Store = Store;
+    type FastPath = ColumnFastPath;
+    const COUNTS: &str = "column_counts";
+
+    fn image(geometry: &Geometry, port: u16) -> Image {
+        image(geometry, port)
+    }
+
+    fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
+        store(datapath, geometry)
+    }
+
+    fn anonymous(geometry: &Geometry) -> io::Result<Store> {
+        Store::anonymous(geometry)
+    }
+
+    fn format(store: &Store, geometry: &Geometry) -> io::Result<()> {
+        store.format(geometry)
+    }
+
+    fn fastpath(store: Arc<Store>) -> ColumnFastPath {
+        ColumnFastPath::new(store)
+    }
+
+    fn counters(fastpath: &ColumnFastPath) -> Vec<u64> {
+        fastpath.counters().to_vec()
+    }
+
+    fn native_maps(store: &Arc<Store>) -> Vec<NativeMap> {
+        vec![
+            NativeMap::table("column_tables", store, |store| &store.tables),
+            NativeMap::table("column_names", store, |store| &store.names),
+            NativeMap::table("column_tops", store, |store| &store.tops),
+            NativeMap::table("column_pages", store, |store| &store.pages),
+            NativeMap::table("column_blocks", store, |store| &store.blocks),
+            NativeMap::table("column_data", store, |store| &store.data),
+            NativeMap::table("column_servers", store, |store| &store.servers),
+            NativeMap::table("column_control", store, |store| &store.control),
+            NativeMap::value("column_works"),
+            NativeMap::value("column_counts"),
+        ]
+    }
+}

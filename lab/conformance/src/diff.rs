@@ -1,0 +1,309 @@
+//! Holds datapaths against the model: the same frames through both, and verdict, every byte and the counters must
+//! agree.
+
+pub mod column;
+pub mod spv;
+pub mod transfer;
+
+use lineside_xdp::XdpError;
+
+pub use crate::frames::Datapath;
+
+use lineside_fastpath::{DropReason, FrameVerdict, Line, lease};
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::frame::{self, Addressing};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Seeded frames around one endpoint: good ones, ones from sources that must be refused, mutated and truncated ones.
+pub struct Frames {
+    random: u64,
+    endpoint: Endpoint,
+    port: u16,
+    payloads: Vec<Vec<u8>>,
+}
+
+const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xaa];
+/// Below this many bytes BPF_PROG_TEST_RUN refuses a frame.
+const ETH_BYTES: usize = 14;
+
+impl Frames {
+    /// Frames to `port` of `endpoint`, mostly with one of `payloads`. The same seed gives the same frames.
+    pub fn new(seed: u64, endpoint: &Endpoint, port: u16, payloads: Vec<Vec<u8>>) -> Self {
+        Self {
+            random: seed.wrapping_mul(2).wrapping_add(1),
+            endpoint: endpoint.clone(),
+            port,
+            payloads,
+        }
+    }
+
+    /// splitmix64
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+
+    fn one_in(&mut self, chances: usize) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn payload(&mut self) -> Vec<u8> {
+        if self.payloads.is_empty() || self.one_in(6) {
+            let bytes = [0, 1, 15, 16, 17, 31, 32, 33, 64, 120, 500][self.below(11)];
+            return (0..bytes).map(|_| self.next() as u8).collect();
+        }
+        let chosen = self.below(self.payloads.len());
+        self.payloads[chosen].clone()
+    }
+
+    fn source(&mut self, v6: bool) -> IpAddr {
+        let own = if v6 {
+            self.endpoint.v6().next().map(IpAddr::from)
+        } else {
+            self.endpoint.v4().next().map(IpAddr::from)
+        };
+        let usual: IpAddr = if v6 {
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9).into()
+        } else {
+            Ipv4Addr::new(10, 0, 0, 9).into()
+        };
+        let odd: [IpAddr; 4] = if v6 {
+            [
+                Ipv6Addr::UNSPECIFIED.into(),
+                Ipv6Addr::LOCALHOST.into(),
+                "ff02::1".parse().unwrap_or(usual),
+                usual,
+            ]
+        } else {
+            [
+                Ipv4Addr::UNSPECIFIED.into(),
+                self.endpoint
+                    .v4_with_broadcasts()
+                    .next()
+                    .map_or(usual, |(_, broadcast)| broadcast.into()),
+                Ipv4Addr::BROADCAST.into(),
+                Ipv4Addr::new(239, 1, 2, 3).into(),
+            ]
+        };
+        match self.below(16) {
+            0 => own.unwrap_or(usual),
+            1 => odd[self.below(4)],
+            _ => usual,
+        }
+    }
+
+    /// The next frame.
+    pub fn next_frame(&mut self) -> Vec<u8> {
+        let payload = self.payload();
+        self.frame_of(&payload)
+    }
+
+    /// A frame with this payload, unless it is mutated.
+    fn frame_of(&mut self, payload: &[u8]) -> Vec<u8> {
+        let v6 = self.one_in(3);
+        let owned: Vec<IpAddr> = match v6 {
+            true => self.endpoint.v6().map(IpAddr::from).collect(),
+            false => self.endpoint.v4().map(IpAddr::from).collect(),
+        };
+        let source = self.source(v6);
+        let destination = match owned.len() {
+            0 => source,
+            _ if self.one_in(16) => source,
+            count => owned[self.below(count)],
+        };
+        let addressing = Addressing {
+            source_mac: if self.one_in(32) {
+                [1, 0, 0, 0, 0, 1]
+            } else {
+                PEER_MAC
+            },
+            destination_mac: if self.one_in(16) {
+                PEER_MAC
+            } else {
+                self.endpoint.mac
+            },
+            vlan: self.one_in(4).then_some(7),
+            source,
+            destination,
+            source_port: if self.one_in(12) {
+                [0, 7701, 7705, self.port][self.below(4)]
+            } else {
+                40_000
+            },
+            destination_port: if self.one_in(16) { 53 } else { self.port },
+        };
+        let mut frame = vec![0; 1514];
+        let used = frame::build(&mut frame, &addressing, payload).unwrap_or(0);
+        let padding = if self.one_in(4) { self.below(19) } else { 0 };
+        frame.truncate((used + padding).max(60));
+        if self.one_in(3) {
+            for _ in 0..=self.below(3) {
+                let last = if self.one_in(2) { 80 } else { frame.len() };
+                let at = self.below(frame.len().min(last));
+                frame[at] = if self.one_in(2) {
+                    self.next() as u8
+                } else {
+                    frame[at] ^ (1 << self.below(8))
+                };
+            }
+        }
+        if self.one_in(8) {
+            frame.truncate(ETH_BYTES + self.below(frame.len() - ETH_BYTES));
+        }
+        frame
+    }
+}
+
+/// What the comparison saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Frames compared.
+    pub frames: u64,
+    /// Of these, answered.
+    pub transmitted: u64,
+    /// Of these, passed to the host.
+    pub passed: u64,
+    /// Of these, dropped, by [`DropReason`].
+    pub dropped: [u64; DropReason::ALL.len()],
+}
+
+impl Seen {
+    /// Sends a frame through two datapaths, each over a store of its own.
+    ///
+    /// # Errors
+    /// That they differ, in verdict or byte; or what the kernel says.
+    fn hold(
+        &mut self,
+        number: u64,
+        request: &[u8],
+        model: &mut dyn Datapath,
+        datapath: &mut dyn Datapath,
+    ) -> Result<(), DiffError> {
+        let (said, model) = model.run(request)?;
+        let (verdict, left) = datapath.run(request)?;
+        self.frames += 1;
+        match said {
+            FrameVerdict::Transmit => self.transmitted += 1,
+            FrameVerdict::Pass => self.passed += 1,
+            FrameVerdict::Drop(reason) => self.dropped[reason as usize] += 1,
+        }
+        let same = match (said, verdict) {
+            (FrameVerdict::Drop(_), FrameVerdict::Drop(_)) => true,
+            (said, verdict) => said == verdict && model == left,
+        };
+        if same {
+            return Ok(());
+        }
+        Err(DiffError::Differs {
+            number,
+            what: format!("the model says {said:?}, the datapath {verdict:?}"),
+            request: request.to_vec(),
+            model,
+            datapath: left,
+        })
+    }
+
+    /// Adds what another comparison saw.
+    pub fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.transmitted += other.transmitted;
+        self.passed += other.passed;
+        for (sum, count) in self.dropped.iter_mut().zip(&other.dropped) {
+            *sum += count;
+        }
+    }
+}
+
+/// Why the comparison ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DiffError {
+    /// The datapaths disagree.
+    #[error(
+        "frame {number} differs: {what}\n  request {request:02x?}\n  model   {model:02x?}\n  datapath   {datapath:02x?}"
+    )]
+    Differs {
+        /// Which frame, from 0.
+        number: u64,
+        /// What differs.
+        what: String,
+        /// The frame.
+        request: Vec<u8>,
+        /// What the model made of it.
+        model: Vec<u8>,
+        /// What the datapath made of it.
+        datapath: Vec<u8>,
+    },
+    /// The kernel did not run the program.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    /// Memory for the comparison was not to be had.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Sends `count` frames through the model behind `line` and through `datapath`, which share their memory.
+///
+/// # Errors
+/// The first frame that differs in verdict, byte or drop counter; or what the kernel says.
+pub fn compare(
+    frames: &mut Frames,
+    count: u64,
+    line: &Line<'_>,
+    datapath: &mut dyn Datapath,
+) -> Result<Seen, DiffError> {
+    let mut seen = Seen::default();
+    let before = datapath.drops()?;
+    for number in 0..count {
+        let request = frames.next_frame();
+        let mut model = request.clone();
+        let said = line.answer(lease::now_ns(), &mut model);
+        let (verdict, left) = datapath.run(&request)?;
+        seen.frames += 1;
+        match said {
+            FrameVerdict::Transmit => seen.transmitted += 1,
+            FrameVerdict::Pass => seen.passed += 1,
+            FrameVerdict::Drop(reason) => seen.dropped[reason as usize] += 1,
+        }
+        let same_verdict = match (said, verdict) {
+            (FrameVerdict::Drop(_), FrameVerdict::Drop(_)) => true,
+            (said, verdict) => said == verdict,
+        };
+        let dropped = matches!(said, FrameVerdict::Drop(_));
+        if !same_verdict || (!dropped && model != left) {
+            let what = format!("the model says {said:?}, the datapath {verdict:?}");
+            return Err(DiffError::Differs {
+                number,
+                what,
+                request,
+                model,
+                datapath: left,
+            });
+        }
+    }
+    let after = datapath.drops()?;
+    for reason in DropReason::ALL {
+        let (index, name) = (reason as usize, reason.name());
+        let counted = after[index] - before[index];
+        if counted != seen.dropped[index] {
+            let what = format!(
+                "the model dropped {} as {name}, the datapath {counted}",
+                seen.dropped[index]
+            );
+            let empty = Vec::new;
+            return Err(DiffError::Differs {
+                number: count,
+                what,
+                request: empty(),
+                model: empty(),
+                datapath: empty(),
+            });
+        }
+    }
+    Ok(seen)
+}

@@ -1,0 +1,361 @@
+//! The comparison for `transfer`: the model and another datapath get the same operations, each over its own store, and
+//! must say the same, count the same and leave the same behind.
+
+mod traffic;
+
+use super::{Datapath, DiffError, Seen};
+use crate::frames::DatapathKind;
+use crate::transfer::{FrameDatapath, NativeOrders};
+use lineside_fastpath::lease;
+use lineside_testkit::cpu;
+use lineside_transfer::claims::{Claims, StoreClaims};
+use lineside_transfer::datapath::{LineClaims, rings};
+use lineside_transfer::ring::Ring;
+use lineside_transfer::store::{Geometry, Mode, Range, Store};
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::{DropReason, TRANSFER_PORT, TransferCounter};
+use lineside_xdp::XdpError;
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use traffic::Traffic;
+
+/// An odd number with its bits well spread (2^64 by the golden ratio).
+const HASH_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Frames between two comparisons of everything that the stores hold.
+const STRIDE: u64 = 256;
+
+/// One case of the comparison.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it is for.
+    pub name: &'static str,
+    /// The store's geometry; its rings are one for each CPU.
+    pub geometry: Geometry,
+    /// Whether the fast path stands at `lo`.
+    pub loopback: bool,
+    /// How many accounts are asked for.
+    pub accounts: u32,
+    /// Whether the lease ends now and then, policies change, locks are held, and the host claims and changes accounts.
+    pub unrest: bool,
+}
+
+/// Every case: both modes, plenty of room and none, few accounts that meet and many, signatures required.
+///
+/// # Errors
+/// What the system says of its CPUs.
+pub fn cases() -> Result<Vec<Case>, XdpError> {
+    let geometry = Geometry {
+        account_bits: 5,
+        sessions: 7,
+        rings: rings()?,
+        ring_bits: 6,
+        mode: Mode::Express,
+        paper_format: true,
+        require_signature: false,
+        issuers: traffic::issuers(),
+    };
+    let case = |name, geometry: &Geometry, accounts| Case {
+        name,
+        geometry: geometry.clone(),
+        loopback: false,
+        accounts,
+        unrest: false,
+    };
+    let durable = Geometry {
+        mode: Mode::Durable,
+        ..geometry.clone()
+    };
+    let tiny = Geometry {
+        account_bits: 1,
+        ring_bits: 3,
+        ..geometry.clone()
+    };
+    let signed = Geometry {
+        require_signature: true,
+        ..geometry.clone()
+    };
+    let no_paper = Geometry {
+        paper_format: false,
+        ..geometry.clone()
+    };
+    let many = Geometry {
+        account_bits: 10,
+        ..geometry.clone()
+    };
+    Ok(vec![
+        case("few accounts", &geometry, 6),
+        case("many accounts", &many, 1500),
+        case("store full", &tiny, 24),
+        Case {
+            unrest: true,
+            ..case("unrest", &geometry, 8)
+        },
+        Case {
+            loopback: true,
+            ..case("loopback", &geometry, 12)
+        },
+        case("signatures required", &signed, 6),
+        case("paper refused", &no_paper, 6),
+        Case {
+            unrest: true,
+            ..case("durable", &durable, 8)
+        },
+    ])
+}
+
+/// Holds one case against the model with `count` frames: what was seen, and the model's counters.
+///
+/// # Errors
+/// The first difference, in verdict, byte, counter or in the stores; or what the system says.
+pub fn run(
+    case: &Case,
+    against: DatapathKind,
+    count: u64,
+    seed: u64,
+) -> Result<(Seen, [u64; TransferCounter::ALL.len()]), DiffError> {
+    // A thread of its own, so that it is one CPU whose ring is written.
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| pinned(case, against, count, seed));
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn pinned(
+    case: &Case,
+    against: DatapathKind,
+    count: u64,
+    seed: u64,
+) -> Result<(Seen, [u64; TransferCounter::ALL.len()]), DiffError> {
+    let cpu = cpu::allowed()?
+        .first()
+        .copied()
+        .ok_or_else(|| io::Error::other("no CPU"))?;
+    cpu::pin(cpu)?;
+    let endpoint = endpoint(case.loopback);
+    let (model, own) = FrameDatapath::open(DatapathKind::Socket, &case.geometry, &endpoint, TRANSFER_PORT)?;
+    let (datapath, theirs) = FrameDatapath::open(against, &case.geometry, &endpoint, TRANSFER_PORT)?;
+    for store in [&own, &theirs] {
+        // Which accounts meet in a bucket is the seed's too, so that a run can be repeated.
+        for (place, word) in store.control().key.iter().enumerate() {
+            let key = seed.wrapping_add(place as u64).wrapping_mul(HASH_STEP) | 1;
+            word.store(key, Relaxed);
+        }
+        lease::renew(&store.control().lease_until_ns, 1 << 50);
+    }
+    let own_ring = lineside_fastpath::thread_index() % case.geometry.rings as usize;
+    let mut pair = Pair {
+        model: Side {
+            datapath: model,
+            store: own,
+            ring: own_ring,
+        },
+        other: Side {
+            datapath,
+            store: theirs,
+            ring: if against == DatapathKind::Native { 0 } else { cpu },
+        },
+        seen: Seen::default(),
+    };
+    let mut traffic = Traffic::new(seed, case, &endpoint, Arc::clone(&pair.model.store));
+    for side in [&pair.model, &pair.other] {
+        traffic.prepare(&side.store);
+    }
+    for number in 0..count {
+        let frame = traffic.next_frame();
+        pair.hold(number, &frame)?;
+        traffic.disturb(&pair.stores(), pair.rings());
+        if let Some(order) = traffic.next_order(&pair.stores()) {
+            order.carry_out(&StoreClaims::new(Arc::clone(&pair.model.store)))?;
+            order.carry_out(&*pair.other.claims()?)?;
+        }
+        if number % STRIDE == STRIDE - 1 || number == count - 1 {
+            pair.compare(number)?;
+        }
+    }
+    let counters = pair.model.datapath.counters()?;
+    Ok((pair.seen, std::array::from_fn(|index| counters[index])))
+}
+
+/// One of the two, with its store and the ring that it writes.
+struct Side {
+    datapath: FrameDatapath,
+    store: Arc<Store>,
+    ring: usize,
+}
+
+impl Side {
+    /// The host's claims in it.
+    fn claims(&mut self) -> Result<Box<dyn Claims + '_>, XdpError> {
+        Ok(match &mut self.datapath {
+            FrameDatapath::Socket(_) => Box::new(StoreClaims::new(Arc::clone(&self.store))),
+            FrameDatapath::Xdp(datapath) => Box::new(LineClaims::of(datapath)?),
+            FrameDatapath::Native(datapath) => Box::new(LineClaims::by(NativeOrders(RefCell::new(datapath)))),
+        })
+    }
+}
+
+struct Pair {
+    model: Side,
+    other: Side,
+    seen: Seen,
+}
+
+impl Pair {
+    fn stores(&self) -> [&Store; 2] {
+        [&self.model.store, &self.other.store]
+    }
+
+    fn rings(&self) -> [Ring<'_>; 2] {
+        [&self.model, &self.other].map(|side| Ring::of(&side.store, side.ring))
+    }
+
+    /// The same frame through both.
+    fn hold(&mut self, number: u64, request: &[u8]) -> Result<(), DiffError> {
+        self.seen.hold(
+            number,
+            request,
+            &mut self.model.datapath,
+            &mut self.other.datapath,
+        )
+    }
+
+    /// Counters, drops, and everything that the stores hold.
+    fn compare(&mut self, number: u64) -> Result<(), DiffError> {
+        let counters = [self.model.datapath.counters()?, self.other.datapath.counters()?];
+        let drops = [self.model.datapath.drops()?, self.other.datapath.drops()?];
+        let held = [&self.model, &self.other].map(|side| words(&side.store, side.ring));
+        let fault = match () {
+            _ if counters[0] != counters[1] => Some(format!("counters {counters:?}")),
+            _ if drops[0] != drops[1] => Some(format!("drops by {:?}: {drops:?}", DropReason::ALL)),
+            _ => held[0]
+                .iter()
+                .zip(&held[1])
+                .find(|(model, other)| model != other)
+                .map(|(model, other)| format!("the store: {model:x?} in the model's, {other:x?}")),
+        };
+        match fault {
+            None => Ok(()),
+            Some(what) => Err(DiffError::Differs {
+                number,
+                what,
+                request: Vec::new(),
+                model: Vec::new(),
+                datapath: Vec::new(),
+            }),
+        }
+    }
+}
+
+/// One entry of a store: the table, its index, its words.
+type Entry = (&'static str, usize, Vec<u64>);
+
+/// Everything that the store holds that is not each datapath's own: of the rings the one that it writes, of its records
+/// all but the time.
+fn words(store: &Store, ring: usize) -> Vec<Entry> {
+    let wide = |words: &[&AtomicU64]| words.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>();
+    let narrow =
+        |words: &[&AtomicU32]| -> Vec<u64> { words.iter().map(|word| word.load(Relaxed).into()).collect() };
+    let mut all = Vec::new();
+    for (index, cell) in store.cells.as_slice().iter().enumerate() {
+        let mut words = wide(&[
+            &cell.id[0],
+            &cell.id[1],
+            &cell.balance,
+            &cell.held_out,
+            &cell.held_in,
+            &cell.version,
+        ]);
+        words.extend(narrow(&[
+            &cell.lock,
+            &cell.flags,
+            &cell.bucket_lock,
+            &cell.reserved,
+        ]));
+        all.push(("cells", index, words));
+    }
+    for (index, last) in store.paper.as_slice().iter().enumerate() {
+        let words = narrow(&[
+            &last.last_id,
+            &last.destination,
+            &last.amount,
+            &last.command,
+            &last.reply_amount,
+            &last.reserved,
+        ]);
+        all.push(("paper", index, words));
+    }
+    for (index, session) in store.sessions.as_slice().iter().enumerate() {
+        let mut words = wide(&[
+            &session.token,
+            &session.sequence,
+            &session.sum,
+            &session.codes,
+            &session.claimed,
+        ]);
+        words.extend(narrow(&[&session.lock, &session.count]));
+        words.extend(session.amounts.iter().map(|amount| amount.load(Relaxed)));
+        all.push(("sessions", index, words));
+    }
+    let heads = store.rings.as_slice().iter().enumerate();
+    let others = heads
+        .filter(|(index, _)| *index != ring)
+        .map(|(_, other)| other.head.load(Relaxed));
+    let head = &store.rings.as_slice()[ring];
+    all.push((
+        "rings",
+        0,
+        [wide(&[&head.head, &head.tail]), others.collect()].concat(),
+    ));
+    let records = store.control().ring_records.load(Relaxed) as usize;
+    for (index, record) in store.records.as_slice()[ring * records..][..records]
+        .iter()
+        .enumerate()
+    {
+        let mut words = wide(&[
+            &record.seal,
+            &record.source[0],
+            &record.source[1],
+            &record.destination[0],
+            &record.destination[1],
+            &record.amount,
+            &record.source_version,
+            &record.destination_version,
+            &record.source_balance,
+            &record.sequence,
+            &record.sum,
+            &record.timestamp,
+            &record.uuid[0],
+            &record.uuid[1],
+        ]);
+        words.extend(narrow(&[
+            &record.slot,
+            &record.command,
+            &record.contract,
+            &record.place,
+            &record.nonce,
+            &record.timeout_s,
+        ]));
+        all.push(("records", index, words));
+    }
+    all
+}
+
+fn endpoint(loopback: bool) -> Endpoint {
+    let own = ["10.0.0.2", "192.168.7.2", "fd00::2", "fe80::2"]
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect::<Vec<_>>();
+    let mac = if loopback { [0; 6] } else { [2, 0, 0, 0, 0, 2] };
+    let mut endpoint = Endpoint::new(mac, loopback, &own).unwrap_or_default();
+    endpoint.set_broadcast([10, 0, 0, 2].into(), [10, 0, 0, 255].into());
+    endpoint
+}
+
+/// What is fixed for both sides: a range for each family, one that has few, one that has one.
+fn range(text: &str, prefix_bits: u32) -> Option<Range> {
+    text.parse().ok().map(|address| Range { address, prefix_bits })
+}

@@ -1,0 +1,154 @@
+//! A server of the table whose messages get lost: changes that others make, told as `servers` wants it.
+
+use crate::history::random::Random;
+use lineside_column::coherence::Touched;
+use lineside_column::embedded::Watcher;
+use lineside_column::fill::ColumnId;
+use lineside_column::key::Interval;
+use lineside_column::servers::{Servers, Standing};
+use lineside_column::table::{ColumnName, Holder};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The table's server.
+const SERVER: usize = 0;
+/// The lease that it grants: with [`SLACK_NS`] off, a few ticks.
+const LEASE_NS: u64 = 60_000_000;
+/// How far behind the fast path's clock may be.
+pub(super) const SLACK_NS: u64 = 20_000_000;
+/// A PRE is tried so often before the lease is waited for.
+const TRIES: u32 = 3;
+
+#[derive(Debug)]
+struct State {
+    next: u64,
+    open: BTreeSet<u64>,
+    granted_until_ns: u64,
+    /// Changes that wait for the lease to end.
+    waiting: u32,
+    random: Random,
+}
+
+/// The server's side, and the network to `servers`.
+#[derive(Debug)]
+pub(super) struct LossyServer {
+    servers: Arc<Servers>,
+    ids: Vec<ColumnName>,
+    clock: fn() -> u64,
+    state: Mutex<State>,
+    /// Of 1000 messages so many are lost.
+    lost: u64,
+    /// It does not wait for its lease to end when nobody acknowledges.
+    pub(super) is_hasty: bool,
+}
+
+impl LossyServer {
+    pub(super) fn new(
+        servers: Arc<Servers>,
+        ids: Vec<ColumnName>,
+        clock: fn() -> u64,
+        seed: u64,
+        is_hasty: bool,
+    ) -> Self {
+        // What the embedded table calls the holder of all rows.
+        servers.is_called(SERVER, Holder::default().server);
+        Self {
+            servers,
+            ids,
+            clock,
+            state: Mutex::new(State {
+                next: 1,
+                open: BTreeSet::new(),
+                granted_until_ns: 0,
+                waiting: 0,
+                random: Random(seed),
+            }),
+            lost: 200,
+            is_hasty,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a lease, as Lineside does now and then; question or answer may be lost.
+    pub(super) fn renew(&self) {
+        let sent_ns = (self.clock)();
+        let mut state = self.state();
+        if state.is_lost(self.lost) || state.waiting > 0 {
+            drop(state);
+            return self.servers.tick((self.clock)());
+        }
+        let (standing, next) = (state.standing(), state.next);
+        state.granted_until_ns = (self.clock)() + LEASE_NS;
+        let is_lost = state.is_lost(self.lost);
+        drop(state);
+        let now_ns = (self.clock)();
+        if !is_lost {
+            self.servers
+                .granted(SERVER, standing, next, sent_ns, LEASE_NS, now_ns);
+        }
+        self.servers.tick(now_ns);
+    }
+}
+
+impl State {
+    fn is_lost(&mut self, of_1000: u64) -> bool {
+        self.random.below(1000) < of_1000
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            epoch: 1,
+            oldest_open: self.open.first().copied().unwrap_or(self.next),
+        }
+    }
+}
+
+impl Watcher for LossyServer {
+    fn pre(&self, key: &[u8], column: &ColumnName) -> u64 {
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        state.open.insert(number);
+        drop(state);
+        let Some(id) = self.ids.iter().position(|name| name == column) else {
+            return number;
+        };
+        let touched: [Touched; 1] = [(ColumnId(id as u16), Interval::of_row(key))];
+        for _ in 0..TRIES {
+            let mut state = self.state();
+            let (asks, answers, standing) = (
+                !state.is_lost(self.lost),
+                !state.is_lost(self.lost),
+                state.standing(),
+            );
+            drop(state);
+            if asks && self.servers.pre(SERVER, standing, number, &touched) && answers {
+                return number;
+            }
+            if self.state().granted_until_ns < (self.clock)() {
+                // Nobody has a lease: nobody need be told.
+                return number;
+            }
+        }
+        self.state().waiting += 1;
+        while !self.is_hasty && (self.clock)() <= self.state().granted_until_ns {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.state().waiting -= 1;
+        number
+    }
+
+    fn post(&self, mark: u64) {
+        let mut state = self.state();
+        state.open.remove(&mark);
+        let (is_lost, standing) = (state.is_lost(2 * self.lost), state.standing());
+        drop(state);
+        if !is_lost {
+            self.servers.stands_at(SERVER, standing);
+        }
+    }
+}

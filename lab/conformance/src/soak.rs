@@ -1,0 +1,592 @@
+//! The soak: datapaths of `spv` asked at once over one store while the chain changes under them, blocks and lines are
+//! evicted, and what was missed is filled in again. Each reply is held against what was true while it was made.
+
+mod check;
+pub mod column;
+mod sabotage;
+mod truth;
+
+pub use check::Fault;
+pub use sabotage::Sabotage;
+
+use crate::diff::Datapath;
+use crate::frames;
+use crate::spv::{self, DatapathKind};
+use check::{Ask, Checked, Checker, Window};
+use lineside_fastpath::{FastPath, FrameVerdict, Host, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_spv::fastpath::SpvFastPath;
+use lineside_spv::host::SpvHost;
+use lineside_spv::store::{Geometry, Store};
+use lineside_spv::writer::{SpvFill, StoreWriter, WriterCounts};
+use lineside_wire::endpoint::Endpoint;
+use lineside_wire::frame::{self, Addressing};
+use lineside_wire::{SPV_PORT, SPV_ROOTS_MAX, csum};
+use lineside_xdp::{XdpDatapath, XdpError};
+use sabotage::Saboteur;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use truth::{HEIGHTS, History, Names, POSITIONS, Random, SoakChain, State, Tx};
+
+/// Longer than any soak.
+const LEASE_NS: u64 = 86_400_000_000_000;
+/// Small, so that lines and blocks are evicted all the time.
+const GEOMETRY: Geometry = Geometry {
+    line_bits: 10,
+    ways: 4,
+    block_bits: 5,
+    paper_index: false,
+    paper_format: true,
+};
+/// Positions of each height that most requests are for.
+const HOT: u32 = 8;
+const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const NEAR_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+const FAR_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const NEAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2));
+const FAR_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
+const FAR_PORT: u16 = 40_000;
+/// Faults that are kept in words.
+const TOLD: usize = 5;
+
+/// What to soak.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The datapaths, each at most once.
+    pub datapaths: Vec<DatapathKind>,
+    /// Checked replies of the fast path, over all datapaths.
+    pub replies: u64,
+    /// The same seed gives the same blocks, changes and requests; how threads meet is the machine's.
+    pub seed: u64,
+    /// End at the first fault.
+    pub stop_at_fault: bool,
+    /// Break a rule, to see it found.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// What one datapath did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatapathCounts {
+    /// Replies of the fast path, each checked.
+    pub replies: u64,
+    /// Requests that the fast path left to the host; its replies are checked too.
+    pub forwarded: u64,
+    /// Of these, those during which the chain changed.
+    pub across_change: u64,
+    /// Further replies, not counted above, for which no state was left to check against.
+    pub too_late: u64,
+}
+
+/// What the soak saw.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// By datapath, in the order asked for.
+    pub datapaths: Vec<(&'static str, DatapathCounts)>,
+    /// Replies of parts that were never one.
+    pub torn: u64,
+    /// Replies that were not true any more.
+    pub stale: u64,
+    /// Replies that were never true.
+    pub wrong: u64,
+    /// The first faults in words.
+    pub told: Vec<String>,
+    /// Changes of the chain.
+    pub changes: u64,
+    /// Writes into the fast path.
+    pub written: WriterCounts,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Report {
+    /// Checked replies of the fast path.
+    pub fn replies(&self) -> u64 {
+        self.datapaths.iter().map(|(_, counts)| counts.replies).sum()
+    }
+
+    /// Faults of every kind.
+    pub fn faults(&self) -> u64 {
+        self.torn + self.stale + self.wrong
+    }
+}
+
+/// What all threads of a phase share.
+struct Scene<'a> {
+    names: Names,
+    history: &'a History,
+    store: Arc<Store>,
+    host: SpvHost,
+    readers: Readers,
+    options: &'a Options,
+    stop: AtomicBool,
+    done: &'a AtomicU64,
+    faults: Mutex<(Report, Option<XdpError>)>,
+}
+
+/// Soaks in two phases over one store: as in use, where a change of the chain waits for the kernel's answers to leave;
+/// then without that wait, which a test run makes needless, and so with far more changes. `progress` is told now and
+/// then how many replies were checked.
+///
+/// # Errors
+/// What the system says.
+pub fn run(options: &Options, progress: &mut dyn FnMut(u64)) -> Result<Report, XdpError> {
+    let started = Instant::now();
+    let names = Names::new(options.seed);
+    let (mut xdp, store) = open_store(options.datapaths.contains(&DatapathKind::Xdp))?;
+    let (done, history) = (AtomicU64::new(0), History::new());
+    let mut report = Report {
+        datapaths: options
+            .datapaths
+            .iter()
+            .map(|kind| (kind.name(), DatapathCounts::default()))
+            .collect(),
+        ..Report::default()
+    };
+    let phases = if xdp.is_some() {
+        &[true, false][..]
+    } else {
+        &[false]
+    };
+    let mut state = State::empty();
+    let mut random = Random(options.seed);
+    for (number, &kernel) in phases.iter().enumerate() {
+        let datapaths = options.datapaths.len().max(1) as u64;
+        let left = options.replies.saturating_sub(done.load(Relaxed));
+        let wanted = Arc::new(Mutex::new(state));
+        let scene = Scene::new(options, names, &history, &store, kernel, &wanted, &done);
+        let phase = Phase {
+            datapaths: &options.datapaths,
+            due: left.div_ceil((phases.len() - number) as u64).div_ceil(datapaths),
+            kernel,
+            number: number as u64,
+        };
+        let mut driver = Driver {
+            state,
+            random,
+            wanted,
+        };
+        phase.run(&scene, xdp.as_mut(), &mut driver, progress, &mut report)?;
+        (state, random) = (driver.state, driver.random);
+        if options.stop_at_fault && report.faults() > 0 {
+            break;
+        }
+    }
+    report.elapsed = started.elapsed();
+    Ok(report)
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint::new(NEAR_MAC, false, &[NEAR_V4, NEAR_V6]).unwrap_or_default()
+}
+
+fn open_store(kernel: bool) -> Result<(Option<XdpDatapath>, Arc<Store>), XdpError> {
+    let no_memory = |source| XdpError::System {
+        what: "memory for the store".into(),
+        source,
+    };
+    if !kernel {
+        return Ok((None, Arc::new(Store::anonymous(&GEOMETRY).map_err(no_memory)?)));
+    }
+    let mut datapath = XdpDatapath::load(vec![spv::image(&GEOMETRY, SPV_PORT)], None)?;
+    datapath.start(&endpoint())?;
+    let store = spv::store(&mut datapath, &GEOMETRY)?;
+    store.format(&GEOMETRY).map_err(no_memory)?;
+    Ok((Some(datapath), Arc::new(store)))
+}
+
+impl<'a> Scene<'a> {
+    fn new(
+        options: &'a Options,
+        names: Names,
+        history: &'a History,
+        store: &Arc<Store>,
+        kernel: bool,
+        wanted: &Arc<Mutex<State>>,
+        done: &'a AtomicU64,
+    ) -> Self {
+        let writer: Box<dyn SpvFill + Send> = match options.sabotage {
+            Some(fault) => Box::new(Saboteur::new(Arc::clone(store), fault)),
+            None => Box::new(StoreWriter::new(Arc::clone(store))),
+        };
+        let readers = Readers::new(kernel);
+        let waited_for = match options.sabotage {
+            Some(Sabotage::NoGrace) => Readers::default(),
+            _ => readers.clone(),
+        };
+        let host = SpvHost::new(
+            SoakChain::new(names, Arc::clone(wanted)),
+            writer,
+            waited_for,
+            true,
+        );
+        lease::renew(&store.control().lease_until_ns, LEASE_NS);
+        Self {
+            names,
+            history,
+            store: Arc::clone(store),
+            host,
+            readers,
+            options,
+            stop: AtomicBool::new(false),
+            done,
+            faults: Mutex::default(),
+        }
+    }
+
+    fn fault(&self, kind: Fault, datapath: &str, said: &str, ask: &Ask) {
+        let mut held = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = &mut held.0;
+        match kind {
+            Fault::Torn => report.torn += 1,
+            Fault::Stale => report.stale += 1,
+            Fault::Wrong => report.wrong += 1,
+        }
+        if report.told.len() < TOLD {
+            report
+                .told
+                .push(format!("{datapath}: {kind:?}: {said}; asked {ask:?}"));
+        }
+        if self.options.stop_at_fault {
+            self.stop.store(true, Relaxed);
+        }
+    }
+
+    fn fail(&self, error: XdpError) {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(error);
+        self.stop.store(true, Relaxed);
+    }
+}
+
+/// Who changes the chain.
+struct Driver {
+    state: State,
+    random: Random,
+    wanted: Arc<Mutex<State>>,
+}
+
+impl Driver {
+    /// One change, as a node's new best branch makes it.
+    fn change(&mut self, scene: &Scene<'_>) {
+        self.state = self.state.next(&mut self.random);
+        scene.history.announce(&self.state);
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = self.state;
+        match scene.host.follow() {
+            Ok(()) => scene.history.commit(self.state.number),
+            // The chain refuses no step of its own plan: whatever this is, the soak has failed.
+            Err(error) => scene.fault(
+                Fault::Wrong,
+                "host",
+                &error.to_string(),
+                &Ask::Paper(Tx::default()),
+            ),
+        }
+    }
+
+    /// The newest blocks come back, as after a start, beside what is missed and filled.
+    fn refill(&mut self, scene: &Scene<'_>) {
+        scene.host.prefill(self.random.below(6));
+    }
+
+    /// Some changes follow each other at once. With the kernel a change itself takes some 10 ms, in which the fast path
+    /// is silent, and so do most pauses.
+    fn pause(&mut self, kernel: bool) {
+        let part = self.random.below(400);
+        if part > 40 {
+            std::thread::sleep(Duration::from_micros(u64::from(part)) * if kernel { 50 } else { 1 });
+        }
+    }
+}
+
+struct Phase<'a> {
+    datapaths: &'a [DatapathKind],
+    /// Replies due of each datapath.
+    due: u64,
+    /// Whether a change waits for the kernel.
+    kernel: bool,
+    number: u64,
+}
+
+impl Phase<'_> {
+    fn run(
+        &self,
+        scene: &Scene<'_>,
+        mut xdp: Option<&mut XdpDatapath>,
+        driver: &mut Driver,
+        progress: &mut dyn FnMut(u64),
+        report: &mut Report,
+    ) -> Result<(), XdpError> {
+        let before = driver.state.number;
+        driver.change(scene);
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for &kind in self.datapaths {
+                let datapath = xdp.take_if(|_| kind == DatapathKind::Xdp);
+                let seed = scene.options.seed ^ (kind as u64 + 1) << 56 ^ self.number << 48;
+                threads.push(scope.spawn(move || ask_all(scene, kind, datapath, self.due, Random(seed))));
+            }
+            let mut shown = Instant::now();
+            while !threads.iter().all(|thread| thread.is_finished()) {
+                driver.change(scene);
+                driver.refill(scene);
+                driver.pause(self.kernel);
+                if shown.elapsed() > Duration::from_millis(200) {
+                    progress(scene.done.load(Relaxed));
+                    shown = Instant::now();
+                }
+            }
+            for (thread, kind) in threads.into_iter().zip(self.datapaths) {
+                let counts = match thread.join() {
+                    Ok(counts) => counts,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                };
+                let place = report.datapaths.iter_mut().find(|(name, _)| *name == kind.name());
+                if let Some((_, sum)) = place {
+                    sum.replies += counts.replies;
+                    sum.forwarded += counts.forwarded;
+                    sum.across_change += counts.across_change;
+                    sum.too_late += counts.too_late;
+                }
+            }
+        });
+        report.changes += u64::from(driver.state.number - before);
+        let written = scene.host.writer_counts();
+        report.written.fills += written.fills;
+        report.written.conflicts += written.conflicts;
+        report.written.invalidations += written.invalidations;
+        report.written.late += written.late;
+        let mut held = scene.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        report.torn += held.0.torn;
+        report.stale += held.0.stale;
+        report.wrong += held.0.wrong;
+        report.told.append(&mut held.0.told);
+        report.told.truncate(TOLD);
+        held.1.take().map_or(Ok(()), Err)
+    }
+}
+
+/// A datapath as one thread asks it.
+enum Asked<'a> {
+    /// Payloads, as the socket datapath does.
+    FastPath(Box<SpvFastPath>),
+    /// Whole frames.
+    Frames(&'a mut dyn Datapath),
+}
+
+/// One thread: asks one datapath until it has given its replies, and the host for what it leaves.
+fn ask_all(
+    scene: &Scene<'_>,
+    kind: DatapathKind,
+    xdp: Option<&mut XdpDatapath>,
+    due: u64,
+    random: Random,
+) -> DatapathCounts {
+    let mut native;
+    let asked = match (kind, xdp) {
+        (DatapathKind::Xdp, Some(datapath)) => Asked::Frames(datapath),
+        (DatapathKind::Native, _) => {
+            match frames::native::<spv::Spv>(&scene.store, &GEOMETRY, &endpoint(), SPV_PORT) {
+                Ok(datapath) => native = datapath,
+                Err(source) => {
+                    let what = "memory for frames".into();
+                    scene.fail(XdpError::System { what, source });
+                    return DatapathCounts::default();
+                }
+            }
+            Asked::Frames(&mut native)
+        }
+        _ => Asked::FastPath(Box::new(SpvFastPath::new(Arc::clone(&scene.store)))),
+    };
+    let mut thread = Thread {
+        scene,
+        kind,
+        asked,
+        reader: scene.readers.join(),
+        random,
+        checker: Checker::new(&scene.names, scene.history),
+        payload: Vec::new(),
+        reply: Reply::default(),
+        counts: DatapathCounts::default(),
+    };
+    while thread.counts.replies < due && !scene.stop.load(Relaxed) {
+        if let Err(error) = thread.ask() {
+            scene.fail(error);
+        }
+    }
+    thread.counts
+}
+
+struct Thread<'a> {
+    scene: &'a Scene<'a>,
+    kind: DatapathKind,
+    asked: Asked<'a>,
+    reader: Reader,
+    random: Random,
+    checker: Checker<'a>,
+    payload: Vec<u8>,
+    reply: Reply,
+    counts: DatapathCounts,
+}
+
+const FROM: Source = Source {
+    address: FAR_V4,
+    port: FAR_PORT,
+};
+
+impl Thread<'_> {
+    fn any_tx(&mut self) -> Tx {
+        let hot = self.random.below(16) != 0;
+        Tx {
+            height: self.random.below(HEIGHTS as u32),
+            position: self.random.below(if hot { HOT } else { POSITIONS }),
+        }
+    }
+
+    fn next_ask(&mut self) -> Ask {
+        match self.random.below(8) {
+            0..4 => Ask::Paper(self.any_tx()),
+            4..7 => Ask::Root(self.any_tx(), self.random.next()),
+            _ => {
+                let mut all = [Tx::default(); SPV_ROOTS_MAX];
+                // Few of many items are all cached: mostly short ones.
+                let count = 1 + self.random.below(4) as usize * self.random.below(6) as usize;
+                all[..count].fill_with(|| self.any_tx());
+                Ask::Roots(all, count, self.random.next())
+            }
+        }
+    }
+
+    /// One request: to the fast path, and if it leaves it, to the host.
+    fn ask(&mut self) -> Result<(), XdpError> {
+        let ask = self.next_ask();
+        ask.write(&self.scene.names, &mut self.payload);
+        let history = self.scene.history;
+        let before = history.committed();
+        let in_kernel = self.kind == DatapathKind::Xdp;
+        if !in_kernel {
+            self.reader.enter();
+        }
+        let answered = self.fastpath();
+        self.linger();
+        // A program in the kernel has sent its reply before we get to look; a thread sends it here.
+        let oldest = if in_kernel { before } else { history.committed() };
+        self.reader.leave();
+        let window = Window {
+            oldest,
+            newest: history.announced(),
+        };
+        let name = self.kind.name();
+        match answered? {
+            Some(Ok(())) => {
+                let checked = self.checker.check(&ask, self.reply.as_bytes(), window, false);
+                if checked == Checked::TooLate {
+                    self.counts.too_late += 1;
+                    return Ok(());
+                }
+                self.count(checked, name, &ask);
+                self.counts.replies += 1;
+                self.counts.across_change += u64::from(window.newest != before);
+                if self.counts.replies.is_multiple_of(1024) {
+                    self.scene.done.fetch_add(1024, Relaxed);
+                }
+                return Ok(());
+            }
+            Some(Err(what)) => {
+                self.counts.replies += 1;
+                self.scene.fault(Fault::Torn, name, what, &ask);
+                return Ok(());
+            }
+            None => (),
+        }
+        self.counts.forwarded += 1;
+        self.reply.clear();
+        let verdict = self
+            .scene
+            .host
+            .serve(FROM, &self.payload, &mut self.reply, &self.reader);
+        self.linger();
+        let oldest = history.committed();
+        self.reader.leave();
+        let window = Window {
+            oldest,
+            newest: history.announced(),
+        };
+        let checked = match verdict {
+            Verdict::Reply => self.checker.check(&ask, self.reply.as_bytes(), window, true),
+            other => Checked::Fault(Fault::Wrong, format!("{other:?}")),
+        };
+        self.count(checked, "host", &ask);
+        Ok(())
+    }
+
+    /// Now and then a reply waits to be sent, as in a batch.
+    fn linger(&mut self) {
+        if self.random.below(512) == 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    fn count(&mut self, checked: Checked, name: &str, ask: &Ask) {
+        match checked {
+            Checked::True | Checked::TooLate => (),
+            Checked::Fault(fault, said) => self.scene.fault(fault, name, &said, ask),
+        }
+    }
+
+    /// Whether the fast path answered, and if so what is wrong with the frame around its payload.
+    fn fastpath(&mut self) -> Result<Option<Result<(), &'static str>>, XdpError> {
+        self.reply.clear();
+        let datapath = match &mut self.asked {
+            Asked::FastPath(fastpath) => {
+                return Ok(
+                    match fastpath.answer(FROM, lease::now_ns(), &self.payload, &mut self.reply) {
+                        Verdict::Reply => Some(Ok(())),
+                        Verdict::Forward => None,
+                        Verdict::Drop(_) => Some(Err("a good request was dropped")),
+                    },
+                );
+            }
+            Asked::Frames(datapath) => datapath,
+        };
+        let v6 = self.random.below(4) == 0;
+        let to = Addressing {
+            source_mac: FAR_MAC,
+            destination_mac: NEAR_MAC,
+            vlan: (self.random.below(4) == 0).then_some(7),
+            source: if v6 { FAR_V6 } else { FAR_V4 },
+            destination: if v6 { NEAR_V6 } else { NEAR_V4 },
+            source_port: FAR_PORT,
+            destination_port: SPV_PORT,
+        };
+        let mut room = [0; 1514];
+        let bytes = frame::build(&mut room, &to, &self.payload).unwrap_or(0);
+        let (verdict, left) = datapath.run(&room[..bytes])?;
+        match verdict {
+            FrameVerdict::Transmit => Ok(Some(unframe(&left, &to, &mut self.reply))),
+            FrameVerdict::Pass if left == room[..bytes] => Ok(None),
+            FrameVerdict::Pass => Ok(Some(Err("a frame that is passed was changed"))),
+            FrameVerdict::Drop(_) => Ok(Some(Err("a good request was dropped"))),
+        }
+    }
+}
+
+/// Takes the payload out of the reply to a frame of `to`, or says what is wrong with the frame.
+fn unframe(reply: &[u8], to: &Addressing, payload: &mut Reply) -> Result<(), &'static str> {
+    let found = frame::parse(reply).ok_or("the reply is no datagram")?;
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(v4) => csum::sum(&v4.octets()),
+        IpAddr::V6(v6) => csum::sum(&v6.octets()),
+    };
+    let turned = (found.source, found.destination) == (to.destination, to.source)
+        && (found.source_port, found.destination_port) == (to.destination_port, to.source_port)
+        && (&reply[..6], &reply[6..12]) == (&to.source_mac[..], &to.destination_mac[..]);
+    let udp = &reply[found.udp..found.payload().end];
+    let sum = octets(found.source) + octets(found.destination) + 17 + udp.len() as u64 + csum::sum(udp);
+    match () {
+        () if !turned => Err("the reply goes elsewhere"),
+        () if csum::fold(sum) != 0xffff => Err("the reply's checksum is not that of its bytes"),
+        () if !payload.put(&reply[found.payload()]) => Err("the reply is too long"),
+        () => Ok(()),
+    }
+}

@@ -1,0 +1,59 @@
+//! The `spv` service on every datapath that takes whole frames.
+
+use crate::frames::{self, FrameService};
+use crate::native::NativeMap;
+pub use lineside_spv::datapath::{image, store};
+use lineside_spv::fastpath::SpvFastPath;
+use lineside_spv::store::{Geometry, Store};
+use lineside_xdp::{Image, XdpDatapath, XdpError};
+use std::io;
+use std::sync::Arc;
+
+pub use crate::frames::DatapathKind;
+
+/// The service.
+pub struct Spv;
+
+/// One datapath of `spv` that takes whole frames.
+pub type FrameDatapath = frames::FrameDatapath<Spv>;
+
+impl FrameService for Spv {
+    type Geometry = Geometry;
+    type Store = Store;
+    type FastPath = SpvFastPath;
+    const COUNTS: &str = "spv_counts";
+
+    fn image(geometry: &Geometry, port: u16) -> Image {
+        image(geometry, port)
+    }
+
+    fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
+        store(datapath, geometry)
+    }
+
+    fn anonymous(geometry: &Geometry) -> io::Result<Store> {
+        Store::anonymous(geometry)
+    }
+
+    fn format(store: &Store, geometry: &Geometry) -> io::Result<()> {
+        store.format(geometry)
+    }
+
+    fn fastpath(store: Arc<Store>) -> SpvFastPath {
+        SpvFastPath::new(store)
+    }
+
+    fn counters(fastpath: &SpvFastPath) -> Vec<u64> {
+        fastpath.counters().to_vec()
+    }
+
+    fn native_maps(store: &Arc<Store>) -> Vec<NativeMap> {
+        vec![
+            NativeMap::table("spv_lines", store, |store| &store.lines),
+            NativeMap::table("spv_blocks", store, |store| &store.blocks),
+            NativeMap::table("spv_control", store, |store| &store.control),
+            NativeMap::value("spv_drafts"),
+            NativeMap::value("spv_counts"),
+        ]
+    }
+}

@@ -1,0 +1,74 @@
+//! The `transfer` service on every datapath that takes whole frames.
+
+use crate::frames::{self, FrameService};
+use crate::native::{NativeDatapath, NativeMap};
+use lineside_fastpath::FrameVerdict;
+use lineside_transfer::datapath::RunOrder;
+pub use lineside_transfer::datapath::{image, store};
+use lineside_transfer::fastpath::TransferFastPath;
+use lineside_transfer::store::{Geometry, Store};
+use lineside_xdp::{Image, XdpDatapath, XdpError};
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+
+pub use crate::frames::DatapathKind;
+
+/// The service.
+pub struct Transfer;
+
+/// One datapath of `transfer` that takes whole frames.
+pub type FrameDatapath = frames::FrameDatapath<Transfer>;
+
+impl FrameService for Transfer {
+    type Geometry = Geometry;
+    type Store = Store;
+    type FastPath = TransferFastPath;
+    const COUNTS: &str = "transfer_counts";
+
+    fn image(geometry: &Geometry, port: u16) -> Image {
+        image(geometry, port)
+    }
+
+    fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {
+        store(datapath, geometry)
+    }
+
+    fn anonymous(geometry: &Geometry) -> io::Result<Store> {
+        Store::anonymous(geometry)
+    }
+
+    fn format(store: &Store, geometry: &Geometry) -> io::Result<()> {
+        store.format(geometry)
+    }
+
+    fn fastpath(store: Arc<Store>) -> TransferFastPath {
+        TransferFastPath::new(store)
+    }
+
+    fn counters(fastpath: &TransferFastPath) -> Vec<u64> {
+        fastpath.counters().to_vec()
+    }
+
+    fn native_maps(store: &Arc<Store>) -> Vec<NativeMap> {
+        vec![
+            NativeMap::table("transfer_cells", store, |store| &store.cells),
+            NativeMap::table("transfer_papers", store, |store| &store.paper),
+            NativeMap::table("transfer_slots", store, |store| &store.sessions),
+            NativeMap::table("transfer_rings", store, |store| &store.rings),
+            NativeMap::table("transfer_records", store, |store| &store.records),
+            NativeMap::table("transfer_control", store, |store| &store.control),
+            NativeMap::value("transfer_works"),
+            NativeMap::value("transfer_counts"),
+        ]
+    }
+}
+
+/// The natively compiled programs carry out the host's orders, one at a time.
+pub struct NativeOrders<'a>(pub RefCell<&'a mut NativeDatapath>);
+
+impl RunOrder for NativeOrders<'_> {
+    fn run_order(&self, order: &[u8]) -> io::Result<bool> {
+        Ok(self.0.borrow_mut().run_claims(order) == FrameVerdict::Pass)
+    }
+}

@@ -1,0 +1,55 @@
+//! The promise of `column` on every datapath that takes frames, and that the check finds what breaks it there, too. The
+//! model's part is in `lineside-column`.
+
+use lineside_conformance::frames::DatapathKind;
+use lineside_conformance::history::{Options, Report, Sabotage};
+use lineside_conformance::soak::column::run;
+use lineside_testkit::skipped;
+use lineside_xdp::XdpError;
+
+fn check(kind: DatapathKind, reads: u64, sabotage: Option<Sabotage>) -> Option<Report> {
+    let options = Options {
+        reads,
+        seed: 3,
+        stop_at_fault: sabotage.is_some(),
+        sabotage,
+    };
+    match run(kind, &options, &mut |_| ()) {
+        Err(XdpError::NotAllowed(why)) => {
+            skipped(format_args!("BPF is not allowed here ({why})"));
+            None
+        }
+        report => Some(report.expect("a soak")),
+    }
+}
+
+#[test]
+fn no_read_is_stale() {
+    for kind in [DatapathKind::Native, DatapathKind::Xdp] {
+        let Some(report) = check(kind, 100_000, None) else {
+            return;
+        };
+        assert_eq!(
+            (report.stale, report.wrong),
+            (0, 0),
+            "{kind:?}: {:#?}",
+            report.told
+        );
+        assert_eq!(report.unanswered, 0, "{kind:?}");
+        assert!(
+            report.fastpath >= 100_000 && report.changes > 100,
+            "{kind:?}: {report:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_breaks_the_promise_is_found() {
+    for kind in [DatapathKind::Native, DatapathKind::Xdp] {
+        // Those that are about the table's servers take minutes here.
+        let Some(report) = check(kind, 5_000_000, Some(Sabotage::Untold)) else {
+            return;
+        };
+        assert!(report.stale > 0, "{kind:?}: it goes unnoticed: {report:#?}");
+    }
+}

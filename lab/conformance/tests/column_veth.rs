@@ -1,0 +1,341 @@
+//! `column` on a veth pair and behind a tap, in both of XDP's modes, over both families, with and without a VLAN tag:
+//! the second who asks is answered at the line, and whatever is written is seen by the next, whoever writes it.
+
+#[allow(dead_code, reason = "the tests of spv use the rest")]
+#[allow(dead_code, reason = "the tests of spv use the rest")]
+mod tap;
+
+use lineside_column::client::{Client, Outcome};
+use lineside_column::coherence::Coherence;
+use lineside_column::datapath;
+use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::fastpath::ColumnFastPath;
+use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
+use lineside_column::native::Rows;
+use lineside_column::paper::{PaperAnswer, PaperRequest};
+use lineside_column::store::{Geometry, Store};
+use lineside_column::table::{Change, ColumnName, Nonce, Table};
+use lineside_column::writer::ColumnWriter;
+use lineside_fastpath::{Range, Readers, lease};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_testkit::netns::Wire;
+use lineside_testkit::skipped;
+use lineside_wire::{
+    COLUMN_PORT, COLUMN_SOURCE_FASTPATH, COLUMN_SOURCE_HOST, ColumnCode as Code, ColumnCounter as Counter,
+};
+use lineside_xdp::{AttachedMode, Interface, XdpDatapath, XdpError, XdpMode};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+use tap::Tap;
+use tap::far::{PLAIN, Way, behind_a_tap, checked_payload, is_udp, reply, request};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const MODES: [(XdpMode, AttachedMode); 2] = [
+    (XdpMode::Native, AttachedMode::Native),
+    (XdpMode::Generic, AttachedMode::Generic),
+];
+const SERVERS: [&str; 2] = ["10.0.0.2:7703", "[fd00::2]:7703"];
+/// Changes, each of which is read at once.
+const TURNS: u64 = 60;
+
+fn foo() -> ColumnName {
+    ColumnName::new(b"entry:foo").expect("a name")
+}
+
+fn geometry() -> Geometry {
+    let alone = |text: &str| Range {
+        address: text.parse().expect("an address"),
+        prefix_bits: if text.contains(':') { 128 } else { 32 },
+    };
+    Geometry {
+        family_bits: 0,
+        column_bits: 0,
+        row_bits: 8,
+        columns: vec!["entry:foo".into()],
+        trusted_sources: ["10.0.0.1", "fd00::1"].map(alone).to_vec(),
+        ..Geometry::default()
+    }
+}
+
+fn may_load_bpf() -> bool {
+    match XdpDatapath::load(vec![datapath::image(&geometry(), COLUMN_PORT)], None) {
+        Ok(_) => true,
+        Err(XdpError::NotAllowed(why)) => {
+            skipped(format_args!("BPF is not allowed here ({why})"));
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The whole of `column` at an interface of this thread's namespace.
+struct Server {
+    xdp: XdpDatapath,
+    table: Arc<Embedded>,
+    mode: AttachedMode,
+    _socket: SocketDatapath,
+}
+
+impl Server {
+    fn start(interface: &str, mode: XdpMode) -> Self {
+        let geometry = geometry();
+        let mut xdp = XdpDatapath::load(vec![datapath::image(&geometry, COLUMN_PORT)], None).expect("load");
+        let store: Arc<Store> = Arc::new(datapath::store(&mut xdp, &geometry).expect("store"));
+        store.format(&geometry).expect("geometry");
+        let writer = Box::new(ColumnWriter::new(Arc::clone(&store)));
+        let coherence = Arc::new(Coherence::new(writer));
+        let table = Arc::new(Embedded::in_memory(system_clock()));
+        table.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &[foo()])));
+        let mut setup = Setup::new(Arc::clone(&table) as _, coherence, vec![foo()], Telling::ByTable);
+        let trusting = Arc::clone(&store);
+        setup.trusted = Box::new(move |address| trusting.trusts(address));
+        let host = Arc::new(ColumnHost::new(setup).expect("random numbers"));
+        let options = SocketOptions {
+            listen: (std::net::Ipv6Addr::UNSPECIFIED, COLUMN_PORT).into(),
+            threads: 1,
+            queue: 64,
+        };
+        let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
+        let socket = SocketDatapath::start(options, fastpath, host, &Readers::new(true)).expect("listening");
+        lease::renew(&store.control().lease_until_ns, 1 << 50);
+        let interface = Interface::find(interface).expect("the interface");
+        let mode = xdp.attach(&interface, mode).expect("attach");
+        Self {
+            xdp,
+            table,
+            mode,
+            _socket: socket,
+        }
+    }
+
+    fn count(&mut self, counter: Counter) -> u64 {
+        let counts: [u64; Counter::ALL.len()] = self.xdp.counts("column_counts").expect("counts");
+        counts[counter as usize]
+    }
+}
+
+/// A wire whose client end takes what XDP sends: veth delivers that only to an end that has a program, too.
+fn wire() -> Option<(Wire, XdpDatapath)> {
+    if !may_load_bpf() {
+        return None;
+    }
+    let wire = Wire::new()?;
+    let pass = wire.client.run(|| {
+        let mut pass = XdpDatapath::load(Vec::new(), None).expect("load");
+        let x0 = Interface::find("x0").expect("x0");
+        pass.attach(&x0, XdpMode::Native).expect("attach");
+        pass
+    });
+    Some((wire, pass))
+}
+
+fn client(server: &str) -> Client {
+    let server: SocketAddr = server.parse().expect("an address");
+    Client::connect(server, PATIENCE).expect("a client")
+}
+
+fn put(table: &Embedded, key: &[u8], value: &[u8]) {
+    let change = Change::Put(value.to_vec(), None);
+    table
+        .change(key, &foo(), &change, Nonce::default())
+        .expect("memory");
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Session,
+    Paper,
+    Table,
+}
+
+/// What `client` reads of a row, and who said so.
+fn read(client: &mut Client, key: &[u8]) -> (Option<Vec<u8>>, u8) {
+    let answer = client.get(key, &[foo()]).expect("an answer");
+    let value = answer.rows.into_iter().next().map(|(_, _, value)| value);
+    (value, answer.source)
+}
+
+#[test]
+fn every_change_is_seen_at_once_and_every_second_read_is_fastpath_s() {
+    for (xdp, attached) in MODES {
+        let Some((wire, _pass)) = wire() else { return };
+        let mut server = wire.server.run(move || Server::start("x1", xdp));
+        assert_eq!(server.mode, attached);
+        let table = Arc::clone(&server.table);
+        wire.client.run(move || {
+            for (address, keys) in SERVERS
+                .iter()
+                .zip([[b"key1", b"key2", b"key3"], [b"row1", b"row2", b"row3"]])
+            {
+                let [one, two, three] = keys.map(|key| &key[..]);
+                let mut client = client(address);
+                for turn in 0..TURNS {
+                    let by = [By::Session, By::Paper, By::Table][turn as usize % 3];
+                    let value = format!("{turn} {by:?}").into_bytes();
+                    match by {
+                        By::Table => put(&table, one, &value),
+                        By::Session => {
+                            let change = Change::Put(value.clone(), None);
+                            let said = client.change(one, &foo(), &change).expect("an answer");
+                            assert_eq!(said, Outcome::Done);
+                        }
+                        By::Paper => {
+                            let put = PaperRequest::Put(one.to_vec(), b"entry:foo".to_vec(), value.clone());
+                            let said = client.paper(&put, 0).expect("an answer");
+                            assert_eq!(said, PaperAnswer::Put(Code::Done));
+                        }
+                    }
+                    for source in [COLUMN_SOURCE_HOST, COLUMN_SOURCE_FASTPATH, COLUMN_SOURCE_FASTPATH] {
+                        let said = read(&mut client, one);
+                        assert_eq!(said, (Some(value.clone()), source), "{address} {turn} {by:?}");
+                    }
+                    let get = PaperRequest::Get(one.to_vec(), b"entry:foo".to_vec());
+                    let said = client.paper(&get, 0).expect("an answer");
+                    assert_eq!(said, PaperAnswer::Get(Ok(Some(value))));
+                }
+                // A row that was not there: the fast path knows that, and that it is.
+                put(&table, three, b"3");
+                assert_eq!(read(&mut client, two), (None, COLUMN_SOURCE_HOST));
+                assert_eq!(read(&mut client, two), (None, COLUMN_SOURCE_FASTPATH));
+                put(&table, two, b"2");
+                let rows = Rows {
+                    start: one.to_vec(),
+                    ..Rows::default()
+                };
+                for source in [COLUMN_SOURCE_HOST, COLUMN_SOURCE_FASTPATH] {
+                    let answer = client.scan(&rows, &[foo()]).expect("an answer");
+                    let keys: Vec<_> = answer.rows.iter().map(|(key, _, _)| &key[..]).collect();
+                    assert_eq!(keys, [one, two, three]);
+                    assert_eq!(answer.source, source);
+                }
+                for key in [two, three] {
+                    let change = table.change(key, &foo(), &Change::Delete, Nonce::default());
+                    change.expect("memory");
+                    assert_eq!(read(&mut client, key), (None, COLUMN_SOURCE_HOST));
+                }
+            }
+        });
+        let hits = 2 * (3 * TURNS + 2);
+        // What was asked for a second time, an answer being late, counts twice.
+        assert!(server.count(Counter::Hits) >= hits, "{xdp:?}");
+        // A put of the paper's is seen at the line already, where the fast path holds its row.
+        assert_eq!(server.count(Counter::LineInvalidations), 2 * TURNS / 3, "{xdp:?}");
+    }
+}
+
+#[test]
+fn no_read_at_the_line_is_older_than_what_was_written_before() {
+    for (xdp, _) in MODES {
+        let Some((wire, _pass)) = wire() else { return };
+        let mut server = wire.server.run(move || Server::start("x1", xdp));
+        put(&server.table, b"a", &0u64.to_be_bytes());
+        let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let writer = std::thread::spawn({
+            let (stop, written, table) = (Arc::clone(&stop), Arc::clone(&written), Arc::clone(&server.table));
+            move || {
+                for number in 1u64.. {
+                    put(&table, b"a", &number.to_be_bytes());
+                    written.store(number, SeqCst);
+                    // Long enough for the fast path to hold it meanwhile.
+                    std::thread::sleep(Duration::from_micros(number % 8 * 100));
+                    if stop.load(SeqCst) {
+                        return;
+                    }
+                }
+            }
+        });
+        let floor = Arc::clone(&written);
+        let (fastpath, reads) = wire.client.run(move || {
+            let mut fastpath = 0;
+            let mut clients = SERVERS.map(client);
+            let mut turn = 0;
+            // However seldom the writer or the fast path come to it on a machine that has much else to do.
+            while turn < 2000 || fastpath < 20 || floor.load(SeqCst) < 20 {
+                turn += 1;
+                let before = floor.load(SeqCst);
+                let (value, source) = read(&mut clients[turn % 2], b"a");
+                let value: [u8; 8] = value.and_then(|value| value.try_into().ok()).expect("a number");
+                let value = u64::from_be_bytes(value);
+                assert!(value >= before, "{value} was read after {before} was written");
+                fastpath += u64::from(source == COLUMN_SOURCE_FASTPATH);
+            }
+            (fastpath, turn)
+        });
+        stop.store(true, SeqCst);
+        writer.join().expect("the writer");
+        let written = written.load(SeqCst);
+        println!("{xdp:?}: {fastpath} of {reads} reads at the line, {written} changes meanwhile");
+        // What was asked for a second time, an answer being late, counts twice.
+        assert!(server.count(Counter::Hits) >= fastpath);
+    }
+}
+
+/// The paper's packets, of which every byte is known.
+fn get(key: &[u8]) -> Vec<u8> {
+    let get = PaperRequest::Get(key.to_vec(), b"entry:foo".to_vec());
+    get.to_bytes(0).expect("short enough")
+}
+
+fn got(value: &[u8]) -> Vec<u8> {
+    let mut reply = [&[0], value].concat();
+    reply.resize(19, 0);
+    reply
+}
+
+fn answered(tap: &mut Tap, asked: &[u8]) -> Vec<u8> {
+    tap.send(&request(COLUMN_PORT, PLAIN, asked));
+    checked_payload(COLUMN_PORT, &tap.receive(is_udp))
+}
+
+#[test]
+fn behind_a_tap_on_every_way_to_the_byte() {
+    for (xdp, attached) in MODES {
+        if !may_load_bpf() {
+            return;
+        }
+        let Some((alone, mut tap)) = behind_a_tap(false) else {
+            return;
+        };
+        alone.run(move || {
+            let mut server = Server::start(tap::NAME, xdp);
+            assert_eq!(server.mode, attached);
+            put(&server.table, b"key1", b"one");
+            assert_eq!(answered(&mut tap, &get(b"key1")), got(b"one"));
+            assert_eq!(server.count(Counter::Misses), 1);
+            let mut hits = 0;
+            for (v6, vlan) in [(false, false), (false, true), (true, false), (true, true)] {
+                let way = Way { v6, vlan };
+                let value = format!("{v6} {vlan}").into_bytes();
+                put(&server.table, b"key1", &value);
+                assert_eq!(
+                    answered(&mut tap, &get(b"key1")),
+                    got(&value),
+                    "{way:?}: seen at once"
+                );
+                for _ in 0..2 {
+                    tap.send(&request(COLUMN_PORT, way, &get(b"key1")));
+                    let expected = reply(COLUMN_PORT, way, &got(&value));
+                    assert_eq!(tap.receive(is_udp), expected, "{way:?}");
+                }
+                hits += 2;
+                assert_eq!(server.count(Counter::Hits), hits, "{way:?}");
+                // Seen at the line, on whatever way it comes; with a tag the kernel takes it to nobody.
+                let put = PaperRequest::Put(b"key1".to_vec(), b"entry:foo".to_vec(), b"put".to_vec());
+                let put = put.to_bytes(0).expect("short enough");
+                tap.send(&request(COLUMN_PORT, way, &put));
+                let expected = if vlan { value } else { b"put".to_vec() };
+                if !vlan {
+                    let mut done = b"ok\0".to_vec();
+                    done.resize(put.len(), 0);
+                    assert_eq!(checked_payload(COLUMN_PORT, &tap.receive(is_udp)), done);
+                }
+                assert_eq!(answered(&mut tap, &get(b"key1")), got(&expected));
+            }
+            assert_eq!(server.count(Counter::Hits), hits);
+            assert_eq!(server.count(Counter::LineInvalidations), 4);
+        });
+    }
+}

@@ -1,0 +1,75 @@
+//! The XDP program of `spv` against its model: in the kernel, and compiled natively.
+
+use lineside_conformance::diff::spv::{Case, State, cases, run};
+use lineside_conformance::diff::{DiffError, Seen};
+use lineside_conformance::spv::DatapathKind;
+use lineside_testkit::skipped;
+use lineside_wire::{DropReason, SpvCounter};
+use lineside_xdp::XdpError;
+
+const COUNT: u64 = 20_000;
+
+/// The comparison is worth something only if every verdict that the case can give was given.
+fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
+    let count = |counter: SpvCounter| counts[counter as usize];
+    assert_eq!(seen.frames, COUNT);
+    assert_eq!(seen.transmitted, count(SpvCounter::Hits));
+    assert!(seen.passed > COUNT / 10, "{case:?} {seen:?}");
+    let answers = matches!(case.state, State::Answering | State::HalfWritten);
+    assert_eq!(seen.transmitted > COUNT / 50, answers, "{case:?} {seen:?}");
+    assert_eq!(count(SpvCounter::NotLeased) > 0, !answers, "{case:?} {counts:?}");
+    assert_eq!(count(SpvCounter::Misses) > 0, answers, "{case:?} {counts:?}");
+    assert!(count(SpvCounter::ForwardedNative) > 0, "{case:?} {counts:?}");
+    for reason in DropReason::ALL {
+        let expected = reason != DropReason::PaperRefused || !case.geometry.paper_format;
+        let name = reason.name();
+        assert_eq!(
+            seen.dropped[reason as usize] > 0,
+            expected,
+            "{name}: {case:?} {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn in_the_kernel() {
+    for (seed, case) in cases().iter().enumerate() {
+        match run(case, DatapathKind::Xdp, COUNT, seed as u64) {
+            Ok((seen, counts)) => check_reach(case, &seen, &counts),
+            Err(DiffError::Xdp(XdpError::NotAllowed(why))) => {
+                skipped(format_args!("BPF is not allowed here ({why})"));
+                return;
+            }
+            Err(difference) => panic!("{case:?} seed {seed}: {difference}"),
+        }
+    }
+}
+
+#[test]
+fn natively() {
+    for (seed, case) in cases().iter().enumerate() {
+        let (seen, counts) = run(case, DatapathKind::Native, COUNT, 100 + seed as u64)
+            .unwrap_or_else(|difference| panic!("{case:?} seed {seed}: {difference}"));
+        check_reach(case, &seen, &counts);
+    }
+}
+
+#[test]
+fn the_verifiers_work_is_bounded() {
+    use lineside_spv::datapath as spv;
+    use lineside_xdp::XdpDatapath;
+    let geometry = lineside_spv::store::Geometry {
+        line_bits: 10,
+        block_bits: 4,
+        ..Default::default()
+    };
+    let mut datapath = match XdpDatapath::load(vec![spv::image(&geometry, 7701)], None) {
+        Err(XdpError::NotAllowed(why)) => return skipped(format_args!("BPF is not allowed here ({why})")),
+        other => other.expect("loading"),
+    };
+    let programs = datapath.verified_instructions().expect("verified_insns");
+    assert_eq!(programs.len(), 2);
+    for (name, instructions) in programs {
+        assert!((1..10_000).contains(&instructions), "{name}: {instructions}");
+    }
+}

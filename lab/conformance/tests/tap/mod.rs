@@ -1,0 +1,192 @@
+//! A tap device whose far end is the test: what is written arrives at the interface, what leaves it is read.
+
+pub mod far;
+
+use lineside_testkit::skipped;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, Instant};
+
+pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub const NAME: &str = "t0";
+/// For what must come; nothing is measured with it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// struct virtio_net_hdr.
+const VIRTIO_BYTES: usize = 10;
+const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
+const FRAME_ROOM: usize = 4096;
+
+/// The far end of the device.
+pub struct Tap {
+    file: File,
+    virtio: bool,
+    needs_checksum: bool,
+}
+
+impl Tap {
+    /// Makes `t0` in this thread's network namespace. `virtio`: each frame travels behind a header that may leave its
+    /// checksum to the receiver, as those of virtual machines do. `None`, said in one line, where there is no tap.
+    pub fn new(virtio: bool) -> Option<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        let file = match options.open("/dev/net/tun") {
+            Ok(file) => file,
+            Err(error) => {
+                skipped(format_args!("no tap devices here (/dev/net/tun: {error})"));
+                return None;
+            }
+        };
+        let mut flags = libc::IFF_TAP | libc::IFF_NO_PI;
+        if virtio {
+            flags |= libc::IFF_VNET_HDR;
+        }
+        // SAFETY: zeros are a valid ifreq.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (place, byte) in request.ifr_name.iter_mut().zip(NAME.bytes()) {
+            *place = byte as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        // SAFETY: an open descriptor and a request that outlives the call.
+        let made = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request) };
+        assert_eq!(made, 0, "TUNSETIFF: {}", std::io::Error::last_os_error());
+        Some(Self {
+            file,
+            virtio,
+            needs_checksum: false,
+        })
+    }
+
+    /// A frame arrives at the interface.
+    pub fn send(&mut self, frame: &[u8]) {
+        self.send_behind([0; VIRTIO_BYTES], frame);
+    }
+
+    /// A frame arrives whose UDP header at `udp` has the sum of the pseudo header where its checksum belongs.
+    pub fn send_partial(&mut self, frame: &[u8], udp: u8) {
+        assert!(self.virtio);
+        // flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; in this machine's byte order
+        let header = [VIRTIO_NEEDS_CHECKSUM, 0, 0, 0, 0, 0, udp, 0, 6, 0];
+        self.send_behind(header, frame);
+    }
+
+    /// Whether the frame that came out last leaves its checksum to the receiver.
+    pub fn needs_checksum(&self) -> bool {
+        self.needs_checksum
+    }
+
+    fn send_behind(&mut self, header: [u8; VIRTIO_BYTES], frame: &[u8]) {
+        let mut whole = if self.virtio { header.to_vec() } else { Vec::new() };
+        whole.extend_from_slice(frame);
+        let written = self.file.write(&whole).expect("writing to the tap");
+        assert_eq!(written, whole.len());
+    }
+
+    /// The next frame that leaves the interface and that `wanted` takes: the kernel sends some of its own.
+    pub fn receive(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            match self.poll() {
+                Some(frame) if wanted(&frame) => return frame,
+                Some(_) => (),
+                None => wait_readable(&self.file),
+            }
+        }
+        panic!("no frame came out of the tap in {PATIENCE:?}");
+    }
+
+    /// What has left the interface already, if anything.
+    pub fn poll(&mut self) -> Option<Vec<u8>> {
+        let mut frame = vec![0; FRAME_ROOM];
+        let bytes = match self.file.read(&mut frame) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(error) => panic!("reading from the tap: {error}"),
+        };
+        let start = if self.virtio { VIRTIO_BYTES } else { 0 };
+        self.needs_checksum = self.virtio && frame[0] & VIRTIO_NEEDS_CHECKSUM != 0;
+        Some(frame[start..bytes].to_vec())
+    }
+}
+
+fn wait_readable(file: &impl AsRawFd) {
+    let mut wait = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one entry, valid for writing.
+    unsafe { libc::poll(&mut wait, 1, 100) };
+}
+
+/// Sees what the interface gives to the stack, behind XDP.
+pub struct Observer(OwnedFd);
+
+impl Observer {
+    pub fn new() -> Self {
+        let all = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: a plain socket call.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all)) };
+        assert!(fd >= 0, "AF_PACKET: {}", std::io::Error::last_os_error());
+        // SAFETY: a descriptor that nobody else owns.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: zeros are a valid sockaddr_ll, and NAME has no zero byte.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let name = std::ffi::CString::new(NAME).expect("a name");
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = all;
+        // SAFETY: a C string that outlives the call.
+        address.sll_ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) } as i32;
+        let bytes = size_of_val(&address) as u32;
+        // SAFETY: the address is as long as said.
+        let bound = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) };
+        assert_eq!(bound, 0, "bind: {}", std::io::Error::last_os_error());
+        Self(socket)
+    }
+
+    /// Forgets what was seen so far.
+    pub fn clear(&mut self) {
+        while self.next(libc::MSG_DONTWAIT).is_some() {}
+    }
+
+    /// The next frame that came in.
+    pub fn receive(&mut self) -> Vec<u8> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            match self.next(libc::MSG_DONTWAIT) {
+                Some((frame, libc::PACKET_OUTGOING)) => drop(frame),
+                Some((frame, _)) => return frame,
+                None => wait_readable(&self.0),
+            }
+        }
+        panic!("no frame reached the stack in {PATIENCE:?}");
+    }
+
+    /// A frame, and where it went or came from.
+    fn next(&mut self, flags: libc::c_int) -> Option<(Vec<u8>, libc::c_uchar)> {
+        let mut frame = vec![0u8; FRAME_ROOM];
+        // SAFETY: zeros are a valid sockaddr_ll.
+        let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut from_bytes = size_of_val(&from) as u32;
+        // SAFETY: both buffers are valid for writing and as long as said.
+        let bytes = unsafe {
+            libc::recvfrom(
+                self.0.as_raw_fd(),
+                frame.as_mut_ptr().cast(),
+                frame.len(),
+                flags,
+                std::ptr::from_mut(&mut from).cast(),
+                &mut from_bytes,
+            )
+        };
+        if bytes < 0 {
+            let error = std::io::Error::last_os_error();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "recvfrom: {error}");
+            return None;
+        }
+        frame.truncate(bytes as usize);
+        Some((frame, from.sll_pkttype))
+    }
+}

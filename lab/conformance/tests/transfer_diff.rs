@@ -1,0 +1,93 @@
+//! The XDP program of `transfer` against its model: in the kernel, and compiled natively.
+
+use lineside_conformance::diff::transfer::{Case, cases, run};
+use lineside_conformance::diff::{DiffError, Seen};
+use lineside_conformance::transfer::DatapathKind;
+use lineside_testkit::skipped;
+use lineside_transfer::datapath as transfer;
+use lineside_transfer::store::{Geometry, Mode};
+use lineside_wire::{DropReason, TransferCounter};
+use lineside_xdp::{XdpDatapath, XdpError};
+
+const COUNT: u64 = 25_000;
+
+/// The comparison is worth something only if everything that the case can say was said.
+fn check_reach(case: &Case, seen: &Seen, counts: &[u64]) {
+    let count = |counter: TransferCounter| counts[counter as usize];
+    let express = case.geometry.mode == Mode::Express;
+    let executes = express && !case.geometry.require_signature;
+    assert_eq!(seen.frames, COUNT);
+    assert_eq!(seen.transmitted, count(TransferCounter::Replies));
+    assert!(seen.transmitted > COUNT / 50, "{case:?} {seen:?}");
+    assert!(seen.passed > COUNT / 10, "{case:?} {seen:?}");
+    for counter in TransferCounter::ALL {
+        let expected = match counter {
+            TransferCounter::Repeats => executes,
+            TransferCounter::RingFull => executes && case.geometry.ring_bits < 6,
+            TransferCounter::NotLeased => case.unrest,
+            TransferCounter::Busy => executes && (case.unrest || case.geometry.ring_bits < 6),
+            TransferCounter::Refusals => case.geometry.paper_format || executes,
+            TransferCounter::Replies | TransferCounter::Forwarded => true,
+        };
+        // A ring may fill anywhere.
+        let may = matches!(counter, TransferCounter::RingFull | TransferCounter::Busy) && executes;
+        assert!(
+            (count(counter) > 0) == expected || may,
+            "{counter:?} {case:?} {counts:?}"
+        );
+    }
+    for reason in DropReason::ALL {
+        let expected = reason != DropReason::PaperRefused || !case.geometry.paper_format || case.unrest;
+        assert_eq!(
+            seen.dropped[reason as usize] > 0,
+            expected,
+            "{reason:?}: {case:?} {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn in_the_kernel() {
+    for (seed, case) in cases().expect("cases").iter().enumerate() {
+        match run(case, DatapathKind::Xdp, COUNT, seed as u64) {
+            Ok((seen, counts)) => check_reach(case, &seen, &counts),
+            Err(DiffError::Xdp(XdpError::NotAllowed(why))) => {
+                skipped(format_args!("BPF is not allowed here ({why})"));
+                return;
+            }
+            Err(difference) => panic!("{case:?} seed {seed}: {difference}"),
+        }
+    }
+}
+
+#[test]
+fn natively() {
+    for (seed, case) in cases().expect("cases").iter().enumerate() {
+        let (seen, counts) = run(case, DatapathKind::Native, COUNT, 100 + seed as u64)
+            .unwrap_or_else(|difference| panic!("{case:?} seed {seed}: {difference}"));
+        check_reach(case, &seen, &counts);
+    }
+}
+
+#[test]
+fn the_verifiers_work_is_bounded() {
+    for mode in [Mode::Durable, Mode::Express] {
+        let geometry = Geometry {
+            account_bits: 4,
+            mode,
+            ..Geometry::default()
+        };
+        let mut datapath = match XdpDatapath::load(vec![transfer::image(&geometry, 7702)], None) {
+            Err(XdpError::NotAllowed(why)) => {
+                return skipped(format_args!("BPF is not allowed here ({why})"));
+            }
+            other => other.expect("loading"),
+        };
+        for (name, instructions) in datapath.verified_instructions().expect("verified_insns") {
+            assert!(
+                (1..20_000).contains(&instructions),
+                "{mode:?} {name}: {instructions}"
+            );
+        }
+    }
+}

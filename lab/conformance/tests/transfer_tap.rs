@@ -1,0 +1,173 @@
+//! `transfer` behind a tap: whole frames in, whole frames out, byte for byte, made and checked by another library.
+
+mod ledger;
+// Its pair of interfaces is for other tests.
+#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests of spv use the rest")]
+mod tap;
+
+use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};
+use lineside_transfer::store::Mode;
+use lineside_wire::{TRANSFER_PORT, TransferCounter as Counter};
+use lineside_xdp::{AttachedMode, XdpMode};
+use tap::Tap;
+use tap::far::{CHECK, PLAIN, UDP, Way, behind_a_tap, checked_payload, is_udp, pseudo_sum, reply, request};
+
+const MODES: [(XdpMode, AttachedMode); 2] = [
+    (XdpMode::Native, AttachedMode::Native),
+    (XdpMode::Generic, AttachedMode::Generic),
+];
+
+/// Runs `test` beside a server behind a tap of its own, or skips it with one line.
+fn behind(
+    mode: Mode,
+    xdp: (XdpMode, AttachedMode),
+    virtio: bool,
+    test: impl FnOnce(&mut Tap, &mut Server) + Send + 'static,
+) {
+    if !may_load_bpf() {
+        return;
+    }
+    let Some((alone, mut tap)) = behind_a_tap(virtio) else {
+        return;
+    };
+    alone.run(move || {
+        let mut server = Server::start(mode, tap::NAME, xdp.0);
+        assert_eq!(server.mode, xdp.1);
+        test(&mut tap, &mut server);
+        server.end();
+    });
+}
+
+fn sent(way: Way, payload: &[u8]) -> Vec<u8> {
+    request(TRANSFER_PORT, way, payload)
+}
+
+/// The answer at the line, to the byte.
+fn at_line(tap: &mut Tap, way: Way, asked: &[u8], said: &[u8]) {
+    tap.send(&sent(way, asked));
+    assert_eq!(tap.receive(is_udp), reply(TRANSFER_PORT, way, said), "{way:?}");
+}
+
+/// The answer of whoever gives it.
+fn answered(tap: &mut Tap, asked: &[u8]) -> Vec<u8> {
+    tap.send(&sent(PLAIN, asked));
+    checked_payload(TRANSFER_PORT, &tap.receive(is_udp))
+}
+
+#[test]
+fn executed_on_every_way() {
+    for xdp in MODES {
+        behind(Mode::Express, xdp, false, |tap, server| {
+            at_line(
+                tap,
+                PLAIN,
+                &paper(CREATE, 0, 1, 0, 100),
+                &paper(CREATE, 0, 1, 0, 100),
+            );
+            at_line(tap, PLAIN, &paper(CREATE, 0, 2, 0, 0), &paper(CREATE, 0, 2, 0, 0));
+            let mut holds = 100;
+            for (v6, vlan) in [(false, false), (false, true), (true, false), (true, true)] {
+                let way = Way { v6, vlan };
+                for filler in 0..3 {
+                    holds -= 1;
+                    let id = 100 - holds;
+                    let padded =
+                        |amount| [&paper(TRANSFER, id, 1, 2, amount)[..], &[0; 2][..filler]].concat();
+                    at_line(tap, way, &padded(1), &padded(holds));
+                    at_line(tap, way, &padded(1), &padded(holds));
+                    let refer = |amount| [&paper(REFER, 0, 1, 0, amount)[..], &[0; 2][..filler]].concat();
+                    at_line(tap, way, &refer(0), &refer(holds));
+                }
+            }
+            assert_eq!(server.count(Counter::Replies), 2 + 4 * 3 * 3);
+            assert_eq!(server.count(Counter::Repeats), 4 * 3);
+            assert_eq!(server.host_replies(), 0);
+        });
+    }
+}
+
+#[test]
+fn durable_writes_reach_the_host_and_its_reads_the_line() {
+    for xdp in MODES {
+        behind(Mode::Durable, xdp, false, |tap, server| {
+            assert_eq!(
+                answered(tap, &paper(CREATE, 1, 1, 0, 9)),
+                paper(CREATE, 1, 1, 0, 9)
+            );
+            assert_eq!(
+                answered(tap, &paper(CREATE, 1, 1, 0, 9)),
+                paper(CREATE, 1, 1, 0, 9)
+            );
+            assert_eq!(server.count(Counter::Forwarded), 2);
+            for (v6, vlan) in [(false, false), (false, true), (true, false), (true, true)] {
+                let way = Way { v6, vlan };
+                at_line(tap, way, &paper(REFER, 0, 1, 0, 0), &paper(REFER, 0, 1, 0, 9));
+            }
+            assert_eq!(server.count(Counter::Replies), 4);
+        });
+    }
+}
+
+#[test]
+fn checksums_that_are_partial_or_wrong() {
+    for xdp in MODES {
+        behind(Mode::Express, xdp, true, |tap, server| {
+            for account in [1, 2] {
+                let create = paper(CREATE, 0, account, 0, 50);
+                at_line(tap, PLAIN, &create, &create);
+            }
+            let good = sent(PLAIN, &paper(TRANSFER, 0, 1, 2, 1));
+            let with_check = |check: u16| {
+                let mut frame = good.clone();
+                frame[CHECK..CHECK + 2].copy_from_slice(&check.to_be_bytes());
+                frame
+            };
+            // A local sender's: executed, and the reply's is whole.
+            tap.send_partial(&with_check(pseudo_sum(&good)), UDP as u8);
+            assert_eq!(
+                tap.receive(is_udp),
+                reply(TRANSFER_PORT, PLAIN, &paper(TRANSFER, 0, 1, 2, 49))
+            );
+            // Wrong: neither the fast path nor the kernel takes it. None: not the fast path, and not the socket.
+            tap.send(&with_check(pseudo_sum(&good) ^ 0x5555));
+            tap.send(&with_check(0));
+            let refer = (paper(REFER, 0, 1, 0, 0), paper(REFER, 0, 1, 0, 49));
+            at_line(tap, PLAIN, &refer.0, &refer.1);
+            let mut without = sent(PLAIN, &refer.0);
+            without[CHECK..CHECK + 2].fill(0);
+            tap.send(&without);
+            assert_eq!(
+                tap.receive(is_udp),
+                reply(TRANSFER_PORT, PLAIN, &refer.1),
+                "a read needs none"
+            );
+            assert_eq!(server.count(Counter::Replies), 5);
+            assert_eq!((server.count(Counter::Forwarded), server.host_replies()), (0, 0));
+        });
+    }
+}
+
+/// In `durable` the fast path forwards it, and the socket's filter ends it: what is asked next finds nothing changed.
+#[test]
+fn a_durable_write_without_a_checksum_is_not_executed() {
+    for xdp in MODES {
+        behind(Mode::Durable, xdp, false, |tap, server| {
+            for account in [1, 2] {
+                assert_eq!(
+                    answered(tap, &paper(CREATE, 0, account, 0, 9)),
+                    paper(CREATE, 0, account, 0, 9)
+                );
+            }
+            let mut without = sent(PLAIN, &paper(TRANSFER, 0, 1, 2, 1));
+            without[CHECK..CHECK + 2].fill(0);
+            tap.send(&without);
+            // The host answers in order.
+            assert_eq!(
+                answered(tap, &paper(TRANSFER, 0, 1, 2, 2)),
+                paper(TRANSFER, 0, 1, 2, 7)
+            );
+            assert_eq!(server.count(Counter::Forwarded), 4);
+        });
+    }
+}

@@ -1,0 +1,188 @@
+//! `transfer` on a veth pair in native mode: a client in another namespace, both families, both modes. The client's
+//! kernel leaves its checksums to the interface (the pseudo-header's sum), and looks at those of replies.
+
+mod ledger;
+#[allow(dead_code, reason = "the tests of spv use the rest")]
+use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};
+use lineside_testkit::netns::Wire;
+use lineside_transfer::AccountId;
+use lineside_transfer::client::Client;
+use lineside_transfer::store::Mode;
+use lineside_wire::{Operation, TransferCode as Code, TransferCounter as Counter};
+use lineside_xdp::{AttachedMode, Interface, XdpDatapath, XdpMode};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+use zerocopy::FromZeros;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const MOVES: u32 = 200;
+
+/// A wire whose client end takes what XDP sends: veth delivers that only to an end that has a program, too.
+fn wire() -> Option<(Wire, XdpDatapath)> {
+    if !may_load_bpf() {
+        return None;
+    }
+    let wire = Wire::new()?;
+    let pass = wire.client.run(|| {
+        let mut pass = XdpDatapath::load(Vec::new(), None).expect("load");
+        let x0 = Interface::find("x0").expect("x0");
+        pass.attach(&x0, XdpMode::Native).expect("attach");
+        pass
+    });
+    Some((wire, pass))
+}
+
+fn start(wire: &Wire, mode: Mode) -> Server {
+    let server = wire
+        .server
+        .run(move || Server::start(mode, "x1", XdpMode::Native));
+    assert_eq!(server.mode, AttachedMode::Native);
+    server
+}
+
+fn socket(server: SocketAddr) -> UdpSocket {
+    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.connect(server).expect("connecting");
+    socket
+}
+
+fn ask(socket: &UdpSocket, request: &[u8]) -> Vec<u8> {
+    socket.send(request).expect("sending");
+    let mut reply = vec![0; 2048];
+    let bytes = socket.recv(&mut reply).expect("an answer");
+    reply.truncate(bytes);
+    reply
+}
+
+/// Two accounts, [`MOVES`] transfers of 1 with ids, each asked twice; in 20, 21 and 22 bytes.
+fn move_ones(socket: &UdpSocket, first: u32) {
+    let (from, to) = (first, first + 1);
+    assert_eq!(
+        ask(socket, &paper(CREATE, 1, from, 0, 1000)),
+        paper(CREATE, 1, from, 0, 1000)
+    );
+    assert_eq!(
+        ask(socket, &paper(CREATE, 1, to, 0, 0)),
+        paper(CREATE, 1, to, 0, 0)
+    );
+    for number in 1..=MOVES {
+        let padded = |amount| {
+            let mut packet = paper(TRANSFER, number + 1, from, to, amount);
+            packet.resize(20 + number as usize % 3, 0);
+            packet
+        };
+        let expected = padded(1000 - number);
+        assert_eq!(ask(socket, &padded(1)), expected);
+        assert_eq!(ask(socket, &padded(1)), expected, "the same again");
+    }
+    let stale = ask(socket, &paper(TRANSFER, 3, from, to, 1));
+    assert_eq!(
+        stale,
+        paper(TRANSFER | 1 << 31, 3, from, to, Code::StaleId as u32)
+    );
+    for (account, holds) in [(from, 1000 - MOVES), (to, MOVES)] {
+        let balance = ask(socket, &paper(REFER, 0, account, 0, 0));
+        assert_eq!(balance, paper(REFER, 0, account, 0, holds));
+    }
+}
+
+fn operation(source: u32, destination: u32, amount: u64) -> Operation {
+    let mut operation = Operation::new_zeroed();
+    operation.command = TRANSFER as u8;
+    operation.source = AccountId::from_paper(source).0;
+    operation.destination = AccountId::from_paper(destination).0;
+    operation.amount = amount.into();
+    operation
+}
+
+/// Asked by [`move_ones`]: two accounts, each transfer twice, one that is stale, two balances.
+const ASKED: u64 = 2 + 2 * MOVES as u64 + 1 + 2;
+
+const SERVERS: [(&str, u32); 2] = [("10.0.0.2:7702", 1), ("[fd00::2]:7702", 3)];
+
+#[test]
+fn express_is_executed_at_the_line_and_drained() {
+    let Some((wire, _pass)) = wire() else { return };
+    let mut server = start(&wire, Mode::Express);
+    for (round, (address, first)) in (1..).zip(SERVERS) {
+        wire.client
+            .run(move || move_ones(&socket(address.parse().expect("an address")), first));
+        assert_eq!(server.count(Counter::Replies), round * ASKED, "all at the line");
+        assert_eq!(
+            server.count(Counter::Repeats),
+            round * (u64::from(MOVES) + 1),
+            "the stale one, too, is told by its id"
+        );
+    }
+    assert_eq!((server.host_replies(), server.count(Counter::Busy)), (0, 0));
+    server.drained();
+    // Sessions: opened by the host, executed at the line; what is linked is the host's again.
+    wire.client.run(|| {
+        let mut client =
+            Client::connect("10.0.0.2:7702".parse().expect("an address"), PATIENCE).expect("client");
+        let mut session = client.open().expect("a session");
+        let at_line = client.execute(&mut session, &[operation(1, 2, 5), operation(3, 4, 6)]);
+        let at_line = at_line.expect("executed");
+        assert!(!at_line.is_durable);
+        let amounts: Vec<u64> = at_line.outcomes.iter().map(|outcome| outcome.amount).collect();
+        assert_eq!(amounts, [1000 - 200 - 5, 1000 - 200 - 6]);
+        let mut linked = [operation(1, 2, 5), operation(2, 1, 3)];
+        linked[0].flags = 1;
+        let by_host = client.execute(&mut session, &linked).expect("executed");
+        assert!(by_host.is_durable);
+        assert_eq!(by_host.outcomes[1].amount, 200 + 5 + 5 - 3);
+    });
+    assert_eq!(server.count(Counter::Replies), 2 * ASKED + 1);
+    assert_eq!(
+        server.count(Counter::Forwarded),
+        3,
+        "open twice, and what is linked"
+    );
+    server.drained();
+    let told = wire.server.run(move || server.end());
+    // A stale id is refused and kept by nobody.
+    assert_eq!(told.operations, 2 * (2 + u64::from(MOVES)) + 2 + 2);
+    assert_eq!((told.accounts, told.held), (4, 2000));
+}
+
+#[test]
+fn durable_refers_at_the_line_and_the_host_executes() {
+    let Some((wire, _pass)) = wire() else { return };
+    let mut server = start(&wire, Mode::Durable);
+    for (round, (address, first)) in (1..).zip(SERVERS) {
+        wire.client
+            .run(move || move_ones(&socket(address.parse().expect("an address")), first));
+        assert_eq!(server.count(Counter::Replies), round * 2, "REFER, at the line");
+        assert_eq!(server.count(Counter::Forwarded), round * (ASKED - 2));
+    }
+    let told = wire.server.run(move || {
+        // A reply is counted after it was sent: the threads have ended when this is looked at.
+        server.socket.stop();
+        assert_eq!(server.host_replies(), 2 * (ASKED - 2));
+        server.end()
+    });
+    assert_eq!((told.operations, told.held), (2 * (2 + u64::from(MOVES)), 2000));
+}
+
+#[test]
+fn what_does_not_come_whole_moves_nothing() {
+    let Some((wire, _pass)) = wire() else { return };
+    let mut server = start(&wire, Mode::Express);
+    wire.client.run(|| {
+        let socket = socket("10.0.0.2:7702".parse().expect("an address"));
+        ask(&socket, &paper(CREATE, 0, 1, 0, 10));
+        ask(&socket, &paper(CREATE, 0, 2, 0, 0));
+        // No request: counted drops, no answer; the next answer is to what was asked next.
+        socket.send(&paper(TRANSFER, 0, 1, 2, 1)[..19]).expect("sending");
+        socket
+            .send(&paper(TRANSFER | 1 << 31, 0, 1, 2, 1))
+            .expect("sending");
+        assert_eq!(ask(&socket, &paper(REFER, 0, 1, 0, 0)), paper(REFER, 0, 1, 0, 10));
+    });
+    use lineside_fastpath::DropReason::{NotARequest, ReplyBit};
+    assert_eq!((server.drops(NotARequest), server.drops(ReplyBit)), (1, 1));
+    let told = wire.server.run(move || server.end());
+    assert_eq!(told.operations, 2);
+}

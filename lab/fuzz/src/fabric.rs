@@ -1,0 +1,147 @@
+//! Blocks of Hyperledger Fabric: the walker against the plain decoder, certificates, whole blocks; packets of the
+//! block protocol.
+
+use lineside_fabric::proto::{self, Arena, Malformed, Message, Walk, decode_plain, plain};
+use lineside_fabric::replay::read;
+use lineside_fabric::x509::{Certificate, Crl, Signed};
+use lineside_fabric::{Options, TxCode, Validator, pem};
+use std::cell::RefCell;
+use std::path::Path;
+
+pub(crate) fn block_of(number: u64) -> Vec<u8> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/fabric/tests/data/edge");
+    match read(&directory, number, "orderer") {
+        Ok(Some(block)) => block,
+        other => panic!("no block {number} in {}: {other:?}", directory.display()),
+    }
+}
+
+fn agree<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], arena: &'a Arena) {
+    let plain = decode_plain::<M>(bytes, arena);
+    match M::walk(bytes) {
+        Ok(walked) => assert_eq!(Ok(walked), plain),
+        Err(Walk::Malformed) => assert!(plain.is_err()),
+        Err(Walk::Unordered) => {}
+        Err(Walk::TooLarge) => assert_eq!(plain, Err(Malformed::TooLarge)),
+    }
+    stays::<M>(bytes);
+}
+
+/// What is ordered stays as it is.
+fn stays<'a, M: Message<'a>>(bytes: &[u8]) {
+    if let Ok(ordered) = plain::normalise(M::schema(), bytes) {
+        assert_eq!(plain::normalise(M::schema(), &ordered).as_ref(), Ok(&ordered));
+    }
+}
+
+/// Any bytes as each of the messages.
+pub fn walk(bytes: &[u8]) {
+    let arena = Arena::new();
+    agree::<proto::Block<'_>>(bytes, &arena);
+    agree::<proto::Envelope<'_>>(bytes, &arena);
+    agree::<proto::Payload<'_>>(bytes, &arena);
+    agree::<proto::ChannelHeader<'_>>(bytes, &arena);
+    agree::<proto::Transaction<'_>>(bytes, &arena);
+    agree::<proto::ChaincodeActionPayload<'_>>(bytes, &arena);
+    agree::<proto::ChaincodeAction<'_>>(bytes, &arena);
+    agree::<proto::TxReadWriteSet<'_>>(bytes, &arena);
+    agree::<proto::KvRwSet<'_>>(bytes, &arena);
+    agree::<proto::HashedRwSet<'_>>(bytes, &arena);
+    // The walker leaves what may hold itself to be read later.
+    stays::<proto::SignaturePolicyEnvelope<'_>>(bytes);
+    stays::<proto::ConfigEnvelope<'_>>(bytes);
+}
+
+/// A block, an envelope and a payload.
+pub fn walk_seeds() -> Vec<Vec<u8>> {
+    let arena = Arena::new();
+    let block = block_of(3);
+    let mut seeds = vec![block.clone()];
+    if let Ok(block) = proto::decode::<proto::Block<'_>>(&block, &arena) {
+        for envelope in block.data.unwrap_or_default().data {
+            seeds.push(envelope.to_vec());
+            if let Ok(envelope) = proto::decode::<proto::Envelope<'_>>(envelope, &arena) {
+                seeds.push(envelope.payload.to_vec());
+            }
+        }
+    }
+    seeds
+}
+
+/// Any bytes as PEM, a certificate or a revocation list.
+pub fn certificate(bytes: &[u8]) {
+    let decoded = pem::decode(bytes);
+    let der = decoded.as_deref().unwrap_or(bytes);
+    if let Some(signed) = Signed::parse(der) {
+        assert_eq!(signed.whole, der, "nothing may follow");
+        if let Some(certificate) = Certificate::parse(&signed) {
+            let again = Signed::parse(&certificate.raw);
+            let again = again.as_ref().and_then(Certificate::parse);
+            assert_eq!(again.map(|again| again.raw).as_ref(), Some(&certificate.raw));
+        }
+    }
+    if let Some(crl) = Crl::parse(der) {
+        assert!(crl.serials.iter().all(|serial| crl.lists(serial)));
+    }
+}
+
+/// The certificates and the list of the genesis block, and those of its first transactions.
+pub fn certificate_seeds() -> Vec<Vec<u8>> {
+    let (begin, end): (&[u8], &[u8]) = (b"-----BEGIN ", b"-----\n");
+    let mut seeds: Vec<Vec<u8>> = Vec::new();
+    for number in [0, 1] {
+        let block = block_of(number);
+        let starts = block
+            .windows(begin.len())
+            .enumerate()
+            .filter(|(_, window)| *window == begin);
+        for (start, _) in starts.take(12) {
+            let text = &block[start..block.len().min(start + 2_000)];
+            let ends: Vec<_> = text
+                .windows(end.len())
+                .enumerate()
+                .filter(|(_, window)| *window == end)
+                .collect();
+            if let Some((length, _)) = ends.get(1) {
+                let text = text[..length + end.len()].to_vec();
+                if let Some(der) = pem::decode(&text) {
+                    seeds.push(der);
+                }
+                seeds.push(text);
+            }
+        }
+    }
+    seeds
+}
+
+/// Any bytes as the block after genesis, to a validator that lives on.
+pub fn block(bytes: &[u8]) {
+    thread_local! {
+        static VALIDATOR: RefCell<Option<Validator>> = const { RefCell::new(None) };
+    }
+    VALIDATOR.with_borrow_mut(|validator| {
+        let validator =
+            validator.get_or_insert_with(|| match Validator::new(&block_of(0), Options::default()) {
+                Ok(validator) => validator,
+                Err(error) => panic!("{error}"),
+            });
+        // The orderer's signature is over number, hashes and transactions: a block that is taken is the recorded one,
+        // but for what nothing depends on.
+        if let Ok(validated) = validator.validate(bytes) {
+            assert_eq!((validated.number, validated.codes), (1, vec![TxCode::Valid]));
+        }
+        assert_eq!(validator.last(), 0);
+    });
+    let _ = Validator::new(bytes, Options::default());
+}
+
+/// The first three blocks.
+pub fn block_seeds() -> Vec<Vec<u8>> {
+    (0..3).map(block_of).collect()
+}
+
+// The driver of lineside-fabric's own test: that crate stands below this one, so what both use is there.
+#[path = "../../../crates/fabric/tests/packets/mod.rs"]
+mod driver;
+
+pub use driver::{packet_seeds, packets};

@@ -1,0 +1,151 @@
+//! Fuzz targets: a plain function each, which panics when what it asserts does not hold.
+//!
+//! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
+
+mod blocks;
+mod deliver;
+mod encodings;
+mod fabric;
+mod frames;
+mod hbase;
+mod hybrid;
+mod input;
+mod journal;
+mod mutate;
+mod packets;
+// The driver of lineside-verify's own differential test: that crate stands below this one, so what both use is there.
+#[path = "../../../crates/verify/tests/driver/mod.rs"]
+mod signatures;
+mod stores;
+mod texts;
+mod transfers;
+
+pub use mutate::Mutator;
+use std::path::PathBuf;
+
+/// One target.
+pub struct Target {
+    /// Its name, that of its file in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// Runs it on one input.
+    pub run: fn(&[u8]),
+    /// Inputs to start from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Mutations in the short run; about a quarter of a second.
+    pub short: u64,
+}
+
+/// Batches of signatures; each verdict has to be RustCrypto's.
+fn ecdsa(bytes: &[u8]) {
+    signatures::check(bytes);
+}
+
+const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>, short: u64) -> Target {
+    Target {
+        name,
+        run,
+        seeds,
+        short,
+    }
+}
+
+/// All targets; what each asserts is in `fuzz/README.md`.
+pub const TARGETS: &[Target] = &[
+    target("frame", frames::frame, frames::frame_seeds, 30_000),
+    target("xdp", frames::xdp, frames::xdp_seeds, 20_000),
+    target("request", packets::request, packets::request_seeds, 20_000),
+    target("reply", packets::reply, packets::reply_seeds, 50_000),
+    target("block", blocks::block, blocks::block_seeds, 3_000),
+    target("block_file", blocks::block_file, blocks::block_file_seeds, 500),
+    target("store_files", stores::store_files, stores::store_files_seeds, 500),
+    target("txid_index", stores::txid_index, stores::txid_index_seeds, 20),
+    target("adopt", stores::adopt, stores::adopt_seeds, 2_000),
+    target("config", texts::config, texts::config_seeds, 3_000),
+    target("hex", texts::hex, texts::hex_seeds, 20_000),
+    target(
+        "console_answer",
+        texts::console_answer,
+        texts::console_answer_seeds,
+        20_000,
+    ),
+    target(
+        "console_request",
+        texts::console_request,
+        texts::console_request_seeds,
+        150,
+    ),
+    target("ecdsa", ecdsa, signatures::ecdsa_seeds, 40),
+    target("der", encodings::der, encodings::der_seeds, 30_000),
+    target("sec1", encodings::sec1, encodings::sec1_seeds, 600),
+    target("hash", encodings::hash, encodings::hash_seeds, 2_000),
+    target("journal", journal::journal, journal::journal_seeds, 500),
+    target("merkle", journal::merkle, journal::merkle_seeds, 500),
+    target(
+        "transfer_request",
+        transfers::request,
+        transfers::request_seeds,
+        300,
+    ),
+    target(
+        "transfer_entry",
+        transfers::entry,
+        transfers::entry_seeds,
+        100_000,
+    ),
+    target(
+        "transfer_ledger",
+        transfers::ledger,
+        transfers::ledger_seeds,
+        30_000,
+    ),
+    target("fabric_walk", fabric::walk, fabric::walk_seeds, 8_000),
+    target(
+        "fabric_certificate",
+        fabric::certificate,
+        fabric::certificate_seeds,
+        30_000,
+    ),
+    target("fabric_block", fabric::block, fabric::block_seeds, 4_000),
+    target("fabric_packets", fabric::packets, fabric::packet_seeds, 500),
+    target("fabric_deliver", deliver::deliver, deliver::deliver_seeds, 3_000),
+    target("hbase_response", hbase::response, hbase::response_seeds, 50_000),
+    target("hybrid_request", hybrid::request, hybrid::request_seeds, 30_000),
+    target(
+        "hybrid_datagram",
+        hybrid::datagram,
+        hybrid::datagram_seeds,
+        20_000,
+    ),
+    target("hybrid_ledger", hybrid::ledger, hybrid::ledger_seeds, 600),
+    target("hybrid_proof", hybrid::proof, hybrid::proof_seeds, 3_000),
+    target("hybrid_snapshot", hybrid::snapshot, hybrid::snapshot_seeds, 300),
+];
+
+/// The target of this name.
+///
+/// # Panics
+/// There is none.
+pub fn find(name: &str) -> &'static Target {
+    let found = TARGETS.iter().find(|target| target.name == name);
+    found.unwrap_or_else(|| panic!("no fuzz target {name}"))
+}
+
+/// Writes the seeds of `name` into the corpus that libFuzzer was told of, where they are not there yet.
+pub fn plant(name: &str) {
+    let Some(corpus) = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'))
+    else {
+        return;
+    };
+    let corpus = PathBuf::from(corpus);
+    if !corpus.is_dir() {
+        return;
+    }
+    for (number, seed) in (find(name).seeds)().iter().enumerate() {
+        let path = corpus.join(format!("seed-{number:03}"));
+        if let Err(error) = std::fs::write(&path, seed) {
+            eprintln!("{}: {error}", path.display());
+        }
+    }
+}

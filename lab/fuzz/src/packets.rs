@@ -1,0 +1,251 @@
+//! Payloads: requests through the fast path and host, replies through the client's reader.
+
+use crate::frames::vectors;
+use crate::input::Input;
+use lineside_fastpath::{DropReason, FastPath, Host, Reader, Readers, Reply, Source, Verdict};
+use lineside_spv::chain::{ChainStore, Network, Tip};
+use lineside_spv::fastpath::SpvFastPath;
+use lineside_spv::host::SpvHost;
+use lineside_spv::reader::Place;
+use lineside_spv::reply;
+use lineside_spv::request::{self, Request};
+use lineside_spv::store::{Geometry, Store};
+use lineside_spv::writer::StoreWriter;
+use lineside_testkit::{DemoBlock, DemoChain};
+use lineside_wire::{
+    NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX, Status,
+    native,
+};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock};
+use zerocopy::IntoBytes;
+
+const FROM: Source = Source {
+    address: std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9)),
+    port: 40000,
+};
+
+struct Rig {
+    fastpath: SpvFastPath,
+    host: SpvHost,
+    sender: Reader,
+}
+
+static CHAIN: LazyLock<Vec<DemoBlock>> = LazyLock::new(|| DemoChain::new(7, 4).take(3).collect());
+
+thread_local! {
+    static RIG: Rig = {
+        let geometry = Geometry { line_bits: 4, block_bits: 2, ..Geometry::default() };
+        let store = Arc::new(Store::anonymous(&geometry).expect("memory"));
+        store.control().lease_until_ns.store(u64::MAX, Relaxed);
+        let readers = Readers::default();
+        let chain = ChainStore::open(None, Network::Regtest).expect("memory");
+        let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
+        let host = SpvHost::new(chain, writer, readers.clone(), true);
+        CHAIN.iter().for_each(|block| _ = host.submit(&block.raw, false).expect("a good block"));
+        Rig { fastpath: SpvFastPath::new(store), host, sender: readers.join() }
+    };
+}
+
+pub fn request_seeds() -> Vec<Vec<u8>> {
+    let txids: Vec<_> = CHAIN.iter().flat_map(|block| block.txids.clone()).collect();
+    let mut seeds: Vec<Vec<u8>> = txids.iter().map(|txid| txid.to_vec()).collect();
+    for file in vectors() {
+        seeds.extend(
+            file.vectors
+                .iter()
+                .filter(|v| v.host.is_some())
+                .map(|v| v.request.0.clone()),
+        );
+    }
+    for count in [1, 2, txids.len()] {
+        let mut body = vec![0; 36];
+        body.extend((count as u32).to_be_bytes());
+        for txid in &txids[..count] {
+            body.extend(txid);
+            body.extend([0; 40]);
+        }
+        let header = native::request_header(SPV_OP_ROOTS, 9, body.len() as u16);
+        seeds.push([header.as_bytes(), &body].concat());
+    }
+    for txid in &txids {
+        let header = native::request_header(SPV_OP_ROOT, 9, 104);
+        seeds.push([header.as_bytes(), txid, &[0; 72]].concat());
+    }
+    seeds
+}
+
+/// A request that is understood is nothing but what was understood; the fast path and host agree; no reply is longer
+/// than its request; two servers that are made to answer each other stop.
+pub fn request(data: &[u8]) {
+    let data = &data[..data.len().min(1452)];
+    parsed_is_all_there_is(data);
+    RIG.with(|rig| {
+        let (fastpath, by_fastpath) = ask_fastpath(rig, data);
+        let (host, by_host) = ask_host(rig, data);
+        match fastpath {
+            Verdict::Drop(_) => assert_eq!(host, fastpath),
+            Verdict::Reply => assert_eq!((host, &by_host), (fastpath, &by_fastpath)),
+            Verdict::Forward => assert_eq!(host, Verdict::Reply, "a chain that is well always answers"),
+        }
+        assert!(by_host.len() <= data.len());
+        if fastpath == Verdict::Reply {
+            assert_eq!(by_fastpath.len(), data.len());
+        }
+        if host == Verdict::Reply {
+            if data.len() != 32 {
+                assert_eq!(
+                    (by_host[3], &by_host[8..16]),
+                    (data[3] | NATIVE_REPLY_BIT, &data[8..16])
+                );
+            }
+            // What the host has filled the fast path with is what the host said.
+            let (again, bytes) = ask_fastpath(rig, data);
+            assert!(again == Verdict::Forward || bytes == by_host);
+        }
+        let mut bounced = by_host;
+        for _ in 0..3 {
+            let (verdict, next) = ask_host(rig, &bounced);
+            if verdict != Verdict::Reply {
+                assert!(matches!(
+                    verdict,
+                    Verdict::Drop(DropReason::ReplyBit | DropReason::NotARequest)
+                ));
+                return;
+            }
+            bounced = next;
+        }
+        panic!("two servers would answer each other for ever");
+    });
+}
+
+fn parsed_is_all_there_is(data: &[u8]) {
+    assert_eq!(
+        native::is_native(data),
+        data.len() >= 16 && data.starts_with(b"LS")
+    );
+    if !native::is_native(data) || data[3] & NATIVE_REPLY_BIT != 0 {
+        return;
+    }
+    let (op, id, body) = match Request::parse(data) {
+        Ok(Request::Root(header, txid)) => (SPV_OP_ROOT, header.request_id, [&txid[..], &[0; 72]].concat()),
+        Ok(Request::Roots(header, items)) => {
+            assert!((1..=SPV_ROOTS_MAX).contains(&items.len()));
+            let mut body = vec![0; 36];
+            body.extend((items.len() as u32).to_be_bytes());
+            for item in items {
+                let zero = item.as_bytes()[32..].iter().all(|byte| *byte == 0);
+                assert_eq!(request::is_padded(item), zero);
+                body.extend(item.as_bytes());
+            }
+            (SPV_OP_ROOTS, header.request_id, body)
+        }
+        Err(status) => {
+            let expected = if data[2] == 1 {
+                Status::BadRequest
+            } else {
+                Status::UnsupportedVersion
+            };
+            return assert_eq!(status, expected);
+        }
+    };
+    let header = native::request_header(op, id.get(), body.len() as u16);
+    assert_eq!([header.as_bytes(), &body].concat(), data);
+}
+
+fn ask_fastpath(rig: &Rig, data: &[u8]) -> (Verdict, Vec<u8>) {
+    let mut reply = Reply::default();
+    let verdict = rig.fastpath.answer(FROM, 1, data, &mut reply);
+    let written = if verdict == Verdict::Reply {
+        reply.as_bytes()
+    } else {
+        &[]
+    };
+    (verdict, written.to_vec())
+}
+
+fn ask_host(rig: &Rig, data: &[u8]) -> (Verdict, Vec<u8>) {
+    let mut reply = Reply::default();
+    let verdict = rig.host.serve(FROM, data, &mut reply, &rig.sender);
+    rig.sender.leave();
+    (verdict, reply.as_bytes().to_vec())
+}
+
+// ---- replies ----
+
+const ID: u64 = 0x0102_0304_0506_0708;
+
+pub fn reply_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for file in vectors() {
+        for vector in file.vectors {
+            let count = (vector.request.0.len() as u8).wrapping_sub(56) / 72;
+            seeds.extend(vector.reply.map(|reply| [&[count][..], &reply.0].concat()));
+        }
+    }
+    seeds
+}
+
+/// An answer that is believed holds nothing else than the bytes it was read from, and is believed as an answer to that
+/// one request only.
+pub fn reply(data: &[u8]) {
+    let mut input = Input(data);
+    let count = usize::from(input.byte() % (SPV_ROOTS_MAX as u8 + 2));
+    let datagram = input.0;
+    for op in [SPV_OP_ROOT, SPV_OP_ROOTS] {
+        let Some((status, body)) = reply::parse(op, ID, datagram) else {
+            continue;
+        };
+        assert_eq!(datagram.len(), 16 + body.len());
+        assert_eq!(reply::parse(op, ID ^ 1, datagram), None);
+        assert_eq!(reply::parse(op ^ 3, ID, datagram), None);
+        assert_eq!(reply::parse(op, ID, &datagram[..datagram.len() - 1]), None);
+        assert_eq!(reply::parse(op, ID, &[datagram, &[0]].concat()), None);
+        if let Some(answer) = reply::root(status, body) {
+            assert!(matches!(status, Status::Ok | Status::Unknown));
+            assert_eq!(answer.found.is_some(), status == Status::Ok);
+            if let Some(place) = &answer.found {
+                assert_eq!(root_body(place, &answer.tip), body);
+            }
+        }
+        if let Some(answer) = reply::roots(status, body, count) {
+            assert_eq!((status, answer.found.len()), (Status::Ok, count));
+            let said = roots_body(&answer.found, &answer.tip);
+            assert_eq!(said.len(), body.len());
+            let unknown = |at: usize| at >= 40 && answer.found[(at - 40) / 72].is_none();
+            let mut each = said.iter().zip(body).enumerate();
+            assert!(each.all(|(at, (said, heard))| said == heard || unknown(at)));
+            assert_eq!(reply::roots(status, body, count + 1), None);
+        }
+    }
+}
+
+fn root_body(place: &Place, tip: &Tip) -> Vec<u8> {
+    let body = RootReply {
+        root: place.root,
+        block_hash: place.block_hash,
+        tip_hash: tip.hash,
+        height: place.height.into(),
+        tip_height: tip.height.into(),
+    };
+    body.as_bytes().to_vec()
+}
+
+fn roots_body(places: &[Option<Place>], tip: &Tip) -> Vec<u8> {
+    let head = RootsHead {
+        tip_hash: tip.hash,
+        tip_height: tip.height.into(),
+        count: (places.len() as u32).into(),
+    };
+    let mut body = head.as_bytes().to_vec();
+    for place in places {
+        let item = RootItem {
+            root: place.map_or([0; 32], |place| place.root),
+            block_hash: place.map_or([0; 32], |place| place.block_hash),
+            height: place.map_or(0, |place| place.height).into(),
+            status: u32::from(place.is_none()).into(),
+        };
+        body.extend(item.as_bytes());
+    }
+    body
+}

@@ -1,0 +1,333 @@
+//! `lineside-lab demo`: a daemon over a demonstration chain, some answers and who gave them, the hit rate, and the
+//! round trip compared with that of the papers' software.
+
+use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
+use anyhow::{Context, bail};
+use clap::Args;
+use lineside::hex::to_display;
+use lineside::run::{Overrides, until_signal};
+use lineside_bench::software::{RoundTrips, Software, round_trips};
+use lineside_console::Snapshot;
+use lineside_spv::client::Client;
+use serde::Serialize;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// Answers that are shown.
+const SHOWN: usize = 5;
+/// Of so many neighbours in a block, one is asked for.
+const STRIDE: usize = 32;
+/// Rounds of the comparison; in each, first one contestant is asked everything, then the other.
+const ROUNDS: usize = 5;
+const QUESTIONS_PER_ROUND: usize = 1000;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type Hash = [u8; 32];
+
+/// What was seen.
+#[derive(Serialize)]
+pub struct Demonstration {
+    blocks: usize,
+    transactions_per_block: u32,
+    answers: Vec<Shown>,
+    /// Questions in each of the two passes.
+    asked: usize,
+    /// Of the first pass, those that the fast path answered; then of the second.
+    fastpath_first: u64,
+    fastpath_again: u64,
+    round_trip: Comparison,
+    /// `xdp generic` or the like; says what the figures are figures of.
+    datapath: String,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    txid: String,
+    root: String,
+    height: u32,
+    /// Who answered when it was first asked, and when it was asked again.
+    first: Answerer,
+    again: Answerer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Answerer {
+    /// The fast path in the kernel.
+    Line,
+    /// The fast path in user space.
+    UserSpace,
+    Host,
+}
+
+#[derive(Serialize)]
+struct Comparison {
+    questions: usize,
+    lineside_p50_us: f64,
+    sw_p50_us: f64,
+    /// Software's round trip by ours.
+    ratio: f64,
+    lost: u64,
+}
+
+/// Requests that the fast path has answered so far: in the kernel, and in user space.
+#[derive(Clone, Copy)]
+struct Hits {
+    line: u64,
+    user: u64,
+}
+
+impl Hits {
+    fn of(snapshot: &Snapshot) -> Self {
+        let counted = |datapath| {
+            let services = snapshot.services.iter();
+            services
+                .filter_map(|service| service.counters.get(datapath)?.get("hits"))
+                .sum()
+        };
+        Self {
+            line: counted("xdp"),
+            user: counted("socket"),
+        }
+    }
+
+    fn since(self, before: Self) -> u64 {
+        (self.line + self.user) - (before.line + before.user)
+    }
+}
+
+/// Serve a generated chain of Bitcoin blocks, ask it some questions, then go on serving until a signal comes.
+#[derive(Args)]
+pub struct Demo {
+    /// End after the questions.
+    #[arg(long)]
+    once: bool,
+    /// Address and UDP port of `spv`.
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+/// Runs the demonstration.
+///
+/// # Errors
+/// The reason why the daemon cannot serve; a wrong answer.
+pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir().context("a directory for the demonstration chain")?;
+    let data = folder.path().join("chain");
+    write_demo_store(&data)?;
+    let mut config = arguments.overrides.over(None)?;
+    config.serve_only("spv");
+    config.spv.data = data;
+    if let Some(listen) = arguments.listen {
+        config.spv.listen = listen;
+    }
+    let config = config.checked("the command line")?;
+    let show_answers = |daemon: &lineside::daemon::Daemon| {
+        let observe = daemon.observed();
+        let spv = daemon.serving().into_iter().find(|serving| serving.name == "spv");
+        spv.map(|spv| show(spv.listen, spv.datapath, &*observe))
+            .transpose()
+    };
+    until_signal(&config, show_answers, arguments.once, as_json)
+}
+
+/// Asks the server at `listen`, which serves the demonstration chain; `observe` says what it has counted.
+///
+/// # Errors
+/// No answer, a wrong one, or what the system says.
+pub fn show(
+    listen: SocketAddr,
+    datapath: String,
+    observe: &dyn Fn() -> Snapshot,
+) -> anyhow::Result<Demonstration> {
+    let chain: Vec<_> = demo_blocks().map(|block| (block.root, block.txids)).collect();
+    let mut client = Client::connect(listen, PATIENCE)?;
+    let mut answers = Vec::new();
+    let every = BLOCKS / SHOWN;
+    for (root, txids) in chain.iter().skip(every - 1).step_by(every).take(SHOWN) {
+        let txid = &txids[txids.len() / 2];
+        let (height, first) = ask(&mut client, (txid, root), observe)?;
+        let (_, again) = ask(&mut client, (txid, root), observe)?;
+        let (txid, root) = (to_display(txid), to_display(root));
+        answers.push(Shown {
+            txid,
+            root,
+            height,
+            first,
+            again,
+        });
+    }
+
+    let of_block = |(root, txids): &(Hash, Vec<Hash>)| {
+        let chosen = txids.iter().skip(STRIDE / 2).step_by(STRIDE);
+        chosen.map(|txid| (*txid, *root)).collect::<Vec<_>>()
+    };
+    let questions: Vec<(Hash, Hash)> = chain.iter().flat_map(of_block).collect();
+    let mut passes = [0; 2];
+    for fastpath in &mut passes {
+        let before = Hits::of(&observe());
+        for (txid, root) in &questions {
+            check(client.root(txid)?.found.map(|place| place.root), txid, root)?;
+        }
+        *fastpath = Hits::of(&observe()).since(before);
+    }
+
+    let index = chain
+        .iter()
+        .flat_map(|(root, txids)| txids.iter().map(|txid| (*txid, *root)));
+    let software =
+        Software::start(beside(listen), index.collect()).context("the software to compare with")?;
+    // Spread over the chain, and over the tree.
+    let few: Vec<_> = questions
+        .iter()
+        .step_by(questions.len() / QUESTIONS_PER_ROUND)
+        .copied()
+        .collect();
+    let round_trip = compare(listen, software.local_addr(), &few)?;
+    Ok(Demonstration {
+        blocks: BLOCKS,
+        transactions_per_block: TRANSACTIONS,
+        answers,
+        asked: questions.len(),
+        fastpath_first: passes[0],
+        fastpath_again: passes[1],
+        round_trip,
+        datapath,
+    })
+}
+
+fn ask(
+    client: &mut Client,
+    (txid, root): (&Hash, &Hash),
+    observe: &dyn Fn() -> Snapshot,
+) -> anyhow::Result<(u32, Answerer)> {
+    let before = Hits::of(&observe());
+    let found = client.root(txid)?.found;
+    check(found.map(|place| place.root), txid, root)?;
+    let after = Hits::of(&observe());
+    let answerer = match (after.line > before.line, after.user > before.user) {
+        (true, _) => Answerer::Line,
+        (false, true) => Answerer::UserSpace,
+        (false, false) => Answerer::Host,
+    };
+    Ok((found.map_or(0, |place| place.height), answerer))
+}
+
+fn check(found: Option<Hash>, txid: &Hash, root: &Hash) -> anyhow::Result<()> {
+    match found {
+        Some(found) if found == *root => Ok(()),
+        Some(_) => bail!("{}: a wrong Merkle root", to_display(txid)),
+        None => bail!("{}: not found in the chain that holds it", to_display(txid)),
+    }
+}
+
+/// A free port at the address that the server is asked at.
+fn beside(listen: SocketAddr) -> SocketAddr {
+    let address = match listen.ip() {
+        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    };
+    (address, 0).into()
+}
+
+fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> anyhow::Result<Comparison> {
+    let mut seen = [RoundTrips::default(), RoundTrips::default()];
+    for _ in 0..ROUNDS {
+        for (seen, server) in seen.iter_mut().zip([lineside, sw]) {
+            seen.add(round_trips(server, questions).with_context(|| format!("asking {server}"))?);
+        }
+    }
+    let [ours, theirs] = &seen;
+    if ours.wrong + theirs.wrong > 0 {
+        bail!(
+            "{} wrong answers of ours, {} of the software",
+            ours.wrong,
+            theirs.wrong
+        );
+    }
+    let p50_us = |seen: &RoundTrips| {
+        seen.median()
+            .map_or(f64::NAN, |median| median.as_nanos() as f64 / 1e3)
+    };
+    Ok(Comparison {
+        questions: ours.taken.len(),
+        lineside_p50_us: p50_us(ours),
+        sw_p50_us: p50_us(theirs),
+        ratio: p50_us(theirs) / p50_us(ours),
+        lost: ours.lost + theirs.lost,
+    })
+}
+
+impl Answerer {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Line => "the line",
+            Self::UserSpace => "the fast path in user space",
+            Self::Host => "the host",
+        }
+    }
+}
+
+impl fmt::Display for Demonstration {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            out,
+            "a demonstration chain of {} blocks with {} transactions each: which Merkle root holds this one?",
+            self.blocks, self.transactions_per_block
+        )?;
+        for Shown {
+            txid,
+            root,
+            height,
+            first,
+            again,
+        } in &self.answers
+        {
+            let again = match first == again {
+                true => String::new(),
+                false => format!("; asked again: from {}", again.words()),
+            };
+            let (txid, root, first) = (&txid[..16], &root[..16], first.words());
+            writeln!(
+                out,
+                "  {txid}… -> {root}… at height {height:2}  from {first}{again}"
+            )?;
+        }
+        let rate = |fastpath: u64| 100.0 * fastpath as f64 / self.asked.max(1) as f64;
+        writeln!(
+            out,
+            "hit rate over {} transactions of all blocks: {:.1} % asked first, {:.1} % asked again",
+            self.asked,
+            rate(self.fastpath_first),
+            rate(self.fastpath_again)
+        )?;
+        let Comparison {
+            questions,
+            lineside_p50_us,
+            sw_p50_us,
+            ratio,
+            lost,
+        } = &self.round_trip;
+        writeln!(
+            out,
+            "round trip, median of {questions}: {lineside_p50_us:.1} us ({})",
+            self.datapath
+        )?;
+        writeln!(
+            out,
+            "  the papers' software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio:.1} \
+             times that"
+        )?;
+        if *lost > 0 {
+            writeln!(out, "  ({lost} packets were lost and sent again)")?;
+        }
+        write!(
+            out,
+            "  one question at a time over lo: a demonstration, no measure of what a network card can do"
+        )
+    }
+}

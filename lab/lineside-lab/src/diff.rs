@@ -1,0 +1,136 @@
+//! `lineside-lab diff`: datapaths against their model.
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use lineside::{say, tell};
+use lineside_conformance::diff::{DiffError, Seen, column, spv, transfer};
+use lineside_conformance::frames::DatapathKind;
+use lineside_xdp::XdpError;
+use serde_json::json;
+use std::fmt::Debug;
+
+/// Send random, mutated and truncated frames through a service's model and another datapath: verdict, every byte,
+/// counters and the store must be equal.
+#[derive(Args)]
+pub struct Diff {
+    /// The service.
+    #[arg(value_enum, default_value = "spv")]
+    service: Service,
+    /// The service, as an option.
+    #[arg(long = "service", value_enum, hide = true)]
+    also: Option<Service>,
+    /// The two datapaths: the model is that of `socket`; `xdp` runs in the kernel, `native` is the same C without it.
+    #[arg(long, value_delimiter = ',', default_value = "socket,xdp")]
+    datapaths: Vec<Datapath>,
+    /// Frames, over all cases.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
+    /// The same seed gives the same frames.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Service {
+    Spv,
+    Transfer,
+    Column,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Datapath {
+    Socket,
+    Xdp,
+    Native,
+}
+
+/// Compares, and prints what was seen.
+///
+/// # Errors
+/// The first difference.
+pub fn run(arguments: &Diff, as_json: bool) -> anyhow::Result<()> {
+    let against = match arguments.datapaths.as_slice() {
+        [Datapath::Socket, Datapath::Xdp] | [Datapath::Xdp, Datapath::Socket] => DatapathKind::Xdp,
+        [Datapath::Socket, Datapath::Native] | [Datapath::Native, Datapath::Socket] => DatapathKind::Native,
+        _ => bail!("--datapaths: socket,xdp or socket,native"),
+    };
+    match arguments.also.unwrap_or(arguments.service) {
+        Service::Spv => each(
+            arguments,
+            "spv",
+            &spv::cases(),
+            against,
+            as_json,
+            |case, datapath, count, seed| spv::run(case, datapath, count, seed).map(|(seen, _)| seen),
+        ),
+        Service::Column => each(
+            arguments,
+            "column",
+            &column::cases(),
+            against,
+            as_json,
+            |case, datapath, count, seed| column::run(case, datapath, count, seed).map(|(seen, _)| seen),
+        ),
+        Service::Transfer => {
+            let cases = transfer::cases()?;
+            each(
+                arguments,
+                "transfer",
+                &cases,
+                against,
+                as_json,
+                |case, datapath, count, seed| {
+                    transfer::run(case, datapath, count, seed).map(|(seen, _)| seen)
+                },
+            )
+        }
+    }
+}
+
+/// Every case of a service; where BPF is not allowed, the same C natively.
+fn each<C: Debug>(
+    arguments: &Diff,
+    service: &str,
+    cases: &[C],
+    mut against: DatapathKind,
+    as_json: bool,
+    compare: impl Fn(&C, DatapathKind, u64, u64) -> Result<Seen, DiffError>,
+) -> anyhow::Result<()> {
+    let count = arguments.count.div_ceil(cases.len() as u64).max(1);
+    let mut all = Seen::default();
+    for (number, case) in cases.iter().enumerate() {
+        let seed = arguments.seed.wrapping_add(number as u64);
+        let compared = match compare(case, against, count, seed) {
+            Err(DiffError::Xdp(XdpError::NotAllowed(why))) if against == DatapathKind::Xdp => {
+                tell!("lineside: no BPF here ({why}): running the same C natively");
+                against = DatapathKind::Native;
+                compare(case, against, count, seed)
+            }
+            other => other,
+        };
+        let seen = compared.with_context(|| format!("{case:?}, seed {seed}"))?;
+        all.add(&seen);
+    }
+    let datapath = against.name();
+    let dropped: u64 = all.dropped.iter().sum();
+    if as_json {
+        say!(
+            "{}",
+            json!({
+                "service": service, "datapaths": ["socket", datapath], "seed": arguments.seed, "cases": cases.len(),
+                "frames": all.frames, "answered": all.transmitted, "passed": all.passed, "dropped": dropped,
+                "differences": 0,
+            })
+        )?;
+    } else {
+        say!(
+            "{service}, socket against {datapath}: {} frames in {} cases equal \
+             ({} answered, {} passed, {dropped} dropped)",
+            all.frames,
+            cases.len(),
+            all.transmitted,
+            all.passed
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! The `lineside-lab` command: it measures and checks Lineside. Nothing of it is linked into the daemon.
+
+mod bench;
+mod demo;
+mod demo_chain;
+mod diff;
+mod fabric;
+mod replay;
+mod soak;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    /// Print JSON objects instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Demo),
+    Bench {
+        #[command(subcommand)]
+        scenario: bench::Scenario,
+    },
+    Diff(diff::Diff),
+    Soak(soak::Soak),
+    Replay(replay::Replay),
+    /// Generated channels of Hyperledger Fabric, and an orderer that delivers recorded blocks.
+    Fabric {
+        #[command(subcommand)]
+        verb: fabric::Verb,
+    },
+}
+
+fn main() -> ExitCode {
+    lineside::init_logging();
+    match Cli::try_parse() {
+        Ok(cli) => lineside::ended(run(cli)),
+        Err(told) => lineside::usage(&told),
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    let as_json = cli.json;
+    match cli.command {
+        Command::Demo(arguments) => demo::run(arguments, as_json),
+        Command::Bench { scenario } => bench::run(&scenario, as_json),
+        Command::Diff(arguments) => diff::run(&arguments, as_json),
+        Command::Soak(arguments) => soak::run(&arguments, as_json),
+        Command::Replay(arguments) => replay::run(&arguments, as_json),
+        Command::Fabric { verb } => fabric::run(&verb, as_json),
+    }
+}

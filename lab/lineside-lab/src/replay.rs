@@ -1,0 +1,265 @@
+//! `lineside-lab replay`: a captured conversation sent through a datapath again.
+
+use crate::demo_chain::demo_store;
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use lineside::config::{Config, IndexName, NetworkName, Prefill};
+use lineside::daemon::open_chain;
+use lineside::out::Unwritten;
+use lineside::{say, tell};
+use lineside_conformance::pcap::{Reader, Writer};
+use lineside_conformance::replay::{ReplayError, Report, Step, Target, replay};
+use lineside_conformance::spv::{DatapathKind, FrameDatapath};
+use lineside_fastpath::{DropReason, FrameVerdict, Readers, lease};
+use lineside_spv::host::SpvHost;
+use lineside_spv::store::Store;
+use lineside_spv::writer::StoreWriter;
+use lineside_wire::frame;
+use serde_json::{Map, Value, json};
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A day: longer than any replay.
+const LEASE_NS: u64 = 86_400_000_000_000;
+
+/// Send the frames of a capture through the fast path on one datapath, as if they came in now: what it makes of each,
+/// and its replies. Nothing is sent on any network.
+#[derive(Args)]
+pub struct Replay {
+    /// `socket` is the Rust fast path, `xdp` the program in the kernel (not attached), `native` the same C without BPF.
+    #[arg(long, value_enum)]
+    datapath: Datapath,
+    /// A pcap file of Ethernet frames.
+    file: PathBuf,
+    /// Address and UDP port that the fast path answers for; without it, the port that most datagrams went to (7701
+    /// before all others) and every address that was asked there.
+    #[arg(long)]
+    to: Option<SocketAddr>,
+    /// The chain store's directory; without it, the demonstration chain.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// The network of the chain store.
+    #[arg(long, value_enum)]
+    network: Option<NetworkName>,
+    /// Where the index of TXIDs is kept.
+    #[arg(long, value_enum)]
+    index: Option<IndexName>,
+    /// What the fast path is filled with before: none, tip:N or all.
+    #[arg(long, default_value = "all", value_parser = |text: &str| Prefill::try_from(text.to_owned()))]
+    prefill: Prefill,
+    /// log2 of the number of cache lines of 64 bytes.
+    #[arg(long)]
+    line_bits: Option<u32>,
+    /// Write the replies into this pcap file, each with its request's time.
+    #[arg(long, value_name = "OUT.pcap")]
+    write: Option<PathBuf>,
+    /// A line, or object, for each frame.
+    #[arg(long)]
+    verbose: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Datapath {
+    Socket,
+    Xdp,
+    Native,
+}
+
+impl From<Datapath> for DatapathKind {
+    fn from(datapath: Datapath) -> Self {
+        match datapath {
+            Datapath::Socket => Self::Socket,
+            Datapath::Xdp => Self::Xdp,
+            Datapath::Native => Self::Native,
+        }
+    }
+}
+
+/// Replays, and prints what was seen.
+///
+/// # Errors
+/// What stands in its way; also a capture that is damaged further on, after what was read of it is told.
+pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
+    let config = config(arguments)?;
+    if let (Some(out), Ok(from)) = (&arguments.write, arguments.file.canonicalize())
+        && out.canonicalize().is_ok_and(|out| out == from)
+    {
+        bail!(
+            "--write {}: that is the capture itself; give another file",
+            out.display()
+        );
+    }
+    let mut capture = open(&arguments.file)?;
+    let target = Target::find(&mut capture, config.spv.listen.port(), arguments.to)
+        .with_context(|| arguments.file.display().to_string())?;
+    let kind = arguments.datapath.into();
+    let (mut datapath, store) =
+        FrameDatapath::open(kind, &config.spv.geometry(), &target.endpoint(), target.port)?;
+    let _host = fill(&config, &store)?;
+    let out = arguments.write.as_ref().map(|path| (path, File::create(path)));
+    let mut out = match out {
+        Some((path, file)) => {
+            let file = BufWriter::new(file.with_context(|| format!("writing {}", path.display()))?);
+            Some(Writer::new(file)?)
+        }
+        None => None,
+    };
+    let mut shown = Ok(());
+    let mut each = |step: &Step<'_>| -> Result<(), ReplayError> {
+        if arguments.verbose && shown.is_ok() {
+            shown = show(step, as_json);
+        }
+        if let (Some(out), Some(FrameVerdict::Transmit)) = (&mut out, step.verdict) {
+            out.write(step.record.time_ns, step.left)?;
+        }
+        Ok(())
+    };
+    let (report, fault) = replay(&mut open(&arguments.file)?, &mut datapath, &mut each)
+        .with_context(|| format!("replaying {}", arguments.file.display()))?;
+    if let (Some(out), Some(path)) = (out, &arguments.write) {
+        out.finish()
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    shown?;
+    summary(arguments, kind, &target, &report, as_json)?;
+    match fault {
+        None => Ok(()),
+        Some(fault) => Err(fault).with_context(|| {
+            format!(
+                "{} was read up to here: {} frames",
+                arguments.file.display(),
+                report.frames
+            )
+        }),
+    }
+}
+
+fn config(arguments: &Replay) -> anyhow::Result<Config> {
+    let mut config = Config::default();
+    config.spv.data = arguments.data.clone().unwrap_or_default();
+    config.spv.network = arguments.network.unwrap_or(config.spv.network);
+    config.spv.index = arguments.index.unwrap_or(config.spv.index);
+    config.spv.line_bits = arguments.line_bits.unwrap_or(config.spv.line_bits);
+    config.spv.prefill = arguments.prefill;
+    config.checked("the command line")
+}
+
+fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    Reader::new(BufReader::new(file)).with_context(|| path.display().to_string())
+}
+
+/// The fast path answers from the chain of the configuration from here on; the host is kept for as long as it shall.
+fn fill(config: &Config, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
+    let mut warnings = Vec::new();
+    let chain = match config.spv.data() {
+        Some(_) => open_chain(config, &mut warnings)?,
+        None => demo_store()?,
+    };
+    for warning in warnings {
+        tell!("lineside: {warning}");
+    }
+    let writer = Box::new(StoreWriter::new(Arc::clone(store)));
+    let host = SpvHost::new(chain, writer, Readers::default(), config.spv.paper_format);
+    match config.spv.prefill {
+        Prefill::None => {}
+        Prefill::Tip(blocks) => host.prefill(blocks),
+        Prefill::All => host.prefill(u32::MAX),
+    }
+    lease::renew(&store.control().lease_until_ns, LEASE_NS);
+    Ok(host)
+}
+
+/// What became of a frame, in a word.
+fn outcome(verdict: Option<FrameVerdict>) -> (&'static str, Option<&'static str>) {
+    match verdict {
+        None => ("not run", None),
+        Some(FrameVerdict::Transmit) => ("answered", None),
+        Some(FrameVerdict::Pass) => ("passed", None),
+        Some(FrameVerdict::Drop(reason)) => ("dropped", Some(reason.name())),
+    }
+}
+
+fn show(step: &Step<'_>, as_json: bool) -> Result<(), Unwritten> {
+    let (outcome, reason) = outcome(step.verdict);
+    let (time, bytes) = (step.record.time_ns, step.record.frame.len());
+    let ends = frame::parse(&step.record.frame).map(|found| {
+        let from = SocketAddr::new(found.source, found.source_port);
+        (from, SocketAddr::new(found.destination, found.destination_port))
+    });
+    if as_json {
+        let (from, to) = ends.map(|(from, to)| (from.to_string(), to.to_string())).unzip();
+        return say!(
+            "{}",
+            json!({
+                "frame": step.number, "time_ns": time, "bytes": bytes, "verdict": outcome, "reason": reason,
+                "from": from, "to": to,
+            })
+        );
+    }
+    let ends = ends.map_or("not a UDP datagram".into(), |(from, to)| {
+        format!("{from} -> {to}")
+    });
+    let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+    let (seconds, nanos) = (time / 1_000_000_000, time % 1_000_000_000);
+    say!(
+        "{:>6} {seconds}.{nanos:09} {bytes:>4} bytes {ends}: {outcome}{reason}",
+        step.number
+    )
+}
+
+fn summary(
+    arguments: &Replay,
+    kind: DatapathKind,
+    target: &Target,
+    report: &Report,
+    as_json: bool,
+) -> Result<(), Unwritten> {
+    let drops = DropReason::ALL.map(|reason| (reason.name(), report.drops[reason as usize]));
+    let mac: Vec<String> = target.mac.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (mac, port) = (mac.join(":"), target.port);
+    if as_json {
+        let drops: Map<_, _> = drops
+            .map(|(name, count)| (name.to_owned(), Value::from(count)))
+            .into_iter()
+            .collect();
+        return say!(
+            "{}",
+            json!({
+                "file": arguments.file.to_string_lossy(), "datapath": kind.name(), "mac": mac, "port": port,
+                "addresses": target.addresses, "frames": report.frames, "answered": report.answered,
+                "passed": report.passed, "dropped": report.dropped(), "drops": drops, "not_run": report.not_run,
+                "cut_short": report.cut_short,
+            })
+        );
+    }
+    let addresses: Vec<_> = target.addresses.iter().map(ToString::to_string).collect();
+    say!(
+        "the fast path on datapath {} for {} port {port} at {mac}",
+        kind.name(),
+        addresses.join(", ")
+    )?;
+    say!(
+        "{} frames: {} answered, {} passed to the host, {} dropped",
+        report.frames,
+        report.answered,
+        report.passed,
+        report.dropped()
+    )?;
+    for (name, count) in drops.iter().filter(|(_, count)| *count > 0) {
+        say!("  dropped, {name}: {count}")?;
+    }
+    if report.not_run > 0 {
+        say!(
+            "  not run, of a length that no datapath takes: {}",
+            report.not_run
+        )?;
+    }
+    if report.cut_short > 0 {
+        say!("  of all, captured in part only: {}", report.cut_short)?;
+    }
+    Ok(())
+}

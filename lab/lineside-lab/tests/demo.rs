@@ -1,0 +1,64 @@
+//! `lineside-lab demo` as a user runs it.
+
+use lineside_testkit::DemoChain;
+use std::process::{Command, Output};
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+/// Returns a hash as users write it: hexadecimal, the last byte first.
+fn display(hash: &[u8; 32]) -> String {
+    hash.iter().rev().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_demonstration_needs_nothing_and_ends_with_once() {
+    let free = "127.0.0.1:0";
+    let asked = [
+        "--datapath",
+        "socket",
+        "--listen",
+        free,
+        "--console",
+        free,
+        "--once",
+    ];
+    let output = lab(&[&["--json", "demo"][..], &asked].concat());
+    assert!(output.status.success(), "{output:?}");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let shown = &said["demonstration"];
+    // The newest 8 of 64 blocks are filled in before serving; the host fills the fast path with what was asked for.
+    assert_eq!(
+        (
+            &shown["asked"],
+            &shown["fastpath_first"],
+            &shown["fastpath_again"]
+        ),
+        (&4096.into(), &512.into(), &4096.into())
+    );
+    let answers = shown["answers"].as_array().unwrap();
+    let by = |when: &str| -> Vec<_> {
+        let name = |answer: &serde_json::Value| answer[when].as_str().unwrap().to_owned();
+        answers.iter().map(name).collect()
+    };
+    assert_eq!(by("first"), ["host", "host", "host", "host", "user_space"]);
+    assert_eq!(by("again"), ["user_space"; 5]);
+    let block = DemoChain::new(1, 2048).nth(11).unwrap();
+    assert_eq!(answers[0]["txid"], display(&block.txids[1024]));
+    assert_eq!(answers[0]["root"], display(&block.root));
+    assert!(shown["round_trip"]["ratio"].as_f64().unwrap() > 0.0);
+
+    let output = lab(&[&["demo"][..], &asked].concat());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for part in [
+        "socket datapath",
+        "from the host; asked again: from the fast path in user space",
+        "100.0 % asked again",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+}

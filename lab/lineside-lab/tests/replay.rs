@@ -1,0 +1,186 @@
+//! `lineside-lab replay` as a user runs it.
+
+use lineside_conformance::pcap::{Reader, Record, Writer};
+use lineside_testkit::{DemoChain, binary, skipped};
+use lineside_wire::frame::{Addressing, build, parse};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn lineside(arguments: &[&str]) -> Output {
+    Command::new(binary("lineside"))
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
+        .args(arguments)
+        .output()
+        .expect("run")
+}
+
+struct Scene {
+    folder: tempfile::TempDir,
+    root: [u8; 32],
+}
+
+impl Scene {
+    /// A chain store of one block, and a capture that asks for three of its transactions and one other.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let block = DemoChain::new(5, 30).next().unwrap();
+        let scene = Self {
+            folder,
+            root: block.root,
+        };
+        std::fs::write(scene.path("0.raw"), &block.raw).unwrap();
+        let imported = lineside(&[
+            "spv",
+            "import",
+            "--network",
+            "regtest",
+            "--data",
+            &scene.text("data"),
+            &scene.text("0.raw"),
+        ]);
+        assert!(imported.status.success());
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        for (number, txid) in block.txids[..3].iter().chain([&[7; 32]]).enumerate() {
+            let mut frame = [0; 74];
+            let addressing = Addressing {
+                source_mac: [2, 0, 0, 0, 0, 1],
+                destination_mac: [2, 0, 0, 0, 0, 2],
+                vlan: None,
+                source: "10.0.0.1".parse().unwrap(),
+                destination: "10.0.0.2".parse().unwrap(),
+                source_port: 40_000,
+                destination_port: 7701,
+            };
+            assert_eq!(build(&mut frame, &addressing, txid), Some(74));
+            writer.write(1_000_000_000 + number as u64, &frame).unwrap();
+        }
+        std::fs::write(scene.path("in.pcap"), writer.finish().unwrap()).unwrap();
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn replay(&self, capture: &str, more: &[&str]) -> Output {
+        let (data, capture) = (self.text("data"), self.text(capture));
+        let always = [
+            "replay",
+            &capture,
+            "--network",
+            "regtest",
+            "--data",
+            &data,
+            "--line-bits",
+            "10",
+        ];
+        lab(&[&always[..], more].concat())
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn check_replies(path: &Path, root: &[u8; 32]) {
+    let file = std::fs::read(path).unwrap();
+    let mut reader = Reader::new(&file[..]).unwrap();
+    let mut record = Record::default();
+    for number in 0..3 {
+        assert!(reader.next(&mut record).unwrap());
+        assert_eq!(record.time_ns, 1_000_000_000 + number);
+        let found = parse(&record.frame).unwrap();
+        assert_eq!(&record.frame[found.payload()], root);
+    }
+    assert!(!reader.next(&mut record).unwrap());
+}
+
+#[test]
+fn a_capture_is_answered_on_every_datapath() {
+    let scene = Scene::new();
+    for datapath in ["socket", "native", "xdp"] {
+        let out = scene.text("out.pcap");
+        let arguments = ["--datapath", datapath, "--write", &out, "--verbose", "--json"];
+        let output = scene.replay("in.pcap", &arguments);
+        if datapath == "xdp" && said(&output).contains("BPF is not allowed") {
+            assert_eq!(output.status.code(), Some(1));
+            skipped("BPF is not allowed here");
+            return;
+        }
+        assert!(output.status.success(), "{datapath}: {}", said(&output));
+        let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let verdicts: Vec<_> = lines[..4]
+            .iter()
+            .map(|line| line["verdict"].as_str().unwrap())
+            .collect();
+        assert_eq!(verdicts, ["answered", "answered", "answered", "passed"]);
+        assert_eq!(lines[0]["to"], "10.0.0.2:7701");
+        let all = &lines[4];
+        assert_eq!(
+            (&all["answered"], &all["passed"], &all["dropped"]),
+            (&3.into(), &1.into(), &0.into())
+        );
+        assert_eq!(
+            (&all["datapath"], &all["mac"]),
+            (&datapath.into(), &"02:00:00:00:00:02".into())
+        );
+        check_replies(&scene.path("out.pcap"), &scene.root);
+    }
+}
+
+#[test]
+fn what_cannot_be_replayed_is_said() {
+    let scene = Scene::new();
+    let whole = std::fs::read(scene.path("in.pcap")).unwrap();
+    std::fs::write(scene.path("cut.pcap"), &whole[..whole.len() - 1]).unwrap();
+    std::fs::write(scene.path("new.pcapng"), [0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0]).unwrap();
+    std::fs::write(scene.path("empty.pcap"), &whole[..24]).unwrap();
+    let socket = ["--datapath", "socket"];
+    let cut = scene.replay("cut.pcap", &socket);
+    assert_eq!(cut.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&cut.stdout).contains("3 frames: 3 answered"),
+        "{cut:?}"
+    );
+    assert!(
+        said(&cut).contains("record 4 at byte 294 is cut off"),
+        "{}",
+        said(&cut)
+    );
+    for (file, words) in [
+        ("new.pcapng", "editcap"),
+        ("empty.pcap", "no UDP datagram"),
+        ("no.pcap", "No such file"),
+        ("0.raw", "not a pcap file"),
+    ] {
+        let output = scene.replay(file, &socket);
+        assert_eq!(output.status.code(), Some(1), "{file}");
+        assert!(
+            said(&output).contains(words) && said(&output).contains(file),
+            "{}",
+            said(&output)
+        );
+    }
+    // The capture is not overwritten.
+    let out = scene.text("in.pcap");
+    let output = scene.replay("in.pcap", &["--datapath", "socket", "--write", &out]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(std::fs::read(scene.path("in.pcap")).unwrap(), whole);
+    assert_eq!(
+        scene.replay("in.pcap", &["--datapath", "model"]).status.code(),
+        Some(2)
+    );
+}

@@ -1,0 +1,261 @@
+//! A whole Kafka broker in one JVM, for tests and benches: jars by Maven (`lab/minis/kafka/java`), started on free
+//! ports of the loopback address with its data in a folder of its own; killed and started again where wanted; ended
+//! when dropped.
+//!
+//! ```no_run
+//! use lineside_kafka_mini::Jars;
+//!
+//! let jars = Jars::fetch()?;
+//! let mut broker = jars.start(&[])?;
+//! println!("Kafka at {}", broker.address());
+//! broker.kill();
+//! broker.restart()?;
+//! # Ok::<(), lineside_kafka_mini::Error>(())
+//! ```
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// Why there is no Kafka.
+#[derive(Debug)]
+pub enum Error {
+    /// Something that it needs is not on this machine: a test is skipped.
+    NotHere(String),
+    /// It is there, and does not do what it should.
+    Failed(String),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotHere(why) => write!(out, "no Kafka here: {why}"),
+            Self::Failed(why) => write!(out, "Kafka: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+fn failed<T: std::fmt::Display>(what: &'static str) -> impl Fn(T) -> Error {
+    move |why| Error::Failed(format!("{what}: {why}"))
+}
+
+/// What Kafka's own log goes through: all to its output, where the line is looked for that says it runs.
+const LOG4J: &str = "log4j.rootLogger=WARN, c
+log4j.appender.c=org.apache.log4j.ConsoleAppender
+log4j.appender.c.layout=org.apache.log4j.PatternLayout
+log4j.appender.c.layout.ConversionPattern=%d{ISO8601} %-5p %c{1}: %m%n
+log4j.logger.kafka.server.KafkaRaftServer=INFO
+";
+/// In that line.
+const RUNS: &str = "Kafka Server started";
+
+/// Everything in Java.
+#[derive(Clone, Debug)]
+pub struct Jars {
+    out: PathBuf,
+}
+
+impl Jars {
+    /// Fetches the jars, once for each process; the first time on a machine Maven fetches 46 MB.
+    ///
+    /// # Errors
+    /// [`Error::NotHere`] without Java or Maven, or where Maven cannot fetch what it needs.
+    pub fn fetch() -> Result<Self, Error> {
+        static FETCHED: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        for tool in ["java", "mvn"] {
+            let version = Command::new(tool).arg("-version").output();
+            if !version.is_ok_and(|output| output.status.success()) {
+                return Err(Error::NotHere(format!("{tool} is not installed")));
+            }
+        }
+        match FETCHED.get_or_init(package) {
+            Ok(out) => Ok(Self { out: out.clone() }),
+            Err(why) => Err(Error::NotHere(format!("Maven: {why}"))),
+        }
+    }
+
+    /// Starts a broker that is its own controller, with `settings` besides its usual ones, and waits until it can be
+    /// asked: 5 to 15 s.
+    ///
+    /// # Errors
+    /// [`Error::Failed`], with the end of what it said.
+    pub fn start(&self, settings: &[(&str, &str)]) -> Result<Broker, Error> {
+        let folder = tempfile::tempdir().map_err(failed("making a folder"))?;
+        let (port, controller) = free_ports().map_err(failed("looking for ports"))?;
+        let mut properties = format!(
+            "process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs={}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.dedupe.buffer.size=1048577
+auto.create.topics.enable=true
+",
+            folder.path().join("data").display()
+        );
+        for (name, value) in settings {
+            properties.push_str(&format!("{name}={value}\n"));
+        }
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text);
+        write("server.properties", &properties).map_err(failed("writing its settings"))?;
+        write("log4j.properties", LOG4J).map_err(failed("writing its settings"))?;
+        let format = self
+            .java(folder.path())
+            .args([
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                "MkU3OEVBNTcwNTJENDM2Qg",
+                "-c",
+            ])
+            .arg(folder.path().join("server.properties"))
+            .output()
+            .map_err(failed("starting java"))?;
+        if !format.status.success() {
+            let said = [format.stdout, format.stderr].concat();
+            return Err(Error::Failed(String::from_utf8_lossy(&said).into_owned()));
+        }
+        let mut broker = Broker {
+            jars: self.clone(),
+            port,
+            child: None,
+            folder,
+        };
+        broker.restart()?;
+        Ok(broker)
+    }
+
+    fn java(&self, folder: &Path) -> Command {
+        let mut java = Command::new("java");
+        // Without its second compiler it starts in two thirds of the time.
+        java.args([
+            "-Xms64m",
+            "-Xmx256m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+        ]);
+        java.arg(format!(
+            "-Dlog4j.configuration=file:{}",
+            folder.join("log4j.properties").display()
+        ));
+        java.args(["-cp", &format!("{}/*", self.out.join("lib").display())]);
+        java.current_dir(folder).stdin(Stdio::null());
+        java
+    }
+}
+
+/// Two ports that nobody has; they stay the broker's over its restarts.
+fn free_ports() -> std::io::Result<(u16, u16)> {
+    let (one, other) = (
+        TcpListener::bind("127.0.0.1:0")?,
+        TcpListener::bind("127.0.0.1:0")?,
+    );
+    Ok((one.local_addr()?.port(), other.local_addr()?.port()))
+}
+
+/// Runs Maven, for one process at a time.
+fn package() -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let out = std::path::absolute(target.join("kafka")).map_err(|error| error.to_string())?;
+    fs::create_dir_all(&out).map_err(|error| error.to_string())?;
+    let lock = File::create(out.join("lock")).map_err(|error| error.to_string())?;
+    lock.lock().map_err(|error| error.to_string())?;
+    let maven = Command::new("mvn")
+        .args(["--batch-mode", "--quiet", "--file"])
+        .arg(root.join("lab/minis/kafka/java/pom.xml"))
+        .arg(format!("-Dlineside.out={}", out.display()))
+        .arg("package")
+        .output()
+        .map_err(|error| error.to_string())?;
+    match maven.status.success() {
+        true => Ok(out),
+        false => Err(String::from_utf8_lossy(&maven.stdout).into_owned()),
+    }
+}
+
+/// A broker; ends when dropped, and its data go with it.
+#[derive(Debug)]
+pub struct Broker {
+    jars: Jars,
+    port: u16,
+    child: Option<Child>,
+    folder: TempDir,
+}
+
+impl Broker {
+    /// Where it listens, as `127.0.0.1:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Ends it as a power cut ends a process: SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again where it was, with its data, and waits until it can be asked.
+    ///
+    /// # Errors
+    /// [`Error::Failed`], with the end of what it said.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        self.kill();
+        let said = self.folder.path().join("said");
+        let error_log = File::create(&said).map_err(failed("making a file"))?;
+        let mut child = self
+            .jars
+            .java(self.folder.path())
+            .arg("kafka.Kafka")
+            .arg(self.folder.path().join("server.properties"))
+            .stdout(Stdio::piped())
+            .stderr(error_log)
+            .spawn()
+            .map_err(failed("starting java"))?;
+        let output = child.stdout.take();
+        self.child = Some(child);
+        let mut lines = BufReader::new(output.ok_or_else(|| Error::Failed("no pipe".into()))?).lines();
+        let mut before = Vec::new();
+        for line in lines.by_ref().map_while(Result::ok) {
+            if line.contains(RUNS) {
+                // It must not wait for somebody to read the rest.
+                std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+                return Ok(());
+            }
+            before.push(line);
+        }
+        let last = before.len().saturating_sub(20);
+        let error_log = fs::read_to_string(said).unwrap_or_default();
+        Err(Error::Failed(format!(
+            "it ended: {}\n{error_log}",
+            before[last..].join("\n")
+        )))
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

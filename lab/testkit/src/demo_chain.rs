@@ -1,0 +1,187 @@
+//! A seeded regtest chain in the real block format, with valid proof of work, for demonstrations and tests.
+
+use bitcoin::absolute::LockTime;
+use bitcoin::block::{Header, Version};
+use bitcoin::consensus::encode::{VarInt, serialize};
+use bitcoin::hashes::Hash;
+use bitcoin::pow::CompactTarget;
+use bitcoin::transaction::Version as TxVersion;
+use bitcoin::{
+    Amount, BlockHash, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode, TxOut, Witness,
+};
+
+/// Regtest's only difficulty.
+const BITS: u32 = 0x207f_ffff;
+
+/// One generated block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DemoBlock {
+    /// The block as it would lie in a file or travel on the network.
+    pub raw: Vec<u8>,
+    /// Its hash, wire byte order.
+    pub hash: [u8; 32],
+    /// Its Merkle root, wire byte order.
+    pub root: [u8; 32],
+    /// Its TXIDs in order, wire byte order.
+    pub txids: Vec<[u8; 32]>,
+}
+
+/// An endless iterator over the blocks of a chain; the same seed gives the same bytes everywhere.
+#[derive(Clone, Debug)]
+pub struct DemoChain {
+    seed: u64,
+    prev: BlockHash,
+    height: u32,
+    transactions: u32,
+}
+
+impl DemoChain {
+    /// A chain from its first block on, with `transactions` (at least 1, the coinbase) in each block.
+    pub fn new(seed: u64, transactions: u32) -> DemoChain {
+        DemoChain {
+            seed,
+            prev: BlockHash::all_zeros(),
+            height: 0,
+            transactions: transactions.max(1),
+        }
+    }
+
+    /// A branch on top of the block `prev`; its first block has height `height`.
+    pub fn branch(seed: u64, transactions: u32, prev: [u8; 32], height: u32) -> DemoChain {
+        let prev = BlockHash::from_byte_array(prev);
+        DemoChain {
+            seed,
+            prev,
+            height,
+            transactions: transactions.max(1),
+        }
+    }
+
+    /// The next block, holding `extra` whole transactions behind its own ones.
+    pub fn next_with(&mut self, extra: &[Transaction]) -> DemoBlock {
+        let mut txs = vec![self.coinbase()];
+        txs.extend((1..self.transactions).map(|position| self.payment(position)));
+        txs.extend_from_slice(extra);
+        let block = assemble(self.prev, self.height, &txs);
+        self.prev = BlockHash::from_byte_array(block.hash);
+        self.height += 1;
+        block
+    }
+
+    /// A transaction like those in the blocks: one input, one output, unique by seed, height and position.
+    pub fn payment(&self, position: u32) -> Transaction {
+        let mut script = vec![71];
+        script.extend(
+            (0..9)
+                .flat_map(|i| mix(self.seed, self.height, position, i).to_le_bytes())
+                .take(71),
+        );
+        script.push(33);
+        script.extend(
+            (9..14)
+                .flat_map(|i| mix(self.seed, self.height, position, i).to_le_bytes())
+                .take(33),
+        );
+        let mut txid = [0u8; 32];
+        for (i, word) in txid.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&mix(self.seed, self.height, position, 20 + i as u32).to_le_bytes());
+        }
+        let spent = OutPoint::new(bitcoin::Txid::from_byte_array(txid), position);
+        one_in_one_out(
+            spent,
+            script,
+            1_000 + u64::from(position),
+            mix(self.seed, self.height, position, 30),
+        )
+    }
+
+    fn coinbase(&self) -> Transaction {
+        let mut script = vec![4];
+        script.extend_from_slice(&self.height.to_le_bytes());
+        script.push(8);
+        script.extend_from_slice(&self.seed.to_le_bytes());
+        one_in_one_out(
+            OutPoint::null(),
+            script,
+            50_0000_0000,
+            mix(self.seed, self.height, 0, 30),
+        )
+    }
+}
+
+impl Iterator for DemoChain {
+    type Item = DemoBlock;
+
+    fn next(&mut self) -> Option<DemoBlock> {
+        Some(self.next_with(&[]))
+    }
+}
+
+fn one_in_one_out(spent: OutPoint, script: Vec<u8>, value: u64, owner: u64) -> Transaction {
+    // A pay-to-public-key-hash output.
+    let mut lock = vec![0x76, 0xa9, 20];
+    lock.extend_from_slice(&owner.to_le_bytes());
+    lock.extend_from_slice(&[0; 12]);
+    lock.extend_from_slice(&[0x88, 0xac]);
+    let input = TxIn {
+        previous_output: spent,
+        script_sig: ScriptBuf::from_bytes(script),
+        sequence: Sequence::MAX,
+        witness: Witness::new(),
+    };
+    let output = TxOut {
+        value: Amount::from_sat(value),
+        script_pubkey: ScriptBuf::from_bytes(lock),
+    };
+    Transaction {
+        version: TxVersion::ONE,
+        lock_time: LockTime::ZERO,
+        input: vec![input],
+        output: vec![output],
+    }
+}
+
+/// Puts transactions under a header and finds its nonce.
+fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
+    let txids: Vec<[u8; 32]> = txs.iter().map(|tx| tx.compute_txid().to_byte_array()).collect();
+    // Bitcoin's own library computes the root, so that tests compare the chain store with an independent result.
+    let root = bitcoin::merkle_tree::calculate_root(txs.iter().map(Transaction::compute_txid))
+        .map_or([0; 32], |root| root.to_byte_array());
+    let mut header = Header {
+        version: Version::TWO,
+        prev_blockhash: prev,
+        merkle_root: TxMerkleNode::from_byte_array(root),
+        time: 1_296_688_602 + height.wrapping_mul(600),
+        bits: CompactTarget::from_consensus(BITS),
+        nonce: 0,
+    };
+    // Every second hash meets regtest's target, so the nonce never runs out.
+    while !header.target().is_met_by(header.block_hash()) {
+        header.nonce += 1;
+    }
+    let mut raw = serialize(&header);
+    raw.extend(serialize(&VarInt(txs.len() as u64)));
+    for tx in txs {
+        raw.extend(serialize(tx));
+    }
+    DemoBlock {
+        raw,
+        hash: header.block_hash().to_byte_array(),
+        root,
+        txids,
+    }
+}
+
+/// A well-mixed word for one place of the chain (the finaliser of SplitMix64).
+fn mix(seed: u64, height: u32, position: u32, word: u32) -> u64 {
+    let mut z = splitmix(seed ^ splitmix((u64::from(height) << 32) | u64::from(position)));
+    z = splitmix(z.wrapping_add(u64::from(word)));
+    z
+}
+
+fn splitmix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

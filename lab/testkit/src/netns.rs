@@ -1,0 +1,145 @@
+//! Network namespaces for tests, alone or two joined by a veth pair. Threads hold them, so that they end with the test
+//! however it ends.
+
+use crate::skipped;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread in a network namespace of its own.
+pub struct Namespace {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    path: String,
+}
+
+impl Namespace {
+    /// `None`, said in one line, where namespaces may not be made.
+    pub fn new() -> Option<Self> {
+        let (jobs, work) = channel::<Job>();
+        let (ready, is_ready) = channel();
+        // Named after the test, for what is said in it.
+        let test = std::thread::current().name().map(String::from);
+        let named = Builder::new().name(test.unwrap_or_default());
+        let spawned = named.spawn(move || {
+            // SAFETY: takes no memory; the namespace is this thread's alone.
+            let made = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+            // SAFETY: gettid has no preconditions.
+            let thread = unsafe { libc::gettid() };
+            let path = format!("/proc/{}/task/{thread}/ns/net", std::process::id());
+            ready.send(made.then_some(path)).unwrap();
+            work.into_iter().for_each(|job| job());
+        });
+        let Some(path) = is_ready.recv().unwrap() else {
+            skipped("no right to make network namespaces here (root is needed)");
+            return None;
+        };
+        let namespace = Self {
+            jobs: Some(jobs),
+            thread: Some(spawned.expect("a thread")),
+            path,
+        };
+        namespace.ip("link set lo up");
+        Some(namespace)
+    }
+
+    /// Does `job` in the namespace and waits for it; a panic in it is the test's.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (answer, answered) = channel();
+        let job = move || {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            answer.send(done).unwrap();
+        };
+        self.jobs.as_ref().unwrap().send(Box::new(job)).unwrap();
+        match answered.recv().unwrap() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// `ip` with these words, in the namespace.
+    pub fn ip(&self, words: &str) {
+        let line: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let output = self.run(move || Command::new("ip").args(line).output().expect("ip (iproute2)"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "ip {words}: {said}");
+    }
+
+    /// Starts a thread of its own in the namespace.
+    pub fn spawn<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        let namespace = std::fs::File::open(&self.path).unwrap();
+        std::thread::spawn(move || {
+            // SAFETY: an open descriptor of a network namespace.
+            assert_eq!(
+                unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) },
+                0
+            );
+            job()
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// `x0` with 10.0.0.1 and fd00::1 in the client's namespace, `x1` with 10.0.0.2 and fd00::2 in the server's.
+pub struct Wire {
+    /// Namespace of the client, with `x0`.
+    pub client: Namespace,
+    /// Namespace of the server, with `x1`.
+    pub server: Namespace,
+}
+
+impl Wire {
+    /// Makes both; returns `None`, after one line that says why, where namespaces may not be made.
+    pub fn new() -> Option<Self> {
+        let wire = Self {
+            client: Namespace::new()?,
+            server: Namespace::new()?,
+        };
+        let (client, server) = (&wire.client, &wire.server);
+        client.ip("link add x0 address 02:00:00:00:00:01 type veth peer name x1 address 02:00:00:00:00:02");
+        client.ip(&format!("link set x1 netns {}", server.path));
+        for (side, name, host) in [(client, "x0", 1), (server, "x1", 2)] {
+            side.ip(&format!(
+                "address add 10.0.0.{host}/24 broadcast 10.0.0.255 dev {name}"
+            ));
+            side.ip(&format!("address add fd00::{host}/64 dev {name} nodad"));
+            side.ip(&format!("link set {name} up"));
+        }
+        client.ip("neighbour replace 10.0.0.2 lladdr 02:00:00:00:00:02 dev x0 nud permanent");
+        client.ip("neighbour replace fd00::2 lladdr 02:00:00:00:00:02 dev x0 nud permanent");
+        server.ip("neighbour replace 10.0.0.1 lladdr 02:00:00:00:00:01 dev x1 nud permanent");
+        server.ip("neighbour replace fd00::1 lladdr 02:00:00:00:00:01 dev x1 nud permanent");
+        Some(wire)
+    }
+}
+
+/// Runs `test` on a thread in a network namespace of its own; prints one line and returns where none may be made.
+pub fn alone(test: impl FnOnce() + Send + 'static) {
+    // The thread has the name of the test, which skipped() prints.
+    let name = std::thread::current().name().map(String::from);
+    let named = Builder::new().name(name.unwrap_or_default());
+    let thread = named.spawn(move || {
+        // SAFETY: takes no memory; the namespace is this thread's alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            skipped("no right to make network namespaces here (root is needed)");
+            return;
+        }
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip (iproute2)").success());
+        test();
+    });
+    if let Err(panic) = thread.expect("a thread").join() {
+        std::panic::resume_unwind(panic);
+    }
+}
