@@ -4,7 +4,6 @@
 //! that it was read from; where that is not known, only while it holds all of them. A server says PRE of each change
 //! before it can be seen, which is acknowledged when the fast path has forgotten what it touches.
 
-pub(crate) mod families;
 mod listener;
 pub mod notice;
 

@@ -4,10 +4,10 @@
 //! hand that fills it, by [`fill`]: how the host writes what it read from the table into the fast path, and takes it
 //! out again.
 //!
-//! [`host`] answers the rest from a [`table`], the [`embedded`] one or HBase by [`hbase_rpc`] or [`thrift2`], and
-//! changes it; [`coherence`] decides what it may put into the fast path, so that the fast path is never stale, and
-//! [`servers`] hears of what others change, by [`hbase`]. [`client`] asks, in the [`native`] or the [`paper`]'s format.
-//! [`history`] checks the promise.
+//! [`host`] answers the rest from a [`table`], the [`embedded`] one or one of HBase by the crate
+//! `lineside-hbase-client`, and changes it; [`coherence`] decides what it may put into the fast path, so that the fast
+//! path is never stale, and [`servers`] hears of what others change, by [`hbase`]. [`client`] asks, in the [`native`]
+//! or the [`paper`]'s format. [`history`] checks the promise.
 
 pub mod client;
 pub mod coherence;
@@ -16,7 +16,6 @@ pub mod embedded;
 pub mod fastpath;
 pub mod fill;
 pub mod hbase;
-pub mod hbase_rpc;
 pub mod head;
 pub mod host;
 pub mod key;
@@ -27,5 +26,4 @@ pub mod request;
 pub mod servers;
 pub mod store;
 pub mod table;
-pub mod thrift2;
 pub mod writer;

@@ -11,6 +11,7 @@ use std::process::Command;
 const FLOORS: &[(&str, u8)] = &[
     ("bpf-build", 0),
     ("grpc", 0),
+    ("hbase-client", 0),
     ("journal", 0),
     ("tidy", 0),
     ("verify", 0),

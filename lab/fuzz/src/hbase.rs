@@ -1,10 +1,10 @@
 //! What HBase's servers answer: frames, and what is in them held to what was asked.
 
 use bytes::Bytes;
-use lineside_column::hbase_rpc::calls::{Part, changed, got, scanned};
-use lineside_column::hbase_rpc::frame::parse;
-use lineside_column::hbase_rpc::{Place, located};
-use lineside_column::table::{Cell, Change, Changed, ColumnName};
+use lineside_hbase_client::rpc::calls::{Part, changed, got, scanned};
+use lineside_hbase_client::rpc::frame::parse;
+use lineside_hbase_client::rpc::{Place, located};
+use lineside_hbase_client::{Cell, Change, Changed, ColumnName};
 
 const KEY: &[u8] = b"k";
 const LOW: &[u8] = b"b";

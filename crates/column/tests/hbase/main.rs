@@ -8,7 +8,7 @@ mod rig;
 use lineside_column::hbase::Listener;
 use lineside_column::host::{CLOCK_SLACK_NS, Telling};
 use lineside_column::servers::Servers;
-use lineside_column::table::{Change, ColumnName, Nonce, Table as _};
+use lineside_column::table::{Change, ColumnName, Nonce};
 use lineside_conformance::history::{self, Over};
 use lineside_hbase_mini::{HBase, Jars, Options};
 use relay::Relay;

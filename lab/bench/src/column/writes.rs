@@ -9,7 +9,7 @@ use crate::gate::median;
 use crate::sys;
 use lineside_column::client::{Client, Outcome};
 use lineside_column::host::Telling;
-use lineside_column::table::{Change, Nonce, Table};
+use lineside_column::table::{Change, Nonce};
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

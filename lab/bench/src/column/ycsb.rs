@@ -12,7 +12,7 @@ use crate::netns::{Pair, SERVER_ADDRESS};
 use crate::ycsb::{self as client, Phase};
 use lineside_column::host::Telling;
 use lineside_column::store::Geometry;
-use lineside_column::table::{ColumnName, Table};
+use lineside_column::table::ColumnName;
 use lineside_net::SocketDatapath;
 use lineside_wire::COLUMN_PORT;
 use serde::Serialize;

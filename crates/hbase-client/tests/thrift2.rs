@@ -2,9 +2,10 @@
 //! LINESIDE_THRIFT2 says `host:port/table` with a table that has the families `a` and `b`.
 
 use lineside_column::embedded::{Embedded, system_clock};
-use lineside_column::table::{Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
-use lineside_column::thrift2::Thrift2;
-use lineside_column::thrift2::value::Value;
+use lineside_column::table::Table;
+use lineside_hbase_client::thrift2::Thrift2;
+use lineside_hbase_client::thrift2::value::Value;
+use lineside_hbase_client::{Change, Changed, ColumnName, Found, Nonce, Stretch, TableError};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::io::{BufReader, BufWriter};

@@ -1,4 +1,4 @@
-//! HBase by its own RPC: many calls at once over one connection to each region server, which is what makes misses fast.
+//! Client by HBase's own RPC: many calls at once over one connection to each region server.
 //!
 //! [`frame`], [`calls`] and [`located`] hold what a server sends to what was asked, without any I/O. `connection`
 //! tells answers apart, `pool` keeps a connection to each server, `catalog` finds regions by the registry and
@@ -26,8 +26,8 @@ mod tests;
 pub use catalog::located;
 pub use regions::{Place, Region};
 
-use crate::hbase::families::{Families, Lives};
-use crate::table::{Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, Table, TableError};
+use crate::families::{Families, Lives};
+use crate::{Cell, Change, Changed, ColumnName, Found, Holder, Nonce, Stretch, TableError};
 use catalog::{Catalog, wrong};
 use connection::{Connection, Failure};
 use pool::Pool;
@@ -42,7 +42,7 @@ const LOOK_ANEW: Duration = Duration::from_secs(1);
 /// Bytes of the longest row key of HBase.
 const KEY_BYTES_MAX: usize = i16::MAX as usize;
 
-/// A table of HBase behind its region servers.
+/// Table of HBase, asked at its region servers. Any number of threads may use it at once.
 pub struct HBase {
     table: String,
     catalog: Catalog,
@@ -86,11 +86,12 @@ fn lives_ms(catalog: &Catalog, table: &str, timeout: Duration) -> Result<Lives, 
 }
 
 impl HBase {
-    /// The table `table` of the cluster that the `servers` belong to: masters or region servers, `host:port`. No call
-    /// may take longer than `timeout`.
+    /// Opens the table `table` (`namespace:table`, or `table` in the default namespace) of the cluster that `servers`
+    /// belong to: masters or region servers, each `host:port`, tried in turn. No later call takes longer than
+    /// `timeout`.
     ///
     /// # Errors
-    /// [`TableError`]: nobody answers there, or there is no such table.
+    /// [`TableError::Unavailable`] if no server answers, [`TableError::Refused`] if there is no such table.
     pub fn connect(servers: &[&str], table: &[u8], timeout: Duration) -> Result<Self, TableError> {
         let servers = servers.iter().map(|server| (*server).to_owned()).collect();
         let catalog = Catalog::new(servers, table);
@@ -253,8 +254,12 @@ fn check(key: &[u8]) -> Result<(), TableError> {
     }
 }
 
-impl Table for HBase {
-    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
+impl HBase {
+    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all of one moment.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
         check(key)?;
         let mut call = |asked: &Asked<'_>| {
             let answer = asked.call("Get", &calls::get(asked.region, key, columns))?;
@@ -264,11 +269,17 @@ impl Table for HBase {
         Ok(cells)
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. A row is read
+    /// at one moment; rows that are added, removed or changed during the scan are found in any one state.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
         scan::all(self, stretch, columns, &mut |_| {})
     }
 
-    fn holder(&self, key: &[u8]) -> Option<Holder> {
+    /// Returns the region server that holds `key`, and where its region ends; `None` if that cannot be found out now.
+    pub fn holder(&self, key: &[u8]) -> Option<Holder> {
         let region = self.catalog.locate(&self.pool, Place::Of(key), self.deadline());
         let region = region.ok()?;
         Some(Holder {
@@ -277,7 +288,12 @@ impl Table for HBase {
         })
     }
 
-    fn scan_of(
+    /// Scans like [`Self::scan`]. The result also says whether `holder` answered for all rows below the end of its
+    /// range.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn scan_of(
         &self,
         holder: &Holder,
         stretch: &Stretch,
@@ -291,8 +307,9 @@ impl Table for HBase {
         Ok((found, is_of_holder))
     }
 
-    /// A server that was started again at the same address answers for its regions, under another name.
-    fn look_anew(&self) {
+    /// Forgets where regions are, at most once a second. A server that was started again at the same address answers
+    /// for its regions under another name, so the client does not notice by itself.
+    pub fn look_anew(&self) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.is_none_or(|looked| looked.elapsed() >= LOOK_ANEW) {
             *looked = Some(Instant::now());
@@ -300,7 +317,12 @@ impl Table for HBase {
         }
     }
 
-    fn change(
+    /// Changes one cell. Increments and appends are repeated after a lost answer, which HBase recognises by `nonce`
+    /// (by a random one if the caller gives none).
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn change(
         &self,
         key: &[u8],
         column: &ColumnName,
@@ -328,16 +350,20 @@ impl Table for HBase {
         })
     }
 
-    fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
+    /// Returns how many milliseconds the cells of the family of `column` live; `None` if they do not end, 0 if the
+    /// family was altered and HBase does not say how.
+    pub fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
         let ask = || lives_ms(&self.catalog, &self.table, self.timeout);
         self.families.life_ms(column, ask)
     }
 
-    fn describe_anew(&self) {
+    /// Tells the client that the table was altered: lifetimes of families are asked for again before they are used.
+    pub fn describe_anew(&self) {
         self.families.outdate();
     }
 
-    fn now_ms(&self) -> u64 {
+    /// Returns the time of this machine in milliseconds since 1970, which HBase's timestamps are compared with.
+    pub fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| since.as_millis() as u64)
     }

@@ -1,7 +1,7 @@
 //! Arguments and results, with their fields as `hbase.thrift` numbers them.
 
 use super::value::Value;
-use crate::table::{Cell, ColumnName, Found, ROW_BYTES_MAX, Stretch};
+use crate::{Cell, ColumnName, Found, ROW_BYTES_MAX, Stretch};
 
 /// Rows that one call may ask for.
 const ROWS_MAX: usize = 10_000;

@@ -6,7 +6,7 @@ use super::connection::Failure;
 use super::messages::ScanRequest;
 use super::regions::{Place, Region};
 use super::{Asked, HBase, calls};
-use crate::table::{ColumnName, Found, Stretch, TableError};
+use crate::{ColumnName, Found, Stretch, TableError};
 use calls::{Part, Piece};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! How long the cells of a table's families live, asked for again when the table was altered.
 
-use crate::table::{ColumnName, TableError};
+use crate::{ColumnName, TableError};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Names of families, and milliseconds that their cells live, of those that do not live for ever.

@@ -8,7 +8,7 @@ use super::messages::{
 };
 use super::pool::Pool;
 use super::regions::{Place, Region, Regions};
-use crate::hbase::families::Lives;
+use crate::families::Lives;
 use bytes::Bytes;
 use prost::Message;
 use std::sync::{Arc, Mutex, PoisonError};

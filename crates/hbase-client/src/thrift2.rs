@@ -1,4 +1,4 @@
-//! HBase through its Thrift 2 gateway: the calls that are needed, written by hand after `hbase.thrift` of HBase 2.6.
+//! Client of HBase's Thrift 2 gateway: the calls that are needed, written by hand after `hbase.thrift` of HBase 2.6.
 //!
 //! The gateway says nothing of a cell's own life, and knows no nonces: what becomes of a change whose answer is lost
 //! stays unknown, and cells that are put with a life of their own need a server that tells of it.
@@ -6,8 +6,8 @@
 pub mod value;
 mod wire;
 
-use crate::hbase::families::{Families, Lives};
-use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
+use crate::families::{Families, Lives};
+use crate::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, TableError};
 use std::fmt;
 use std::io::{self, BufReader, BufWriter};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -50,7 +50,8 @@ enum Failure {
     Said(String),
 }
 
-/// A table of HBase behind a Thrift 2 gateway.
+/// Table of HBase, asked through a Thrift 2 gateway. Any number of threads may use it at once; each call takes a
+/// connection of its own.
 pub struct Thrift2 {
     gateway: String,
     table: Vec<u8>,
@@ -140,10 +141,11 @@ impl Connection {
 }
 
 impl Thrift2 {
-    /// The table `table` behind `gateway` (`host:port`), of which no call may take longer than `timeout`.
+    /// Opens the table `table` (`namespace:table`, or `table` in the default namespace) behind `gateway` (`host:port`).
+    /// No read from or write to a connection waits longer than `timeout`.
     ///
     /// # Errors
-    /// [`TableError`]: nobody answers there, or there is no such table.
+    /// [`TableError::Unavailable`] if nothing answers there, [`TableError::Refused`] if there is no such table.
     pub fn connect(gateway: &str, table: &[u8], timeout: Duration) -> Result<Self, TableError> {
         let mut thrift2 = Self {
             gateway: gateway.into(),
@@ -221,8 +223,12 @@ fn unexpected() -> TableError {
     TableError::Unknown("the gateway's answer is of another kind".into())
 }
 
-impl Table for Thrift2 {
-    fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
+impl Thrift2 {
+    /// Reads one row: a cell, or `None`, for each of `columns` in their order, all of one moment.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn get(&self, key: &[u8], columns: &[ColumnName]) -> Result<Vec<Option<Cell>>, TableError> {
         let answer = self.read("get", &wire::get(&self.table, key, columns))?;
         let row = answer.ok_or_else(unexpected)?;
         let mut cells = vec![None; columns.len()];
@@ -232,7 +238,13 @@ impl Table for Thrift2 {
         Ok(cells)
     }
 
-    fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
+    /// Reads the cells of the rows of `stretch` row by row, those of each row in the order of `columns`. A row is read
+    /// at one moment; rows that are added, removed or changed during the scan are found in any one state.
+    /// At most 10,000 rows are read.
+    ///
+    /// # Errors
+    /// See [`TableError`].
+    pub fn scan(&self, stretch: &Stretch, columns: &[ColumnName]) -> Result<Vec<Found>, TableError> {
         let is_empty = stretch.high.as_ref().is_some_and(|high| *high <= stretch.low);
         let arguments = wire::scan(&self.table, stretch, columns);
         let Some(arguments) = arguments.filter(|_| !is_empty && stretch.limit > 0) else {
@@ -244,7 +256,11 @@ impl Table for Thrift2 {
         }
     }
 
-    fn change(
+    /// Changes one cell. A nonce is not used, because the gateway has none.
+    ///
+    /// # Errors
+    /// See [`TableError`]. A put with a lifetime of its own is refused.
+    pub fn change(
         &self,
         key: &[u8],
         column: &ColumnName,
@@ -290,15 +306,19 @@ impl Table for Thrift2 {
         }
     }
 
-    fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
+    /// Returns how many milliseconds the cells of the family of `column` live; `None` if they do not end, 0 if the
+    /// family was altered and HBase does not say how.
+    pub fn family_ttl_ms(&self, column: &ColumnName) -> Option<u64> {
         self.families.life_ms(column, || self.lives_ms())
     }
 
-    fn describe_anew(&self) {
+    /// Tells the client that the table was altered: lifetimes of families are asked for again before they are used.
+    pub fn describe_anew(&self) {
         self.families.outdate();
     }
 
-    fn now_ms(&self) -> u64 {
+    /// Returns the time of this machine in milliseconds since 1970, which HBase's timestamps are compared with.
+    pub fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| since.as_millis() as u64)
     }

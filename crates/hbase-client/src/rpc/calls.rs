@@ -10,7 +10,7 @@ use super::messages::{
     MutateRequest, MutateResponse, Mutation, NameBytesPair, PREAD, PUT, QualifierValue, REGION_NAME,
     RegionSpecifier, Row, Scan, ScanRequest, ScanResponse,
 };
-use crate::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch};
+use crate::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 

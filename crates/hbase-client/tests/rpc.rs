@@ -1,9 +1,10 @@
 //! HBase's own RPC against a real HBase of two region servers, beside the Thrift 2 gateway and the embedded table.
 
 use lineside_column::embedded::{Embedded, system_clock};
-use lineside_column::hbase_rpc::HBase;
-use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
-use lineside_column::thrift2::Thrift2;
+use lineside_column::table::Table;
+use lineside_hbase_client::rpc::HBase;
+use lineside_hbase_client::thrift2::Thrift2;
+use lineside_hbase_client::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, TableError};
 use lineside_hbase_mini::{Error, HBase as Mini, Jars, Options};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

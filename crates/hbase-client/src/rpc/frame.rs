@@ -155,7 +155,7 @@ pub(super) fn call_of(mut beginning: Bytes) -> Result<u32, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hbase_rpc::messages::{CellBlockMeta, ExceptionResponse, Nothing};
+    use crate::rpc::messages::{CellBlockMeta, ExceptionResponse, Nothing};
 
     fn frame(header: &ResponseHeader, rest: &[u8]) -> Bytes {
         [&header.encode_length_delimited_to_vec()[..], rest]

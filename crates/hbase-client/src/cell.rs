@@ -1,0 +1,23 @@
+//! Cells, and the cells that a scan finds.
+
+/// Content of one column in one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Value.
+    pub value: Vec<u8>,
+    /// Version of the cell: milliseconds since 1970 by the table's clock.
+    pub timestamp_ms: u64,
+    /// Time at which the cell ends, by the same clock; `None` if it does not end or HBase does not say.
+    pub expires_ms: Option<u64>,
+}
+
+/// Cell found by a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Row key.
+    pub key: Vec<u8>,
+    /// Index of its column among the columns that were asked for.
+    pub column: usize,
+    /// Content of the cell.
+    pub cell: Cell,
+}

@@ -1,0 +1,34 @@
+//! Changes of one cell, and their results.
+
+use crate::Cell;
+
+/// Change of one cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Sets the value, and the milliseconds that the cell lives; `None` leaves that to its family.
+    Put(Vec<u8>, Option<u64>),
+    /// Removes the cell.
+    Delete,
+    /// Adds to a signed big-endian number of 8 bytes, which wraps. A missing cell counts as 0.
+    Increment(i64),
+    /// Appends bytes to the value.
+    Append(Vec<u8>),
+    /// Sets the value to `value` if it is `expected`.
+    CheckAndPut {
+        /// Expected value; `None` expects that there is no cell.
+        expected: Option<Vec<u8>>,
+        /// New value.
+        value: Vec<u8>,
+    },
+}
+
+/// Result of a change that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The change was made.
+    Done,
+    /// The change was made, and this is the new content of the cell.
+    Now(Cell),
+    /// Nothing was changed, because the cell did not hold the expected value.
+    Mismatch,
+}

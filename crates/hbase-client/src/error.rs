@@ -1,0 +1,36 @@
+//! Errors, told apart by what they say of the change that was asked for.
+
+/// Reason why a table did not answer, or did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// Nothing was done. The same call may succeed later.
+    #[error("the table cannot be asked now: {0}")]
+    Unavailable(String),
+    /// Nothing was done. The same call will fail again.
+    #[error("the table refuses this: {0}")]
+    Refused(String),
+    /// Nothing was done, because the table has no such column family.
+    #[error("the table has no such column family: {0}")]
+    UnknownFamily(String),
+    /// Nothing was done, because the cell to increment does not hold 8 bytes.
+    #[error("what is incremented has not 8 bytes")]
+    NotANumber,
+    /// Nothing was done, and no change will be made before a restart. Only a table embedded in Lineside says this;
+    /// the clients of this crate never do.
+    #[error("writing has ended: {0}")]
+    Ended(String),
+    /// The change may have been made, or may still be made.
+    #[error("the table did not say what became of this: {0}")]
+    Unknown(String),
+}
+
+impl TableError {
+    /// The error for a call that HBase refused, by the words of its exception.
+    pub(crate) fn refused_by_hbase(why: String) -> Self {
+        match () {
+            () if why.contains("NoSuchColumnFamilyException") => Self::UnknownFamily(why),
+            () if why.contains("Field is not a long") => Self::NotANumber,
+            () => Self::Refused(why),
+        }
+    }
+}
