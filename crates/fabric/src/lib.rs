@@ -34,7 +34,6 @@ mod rwset;
 pub mod state;
 mod tables;
 mod tx;
-pub mod udp;
 mod update;
 mod validate;
 pub mod x509;

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
 use lineside_fabric::replay::read;
-use lineside_fabric::udp::cut;
+use lineside_fabric_udp::cut;
 use replica::{Running, fabric, msp, objects, one, recorded};
 use serde_json::Value;
 use std::fs::{File, Permissions};

@@ -26,6 +26,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("transfer", 4),
     ("console", 5),
     ("fabric-grpc", 5),
+    ("fabric-udp", 5),
     ("hybrid-grpc", 5),
     ("log-kafka", 5),
     ("lineside", 6),

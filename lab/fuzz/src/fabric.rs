@@ -140,8 +140,8 @@ pub fn block_seeds() -> Vec<Vec<u8>> {
     (0..3).map(block_of).collect()
 }
 
-// The driver of lineside-fabric's own test: that crate stands below this one, so what both use is there.
-#[path = "../../../crates/fabric/tests/packets/mod.rs"]
+// The driver of lineside-fabric-udp's own test: that crate stands below this one, so what both use is there.
+#[path = "../../../crates/fabric-udp/tests/packets/mod.rs"]
 mod driver;
 
 pub use driver::{packet_seeds, packets};

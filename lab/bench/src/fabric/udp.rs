@@ -5,8 +5,8 @@ use super::workload::Blocks;
 use crate::error::{BenchError, Result, io};
 use crate::gate::median;
 use crate::sys;
-use lineside_fabric::udp::driver::{self, Source};
-use lineside_fabric::udp::{
+use lineside_fabric_udp::driver::{self, Source};
+use lineside_fabric_udp::{
     Blocks as Taken, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey,
 };
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! A block cut into segments, and what of a segment need not be sent.
 
-use crate::proto::{
+use lineside_fabric::proto::{
     self, Arena, BlockMetadata, ChaincodeAction, ChaincodeActionPayload, ChannelHeader, Envelope, Metadata,
     Payload, ProposalResponsePayload, SignatureHeader, Transaction, wire,
 };

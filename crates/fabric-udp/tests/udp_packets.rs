@@ -3,8 +3,8 @@
 mod packets;
 
 use lineside_fabric::replay::read;
-use lineside_fabric::udp::paper::PaperReceiver;
-use lineside_fabric::udp::{Blocks, Dropped, cut};
+use lineside_fabric_udp::paper::PaperReceiver;
+use lineside_fabric_udp::{Blocks, Dropped, cut};
 use packets::{packet_seeds, packets};
 use proptest::prelude::*;
 use std::net::IpAddr;

@@ -1,10 +1,10 @@
 //! Any datagrams, with and without the right MAC, to both ends. Also a fuzz target (`lab/fuzz`).
 
 use lineside_fabric::proto::{self, Arena};
-use lineside_fabric::udp::code::{Aside, Encoder, decode};
-use lineside_fabric::udp::packet::sealed;
-use lineside_fabric::udp::paper::PaperReceiver;
-use lineside_fabric::udp::{
+use lineside_fabric_udp::code::{Aside, Encoder, decode};
+use lineside_fabric_udp::packet::sealed;
+use lineside_fabric_udp::paper::PaperReceiver;
+use lineside_fabric_udp::{
     Blocks, Early, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
 };
 use sha2::{Digest, Sha256};

@@ -1,4 +1,9 @@
-//! Blocks over UDP: a sender beside the orderer, a receiver before the validator.
+//! Transport of Fabric blocks over UDP: a sender at the orderer, a receiver at the validator.
+//!
+//! The receiver hands out transactions before their block is complete ([`Blocks::early`]), so that a validator can
+//! start on them, and complete blocks in order ([`Blocks::whole`]). Datagrams are authenticated with a shared key, and
+//! not encrypted. Whether a block is valid is decided by `lineside-fabric`, of which this crate uses only the reader of
+//! protobuf.
 //!
 //! [`Sender`] and [`Receiver`] do no I/O and have no clock: datagrams and times go in, datagrams and blocks come out.
 //! [`driver`] connects them with sockets. [`paper`] understands the papers' packets. The form of datagrams is in

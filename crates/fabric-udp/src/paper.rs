@@ -9,8 +9,8 @@
 //! identity's id and whose offset is where the identity begins in the payload, to its end.
 
 use super::{Blocks, Dropped, assembly};
-use crate::proto::wire;
 use hashbrown::HashMap;
+use lineside_fabric::proto::wire;
 use lineside_wire::{FABRIC_PAPER_BYTES_MAX, FABRIC_PAPER_LOCATOR, PaperAnnotation, PaperHead};
 use std::net::IpAddr;
 use zerocopy::FromBytes;

@@ -4,10 +4,10 @@ use lineside_fabric::early::{EarlyCounts, EarlyWork};
 use lineside_fabric::ledger::{Replica, Setup};
 use lineside_fabric::proto::wire;
 use lineside_fabric::replay::read;
-use lineside_fabric::udp::{
+use lineside_fabric::{Options, TxCode, Validator};
+use lineside_fabric_udp::{
     Blocks, Dropped, Early, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
 };
-use lineside_fabric::{Options, TxCode, Validator};
 use lineside_journal::SimDisk;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -307,7 +307,7 @@ impl World {
     }
 
     /// Runs until every block is out; returns the receiver's counters of its last life, and the time.
-    fn run(&mut self, taken: &mut Taken) -> (lineside_fabric::udp::Counters, u64) {
+    fn run(&mut self, taken: &mut Taken) -> (lineside_fabric_udp::Counters, u64) {
         let blocks = taken.blocks.clone();
         let (mut sender, mut receiver) = (self.sender(), self.receiver(0));
         let (mut now, mut pushed, mut out) = (0u64, 0u64, Vec::new());
@@ -429,7 +429,7 @@ fn little_memory_is_enough() {
 
 #[test]
 fn what_is_verified_early_gives_the_same_codes() {
-    let in_repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/edge");
+    let in_repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
     let few = recorded_in(&in_repository);
     let sets = ["dev", "dev-edge"].into_iter().filter_map(recorded);
     for (seed, blocks) in (70..).zip([few].into_iter().chain(sets)) {

@@ -2,8 +2,8 @@
 
 use super::want::Item;
 use super::{Dropped, cut};
-use crate::proto::{self, Arena};
 use hashbrown::HashMap;
+use lineside_fabric::proto::{self, Arena};
 use lineside_wire::{FABRIC_ENTRIES_MAX, FABRIC_SEGMENTS_MAX};
 use sha2::{Digest, Sha256};
 

@@ -159,7 +159,7 @@ impl PaperReceiver {
 mod tests {
     use super::super::{ReceiverOptions, SenderOptions, SharedKey};
     use super::*;
-    use crate::proto::wire;
+    use lineside_fabric::proto::wire;
     use sha2::{Digest, Sha256};
 
     struct Made(u64, u64);

@@ -10,7 +10,7 @@
 //! A copy reaches back in the run, and beyond its beginning into the run's dictionary, but not over the border.
 
 use super::cut::{Cut, Note};
-use crate::proto::wire;
+use lineside_fabric::proto::wire;
 use lineside_wire::FABRIC_COPY_BYTES_MIN as COPY_MIN;
 
 const COPY: u8 = 0x80;
