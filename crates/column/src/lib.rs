@@ -1,13 +1,28 @@
-//! The `column` service: rows and ranges of a wide table, answered at the line and never stale.
+//! The `column` service: rows and ranges of a wide table, answered by the fast path and never stale.
 //!
-//! [`fastpath`] is the cache at the line over the [`store`], which [`reader`] reads by [`head`]s; [`writer`] is the one
-//! hand that fills it, by [`fill`]: how the host writes what it read from the table into the fast path, and takes it
-//! out again.
+//! ```text
+//!  datagram -> XDP: column.bpf.c over the fast-path table -------------------------------> reply (XDP_TX)
+//!                | miss, or a change, whose block it invalidates: XDP_PASS
+//!  threads `fastpath-N`: ColumnFastPath over the same table -----------------------------> reply
+//!                | Forward
+//!  bounded queue
+//!                |
+//!  threads `host` (1 over the embedded table, 16 over HBase): ColumnHost
+//!    get, scan:  Coherence::join (wait for the same read) -> Coherence::begin -> read the table
+//!                -> Fill::finish: install the rows unless a change came meanwhile -------> reply
+//!    change:     Coherence::pre: invalidate, block fills -> change the table, durable there
+//!                -> Coherence::post -----------------------------------------------------> reply
 //!
-//! [`host`] answers the rest from a [`table`], the [`embedded`] one or one of HBase by the crate
-//! `lineside-hbase-client`, and changes it; [`coherence`] decides what it may put into the fast path, so that the fast
-//! path is never stale, and [`servers`] hears of what others change, by [`hbase`]. [`client`] asks, in the [`native`]
-//! or the [`paper`]'s format. [`history`] checks the promise.
+//!  embedded table: a change waits for one fdatasync with all others that wait; it is visible after it.
+//!  HBase: region servers announce the changes of others by UDP -> thread `column-notices`: Listener -> Servers
+//!         -> Coherence::pre and post -> acknowledgement; without a server's lease its rows are not answered.
+//!  thread `lease`: renews the lease of the fast path
+//! ```
+//!
+//! [`fastpath`] answers from [`store`] through [`reader`]; [`head`] has the form in which keys are compared. [`writer`]
+//! is the single writer; [`fill`] is its interface. [`host`] reads and changes a [`table`]: the [`embedded`] one, or
+//! HBase by the crate `lineside-hbase-client`. [`coherence`] decides what may be written into the fast-path table; [`servers`] and [`hbase`] handle the
+//! changes of others. [`client`] sends requests in the [`native`] or the [`paper`] format.
 
 pub mod client;
 pub mod coherence;

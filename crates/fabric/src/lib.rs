@@ -1,10 +1,28 @@
 //! The `fabric` service: blocks of Hyperledger Fabric, validated as a peer of version 3.1 validates them.
 //!
-//! A [`Validator`] starts from a channel's genesis block. [`Validator::validate`] says of the next block what the peer
-//! would say: a code for each transaction, and the commit hash; [`Validator::commit`] makes it true. Where this
-//! program cannot be sure what the peer says, it says so ([`Stop`]) instead of a code.
+//! ```text
+//!  orderer -> Deliver stream (crate fabric-grpc), or UDP (crate fabric-udp, thread `udp`) -> the following task
+//!    UDP only: transactions of unfinished blocks -> EarlyWork -> thread `early`: verify their signatures in advance
+//!                |
+//!  following task: Replica::finish_after
+//!                |-> begin: thread `ahead`: parse block N+1 and verify its signatures, in `threads` parts
+//!                v
+//!           finish: block N: endorsement policies, MVCC against the state -> Validated
+//!                |-> queue of at most 64 MiB -> thread `ledger`: append to the journal -> one fdatasync for all
+//!                |                                 |-> Publisher: results in shared memory
+//!                |                                 `-> Waiter -> thread `show` (fabric-grpc) -> block events
+//!                `-> Validator::commit: the state changes in memory, before block N is durable
+//!                    every so many transactions: copy the state in pieces -> thread `checkpoint`: write it
 //!
-//! `docs/fabric.md` says what is checked, and what is refused.
+//!  thread `tables`: builds tables of frequent public keys for the verifier, between blocks
+//! ```
+//!
+//! A [`Validator`] starts from a channel's genesis block. [`Validator::validate`] decides the next block as the peer
+//! would: a code for each transaction, and the commit hash. [`Validator::commit`] applies it. Where this program cannot
+//! be sure of the peer's decision it returns [`Stop`] instead of a code. [`ledger`] keeps blocks and restores them
+//! after a restart.
+//!
+//! `docs/fabric.md` lists what is checked, and what is refused.
 
 pub mod access;
 mod ahead;

@@ -1,8 +1,25 @@
 //! The `spv` service: which Merkle root holds this transaction?
 //!
-//! [`fastpath`] is the cache at the line, read through [`reader`]; [`writer`] is the one thread's hand that fills it;
-//! [`chain`] is the truth behind it, which [`host`] answers from; [`client`] asks and [`reply`] reads what it hears.
-//! [`software`] is what the papers compare with.
+//! ```text
+//!  datagram -> XDP: spv.bpf.c over the fast-path table ----------------------------------------> reply (XDP_TX)
+//!                | miss: XDP_PASS
+//!  threads `fastpath-N`: SpvFastPath over the same table --------------------------------------> reply
+//!                | Forward
+//!  bounded queue (full: native requests are answered `busy`, paper requests are dropped)
+//!                |
+//!  thread `host`: SpvHost -> Chain::locate under the chain's read lock -> SpvFill::fill -------> reply
+//!
+//!  new block -> SpvHost::submit: check it, without a lock -> chain write lock
+//!            -> SpvFill::begin: the fast path forwards everything -> wait until answers under way have left
+//!            -> invalidate its transactions, change the chain -> SpvFill::commit: the fast path answers at the new tip
+//!            durable after SpvHost::sync
+//!  thread `lease`: asks SpvHost for its tip, then renews the lease; without it the fast path forwards
+//! ```
+//!
+//! [`fastpath`] is the executable specification of the fast path; it reads the table in [`store`] through [`reader`].
+//! [`writer`] holds the single writer that fills it. [`chain`] stores blocks and transactions, and [`host`] answers
+//! from it. [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the service to the
+//! datapaths.
 
 pub mod chain;
 pub mod client;

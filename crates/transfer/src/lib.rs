@@ -1,7 +1,28 @@
-//! The `transfer` service: digital assets moved from account to account, at the line or by the host, exactly once.
+//! The `transfer` service: digital assets moved from account to account, exactly once, by the fast path or by the host.
 //!
-//! [`rules`] says what an operation does to what accounts hold. [`paper`] and [`native`] are the formats. [`store`] is
-//! the memory that the fast path, host and XDP share; [`fastpath`] answers from it. [`ledger`] is the host's truth.
+//! ```text
+//!  datagram -> XDP: transfer.bpf.c over the fast-path table -> reply: balances; in `express` also plain operations
+//!                | XDP_PASS; a socket filter drops writes whose UDP checksum is 0    `-> record in this CPU's ring
+//!  threads `fastpath-N`: TransferFastPath, which beside XDP answers balances only -> reply
+//!  thread `streams`: native packets over TCP, answered in the same way
+//!                | Forward
+//!  bounded queue, up to 512 requests a group
+//!                |
+//!  thread `host`: Server -> Host::execute: check signatures -> Ledger -> append records to the journal
+//!                |                                                 `-> begin commit -> thread `commits`: fdatasync
+//!                |    executes the next group meanwhile                                          |
+//!                v                                                                               |
+//!           Host::take <----------------- commit durable ----------------------------------------'
+//!                `-> TransferFill::apply: the fast path sees the new balances -> replies, in the order of the groups
+//!
+//!  `express`: thread `host` empties the rings at least every millisecond when idle and before every group:
+//!    Ring -> Ledger -> journal -> fdatasync -> release the records -> renew the lease
+//!    For what the fast path leaves to it, it claims accounts and sessions, or ends the lease until it is done.
+//! ```
+//!
+//! [`rules`] defines what an operation does to balances. [`paper`] and [`native`] are the formats. [`store`] is the
+//! fast-path table, shared by host, sockets and XDP; [`fastpath`] answers from it. [`ledger`] is the host's state and
+//! [`entry`] its journal records. [`settle`] writes sealed blocks to their destination, on a thread of its own.
 
 #![forbid(unsafe_code)]
 
