@@ -461,7 +461,7 @@ _Static_assert(sizeof(struct ls_column_head) == 32, "column_head");
 
 /* Begins every reply but to `open`; rows follow, then zeros. */
 struct ls_column_reply {
-	__u8 source; /* 1 the fast path, 2 host */
+	__u8 source; /* 1: fast path, 2: host */
 	__u8 flags; /* 1 may_be_stale, 2 more, 4 not_applied, 8 left_out */
 	__be16 rows; /* rows that follow */
 	__be32 reserved; /* zero */
@@ -528,7 +528,7 @@ struct ls_column_control {
 	__u32 layout_version; /* 1; another one is not adopted */
 	__u32 ranges; /* address ranges below */
 	__u32 reserved; /* zero */
-	__u64 range[16]; /* address ranges whose changes invalidate at the line: IPv6, IPv4 mapped into it */
+	__u64 range[16]; /* address ranges whose changes make the fast path invalidate a block: IPv6, IPv4 mapped into it */
 	__u64 range_mask[16]; /* the bits of each that count */
 };
 _Static_assert(sizeof(struct ls_column_control) == 336, "column_control");

@@ -1031,7 +1031,7 @@ pub const COLUMN_PAGES_MAX: usize = 4096;
 /// Servers whose leases the fast path watches.
 pub const COLUMN_SERVERS_MAX: usize = 64;
 
-/// Address ranges whose changes invalidate at the line.
+/// Address ranges whose changes make the fast path invalidate a block.
 pub const COLUMN_RANGES_MAX: usize = 8;
 
 /// Flag of a block: a row in it may have changed.
@@ -1155,7 +1155,7 @@ const _: () = assert!(size_of::<ColumnHead>() == 32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ColumnReply {
-    /// 1 the fast path, 2 host
+    /// 1: fast path, 2: host
     pub source: u8,
     /// 1 may_be_stale, 2 more, 4 not_applied, 8 left_out
     pub flags: u8,
@@ -1279,7 +1279,7 @@ pub struct ColumnControl {
     pub ranges: AtomicU32,
     /// zero
     pub reserved: AtomicU32,
-    /// address ranges whose changes invalidate at the line: IPv6, IPv4 mapped into it
+    /// address ranges whose changes make the fast path invalidate a block: IPv6, IPv4 mapped into it
     pub range: [AtomicU64; 16],
     /// the bits of each that count
     pub range_mask: [AtomicU64; 16],
@@ -1417,7 +1417,7 @@ pub enum ColumnCounter {
     Changing = 4,
     /// requests that only the host answers, changes among them
     Forwarded = 5,
-    /// blocks invalidated at the line
+    /// blocks that the fast path invalidated itself
     LineInvalidations = 6,
 }
 
@@ -2566,7 +2566,7 @@ pub mod metric {
         labels: &["datapath"],
         help: "requests that only the host answers, changes among them",
     };
-    /// blocks invalidated at the line
+    /// blocks that the fast path invalidated itself
     pub const COLUMN_LINE_INVALIDATIONS: Metric = Metric {
         name: "lineside_column_line_invalidations_total",
         key: "line_invalidations",
@@ -2574,7 +2574,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "blocks invalidated at the line",
+        help: "blocks that the fast path invalidated itself",
     };
     /// blocks that the fast path holds
     pub const COLUMN_BLOCKS: Metric = Metric {
