@@ -1,4 +1,7 @@
-/* Owns the interface: parses once, finds the service, refuses sources, and tail-calls. Twin of the fast path's Line. */
+/*
+ * Owns the interface: parses once, finds the service, refuses sources, and tail-calls. Twin of `Line` in
+ * crates/fastpath/src/frame.rs.
+ */
 #pragma once
 #include "maps.h"
 

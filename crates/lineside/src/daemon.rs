@@ -34,7 +34,7 @@ pub struct Serving {
     pub name: &'static str,
     /// Where it listens.
     pub listen: SocketAddr,
-    /// Where the fast path stands, in words; of one without the fast path, how it is reached.
+    /// Where the fast path runs, in words; of a service without one, how it is reached.
     pub datapath: String,
 }
 

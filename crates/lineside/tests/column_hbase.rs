@@ -104,7 +104,7 @@ fn what_others_write_into_hbase_is_seen_at_once() {
         // Before the fast path holds it, and after.
         let said = until_said(&get, &[value]);
         assert!(!said.contains("stale"), "{said}");
-        until_said(&get, &[value, "from the fast path"]);
+        until_said(&get, &[value, "from fastpath"]);
     }
     hbase.command("delete-row rows alice").unwrap();
     assert!(!lineside(&get).contains("three"));
@@ -119,7 +119,7 @@ fn what_others_write_into_hbase_is_seen_at_once() {
     );
     // Without the fast path the same is said by the host alone.
     hbase.command("put rows four alice").unwrap();
-    until_said(&get, &["four", "from the fast path"]);
+    until_said(&get, &["four", "from fastpath"]);
     lineside(&["column", "switch", "--server", &at, "off"]);
     for _ in 0..3 {
         assert!(lineside(&get).contains("four (from host)"));
@@ -141,5 +141,5 @@ fn keeps_what_may_be_stale(folder: &Path, store: &str) {
         &format!("127.0.0.1:{listen}"),
         "alice",
     ];
-    until_said(&get, &["four", "from the fast path", "stale"]);
+    until_said(&get, &["four", "from fastpath", "stale"]);
 }

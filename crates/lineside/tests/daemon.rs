@@ -143,7 +143,7 @@ fn keep_fast_path_leaves_it_and_detach_takes_it_away() {
         let owned = lineside(&["xdp", "detach", "lo", "--pin-dir", bpf.path()]);
         assert!(
             !owned.status.success(),
-            "a running daemon's the fast path is not taken away"
+            "the fast path of a running daemon is not taken away"
         );
         daemon.signal(libc::SIGINT);
         assert_eq!(

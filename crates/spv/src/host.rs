@@ -31,7 +31,7 @@ pub struct SpvHost {
 
 impl SpvHost {
     /// A host over `chain` that fills the fast path through `writer`; the fast path answers at the chain's tip from
-    /// here on. `readers` are all who answer from that the fast path or from this host.
+    /// here on. `readers` are all threads that answer from that fast path or from this host.
     pub fn new(
         chain: impl Chain + 'static,
         mut writer: Box<dyn SpvFill + Send>,

@@ -38,7 +38,7 @@ pub struct WriterCounts {
     pub late: u64,
 }
 
-/// Host-to-the fast path writes of `spv`, whatever the fast path lies in.
+/// Writes of the host into the fast-path table of `spv`, whatever memory the table is in.
 pub trait SpvFill {
     /// The fast path forwards everything from here until [`SpvFill::commit`].
     fn begin(&mut self);

@@ -1,4 +1,4 @@
-//! Host and the fast path together: what the fast path answers is what the chain says, through misses and
+//! Host and fast path together: what the fast path answers is what the chain says, through misses and
 //! reorganisations.
 
 use bitcoin::hashes::Hash as _;

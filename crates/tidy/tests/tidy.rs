@@ -340,7 +340,7 @@ fn every_rule_finds_its_bad_example() {
     check(
         layering,
         fastpath,
-        "[dependencies]\nlineside-the fast path.workspace = true\n",
+        "[dependencies]\nlineside-fastpath.workspace = true\n",
         &["crates/fastpath/Cargo.toml:2"],
     );
     check(

@@ -1,9 +1,9 @@
 //! Accounts and sessions that the host has taken from the fast path for a while, in `express`.
 //!
-//! What is claimed the fast path only reads; every change of it, the fast path leaves to the host. So the host executes
-//! what the fast path cannot while the fast path goes on with all other accounts. What was done before the claim is in
-//! the rings by then, since a record is written before its locks are given back. A claim dies with the host: the next
-//! one starts by [`Store::free`].
+//! The fast path only reads what is claimed, and leaves every change of it to the host. So the host executes what the
+//! fast path cannot while the fast path goes on with all other accounts. What was done before the claim is in the rings
+//! by then, since a record is written before its locks are given back. A claim dies with the host: the next one starts
+//! by [`Store::free`].
 
 use crate::cell::{self, Held};
 use crate::ledger::{Change, Session};

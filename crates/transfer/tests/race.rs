@@ -1,5 +1,5 @@
-//! Two threads at once over the fast path model; `lab/conformance/tests/transfer_race.rs` does the same to the XDP
-//! program.
+//! Two threads at once over the model of the fast path; `lab/conformance/tests/transfer_race.rs` does the same to the
+//! XDP program.
 
 #[path = "race/common.rs"]
 mod common;

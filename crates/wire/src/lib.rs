@@ -1,7 +1,7 @@
 //! Frames and packets of Lineside: parsing, addressing, checksums, reply headers.
 //!
 //! No I/O, no clock, no allocation. This code is the executable specification of what the XDP programs do with a
-//! frame; `lineside diff` holds the two against each other.
+//! frame; `lineside-lab diff` holds the two against each other.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

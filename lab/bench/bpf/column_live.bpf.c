@@ -1,5 +1,5 @@
 /*
- * The live-frames generator of `lineside bench column`, and the program that checks its replies. Twin of
+ * The live-frames generator of `lineside-lab bench column`, and the program that checks its replies. Twin of
  * src/column/live.rs, which writes `cl_send` and reads both structs back, and of src/column/rows.rs, which says what
  * row i holds. Requests are the paper's, which have no number: each leaves from the port that tells its row and its
  * lane, which is a CPU that sends, with what it sent and what came back: neighbouring CPUs have different ones.

@@ -1,5 +1,5 @@
 /*
- * The generators of `lineside bench transfer`, the program that checks their replies, and the rewriting that a
+ * The generators of `lineside-lab bench transfer`, the program that checks their replies, and the rewriting that a
  * per-packet figure needs. Twin of src/transfer/bpf.rs, which writes `tb_send` and reads both structs back, and of
  * src/transfer/plan.rs, which says what request number i is and what it must be answered.
  *

@@ -1,5 +1,6 @@
-//! `lineside bench column`: what a packet costs the fast path, by request, keys and rows held; rows and ranges asked of
-//! HBase, of our socket datapath and of our XDP datapath; what becomes of that with fewer hits and with writes.
+//! `lineside-lab bench column`: what a packet costs the fast path, by request, keys and rows held; rows and ranges
+//! asked of HBase, of our socket datapath and of our XDP datapath; what becomes of that with fewer hits and with
+//! writes.
 
 mod client;
 mod contestants;

@@ -1,4 +1,4 @@
-//! Load generators, the peers beside us, and the papers' figures: `lineside bench <scenario>`.
+//! Load generators, the peers beside us, and the papers' figures: `lineside-lab bench <scenario>`.
 //!
 //! [`spv`] runs in one process tree on one machine: a client and a server namespace joined by a veth pair, the
 //! generator on core 0, the server on core 1. [`verify`] runs in one thread, [`fabric`] in a few; they need neither

@@ -32,7 +32,7 @@ pub enum Software {
     Echo,
     /// The paper's software: one thread, recvfrom, a tree, sendto.
     Sw,
-    /// The same with the fast path cache before the tree.
+    /// The same with the fast-path cache before the tree.
     SwCache,
     /// `Sw` that spins instead of waiting.
     SwSpin,

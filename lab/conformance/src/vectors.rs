@@ -146,10 +146,10 @@ impl Vector {
         let host_replies = self.host == Some(Said::Reply);
         match () {
             _ if fastpath_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` goes with the fast path = \"reply\", and only with that")
+                Some("`reply_headers` goes with fastpath = \"reply\", and only with that")
             }
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` goes with the fast path or host = \"reply\", and only with that")
+                Some("`reply` goes with fastpath or host = \"reply\", and only with that")
             }
             _ if self.host == Some(Said::Forward) => Some("nobody stands behind the host"),
             _ if fastpath_replies && self.host.is_some() && !host_replies => {
@@ -312,7 +312,7 @@ height = 1
 hash = "0000000000000000000000000000000000000000000000000000000000000000"
 root = "0000000000000000000000000000000000000000000000000000000000000000"
 height = 1
-the fast path = []
+fastpath = []
 host = []
 [[vector]]
 what = "one"
@@ -321,7 +321,7 @@ request = """
 02
 03
 """
-the fast path = "reply"
+fastpath = "reply"
 reply_headers = "04"
 reply = "05"
 host = "reply"
@@ -339,21 +339,21 @@ host = "reply"
     fn what_is_wrong_is_said() {
         let cases = [
             (
-                "height = 1\nnear",
-                "height = 1\nnears",
+                "height = 1\nfastpath",
+                "height = 1\nfastpaths",
                 "unknown field `fastpaths`",
             ),
             ("00 01", "00 0", "an odd number of hex digits"),
             ("00 01", "00 0g", "'g' is no hex digit"),
             ("020000000002", "0200000002", "5 bytes where 6 belong"),
             (
-                "the fast path = \"reply\"",
-                "the fast path = \"answer\"",
+                "fastpath = \"reply\"",
+                "fastpath = \"answer\"",
                 "\"answer\" must be",
             ),
             (
-                "the fast path = \"reply\"",
-                "the fast path = \"forward\"",
+                "fastpath = \"reply\"",
+                "fastpath = \"forward\"",
                 "`reply_headers` goes with",
             ),
             ("reply = \"05\"", "", "`reply` goes with"),

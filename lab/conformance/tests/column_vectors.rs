@@ -180,7 +180,7 @@ impl Filler {
     fn fill(&mut self, file: &File) {
         let id = |column: &str| {
             let place = file.state.columns.iter().position(|name| name == column);
-            ColumnId(place.expect("a column of the fast path's") as u16)
+            ColumnId(place.expect("a column that the fast path holds") as u16)
         };
         self.halt(false);
         lease::renew(&self.store.control().lease_until_ns, LEASE_NS);
@@ -208,7 +208,7 @@ impl Filler {
                 });
             }
             rows.retain(|row| high.is_none_or(|high| row.key < high));
-            let low = Key::new(&stretch.low).expect("a key of the fast path's");
+            let low = Key::new(&stretch.low).expect("a key that the fast path can hold");
             self.writer.install(&Filled {
                 column: id(&held.column),
                 interval: Interval { low, high },

@@ -3,7 +3,7 @@
 //!
 //! What cannot be claimed, such as an account that is not there yet, it executes while the fast path rests, by the end
 //! of its lease, which nobody but the host renews here: when every answer under way has left and the rings are empty,
-//! ledger and the fast path are the same, and stay so until the lease is renewed
+//! ledger and fast path are the same, and stay so until the lease is renewed
 //! (`docs/decisions/transfer-express.md`).
 
 use super::{Executing, Host};
@@ -52,9 +52,9 @@ pub(super) struct Express {
 enum Phase {
     /// Nothing that the ledger has not followed: the fast path is ahead of it.
     Following,
-    /// These accounts and sessions; of them ledger and the fast path were the same when they were claimed.
+    /// These accounts and sessions; of them ledger and fast path were the same when they were claimed.
     Claimed(Claimed),
-    /// Everything: ledger and the fast path were the same.
+    /// Everything: ledger and fast path were the same.
     Resting,
 }
 
@@ -251,7 +251,7 @@ impl<D: Disk> Host<D> {
         (outcomes, TRANSFER_EXPRESS)
     }
 
-    /// Makes ledger and the fast path the same in all that these requests may change and in what has expired, and keeps
+    /// Makes ledger and fast path the same in all that these requests may change and in what has expired, and keeps
     /// the fast path from changing it. `false`: they are not, and nothing may be executed: the disk has no room for
     /// what the fast path did.
     pub(super) fn hold(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
@@ -274,7 +274,7 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// The fast path rests. `false`: ledger and the fast path are not the same, because the disk has no room for what
+    /// The fast path rests. `false`: ledger and fast path are not the same, because the disk has no room for what
     /// the fast path did.
     fn rest(&mut self) -> bool {
         self.counts.rests += 1;

@@ -81,7 +81,7 @@ impl Random {
         std::array::from_fn(|_| self.word())
     }
 
-    /// In [1, modulus), the fast path enough to uniform.
+    /// In [1, modulus), near enough to uniform.
     fn number(&mut self, modulus: &U256) -> U256 {
         let number = big(&self.bits()) % (big(modulus) - 1u32) + 1u32;
         words(&number)

@@ -35,7 +35,7 @@ pub enum Who {
     Thrift2x16,
     /// HBase's own RPC, one connection, 16 requests in flight.
     Native,
-    /// Our socket datapath over the embedded table in memory: all rows are held the fast path.
+    /// Our socket datapath over the embedded table in memory: the fast path holds all rows.
     Socket,
     /// Our XDP datapath, the same.
     Xdp,

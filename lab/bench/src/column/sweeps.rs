@@ -42,7 +42,7 @@ pub enum Varied {
     HeldPercent,
     /// log2 of the rows that the fast path has room for; rows are asked for by Zipf's law, and misses fill.
     RowBits,
-    /// Percent of the requests that are puts; the same, the fast path as large as the table.
+    /// Percent of the requests that are puts, with a fast path as large as the table.
     PutsPercent,
 }
 
@@ -53,7 +53,7 @@ pub struct Point {
     pub varied: Varied,
     /// Its value.
     pub at: u32,
-    /// Of the reads, so much was answered the fast path.
+    /// Of the reads, so much was answered by the fast path.
     pub hit_rate: f64,
     /// Rates and latencies, reads and puts together, by the socket client with 64 requests in flight.
     #[serde(flatten)]

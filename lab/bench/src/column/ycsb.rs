@@ -160,9 +160,9 @@ pub struct Row {
     pub lineside_ops_per_s: f64,
     /// The median of the rounds' ratios.
     pub ratio: f64,
-    /// Of the reads through Lineside, so much was answered the fast path.
+    /// Of the reads through Lineside, so much was answered by the fast path.
     pub hit_rate: f64,
-    /// If what is answered the fast path cost nothing: 1 / (w + (1 - w)(1 - h)), w the share of operations that write.
+    /// If what the fast path answers cost nothing: 1 / (w + (1 - w)(1 - h)), w the share of operations that write.
     pub bound: f64,
     /// Stale reads of both, in all rounds.
     pub stale: u64,
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_read() {
         let out = "[OVERALL], RunTime(ms), 100\n[OVERALL], Throughput(ops/sec), 1234.5\n\
-                   LINESIDE reads=9 the fast path=6 host=3 stale=1 missing=2 errors=4\n";
+                   LINESIDE reads=9 fastpath=6 host=3 stale=1 missing=2 errors=4\n";
         let said = Said::read(out).unwrap();
         assert_eq!((said.ops_per_s, said.fastpath, said.host), (1234.5, 6.0, 3.0));
         assert_eq!((said.stale, said.errors), (1, 6));

@@ -15,7 +15,7 @@ const QUIET_LOAD_MAX: f64 = 0.3;
 const CRYPTO_MB: &str =
     "Intel's crypto_mb is not part of this build (3.5 x aws-lc-rs on P-256 where it was measured)";
 
-/// What `lineside bench verify` found.
+/// What `lineside-lab bench verify` found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// `verify`.
@@ -52,7 +52,7 @@ pub struct Contestant {
 pub struct Checks {
     /// Wrong verdicts and digests, of anybody. One of 16 signatures is spoilt.
     pub mismatches: u64,
-    /// How the fast path `ifma` came to what the processor can do.
+    /// How near `ifma` came to what the processor can do.
     pub limits: Limits,
     /// Why instructions are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]

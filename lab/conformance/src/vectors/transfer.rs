@@ -163,10 +163,10 @@ impl Vector {
         };
         match () {
             _ if fastpath_replies != self.reply_headers.is_some() => {
-                Some("`reply_headers` goes with the fast path = \"reply\", and only with that")
+                Some("`reply_headers` goes with fastpath = \"reply\", and only with that")
             }
             _ if (fastpath_replies || host_replies) != self.reply.is_some() => {
-                Some("`reply` goes with the fast path or host = \"reply\", and only with that")
+                Some("`reply` goes with fastpath or host = \"reply\", and only with that")
             }
             _ if self.host == Some(Said::Forward) => Some("nobody stands behind the host"),
             _ if matches!(self.fastpath, Said::Drop(_))
@@ -263,7 +263,7 @@ broadcast = "10.0.0.255"
 what = "one"
 headers = "00 01"
 request = "02 03 04"
-the fast path = "forward"
+fastpath = "forward"
 counts = ["forwarded"]
 reply = "05 00 04"
 host = "reply"
@@ -291,8 +291,8 @@ chosen = [[1, 2], [2, 3]]
         let cases = [
             ("host = \"reply\"", "host = \"forward\"", "`reply` goes with"),
             (
-                "the fast path = \"forward\"",
-                "the fast path = \"reply\"",
+                "fastpath = \"forward\"",
+                "fastpath = \"reply\"",
                 "`reply_headers` goes with",
             ),
             ("[[2, 3]]", "[[2, 4]]", "`kept` is not within"),

@@ -13,7 +13,7 @@ import site.ycsb.Status;
 
 /**
  * What both bindings share: rows of one cell with all fields one behind the other, and the count of stale reads over all threads. The last thread to end
- * says {@code LINESIDE reads=N the fast path=N host=N stale=N missing=N errors=N} on standard output.
+ * says {@code LINESIDE reads=N fastpath=N host=N stale=N missing=N errors=N} on standard output.
  */
 abstract class Checked extends DB {
   /** The column that has all of a row's fields. */
