@@ -1,8 +1,8 @@
 //! Fabric's Deliver over gRPC: following an orderer or a peer, and serving block events as a peer does.
 //!
 //! [`client::Follower`] hands out a channel's blocks, byte for byte as they came, whatever connections do.
-//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks. [`mock::Orderer`] is an
-//! orderer without a network behind it.
+//! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks. With the cargo feature
+//! `laboratory`, `mock::Orderer` is an orderer without a network.
 //!
 //! [`replica::committed`] is the source of a ledger that is being written.
 //!
@@ -12,6 +12,7 @@ pub mod client;
 mod deliver;
 mod filtered;
 pub mod messages;
+#[cfg(feature = "laboratory")]
 pub mod mock;
 pub mod replica;
 pub mod request;

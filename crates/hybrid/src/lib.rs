@@ -12,6 +12,8 @@ pub mod execute;
 pub mod genesis;
 pub mod hex;
 pub mod join;
+#[cfg(feature = "laboratory")]
+mod laboratory;
 pub mod ledger;
 pub mod log;
 pub mod map;
@@ -40,8 +42,9 @@ pub mod watch;
 pub mod word;
 
 pub use codec::Malformed;
+#[cfg(feature = "laboratory")]
+pub use laboratory::Mode;
 pub use node::{Node, Options};
-pub use stage::Mode;
 
 /// What becomes of a request, and what a read may be told.
 pub use lineside_wire::HybridCode as Code;

@@ -21,7 +21,7 @@ use crate::run::{CheckedEntry, Checker, Executor};
 use crate::save::{Saved, Saver};
 use crate::shared::{Shared, Standing};
 use crate::sign::Signer;
-use crate::stage::{Mode, Worker};
+use crate::stage::Worker;
 use crate::ticket::{Call, Done, Ticket};
 use crate::watch::{Sink, Watching, Wish};
 use bytes::Bytes;
@@ -45,9 +45,10 @@ pub struct Options {
     pub node: u32,
     /// How the verifier works; it refuses a high s in any case.
     pub verify: lineside_verify::Options,
-    /// Whether signatures are verified together.
-    pub mode: Mode,
-    /// Threads that do.
+    /// Way in which signatures are verified.
+    #[cfg(feature = "laboratory")]
+    pub mode: crate::laboratory::Mode,
+    /// Threads that verify signatures.
     pub verify_threads: usize,
     /// Requests in a block, at most.
     pub block_requests: usize,
@@ -70,7 +71,8 @@ impl Default for Options {
         Options {
             node: 1,
             verify: lineside_verify::Options::default(),
-            mode: Mode::Batch,
+            #[cfg(feature = "laboratory")]
+            mode: crate::laboratory::Mode::Batch,
             verify_threads: std::thread::available_parallelism().map_or(1, usize::from),
             block_requests: 1000,
             block_wait: Duration::from_millis(2),
@@ -218,6 +220,7 @@ impl<D: Disk> Node<D> {
         let checker = Checker {
             shared: shared.clone(),
             verifier: verifier.clone(),
+            #[cfg(feature = "laboratory")]
             mode: options.mode,
             steps: steps.clone(),
             threads: options.verify_threads.max(1),
@@ -259,6 +262,7 @@ impl<D: Disk> Node<D> {
             shared: shared.clone(),
             blocks,
             verifier: verifier.clone(),
+            #[cfg(feature = "laboratory")]
             mode: options.mode,
             intake: calls,
             order,

@@ -16,7 +16,7 @@ use crate::sign::REQUEST_TAG;
 use crate::ticket::{Call, Ticket, answer_all};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError};
 use lineside_journal::Disk;
-use lineside_verify::hash::{keccak256, keccak256_batch, sha256_batch};
+use lineside_verify::hash::{keccak256_batch, sha256_batch};
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes, Verdict, Verifier};
 use lineside_wire::HybridCode as Code;
 use std::sync::atomic::Ordering;
@@ -32,18 +32,6 @@ const PATIENCE: Duration = Duration::from_micros(50);
 /// Writes of a key shown at once, at most: each may be read from the ledger.
 const HISTORY_MAX: usize = 100;
 
-/// How signatures are verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// Together, in batches.
-    #[default]
-    Batch,
-    /// One at a time: what others do, to compare with.
-    Scalar,
-    /// Not at all: what it costs, to compare with. Whoever is a member's name is him.
-    None,
-}
-
 /// A request that is to be ordered.
 pub(crate) struct Ordered {
     pub ticket: Ticket,
@@ -57,7 +45,8 @@ pub(crate) struct Worker<D: Disk> {
     pub shared: Arc<Shared>,
     pub blocks: Blocks<D>,
     pub verifier: Verifier,
-    pub mode: Mode,
+    #[cfg(feature = "laboratory")]
+    pub mode: crate::laboratory::Mode,
     pub intake: Receiver<Arc<Call>>,
     pub order: Sender<Vec<Ordered>>,
     pub steps: Sender<Step>,
@@ -71,11 +60,11 @@ enum Asks<'a> {
 }
 
 /// A request under way through the stage.
-struct Looked<'a> {
+pub(crate) struct Looked<'a> {
     ticket: Ticket,
     asks: Asks<'a>,
     /// Hashed with [`REQUEST_TAG`] before it.
-    tagged: &'a [u8],
+    pub tagged: &'a [u8],
     signature: &'a [u8; 64],
     key: PublicKey,
 }
@@ -213,20 +202,13 @@ impl<D: Disk> Worker<D> {
 
     /// The ids of all, and what their signatures are.
     fn verify(&self, looked: &[Looked<'_>]) -> (Vec<Hash>, Vec<Verdict>) {
-        let mut ids = vec![[0; 32]; looked.len()];
-        if self.mode == Mode::Scalar {
-            let one = |(found, id): (&Looked<'_>, &mut Hash)| {
-                *id = keccak256(found.tagged);
-                self.verifier.verify(&found.item(found.digest(id)))
-            };
-            let verdicts = looked.iter().zip(&mut ids).map(one).collect();
-            return (ids, verdicts);
+        #[cfg(feature = "laboratory")]
+        if let Some(otherwise) = self.verify_otherwise(looked) {
+            return otherwise;
         }
+        let mut ids = vec![[0; 32]; looked.len()];
         let messages: Vec<&[u8]> = looked.iter().map(|found| found.tagged).collect();
         keccak256_batch(&messages, &mut ids);
-        if self.mode == Mode::None {
-            return (ids, vec![Verdict::Valid; looked.len()]);
-        }
         let mut digests = ids.clone();
         hash_for_p256(looked, &mut digests);
         for (found, digest) in looked.iter().zip(&mut digests) {
@@ -407,7 +389,8 @@ impl Asks<'_> {
 
 impl<'a> Looked<'a> {
     /// What is signed. Of a native request by a secp256k1 key that is its id.
-    fn digest(&self, id: &Hash) -> Hash {
+    #[cfg(feature = "laboratory")]
+    pub fn digest(&self, id: &Hash) -> Hash {
         match &self.asks {
             Asks::Paper(body, _) => body.digest(),
             Asks::Native(_) if self.key.curve() == Curve::Secp256k1 => *id,
@@ -415,7 +398,7 @@ impl<'a> Looked<'a> {
         }
     }
 
-    fn item(&self, digest: Hash) -> Item<'_> {
+    pub fn item(&self, digest: Hash) -> Item<'_> {
         Item {
             key: &self.key,
             digest,

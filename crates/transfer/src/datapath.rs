@@ -50,7 +50,9 @@ pub fn image(geometry: &Geometry, port: u16) -> Image {
     }
 }
 
-/// The same, but nothing is written down: a bench sees by it what the rings cost.
+/// The program of `transfer` without rings, whose operations no journal ever has: a bench measures by it what the rings
+/// cost.
+#[cfg(feature = "laboratory")]
 pub fn ringless_image(geometry: &Geometry, port: u16) -> Image {
     let mut image = image(geometry, port);
     for (_, words) in &mut image.constants {

@@ -1,0 +1,59 @@
+//! Ways of verifying that only benches use, to measure what verification in batches is worth. This module exists only
+//! with the cargo feature `laboratory`, which crates of `lab/` switch on; the daemon is built without it.
+
+use crate::block::{Hash, Message};
+use crate::execute::Signed;
+use crate::run::Checker;
+use crate::signatures::{Checked, Digests, transaction_ids};
+use crate::stage::{Looked, Worker};
+use lineside_journal::Disk;
+use lineside_verify::Verdict;
+use lineside_verify::hash::{keccak256, keccak256_batch};
+
+/// Way in which a node verifies signatures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Verifies in batches, exactly as without the feature `laboratory`.
+    #[default]
+    Batch,
+    /// Verifies one signature at a time, to compare batches with it.
+    Scalar,
+    /// Accepts every signature unseen, to measure what verification costs. Anybody can use any member's name.
+    None,
+}
+
+impl<D: Disk> Worker<D> {
+    /// Returns the ids and verdicts of the requests; `None` where they are to be verified in a batch.
+    pub fn verify_otherwise(&self, looked: &[Looked<'_>]) -> Option<(Vec<Hash>, Vec<Verdict>)> {
+        let mut ids = vec![[0; 32]; looked.len()];
+        match self.mode {
+            Mode::Batch => None,
+            Mode::Scalar => {
+                let one = |(found, id): (&Looked<'_>, &mut Hash)| {
+                    *id = keccak256(found.tagged);
+                    self.verifier.verify(&found.item(found.digest(id)))
+                };
+                let verdicts = looked.iter().zip(&mut ids).map(one).collect();
+                Some((ids, verdicts))
+            }
+            Mode::None => {
+                let messages: Vec<&[u8]> = looked.iter().map(|found| found.tagged).collect();
+                keccak256_batch(&messages, &mut ids);
+                Some((ids, vec![Verdict::Valid; looked.len()]))
+            }
+        }
+    }
+}
+
+impl Checker {
+    /// Returns the message as if all its signatures were valid; `None` where they are to be verified.
+    pub fn check_nothing(&self, message: &Message<'_>, hash: Hash) -> Option<Checked> {
+        let requests = message.requests();
+        (self.mode == Mode::None).then(|| Checked {
+            by_node: Some(true),
+            signatures: vec![Signed::Valid; requests.len()],
+            ids: transaction_ids(requests),
+            digests: Digests::with(message, hash),
+        })
+    }
+}
