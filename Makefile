@@ -11,6 +11,7 @@ setup:
 
 build: setup
 	cargo build --release --locked -p lineside
+	@bash scripts/split-debug.sh target/release/lineside
 
 # A demonstration that needs nothing; ARGS are its options, as in `make run ARGS="--datapath socket"`.
 run: build
