@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build run test test-fresh test-kernels bench fuzz soak hbase spec lint fmt
+.PHONY: setup build run test test-fresh test-kernels bench fuzz soak hbase spec lint deny fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -60,6 +60,11 @@ spec:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@bash scripts/deny.sh
+
+# Licences, sources and banned packages of the dependencies, without the security advisories, which change every day.
+deny: setup
+	@bash scripts/deny.sh --no-advisories
 
 fmt:
 	cargo fmt --all
