@@ -2,16 +2,16 @@
 
 use crate::store::{Geometry, Store};
 use lineside_wire::{COLUMN_SLOT, ColumnLine};
-use lineside_xdp::{Image, XdpDatapath, XdpError};
+use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column.bpf.o"));
 
 /// The program of `column` for this geometry, behind `port`.
-pub fn image(geometry: &Geometry, port: u16) -> Image {
+pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     // struct column_geometry of xdp/column_store.h
     let constants = [geometry.data_bytes() as u32, geometry.name_places() as u32 - 1];
     let columns = geometry.columns.len() as u32;
-    Image {
+    ProgramSpec {
         object: OBJECT,
         program: "ls_column",
         slot: COLUMN_SLOT,

@@ -21,11 +21,13 @@
 //!
 //! [`fastpath`] answers from [`store`] through [`reader`]; [`head`] has the form in which keys are compared. [`writer`]
 //! is the single writer; [`fill`] is its interface. [`host`] reads and changes a [`table`]: the [`embedded`] one, or
-//! HBase by the crate `lineside-hbase-client`. [`coherence`] decides what may be written into the fast-path table; [`servers`] and [`hbase`] handle the
-//! changes of others. [`client`] sends requests in the [`native`] or the [`paper`] format.
+//! one of HBase by the crate `lineside-hbase-client`. [`coherence`] decides what may be written into the fast-path
+//! table; [`servers`] and [`hbase`] handle the changes of others. [`client`] sends requests in the [`native`] or the
+//! [`paper`] format.
 
 pub mod client;
 pub mod coherence;
+pub mod config;
 pub mod datapath;
 pub mod embedded;
 pub mod fastpath;
@@ -39,6 +41,7 @@ pub mod paper;
 pub mod reader;
 pub mod request;
 pub mod servers;
+pub mod service;
 pub mod store;
 pub mod table;
 pub mod writer;

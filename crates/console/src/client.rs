@@ -1,6 +1,6 @@
 //! The client of `/status`: one request of HTTP/1.1, bounded in bytes and in time.
 
-use crate::snapshot::Snapshot;
+use lineside_service::Snapshot;
 use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

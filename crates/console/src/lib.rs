@@ -11,17 +11,13 @@
 #![forbid(unsafe_code)]
 
 mod client;
-mod fabric;
 mod metrics;
 mod server;
-mod snapshot;
-mod text;
 
 pub use client::{fetch_status, read_status};
-pub use fabric::{BlockRecord, FabricStatus};
+pub use lineside_service::{ServiceStatus, Snapshot, Tip};
 pub use metrics::{CONTENT_TYPE, render};
 pub use server::Console;
-pub use snapshot::{ServiceStatus, Snapshot, Tip};
 
 /// Whoever can say how the process is.
 pub trait Observed: Send + Sync {

@@ -1,6 +1,6 @@
 //! A snapshot as OpenMetrics text. Names, kinds and help come from `spec/`.
 
-use crate::snapshot::{ServiceStatus, Snapshot};
+use lineside_service::{ServiceStatus, Snapshot};
 use lineside_wire::{Metric, MetricKind, metric};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};

@@ -1,8 +1,7 @@
 //! `lineside check-config`
 
-use crate::config::Config;
+use crate::config::{Checked, Config};
 use clap::Args;
-use lineside_wire::COLUMN_NOTICE_KEY_BYTES_MIN;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -14,24 +13,10 @@ pub struct CheckConfig {
     file: PathBuf,
 }
 
-/// What an operator should know, here and now: the file of a key may be on another machine.
-fn warnings(config: &Config) -> Vec<String> {
+/// Returns what the operator should know: of the values, and of the files that they name on this machine.
+fn warnings(config: &Checked) -> Vec<String> {
     let mut warnings = config.warnings();
-    let column = &config.column;
-    if column.enabled && column.is_told_by_servers() {
-        let read = crate::key_file::read(&column.notify_key_file);
-        let fault = match read {
-            Err(error) => Some(format!("{error:#}")),
-            Ok(key) if key.len() < COLUMN_NOTICE_KEY_BYTES_MIN => {
-                Some(format!("fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes"))
-            }
-            Ok(_) => None,
-        };
-        warnings.extend(fault.map(|fault| format!("[column] notify_key_file cannot be used here: {fault}")));
-    }
-    if config.hybrid.enabled {
-        warnings.extend(crate::daemon::hybrid::warnings(&config.hybrid));
-    }
+    warnings.extend(config.file_warnings());
     warnings
 }
 
@@ -41,14 +26,14 @@ fn warnings(config: &Config) -> Vec<String> {
 /// What is wrong with the file, as a `ConfigError`.
 pub fn run(arguments: &CheckConfig, as_json: bool) -> anyhow::Result<()> {
     let file = &arguments.file;
-    let read = Config::read(file);
+    let read = Config::read(file).and_then(|config| config.check());
     if as_json {
         let faults: Vec<_> = match &read {
             Ok(_) => vec![],
             Err(error) => error
-                .faults
+                .issues
                 .iter()
-                .map(|fault| json!({"line": fault.line, "what": fault.what}))
+                .map(|issue| json!({"line": issue.line, "what": issue.what}))
                 .collect(),
         };
         let warnings = read.as_ref().map(warnings).unwrap_or_default();

@@ -1,10 +1,50 @@
 use super::*;
+use lineside_column::config::{ColumnConfig, TableName};
+use lineside_hybrid_node::config::HybridConfig;
+use lineside_service::DatapathKind;
+use lineside_spv::config::{IndexName, Prefill, SpvConfig};
+use lineside_spv::store::Geometry;
+use std::time::Duration;
 
 const SHOWN: &str = include_str!("../../../lineside.toml");
+/// A section with which `spv` is served, at its default port.
+const SPV: &str = "[spv]\nenabled = true\ndata = \"chain\"\n";
+
+fn check(text: &str) -> Result<Checked, Vec<ConfigIssue>> {
+    let config = Config::parse(text, SERVICES).map_err(|issue| vec![issue])?;
+    config.check().map_err(|error| error.issues)
+}
+
+/// Reads the section `name` of a text that has nothing wrong in it.
+fn read<T: serde::de::DeserializeOwned + Serialize + Default>(text: &str, name: &str) -> T {
+    assert_eq!(check(text).err(), None, "{text}");
+    Config::parse(text, SERVICES)
+        .unwrap()
+        .section(name)
+        .read()
+        .unwrap()
+}
+
+/// The configuration in effect is taken again, the same, from its own text.
+fn comes_back(text: &str) {
+    let sections = check(text).ok().unwrap().sections();
+    let written = toml::to_string(&sections).unwrap();
+    assert_eq!(check(&written).ok().unwrap().sections(), sections);
+}
+
+/// Returns every section at its default.
+fn defaults() -> toml::Table {
+    let mut all = toml::Table::new();
+    all.insert("console".into(), section(&ConsoleConfig::default()).into());
+    all.insert("datapath".into(), section(&DatapathConfig::default()).into());
+    let services = SERVICES.iter();
+    all.extend(services.map(|service| (service.name.to_owned(), (service.default_section)().into())));
+    all
+}
 
 /// Section and key of everything that can be set.
 fn keys() -> Vec<(String, String)> {
-    let defaults = toml::Table::try_from(Config::default()).unwrap();
+    let defaults = defaults();
     let sections = defaults
         .iter()
         .map(|(section, keys)| (section, keys.as_table().unwrap()));
@@ -13,63 +53,121 @@ fn keys() -> Vec<(String, String)> {
         .collect()
 }
 
-fn only_fault(text: &str) -> Fault {
-    let mut faults = Config::parse(text).expect_err(text);
-    assert_eq!(faults.len(), 1, "{faults:?}");
-    faults.remove(0)
+fn only_issue(text: &str) -> ConfigIssue {
+    let mut issues = check(text).err().expect(text);
+    assert_eq!(issues.len(), 1, "{issues:?}");
+    issues.remove(0)
 }
 
 #[test]
 fn the_shown_file_has_every_key_with_its_default() {
-    assert_eq!(Config::parse(SHOWN), Ok(Config::default()));
-    assert_eq!(Config::parse(""), Ok(Config::default()));
+    assert_eq!(check(SHOWN).ok().unwrap().sections(), defaults());
     let shown: toml::Table = SHOWN.parse().unwrap();
-    for (section, key) in keys() {
-        let is_shown = shown.get(&section).is_some_and(|keys| keys.get(&key).is_some());
-        assert!(is_shown, "lineside.toml lacks [{section}] {key}");
-        let line = line_of(SHOWN, &section, &key).unwrap();
+    let config = Config::parse(SHOWN, SERVICES).unwrap();
+    for (name, key) in keys() {
+        let is_shown = shown.get(&name).is_some_and(|keys| keys.get(&key).is_some());
+        assert!(is_shown, "lineside.toml lacks [{name}] {key}");
+        let mut sections = config.services.iter().map(|service| &service.section);
+        let section = match name.as_str() {
+            "console" => &config.console,
+            "datapath" => &config.datapath,
+            name => sections.find(|section| section.name() == name).unwrap(),
+        };
+        let line = section.line_of(&key).unwrap();
         let before = SHOWN.lines().nth(line - 2).unwrap();
-        assert!(before.starts_with("# "), "[{section}] {key} is not explained");
+        assert!(before.starts_with("# "), "[{name}] {key} is not explained");
     }
-    assert_eq!(keys().len(), 67);
-    assert!(Config::default().warnings().is_empty());
+    assert!(keys().len() >= 67);
+    assert_eq!(check("").ok().unwrap().warnings(), [""; 0]);
 }
 
 #[test]
 fn the_defaults_are_those_of_the_parts() {
-    let config = Config::default();
-    assert_eq!(config.spv.geometry(), Geometry::default());
-    assert_eq!(config.spv.lease(), Duration::from_secs(60));
-    assert_eq!(config.spv.data(), None);
-    let column = lineside_column::store::Geometry {
+    let spv = SpvConfig::default();
+    assert_eq!(spv.geometry(), Geometry::default());
+    assert_eq!((spv.lease(), spv.data()), (Duration::from_secs(60), None));
+    let columns = lineside_column::store::Geometry {
         columns: vec!["entry:foo".into()],
         ..lineside_column::store::Geometry::default()
     };
-    assert_eq!(config.column.geometry(), column);
-    assert_eq!(column.fault(), None);
-    assert_eq!(config.column.listen.port(), lineside_wire::COLUMN_PORT);
-    assert_eq!(config.console.listen.port(), CONSOLE_PORT);
-    assert!(config.datapath.threads() > 0);
+    let column = ColumnConfig::default();
+    assert_eq!(column.geometry(), columns);
+    assert_eq!(columns.fault(), None);
+    assert_eq!(column.listen.port(), lineside_wire::COLUMN_PORT);
+    assert_eq!(ConsoleConfig::default().listen.port(), CONSOLE_PORT);
+    assert!(DatapathConfig::default().socket_threads() > 0);
+}
+
+#[test]
+fn a_value_of_the_command_line_goes_before_the_file() {
+    let mut config = Config::parse("[spv]\nways = 2\nlease_s = 5\n", SERVICES).unwrap();
+    for assignment in [
+        "spv.ways=1",
+        "spv.data = /var/lib/chain",
+        "spv.prefill=\"tip:3\"",
+        "datapath.kind=socket",
+    ] {
+        config.set(assignment).unwrap();
+    }
+    let spv: SpvConfig = config.section("spv").read().unwrap();
+    assert_eq!((spv.ways, spv.lease_s, spv.prefill), (1, 5, Prefill::Tip(3)));
+    assert_eq!(spv.data(), Some(Path::new("/var/lib/chain")));
+    assert_eq!(config.check().ok().unwrap().datapath.kind, DatapathKind::Socket);
+    config.set("spv.ways=3").unwrap();
+    let error = config.check().err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "the command line: [spv] ways = 3: must be 1, 2 or 4"
+    );
+    for wrong in ["spv", "spv.ways", "ways=3", "spc.ways=3", "=", "spv=1"] {
+        assert!(config.set(wrong).is_err(), "{wrong}");
+    }
+    config.set("spv.way=3").unwrap();
+    assert!(
+        config
+            .check()
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("unknown field `way`")
+    );
+}
+
+#[test]
+fn enabled_services_have_ports_of_their_own() {
+    let with = |more: &str| only_issue(&format!("{SPV}{more}")).what;
+    assert!(with("listen = \"127.0.0.1:7700\"\n").contains("another port than the console"));
+    for more in [
+        "[column]\nenabled = true\nlisten = \"127.0.0.1:7701\"\n",
+        "[transfer]\nenabled = true\ndata = \"d\"\nlisten = \"127.0.0.1:7701\"\n",
+        "[hybrid]\nenabled = true\ndata = \"d\"\nudp = \"127.0.0.1:7701\"\n",
+    ] {
+        assert!(with(more).contains("another port than spv"), "{more}");
+        let is_off = more.replace("enabled = true", "enabled = false");
+        assert_eq!(check(&format!("{SPV}{is_off}")).err(), None, "{is_off}");
+    }
+    let issue = only_issue("[hybrid]\nenabled = true\ndata = \"d\"\nlisten = \"127.0.0.1:7700\"\n");
+    assert!(issue.what.contains("another port than the console"), "{issue:?}");
 }
 
 #[test]
 fn unknown_keys_are_refused_everywhere() {
     for section in ["console", "datapath", "spv", "transfer", "column", "hybrid"] {
-        let fault = only_fault(&format!("\n[{section}]\nfrobnicate = 1\n"));
-        assert_eq!(fault.line, Some(3));
-        assert!(fault.what.contains("unknown field `frobnicate`"), "{fault:?}");
+        let issue = only_issue(&format!("\n[{section}]\nfrobnicate = 1\n"));
+        assert_eq!(issue.line, Some(3));
+        assert!(issue.what.contains("unknown field `frobnicate`"), "{issue:?}");
     }
     for text in ["[frobnicate]\n", "frobnicate = 1\n", "[spv.frobnicate]\nx = 1\n"] {
-        let fault = only_fault(text);
-        assert!(fault.what.contains("frobnicate"), "{fault:?}");
+        let issue = only_issue(text);
+        assert!(issue.what.contains("frobnicate"), "{issue:?}");
     }
     // Every key one letter too long.
     for (section, key) in keys() {
-        let fault = only_fault(&format!("[{section}]\n{key}x = 1\n"));
-        assert_eq!(fault.line, Some(2));
+        let issue = only_issue(&format!("[{section}]\n{key}x = 1\n"));
+        assert_eq!(issue.line, Some(2));
         assert!(
-            fault.what.contains(&format!("unknown field `{key}x`")),
-            "{fault:?}"
+            issue.what.contains(&format!("unknown field `{key}x`")),
+            "{issue:?}"
         );
     }
 }
@@ -79,15 +177,15 @@ fn wrong_types_are_refused_for_every_key() {
     let says_type = |what: &str| what.contains("expected") || what.contains("wanted");
     for (section, key) in keys() {
         for value in ["1.5", "{ a = 1 }", "[[]]"] {
-            let fault = only_fault(&format!("[{section}]\n# a comment\n{key} = {value}\n"));
-            assert_eq!(fault.line, Some(3), "{fault:?}");
-            assert!(says_type(&fault.what) && fault.what.contains(&key), "{fault:?}");
+            let issue = only_issue(&format!("[{section}]\n# a comment\n{key} = {value}\n"));
+            assert_eq!(issue.line, Some(3), "{issue:?}");
+            assert!(says_type(&issue.what) && issue.what.contains(&key), "{issue:?}");
         }
     }
-    let fault = only_fault("[spv]\nlisten = \n");
-    assert_eq!(fault.line, Some(2));
-    let fault = only_fault("[spv]\nways = 2\nways = 4\n");
-    assert!(fault.what.contains("duplicate key"), "{fault:?}");
+    let issue = only_issue("[spv]\nlisten = \n");
+    assert_eq!(issue.line, Some(2));
+    let issue = only_issue("[spv]\nways = 2\nways = 4\n");
+    assert!(issue.what.contains("duplicate key"), "{issue:?}");
 }
 
 #[test]
@@ -96,7 +194,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("console", "listen", "\"7700\"", "address"),
         ("console", "listen", "\"localhost:7700\"", "address"),
         ("console", "listen", "\"127.0.0.1:70000\"", "address"),
-        ("datapath", "datapath", "\"rtl\"", "`auto`, `socket`, `xdp`"),
+        ("datapath", "kind", "\"rtl\"", "`auto`, `socket`, `xdp`"),
         ("datapath", "interface", "\"\"", "1 to 15 bytes"),
         ("datapath", "interface", "\"a/b\"", "1 to 15 bytes"),
         ("datapath", "interface", "\"sixteen-letters-\"", "1 to 15 bytes"),
@@ -112,12 +210,6 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("datapath", "queue", "1048577", "1 to 1048576"),
         ("datapath", "pin_dir", "\"bpf\"", "absolute path"),
         ("spv", "listen", "\"127.0.0.1\"", "address"),
-        (
-            "spv",
-            "listen",
-            "\"127.0.0.1:7700\"",
-            "another port than the console",
-        ),
         (
             "spv",
             "network",
@@ -165,22 +257,22 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("hybrid", "trusted_sources", "[\"10.0.0.0/33\"]", "leading bits"),
     ];
     for (section, key, value, allowed) in cases {
-        let fault = only_fault(&format!("# one\n\n[{section}]\n{key} = {value}\n"));
-        assert_eq!(fault.line, Some(4), "{fault:?}");
-        assert!(fault.what.contains(key), "{fault:?} does not name {key}");
-        assert!(fault.what.contains(allowed), "{fault:?} does not say {allowed}");
+        let issue = only_issue(&format!("# one\n\n[{section}]\n{key} = {value}\n"));
+        assert_eq!(issue.line, Some(4), "{issue:?}");
+        assert!(issue.what.contains(key), "{issue:?} does not name {key}");
+        assert!(issue.what.contains(allowed), "{issue:?} does not say {allowed}");
         let bare = value.trim_matches(['[', ']', '"']);
-        assert!(fault.what.contains(bare), "{fault:?} does not say {value}");
+        assert!(issue.what.contains(bare), "{issue:?} does not say {value}");
     }
 }
 
 #[test]
 fn what_is_named_twice_is_refused() {
     for (key, name) in [("servers", "[::1]:1"), ("columns", "entry:foo")] {
-        let fault = only_fault(&format!("[column]\n{key} = [\"{name}\", \"{name}\"]\n"));
-        assert_eq!(fault.line, Some(2), "{fault:?}");
+        let issue = only_issue(&format!("[column]\n{key} = [\"{name}\", \"{name}\"]\n"));
+        assert_eq!(issue.line, Some(2), "{issue:?}");
         for said in [key, name, "is there twice"] {
-            assert!(fault.what.contains(said), "{fault:?} does not say {said}");
+            assert!(issue.what.contains(said), "{issue:?} does not say {said}");
         }
     }
 }
@@ -193,10 +285,10 @@ fn servers_must_be_able_to_name_where_notices_are_heard() {
              notify_key_file = \"key\"\nnotify_listen = \"{listen}:7707\"\n"
         )
     };
-    let fault = only_fault(&told("0.0.0.0"));
-    assert_eq!(fault.line, Some(6), "{fault:?}");
-    assert!(fault.what.contains("lineside.subscribers"), "{fault:?}");
-    assert!(Config::parse(&told("192.0.2.1")).is_ok());
+    let issue = only_issue(&told("0.0.0.0"));
+    assert_eq!(issue.line, Some(6), "{issue:?}");
+    assert!(issue.what.contains("lineside.subscribers"), "{issue:?}");
+    assert_eq!(check(&told("192.0.2.1")).err(), None);
 }
 
 #[test]
@@ -210,11 +302,7 @@ fn the_limits_are_the_stores() {
                 block_bits,
                 ..Geometry::default()
             };
-            assert_eq!(
-                Config::parse(&text).is_err(),
-                geometry.fault().is_some(),
-                "{text}"
-            );
+            assert_eq!(check(&text).is_err(), geometry.fault().is_some(), "{text}");
         }
     }
 }
@@ -222,10 +310,9 @@ fn the_limits_are_the_stores() {
 #[test]
 fn all_faults_are_said_in_the_order_of_their_lines() {
     let text = "[spv]\nways = 3\nlease_s = 0\n[datapath]\nqueue = 0\n";
-    let faults = Config::parse(text).unwrap_err();
     let error = ConfigError {
         file: "a.toml".into(),
-        faults,
+        issues: check(text).err().unwrap(),
     };
     let said = "a.toml:2: [spv] ways = 3: must be 1, 2 or 4\n\
                 a.toml:3: [spv] lease_s = 0: must be 1 to 3600\n\
@@ -239,28 +326,24 @@ fn all_faults_are_said_in_the_order_of_their_lines() {
 
 #[test]
 fn what_is_set_is_taken() {
-    let text = "[console]\nlisten = \"[::1]:0\"\n[datapath]\nplane = \"xdp\"\nthreads = 3\n\
+    let text = "[console]\nlisten = \"[::1]:0\"\n[datapath]\nkind = \"xdp\"\nthreads = 3\n\
                 [spv]\ndata = \"/var/lib/lineside\"\nindex = \"disk\"\nnetwork = \"mainnet\"\nprefill = \"all\"\n";
-    let config = Config::parse(text).unwrap();
-    assert_eq!(config.console.listen, "[::1]:0".parse().unwrap());
+    let checked = check(text).ok().unwrap();
+    assert_eq!(checked.console.listen, "[::1]:0".parse().unwrap());
     assert_eq!(
-        (config.datapath.datapath, config.datapath.threads()),
-        (DatapathName::Xdp, 3)
+        (checked.datapath.kind, checked.datapath.socket_threads()),
+        (DatapathKind::Xdp, 3)
     );
-    assert_eq!(config.spv.data(), Some(Path::new("/var/lib/lineside")));
-    assert_eq!(
-        (config.spv.index, config.spv.prefill),
-        (IndexName::Disk, Prefill::All)
-    );
-    let written = toml::to_string(&config).unwrap();
-    assert_eq!(Config::parse(&written), Ok(config));
+    let spv: SpvConfig = read(text, "spv");
+    assert_eq!(spv.data(), Some(Path::new("/var/lib/lineside")));
+    assert_eq!((spv.index, spv.prefill), (IndexName::Disk, Prefill::All));
+    comes_back(text);
 }
 
 #[test]
 fn warnings_say_what_is_risky() {
-    let text = "[console]\nlisten = \"0.0.0.0:7700\"\n\
-                [spv]\npaper_index = true\n";
-    let warnings = Config::parse(text).unwrap().warnings();
+    let text = format!("[console]\nlisten = \"0.0.0.0:7700\"\n{SPV}paper_index = true\n");
+    let warnings = check(&text).ok().unwrap().warnings();
     let keys = ["[console] listen", "[spv] paper_index"];
     assert_eq!(warnings.len(), keys.len());
     for (warning, key) in warnings.iter().zip(keys) {
@@ -284,54 +367,52 @@ fn columns_and_the_papers_parameters_are_checked() {
         ("block_bits = 4", "[column] block_bits = b must be 0 to 3"),
     ];
     for (line, said) in cases {
-        let fault = only_fault(&format!("[column]\n{line}\n"));
-        assert!(fault.what.contains(said), "{fault:?} does not say {said}");
-        assert_eq!(fault.line, Some(2));
+        let issue = only_issue(&format!("[column]\n{line}\n"));
+        assert!(issue.what.contains(said), "{issue:?} does not say {said}");
+        assert_eq!(issue.line, Some(2));
     }
-    let fault = only_fault("[column]\nenabled = true\nlisten = \"127.0.0.1:7701\"\n");
-    assert!(fault.what.contains("another port than spv"), "{fault:?}");
 }
 
 #[test]
 fn a_table_in_hbase_is_taken_apart_and_may_be_stale_only_by_ttl() {
     let text = "[column]\nenabled = true\nstore = \"thrift2://[::1]:9090/ns:t\"\n";
-    let config = Config::parse(text).unwrap();
+    let column: ColumnConfig = read(text, "column");
     let (gateway, table) = ("[::1]:9090".into(), "ns:t".into());
-    assert_eq!(config.column.store, TableName::Thrift2 { gateway, table });
-    assert!(!config.column.geometry().may_be_stale);
-    assert!(config.warnings().is_empty());
-    let config = Config::parse(&format!("{text}coherence = \"ttl\"\n")).unwrap();
-    assert!(config.column.geometry().may_be_stale);
-    assert!(config.warnings()[0].starts_with("[column] coherence"));
-    assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
-    let native = text.replace("thrift2://", "hbase://a:16000,");
-    let config = Config::parse(&format!("{native}coherence = \"ttl\"\n")).unwrap();
+    assert_eq!(column.store, TableName::Thrift2 { gateway, table });
+    assert!(!column.geometry().may_be_stale);
+    assert!(check(text).ok().unwrap().warnings().is_empty());
+    let by_ttl = format!("{text}coherence = \"ttl\"\n");
+    assert!(read::<ColumnConfig>(&by_ttl, "column").geometry().may_be_stale);
+    assert!(check(&by_ttl).ok().unwrap().warnings()[0].starts_with("[column] coherence"));
+    comes_back(&by_ttl);
+    let native = by_ttl.replace("thrift2://", "hbase://a:16000,");
+    let column: ColumnConfig = read(&native, "column");
     let (servers, table) = (vec!["a:16000".into(), "[::1]:9090".into()], "ns:t".into());
-    assert_eq!(config.column.store, TableName::HBase { servers, table });
-    assert!(config.column.geometry().may_be_stale);
-    assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
-    let memory = Config::parse("[column]\ncoherence = \"ttl\"\n").unwrap();
-    assert!(!memory.column.geometry().may_be_stale, "it tells itself");
+    assert_eq!(column.store, TableName::HBase { servers, table });
+    assert!(column.geometry().may_be_stale);
+    comes_back(&native);
+    let memory: ColumnConfig = read("[column]\ncoherence = \"ttl\"\n", "column");
+    assert!(
+        !memory.geometry().may_be_stale,
+        "the table tells of its own changes"
+    );
 }
 
 #[test]
 fn udp_of_hybrid_goes_with_grpc_but_not_beside_tls() {
     let text = "[hybrid]\nenabled = true\ndata = \"d\"\n";
-    let plain = Config::parse(text).unwrap();
-    assert_eq!(plain.hybrid.udp(), Some(plain.hybrid.listen));
-    assert!(plain.warnings().is_empty());
+    let plain: HybridConfig = read(text, "hybrid");
+    assert_eq!(plain.udp(), Some(plain.listen));
+    let warnings = |text: &str| check(text).ok().unwrap().warnings();
+    assert!(warnings(text).is_empty());
     let tls = format!("{text}certificate = \"c\"\nkey = \"k\"\nlog = \"kafka://[::1]:9092,b:1/t\"\n");
-    let config = Config::parse(&tls).unwrap();
-    assert_eq!(config.hybrid.udp(), None);
-    assert_eq!(Config::parse(&toml::to_string(&config).unwrap()), Ok(config));
-    let both = Config::parse(&format!("{tls}udp = \"192.0.2.1:1\"\n")).unwrap();
-    assert_eq!(both.hybrid.udp(), Some("192.0.2.1:1".parse().unwrap()));
-    assert!(both.warnings()[0].starts_with("[hybrid] requests by UDP"));
-    let off = Config::parse(&format!("{text}udp = \"off\"\nlisten = \"0.0.0.0:1\"\n")).unwrap();
-    assert_eq!(off.hybrid.udp(), None);
-    assert!(off.warnings()[0].starts_with("[hybrid] listen"));
-    let fault = only_fault(&format!("{text}udp = \"127.0.0.1:7701\"\n"));
-    assert!(fault.what.contains("another port than spv"), "{fault:?}");
-    let fault = only_fault(&format!("{text}listen = \"127.0.0.1:7700\"\n"));
-    assert!(fault.what.contains("another port than the console"), "{fault:?}");
+    assert_eq!(read::<HybridConfig>(&tls, "hybrid").udp(), None);
+    comes_back(&tls);
+    let both = format!("{tls}udp = \"192.0.2.1:1\"\n");
+    let address = Some("192.0.2.1:1".parse().unwrap());
+    assert_eq!(read::<HybridConfig>(&both, "hybrid").udp(), address);
+    assert!(warnings(&both)[0].starts_with("[hybrid] requests by UDP"));
+    let off = format!("{text}udp = \"off\"\nlisten = \"0.0.0.0:1\"\n");
+    assert_eq!(read::<HybridConfig>(&off, "hybrid").udp(), None);
+    assert!(warnings(&off)[0].starts_with("[hybrid] listen"));
 }

@@ -1,171 +1,227 @@
-//! The daemon: the services that are wanted, side by side, at one interface and behind one console.
+//! The daemon: the services that a configuration enables, side by side at one interface. It knows no service by name.
 
-mod column;
-pub mod hybrid;
-mod place;
-mod settle;
-mod spv;
-mod transfer;
-
-pub use spv::open_chain;
-
-use crate::config::Config;
-use crate::line::{self, Line};
+use crate::config::Checked;
 use anyhow::bail;
-use lineside_console::Snapshot;
+use lineside_service::config::UsageError;
+use lineside_service::{
+    DatapathConfig, Endpoint, Running, Service, ServiceDef, Snapshot, StartContext, StatusBuilder,
+    XdpAttachment,
+};
+use lineside_xdp::Pins;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The services while they run; they end when it is dropped.
+/// Running services. Dropping the daemon stops them.
 pub struct Daemon {
-    // In the order in which they end: `transfer` takes what the line has left in its rings when the line has stopped.
-    spv: Option<spv::Running>,
-    column: Option<column::Running>,
-    transfer: Option<transfer::Running>,
-    hybrid: Option<hybrid::Running>,
+    /// In the order in which they were started; empty once they have stopped.
+    running: Vec<Box<dyn Running>>,
+    attachment: Arc<XdpAttachment>,
+    keeps_fast_path: bool,
     started: Instant,
     warnings: Vec<String>,
 }
 
-/// One running service.
+/// One running service, as it is announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {
-    /// Its name.
+    /// Name of the service.
     pub name: &'static str,
-    /// Where it listens.
+    /// Address at which it is reached first.
     pub listen: SocketAddr,
-    /// Where the fast path runs, in words; of a service without one, how it is reached.
+    /// Where it answers, in words.
     pub datapath: String,
 }
 
 impl Daemon {
-    /// Opens what the enabled services stand on, gives up the privileges that are not needed any more, and serves.
+    /// Opens the files of the enabled services, gives up the privileges that are not needed any more, and serves.
     ///
     /// # Errors
-    /// What stands in the way, and what to do about it.
-    pub fn start(config: &Config) -> anyhow::Result<Self> {
-        let (has_spv, has_transfer) = (config.spv.enabled, config.transfer.enabled);
-        let (has_column, has_hybrid) = (config.column.enabled, config.hybrid.enabled);
-        if !has_spv && !has_transfer && !has_column && !has_hybrid {
-            bail!("no service is enabled: `enabled = true` in [spv], [transfer], [column] or [hybrid]");
-        }
-        let leaves_with_server = [(has_transfer, "transfer"), (has_column, "column")];
-        if let Some((_, name)) = leaves_with_server
-            .iter()
-            .find(|(has, _)| *has && config.datapath.keep_fast_path)
-        {
-            bail!(
-                "keep_fast_path: the fast path of {name} always ends with its server; take it out of [datapath], or \
-                 drop --keep-fast-path"
-            );
-        }
+    /// The reason why a service cannot serve. Nothing is left attached or running then.
+    pub fn start(config: Checked) -> anyhow::Result<Self> {
         let mut warnings = config.warnings();
-        let chain = has_spv.then(|| open_chain(config, &mut warnings)).transpose()?;
-        let geometry = has_transfer
-            .then(|| transfer::prepare(config, &mut warnings))
-            .transpose()?;
-        let made = has_column.then(|| column::prepare(&config.column)).transpose()?;
-        let prepared = has_hybrid.then(|| hybrid::prepare(&config.hybrid)).transpose()?;
+        let Checked {
+            datapath,
+            services,
+            definitions,
+            ..
+        } = config;
+        let mut enabled: Vec<_> = services
+            .into_iter()
+            .filter(|one| one.service.is_enabled())
+            .collect();
+        if enabled.is_empty() {
+            bail!(UsageError(nothing_enabled(definitions)));
+        }
+        for one in &enabled {
+            let has_fast_path = one.service.listens().iter().any(|listen| listen.has_fast_path);
+            if datapath.keep_fast_path && has_fast_path && !one.service.may_keep_fast_path() {
+                bail!(
+                    "keep_fast_path: the fast path of {} always ends with its server; take it out of [datapath], or \
+                     drop --keep-fast-path",
+                    one.name
+                );
+            }
+        }
+        let mut context = StartContext {
+            datapath,
+            attachment: Arc::new(XdpAttachment::none()),
+            warnings: Vec::new(),
+        };
+        for one in &mut enabled {
+            one.service.privileged_init(&mut context)?;
+        }
         crate::privileges::drop_all_but_bpf()?;
 
-        let mut listens = Vec::new();
-        listens.extend(has_spv.then_some(config.spv.listen));
-        listens.extend(has_transfer.then_some(config.transfer.listen));
-        listens.extend(has_column.then_some(config.column.listen));
-        let images = || {
-            let spv = has_spv.then(|| spv::image(config));
-            let transfer = geometry
-                .as_ref()
-                .map(|geometry| transfer::image(config, geometry));
-            let column = has_column.then(|| column::image(&config.column));
-            spv.into_iter().chain(transfer).chain(column).collect()
-        };
-        let mut loaded = line::load(&config.datapath, &listens, images, &mut warnings)?;
-        let mut xdp = loaded.as_mut().map(|(xdp, _)| xdp);
-        let spv = chain
-            .map(|chain| spv::Opened::new(config, chain, xdp.as_deref_mut()))
-            .transpose()?;
-        let column = has_column
-            .then(|| column::Opened::new(config, xdp.as_deref_mut()))
-            .transpose()?;
-        let transfer = geometry
-            .map(|geometry| transfer::Opened::new(config, &geometry, xdp, &mut warnings))
-            .transpose()?;
-        let hybrid = prepared
-            .map(|prepared| hybrid::Running::start(config, prepared))
-            .transpose()?;
-        let line = Line::attach(&config.datapath, loaded, &mut warnings)?;
-        let daemon = Self {
-            spv: spv.map(|spv| spv.run(&line)).transpose()?,
-            column: column.map(|column| column.run(&line)).transpose()?,
-            transfer: transfer.map(|transfer| transfer.run(&line)).transpose()?,
-            hybrid,
+        let names: Vec<_> = enabled.iter().map(|one| one.name).collect();
+        let services: Vec<_> = enabled.into_iter().map(|one| one.service).collect();
+        let absent = definitions
+            .iter()
+            .filter(|definition| !names.contains(&definition.name));
+        let absent: Vec<_> = absent.collect();
+        context.attachment = Arc::new(load(
+            &context.datapath,
+            &services,
+            &absent,
+            &mut context.warnings,
+        )?);
+        let mut daemon = Self {
+            running: Vec::new(),
+            attachment: Arc::clone(&context.attachment),
+            keeps_fast_path: false,
             started: Instant::now(),
-            warnings,
+            warnings: Vec::new(),
         };
-        if let Some(made) = made {
-            made.stays();
+        for service in services {
+            daemon.running.push(service.start(&mut context)?);
         }
+        context
+            .attachment
+            .attach(&context.datapath, &mut context.warnings)?;
+        daemon.running.iter_mut().for_each(|running| running.confirm());
+        daemon.keeps_fast_path = context.datapath.keep_fast_path;
+        warnings.append(&mut context.warnings);
+        daemon.warnings = warnings;
         Ok(daemon)
     }
 
-    /// Those that run; at least one.
+    /// Returns the running services; at least one.
     pub fn serving(&self) -> Vec<Serving> {
-        let spv = self.spv.as_ref().map(|spv| Serving {
-            name: "spv",
-            listen: spv.listen(),
-            datapath: spv.datapath(),
-        });
-        let transfer = self.transfer.as_ref().map(|transfer| Serving {
-            name: "transfer",
-            listen: transfer.listen(),
-            datapath: transfer.datapath(),
-        });
-        let column = self.column.as_ref().map(|column| Serving {
-            name: "column",
-            listen: column.listen(),
-            datapath: column.datapath(),
-        });
-        let hybrid = self.hybrid.as_ref().map(|hybrid| Serving {
-            name: "hybrid",
-            listen: hybrid.listen(),
-            datapath: hybrid.ways(),
-        });
-        let all = spv.into_iter().chain(transfer).chain(column).chain(hybrid);
-        all.collect()
+        let serving = |running: &dyn Running| {
+            let first = running.endpoints().first()?.address;
+            Some(Serving {
+                name: running.name(),
+                listen: first,
+                datapath: running.description(),
+            })
+        };
+        self.running
+            .iter()
+            .filter_map(|running| serving(&**running))
+            .collect()
     }
 
-    /// What its operator should know.
+    /// Returns every address at which a service can be reached.
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        self.running
+            .iter()
+            .flat_map(|running| running.endpoints())
+            .collect()
+    }
+
+    /// Returns what the operator should know although everything has started.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// How it is, whenever it is asked.
+    /// Returns a function that gives the status of the process at the time of the call.
     pub fn observed(&self) -> Arc<dyn Fn() -> Snapshot + Send + Sync> {
-        let spv = self.spv.as_ref().map(spv::Running::inner);
-        let transfer = self.transfer.as_ref().map(transfer::Running::inner);
-        let column = self.column.as_ref().map(column::Running::inner);
-        let hybrid = self.hybrid.as_ref().map(hybrid::Running::inner);
+        let statuses: Vec<_> = self.running.iter().map(|running| running.status()).collect();
         let (started, known) = (self.started, self.warnings.clone());
         Arc::new(move || {
-            let mut warnings = known.clone();
-            let mut problems = Vec::new();
-            let mut services = Vec::new();
-            services.extend(spv.as_ref().map(|spv| spv.status(&mut problems)));
-            services.extend(transfer.as_ref().map(|transfer| transfer.status(&mut problems)));
-            services.extend(column.as_ref().map(|column| column.status(&mut problems)));
-            services.extend(
-                hybrid
-                    .as_ref()
-                    .map(|hybrid| hybrid.status(&mut problems, &mut warnings)),
-            );
+            let mut out = StatusBuilder {
+                warnings: known.clone(),
+                ..StatusBuilder::default()
+            };
+            statuses.iter().for_each(|status| status(&mut out));
             Snapshot {
                 version: env!("CARGO_PKG_VERSION").into(),
                 uptime_s: started.elapsed().as_secs(),
-                services,
-                problems,
-                warnings,
+                services: out.services,
+                problems: out.problems,
+                warnings: out.warnings,
             }
         })
     }
+
+    /// Stops all services in two phases: the XDP programs are detached, so that nothing is added to what a fast path
+    /// has left for its host; then each service drains and ends.
+    ///
+    /// # Errors
+    /// The first reason that a service gives; the others are logged.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        let keeps_fast_path = self.keeps_fast_path && self.attachment.keep();
+        self.attachment.detach();
+        let mut ended = Ok(());
+        for mut running in std::mem::take(&mut self.running) {
+            match (running.stop(keeps_fast_path), &ended) {
+                (Err(error), Ok(())) => ended = Err(error),
+                (Err(error), Err(_)) => tracing::error!("{error:#}"),
+                (Ok(()), _) => {}
+            }
+        }
+        ended
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::error!("{error:#}");
+        }
+    }
+}
+
+fn nothing_enabled(definitions: &[ServiceDef]) -> String {
+    let sections: Vec<_> = definitions.iter().map(|one| format!("[{}]", one.name)).collect();
+    format!(
+        "no service is enabled: give --config FILE with `enabled = true` in {}",
+        sections.join(", ")
+    )
+}
+
+/// Loads the programs of the services with a fast path. Services that are absent must not have left work in the maps
+/// that are pinned at the interface: the programs that hold it would be replaced.
+fn load(
+    datapath: &DatapathConfig,
+    services: &[Box<dyn Service>],
+    absent: &[&ServiceDef],
+    warnings: &mut Vec<String>,
+) -> anyhow::Result<XdpAttachment> {
+    let listens = services.iter().flat_map(|service| service.listens());
+    let listens: Vec<_> = listens
+        .filter(|listen| listen.has_fast_path)
+        .map(|listen| listen.address)
+        .collect();
+    let programs = || services.iter().filter_map(|service| service.program()).collect();
+    let check_pins = |pins: &Pins| {
+        for definition in absent {
+            let Some(pinned_work) = definition.pinned_work else {
+                continue;
+            };
+            if pinned_work(pins.path())?.is_some_and(|work| work.executes) {
+                let (name, interface) = (definition.name, &datapath.interface);
+                bail!(
+                    "the fast path of a `{name}` in `express` is pinned at {interface}: start that server there, or \
+                     `lineside xdp detach {interface}`"
+                );
+            }
+        }
+        Ok(())
+    };
+    XdpAttachment::load(datapath, &listens, programs, check_pins, warnings)
 }

@@ -1,15 +1,18 @@
 //! `lineside fabric …`
 
-use crate::fabric_follow::{self, Follow};
-use crate::fabric_ledger as ledger;
-use crate::fabric_send as send;
-use crate::fabric_serve as serve;
-use crate::hex::to_hex;
+mod asks;
+mod follow;
+mod ledger;
+mod orderer;
+mod send;
+mod serve;
+
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_fabric::replay::{Replayed, replay};
 use lineside_fabric::{Options, TxCode};
+use lineside_util::hex::to_hex;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -27,7 +30,7 @@ pub enum Verb {
     VerifyLedger(ledger::VerifyLedger),
     Serve(Box<serve::Serve>),
     Send(send::Send),
-    Follow(Follow),
+    Follow(follow::Follow),
 }
 
 /// Validate a folder of recorded blocks again: the codes and the commit hash of each, compared with manifest.json and
@@ -54,9 +57,9 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Tx(arguments) => ledger::tx(&arguments, as_json),
         Verb::State(arguments) => ledger::state(&arguments, as_json),
         Verb::VerifyLedger(arguments) => ledger::verify(&arguments, as_json),
-        Verb::Serve(arguments) => serve::serve(&arguments, as_json),
+        Verb::Serve(arguments) => serve::run(*arguments, as_json),
         Verb::Send(arguments) => send::send(&arguments, as_json),
-        Verb::Follow(arguments) => fabric_follow::follow(&arguments, as_json),
+        Verb::Follow(arguments) => follow::follow(&arguments, as_json),
     }
 }
 

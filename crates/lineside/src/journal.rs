@@ -1,10 +1,10 @@
 //! `lineside journal …`: what a journal's files hold, whoever's it is, and how a damaged one is made one that opens.
 
-use crate::hex::to_hex;
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_journal::{FsDisk, Lsn, Options, Record, RepairReport, VerifyReport, dump, repair, verify};
+use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

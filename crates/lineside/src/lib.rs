@@ -8,28 +8,19 @@ pub mod out;
 
 pub mod check_config;
 mod column;
-#[allow(missing_docs, reason = "lineside.toml explains every key")]
 pub mod config;
 pub mod daemon;
-mod descriptors;
 mod fabric;
-mod fabric_asks;
-mod fabric_follow;
-mod fabric_ledger;
-mod fabric_orderer;
-mod fabric_send;
-mod fabric_serve;
-mod fabric_udp;
-mod fabric_watch;
-pub mod hex;
+
 mod hybrid;
 mod journal;
 mod key_file;
-mod line;
 pub mod notify;
 mod privileges;
 pub mod progress;
 pub mod run;
+pub mod services;
+pub mod session;
 mod spv;
 mod status;
 mod transfer;

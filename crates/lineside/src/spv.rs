@@ -1,14 +1,15 @@
 //! `lineside spv …`
 
-use crate::config::{IndexName, NetworkName};
-use crate::hex::{from_display, to_display};
+mod serve;
+
 use crate::out::Unwritten;
 use crate::progress;
-use crate::run::{Serve, serve};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use lineside_spv::chain::{ChainStore, ImportOptions, ImportReport};
 use lineside_spv::client::Client;
+use lineside_spv::config::{IndexName, NetworkName};
+use lineside_util::hex::{from_display, to_display};
 use lineside_wire::{SPV_HEIGHT_UNKNOWN, SPV_PORT, SPV_ROOTS_MAX};
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +21,7 @@ use std::time::Duration;
 pub enum Verb {
     /// Take blocks into the chain store: raw block files, or a node's directory of blk*.dat.
     Import(Import),
-    Serve(Serve),
+    Serve(serve::Serve),
     /// Ask a server where transactions are.
     Get(Get),
     /// Look a transaction up in the chain store itself, without the fast path.
@@ -83,7 +84,7 @@ pub struct Locate {
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Import(arguments) => import(&arguments, as_json),
-        Verb::Serve(arguments) => serve(arguments, as_json),
+        Verb::Serve(arguments) => serve::run(arguments, as_json),
         Verb::Get(arguments) => get(&arguments, as_json),
         Verb::Locate(arguments) => locate(&arguments, as_json),
     }

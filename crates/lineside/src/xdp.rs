@@ -1,8 +1,9 @@
 //! `lineside xdp …`: what is attached and pinned, and how to take it away.
 
-use crate::config::Config;
+use crate::services::SERVICES;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use lineside_service::DatapathConfig;
 use lineside_xdp::{Interface, Link, Pins, XdpError, attached};
 use serde_json::json;
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ impl Where {
     fn dir(&self) -> PathBuf {
         self.pin_dir
             .clone()
-            .unwrap_or_else(|| Config::default().datapath.pin_dir)
+            .unwrap_or_else(|| DatapathConfig::default().pin_dir)
     }
 }
 
@@ -104,22 +105,33 @@ fn detach(arguments: &Detach, as_json: bool) -> anyhow::Result<()> {
         {
             link.detach()?;
         }
-        // The fast path has stopped: what its rings hold now stays until a server takes it.
-        if let Some(fastpath) = lineside_transfer::datapath::pinned(pins.path())?
-            && fastpath.waiting > 0
-            && !arguments.lose
-        {
-            bail!(
-                "{name}: the fast path has stopped, but holds {} operations of `transfer` that were answered and are \
-                 in no journal: start its server at this interface again, or --lose them",
-                fastpath.waiting
-            );
+        if !arguments.lose {
+            refuse_to_lose(&name, &pins)?;
         }
         pins.remove()?;
         if as_json {
             say!("{}", json!({"interface": name, "detached": true}))?;
         } else {
             say!("{name}: detached")?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to remove maps with work that a fast path has answered and no host has recorded. The fast path has stopped:
+/// what it holds stays until a server takes it.
+fn refuse_to_lose(interface: &str, pins: &Pins) -> anyhow::Result<()> {
+    for definition in SERVICES {
+        let Some(pinned_work) = definition.pinned_work else {
+            continue;
+        };
+        if let Some(work) = pinned_work(pins.path())?.filter(|work| work.waiting > 0) {
+            bail!(
+                "{interface}: the fast path has stopped, but holds {} operations of `{}` that were answered and are in \
+                 no journal: start its server at this interface again, or --lose them",
+                work.waiting,
+                definition.name
+            );
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::store::{Geometry, Store};
 use lineside_wire::SPV_SLOT;
-use lineside_xdp::{Image, XdpDatapath, XdpError};
+use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spv.bpf.o"));
 
@@ -10,7 +10,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spv.bpf.o"));
 const LINES_PER_VALUE: usize = 4;
 
 /// The program of `spv` for this geometry, behind `port`.
-pub fn image(geometry: &Geometry, port: u16) -> Image {
+pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     // struct spv_geometry of xdp/spv_store.h
     let constants = [
         geometry.set_bits(),
@@ -18,7 +18,7 @@ pub fn image(geometry: &Geometry, port: u16) -> Image {
         geometry.paper_index.into(),
         geometry.blocks() as u32 - 1,
     ];
-    Image {
+    ProgramSpec {
         object: OBJECT,
         program: "ls_spv",
         slot: SPV_SLOT,

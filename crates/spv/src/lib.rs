@@ -23,11 +23,13 @@
 
 pub mod chain;
 pub mod client;
+pub mod config;
 pub mod datapath;
 pub mod fastpath;
 pub mod host;
 pub mod reader;
 pub mod reply;
 pub mod request;
+pub mod service;
 pub mod store;
 pub mod writer;

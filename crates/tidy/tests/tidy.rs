@@ -14,11 +14,13 @@ const FLOORS: &[(&str, u8)] = &[
     ("hbase-client", 0),
     ("journal", 0),
     ("tidy", 0),
+    ("util", 0),
     ("verify", 0),
     ("wire", 0),
     ("fastpath", 1),
     ("net", 2),
     ("xdp", 2),
+    ("service", 3),
     ("column", 4),
     ("fabric", 4),
     ("hybrid", 4),
@@ -29,7 +31,9 @@ const FLOORS: &[(&str, u8)] = &[
     ("fabric-udp", 5),
     ("hybrid-grpc", 5),
     ("log-kafka", 5),
-    ("lineside", 6),
+    ("fabric-replica", 6),
+    ("hybrid-node", 6),
+    ("lineside", 7),
 ];
 
 const TEXT: &[&str] = &["rs", "c", "h", "toml", "sh", "md", "py", "sv", "v", "html"];

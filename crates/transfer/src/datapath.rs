@@ -11,7 +11,7 @@ use lineside_wire::{
     TRANSFER_OP_SESSION, TRANSFER_PAPER_BYTES_MAX, TRANSFER_PAPER_BYTES_MIN, TRANSFER_SLOT, TransferControl,
     TransferRing,
 };
-use lineside_xdp::{Image, XdpDatapath, XdpError};
+use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use socket2::SockFilter;
 use std::mem::offset_of;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::path::Path;
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/transfer.bpf.o"));
 
 /// The program of `transfer` for this geometry, behind `port`. `geometry.rings` is to be [`rings`] where it executes.
-pub fn image(geometry: &Geometry, port: u16) -> Image {
+pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
     // struct transfer_geometry of xdp/transfer_store.h
     let constants = [
         geometry.bucket_bits(),
@@ -27,7 +27,7 @@ pub fn image(geometry: &Geometry, port: u16) -> Image {
         geometry.mode.durability().into(),
         0,
     ];
-    Image {
+    ProgramSpec {
         object: OBJECT,
         program: "ls_transfer",
         slot: TRANSFER_SLOT,
@@ -53,8 +53,8 @@ pub fn image(geometry: &Geometry, port: u16) -> Image {
 /// The program of `transfer` without rings, whose operations no journal ever has: a bench measures by it what the rings
 /// cost.
 #[cfg(feature = "laboratory")]
-pub fn ringless_image(geometry: &Geometry, port: u16) -> Image {
-    let mut image = image(geometry, port);
+pub fn ringless_program(geometry: &Geometry, port: u16) -> ProgramSpec {
+    let mut image = program(geometry, port);
     for (_, words) in &mut image.constants {
         let last = words.len() - size_of::<u32>();
         words[last..].copy_from_slice(&1u32.to_ne_bytes());

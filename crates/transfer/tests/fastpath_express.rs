@@ -147,7 +147,7 @@ impl Line {
         let mut reply = payload.to_vec();
         if (20..=22).contains(&payload.len()) {
             let command = u32_at(payload, 0);
-            let may = command == TRANSFER.into() || from.address.is_loopback();
+            let may = command == u32::from(TRANSFER) || from.address.is_loopback();
             let writes = (1..=3).contains(&command) && may && payload[20..].iter().all(|byte| *byte == 0);
             reply[0] |= 0x80;
             reply[16..20].copy_from_slice(&(Code::Busy as u32).to_be_bytes());

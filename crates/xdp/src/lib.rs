@@ -38,7 +38,7 @@ const XDP_TX: u32 = 3;
 const FRAME_BYTES_MAX: usize = 4096;
 
 /// A service's program, and how it is to be set before loading.
-pub struct Image {
+pub struct ProgramSpec {
     /// The compiled `xdp/<service>.bpf.c`.
     pub object: &'static [u8],
     /// Name of its program.
@@ -78,7 +78,7 @@ impl XdpDatapath {
     ///
     /// # Errors
     /// One variant of [`XdpError`] per cause.
-    pub fn load(images: Vec<Image>, pins: Option<Pins>) -> Result<Self, XdpError> {
+    pub fn load(images: Vec<ProgramSpec>, pins: Option<Pins>) -> Result<Self, XdpError> {
         // Errors are told by us, once, with what to do about them.
         libbpf_rs::set_print(None);
         let adopted = pins.as_ref().is_some_and(|pins| pins.link().exists());
@@ -192,7 +192,7 @@ impl XdpDatapath {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn replace(&mut self, images: Vec<Image>) -> Result<(), XdpError> {
+    pub fn replace(&mut self, images: Vec<ProgramSpec>) -> Result<(), XdpError> {
         let mut root = open(ROOT)?;
         share_maps(&mut root, &mut self.root)?;
         let mut root = root.load().map_err(kernel("loading the root program"))?;
@@ -377,7 +377,7 @@ fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
     }
 }
 
-fn load_all(images: &[Image], pins: Option<&Pins>) -> Result<(Object, Vec<Service>), XdpError> {
+fn load_all(images: &[ProgramSpec], pins: Option<&Pins>) -> Result<(Object, Vec<Service>), XdpError> {
     let mut root = open(ROOT)?;
     pin_maps(&mut root, &[], pins)?;
     let mut root = root.load().map_err(kernel("loading the root program"))?;
@@ -418,7 +418,7 @@ fn open(object: &[u8]) -> Result<OpenObject, XdpError> {
         .map_err(kernel("reading a program"))
 }
 
-fn open_service(image: &Image) -> Result<OpenObject, XdpError> {
+fn open_service(image: &ProgramSpec) -> Result<OpenObject, XdpError> {
     let mut service = open(image.object)?;
     for (name, entries) in &image.entries {
         open_map(&mut service, name)?
@@ -438,7 +438,7 @@ fn open_service(image: &Image) -> Result<OpenObject, XdpError> {
     Ok(service)
 }
 
-fn load_service(image: &Image, root: &mut Object, pins: Option<&Pins>) -> Result<Object, XdpError> {
+fn load_service(image: &ProgramSpec, root: &mut Object, pins: Option<&Pins>) -> Result<Object, XdpError> {
     let mut service = open_service(image)?;
     for name in SHARED_MAPS {
         open_map(&mut service, name)?

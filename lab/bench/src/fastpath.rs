@@ -11,7 +11,7 @@ use lineside_spv::store::{Geometry, Store, words};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{SPV_PORT, SpvCounter};
-use lineside_xdp::{Image, Interface, XdpDatapath, XdpMode};
+use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -91,8 +91,8 @@ impl XdpFastPath {
     }
 }
 
-fn image() -> Image {
-    spv::image(&Geometry::default(), SPV_PORT)
+fn image() -> ProgramSpec {
+    spv::program(&Geometry::default(), SPV_PORT)
 }
 
 /// Admits the workload's blocks to an empty store.

@@ -2,10 +2,10 @@
 
 use crate::frames::{self, FrameService};
 use crate::native::NativeMap;
-pub use lineside_column::datapath::{image, store};
+pub use lineside_column::datapath::{program, store};
 use lineside_column::fastpath::ColumnFastPath;
 use lineside_column::store::{Geometry, Store};
-use lineside_xdp::{Image, XdpDatapath, XdpError};
+use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::io;
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ impl FrameService for Column {
     type FastPath = ColumnFastPath;
     const COUNTS: &str = "column_counts";
 
-    fn image(geometry: &Geometry, port: u16) -> Image {
-        image(geometry, port)
+    fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
+        program(geometry, port)
     }
 
     fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {

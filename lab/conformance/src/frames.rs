@@ -4,7 +4,7 @@
 use crate::native::{NativeDatapath, NativeMap};
 use lineside_fastpath::{DropReason, FastPath, FrameVerdict, Line, lease};
 use lineside_wire::endpoint::Endpoint;
-use lineside_xdp::{Image, XdpDatapath, XdpError};
+use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::io;
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub trait FrameService {
     const COUNTS: &str;
 
     /// Its program for this geometry, behind `port`.
-    fn image(geometry: &Self::Geometry, port: u16) -> Image;
+    fn program(geometry: &Self::Geometry, port: u16) -> ProgramSpec;
 
     /// Its store in the maps of a loaded datapath. What an earlier daemon left there is still in it.
     ///
@@ -175,7 +175,7 @@ impl<S: FrameService> FrameDatapath<S> {
         port: u16,
     ) -> Result<(Self, Arc<S::Store>), XdpError> {
         if kind == DatapathKind::Xdp {
-            let mut datapath = XdpDatapath::load(vec![S::image(geometry, port)], None)?;
+            let mut datapath = XdpDatapath::load(vec![S::program(geometry, port)], None)?;
             datapath.start(endpoint)?;
             let store = Arc::new(S::store(&mut datapath, geometry)?);
             S::format(&store, geometry).map_err(no_memory)?;
@@ -236,7 +236,10 @@ pub fn native<S: FrameService>(
     endpoint: &Endpoint,
     port: u16,
 ) -> io::Result<NativeDatapath> {
-    NativeDatapath::load(vec![(S::image(geometry, port), S::native_maps(store))], endpoint)
+    NativeDatapath::load(
+        vec![(S::program(geometry, port), S::native_maps(store))],
+        endpoint,
+    )
 }
 
 fn no_memory(source: io::Error) -> XdpError {

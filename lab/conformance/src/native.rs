@@ -7,7 +7,7 @@ use lineside_fastpath::FrameVerdict;
 use lineside_fastpath::memory::{Shared, Table};
 use lineside_wire::DropReason;
 use lineside_wire::endpoint::Endpoint;
-use lineside_xdp::{Image, SLOTS, drops_in, endpoint_bytes};
+use lineside_xdp::{ProgramSpec, SLOTS, drops_in, endpoint_bytes};
 use std::any::Any;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
@@ -135,7 +135,7 @@ impl NativeDatapath {
     ///
     /// # Panics
     /// When `xdp/native/native.c` does not know a map or constant, or knows another size of it.
-    pub fn load(services: Vec<(Image, Vec<NativeMap>)>, endpoint: &Endpoint) -> io::Result<Self> {
+    pub fn load(services: Vec<(ProgramSpec, Vec<NativeMap>)>, endpoint: &Endpoint) -> io::Result<Self> {
         let one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ports = [0; SLOTS];
         let mut maps = vec![

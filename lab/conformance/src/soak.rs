@@ -189,7 +189,7 @@ fn open_store(kernel: bool) -> Result<(Option<XdpDatapath>, Arc<Store>), XdpErro
     if !kernel {
         return Ok((None, Arc::new(Store::anonymous(&GEOMETRY).map_err(no_memory)?)));
     }
-    let mut datapath = XdpDatapath::load(vec![spv::image(&GEOMETRY, SPV_PORT)], None)?;
+    let mut datapath = XdpDatapath::load(vec![spv::program(&GEOMETRY, SPV_PORT)], None)?;
     datapath.start(&endpoint())?;
     let store = spv::store(&mut datapath, &GEOMETRY)?;
     store.format(&GEOMETRY).map_err(no_memory)?;

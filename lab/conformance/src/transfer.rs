@@ -4,10 +4,10 @@ use crate::frames::{self, FrameService};
 use crate::native::{NativeDatapath, NativeMap};
 use lineside_fastpath::FrameVerdict;
 use lineside_transfer::datapath::RunOrder;
-pub use lineside_transfer::datapath::{image, store};
+pub use lineside_transfer::datapath::{program, store};
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::store::{Geometry, Store};
-use lineside_xdp::{Image, XdpDatapath, XdpError};
+use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ impl FrameService for Transfer {
     type FastPath = TransferFastPath;
     const COUNTS: &str = "transfer_counts";
 
-    fn image(geometry: &Geometry, port: u16) -> Image {
-        image(geometry, port)
+    fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
+        program(geometry, port)
     }
 
     fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, XdpError> {

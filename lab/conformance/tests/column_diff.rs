@@ -71,7 +71,7 @@ fn the_verifiers_work_is_bounded() {
             columns: vec!["entry:foo".into()],
             ..Geometry::default()
         };
-        let mut datapath = match XdpDatapath::load(vec![column::image(&geometry, 7703)], None) {
+        let mut datapath = match XdpDatapath::load(vec![column::program(&geometry, 7703)], None) {
             Err(XdpError::NotAllowed(why)) => {
                 return skipped(format_args!("BPF is not allowed here ({why})"));
             }

@@ -60,7 +60,7 @@ fn geometry() -> Geometry {
 }
 
 fn may_load_bpf() -> bool {
-    match XdpDatapath::load(vec![datapath::image(&geometry(), COLUMN_PORT)], None) {
+    match XdpDatapath::load(vec![datapath::program(&geometry(), COLUMN_PORT)], None) {
         Ok(_) => true,
         Err(XdpError::NotAllowed(why)) => {
             skipped(format_args!("BPF is not allowed here ({why})"));
@@ -81,7 +81,7 @@ struct Server {
 impl Server {
     fn start(interface: &str, mode: XdpMode) -> Self {
         let geometry = geometry();
-        let mut xdp = XdpDatapath::load(vec![datapath::image(&geometry, COLUMN_PORT)], None).expect("load");
+        let mut xdp = XdpDatapath::load(vec![datapath::program(&geometry, COLUMN_PORT)], None).expect("load");
         let store: Arc<Store> = Arc::new(datapath::store(&mut xdp, &geometry).expect("store"));
         store.format(&geometry).expect("geometry");
         let writer = Box::new(ColumnWriter::new(Arc::clone(&store)));

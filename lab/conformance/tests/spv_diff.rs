@@ -63,7 +63,7 @@ fn the_verifiers_work_is_bounded() {
         block_bits: 4,
         ..Default::default()
     };
-    let mut datapath = match XdpDatapath::load(vec![spv::image(&geometry, 7701)], None) {
+    let mut datapath = match XdpDatapath::load(vec![spv::program(&geometry, 7701)], None) {
         Err(XdpError::NotAllowed(why)) => return skipped(format_args!("BPF is not allowed here ({why})")),
         other => other.expect("loading"),
     };

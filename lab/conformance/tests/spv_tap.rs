@@ -106,7 +106,7 @@ struct Server {
 impl Server {
     fn start(mode: (XdpMode, AttachedMode), chain: ChainStore) -> Self {
         let geometry = geometry();
-        let mut datapath = XdpDatapath::load(vec![spv::image(&geometry, SPV_PORT)], None).expect("load");
+        let mut datapath = XdpDatapath::load(vec![spv::program(&geometry, SPV_PORT)], None).expect("load");
         let store: Arc<Store> = Arc::new(spv::store(&mut datapath, &geometry).expect("store"));
         store.format(&geometry).expect("geometry");
         lease::renew(&store.control().lease_until_ns, 60_000_000_000);
@@ -203,7 +203,7 @@ fn real() -> Option<(ChainStore, Vec<Known>)> {
 }
 
 fn may_load_bpf() -> bool {
-    match XdpDatapath::load(vec![spv::image(&geometry(), SPV_PORT)], None) {
+    match XdpDatapath::load(vec![spv::program(&geometry(), SPV_PORT)], None) {
         Ok(_) => true,
         Err(XdpError::NotAllowed(why)) => {
             skipped(format_args!("BPF is not allowed here ({why})"));

@@ -269,7 +269,7 @@ fn the_xdp_programs_in_the_kernel() {
     let mut ran = 0;
     for file in files() {
         let geometry = geometry(&file);
-        let mut datapath = match XdpDatapath::load(vec![spv::image(&geometry, SPV_PORT)], None) {
+        let mut datapath = match XdpDatapath::load(vec![spv::program(&geometry, SPV_PORT)], None) {
             Err(XdpError::NotAllowed(why)) => {
                 return skipped(format_args!("BPF is not allowed here ({why})"));
             }

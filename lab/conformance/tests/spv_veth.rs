@@ -14,7 +14,7 @@ use lineside_testkit::skipped;
 use lineside_testkit::{DemoBlock, DemoChain};
 use lineside_wire::{SPV_PORT, SpvCounter, TRANSFER_PORT, TRANSFER_SLOT};
 use lineside_xdp::{
-    AttachedMode, Image, Interface, Pins, XdpDatapath, XdpError, XdpMode, attached, native_needs,
+    AttachedMode, Interface, Pins, ProgramSpec, XdpDatapath, XdpError, XdpMode, attached, native_needs,
 };
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -34,8 +34,8 @@ fn geometry() -> Geometry {
     }
 }
 
-fn echo_image() -> Image {
-    Image {
+fn echo_image() -> ProgramSpec {
+    ProgramSpec {
         object: ECHO,
         program: "ls_echo",
         slot: TRANSFER_SLOT,
@@ -62,7 +62,7 @@ impl Server {
         pins: Option<Pins>,
         block: &DemoBlock,
     ) -> Result<Self, XdpError> {
-        let images = vec![spv::image(&geometry(), SPV_PORT), echo_image()];
+        let images = vec![spv::program(&geometry(), SPV_PORT), echo_image()];
         let mut datapath = XdpDatapath::load(images, pins)?;
         let store = Arc::new(spv::store(&mut datapath, &geometry())?);
         if !datapath.is_adopted() {
@@ -122,7 +122,7 @@ fn listening_wire() -> Option<(Wire, XdpDatapath)> {
 }
 
 fn may_load_bpf() -> bool {
-    match XdpDatapath::load(vec![spv::image(&geometry(), SPV_PORT)], None) {
+    match XdpDatapath::load(vec![spv::program(&geometry(), SPV_PORT)], None) {
         Ok(_) => true,
         Err(XdpError::NotAllowed(why)) => {
             skipped(format_args!("BPF is not allowed here ({why})"));
@@ -385,7 +385,7 @@ fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
     let refused_dir = dir.clone();
     wire.server.run(move || {
         let pins = Pins::own(&refused_dir, "x1").expect("pins");
-        let refused = XdpDatapath::load(vec![spv::image(&other, SPV_PORT)], Some(pins)).err();
+        let refused = XdpDatapath::load(vec![spv::program(&other, SPV_PORT)], Some(pins)).err();
         assert!(
             matches!(refused, Some(XdpError::OtherLayout { .. })),
             "{refused:?}"
@@ -444,7 +444,7 @@ fn no_reply_is_lost_while_programs_are_replaced() {
         std::thread::yield_now();
     }
     for _ in 0..20 {
-        let images = vec![spv::image(&geometry(), SPV_PORT), echo_image()];
+        let images = vec![spv::program(&geometry(), SPV_PORT), echo_image()];
         server.datapath.replace(images).expect("replace");
     }
     stop.store(true, Ordering::Relaxed);

@@ -77,7 +77,7 @@ fn the_verifiers_work_is_bounded() {
             mode,
             ..Geometry::default()
         };
-        let mut datapath = match XdpDatapath::load(vec![transfer::image(&geometry, 7702)], None) {
+        let mut datapath = match XdpDatapath::load(vec![transfer::program(&geometry, 7702)], None) {
             Err(XdpError::NotAllowed(why)) => {
                 return skipped(format_args!("BPF is not allowed here ({why})"));
             }

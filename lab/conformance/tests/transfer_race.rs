@@ -52,7 +52,7 @@ fn through(runner: &Runner, cpus: &[usize], thread: usize, request: &[u8]) -> Op
 /// The program behind [`common::Ask`].
 fn with_program(test: impl FnOnce(&Store, &common::Ask<'_>, &LineClaims<Runner>)) {
     let geometry = common::geometry(transfer::rings().expect("CPUs"));
-    let mut datapath = match XdpDatapath::load(vec![transfer::image(&geometry, TRANSFER_PORT)], None) {
+    let mut datapath = match XdpDatapath::load(vec![transfer::program(&geometry, TRANSFER_PORT)], None) {
         Err(XdpError::NotAllowed(why)) => return skipped(format_args!("BPF is not allowed here ({why})")),
         other => other.expect("loading"),
     };

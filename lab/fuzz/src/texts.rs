@@ -1,8 +1,9 @@
 //! Texts: the configuration, hashes as people write them, HTTP.
 
 use lineside::config::Config;
-use lineside::hex::{from_display, to_display};
+use lineside::services::SERVICES;
 use lineside_console::{Console, ServiceStatus, Snapshot, read_status};
+use lineside_util::hex::{from_display, to_display};
 use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -34,12 +35,17 @@ pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    match Config::parse(text) {
-        Ok(config) => {
-            assert!([1, 2, 4].contains(&config.spv.ways) && (3..=28).contains(&config.spv.line_bits));
-            let written = toml::to_string(&config).expect("a configuration is TOML");
-            assert_eq!(Config::parse(&written), Ok(config.clone()));
-            config
+    let check = |text: &str| {
+        let config = Config::parse(text, SERVICES).map_err(|issue| vec![issue])?;
+        config.check().map_err(|error| error.issues)
+    };
+    match check(text) {
+        Ok(checked) => {
+            let sections = checked.sections();
+            let written = toml::to_string(&sections).expect("a configuration is TOML");
+            let again = check(&written).unwrap_or_else(|issues| panic!("{issues:?}: {written}"));
+            assert_eq!(again.sections(), sections);
+            checked
                 .warnings()
                 .iter()
                 .for_each(|warning| assert!(!warning.is_empty()));

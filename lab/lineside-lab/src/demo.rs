@@ -4,11 +4,14 @@
 use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
 use anyhow::{Context, bail};
 use clap::Args;
-use lineside::hex::to_display;
-use lineside::run::{Overrides, until_signal};
+use lineside::out::{self, Unwritten};
+use lineside::run::{self, Overrides};
+use lineside::say;
+use lineside::session::Session;
 use lineside_bench::software::{RoundTrips, Software, round_trips};
 use lineside_console::Snapshot;
 use lineside_spv::client::Client;
+use lineside_util::hex::to_display;
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -106,6 +109,9 @@ pub struct Demo {
     /// Address and UDP port of `spv`.
     #[arg(long)]
     listen: Option<SocketAddr>,
+    /// log2 of the number of cache lines of 64 bytes.
+    #[arg(long)]
+    line_bits: Option<u32>,
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -119,19 +125,40 @@ pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
     let data = folder.path().join("chain");
     write_demo_store(&data)?;
     let mut config = arguments.overrides.over(None)?;
+    let section = config.section("spv");
+    section.set("data", data);
+    section.set_some("listen", arguments.listen);
+    section.set_some("line_bits", arguments.line_bits);
     config.serve_only("spv");
-    config.spv.data = data;
-    if let Some(listen) = arguments.listen {
-        config.spv.listen = listen;
-    }
-    let config = config.checked("the command line")?;
-    let show_answers = |daemon: &lineside::daemon::Daemon| {
-        let observe = daemon.observed();
-        let spv = daemon.serving().into_iter().find(|serving| serving.name == "spv");
-        spv.map(|spv| show(spv.listen, spv.datapath, &*observe))
-            .transpose()
+    let session = Session::start(&config, true)?;
+    // A server goes on although standard output takes nothing; a demonstration does not.
+    let heard = |said: Result<(), Unwritten>| match arguments.once {
+        true => said,
+        false => {
+            out::said_by_server(said);
+            Ok(())
+        }
     };
-    until_signal(&config, show_answers, arguments.once, as_json)
+    if !as_json {
+        heard(run::announce(&session, false))?;
+    }
+    let serving = session.daemon().serving();
+    let spv = serving.first().context("spv does not run")?;
+    let shown = show(spv.listen, spv.datapath.clone(), &*session.daemon().observed())?;
+    if as_json {
+        let mut started = run::started(&session);
+        started["demonstration"] = serde_json::to_value(&shown)?;
+        heard(say!("{started}"))?;
+    } else {
+        heard(say!("{shown}"))?;
+    }
+    if arguments.once {
+        return session.stop();
+    }
+    if !as_json {
+        heard(run::announce_end(&session))?;
+    }
+    session.serve()
 }
 
 /// Asks the server at `listen`, which serves the demonstration chain; `observe` says what it has counted.

@@ -3,15 +3,17 @@
 use crate::demo_chain::demo_store;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use lineside::config::{Config, IndexName, NetworkName, Prefill};
-use lineside::daemon::open_chain;
+use lineside::config::ConfigError;
 use lineside::out::Unwritten;
 use lineside::{say, tell};
 use lineside_conformance::pcap::{Reader, Writer};
 use lineside_conformance::replay::{ReplayError, Report, Step, Target, replay};
 use lineside_conformance::spv::{DatapathKind, FrameDatapath};
 use lineside_fastpath::{DropReason, FrameVerdict, Readers, lease};
+use lineside_service::config::Section;
+use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig};
 use lineside_spv::host::SpvHost;
+use lineside_spv::service::open_chain;
 use lineside_spv::store::Store;
 use lineside_spv::writer::StoreWriter;
 use lineside_wire::frame;
@@ -93,11 +95,11 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
         );
     }
     let mut capture = open(&arguments.file)?;
-    let target = Target::find(&mut capture, config.spv.listen.port(), arguments.to)
+    let target = Target::find(&mut capture, config.listen.port(), arguments.to)
         .with_context(|| arguments.file.display().to_string())?;
     let kind = arguments.datapath.into();
     let (mut datapath, store) =
-        FrameDatapath::open(kind, &config.spv.geometry(), &target.endpoint(), target.port)?;
+        FrameDatapath::open(kind, &config.geometry(), &target.endpoint(), target.port)?;
     let _host = fill(&config, &store)?;
     let out = arguments.write.as_ref().map(|path| (path, File::create(path)));
     let mut out = match out {
@@ -137,14 +139,17 @@ pub fn run(arguments: &Replay, as_json: bool) -> anyhow::Result<()> {
     }
 }
 
-fn config(arguments: &Replay) -> anyhow::Result<Config> {
-    let mut config = Config::default();
-    config.spv.data = arguments.data.clone().unwrap_or_default();
-    config.spv.network = arguments.network.unwrap_or(config.spv.network);
-    config.spv.index = arguments.index.unwrap_or(config.spv.index);
-    config.spv.line_bits = arguments.line_bits.unwrap_or(config.spv.line_bits);
-    config.spv.prefill = arguments.prefill;
-    config.checked("the command line")
+fn config(arguments: &Replay) -> anyhow::Result<SpvConfig> {
+    let mut section = Section::empty("spv");
+    section.set_some("data", arguments.data.as_ref());
+    section.set_some("network", arguments.network);
+    section.set_some("index", arguments.index);
+    section.set_some("line_bits", arguments.line_bits);
+    section.set("prefill", arguments.prefill);
+    SpvConfig::parse(&section).map_err(|issues| {
+        let file = "the command line".into();
+        ConfigError { file, issues }.into()
+    })
 }
 
 fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
@@ -153,9 +158,9 @@ fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
 }
 
 /// The fast path answers from the chain of the configuration from here on; the host is kept for as long as it shall.
-fn fill(config: &Config, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
+fn fill(config: &SpvConfig, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
     let mut warnings = Vec::new();
-    let chain = match config.spv.data() {
+    let chain = match config.data() {
         Some(_) => open_chain(config, &mut warnings)?,
         None => demo_store()?,
     };
@@ -163,8 +168,8 @@ fn fill(config: &Config, store: &Arc<Store>) -> anyhow::Result<SpvHost> {
         tell!("lineside: {warning}");
     }
     let writer = Box::new(StoreWriter::new(Arc::clone(store)));
-    let host = SpvHost::new(chain, writer, Readers::default(), config.spv.paper_format);
-    match config.spv.prefill {
+    let host = SpvHost::new(chain, writer, Readers::default(), config.paper_format);
+    match config.prefill {
         Prefill::None => {}
         Prefill::Tip(blocks) => host.prefill(blocks),
         Prefill::All => host.prefill(u32::MAX),

@@ -1,10 +1,11 @@
 //! `lineside column serve`: what the command line says.
 
-use crate::config::{CoherenceName, TableName};
-use crate::run::{Overrides, until_signal};
+use crate::run::{self, Overrides};
+use crate::session::Session;
 use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
+use lineside_column::config::{CoherenceName, ColumnConfig, TableName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -42,7 +43,7 @@ pub struct Serve {
 /// What stands in the way of serving.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(arguments.config)?;
-    let column = &mut config.column;
+    let section = config.section("column");
     if let Some(data) = arguments.data {
         if arguments
             .store
@@ -50,30 +51,28 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
             .is_some_and(|store| *store != TableName::Embedded)
         {
             let why = "--data is of the embedded table: it goes with --store embedded alone";
-            bail!(Wrong(why.to_owned()));
+            bail!(Wrong(why.into()));
         }
-        (column.store, column.data) = (TableName::Embedded, data);
+        section.set("store", TableName::Embedded);
+        section.set("data", data);
     }
-    if let Some(store) = arguments.store {
-        column.store = store;
-    }
-    if let Some(listen) = arguments.listen {
-        column.listen = listen;
-    }
-    if !arguments.columns.is_empty() {
-        column.columns = arguments.columns;
-    }
-    if let Some(row_bits) = arguments.row_bits {
-        column.row_bits = row_bits;
-    }
+    section.set_some("store", arguments.store);
+    section.set_some("listen", arguments.listen);
+    section.set_some(
+        "columns",
+        (!arguments.columns.is_empty()).then_some(arguments.columns),
+    );
+    section.set_some("row_bits", arguments.row_bits);
     if let Some(coherence) = arguments.coherence {
-        if coherence != CoherenceName::None && !column.store.is_hbase() {
+        section.set("coherence", coherence);
+        let is_elsewhere = section
+            .read::<ColumnConfig>()
+            .is_ok_and(|read| !read.store.is_hbase());
+        if coherence != CoherenceName::None && is_elsewhere {
             let why = "--coherence is for a table in HBase: this one tells of its own changes";
-            bail!(Wrong(why.to_owned()));
+            bail!(Wrong(why.into()));
         }
-        column.coherence = coherence;
     }
     config.serve_only("column");
-    let config = config.checked("the command line")?;
-    until_signal(&config, |_| Ok(None::<String>), false, as_json)
+    run::serve(Session::start(&config, true)?, as_json)
 }

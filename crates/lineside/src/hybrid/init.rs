@@ -2,7 +2,6 @@
 
 use super::key;
 use crate::column::text;
-use crate::hex::to_hex;
 use crate::key_file::CurveName;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
@@ -12,6 +11,8 @@ use lineside_hybrid::execute::{Chain, GenesisError};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
 use lineside_hybrid::node::unix_ms;
 use lineside_hybrid::roster::ChangeError;
+use lineside_hybrid_node::service::PAPER_MODE_WARNING;
+use lineside_util::hex::to_hex;
 use lineside_wire::HYBRID_EVERYONE;
 use serde::Deserialize;
 use serde_json::json;
@@ -287,7 +288,7 @@ fn say_made(genesis: &Genesis, bytes: &[u8], file: &Path, as_json: bool) -> anyh
     }
     say!("database {database} in {}", file.display())?;
     if genesis.paper {
-        say!("{}", super::paper::WARNING)?;
+        say!("{PAPER_MODE_WARNING}")?;
     }
     for first in &genesis.members {
         let public = key::shown(&first.key);

@@ -1,12 +1,12 @@
 //! Keys of members and nodes: each in a file, which only its owner may read. Others get the public half.
 
-use crate::hex::{from_hex, to_hex};
 use crate::key_file::{self, CurveName};
-use crate::wrong::Wrong;
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use lineside_hybrid::change::KeyBytes;
 use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid_node::files::read_key;
+use lineside_util::hex::{from_hex, to_hex};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub fn shown(key: &KeyBytes) -> String {
 /// A public key: in words, or of a file with a secret one.
 ///
 /// # Errors
-/// [`Wrong`] for what is neither.
+/// [`crate::wrong::Wrong`] for what is neither.
 pub fn public(text: &str) -> anyhow::Result<KeyBytes> {
     let in_words = || {
         let (curve, digits) = text.split_once(':')?;
@@ -72,13 +72,12 @@ pub fn public(text: &str) -> anyhow::Result<KeyBytes> {
     }
 }
 
-/// The key in a file.
+/// Returns the key in a file.
 ///
 /// # Errors
-/// [`Wrong`] where it is none, or where others may read it.
+/// [`crate::wrong::Wrong`] where the file holds no key, or where others may read it.
 pub fn read(file: &Path) -> anyhow::Result<SecretKey> {
-    let read = key_file::read_signing(file, SecretKey::from_bytes);
-    Ok(read.map_err(|error| Wrong(format!("{error:#} (`lineside hybrid key new` makes one)")))?)
+    Ok(read_key(file)?)
 }
 
 /// A new key, in a file of its own.

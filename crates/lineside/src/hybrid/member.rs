@@ -2,7 +2,6 @@
 
 use super::asker::Asker;
 use super::key;
-use crate::hex::{from_hex, to_hex};
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,10 +13,12 @@ use lineside_hybrid::request::{MemberId, Version};
 use lineside_hybrid::udp;
 use lineside_hybrid_grpc::client::Coded;
 use lineside_hybrid_grpc::{Client, ClientTls, Identity, messages, paper};
+pub use lineside_hybrid_node::files::read_genesis;
+use lineside_util::hex::{from_hex, to_hex};
 use lineside_wire::HYBRID_PORT;
 use serde_json::{Value, json};
 use std::net::ToSocketAddrs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long an answer by UDP is waited for, and asked for again.
@@ -59,21 +60,6 @@ pub struct Member {
     /// The name in the server's certificate, where it is not the host's.
     #[arg(long, requires = "tls_ca")]
     tls_name: Option<String>,
-}
-
-/// The genesis in a file.
-///
-/// # Errors
-/// [`Wrong`] for a file that is none.
-pub fn read_genesis(file: &Path) -> anyhow::Result<(Genesis, Vec<u8>)> {
-    let bytes = std::fs::read(file).map_err(|error| {
-        let shown = file.display();
-        Wrong(format!(
-            "{shown}: {error} (`lineside hybrid init` makes a genesis)"
-        ))
-    })?;
-    let genesis = Genesis::decode(&bytes).map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
-    Ok((genesis, bytes))
 }
 
 /// The member whose key this is in the genesis.

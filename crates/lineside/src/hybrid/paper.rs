@@ -7,10 +7,6 @@ use lineside_hybrid::Code;
 use lineside_hybrid_grpc::{AskError, paper};
 use serde_json::json;
 
-/// What everybody should know who has to do with such a database.
-pub const WARNING: &str = "the mode is the paper's: who has seen a request can send it again, and its signature fits \
-                           other keys, values and versions too (docs/hybrid.md)";
-
 /// What the paper's service can do.
 #[derive(Subcommand)]
 pub enum PaperVerb {

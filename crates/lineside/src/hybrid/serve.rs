@@ -1,18 +1,18 @@
 //! `lineside hybrid serve`: a node, until a signal ends it.
 
-use crate::config::{Config, LogName, UdpName};
-use crate::daemon::hybrid::{Running, prepare};
+use crate::config::Config;
 use crate::out::{self, Unwritten};
+use crate::run::announce_end;
+use crate::session::Session;
 use crate::wrong::Wrong;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
-use lineside_console::{Console, Observed, Snapshot};
+use lineside_hybrid_node::config::{HybridConfig, LogName, UdpName};
+use lineside_hybrid_node::service::PAPER_MODE_WARNING;
+use lineside_service::config::given;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Instant;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Serve a database by gRPC and UDP until a signal ends it.
 #[derive(Args)]
@@ -60,109 +60,73 @@ pub struct Serve {
     console: Option<SocketAddr>,
 }
 
-fn set<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
-    }
-}
-
 impl Serve {
-    /// What is to be served, and where the console is to be.
-    fn config(self) -> anyhow::Result<(Config, Option<SocketAddr>)> {
-        let (mut config, of_file) = match &self.config {
-            Some(file) => {
-                let config = Config::read(file)?;
-                let console = config.console.listen;
-                (config, Some(console))
-            }
-            None => (Config::default(), None),
+    /// Returns the configuration, and whether there is to be a console.
+    fn config(self) -> anyhow::Result<(Config, bool)> {
+        let with_console = self.config.is_some() || self.console.is_some();
+        let mut config = match &self.config {
+            Some(file) => Config::read(file)?,
+            None => Config::default(),
         };
-        let hybrid = &mut config.hybrid;
-        set(&mut hybrid.data, self.data);
-        set(&mut hybrid.genesis, self.genesis);
-        set(&mut hybrid.node_key, self.node_key);
-        set(&mut hybrid.node, self.node);
-        set(&mut hybrid.log, self.log);
-        hybrid.allow_weak_kafka |= self.allow_weak_kafka;
-        set(&mut hybrid.listen, self.listen);
-        set(&mut hybrid.udp, self.udp);
-        set(&mut hybrid.certificate, self.certificate);
-        set(&mut hybrid.key, self.key);
-        set(&mut hybrid.client_ca, self.client_ca);
-        if hybrid.data.as_os_str().is_empty() {
-            bail!(Wrong(
-                "--data DIR, or `data` in [hybrid] of the configuration, says where the ledger is".into()
-            ));
+        config.console.set_some("listen", self.console);
+        let section = config.section("hybrid");
+        section.set_some("data", self.data);
+        section.set_some("genesis", self.genesis);
+        section.set_some("node_key", self.node_key);
+        section.set_some("node", self.node);
+        section.set_some("log", self.log);
+        section.set_some("allow_weak_kafka", self.allow_weak_kafka.then_some(true));
+        section.set_some("listen", self.listen);
+        section.set_some("udp", self.udp);
+        section.set_some("certificate", self.certificate);
+        section.set_some("key", self.key);
+        section.set_some("client_ca", self.client_ca);
+        if section
+            .read::<HybridConfig>()
+            .is_ok_and(|read| given(&read.data).is_none())
+        {
+            let why = "--data DIR, or `data` in [hybrid] of the configuration, says where the ledger is";
+            bail!(Wrong(why.into()));
         }
-        let console = self.console.or(of_file);
-        set(&mut config.console.listen, console);
         config.serve_only("hybrid");
-        Ok((config.checked("the command line")?, console))
+        Ok((config, with_console))
     }
 
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let (config, console) = self.config()?;
-        let warnings = config.warnings();
-        for warning in &warnings {
-            tell!("lineside: {warning}");
-        }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let running = Running::start(&config, prepare(&config.hybrid)?)?;
-        runtime.block_on(async {
-            // Before anybody can see that it serves, and end it.
-            let mut terminate = signal(SignalKind::terminate())?;
-            let mut interrupt = signal(SignalKind::interrupt())?;
-            let console = console.map(|address| {
-                let console = Console::start(address, observed(&running, warnings));
-                console.with_context(|| format!("the console on {address} (--console)"))
-            });
-            let console = console.transpose()?;
-            let at = console.as_ref().map(Console::local_addr);
-            out::said_by_server(say_started(&running, at, as_json));
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            anyhow::Ok(())
-        })
+        let (config, with_console) = self.config()?;
+        let session = Session::start(&config, with_console)?;
+        out::said_by_server(announce(&session, as_json));
+        session.serve()
     }
 }
 
-fn say_started(running: &Running, console: Option<SocketAddr>, as_json: bool) -> Result<(), Unwritten> {
-    let (database, listen, height) = (running.database(), running.listen(), running.inner().height());
-    let paper = running.inner().is_paper();
+/// Prints which database the node serves, and where.
+fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
+    let endpoints = session.daemon().endpoints();
+    let at = |protocol: &str| {
+        let mut all = endpoints.iter();
+        all.find(|endpoint| endpoint.protocol == protocol)
+            .map(|endpoint| endpoint.address)
+    };
+    let snapshot = session.daemon().observed()();
+    let service = snapshot.services.first().cloned().unwrap_or_default();
+    let (database, paper) = (&service.details["database"], service.details["paper"] == true);
+    let height = service.tip.as_ref().map_or(0, |tip| tip.height);
     if as_json {
         let line = json!({
-            "database": database, "blocks": height, "listen": listen, "udp": running.udp(), "console": console,
-            "paper": paper,
+            "database": database, "blocks": height, "listen": at("grpc"), "udp": at("udp"),
+            "console": session.console(), "paper": paper,
         });
         return say!("{line}");
     }
+    let (database, listen) = (database.as_str().unwrap_or_default(), at("grpc"));
+    let listen = listen.map(|listen| listen.to_string()).unwrap_or_default();
     say!("database {database}: {height} blocks; gRPC on {listen}")?;
-    if let Some(udp) = running.udp() {
+    if let Some(udp) = at("udp") {
         say!("UDP on {udp}")?;
     }
     if paper {
-        say!("{}", super::paper::WARNING)?;
+        say!("{PAPER_MODE_WARNING}")?;
     }
-    if let Some(console) = console {
-        say!("console on http://{console}/status, http://{console}/metrics")?;
-    }
-    say!("Ctrl-C ends it")
-}
-
-fn observed(running: &Running, known: Vec<String>) -> Arc<dyn Observed> {
-    let (started, inner) = (Instant::now(), running.inner());
-    Arc::new(move || {
-        let (mut problems, mut warnings) = (Vec::new(), known.clone());
-        Snapshot {
-            version: env!("CARGO_PKG_VERSION").into(),
-            uptime_s: started.elapsed().as_secs(),
-            services: vec![inner.status(&mut problems, &mut warnings)],
-            problems,
-            warnings,
-        }
-    })
+    announce_end(session)
 }

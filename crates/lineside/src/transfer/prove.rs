@@ -1,6 +1,5 @@
 //! `lineside transfer prove`, `verify-proof` and `audit`: what can be shown to who does not trust the server.
 
-use crate::hex::{from_hex, to_hex};
 use anyhow::{Context, bail};
 use clap::Args;
 use k256::ecdsa::VerifyingKey;
@@ -9,6 +8,7 @@ use lineside_transfer::AccountId;
 use lineside_transfer::host;
 use lineside_transfer::server::PUBLIC_KEY_FILE;
 use lineside_transfer::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};
+use lineside_util::hex::{from_hex, to_hex};
 use lineside_wire::{Operation, TransferCode as Code};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

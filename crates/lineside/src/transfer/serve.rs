@@ -1,10 +1,12 @@
 //! `lineside transfer serve`: what the command line says.
 
-use crate::config::TransferMode;
-use crate::run::{Overrides, until_signal};
+use crate::run::{self, Overrides};
+use crate::session::Session;
 use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
+use lineside_service::config::given;
+use lineside_transfer::config::{TransferConfig, TransferMode};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -42,29 +44,20 @@ pub struct Serve {
 /// What stands in the way of serving.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(arguments.config)?;
-    if let Some(data) = arguments.data {
-        config.transfer.data = data;
-    }
-    if let Some(listen) = arguments.listen {
-        config.transfer.listen = listen;
-    }
-    if let Some(mode) = arguments.mode {
-        config.transfer.mode = mode;
-    }
-    if let Some(account_bits) = arguments.account_bits {
-        config.transfer.account_bits = account_bits;
-    }
-    if let Some(settle_to) = arguments.settle_to {
-        config.transfer.settle_to = settle_to;
-    }
-    config.transfer.require_signature |= arguments.require_signature;
-    if config.transfer.data.as_os_str().is_empty() {
-        bail!(Wrong(
-            "--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept"
-                .to_owned()
-        ));
+    let section = config.section("transfer");
+    section.set_some("data", arguments.data);
+    section.set_some("listen", arguments.listen);
+    section.set_some("mode", arguments.mode);
+    section.set_some("account_bits", arguments.account_bits);
+    section.set_some("settle_to", arguments.settle_to);
+    section.set_some("require_signature", arguments.require_signature.then_some(true));
+    if section
+        .read::<TransferConfig>()
+        .is_ok_and(|read| given(&read.data).is_none())
+    {
+        let why = "--data DIR, or `data` in [transfer] of the configuration, says where the ledger is kept";
+        bail!(Wrong(why.into()));
     }
     config.serve_only("transfer");
-    let config = config.checked("the command line")?;
-    until_signal(&config, |_| Ok(None::<String>), false, as_json)
+    run::serve(Session::start(&config, true)?, as_json)
 }

@@ -121,7 +121,7 @@ impl Kept {
     ) -> anyhow::Result<Executed> {
         let words: Vec<_> = operations
             .iter()
-            .map(|operation| crate::hex::to_hex(operation.as_bytes()))
+            .map(|operation| lineside_util::hex::to_hex(operation.as_bytes()))
             .collect();
         if let Some(before) = &self.unanswered
             && *before != words
@@ -146,7 +146,7 @@ impl Kept {
 
 /// An operation that was kept, as `batch` writes it.
 fn told(words: &str) -> String {
-    let bytes = crate::hex::from_hex(words).unwrap_or_default();
+    let bytes = lineside_util::hex::from_hex(words).unwrap_or_default();
     let Ok(operation) = Operation::read_from_bytes(&bytes) else {
         return words.to_owned();
     };

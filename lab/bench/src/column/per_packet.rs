@@ -173,7 +173,7 @@ struct Field {
 impl Field {
     fn load(case: &Case) -> Result<Self> {
         let geometry = case.geometry();
-        let mut datapath = XdpDatapath::load(vec![column::image(&geometry, COLUMN_PORT)], None)?;
+        let mut datapath = XdpDatapath::load(vec![column::program(&geometry, COLUMN_PORT)], None)?;
         let store = Arc::new(column::store(&mut datapath, &geometry)?);
         store
             .format(&geometry)

@@ -197,7 +197,7 @@ pub struct XdpLine {
 impl XdpLine {
     /// Loads them, with an empty fast path.
     pub fn load(geometry: &Geometry) -> Result<Self> {
-        let mut datapath = XdpDatapath::load(vec![column::image(geometry, COLUMN_PORT)], None)?;
+        let mut datapath = XdpDatapath::load(vec![column::program(geometry, COLUMN_PORT)], None)?;
         let store = column::store(&mut datapath, geometry)?;
         store
             .format(geometry)

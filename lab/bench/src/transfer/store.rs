@@ -16,7 +16,7 @@ use lineside_wire::{
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER, TRANSFER_PORT, TransferCell,
     TransferCounter,
 };
-use lineside_xdp::{Image, XdpDatapath};
+use lineside_xdp::{ProgramSpec, XdpDatapath};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -171,15 +171,15 @@ pub struct XdpLedger {
 impl XdpLedger {
     /// Loads the programs.
     pub fn load(account_bits: u32) -> Result<Self> {
-        Self::load_image(account_bits, transfer::image)
+        Self::load_program(account_bits, transfer::program)
     }
 
     /// The same, and what is done is not written down.
     pub fn load_ringless(account_bits: u32) -> Result<Self> {
-        Self::load_image(account_bits, transfer::ringless_image)
+        Self::load_program(account_bits, transfer::ringless_program)
     }
 
-    fn load_image(account_bits: u32, image: fn(&Geometry, u16) -> Image) -> Result<Self> {
+    fn load_program(account_bits: u32, image: fn(&Geometry, u16) -> ProgramSpec) -> Result<Self> {
         let geometry = geometry(account_bits, transfer::rings()?);
         let mut datapath = XdpDatapath::load(vec![image(&geometry, TRANSFER_PORT)], None)?;
         let store = transfer::store(&mut datapath, &geometry)?;

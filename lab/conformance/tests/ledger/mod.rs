@@ -33,7 +33,7 @@ pub fn paper(command: u32, id: u32, source: u32, destination: u32, amount: u32) 
 
 pub fn may_load_bpf() -> bool {
     let geometry = geometry(Mode::Durable);
-    match XdpDatapath::load(vec![transfer::image(&geometry, TRANSFER_PORT)], None) {
+    match XdpDatapath::load(vec![transfer::program(&geometry, TRANSFER_PORT)], None) {
         Ok(_) => true,
         Err(XdpError::NotAllowed(why)) => {
             skipped(format_args!("BPF is not allowed here ({why})"));
@@ -71,7 +71,7 @@ pub struct Server {
 impl Server {
     pub fn start(mode: Mode, interface: &str, xdp_mode: XdpMode) -> Self {
         let (geometry, data) = (geometry(mode), TempDir::new().expect("a directory"));
-        let images = vec![transfer::image(&geometry, TRANSFER_PORT)];
+        let images = vec![transfer::program(&geometry, TRANSFER_PORT)];
         let mut datapath = XdpDatapath::load(images, None).expect("load");
         let store = Arc::new(transfer::store(&mut datapath, &geometry).expect("store"));
         store.format(&geometry).expect("geometry");

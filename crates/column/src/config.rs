@@ -1,0 +1,276 @@
+//! The section `[column]` of the configuration; `lineside.toml` explains every key.
+
+use crate::store::Geometry;
+use clap::ValueEnum;
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, loopback};
+use lineside_wire::{COLUMN_NOTIFY_PORT, COLUMN_PORT};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The section `[column]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ColumnConfig {
+    /// Whether `lineside run` serves it.
+    pub enabled: bool,
+    /// Address and UDP port.
+    pub listen: SocketAddr,
+    /// Where the rows are.
+    pub store: TableName,
+    /// Directory of the embedded table.
+    pub data: PathBuf,
+    /// Columns that the fast path may hold, as `family:qualifier`.
+    pub columns: Vec<String>,
+    /// The paper's l: binary logarithm of the number of families.
+    pub family_bits: u32,
+    /// The paper's m: binary logarithm of the number of columns of a family.
+    pub column_bits: u32,
+    /// The paper's n: binary logarithm of the number of rows of a column.
+    pub row_bits: u32,
+    /// The paper's a: binary logarithm of the bytes of a value.
+    pub value_bits: u32,
+    /// The paper's b: binary logarithm of the rows of a block.
+    pub block_bits: u32,
+    /// Whether the paper's flags are taken as its text says them.
+    pub literal_flags: bool,
+    /// How the fast path learns of changes in a table that does not tell it.
+    pub coherence: CoherenceName,
+    /// Milliseconds for which rows are kept with `coherence = "ttl"`.
+    pub ttl_ms: u64,
+    /// Address and UDP port at which the table's servers tell of changes.
+    pub notify_listen: SocketAddr,
+    /// The table's servers, by the addresses that they send from.
+    pub servers: Vec<SocketAddr>,
+    /// File with the key that the servers' notices are signed with.
+    pub notify_key_file: PathBuf,
+    /// Milliseconds for which the fast path may answer without hearing from the host.
+    pub lease_ms: u64,
+    /// Sources whose requests need no session, and that get the paper's format.
+    pub trusted_sources: Vec<AddressRange>,
+    /// Whether the paper's packets are answered.
+    pub paper_format: bool,
+}
+
+/// Where the rows are: `memory`, `embedded`, or in HBase: `hbase://host:port,host:port/table` by its region servers,
+/// `thrift2://host:port/table` by its Thrift 2 gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum TableName {
+    /// In memory, lost at the end.
+    Memory,
+    /// In a directory.
+    Embedded,
+    /// In HBase, reached by its own RPC.
+    HBase {
+        /// Region servers, `host:port` each.
+        servers: Vec<String>,
+        /// Name of the table.
+        table: String,
+    },
+    /// In HBase, reached through its Thrift 2 gateway.
+    Thrift2 {
+        /// The gateway, `host:port`.
+        gateway: String,
+        /// Name of the table.
+        table: String,
+    },
+}
+
+impl TableName {
+    /// Whether others change it without a word, as they do in HBase.
+    pub const fn is_hbase(&self) -> bool {
+        matches!(self, Self::HBase { .. } | Self::Thrift2 { .. })
+    }
+}
+
+/// How the fast path learns what others change in a table that does not tell itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum CoherenceName {
+    /// It does not, and keeps nothing.
+    None,
+    /// It does not, and keeps what it has for a while.
+    Ttl,
+    /// The table's servers tell it.
+    Coprocessor,
+}
+
+impl Default for ColumnConfig {
+    fn default() -> Self {
+        let geometry = Geometry::default();
+        Self {
+            enabled: false,
+            listen: loopback(COLUMN_PORT),
+            store: TableName::Memory,
+            data: PathBuf::new(),
+            columns: vec!["entry:foo".into()],
+            family_bits: geometry.family_bits,
+            column_bits: geometry.column_bits,
+            row_bits: geometry.row_bits,
+            value_bits: geometry.value_bits,
+            block_bits: geometry.block_bits,
+            literal_flags: geometry.literal_flags,
+            coherence: CoherenceName::None,
+            ttl_ms: 1000,
+            notify_listen: loopback(COLUMN_NOTIFY_PORT),
+            servers: Vec::new(),
+            notify_key_file: PathBuf::new(),
+            lease_ms: 1000,
+            trusted_sources: geometry.trusted_sources.into_iter().map(AddressRange).collect(),
+            paper_format: geometry.paper_format,
+        }
+    }
+}
+
+impl ColumnConfig {
+    /// How the fast path is laid out.
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            family_bits: self.family_bits,
+            column_bits: self.column_bits,
+            row_bits: self.row_bits,
+            value_bits: self.value_bits,
+            block_bits: self.block_bits,
+            columns: self.columns.clone(),
+            paper_format: self.paper_format,
+            may_be_stale: self.may_be_stale(),
+            literal_flags: self.literal_flags,
+            trusted_sources: self.trusted_sources.iter().map(|range| range.0).collect(),
+        }
+    }
+
+    /// Whether the fast path may answer what others have changed since.
+    pub const fn may_be_stale(&self) -> bool {
+        self.store.is_hbase() && matches!(self.coherence, CoherenceName::Ttl)
+    }
+
+    /// How long the fast path may answer without hearing from the host.
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    /// Reads and checks the section.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
+        let config: Self = section.read()?;
+        let mut issues = Issues::new(section);
+        issues.range("lease_ms", config.lease_ms, 100..=60_000);
+        issues.range("ttl_ms", config.ttl_ms, 100..=3_600_000);
+        config.check_columns(&mut issues);
+        config.check_coherence(&mut issues);
+        issues.finish(config)
+    }
+
+    fn check_columns(&self, issues: &mut Issues<'_>) {
+        if let Some(fault) = self.geometry().fault() {
+            let key = match fault {
+                _ if fault.contains("l + m") => "column_bits",
+                _ if fault.starts_with("b ") => "block_bits",
+                _ if fault.starts_with("n ") => "row_bits",
+                _ if fault.starts_with("a must") => "value_bits",
+                _ if fault.contains("trusted") => "trusted_sources",
+                _ => "columns",
+            };
+            issues.add(key, fault.to_owned());
+        }
+        let mut names = self.columns.clone();
+        names.sort();
+        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+            issues.add("columns", format!("{:?} is there twice", twice[0]));
+        }
+        if let Some(wrong) =
+            (self.columns.iter()).find(|name| crate::table::ColumnName::new(name.as_bytes()).is_none())
+        {
+            let what = format!("{wrong:?}: must be family:qualifier, at most 32 bytes");
+            issues.add("columns", what);
+        }
+        if self.store == TableName::Embedded && self.data.as_os_str().is_empty() {
+            issues.add("store", "\"embedded\": needs `data`, which is empty");
+        }
+    }
+
+    fn check_coherence(&self, issues: &mut Issues<'_>) {
+        if self.is_told_by_servers() {
+            if self.notify_listen.ip().is_unspecified() {
+                let what = "must be the address that the servers' `lineside.subscribers` names";
+                issues.add("notify_listen", format!("{}: {what}", self.notify_listen));
+            }
+            if self.servers.is_empty() {
+                let what = "coherence = \"coprocessor\" needs `servers`, which is empty";
+                issues.add("coherence", what);
+            }
+            if self.notify_key_file.as_os_str().is_empty() {
+                let what = "coherence = \"coprocessor\" needs `notify_key_file`, which is empty";
+                issues.add("coherence", what);
+            }
+        }
+        let mut servers = self.servers.clone();
+        servers.sort();
+        if let Some(twice) = servers.windows(2).find(|two| two[0] == two[1]) {
+            issues.add("servers", format!("{} is there twice", twice[0]));
+        }
+    }
+
+    /// Whether the fast path is told of changes by the table's servers.
+    pub const fn is_told_by_servers(&self) -> bool {
+        matches!(
+            (&self.store, self.coherence),
+            (
+                TableName::HBase { .. } | TableName::Thrift2 { .. },
+                CoherenceName::Coprocessor
+            )
+        )
+    }
+}
+
+impl TryFrom<String> for TableName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_address = |address: &&str| {
+            let parts = address.rsplit_once(':');
+            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        let in_hbase = || {
+            let (scheme, place) = text.split_once("://")?;
+            let (servers, table) = place.split_once('/').filter(|(_, table)| !table.is_empty())?;
+            let servers: Vec<&str> = servers.split(',').collect();
+            match (scheme, &servers[..], servers.iter().all(is_address)) {
+                ("hbase", servers, true) => Some(Self::HBase {
+                    servers: servers.iter().map(|server| (*server).to_owned()).collect(),
+                    table: table.into(),
+                }),
+                ("thrift2", [gateway], true) => Some(Self::Thrift2 {
+                    gateway: (*gateway).into(),
+                    table: table.into(),
+                }),
+                _ => None,
+            }
+        };
+        match text.as_str() {
+            "memory" => Ok(Self::Memory),
+            "embedded" => Ok(Self::Embedded),
+            _ => in_hbase().ok_or_else(|| {
+                format!(
+                    "{text:?} must be \"memory\", \"embedded\", \"hbase://host:port/table\" or \
+                     \"thrift2://host:port/table\""
+                )
+            }),
+        }
+    }
+}
+
+impl From<TableName> for String {
+    fn from(name: TableName) -> Self {
+        match name {
+            TableName::Memory => "memory".into(),
+            TableName::Embedded => "embedded".into(),
+            TableName::HBase { servers, table } => format!("hbase://{}/{table}", servers.join(",")),
+            TableName::Thrift2 { gateway, table } => format!("thrift2://{gateway}/{table}"),
+        }
+    }
+}

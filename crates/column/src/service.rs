@@ -1,0 +1,476 @@
+//! The `column` service in the daemon: table, coherence, host, fast path, sockets, and the lease.
+
+use crate::coherence::Coherence;
+use crate::config::{CoherenceName, ColumnConfig, TableName};
+use crate::datapath;
+use crate::embedded::{Embedded, system_clock};
+use crate::fastpath::ColumnFastPath;
+use crate::hbase::notice::NoticeKey;
+use crate::hbase::{self, Listener};
+use crate::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
+use crate::servers::Servers;
+use crate::store::Store;
+use crate::table::{ColumnName, Table};
+use crate::writer::ColumnWriter;
+use anyhow::{Context, bail};
+use lineside_fastpath::{Readers, lease};
+use lineside_hbase_client::rpc::HBase;
+use lineside_hbase_client::thrift2::Thrift2;
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_service::config::{ConfigIssue, Section, section};
+use lineside_service::{
+    Counted, DatapathConfig, Endpoint, Frontend, LeaseRenewal, Listen, Running, Service, ServiceDef,
+    ServiceStatus, StartContext, StatusBuilder,
+};
+use lineside_util::key_file::read_shared_key;
+use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
+use lineside_xdp::{Pins, ProgramSpec};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time that one call of HBase, or of its gateway, may take.
+const HBASE_TIME: Duration = Duration::from_secs(5);
+/// Host threads over HBase: one connection answers many requests at the pace of one.
+const HBASE_THREADS: usize = 16;
+
+/// Registration of the service.
+pub const DEF: ServiceDef = ServiceDef {
+    name: "column",
+    default_section: || section(&ColumnConfig::default()),
+    parse,
+    pinned_work: None,
+};
+
+fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
+    let config = ColumnConfig::parse(section)?;
+    let made = NewDirectory(None);
+    Ok(Box::new(ColumnService { config, made }))
+}
+
+struct ColumnService {
+    config: ColumnConfig,
+    made: NewDirectory,
+}
+
+/// State that the status function and the lease share with the running service.
+struct Shared {
+    store: Arc<Store>,
+    fastpath: Arc<ColumnFastPath>,
+    coherence: Arc<Coherence>,
+    /// The embedded table, and a column of it: read before the lease is renewed.
+    embedded: Option<Arc<Embedded>>,
+    column: ColumnName,
+    told: Option<Told>,
+    frontend: Frontend,
+}
+
+struct RunningColumn {
+    shared: Arc<Shared>,
+    renewal: Option<LeaseRenewal>,
+    made: NewDirectory,
+    has_stopped: bool,
+}
+
+impl Service for ColumnService {
+    fn is_enabled(&self) -> bool {
+        self.config.enabled
+    }
+
+    fn section(&self) -> toml::Table {
+        section(&self.config)
+    }
+
+    fn listens(&self) -> Vec<Listen> {
+        vec![Listen {
+            key: "listen",
+            address: self.config.listen,
+            has_fast_path: true,
+        }]
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let config = &self.config;
+        let mut warnings = Vec::new();
+        if config.may_be_stale() {
+            warnings.push(format!(
+                "[column] coherence = \"ttl\": what others change is seen up to {} ms later",
+                config.ttl_ms
+            ));
+        }
+        if !config.listen.ip().is_loopback() {
+            warnings.push(format!(
+                "[column] listen = {}: whoever reaches it can change the table, in a session",
+                config.listen
+            ));
+        }
+        warnings
+    }
+
+    fn file_warnings(&self) -> Vec<String> {
+        if !self.config.is_told_by_servers() {
+            return Vec::new();
+        }
+        let fault = match read_shared_key(&self.config.notify_key_file) {
+            Err(error) => Some(format!("{:#}", anyhow::Error::from(error))),
+            Ok(key) if key.len() < COLUMN_NOTICE_KEY_BYTES_MIN => {
+                Some(format!("fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes"))
+            }
+            Ok(_) => None,
+        };
+        let warning = fault.map(|fault| format!("[column] notify_key_file cannot be used here: {fault}"));
+        warning.into_iter().collect()
+    }
+
+    fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
+        let config = &self.config;
+        if config.store == TableName::Embedded && !config.data.exists() {
+            std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())?;
+            self.made = NewDirectory(Some(config.data.clone()));
+        }
+        Ok(())
+    }
+
+    fn program(&self) -> Option<ProgramSpec> {
+        Some(datapath::program(
+            &self.config.geometry(),
+            self.config.listen.port(),
+        ))
+    }
+
+    fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
+        let Self { config, made } = *self;
+        let columns = names(&config)?;
+        let readers = Readers::new(context.attachment.has_programs());
+        let store = Arc::new(open_table(&config, &readers, context)?);
+        let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
+        let embedded = open_embedded(&config)?;
+        let table: Arc<dyn Table> = match &embedded {
+            None => in_hbase(&config.store)?,
+            Some(embedded) => {
+                embedded.watch(Arc::new(Announcer::new(Arc::clone(&coherence), &columns)));
+                Arc::clone(embedded) as _
+            }
+        };
+        let mut told = None;
+        let telling = match (&embedded, config.coherence) {
+            (Some(_), _) => Telling::ByTable,
+            (None, CoherenceName::Ttl) => Telling::Ttl(config.ttl_ms * 1_000_000),
+            (None, CoherenceName::None) => Telling::Nothing,
+            (None, CoherenceName::Coprocessor) => {
+                let by = told.insert(Told::new(&config, &table, &coherence)?);
+                Telling::ByServers(Arc::clone(&by.servers))
+            }
+        };
+        let column = columns[0];
+        let mut setup = Setup::new(table, Arc::clone(&coherence), columns, telling);
+        setup.paper_format = config.paper_format;
+        let trusting = Arc::clone(&store);
+        setup.trusted = Box::new(move |address| trusting.trusts(address));
+        let host = ColumnHost::new(setup)?;
+        let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
+        // The embedded table answers as fast on one thread.
+        let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
+        let socket = SocketDatapath::start_side_by_side(
+            SocketOptions {
+                listen: config.listen,
+                threads: context.datapath.socket_threads(),
+                queue: context.datapath.queue,
+            },
+            Arc::clone(&fastpath) as _,
+            Arc::new(host),
+            host_threads,
+            &readers,
+        );
+        let socket = socket.with_context(|| {
+            format!(
+                "column cannot listen on {} (--listen gives another address)",
+                config.listen
+            )
+        })?;
+        let shared = Arc::new(Shared {
+            store,
+            fastpath,
+            coherence,
+            embedded,
+            column,
+            told,
+            frontend: Frontend::new(socket, &context.attachment),
+        });
+        let renewal = renew_lease(&config, &shared)?;
+        Ok(Box::new(RunningColumn {
+            shared,
+            renewal: Some(renewal),
+            made,
+            has_stopped: false,
+        }))
+    }
+}
+
+/// Returns the fast-path table, empty, in the maps of the XDP program where there is one.
+fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) -> anyhow::Result<Store> {
+    let geometry = config.geometry();
+    let mut programs = context.attachment.programs();
+    let Some(xdp) = programs.as_mut() else {
+        refuse_left_over(&context.datapath)?;
+        return Ok(Store::anonymous(&geometry)?);
+    };
+    let store = datapath::store(xdp, &geometry)?;
+    // The rows that a killed server left there were true as long as nothing changed without it: from here on it may.
+    lease::end(&store.control().lease_until_ns);
+    readers.wait();
+    store.format(&geometry)?;
+    Ok(store)
+}
+
+/// Opens the table that this process keeps itself; `None` where the table is in HBase.
+fn open_embedded(config: &ColumnConfig) -> anyhow::Result<Option<Arc<Embedded>>> {
+    let embedded = match &config.store {
+        TableName::Memory => Embedded::in_memory(system_clock()),
+        TableName::Embedded => Embedded::open(&config.data, system_clock())
+            .with_context(|| format!("opening {}", config.data.display()))?,
+        TableName::HBase { .. } | TableName::Thrift2 { .. } => return Ok(None),
+    };
+    Ok(Some(Arc::new(embedded)))
+}
+
+fn renew_lease(config: &ColumnConfig, shared: &Arc<Shared>) -> std::io::Result<LeaseRenewal> {
+    let length = config.lease();
+    let (length_ns, renewed) = (length.as_nanos() as u64, Arc::clone(shared));
+    lease::renew(&shared.store.control().lease_until_ns, length_ns);
+    LeaseRenewal::start(length, move || {
+        if renewed.is_well() {
+            lease::renew(&renewed.store.control().lease_until_ns, length_ns);
+        }
+    })
+}
+
+impl Running for RunningColumn {
+    fn name(&self) -> &'static str {
+        DEF.name
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        vec![Endpoint {
+            protocol: "udp",
+            address: self.shared.frontend.socket.local_addr(),
+        }]
+    }
+
+    fn description(&self) -> String {
+        self.shared.frontend.description()
+    }
+
+    fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |out| shared.status(out))
+    }
+
+    fn confirm(&mut self) {
+        self.made.keep();
+    }
+
+    fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {
+        if std::mem::replace(&mut self.has_stopped, true) {
+            return Ok(());
+        }
+        drop(self.renewal.take());
+        lease::end(&self.shared.store.control().lease_until_ns);
+        self.shared.frontend.socket.stop();
+        Ok(())
+    }
+}
+
+impl Drop for RunningColumn {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop(false) {
+            tracing::error!("{error:#}");
+        }
+    }
+}
+
+impl Shared {
+    /// Returns whether what every change and every fill needs can be had. Where one of them is stuck this does not
+    /// return, and the lease ends.
+    fn is_well(&self) -> bool {
+        self.coherence.counts();
+        (self.embedded.as_ref()).is_none_or(|table| table.get(&[0], &[self.column]).is_ok())
+    }
+
+    fn status(&self, out: &mut StatusBuilder) {
+        let counted = Counted {
+            names: ColumnCounter::ALL.map(ColumnCounter::name),
+            socket: self.fastpath.counters(),
+            slot: COLUMN_SLOT,
+            map: "column_counts",
+            replies: ColumnCounter::Hits as usize,
+        };
+        let lease_until_ns = &self.store.control().lease_until_ns;
+        let mut status = self.frontend.status(DEF.name, lease_until_ns, &counted, out);
+        let counts = self.coherence.counts();
+        for (metric, value) in [
+            (metric::COLUMN_BLOCKS, counts.fastpath.blocks),
+            (metric::COLUMN_ROWS, counts.fastpath.rows),
+            (metric::COLUMN_FILLS, counts.fastpath.fills),
+            (metric::COLUMN_COLD_FILLS, counts.fastpath.cold),
+            (metric::COLUMN_LATE_FILLS, counts.overtaken),
+            (metric::COLUMN_SHARED_READS, counts.shared),
+            (metric::COLUMN_INVALIDATIONS, counts.fastpath.invalidations),
+            (metric::COLUMN_EVICTIONS, counts.fastpath.evictions),
+            (metric::COLUMN_MARKS, counts.marks),
+            (metric::COLUMN_OFF, counts.is_off.into()),
+        ] {
+            status.set_host(metric, value);
+        }
+        if let Some(why) = self.embedded.as_ref().and_then(|table| table.failed()) {
+            out.problems.push(format!(
+                "column: nothing can be written until the next start: {why}"
+            ));
+        }
+        if let Some(told) = &self.told {
+            told.status(&mut status, &mut out.problems);
+        }
+        out.services.push(status);
+    }
+}
+
+/// Where the table's servers tell of changes.
+struct Told {
+    servers: Arc<Servers>,
+    listener: Listener,
+    /// Servers whose leases the fast path needs.
+    count: usize,
+}
+
+impl Told {
+    fn new(
+        config: &ColumnConfig,
+        table: &Arc<dyn Table>,
+        coherence: &Arc<Coherence>,
+    ) -> anyhow::Result<Self> {
+        let (TableName::HBase { table: name, .. } | TableName::Thrift2 { table: name, .. }) = &config.store
+        else {
+            bail!("this table has no servers");
+        };
+        let path = &config.notify_key_file;
+        let key = NoticeKey::new(&read_shared_key(path)?).with_context(|| {
+            format!(
+                "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
+                path.display()
+            )
+        })?;
+        let count = config.servers.len();
+        let coherence = Arc::clone(coherence);
+        let servers = Arc::new(match config.store {
+            // The gateway does not say which server it asked.
+            TableName::Thrift2 { .. } => Servers::all_of(coherence, CLOCK_SLACK_NS, count),
+            _ => Servers::new(coherence, CLOCK_SLACK_NS),
+        });
+        let options = hbase::Options {
+            listen: config.notify_listen,
+            servers: config.servers.clone(),
+            key,
+            // HBase's servers leave the default namespace out.
+            table: name.strip_prefix("default:").unwrap_or(name).as_bytes().to_vec(),
+            columns: config.columns.len() as u16,
+        };
+        let described = Arc::clone(table);
+        let opened = Box::new(move || described.describe_anew());
+        let listener = Listener::start(options, Arc::clone(&servers), opened)
+            .with_context(|| format!("column cannot hear at {} (`notify_listen`)", config.notify_listen))?;
+        Ok(Self {
+            servers,
+            listener,
+            count,
+        })
+    }
+
+    fn status(&self, status: &mut ServiceStatus, problems: &mut Vec<String>) {
+        let counts = self.listener.counts();
+        let leased = self.servers.leased(lease::now_ns());
+        for (metric, value) in [
+            (metric::COLUMN_LEASED_SERVERS, leased as u64),
+            (metric::COLUMN_NOTICES, counts.heard),
+            (metric::COLUMN_REFUSED_NOTICES, counts.refused),
+            (metric::COLUMN_STRANGERS, u64::from(self.servers.has_stranger())),
+        ] {
+            status.set_host(metric, value);
+        }
+        let are_told_apart = self.servers.are_told_apart();
+        if self.servers.has_stranger() && !are_told_apart {
+            let what =
+                "column: a server that is not among `servers` changes the table; the fast path stays empty";
+            problems.push(what.into());
+        } else if leased < self.count {
+            let count = self.count;
+            let meaning = match are_told_apart {
+                true => "the fast path keeps no rows of the others",
+                false => "the fast path is empty without all of them",
+            };
+            problems.push(format!(
+                "column: {leased} of {count} `servers` grant a lease; {meaning}"
+            ));
+        }
+    }
+}
+
+/// Directory that was made for a table which does not serve yet; removed when dropped.
+struct NewDirectory(Option<PathBuf>);
+
+impl NewDirectory {
+    /// Says that the table serves, so that its directory stays.
+    fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for NewDirectory {
+    fn drop(&mut self) {
+        if let Some(made) = self.0.take() {
+            // Nobody has written a row; what cannot be removed does no harm.
+            let _ = std::fs::remove_dir_all(made);
+        }
+    }
+}
+
+/// A fast path that a killed server left at the interface would answer beside this one, of which it hears nothing.
+fn refuse_left_over(datapath: &DatapathConfig) -> anyhow::Result<()> {
+    let folder = Pins::folder_of(&datapath.pin_dir, &datapath.interface);
+    if folder.join("column_control").exists() {
+        let interface = &datapath.interface;
+        bail!(
+            "the fast path of an earlier server is pinned at {interface}, and may be answering: `lineside xdp detach \
+             {interface} --pin-dir {}` first",
+            datapath.pin_dir.display()
+        );
+    }
+    Ok(())
+}
+
+fn names(config: &ColumnConfig) -> anyhow::Result<Vec<ColumnName>> {
+    let name =
+        |text: &String| ColumnName::new(text.as_bytes()).with_context(|| format!("{text:?}: no column"));
+    config.columns.iter().map(name).collect()
+}
+
+fn in_hbase(store: &TableName) -> anyhow::Result<Arc<dyn Table>> {
+    match store {
+        TableName::HBase { servers, table } => {
+            let addresses: Vec<&str> = servers.iter().map(String::as_str).collect();
+            let opened = HBase::connect(&addresses, table.as_bytes(), HBASE_TIME);
+            Ok(Arc::new(opened.with_context(|| {
+                format!("table {table} at {}", servers.join(","))
+            })?))
+        }
+        TableName::Thrift2 { gateway, table } => {
+            let opened = Thrift2::connect(gateway, table.as_bytes(), HBASE_TIME);
+            Ok(Arc::new(
+                opened.with_context(|| format!("table {table} behind {gateway}"))?,
+            ))
+        }
+        TableName::Memory | TableName::Embedded => bail!("no table"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

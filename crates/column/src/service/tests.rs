@@ -1,0 +1,159 @@
+//! What is told of the servers of a table, against servers that the test plays.
+
+use super::*;
+use crate::hbase::notice::Notice;
+use lineside_wire::{COLUMN_NOTICE_ASK, COLUMN_NOTICE_BYTES_MAX, COLUMN_NOTICE_GRANT, COLUMN_NOTICE_POST};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn key() -> NoticeKey {
+    NoticeKey::new(&[0x5a; 32]).unwrap()
+}
+
+fn server() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// A table of that name in HBase, which is not asked.
+fn in_hbase(table: &str) -> TableName {
+    TableName::HBase {
+        servers: vec!["127.0.0.1:1".into()],
+        table: table.into(),
+    }
+}
+
+/// The fast path over `store`, told by these servers.
+fn told(store: TableName, servers: &[UdpSocket]) -> Told {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    std::fs::write(&file, "5a".repeat(32)).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let config = ColumnConfig {
+        store,
+        coherence: CoherenceName::Coprocessor,
+        notify_listen: "127.0.0.1:0".parse().unwrap(),
+        servers: servers.iter().map(|one| one.local_addr().unwrap()).collect(),
+        notify_key_file: file,
+        ..ColumnConfig::default()
+    };
+    let store = Arc::new(Store::anonymous(&config.geometry()).unwrap());
+    let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(store))));
+    let table: Arc<dyn Table> = Arc::new(Embedded::in_memory(system_clock()));
+    Told::new(&config, &table, &coherence).unwrap()
+}
+
+/// The next question that a server gets.
+fn asked(server: &UdpSocket) -> (Notice, SocketAddr) {
+    let mut bytes = [0; COLUMN_NOTICE_BYTES_MAX];
+    let (length, from) = server.recv_from(&mut bytes).expect("a question");
+    let notice = Notice::parse(&bytes[..length], &key()).expect("signed with the file's key");
+    assert_eq!(notice.head.kind, COLUMN_NOTICE_ASK);
+    (notice, from)
+}
+
+fn says(server: &UdpSocket, to: SocketAddr, kind: u8, change: impl FnOnce(&mut Notice)) {
+    let mut notice = Notice::new(kind, b"rows");
+    notice.head.server.set(server.local_addr().unwrap().port().into());
+    change(&mut notice);
+    server.send_to(&notice.to_bytes(&key()).unwrap(), to).unwrap();
+}
+
+/// Waits until all that is told is what `is_it` wants: strangers, leases, problems.
+fn until(told: &Told, is_it: impl Fn(u64, u64, &[String]) -> bool) {
+    let began = Instant::now();
+    loop {
+        let (mut status, mut problems) = (ServiceStatus::default(), Vec::new());
+        told.status(&mut status, &mut problems);
+        let of = |metric: lineside_wire::Metric| status.host[metric.key];
+        let (strangers, leased) = (of(metric::COLUMN_STRANGERS), of(metric::COLUMN_LEASED_SERVERS));
+        if is_it(strangers, leased, &problems) {
+            return;
+        }
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{strangers} strangers, {leased} leases, {problems:?}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// Whether there is one problem, in such words.
+fn is_said(problems: &[String], what: &str) -> bool {
+    problems.len() == 1 && problems[0].contains(what)
+}
+
+/// The fast path over `store`, of which both servers grant a lease, one after the other; then a stranger changes a row.
+fn met_by_a_stranger(store: TableName, while_one_is_missing: &str) -> Told {
+    let servers = [server(), server()];
+    let told = told(store, &servers);
+    until(&told, |_, leased, problems| {
+        leased == 0
+            && is_said(
+                problems,
+                &format!("0 of 2 `servers` grant a lease; {while_one_is_missing}"),
+            )
+    });
+    for (number, one) in (1..).zip(&servers) {
+        let (question, from) = asked(one);
+        says(one, from, COLUMN_NOTICE_GRANT, |grant| {
+            grant.head.token = question.head.token;
+            grant.head.epoch.set(1);
+            grant.head.number.set(1);
+            grant.head.oldest_open.set(1);
+            grant.head.lease_ms.set(60_000);
+        });
+        until(&told, |_, leased, problems| match number {
+            1 => {
+                leased == 1
+                    && is_said(
+                        problems,
+                        &format!("1 of 2 `servers` grant a lease; {while_one_is_missing}"),
+                    )
+            }
+            _ => leased == 2 && problems.is_empty(),
+        });
+    }
+    let to = told.listener.local_addr();
+    says(&server(), to, COLUMN_NOTICE_POST, |_| ());
+    told
+}
+
+#[test]
+fn among_servers_that_are_told_apart_a_stranger_is_counted_and_the_leases_stay() {
+    let told = met_by_a_stranger(in_hbase("rows"), "the fast path keeps no rows of the others");
+    until(&told, |strangers, leased, problems| {
+        strangers == 1 && leased == 2 && problems.is_empty()
+    });
+}
+
+#[test]
+fn behind_a_gateway_a_stranger_is_a_problem() {
+    let behind = TableName::Thrift2 {
+        gateway: "127.0.0.1:1".into(),
+        table: "rows".into(),
+    };
+    let told = met_by_a_stranger(behind, "the fast path is empty without all of them");
+    until(&told, |strangers, leased, problems| {
+        strangers == 1 && leased == 0 && is_said(problems, "not among `servers` changes the table")
+    });
+}
+
+/// HBase's servers leave the default namespace out: whoever asks for a table must name it as they do.
+#[test]
+fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
+    for (configured, asked_for) in [
+        ("default:rows", "rows"),
+        ("rows", "rows"),
+        ("other:rows", "other:rows"),
+    ] {
+        let servers = [server()];
+        let _told = told(in_hbase(configured), &servers);
+        let (question, _) = asked(&servers[0]);
+        assert_eq!(String::from_utf8_lossy(&question.table), asked_for);
+    }
+}

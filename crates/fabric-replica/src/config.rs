@@ -1,0 +1,335 @@
+//! The section `[fabric]` of the configuration; `lineside.toml` explains every key.
+
+use lineside_fabric::Options;
+use lineside_fabric_grpc::client::endpoint;
+use lineside_service::config::{ConfigIssue, Issues, Section, given, loopback};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Port of a peer, by Fabric's convention.
+const PEER_PORT: u16 = 7051;
+
+/// The section `[fabric]`, or one of the tables `[[fabric]]`: a replica of one channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FabricConfig {
+    /// Whether `lineside run` serves it.
+    pub enabled: bool,
+    /// Directory of the ledger.
+    pub data: PathBuf,
+    /// Place of the channel's state.
+    pub state: StateName,
+    /// Threads that read transactions and verify signatures; 0: one for each core.
+    pub threads: usize,
+    /// File with the channel's genesis block; needed while the ledger is empty.
+    pub genesis: PathBuf,
+    /// `HOST:PORT` of orderers that deliver the channel's blocks.
+    pub orderers: Vec<String>,
+    /// Name of the MSP of the identity that signs requests to orderers.
+    pub msp_id: String,
+    /// Folder of that identity, with `signcerts` and `keystore`.
+    pub msp: PathBuf,
+    /// File with CA certificates of the orderers' TLS; empty for no TLS.
+    pub tls_ca: PathBuf,
+    /// File with the replica's certificate for mutual TLS with orderers.
+    pub tls_certificate: PathBuf,
+    /// File with that certificate's key.
+    pub tls_key: PathBuf,
+    /// Address and port at which blocks are received over UDP.
+    pub udp_listen: UdpListen,
+    /// File with the key that is shared with `lineside fabric send`.
+    pub udp_key: PathBuf,
+    /// Whether the packets of the papers are received instead, which have no MAC.
+    pub udp_paper: bool,
+    /// Sources that the packets of the papers are taken from.
+    pub trusted_sources: Vec<IpAddr>,
+    /// Address and port of Deliver.
+    pub listen: SocketAddr,
+    /// File with the server's certificate; empty for no TLS.
+    pub certificate: PathBuf,
+    /// File with that certificate's key.
+    pub key: PathBuf,
+    /// File with CA certificates of clients; empty where clients need no certificate.
+    pub client_ca: PathBuf,
+    /// File that other processes map, with the results of the newest blocks; empty for none.
+    pub results: PathBuf,
+}
+
+/// Place of a channel's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StateName {
+    /// In fjall where the ledger's directory has such a state, else in memory.
+    #[default]
+    Auto,
+    /// In memory; a state in fjall is removed.
+    Memory,
+    /// In fjall, in the folder `state` of the ledger's directory.
+    Fjall,
+}
+
+/// Address at which blocks are received over UDP; an empty text for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct UdpListen(pub Option<SocketAddr>);
+
+impl Default for FabricConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            data: PathBuf::new(),
+            state: StateName::Auto,
+            threads: 0,
+            genesis: PathBuf::new(),
+            orderers: Vec::new(),
+            msp_id: String::new(),
+            msp: PathBuf::new(),
+            tls_ca: PathBuf::new(),
+            tls_certificate: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            udp_listen: UdpListen(None),
+            udp_key: PathBuf::new(),
+            udp_paper: false,
+            trusted_sources: loopback_sources(),
+            listen: loopback(PEER_PORT),
+            certificate: PathBuf::new(),
+            key: PathBuf::new(),
+            client_ca: PathBuf::new(),
+            results: PathBuf::new(),
+        }
+    }
+}
+
+fn loopback_sources() -> Vec<IpAddr> {
+    vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+}
+
+impl FabricConfig {
+    /// Returns the server's certificate and its key, where it is reached by TLS.
+    pub fn tls_files(&self) -> Option<(&Path, &Path)> {
+        given(&self.certificate).zip(given(&self.key))
+    }
+
+    /// Returns how blocks are validated.
+    pub fn validation(&self) -> Options {
+        validation(self.threads)
+    }
+
+    /// Reads and checks the section.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
+        let config: Self = section.read()?;
+        let mut issues = Issues::new(section);
+        for text in &config.orderers {
+            if let Err(why) = endpoint(text) {
+                issues.add("orderers", format!("{text:?}: {why}"));
+            }
+        }
+        if config.enabled {
+            config.check_needed(&mut issues);
+        }
+        config.check_files(&mut issues);
+        config.check_udp(&mut issues);
+        issues.finish(config)
+    }
+
+    /// Adds an issue for each key without which the service cannot run.
+    fn check_needed(&self, issues: &mut Issues<'_>) {
+        for (name, is_missing) in [
+            ("data", given(&self.data).is_none()),
+            ("orderers", self.orderers.is_empty()),
+            ("msp_id", self.msp_id.is_empty()),
+            ("msp", given(&self.msp).is_none()),
+        ] {
+            if is_missing {
+                issues.add("enabled", format!("true: needs `{name}`, which is empty"));
+            }
+        }
+    }
+
+    /// Adds an issue for each file that needs another one.
+    fn check_files(&self, issues: &mut Issues<'_>) {
+        let certificate = ("certificate", &self.certificate);
+        let tls_certificate = ("tls_certificate", &self.tls_certificate);
+        let pairs = [
+            (certificate, ("key", &self.key)),
+            (("key", &self.key), certificate),
+            (("client_ca", &self.client_ca), certificate),
+            (tls_certificate, ("tls_ca", &self.tls_ca)),
+            (tls_certificate, ("tls_key", &self.tls_key)),
+            (("tls_key", &self.tls_key), tls_certificate),
+        ];
+        for ((name, path), (needs, needed)) in pairs {
+            if given(path).is_some() && given(needed).is_none() {
+                issues.add(name, format!("{path:?}: needs `{needs}`, which is empty"));
+            }
+        }
+    }
+
+    /// Adds an issue for each rule that the keys for UDP break.
+    fn check_udp(&self, issues: &mut Issues<'_>) {
+        let key = given(&self.udp_key);
+        match self.udp_listen.0 {
+            Some(listen) if key.is_none() && !self.udp_paper => {
+                issues.add(
+                    "udp_listen",
+                    format!("\"{listen}\": needs `udp_key`, or `udp_paper = true`"),
+                );
+            }
+            Some(_) => {}
+            None => {
+                if let Some(key) = key {
+                    issues.add("udp_key", format!("{key:?}: needs `udp_listen`, which is empty"));
+                }
+                if self.udp_paper {
+                    issues.add("udp_paper", "true: needs `udp_listen`, which is empty");
+                }
+            }
+        }
+        if self.udp_paper && key.is_some() {
+            issues.add(
+                "udp_paper",
+                "true: cannot be used with `udp_key`: the papers' packets have no MAC",
+            );
+        }
+        if !self.udp_paper && self.trusted_sources != loopback_sources() {
+            issues.add(
+                "trusted_sources",
+                format!("{:?}: needs `udp_paper = true`", self.trusted_sources),
+            );
+        }
+    }
+}
+
+/// Returns how blocks are validated by so many threads; 0: one for each core.
+pub fn validation(threads: usize) -> Options {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    Options {
+        threads,
+        ..Options::default()
+    }
+}
+
+impl TryFrom<String> for UdpListen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for UdpListen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        text.parse()
+            .map(|address| Self(Some(address)))
+            .map_err(|_| format!("{text:?} must be an address and a port, or empty"))
+    }
+}
+
+impl From<UdpListen> for String {
+    fn from(listen: UdpListen) -> Self {
+        listen.0.map(|address| address.to_string()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    /// A section that breaks no rule.
+    const GOOD: &str = "enabled = true\ndata = \"ledger\"\norderers = [\"orderer:7050\"]\nmsp_id = \"Org1MSP\"\n\
+                        msp = \"msp\"\n";
+
+    fn parse(text: &str) -> Result<FabricConfig, Vec<String>> {
+        let text: Arc<str> = format!("[fabric]\n{text}").into();
+        let parsed = FabricConfig::parse(&Section::new("fabric", &text, None));
+        parsed.map_err(|issues| issues.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn every_key_has_a_default_and_the_service_is_off() {
+        let config = parse("").unwrap();
+        assert_eq!(config, FabricConfig::default());
+        assert!(!config.enabled && config.listen.port() == 7051);
+        let table = toml::Table::try_from(&config).unwrap();
+        assert_eq!(table.len(), 20);
+        assert_eq!(table.try_into::<FabricConfig>().unwrap(), config);
+        assert!(config.validation().threads >= 1);
+    }
+
+    #[test]
+    fn values_are_read() {
+        let more = "state = \"fjall\"\nthreads = 3\nudp_listen = \"[::1]:7000\"\nudp_paper = true\n\
+                    trusted_sources = [\"10.0.0.1\"]\ncertificate = \"c\"\nkey = \"k\"\nclient_ca = \"a\"\n\
+                    tls_ca = \"a\"\ntls_certificate = \"c\"\ntls_key = \"k\"\nresults = \"r\"\ngenesis = \"g\"\n";
+        let config = parse(&format!("{GOOD}{more}")).unwrap();
+        assert_eq!((config.state, config.validation().threads), (StateName::Fjall, 3));
+        assert_eq!(config.udp_listen.0, Some("[::1]:7000".parse().unwrap()));
+        assert_eq!(config.tls_files(), Some((Path::new("c"), Path::new("k"))));
+    }
+
+    #[test]
+    fn what_an_enabled_replica_needs_is_said_at_once() {
+        let issues = parse("enabled = true\n").unwrap_err();
+        for key in ["data", "orderers", "msp_id", "msp"] {
+            let said = format!("[fabric] enabled = true: needs `{key}`, which is empty");
+            assert!(issues.contains(&said), "{said} is not in {issues:?}");
+        }
+        assert_eq!(issues.len(), 4);
+        assert!(parse(GOOD).is_ok());
+    }
+
+    #[test]
+    fn every_rule_between_keys_is_reported() {
+        let udp = "udp_listen = \"127.0.0.1:0\"\n";
+        for (text, said) in [
+            ("orderers = [\"a:1\", \"bad host:1\"]", "an endpoint is HOST:PORT"),
+            ("orderers = [\"127.0.0.1\"]", "an endpoint is HOST:PORT"),
+            ("certificate = \"c\"", "certificate = \"c\": needs `key`"),
+            ("key = \"k\"", "key = \"k\": needs `certificate`"),
+            ("client_ca = \"a\"", "client_ca = \"a\": needs `certificate`"),
+            ("tls_ca = \"a\"\ntls_certificate = \"c\"", "needs `tls_key`"),
+            ("tls_certificate = \"c\"\ntls_key = \"k\"", "needs `tls_ca`"),
+            ("tls_ca = \"a\"\ntls_key = \"k\"", "needs `tls_certificate`"),
+            ("udp_key = \"k\"", "udp_key = \"k\": needs `udp_listen`"),
+            ("udp_paper = true", "udp_paper = true: needs `udp_listen`"),
+            (udp, "needs `udp_key`, or `udp_paper = true`"),
+            (
+                &format!("{udp}udp_key = \"k\"\nudp_paper = true"),
+                "cannot be used with `udp_key`",
+            ),
+            (
+                &format!("{udp}udp_key = \"k\"\ntrusted_sources = [\"10.0.0.1\"]"),
+                "needs `udp_paper = true`",
+            ),
+        ] {
+            let issues = parse(text).unwrap_err();
+            assert!(
+                issues.len() == 1 && issues[0].contains(said),
+                "{text}: {said} is not in {issues:?}"
+            );
+        }
+        for (text, said) in [
+            ("udp_listen = \"here\"", "must be an address and a port, or empty"),
+            ("state = \"disk\"", "state"),
+            ("listen = \"here\"", "listen"),
+            ("console = \"127.0.0.1:1\"", "console"),
+        ] {
+            let issues = parse(text).unwrap_err();
+            assert!(issues[0].contains(said), "{text}: {said} is not in {issues:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Files that a replica's configuration names: the identity that asks orderers, certificates, and the key of UDP.
+
+use crate::config::FabricConfig;
+use lineside_fabric_grpc::client::{OnLeft, Options};
+use lineside_fabric_grpc::{ClientTls, ServerTls, Signer};
+use lineside_fabric_udp::SharedKey;
+use lineside_service::config::{UsageError, given};
+use lineside_util::key_file::read_shared_key;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Files of a client of Deliver.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientFiles<'a> {
+    /// Name of the MSP of the identity that signs requests.
+    pub msp_id: &'a str,
+    /// Folder of that identity, with `signcerts` and `keystore`.
+    pub msp: &'a Path,
+    /// CA certificates that the endpoints' certificates are checked with; `None` for no TLS.
+    pub tls_ca: Option<&'a Path>,
+    /// The client's own certificate, for mutual TLS.
+    pub tls_certificate: Option<&'a Path>,
+    /// Key of that certificate.
+    pub tls_key: Option<&'a Path>,
+}
+
+/// Client of Deliver: the identity that signs its requests, and its TLS.
+pub struct DeliverClient {
+    signer: Arc<Signer>,
+    tls: Option<ClientTls>,
+}
+
+impl ClientFiles<'_> {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`UsageError`]: a file cannot be read, or does not hold what it should.
+    pub fn read(&self) -> Result<DeliverClient, UsageError> {
+        let signer = Signer::from_msp_folder(self.msp_id, self.msp)
+            .map_err(|error| UsageError(format!("the MSP folder {}: {error}", self.msp.display())))?;
+        let own = self.tls_certificate.zip(self.tls_key);
+        let tls = self.tls_ca.map(|roots| {
+            let files = [Some(roots), self.tls_certificate, self.tls_key];
+            ClientTls::from_files(roots, own).map_err(|error| unusable(&files, &error))
+        });
+        Ok(DeliverClient {
+            signer: Arc::new(signer),
+            tls: tls.transpose()?,
+        })
+    }
+}
+
+impl DeliverClient {
+    /// Returns how to follow `channel` at `endpoints` from block `from` on; `on_left` is called when an endpoint is
+    /// left.
+    pub fn options(&self, endpoints: Vec<String>, channel: &str, from: u64, on_left: OnLeft) -> Options {
+        let mut options = Options::new(endpoints, Arc::clone(&self.signer), channel, from);
+        options.tls = self.tls.clone();
+        options.on_left = Some(on_left);
+        options
+    }
+}
+
+/// Reads the identity and the TLS files that orderers are asked with.
+///
+/// # Errors
+/// [`UsageError`]: a file cannot be read, or does not hold what it should.
+pub fn read_client(config: &FabricConfig) -> Result<DeliverClient, UsageError> {
+    let files = ClientFiles {
+        msp_id: &config.msp_id,
+        msp: &config.msp,
+        tls_ca: given(&config.tls_ca),
+        tls_certificate: given(&config.tls_certificate),
+        tls_key: given(&config.tls_key),
+    };
+    files.read()
+}
+
+/// Reads the server's certificate and its key; `None` for a server without TLS.
+///
+/// # Errors
+/// [`UsageError`]: a file cannot be read, or does not hold what it should.
+pub fn read_server_tls(config: &FabricConfig) -> Result<Option<ServerTls>, UsageError> {
+    let Some((certificate, key)) = config.tls_files() else {
+        return Ok(None);
+    };
+    let client_ca = given(&config.client_ca);
+    let tls = ServerTls::from_files(certificate, key, client_ca);
+    tls.map(Some)
+        .map_err(|error| unusable(&[Some(certificate), Some(key), client_ca], &error))
+}
+
+/// Reads a key that is shared with a sender of blocks over UDP.
+///
+/// # Errors
+/// [`UsageError`]: the file cannot be read, others may read it, or it holds no key.
+pub fn read_udp_key(path: &Path) -> Result<SharedKey, UsageError> {
+    let bytes =
+        read_shared_key(path).map_err(|error| UsageError(format!("{:#}", anyhow::Error::from(error))))?;
+    SharedKey::new(&bytes).map_err(|error| UsageError(format!("{}: {error}", path.display())))
+}
+
+fn unusable(files: &[Option<&Path>], error: &dyn Display) -> UsageError {
+    let files = files.iter().flatten().map(|path| path.display().to_string());
+    UsageError(format!("{}: {error}", files.collect::<Vec<_>>().join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_udp_key;
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_is_hex_and_for_its_owner_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let digits = "0123456789abcdef".repeat(4);
+        for (text, mode, good) in [
+            (format!("{digits}\n"), 0o600, true),
+            (digits.clone(), 0o400, true),
+            (digits.clone(), 0o640, false),
+            (digits.clone(), 0o604, false),
+            (digits[2..].to_owned(), 0o600, false),
+            (format!("{digits}0g"), 0o600, false),
+        ] {
+            let _ = std::fs::remove_file(&path);
+            write(&path, &text).unwrap();
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read_udp_key(&path).is_ok(), good, "{text:?} {mode:o}");
+        }
+        assert!(read_udp_key(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! Opening the ledger of a replica.
+
+use crate::config::StateName;
+use anyhow::{Context, bail};
+use lineside_fabric::Options;
+use lineside_fabric::block::Block;
+use lineside_fabric::ledger::results::Publisher;
+use lineside_fabric::ledger::{Replica, Setup, StateStore};
+use lineside_fabric::proto::Arena;
+use lineside_journal::{Disk, FsDisk};
+use lineside_verify::{Builds, Options as VerifierOptions, Verifier};
+use std::path::{Path, PathBuf};
+
+/// Returns the folder of the state in a ledger's directory.
+pub fn state_folder(data: &Path) -> PathBuf {
+    data.join("state")
+}
+
+/// Opens the ledger in the directory `data`, whose lock `disk` holds, or begins one. Returns also what the operator
+/// should know of damage that was repaired.
+///
+/// # Errors
+/// The reason why the ledger or its state cannot be used.
+pub fn open(
+    data: &Path,
+    disk: FsDisk,
+    validation: Options,
+    state: StateName,
+    results: Option<Publisher>,
+) -> anyhow::Result<(Replica<FsDisk>, Vec<String>)> {
+    let folder = state_folder(data);
+    let verifier = Verifier::new(VerifierOptions {
+        builds: Builds::Deferred,
+        ..VerifierOptions::default()
+    })?;
+    let on_disk = match state {
+        StateName::Auto => StateStore::is_at(&folder),
+        StateName::Memory => false,
+        StateName::Fjall => true,
+    };
+    let setup = Setup {
+        validation: Options {
+            verifier,
+            ..validation
+        },
+        state: match on_disk {
+            true => StateStore::Disk(folder.clone()),
+            false => StateStore::Memory,
+        },
+        ..Setup::default()
+    };
+    let (replica, opened) = Replica::open(disk, setup, results)
+        .with_context(|| format!("opening the ledger in {}", data.display()))?;
+    let damaged = opened.ledger.damaged.iter();
+    let mut remarks: Vec<String> = damaged
+        .map(|damaged| format!("a checkpoint cannot be used: {damaged}"))
+        .collect();
+    if let Some(why) = &opened.ledger.state_remade {
+        remarks.push(format!("the state in {} was made anew: {why}", folder.display()));
+    }
+    if !on_disk && StateStore::is_at(&folder) {
+        StateStore::remove(&folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    Ok((replica, remarks))
+}
+
+/// Adds the genesis block to an empty ledger; checks that another ledger begins with it, where it is given.
+///
+/// # Errors
+/// An empty ledger without a genesis block, a genesis block that the ledger does not begin with or that cannot be
+/// added.
+pub fn begin_channel<D: Disk>(replica: &mut Replica<D>, genesis: Option<Vec<u8>>) -> anyhow::Result<()> {
+    match genesis {
+        Some(bytes) if replica.next() == 0 => {
+            replica.add(bytes)?;
+            replica.flush()?;
+        }
+        None if replica.next() == 0 => bail!(
+            "the ledger is empty: `genesis` (--genesis FILE) gives the channel's first block, which nobody else \
+             vouches for"
+        ),
+        Some(bytes) if !begins_with(replica, &bytes) => {
+            bail!("`genesis` (--genesis FILE): the ledger begins with another block");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Returns whether the first block of the ledger is `genesis`.
+pub fn begins_with<D: Disk>(replica: &Replica<D>, genesis: &[u8]) -> bool {
+    let arena = Arena::new();
+    let hash = Block::read(genesis, &arena).map(|block| block.hash());
+    hash.is_ok_and(|hash| replica.blocks().number_of(&hash) == Some(0))
+}

@@ -1,0 +1,25 @@
+//! A committing replica of Hyperledger Fabric as a service of the daemon.
+//!
+//! The validator and the ledger are `lineside-fabric`; Deliver is `lineside-fabric-grpc`. This crate is above both:
+//!
+//! ```text
+//! orderers --Deliver--+
+//!                     +--> BlockIntake --> Replica (validates, writes) --> Teller --> Deliver to clients
+//! sender ----UDP------+         |                     |
+//!                               +------ Watch <-------+ results
+//! ```
+//!
+//! [`config`] is the section `[fabric]`, [`files`] reads identities and keys, [`ledger`] opens the ledger, [`intake`]
+//! takes blocks, [`udp_source`] receives them over UDP, [`watch`] and [`status`] are the state that the console shows,
+//! and [`service`] starts a replica.
+
+pub mod config;
+pub mod files;
+pub mod intake;
+pub mod ledger;
+pub mod service;
+pub mod status;
+pub mod udp_source;
+pub mod watch;
+
+pub use service::DEF;

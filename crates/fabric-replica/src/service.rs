@@ -1,0 +1,360 @@
+//! The `fabric` service in the daemon: a committing replica of one channel. It follows an orderer, validates, keeps the
+//! ledger, and serves its blocks as a peer does.
+
+use crate::config::FabricConfig;
+use crate::files::{DeliverClient, read_client, read_server_tls, read_udp_key};
+use crate::intake::BlockIntake;
+use crate::ledger;
+use crate::udp_source::{Form, UdpSource};
+use crate::watch::{About, Watch};
+use anyhow::{Context, anyhow};
+use lineside_fabric::early::EarlyWork;
+use lineside_fabric::ledger::Waiter;
+use lineside_fabric::ledger::results::Publisher;
+use lineside_fabric_grpc::client::{Options, follow_ahead};
+use lineside_fabric_grpc::replica::committed;
+use lineside_fabric_grpc::serve::{Limits, Role};
+use lineside_fabric_grpc::{Running as Server, ServerTls, Source, start as start_server};
+use lineside_journal::FsDisk;
+use lineside_service::config::{ConfigIssue, Section, given, section};
+use lineside_service::{
+    Endpoint, Listen, Running, Service, ServiceDef, StartContext, StatusBuilder, raise_open_files_limit,
+};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{Notify, oneshot};
+
+/// Number of blocks that a results file has room for.
+const RESULTS: usize = 64;
+
+/// Registration of the service.
+pub const DEF: ServiceDef = ServiceDef {
+    name: "fabric",
+    default_section: || section(&FabricConfig::default()),
+    parse,
+    pinned_work: None,
+};
+
+fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
+    let config = FabricConfig::parse(section)?;
+    Ok(Box::new(FabricService { config, files: None }))
+}
+
+struct FabricService {
+    config: FabricConfig,
+    /// Contents of the files, once they are read.
+    files: Option<Files>,
+}
+
+struct Files {
+    client: DeliverClient,
+    tls: Option<ServerTls>,
+    udp: Option<Form>,
+    genesis: Option<Vec<u8>>,
+    results: Publisher,
+    disk: FsDisk,
+}
+
+struct RunningFabric {
+    shared: Arc<Shared>,
+    /// What stops with the service; `None` once it has stopped.
+    parts: Option<Parts>,
+}
+
+/// State that the status function shares with the running service.
+struct Shared {
+    about: About,
+    watch: Arc<Watch>,
+    waiter: Waiter,
+}
+
+struct Parts {
+    runtime: Runtime,
+    server: Server,
+    /// Ends the following of orderers.
+    end: oneshot::Sender<()>,
+    /// Thread that follows orderers and takes their blocks.
+    following: JoinHandle<BlockIntake<FsDisk>>,
+}
+
+impl Service for FabricService {
+    fn is_enabled(&self) -> bool {
+        self.config.enabled
+    }
+
+    fn section(&self) -> toml::Table {
+        section(&self.config)
+    }
+
+    fn listens(&self) -> Vec<Listen> {
+        let listen = |key, address| Listen {
+            key,
+            address,
+            has_fast_path: false,
+        };
+        let deliver = self.config.listen;
+        // Deliver is on TCP: both may have the same port.
+        let udp = self.config.udp_listen.0;
+        let udp = udp.filter(|udp| udp.port() != deliver.port());
+        let udp = udp.map(|udp| listen("udp_listen", udp));
+        [listen("listen", deliver)].into_iter().chain(udp).collect()
+    }
+
+    fn file_warnings(&self) -> Vec<String> {
+        let config = &self.config;
+        let checks = [
+            ("msp", read_client(config).err().map(anyhow::Error::from)),
+            ("certificate", read_server_tls(config).err().map(Into::into)),
+            ("udp_key", udp_form(config).err()),
+            ("genesis", read_genesis(config).err()),
+        ];
+        let issues = checks.into_iter().filter_map(|(key, error)| Some((key, error?)));
+        let warnings = issues.map(|(key, error)| format!("[fabric] {key} cannot be used here: {error:#}"));
+        warnings.collect()
+    }
+
+    fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
+        let config = &self.config;
+        raise_open_files_limit();
+        // The files that are only read come first: where one of them cannot be used, nothing has been made.
+        let udp = udp_form(config)?;
+        let client = read_client(config)?;
+        let tls = read_server_tls(config)?;
+        let genesis = read_genesis(config)?;
+        let disk = FsDisk::open(&config.data).with_context(|| opening(&config.data))?;
+        let results = match given(&config.results) {
+            Some(file) => Publisher::open(file, RESULTS).with_context(|| file.display().to_string())?,
+            None => Publisher::anonymous(RESULTS)?,
+        };
+        self.files = Some(Files {
+            client,
+            tls,
+            udp,
+            genesis,
+            results,
+            disk,
+        });
+        Ok(())
+    }
+
+    fn start(self: Box<Self>, _context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
+        let Self { config, files } = *self;
+        let files = files.context("the replica's files are not read")?;
+        let udp = bind_udp(&config, files.udp)?;
+        let watch = Watch::new(&files.results);
+        let (data, validation) = (&config.data, config.validation());
+        let opened = ledger::open(data, files.disk, validation, config.state, Some(files.results));
+        let (mut replica, remarks) = opened?;
+        for remark in remarks {
+            tracing::warn!("{remark}");
+        }
+        ledger::begin_channel(&mut replica, files.genesis)?;
+        let teller = committed(&replica)?.context("the ledger has no channel")?;
+        let ledger = teller.committed();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("fabric-deliver")
+            .enable_all()
+            .build()?;
+        let source: Arc<dyn Source> = ledger;
+        let channel = source.channel().to_owned();
+        let server = start_server(
+            config.listen,
+            files.tls,
+            Role::Peer,
+            vec![source],
+            Limits::default(),
+        );
+        let server = runtime.block_on(server).with_context(|| {
+            format!(
+                "fabric cannot listen on {} (--listen gives another address)",
+                config.listen
+            )
+        })?;
+        let about = About {
+            channel,
+            listen: server.address,
+            udp: udp.as_ref().map(UdpSource::address).transpose()?,
+            height_at_start: replica.next(),
+        };
+        let options = following(&config, &files.client, &about, &watch);
+        let shared = Arc::new(Shared {
+            about,
+            watch: Arc::clone(&watch),
+            waiter: replica.waiter(),
+        });
+        let intake = BlockIntake::new(replica, teller, watch);
+        let (end, ended) = oneshot::channel();
+        let following = spawn_following(runtime.handle().clone(), intake, udp, options, ended)?;
+        Ok(Box::new(RunningFabric {
+            shared,
+            parts: Some(Parts {
+                runtime,
+                server,
+                end,
+                following,
+            }),
+        }))
+    }
+}
+
+fn opening(data: &Path) -> String {
+    format!("opening the ledger in {}", data.display())
+}
+
+fn read_genesis(config: &FabricConfig) -> anyhow::Result<Option<Vec<u8>>> {
+    let bytes =
+        given(&config.genesis).map(|file| std::fs::read(file).with_context(|| file.display().to_string()));
+    bytes.transpose()
+}
+
+/// Returns the form of the datagrams, where blocks are received over UDP.
+fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<Form>> {
+    match (config.udp_listen.0, given(&config.udp_key)) {
+        (None, _) => Ok(None),
+        (Some(_), Some(file)) => Ok(Some(Form::Native(read_udp_key(file)?))),
+        (Some(_), None) => Ok(Some(Form::Paper(config.trusted_sources.clone()))),
+    }
+}
+
+fn bind_udp(config: &FabricConfig, form: Option<Form>) -> anyhow::Result<Option<UdpSource>> {
+    let bound = config.udp_listen.0.zip(form).map(|(listen, form)| {
+        UdpSource::bind(listen, form).with_context(|| format!("listening on {listen}, UDP"))
+    });
+    bound.transpose()
+}
+
+/// Returns how orderers are followed. An endpoint that is left is noted by `watch`, and logged.
+fn following(config: &FabricConfig, client: &DeliverClient, about: &About, watch: &Arc<Watch>) -> Options {
+    let channel = about.channel.clone();
+    let on_left = watch.on_left(Some(Arc::new(move |endpoint, left| {
+        tracing::warn!(channel, "{endpoint}: {left}");
+    })));
+    client.options(
+        config.orderers.clone(),
+        &about.channel,
+        about.height_at_start,
+        on_left,
+    )
+}
+
+/// Starts the thread that takes blocks until `ended` or until the intake gives up; it returns the intake.
+fn spawn_following(
+    runtime: Handle,
+    mut intake: BlockIntake<FsDisk>,
+    udp: Option<UdpSource>,
+    options: Options,
+    ended: oneshot::Receiver<()>,
+) -> anyhow::Result<JoinHandle<BlockIntake<FsDisk>>> {
+    let early = match udp {
+        Some(_) => intake.early()?,
+        None => None,
+    };
+    let udp = udp.zip(early);
+    let run = move || {
+        let watch = intake.watch();
+        let _panics = PanicIsShown(&watch);
+        let channel = options.channel.clone();
+        let is_over = runtime.block_on(async {
+            tokio::select! {
+                followed = follow(&mut intake, udp, options) => Some(followed),
+                _ = ended => None,
+            }
+        });
+        if let Some(followed) = is_over {
+            if let Err(error) = followed {
+                intake.give_up(format!("UDP: {error}"));
+            }
+            let why = intake.stopped().unwrap_or_default();
+            tracing::warn!(
+                channel,
+                "nothing more is taken, and what there is is served on: {why}"
+            );
+        }
+        intake
+    };
+    let thread = std::thread::Builder::new().name("fabric-follow".into());
+    Ok(thread.spawn(run)?)
+}
+
+/// Takes blocks until the intake gives up.
+async fn follow(
+    intake: &mut BlockIntake<FsDisk>,
+    udp: Option<(UdpSource, EarlyWork)>,
+    options: Options,
+) -> std::io::Result<()> {
+    let read = Arc::new(Notify::new());
+    intake.notify_read(&read);
+    let step = |received| intake.step(received);
+    match udp {
+        Some((udp, early)) => udp.follow(options, &read, early, step).await,
+        None => {
+            follow_ahead(options, &read, step).await;
+            Ok(())
+        }
+    }
+}
+
+/// Shows in the status that the thread that takes blocks has panicked.
+struct PanicIsShown<'a>(&'a Watch);
+
+impl Drop for PanicIsShown<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stopped(PANICKED);
+        }
+    }
+}
+
+const PANICKED: &str = "the thread that takes blocks has panicked";
+
+impl Running for RunningFabric {
+    fn name(&self) -> &'static str {
+        DEF.name
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let endpoint = |protocol, address| Endpoint { protocol, address };
+        let About { listen, udp, .. } = self.shared.about;
+        let udp = udp.map(|udp| endpoint("udp", udp));
+        [endpoint("deliver", listen)].into_iter().chain(udp).collect()
+    }
+
+    fn description(&self) -> String {
+        let About { channel, udp, .. } = &self.shared.about;
+        match udp {
+            Some(udp) => format!("Deliver of channel {channel}; blocks over UDP on {udp}"),
+            None => format!("Deliver of channel {channel}"),
+        }
+    }
+
+    fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |out| shared.watch.status(&shared.about, shared.waiter.durable(), out))
+    }
+
+    fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {
+        let Some(parts) = self.parts.take() else {
+            return Ok(());
+        };
+        // The thread may have ended before.
+        let _ = parts.end.send(());
+        let followed = parts.following.join();
+        let stopped = parts.runtime.block_on(parts.server.stop());
+        let intake = followed.map_err(|_| anyhow!("fabric: {PANICKED}"))?;
+        intake
+            .close()
+            .with_context(|| format!("fabric: channel {}", self.shared.about.channel))?;
+        stopped.context("fabric: ending Deliver")
+    }
+}
+
+impl Drop for RunningFabric {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop(false) {
+            tracing::error!("{error:#}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Status of a replica, beside what is the same for every service: `fabric` in the service's object of `/status`.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Key of [`FabricStatus`] in the details of the service's status.
+pub const DETAILS: &str = "fabric";
+
+/// Status of a replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FabricStatus {
+    /// Channel that it follows.
+    pub channel: String,
+    /// Blocks in the ledger when the service started.
+    #[serde(default)]
+    pub height_at_start: u64,
+    /// Address and port at which blocks are received over UDP; `None` where they are not.
+    #[serde(default)]
+    pub udp: Option<String>,
+    /// Reason why no further block is taken; `None` while blocks are taken.
+    pub stopped: Option<String>,
+    /// Whether the source sends blocks.
+    pub following: bool,
+    /// The source that was left last, and why.
+    pub left: Option<String>,
+    /// Milliseconds since a block came; `None`: none has.
+    pub block_age_ms: Option<u64>,
+    /// Results of the last few blocks, the newest first.
+    pub blocks: Vec<BlockRecord>,
+}
+
+/// Result of one block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockRecord {
+    /// Number of the block.
+    pub number: u64,
+    /// Number of its transactions.
+    pub transactions: u32,
+    /// Number of its transactions that are VALID.
+    pub valid: u32,
+    /// Number of transactions with each code, by the code's name.
+    pub counts: BTreeMap<String, u64>,
+    /// Code of each transaction, two hex digits each; of a very long block, of the first 65,536.
+    pub codes: String,
+    /// Header hash, hex.
+    pub header_hash: String,
+    /// Commit hash, hex; the genesis block has none.
+    pub commit_hash: Option<String>,
+    /// Nanoseconds that each stage took, by name.
+    pub stages_ns: BTreeMap<String, u64>,
+    /// Time at which it was durable, nanoseconds since 1970.
+    pub durable_unix_ns: u64,
+}
+
+impl FabricStatus {
+    /// Returns the status in lines for people.
+    pub fn summary(&self) -> Vec<String> {
+        let mut lines = vec![format!("channel {}", self.channel)];
+        if let Some(why) = &self.stopped {
+            lines.push(format!("stopped {why}"));
+        }
+        let source = match (self.following, &self.left) {
+            (true, _) => "sends blocks",
+            (false, None) => "none has sent a block yet",
+            (false, Some(left)) => left.as_str(),
+        };
+        lines.push(format!("source  {source}"));
+        if let Some(block) = self.blocks.first() {
+            let hash = block.commit_hash.as_deref().unwrap_or("none");
+            let (number, transactions, valid) = (block.number, block.transactions, block.valid);
+            lines.push(format!(
+                "newest  block {number}: {transactions} transactions, {valid} valid, commit hash {hash}"
+            ));
+        }
+        lines
+    }
+}

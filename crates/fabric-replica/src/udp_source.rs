@@ -1,0 +1,275 @@
+//! Blocks over UDP: a receiver on a thread of its own hands them to the intake, and blocks that the sender does not
+//! have any more are fetched by Deliver.
+
+use lineside_fabric::early::EarlyWork;
+use lineside_fabric::limits::BLOCK_BYTES_MAX;
+use lineside_fabric_grpc::client::{Ahead, Options, Received, follow_ahead};
+use lineside_fabric_udp::paper::PaperReceiver;
+use lineside_fabric_udp::{Blocks, Counters, Dropped, Early, Receiver, ReceiverOptions, SharedKey, driver};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use tokio::sync::{Notify, mpsc};
+
+/// Maximum number of blocks that wait to be taken; further ones stay with the sender.
+const WAITING: usize = 8;
+
+/// Form of the datagrams.
+pub enum Form {
+    /// Datagrams of `lineside fabric send`, with a MAC under this key.
+    Native(SharedKey),
+    /// Packets of the papers, which have no MAC, from these sources.
+    Paper(Vec<IpAddr>),
+}
+
+/// Socket at which blocks are received.
+pub struct UdpSource {
+    socket: UdpSocket,
+    form: Form,
+}
+
+enum Event {
+    /// A block is complete.
+    Whole(u64, Vec<u8>),
+    /// A block that was handed out has been read.
+    Read,
+    /// Blocks up to this one have to be fetched.
+    Gap(u64),
+    Failed(io::Error),
+}
+
+struct Tell {
+    events: mpsc::Sender<Event>,
+    early: EarlyWork,
+    channel: String,
+    /// Number of datagrams without a right MAC at which the next warning is due.
+    forged_told_at: u64,
+}
+
+impl Blocks for Tell {
+    fn early(&mut self, early: Early<'_>) {
+        self.early.put(early.block, early.index, early.bytes);
+    }
+
+    fn ready(&self) -> bool {
+        self.events.capacity() > 0
+    }
+
+    fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+        // The receiving end is dropped only when the service stops.
+        let _ = self.events.blocking_send(Event::Whole(number, bytes));
+    }
+
+    fn dropped(&mut self, number: u64, _why: Dropped) {
+        self.early.dropped(number);
+    }
+
+    fn counted(&mut self, counters: &Counters) {
+        // The next warning is due at ten times as many, so that such datagrams cannot fill the log.
+        if counters.bad_mac >= self.forged_told_at {
+            tracing::warn!(
+                channel = self.channel,
+                "datagrams whose MAC does not hold: {}; the sender has another key, or it is not ours",
+                counters.bad_mac
+            );
+            self.forged_told_at = counters.bad_mac.saturating_mul(10);
+        }
+    }
+
+    fn gap(&mut self, _from: u64, to: u64) {
+        let _ = self.events.blocking_send(Event::Gap(to));
+    }
+}
+
+/// Thread of the receiver; it ends when this is dropped.
+struct ReceiverThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for ReceiverThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl UdpSource {
+    /// Listens at `listen`.
+    ///
+    /// # Errors
+    /// The system's reason why it cannot.
+    pub fn bind(listen: SocketAddr, form: Form) -> io::Result<Self> {
+        let socket = driver::listen(listen)?;
+        Ok(Self { socket, form })
+    }
+
+    /// Returns the address and port of the socket.
+    ///
+    /// # Errors
+    /// The system's reason why there is none.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn start(self, next: u64, mut tell: Tell, fetched: Arc<AtomicU64>) -> io::Result<ReceiverThread> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let mut session = [0; 16];
+        getrandom::fill(&mut session).map_err(io::Error::other)?;
+        let receive = move || {
+            // The genesis block, number 0, is never fetched.
+            let mut fetched = || Some(fetched.swap(0, Ordering::Relaxed)).filter(|&next| next > 0);
+            let ended = match self.form {
+                Form::Native(key) => {
+                    // The validator computes data hashes anyway; a block that it refuses is fetched by Deliver.
+                    let options = ReceiverOptions {
+                        data_hash: false,
+                        ..ReceiverOptions::default()
+                    };
+                    let mut receiver = Receiver::new(key, session, next, options);
+                    receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
+                }
+                Form::Paper(trusted) => {
+                    let mut receiver = PaperReceiver::new(trusted, next, BLOCK_BYTES_MAX);
+                    receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
+                }
+            };
+            if let Err(error) = ended {
+                let _ = tell.events.blocking_send(Event::Failed(error));
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("fabric-udp".into())
+            .spawn(receive)?;
+        Ok(ReceiverThread {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands out one block after the other until `on` says to stop, as [`follow_ahead`] does, and gives `early` the
+    /// transactions of blocks that are not complete. `deliver` has the first block's number, and the endpoints that are
+    /// asked for blocks that do not come.
+    ///
+    /// # Errors
+    /// The system's reason why the socket cannot be used.
+    pub async fn follow(
+        self,
+        deliver: Options,
+        read: &Notify,
+        early: EarlyWork,
+        on: impl FnMut(Option<Received>) -> Ahead,
+    ) -> io::Result<()> {
+        let fetched = Arc::new(AtomicU64::new(0));
+        let (events, waiting) = mpsc::channel(WAITING);
+        let tell = Tell {
+            events,
+            early,
+            channel: deliver.channel.clone(),
+            forged_told_at: 1,
+        };
+        let _thread = self.start(deliver.from, tell, Arc::clone(&fetched))?;
+        // Declared after the thread, so that it is dropped first: the thread may wait for room in it.
+        let mut waiting = waiting;
+        let mut taking = Taking {
+            next: deliver.from,
+            deliver,
+            read,
+            on,
+            fetched,
+        };
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = waiting.recv() => event,
+                () = read.notified() => Some(Event::Read),
+            };
+            let goes_on = match event {
+                Some(Event::Whole(number, bytes)) => taking.take(number, bytes).await,
+                Some(Event::Read) => taking.hand_out(None).await,
+                Some(Event::Gap(to)) => taking.fetch(to).await,
+                Some(Event::Failed(error)) => return Err(error),
+                None => false,
+            };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Taking<'r, F> {
+    deliver: Options,
+    /// Number of the block that is handed out next.
+    next: u64,
+    read: &'r Notify,
+    on: F,
+    fetched: Arc<AtomicU64>,
+}
+
+impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
+    /// Takes a block that came over UDP. Returns whether to go on.
+    async fn take(&mut self, number: u64, bytes: Vec<u8>) -> bool {
+        if number < self.next {
+            return true;
+        }
+        if number > self.next && !self.fetch(number - 1).await {
+            return false;
+        }
+        let bytes = bytes.into();
+        self.hand_out(Some(Received { number, bytes })).await
+    }
+
+    /// Hands out a block, or says that one was read. Blocks that are handed back are fetched. Returns whether to go on.
+    async fn hand_out(&mut self, received: Option<Received>) -> bool {
+        if let Some(received) = &received {
+            self.next = received.number + 1;
+        }
+        match (self.on)(received) {
+            Ahead::On => true,
+            Ahead::Back(number, why) => {
+                let channel = &self.deliver.channel;
+                tracing::warn!(channel, "block {number} came over UDP, and is refused: {why}");
+                let to = self.next.saturating_sub(1);
+                self.next = number;
+                self.fetch(to).await
+            }
+            Ahead::Stop => false,
+        }
+    }
+
+    /// Takes blocks by Deliver, `to` being the last one. Returns whether to go on.
+    async fn fetch(&mut self, to: u64) -> bool {
+        if self.next <= to {
+            let channel = &self.deliver.channel;
+            tracing::warn!(channel, "blocks {} to {to} are fetched by Deliver", self.next);
+            let mut options = self.deliver.clone();
+            options.from = self.next;
+            let mut goes_on = true;
+            let Self { next, read, on, .. } = self;
+            let hand_out = |received: Option<Received>| {
+                let is_next = received.is_some();
+                let handed = on(received);
+                match &handed {
+                    Ahead::On => *next += u64::from(is_next),
+                    Ahead::Back(number, _) => *next = *number,
+                    Ahead::Stop => goes_on = false,
+                }
+                let is_last = *next > to && matches!(handed, Ahead::On);
+                if is_last { Ahead::Stop } else { handed }
+            };
+            follow_ahead(options, read, hand_out).await;
+            if !goes_on {
+                return false;
+            }
+        }
+        self.fetched.store(self.next, Ordering::Relaxed);
+        true
+    }
+}

@@ -1,0 +1,209 @@
+//! The section `[hybrid]` of the configuration; `lineside.toml` explains every key.
+
+use lineside_fastpath::Range;
+use lineside_log_kafka::Address;
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
+use lineside_wire::HYBRID_PORT;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The section `[hybrid]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HybridConfig {
+    /// Whether `lineside run` serves it.
+    pub enabled: bool,
+    /// Address and port of gRPC.
+    pub listen: SocketAddr,
+    /// Where requests by UDP are taken.
+    pub udp: UdpName,
+    /// Directory of the ledger.
+    pub data: PathBuf,
+    /// File with the database's genesis.
+    pub genesis: PathBuf,
+    /// File with the node's key.
+    pub node_key: PathBuf,
+    /// Number of the node.
+    pub node: u32,
+    /// Log that orders the requests.
+    pub log: LogName,
+    /// Whether a topic is taken that may lose what it has acknowledged.
+    pub allow_weak_kafka: bool,
+    /// File with the server's certificate; empty for no TLS.
+    pub certificate: PathBuf,
+    /// File with the certificate's key.
+    pub key: PathBuf,
+    /// File with CA certificates of clients; empty where clients need no certificate.
+    pub client_ca: PathBuf,
+    /// Sources whose replies may be longer than their requests.
+    pub trusted_sources: Vec<AddressRange>,
+}
+
+/// Where requests by UDP are taken: `auto`, `off`, or an address and a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum UdpName {
+    /// Where gRPC is; nowhere where that is by TLS, which datagrams are not.
+    Auto,
+    /// Nowhere.
+    Off,
+    /// At this address.
+    At(SocketAddr),
+}
+
+/// Who orders: `embedded`, or `kafka://host:port[,host:port][/topic]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum LogName {
+    /// This node alone.
+    Embedded,
+    /// Kafka, at an address that was looked at.
+    Kafka(String),
+}
+
+impl Default for HybridConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            listen: loopback(HYBRID_PORT),
+            udp: UdpName::Auto,
+            data: PathBuf::new(),
+            genesis: "genesis.bin".into(),
+            node_key: "node.key".into(),
+            node: 1,
+            log: LogName::Embedded,
+            allow_weak_kafka: false,
+            certificate: PathBuf::new(),
+            key: PathBuf::new(),
+            client_ca: PathBuf::new(),
+            trusted_sources: Range::LOOPBACK.into_iter().map(AddressRange).collect(),
+        }
+    }
+}
+
+impl HybridConfig {
+    /// Where requests by UDP are taken, if they are.
+    pub fn udp(&self) -> Option<SocketAddr> {
+        match self.udp {
+            UdpName::Auto => self.tls_files().is_none().then_some(self.listen),
+            UdpName::Off => None,
+            UdpName::At(address) => Some(address),
+        }
+    }
+
+    /// The server's certificate and its key, where it is reached by TLS.
+    pub fn tls_files(&self) -> Option<(&Path, &Path)> {
+        given(&self.certificate).zip(given(&self.key))
+    }
+
+    /// CA certificates of clients, where those need one.
+    pub fn client_ca(&self) -> Option<&Path> {
+        given(&self.client_ca)
+    }
+
+    /// Reads and checks the section.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
+        let config: Self = section.read()?;
+        let mut issues = Issues::new(section);
+        if config.enabled && given(&config.data).is_none() {
+            issues.add("enabled", "true: needs `data`, which is empty");
+        }
+        let pairs = [
+            ("certificate", &config.certificate, "key", &config.key),
+            ("key", &config.key, "certificate", &config.certificate),
+            ("client_ca", &config.client_ca, "certificate", &config.certificate),
+        ];
+        for (name, path, needs, needed) in pairs {
+            if given(path).is_some() && given(needed).is_none() {
+                issues.add(name, format!("{path:?}: needs `{needs}`, which is empty"));
+            }
+        }
+        issues.finish(config)
+    }
+
+    /// Returns what is allowed but the operator should know.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Some(udp) = self.udp().filter(|udp| !udp.ip().is_loopback()) {
+            warnings.push(format!(
+                "[hybrid] requests by UDP to {udp} are signed, but whoever stands between reads them"
+            ));
+        }
+        if self.tls_files().is_none() && !self.listen.ip().is_loopback() {
+            warnings.push(format!(
+                "[hybrid] listen = {}: without `certificate`, whoever stands between reads what is asked",
+                self.listen
+            ));
+        }
+        warnings
+    }
+}
+
+impl TryFrom<String> for UdpName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for UdpName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            _ => text
+                .parse()
+                .map(Self::At)
+                .map_err(|_| format!("{text:?} must be \"auto\", \"off\" or an address and a port")),
+        }
+    }
+}
+
+impl From<UdpName> for String {
+    fn from(name: UdpName) -> Self {
+        match name {
+            UdpName::Auto => "auto".into(),
+            UdpName::Off => "off".into(),
+            UdpName::At(address) => address.to_string(),
+        }
+    }
+}
+
+impl TryFrom<String> for LogName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for LogName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse::<Address>()) {
+            ("embedded", _) => Ok(Self::Embedded),
+            (_, Ok(_)) => Ok(Self::Kafka(text.into())),
+            (_, Err(_)) => Err(format!(
+                "{text:?} must be \"embedded\" or \"kafka://host:port[,host:port][/topic]\""
+            )),
+        }
+    }
+}
+
+impl From<LogName> for String {
+    fn from(name: LogName) -> Self {
+        match name {
+            LogName::Embedded => "embedded".into(),
+            LogName::Kafka(address) => address,
+        }
+    }
+}

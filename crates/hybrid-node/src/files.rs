@@ -1,0 +1,41 @@
+//! Files that a node's configuration names: the genesis of its database, and its key.
+
+use lineside_hybrid::genesis::Genesis;
+use lineside_hybrid::secret::SecretKey;
+use lineside_service::config::UsageError;
+use lineside_util::key_file::read_signing_key;
+use lineside_verify::Curve;
+use std::path::Path;
+
+/// Returns the genesis in a file, and its bytes.
+///
+/// # Errors
+/// [`UsageError`]: the file cannot be read, or holds no genesis.
+pub fn read_genesis(file: &Path) -> Result<(Genesis, Vec<u8>), UsageError> {
+    let bytes = std::fs::read(file).map_err(|error| {
+        let shown = file.display();
+        UsageError(format!(
+            "{shown}: {error} (`lineside hybrid init` makes a genesis)"
+        ))
+    })?;
+    let genesis = Genesis::decode(&bytes);
+    let genesis = genesis.map_err(|error| UsageError(format!("{}: {error}", file.display())))?;
+    Ok((genesis, bytes))
+}
+
+/// Returns the secret key in a file.
+///
+/// # Errors
+/// [`UsageError`]: the file cannot be read, others may read it, or it holds no key.
+pub fn read_key(file: &Path) -> Result<SecretKey, UsageError> {
+    let unusable = |why: String| UsageError(format!("{why} (`lineside hybrid key new` makes one)"));
+    let (curve, secret) =
+        read_signing_key(file).map_err(|error| unusable(format!("{:#}", anyhow::Error::from(error))))?;
+    let curve = match curve.as_str() {
+        "p256" => Some(Curve::P256),
+        "secp256k1" => Some(Curve::Secp256k1),
+        _ => None,
+    };
+    let key = curve.and_then(|curve| SecretKey::from_bytes(curve, &secret));
+    key.ok_or_else(|| unusable(format!("{}: it holds no key", file.display())))
+}

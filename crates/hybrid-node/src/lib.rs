@@ -1,0 +1,9 @@
+//! A node of the `hybrid` ledger database as a service of the daemon.
+//!
+//! The engine is `lineside-hybrid`; its transports are `lineside-hybrid-grpc` and `lineside-log-kafka`. This crate is
+//! above all three: [`config`] is the section `[hybrid]`, [`files`] reads genesis and keys, [`service`] starts a node
+//! with gRPC and UDP before it.
+
+pub mod config;
+pub mod files;
+pub mod service;

@@ -1,0 +1,317 @@
+//! The `hybrid` service in the daemon: a node, with gRPC and UDP before it.
+
+use crate::config::{HybridConfig, LogName};
+use crate::files::{read_genesis, read_key};
+use anyhow::{Context, anyhow};
+use lineside_fastpath::Readers;
+use lineside_hybrid::answer::code_name;
+use lineside_hybrid::genesis::{Genesis, database_id};
+use lineside_hybrid::node::{OpenLog, embedded};
+use lineside_hybrid::secret::SecretKey;
+use lineside_hybrid::udp::{HybridFastPath, HybridHost};
+use lineside_hybrid::{Node, Options};
+use lineside_hybrid_grpc as grpc;
+use lineside_journal::FsDisk;
+use lineside_log_kafka as kafka;
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_service::config::{ConfigIssue, Section, section};
+use lineside_service::{
+    Endpoint, Listen, Running, Service, ServiceDef, ServiceStatus, StartContext, StatusBuilder, Tip,
+    raise_open_files_limit, set_socket_counts,
+};
+use lineside_util::hex::to_hex;
+use lineside_wire::metric;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::runtime::Runtime;
+
+/// Warning about a database whose genesis chose the paper's mode.
+pub const PAPER_MODE_WARNING: &str = "the mode is the paper's: who has seen a request can send it again, and its \
+                                      signature fits other keys, values and versions too (docs/hybrid.md)";
+
+/// Registration of the service.
+pub const DEF: ServiceDef = ServiceDef {
+    name: "hybrid",
+    default_section: || section(&HybridConfig::default()),
+    parse,
+    pinned_work: None,
+};
+
+fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
+    let config = HybridConfig::parse(section)?;
+    Ok(Box::new(HybridService { config, files: None }))
+}
+
+struct HybridService {
+    config: HybridConfig,
+    /// Contents of the files, once they are read.
+    files: Option<Files>,
+}
+
+struct Files {
+    genesis: Vec<u8>,
+    key: SecretKey,
+    tls: Option<grpc::ServerTls>,
+    disk: FsDisk,
+}
+
+/// State that the status function shares with the running service.
+struct Shared {
+    node: Arc<Node<FsDisk>>,
+    udp: Option<SocketDatapath>,
+    listen: SocketAddr,
+    /// Identifier of the database, in hex.
+    database: String,
+}
+
+struct RunningHybrid {
+    shared: Arc<Shared>,
+    server: Option<(Runtime, grpc::Running)>,
+}
+
+impl Service for HybridService {
+    fn is_enabled(&self) -> bool {
+        self.config.enabled
+    }
+
+    fn section(&self) -> toml::Table {
+        section(&self.config)
+    }
+
+    fn listens(&self) -> Vec<Listen> {
+        let listen = |key, address| Listen {
+            key,
+            address,
+            has_fast_path: false,
+        };
+        let grpc = self.config.listen;
+        // gRPC is on TCP: both may have the same port.
+        let udp = self.config.udp().filter(|udp| udp.port() != grpc.port());
+        let udp = udp.map(|udp| listen("udp", udp));
+        [listen("listen", grpc)].into_iter().chain(udp).collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.config.warnings()
+    }
+
+    fn file_warnings(&self) -> Vec<String> {
+        let config = &self.config;
+        let genesis = read_genesis(&config.genesis);
+        let key = read_key(&config.node_key);
+        let is_another = match (&genesis, &key) {
+            (Ok((genesis, _)), Ok(key)) => has_another_key(config.node, key, genesis),
+            _ => None,
+        };
+        let genesis = genesis.err().map(|error| ("genesis", error.into()));
+        let key = key.err().map(anyhow::Error::from).or(is_another);
+        let key = key.map(|error| ("node_key", error));
+        let tls = tls(config).err().map(|error| ("certificate", error));
+        let issues = genesis.into_iter().chain(key).chain(tls);
+        let warnings = issues.map(|(key, error)| format!("[hybrid] {key} cannot be used here: {error:#}"));
+        warnings.collect()
+    }
+
+    fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
+        let config = &self.config;
+        raise_open_files_limit();
+        let tls = tls(config)?;
+        let (_, genesis) = read_genesis(&config.genesis)?;
+        let key = read_key(&config.node_key)?;
+        let disk = FsDisk::open(&config.data)
+            .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+        self.files = Some(Files {
+            genesis,
+            key,
+            tls,
+            disk,
+        });
+        Ok(())
+    }
+
+    fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
+        let Self { config, files } = *self;
+        let Files {
+            genesis,
+            key,
+            tls,
+            disk,
+        } = files.context("the node's files are not read")?;
+        let options = Options {
+            node: config.node,
+            ..Options::default()
+        };
+        let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);
+        let node = node.with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+        let node = Arc::new(node);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("hybrid-grpc")
+            .enable_all()
+            .build()?;
+        let start = grpc::start(config.listen, tls, node.clone(), grpc::Limits::default());
+        let server = runtime.block_on(start).with_context(|| {
+            format!(
+                "hybrid cannot listen on {} (--listen gives another address)",
+                config.listen
+            )
+        })?;
+        let udp = config.udp().map(|listen| {
+            start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
+                format!("hybrid cannot listen on {listen} by UDP (--udp gives another address, or off)")
+            })
+        });
+        let shared = Arc::new(Shared {
+            node,
+            udp: udp.transpose()?,
+            listen: server.address,
+            database: to_hex(&database_id(&genesis)),
+        });
+        Ok(Box::new(RunningHybrid {
+            shared,
+            server: Some((runtime, server)),
+        }))
+    }
+}
+
+/// Returns an error where the genesis names another key for this node: the key of a node never changes. Nodes that are
+/// not in the genesis may have been added since.
+fn has_another_key(node: u32, key: &SecretKey, genesis: &Genesis) -> Option<anyhow::Error> {
+    let (_, first) = genesis.nodes.iter().find(|(first, _)| *first == node)?;
+    (*first != key.public()).then(|| anyhow!("the genesis has another key for node {node}"))
+}
+
+fn tls(config: &HybridConfig) -> anyhow::Result<Option<grpc::ServerTls>> {
+    let tls = config
+        .tls_files()
+        .map(|(certificate, key)| grpc::ServerTls::from_files(certificate, key, config.client_ca()));
+    Ok(tls.transpose()?)
+}
+
+fn open_log(config: &HybridConfig) -> anyhow::Result<OpenLog> {
+    match &config.log {
+        LogName::Embedded => Ok(embedded()),
+        LogName::Kafka(address) => Ok(kafka::open(kafka::Options {
+            allow_weak_kafka: config.allow_weak_kafka,
+            ..kafka::Options::new(address.parse()?)
+        })),
+    }
+}
+
+/// Starts the UDP socket, with one receiving thread: what it receives at once is verified at once.
+fn start_udp(
+    config: &HybridConfig,
+    listen: SocketAddr,
+    node: Arc<Node<FsDisk>>,
+    queue: usize,
+) -> std::io::Result<SocketDatapath> {
+    let trusted = config.trusted_sources.iter().map(|range| range.0);
+    let host = HybridHost::new(node, trusted.collect());
+    let options = SocketOptions {
+        listen,
+        threads: 1,
+        queue,
+    };
+    let readers = Readers::new(false);
+    SocketDatapath::start_later(options, Arc::new(HybridFastPath), Arc::new(host), &readers)
+}
+
+impl Running for RunningHybrid {
+    fn name(&self) -> &'static str {
+        DEF.name
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let endpoint = |protocol, address| Endpoint { protocol, address };
+        let udp = self
+            .shared
+            .udp
+            .as_ref()
+            .map(|udp| endpoint("udp", udp.local_addr()));
+        [endpoint("grpc", self.shared.listen)]
+            .into_iter()
+            .chain(udp)
+            .collect()
+    }
+
+    fn description(&self) -> String {
+        match &self.shared.udp {
+            Some(udp) => format!("gRPC; UDP on {}", udp.local_addr()),
+            None => "gRPC".into(),
+        }
+    }
+
+    fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |out| shared.status(out))
+    }
+
+    fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {
+        let Some((runtime, server)) = self.server.take() else {
+            return Ok(());
+        };
+        if let Some(udp) = &self.shared.udp {
+            udp.stop();
+        }
+        // Calls that were cut off do not hold the node any more: it answers what it has, and ends with the last status.
+        runtime.block_on(server.stop()).context("hybrid: ending gRPC")
+    }
+}
+
+impl Drop for RunningHybrid {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop(false) {
+            tracing::error!("{error:#}");
+        }
+    }
+}
+
+impl Shared {
+    fn status(&self, out: &mut StatusBuilder) {
+        let status = self.node.status();
+        if let Some(why) = &status.read_only {
+            out.problems.push(format!("hybrid: no writes are taken: {why}"));
+        }
+        out.warnings.extend(status.log_weaknesses);
+        if status.paper {
+            out.warnings.push(format!("hybrid: {}", PAPER_MODE_WARNING));
+        }
+        let udp = self.udp.as_ref().map(SocketDatapath::local_addr);
+        let mut service = ServiceStatus {
+            name: "hybrid".into(),
+            datapath: "socket".into(),
+            listen: match udp.filter(|udp| *udp != self.listen) {
+                Some(udp) => format!("{}, UDP {udp}", self.listen),
+                None => self.listen.to_string(),
+            },
+            tip: Some(Tip {
+                hash: to_hex(&status.tip_hash),
+                height: u32::try_from(status.height).unwrap_or(u32::MAX),
+            }),
+            ..ServiceStatus::default()
+        };
+        let host = [
+            (metric::HYBRID_HEIGHT, status.height),
+            (metric::HYBRID_VERIFIED, status.verified),
+            (metric::HYBRID_BATCHES, status.batches),
+            (metric::HYBRID_KEYS, status.keys as u64),
+            (metric::HYBRID_READ_ONLY, u64::from(status.read_only.is_some())),
+        ];
+        for (metric, value) in host {
+            service.set_host(metric, value);
+        }
+        for (code, count) in &status.codes {
+            service.set_labelled(metric::HYBRID_REQUESTS, code_name(*code), *count);
+        }
+        if let Some(udp) = &self.udp {
+            let counts = udp.counts();
+            set_socket_counts(&mut service, counts);
+            service.set_host(metric::HYBRID_DATAGRAMS, counts.received.load(Relaxed));
+        }
+        service.details.insert("database".into(), json!(self.database));
+        service.details.insert("paper".into(), json!(status.paper));
+        out.services.push(service);
+    }
+}

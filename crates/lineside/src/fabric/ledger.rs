@@ -1,0 +1,495 @@
+//! `lineside fabric import|status|block|tx|state|verify-ledger --data DIR`
+
+use crate::out::{self, Unwritten};
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use lineside_fabric::ledger::results::Publisher;
+use lineside_fabric::ledger::{LedgerError, Look, Replica, StateStore, Stored, verify_ledger};
+use lineside_fabric::replay::read;
+use lineside_fabric::state::TxId;
+use lineside_fabric::{Options, TxCode};
+use lineside_fabric_replica::config::StateName;
+use lineside_fabric_replica::ledger;
+use lineside_journal::FsDisk;
+use lineside_util::hex::to_hex;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Where the ledger is.
+#[derive(Args)]
+pub struct Data {
+    /// The ledger's directory.
+    #[arg(long)]
+    pub data: PathBuf,
+    /// Threads that read transactions and verify signatures; as many as the machine has by default.
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+}
+
+impl Data {
+    pub fn options(&self) -> Options {
+        let threads = self.threads.map(NonZeroUsize::get);
+        let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(NonZeroUsize::get));
+        Options {
+            threads: threads.unwrap_or(1),
+            ..Options::default()
+        }
+    }
+
+    fn state_folder(&self) -> PathBuf {
+        self.data.join("state")
+    }
+
+    /// Where the state is.
+    fn state_found(&self) -> StateStore {
+        let folder = self.state_folder();
+        match StateStore::is_at(&folder) {
+            true => StateStore::Disk(folder),
+            false => StateStore::Memory,
+        }
+    }
+
+    /// The blocks, and the state if it is wanted.
+    fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
+        let disk = FsDisk::look(&self.data)?;
+        Look::open(disk, &self.options(), state)
+    }
+
+    /// The blocks.
+    fn look(&self) -> anyhow::Result<Look<FsDisk>> {
+        self.look_at(None).with_context(|| self.reading())
+    }
+
+    /// The blocks and the state; where the state is on the disk and cannot be had, the blocks alone, and why.
+    fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
+        let state = self.state_found();
+        match self.look_at(Some(&state)) {
+            Err(LedgerError::State { what }) => Ok((self.look()?, Some(what))),
+            looked => Ok((looked.with_context(|| self.reading())?, None)),
+        }
+    }
+
+    fn reading(&self) -> String {
+        format!("reading the ledger in {}", self.data.display())
+    }
+}
+
+/// How a ledger is kept that blocks are added to.
+#[derive(Args)]
+pub struct Kept {
+    #[command(flatten)]
+    pub data: Data,
+    /// Keep the state in memory, or by fjall in the folder `state` of the ledger's directory. Where a state is there,
+    /// fjall is the default, and `memory` removes it; its content is made again from the blocks.
+    #[arg(long)]
+    state: Option<StateIn>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StateIn {
+    Memory,
+    Fjall,
+}
+
+impl Kept {
+    /// Opens the ledger, or begins one, and says what of it had to be made again.
+    pub fn open(&self, results: Option<Publisher>) -> anyhow::Result<Replica<FsDisk>> {
+        let data = &self.data.data;
+        let opening = || format!("opening the ledger in {}", data.display());
+        let state = match self.state {
+            None => StateName::Auto,
+            Some(StateIn::Memory) => StateName::Memory,
+            Some(StateIn::Fjall) => StateName::Fjall,
+        };
+        let disk = FsDisk::open(data).with_context(opening)?;
+        let (replica, remarks) = ledger::open(data, disk, self.data.options(), state, results)?;
+        for remark in remarks {
+            tell!("lineside: {remark}");
+        }
+        Ok(replica)
+    }
+}
+
+/// Validate a folder of recorded blocks into a ledger, from the first that it does not have.
+#[derive(Args)]
+pub struct Import {
+    #[command(flatten)]
+    kept: Kept,
+    /// Holds NNNNN.orderer.pb.gz or NNNNN.committed.pb.gz.
+    folder: PathBuf,
+}
+
+/// How far the ledger in a directory is, or how a running replica is.
+#[derive(Args)]
+pub struct Status {
+    /// The ledger's directory.
+    #[arg(long, required_unless_present = "console")]
+    data: Option<PathBuf>,
+    /// Threads that read transactions; as many as the machine has by default.
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+    /// Address and port of a running replica's console.
+    #[arg(long, conflicts_with = "data")]
+    console: Option<SocketAddr>,
+}
+
+/// A block: its hashes and its codes.
+#[derive(Args)]
+pub struct Block {
+    #[command(flatten)]
+    data: Data,
+    /// Its number, or its header hash in hex.
+    block: String,
+    /// Write the block to this file, as a peer has it.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Write it as the orderer delivered it.
+    #[arg(long, requires = "out")]
+    delivered: bool,
+}
+
+/// A transaction: its block and its code.
+#[derive(Args)]
+pub struct Tx {
+    #[command(flatten)]
+    data: Data,
+    /// Its id.
+    id: String,
+}
+
+/// A key of the state, or all keys of a namespace.
+#[derive(Args)]
+pub struct State {
+    #[command(flatten)]
+    data: Data,
+    /// The chaincode.
+    namespace: String,
+    /// The key; without one, those from `--start` on.
+    key: Option<String>,
+    /// The first key.
+    #[arg(long, default_value = "")]
+    start: String,
+    /// The key to stop before; empty: none.
+    #[arg(long, default_value = "")]
+    end: String,
+    /// Keys at most.
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+    /// Print keys and values as they are to a terminal, too; elsewhere they always are.
+    #[arg(long)]
+    raw: bool,
+}
+
+/// Validate every block of a ledger again, from the first, and compare every code, hash and byte.
+#[derive(Args)]
+pub struct VerifyLedger {
+    #[command(flatten)]
+    data: Data,
+}
+
+/// Does `import`.
+///
+/// # Errors
+/// What stands in its way.
+pub fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
+    let recorded = |number| -> anyhow::Result<Option<Vec<u8>>> {
+        Ok(match read(&arguments.folder, number, "orderer")? {
+            None => read(&arguments.folder, number, "committed")?,
+            delivered => delivered,
+        })
+    };
+    let shown = arguments.folder.display();
+    let genesis = recorded(0)?;
+    let genesis = genesis.with_context(|| format!("{shown}: there is no block 0 here"))?;
+    let mut replica = arguments.kept.open(None)?;
+    let from = replica.next();
+    if from > 0 && !ledger::begins_with(&replica, &genesis) {
+        bail!("{shown}: of another channel than the ledger");
+    }
+    let mut transactions = 0;
+    for number in from.. {
+        let Some(bytes) = recorded(number)? else { break };
+        transactions += match number {
+            0 => replica.add(bytes)?.codes.len(),
+            _ => {
+                let added = replica.finish_after(bytes)?;
+                added.map_or(0, |added| added.codes.len())
+            }
+        };
+    }
+    transactions += replica.finish()?.map_or(0, |added| added.codes.len());
+    replica.checkpoint()?;
+    let (next, blocks) = (replica.next(), replica.next() - from);
+    replica.stop()?;
+    if as_json {
+        say!(
+            "{}",
+            json!({ "imported": blocks, "transactions": transactions, "blocks": next })
+        )?;
+    } else {
+        say!("{blocks} blocks with {transactions} transactions imported; the ledger has {next} blocks")?;
+    }
+    Ok(())
+}
+
+fn running(console: SocketAddr, as_json: bool) -> anyhow::Result<()> {
+    let mut snapshot = lineside_console::fetch_status(console).with_context(|| {
+        format!("no status from {console}: does `lineside fabric serve --console` run there?")
+    })?;
+    snapshot.services.retain(|service| service.name == "fabric");
+    if snapshot.services.is_empty() {
+        bail!("no replica runs at {console}");
+    }
+    match as_json {
+        true => say!("{}", serde_json::to_string(&snapshot)?)?,
+        false => out::text(&snapshot)?,
+    }
+    Ok(())
+}
+
+/// Does `status`.
+///
+/// # Errors
+/// What stands in its way.
+pub fn status(arguments: &Status, as_json: bool) -> anyhow::Result<()> {
+    let data = match (arguments.console, &arguments.data) {
+        (Some(console), _) => return running(console, as_json),
+        (None, Some(data)) => Data {
+            data: data.clone(),
+            threads: arguments.threads,
+        },
+        (None, None) => bail!("--data DIR, or --console ADDRESS"),
+    };
+    let (look, stateless) = data.look_with_state()?;
+    let (hash, commit_hash) = look.blocks.last_hashes().unwrap_or_default();
+    let (hash, commit_hash) = (to_hex(&hash), commit_hash.map(|hash| to_hex(&hash)));
+    let (channel, blocks) = (look.validator.channel(), look.blocks.count());
+    let transactions = look.blocks.transactions();
+    let keys = stateless.is_none().then(|| look.validator.state().len());
+    if as_json {
+        let line = json!({
+            "channel": channel, "blocks": blocks, "transactions": transactions, "keys": keys,
+            "last_hash": hash, "commit_hash": commit_hash, "checkpoint_record": look.found.checkpoint,
+            "replayed_blocks": look.found.replayed, "damaged_checkpoints": look.found.damaged,
+        });
+        say!("{line}")?;
+        return Ok(());
+    }
+    let keys = match (keys, stateless) {
+        (Some(keys), _) => format!("{keys} keys"),
+        (None, why) => format!("keys not counted: {}", why.unwrap_or_default()),
+    };
+    say!("channel {channel}: {blocks} blocks, {transactions} transactions, {keys}")?;
+    say!("last header hash {hash}")?;
+    say!("last commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
+    say!("{} blocks behind the checkpoint", look.found.replayed)?;
+    for damaged in &look.found.damaged {
+        say!("a checkpoint cannot be used: {damaged}")?;
+    }
+    Ok(())
+}
+
+fn hash_of(text: &str) -> Option<[u8; 32]> {
+    match TxId::new(text) {
+        TxId::Hash(hash) => Some(hash),
+        TxId::Other(_) => None,
+    }
+}
+
+/// Does `block`.
+///
+/// # Errors
+/// What stands in its way.
+pub fn block(arguments: &Block, as_json: bool) -> anyhow::Result<()> {
+    let look = arguments.data.look()?;
+    let by_hash = hash_of(&arguments.block).map(|hash| look.blocks.number_of(&hash));
+    let number = match by_hash {
+        Some(number) => number.context("there is no block with this header hash")?,
+        None => arguments
+            .block
+            .parse()
+            .context("a block is named by its number or its header hash")?,
+    };
+    let stored = look.blocks.block(number)?;
+    if let Some(path) = &arguments.out {
+        write(path, &stored, arguments.delivered)?;
+    }
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for code in &stored.codes {
+        let name = TxCode::from_number(*code).map_or("unknown", TxCode::name);
+        *counts.entry(name).or_default() += 1;
+    }
+    let (hash, commit_hash) = (to_hex(&stored.hash), stored.commit_hash.map(|hash| to_hex(&hash)));
+    if as_json {
+        let counts: Map<String, Value> = counts
+            .iter()
+            .map(|(name, count)| ((*name).into(), json!(count)))
+            .collect();
+        let line = json!({
+            "block": number, "header_hash": hash, "commit_hash": commit_hash, "bytes": stored.bytes.len(),
+            "transactions": stored.codes.len(), "codes": stored.codes, "counts": counts,
+        });
+        say!("{line}")?;
+        return Ok(());
+    }
+    say!(
+        "block {number}: {} transactions, {} bytes",
+        stored.codes.len(),
+        stored.bytes.len()
+    )?;
+    say!("header hash {hash}")?;
+    say!("commit hash {}", commit_hash.as_deref().unwrap_or("none"))?;
+    for (name, count) in counts {
+        say!("{count:>8} {name}")?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, stored: &Stored, delivered: bool) -> anyhow::Result<()> {
+    let committed = stored.committed();
+    let bytes = if delivered { &stored.bytes } else { &committed };
+    let written = std::fs::File::create(path).and_then(|mut file| file.write_all(bytes));
+    written.with_context(|| format!("writing {}", path.display()))
+}
+
+/// Does `tx`.
+///
+/// # Errors
+/// What stands in its way.
+pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
+    let look = arguments.data.look()?;
+    let place = look.blocks.transaction(&TxId::new(&arguments.id));
+    let place = place.context("there is no transaction with this id")?;
+    let (block, index, code) = (place.block, place.index, place.code);
+    if as_json {
+        let line = json!({
+            "id": arguments.id, "block": block, "index": index, "code": code as u8, "name": code.name(),
+        });
+        say!("{line}")?;
+    } else {
+        say!("{code}: transaction {index} of block {block}")?;
+    }
+    Ok(())
+}
+
+/// `text` for a terminal: whoever wrote it into the state has no say there.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\'' => out.push(c),
+            c => out.extend(c.escape_debug()),
+        }
+    }
+    out
+}
+
+/// Does `state`.
+///
+/// # Errors
+/// What stands in its way.
+pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
+    let (mut look, stateless) = arguments.data.look_with_state()?;
+    if let Some(why) = stateless {
+        tell!("lineside: {why}; all blocks are read instead");
+        look = arguments
+            .data
+            .look_at(Some(&StateStore::Memory))
+            .with_context(|| arguments.data.reading())?;
+    }
+    let state = look.validator.state();
+    let escape = !as_json && !arguments.raw && std::io::stdout().is_terminal();
+    let show = |key: &[u8], entry: &lineside_fabric::state::Entry| -> Result<(), Unwritten> {
+        let (key, value) = (
+            String::from_utf8_lossy(key),
+            String::from_utf8_lossy(&entry.value),
+        );
+        let (key, value) = match escape {
+            true => (escaped(&key).into(), escaped(&value).into()),
+            false => (key, value),
+        };
+        let (block, tx) = (entry.version.block, entry.version.tx);
+        if as_json {
+            let line = json!({
+                "key": key, "value": value, "value_hex": to_hex(&entry.value), "block": block, "tx": tx,
+            });
+            say!("{line}")
+        } else {
+            say!("{key}\t{value}\t(block {block}, transaction {tx})")
+        }
+    };
+    if let Some(key) = &arguments.key {
+        let entry = state.get(&arguments.namespace, "", key.as_bytes());
+        state.check().map_err(anyhow::Error::msg)?;
+        let entry = entry.context("there is no such key")?;
+        show(key.as_bytes(), &entry)?;
+        return Ok(());
+    }
+    let (start, end) = (arguments.start.as_bytes(), arguments.end.as_bytes());
+    let keys = state.range(&arguments.namespace, start, end);
+    for (key, entry) in keys.take(arguments.limit) {
+        show(&key, &entry)?;
+    }
+    state.check().map_err(anyhow::Error::msg)
+}
+
+/// Does `verify-ledger`.
+///
+/// # Errors
+/// What stands in its way, and a ledger that is not sound.
+pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
+    let directory = arguments.data.data.display();
+    let disk = FsDisk::look(&arguments.data.data).with_context(|| format!("reading {directory}"))?;
+    let state = arguments.data.state_found();
+    let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
+    if as_json {
+        let line = json!({
+            "sound": report.is_sound(), "blocks": report.blocks, "transactions": report.transactions,
+            "block_bytes": report.block_bytes, "record_bytes": report.record_bytes,
+            "unfinished_bytes": report.unfinished_bytes, "checkpoints": report.checkpoints,
+            "state_keys": report.state_keys, "state_in_use": report.state_in_use,
+            "last_hash": report.last_hash.map(|hash| to_hex(&hash)),
+            "commit_hash": report.commit_hash.map(|hash| to_hex(&hash)),
+            "wrong": report.wrong, "findings": report.findings,
+        });
+        say!("{line}")?;
+    } else {
+        for finding in &report.findings {
+            say!("{finding}")?;
+        }
+        say!(
+            "{} blocks with {} transactions validated again: {} bytes of blocks in {} bytes of records",
+            report.blocks,
+            report.transactions,
+            report.block_bytes,
+            report.record_bytes
+        )?;
+        if let Some(keys) = report.state_keys {
+            say!("{keys} keys of the state on the disk compared")?;
+        }
+        if report.state_in_use {
+            say!("the state on the disk was not compared: another process has it open")?;
+        }
+    }
+    if !report.is_sound() {
+        bail!("the ledger is not sound: {} findings", report.wrong);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        let plain = "{\"owner\":\"O'Neil\"} straße 銀";
+        assert_eq!(escaped(plain), plain);
+        let hostile = "\u{1b}]0;mine\u{7}\u{202e}\r\n\u{9b}2J\\";
+        assert_eq!(escaped(hostile), r"\u{1b}]0;mine\u{7}\u{202e}\r\n\u{9b}2J\\");
+    }
+}

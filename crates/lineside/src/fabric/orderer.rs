@@ -1,0 +1,25 @@
+//! Which orderer is followed, and as whom.
+
+use crate::fabric::asks::Asks;
+use clap::Args;
+use lineside_fabric_grpc::client::{Options, endpoint};
+
+/// Which orderer is followed, and as whom.
+#[derive(Args)]
+pub struct Following {
+    /// `HOST:PORT` of an orderer; may be given more than once.
+    #[arg(long, required = true, value_parser = endpoint)]
+    orderer: Vec<String>,
+    #[command(flatten)]
+    asks: Asks,
+}
+
+impl Following {
+    /// How to follow `channel` from block `from` on.
+    ///
+    /// # Errors
+    /// Files that cannot be used.
+    pub fn options(&self, channel: &str, from: u64) -> anyhow::Result<Options> {
+        self.asks.following(&self.orderer, channel, from)
+    }
+}

@@ -1,0 +1,13 @@
+//! The services of this program. The daemon, the configuration and `lineside xdp` go through this list; none of them
+//! knows a service by name.
+
+use lineside_service::ServiceDef;
+
+/// Every service, in the order in which they start.
+pub static SERVICES: &[ServiceDef] = &[
+    lineside_spv::service::DEF,
+    lineside_transfer::service::DEF,
+    lineside_column::service::DEF,
+    lineside_fabric_replica::service::DEF,
+    lineside_hybrid_node::service::DEF,
+];

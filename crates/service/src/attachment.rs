@@ -1,0 +1,175 @@
+//! The XDP programs of all services at one interface.
+
+use crate::{DatapathConfig, DatapathKind};
+use anyhow::bail;
+use lineside_wire::DropReason;
+use lineside_xdp::{
+    AttachedMode, Interface, Pins, ProgramSpec, XdpDatapath, XdpError, harmful_offloads, native_needs,
+};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The XDP programs of all services at one interface: loaded, then attached, then detached. It is empty where every
+/// fast path runs on the socket datapath.
+pub struct XdpAttachment {
+    xdp: Mutex<Option<XdpDatapath>>,
+    /// The interface as it was when the programs were loaded.
+    interface: Option<Interface>,
+    /// How the programs are attached, once they are.
+    mode: OnceLock<AttachedMode>,
+}
+
+impl XdpAttachment {
+    /// Returns an attachment without programs.
+    pub fn none() -> Self {
+        Self {
+            xdp: Mutex::new(None),
+            interface: None,
+            mode: OnceLock::new(),
+        }
+    }
+
+    /// Loads the programs of services that listen at `listens`, as the configuration wants it. Where the datapath is
+    /// `auto` and XDP cannot be had, the attachment is empty and `warnings` say why. `check_pins` may refuse what an
+    /// earlier daemon has left pinned at the interface.
+    ///
+    /// # Errors
+    /// The reason why XDP cannot be had, where the configuration asks for it.
+    pub fn load(
+        config: &DatapathConfig,
+        listens: &[SocketAddr],
+        programs: impl FnOnce() -> Vec<ProgramSpec>,
+        check_pins: impl FnOnce(&Pins) -> anyhow::Result<()>,
+        warnings: &mut Vec<String>,
+    ) -> anyhow::Result<Self> {
+        if listens.is_empty() || config.kind == DatapathKind::Socket {
+            return Ok(Self::none());
+        }
+        match load_programs(config, listens, programs, check_pins, warnings) {
+            Ok((xdp, interface)) => Ok(Self {
+                xdp: Mutex::new(Some(xdp)),
+                interface: Some(interface),
+                mode: OnceLock::new(),
+            }),
+            Err(error) if config.kind == DatapathKind::Auto => {
+                warnings.push(format!("on the socket datapath: {error:#}"));
+                Ok(Self::none())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the loaded programs, whose maps services fill; `None` where there are none.
+    pub fn programs(&self) -> MutexGuard<'_, Option<XdpDatapath>> {
+        self.xdp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether programs are loaded.
+    pub fn has_programs(&self) -> bool {
+        self.programs().is_some()
+    }
+
+    /// Attaches the programs. Where the datapath is `auto` and the interface refuses them, the fast paths stay in user
+    /// space and `warnings` say why.
+    ///
+    /// # Errors
+    /// The reason why they cannot be attached, where the configuration asks for XDP.
+    pub fn attach(&self, config: &DatapathConfig, warnings: &mut Vec<String>) -> anyhow::Result<()> {
+        let mut programs = self.programs();
+        let (Some(xdp), Some(interface)) = (programs.as_mut(), &self.interface) else {
+            return Ok(());
+        };
+        match xdp.attach(interface, config.xdp_mode.into()) {
+            Ok(mode) => {
+                warnings.extend(harmful_offloads(&interface.name));
+                if mode == AttachedMode::Native {
+                    warnings.extend(native_needs(&interface.name));
+                }
+                let _ = self.mode.set(mode);
+            }
+            Err(error) => {
+                xdp.detach()?;
+                *programs = None;
+                if config.kind == DatapathKind::Xdp {
+                    return Err(error.into());
+                }
+                warnings.push(format!("on the socket datapath: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the interface and how the programs are attached; `None` where they are not.
+    pub fn attached(&self) -> Option<(&str, AttachedMode)> {
+        let interface = self.interface.as_ref()?;
+        Some((&interface.name, *self.mode.get()?))
+    }
+
+    /// Forgets the programs, which stay attached; returns whether there were any.
+    pub fn keep(&self) -> bool {
+        self.programs().take().is_some()
+    }
+
+    /// Detaches the programs of all services and unpins their maps. A second call does nothing.
+    pub fn detach(&self) {
+        if let Some(mut xdp) = self.programs().take()
+            && let Err(error) = xdp.detach()
+        {
+            tracing::error!("{error}; `lineside xdp detach` tries again");
+        }
+    }
+
+    /// Returns the counters in the map `name`, and the drops of the program in `slot`; `None` without programs.
+    ///
+    /// # Errors
+    /// The kernel's reason why they cannot be read.
+    pub fn counts<const N: usize>(&self, name: &str, slot: u32) -> Option<Result<Counts<N>, XdpError>> {
+        let mut programs = self.programs();
+        let xdp = programs.as_mut()?;
+        let counted = xdp.counts::<N>(name);
+        Some(counted.and_then(|counted| Ok((counted, xdp.drop_counts(Some(slot))?))))
+    }
+}
+
+/// Counters of a program, and its drops by reason.
+pub type Counts<const N: usize> = ([u64; N], [u64; DropReason::ALL.len()]);
+
+fn load_programs(
+    config: &DatapathConfig,
+    listens: &[SocketAddr],
+    programs: impl FnOnce() -> Vec<ProgramSpec>,
+    check_pins: impl FnOnce(&Pins) -> anyhow::Result<()>,
+    warnings: &mut Vec<String>,
+) -> anyhow::Result<(XdpDatapath, Interface)> {
+    let mut interface = Interface::find(&config.interface)?;
+    for listen in listens {
+        if listen.port() == 0 {
+            bail!("XDP needs a port to be given, not 0");
+        }
+        // The root program answers at each of the interface's addresses for every service.
+        if let Some(other) = listens.iter().find(|other| other.ip() != listen.ip()) {
+            bail!(
+                "{listen} and {other} are at different addresses: services at one interface need the same one, or none"
+            );
+        }
+        if !listen.ip().is_unspecified() && !interface.endpoint.keep_only(listen.ip()) {
+            bail!(
+                "{} is not an address of {}: give the interface that has it",
+                listen.ip(),
+                config.interface
+            );
+        }
+    }
+    let pins = match Pins::own(&config.pin_dir, &config.interface) {
+        Ok(pins) => {
+            check_pins(&pins)?;
+            Some(pins)
+        }
+        Err(error @ XdpError::NoBpffs(_)) => {
+            warnings.push(format!("the fast path ends with this process: {error}"));
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok((XdpDatapath::load(programs(), pins)?, interface))
+}

@@ -1,0 +1,94 @@
+//! A service's fast path on the socket datapath, and the XDP programs that answer before it.
+
+use crate::{ServiceStatus, StatusBuilder, XdpAttachment};
+use lineside_fastpath::lease;
+use lineside_net::{SocketCounts, SocketDatapath};
+use lineside_wire::metric;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The sockets of a running service, and the XDP programs that answer before they are asked.
+pub struct Frontend {
+    /// Sockets of the service.
+    pub socket: SocketDatapath,
+    attachment: Arc<XdpAttachment>,
+}
+
+/// Counters of a fast path: those of the model in user space, and where the program keeps its own of the same names.
+pub struct Counted<const N: usize> {
+    /// Names of the counters, in their order.
+    pub names: [&'static str; N],
+    /// Counters of the fast path in user space.
+    pub socket: [u64; N],
+    /// Slot of the XDP program.
+    pub slot: u32,
+    /// BPF map with the counters of the XDP program.
+    pub map: &'static str,
+    /// Place of the counter that counts replies.
+    pub replies: usize,
+}
+
+impl Frontend {
+    /// Connects a service's sockets with the programs of all services.
+    pub fn new(socket: SocketDatapath, attachment: &Arc<XdpAttachment>) -> Self {
+        Self {
+            socket,
+            attachment: Arc::clone(attachment),
+        }
+    }
+
+    /// Returns in words where the fast path answers.
+    pub fn description(&self) -> String {
+        match self.attachment.attached() {
+            Some((interface, mode)) => format!("xdp datapath, {} on {interface}", mode.name()),
+            None => "socket datapath".into(),
+        }
+    }
+
+    /// Returns the status of the service, without what only the service itself knows. A counter that cannot be read is
+    /// added to the problems of `out`.
+    pub fn status<const N: usize>(
+        &self,
+        service: &str,
+        lease_until_ns: &AtomicU64,
+        counted: &Counted<N>,
+        out: &mut StatusBuilder,
+    ) -> ServiceStatus {
+        let attached = self.attachment.attached();
+        let mut status = ServiceStatus {
+            name: service.into(),
+            datapath: if attached.is_some() { "xdp" } else { "socket" }.into(),
+            listen: self.socket.local_addr().to_string(),
+            interface: attached.map(|(interface, _)| interface.to_owned()),
+            mode: attached.map(|(_, mode)| mode.name().to_owned()),
+            lease_left_ms: Some(lease_until_ns.load(Relaxed).saturating_sub(lease::now_ns()) / 1_000_000),
+            ..ServiceStatus::default()
+        };
+        status.set_counters("socket", counted.names.into_iter().zip(counted.socket));
+        set_socket_counts(&mut status, self.socket.counts());
+        match self.attachment.counts::<N>(counted.map, counted.slot) {
+            Some(Ok((fastpath, drops))) => {
+                status.set_fastpath_replies("xdp", fastpath[counted.replies]);
+                status.set_counters("xdp", counted.names.into_iter().zip(fastpath));
+                status.set_drops("xdp", drops);
+            }
+            Some(Err(error)) => out.problems.push(error.to_string()),
+            None => {}
+        }
+        status
+    }
+}
+
+/// Adds the counters of a socket datapath to a status.
+pub fn set_socket_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
+    status.set_fastpath_replies("socket", counts.fastpath_replies.load(Relaxed));
+    status.set_drops("socket", counts.drops.each_ref().map(|count| count.load(Relaxed)));
+    for (metric, count) in [
+        (metric::HOST_REPLIES, &counts.host_replies),
+        (metric::QUEUE_FULL, &counts.queue_full),
+        (metric::OVERSIZE, &counts.oversize),
+        (metric::AMPLIFICATION, &counts.amplification),
+    ] {
+        status.set_host(metric, count.load(Relaxed));
+    }
+}

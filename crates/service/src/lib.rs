@@ -1,0 +1,39 @@
+//! What a service of Lineside is.
+//!
+//! A service is a value: a [`ServiceDef`] names it and parses its section of the configuration into a [`Service`],
+//! which the daemon starts and which is a [`Running`] service from then on. The daemon knows no service by name; it
+//! goes through a list of definitions.
+//!
+//! ```text
+//! ServiceDef::parse      section of lineside.toml -> Service, or every ConfigIssue
+//! Service::privileged_init    opens files while the process still has the rights of root
+//!   (the daemon gives up all capabilities but those that BPF needs)
+//! Service::program       the XDP program, sized for this configuration
+//!   (the daemon loads all programs at one interface: XdpAttachment)
+//! Service::start         fills the fast-path table, listens, renews the lease -> Running
+//!   (the daemon attaches the programs, drops back to the socket datapath or fails)
+//! Running::confirm       every service has started
+//!   ...
+//!   (a signal: the daemon detaches the programs of all services)
+//! Running::stop          drains what the fast path has left, then ends
+//! ```
+//!
+//! [`config`] reads sections and reports what is wrong with them, with line numbers; [`status`] is what the console
+//! shows; [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths; [`LeaseRenewal`] renews a lease.
+
+mod attachment;
+pub mod config;
+mod datapath;
+mod definition;
+mod descriptors;
+mod frontend;
+mod renewal;
+pub mod status;
+
+pub use attachment::XdpAttachment;
+pub use datapath::{DatapathConfig, DatapathKind, XdpModeName};
+pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
+pub use descriptors::raise_open_files_limit;
+pub use frontend::{Counted, Frontend, set_socket_counts};
+pub use renewal::LeaseRenewal;
+pub use status::{ServiceStatus, Snapshot, StatusBuilder, Tip};

@@ -1,0 +1,215 @@
+//! The section `[transfer]` of the configuration; `lineside.toml` explains every key.
+
+use crate::host::{SealPolicy, SessionPolicy};
+use crate::ledger::Limits;
+use crate::signed::KeyId;
+use crate::store::{Geometry, Mode, Range};
+use clap::ValueEnum;
+use lineside_service::config::{ConfigIssue, Issues, Section, given, loopback, parse_range};
+use lineside_wire::{TRANSFER_ISSUERS_MAX, TRANSFER_PORT};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The section `[transfer]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TransferConfig {
+    /// Whether `lineside run` serves it.
+    pub enabled: bool,
+    /// Address and port, of UDP and TCP.
+    pub listen: SocketAddr,
+    /// Directory of the ledger.
+    pub data: PathBuf,
+    /// Where operations are executed.
+    pub mode: TransferMode,
+    /// Binary logarithm of the number of accounts.
+    pub account_bits: u32,
+    /// Largest number of sessions.
+    pub sessions: u32,
+    /// Largest number of sessions of one source address.
+    pub sessions_per_source: usize,
+    /// Whether the paper's packets are answered.
+    pub paper_format: bool,
+    /// Sources and keys that may create assets.
+    pub issuers: Vec<Issuer>,
+    /// Whether every operation that changes something must be signed.
+    pub require_signature: bool,
+    /// Whether a request that changes something may have no UDP checksum, on IPv4.
+    pub allow_zero_checksum: bool,
+    /// Seconds for which the fast path may answer without hearing from the host.
+    pub lease_s: u64,
+    /// Operations after which a block is sealed.
+    pub block_operations: usize,
+    /// Seconds after which a block is sealed.
+    pub block_s: u64,
+    /// File that sealed blocks are written to; empty for none.
+    pub settle_to: PathBuf,
+}
+
+/// Where operations are executed, and when they are durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferMode {
+    /// By the host, which answers once they are on the disk.
+    Durable,
+    /// By the fast path, which answers at once; the journal follows.
+    Express,
+}
+
+/// Source or key that may create assets: `address/bits`, an address, or `key:` and a key's fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Issuer {
+    /// Source addresses.
+    Range(Range),
+    /// A key, at any address.
+    Key(KeyId),
+}
+
+impl Default for TransferConfig {
+    fn default() -> Self {
+        let (geometry, seal) = (Geometry::default(), SealPolicy::default());
+        Self {
+            enabled: false,
+            listen: loopback(TRANSFER_PORT),
+            data: PathBuf::new(),
+            mode: TransferMode::Durable,
+            account_bits: geometry.account_bits,
+            sessions: geometry.sessions,
+            sessions_per_source: SessionPolicy::default().per_source,
+            paper_format: geometry.paper_format,
+            issuers: geometry.issuers.into_iter().map(Issuer::Range).collect(),
+            require_signature: geometry.require_signature,
+            allow_zero_checksum: false,
+            lease_s: 60,
+            block_operations: seal.operations,
+            block_s: seal.seconds,
+            settle_to: PathBuf::new(),
+        }
+    }
+}
+
+impl TransferConfig {
+    /// Reads and checks the section.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(section: &Section) -> Result<Self, Vec<ConfigIssue>> {
+        let config: Self = section.read()?;
+        let mut issues = Issues::new(section);
+        for (key, value, allowed) in [
+            ("account_bits", config.account_bits.into(), 1..=26),
+            ("sessions", config.sessions.into(), 1..=1 << 20),
+            (
+                "sessions_per_source",
+                config.sessions_per_source as u64,
+                1..=1 << 20,
+            ),
+            ("lease_s", config.lease_s, 1..=3600),
+            ("block_operations", config.block_operations as u64, 1..=1 << 20),
+            ("block_s", config.block_s, 1..=86_400),
+        ] {
+            issues.range(key, value, allowed);
+        }
+        let ranges = config.issuer_ranges().count();
+        if ranges > TRANSFER_ISSUERS_MAX {
+            issues.add(
+                "issuers",
+                format!("{ranges} address ranges: at most {TRANSFER_ISSUERS_MAX}"),
+            );
+        }
+        if config.enabled && given(&config.data).is_none() {
+            issues.add("enabled", "true: needs `data`, which is empty");
+        }
+        issues.finish(config)
+    }
+
+    /// Returns the layout of the fast-path table.
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            mode: match self.mode {
+                TransferMode::Durable => Mode::Durable,
+                TransferMode::Express => Mode::Express,
+            },
+            account_bits: self.account_bits,
+            sessions: self.sessions,
+            paper_format: self.paper_format,
+            issuers: self.issuer_ranges().collect(),
+            require_signature: self.require_signature,
+            ..Geometry::default()
+        }
+    }
+
+    /// Returns the source addresses that may create assets.
+    pub fn issuer_ranges(&self) -> impl Iterator<Item = Range> {
+        self.issuers.iter().filter_map(|issuer| match issuer {
+            Issuer::Range(range) => Some(*range),
+            Issuer::Key(_) => None,
+        })
+    }
+
+    /// Returns the keys that may create assets from any address.
+    pub fn issuer_keys(&self) -> Vec<KeyId> {
+        let key = |issuer: &Issuer| match issuer {
+            Issuer::Range(_) => None,
+            Issuer::Key(key) => Some(*key),
+        };
+        self.issuers.iter().filter_map(key).collect()
+    }
+
+    /// Returns the largest size of the ledger.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            accounts: 1 << self.account_bits,
+            sessions: self.sessions,
+        }
+    }
+
+    /// Returns the file that sealed blocks are written to, where there is one.
+    pub fn settle_to(&self) -> Option<&Path> {
+        given(&self.settle_to)
+    }
+
+    /// Returns when blocks are sealed.
+    pub fn seal(&self) -> SealPolicy {
+        SealPolicy {
+            operations: self.block_operations,
+            seconds: self.block_s,
+        }
+    }
+
+    /// Returns the time for which the fast path may answer without hearing from the host.
+    pub fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_s)
+    }
+}
+
+impl TryFrom<String> for Issuer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if let Some(key) = text.strip_prefix("key:") {
+            return key
+                .parse()
+                .map(Self::Key)
+                .map_err(|why| format!("{text:?}: {why}"));
+        }
+        parse_range(&text).map(Self::Range).ok_or_else(|| {
+            format!(
+                "{text:?} must be an address, one with its leading bits as in \"10.0.0.0/8\", or a key as in \
+                 \"key:0123…\""
+            )
+        })
+    }
+}
+
+impl From<Issuer> for String {
+    fn from(issuer: Issuer) -> Self {
+        match issuer {
+            Issuer::Range(range) => format!("{}/{}", range.address, range.prefix_bits),
+            Issuer::Key(key) => format!("key:{key}"),
+        }
+    }
+}

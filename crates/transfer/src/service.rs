@@ -1,0 +1,388 @@
+//! The `transfer` service in the daemon: journal, ledger, fast path, sockets, and the lease.
+
+mod attach_record;
+mod settling;
+
+use crate::claims::{Claims, StoreClaims};
+use crate::config::{TransferConfig, TransferMode};
+use crate::datapath::{self, LineClaims};
+use crate::fastpath::TransferFastPath;
+use crate::host::{self, Executing, SessionPolicy, Setup};
+use crate::ring::Ring;
+use crate::server::{KEY_FILE, Report, Server, load_or_make_key, lock};
+use crate::store::{Geometry, Mode, Store};
+use anyhow::{Context, bail};
+use attach_record::AttachRecord;
+use lineside_fastpath::{Readers, lease};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_service::config::{ConfigIssue, Section, section};
+use lineside_service::{
+    Counted, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Running, Service,
+    ServiceDef, StartContext, StatusBuilder,
+};
+use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
+use lineside_xdp::ProgramSpec;
+use settling::Settling;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+/// Registration of the service.
+pub const DEF: ServiceDef = ServiceDef {
+    name: "transfer",
+    default_section: || section(&TransferConfig::default()),
+    parse,
+    pinned_work: Some(pinned_work),
+};
+
+fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
+    let config = TransferConfig::parse(section)?;
+    let geometry = config.geometry();
+    Ok(Box::new(TransferService { config, geometry }))
+}
+
+fn pinned_work(directory: &Path) -> anyhow::Result<Option<PinnedWork>> {
+    let pinned = datapath::pinned(directory)?;
+    Ok(pinned.map(|pinned| PinnedWork {
+        executes: pinned.is_express,
+        waiting: pinned.waiting,
+    }))
+}
+
+struct TransferService {
+    config: TransferConfig,
+    /// Layout of the fast-path table; its number of rings is known once the datapath is.
+    geometry: Geometry,
+}
+
+/// State that the status function shares with the running service.
+struct Shared {
+    store: Arc<Store>,
+    fastpath: Arc<TransferFastPath>,
+    report: Arc<Mutex<Report>>,
+    settled: Arc<AtomicU64>,
+    frontend: Frontend,
+}
+
+struct RunningTransfer {
+    shared: Arc<Shared>,
+    /// Renews the lease in `durable`. In `express` the host renews it, each time that it has emptied the rings.
+    renewal: Option<LeaseRenewal>,
+    /// Writes sealed blocks to the settlement file.
+    settling: Option<Settling>,
+    attach_record: Option<AttachRecord>,
+    has_stopped: bool,
+}
+
+impl Service for TransferService {
+    fn is_enabled(&self) -> bool {
+        self.config.enabled
+    }
+
+    fn section(&self) -> toml::Table {
+        section(&self.config)
+    }
+
+    fn listens(&self) -> Vec<Listen> {
+        vec![Listen {
+            key: "listen",
+            address: self.config.listen,
+            has_fast_path: true,
+        }]
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let open = self.config.issuer_ranges().find(|range| range.prefix_bits == 0);
+        let warning = open.map(|range| {
+            format!(
+                "[transfer] issuers: {}/0 is everybody: anyone can make money",
+                range.address
+            )
+        });
+        warning.into_iter().collect()
+    }
+
+    fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()> {
+        let config = &self.config;
+        if !config.require_signature {
+            let warning = "without signatures, whoever reaches the port can move money";
+            context.warnings.push(warning.into());
+        }
+        if config.mode == TransferMode::Express {
+            let warning = "express: what is answered is on the disk only milliseconds later";
+            context.warnings.push(warning.into());
+            self.geometry.rings = match context.datapath.kind {
+                DatapathKind::Socket => context.datapath.socket_threads() as u32,
+                DatapathKind::Auto | DatapathKind::Xdp => datapath::rings()?,
+            };
+        }
+        std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())
+    }
+
+    fn program(&self) -> Option<ProgramSpec> {
+        Some(datapath::program(&self.geometry, self.config.listen.port()))
+    }
+
+    fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
+        let Self { config, geometry } = *self;
+        let uses_xdp = context.attachment.has_programs();
+        let readers = Readers::new(uses_xdp);
+        let tag = ledger_tag(&config.data)?;
+        attach_record::check(
+            &config.data,
+            tag,
+            &context.datapath,
+            uses_xdp,
+            &mut context.warnings,
+        )?;
+        let (store, claims) = open_table(&geometry, tag, context)?;
+        let attach_record = uses_xdp
+            .then(|| AttachRecord::write(&config.data, &context.datapath))
+            .transpose()?;
+        let (server, opened) = open_ledger(&config, &store, &readers, claims)?;
+        context.warnings.extend(recovery_warnings(&opened));
+        let report = server.report();
+        let settling = config
+            .settle_to()
+            .map(|file| {
+                Settling::start(&config.data, file, Arc::clone(&report))
+                    .with_context(|| format!("settling to {}", file.display()))
+            })
+            .transpose()?;
+        let fastpath = Arc::new(match uses_xdp {
+            true => TransferFastPath::beside_xdp(Arc::clone(&store)),
+            false => TransferFastPath::new(Arc::clone(&store)),
+        });
+        let socket = listen(&config, &fastpath, server, &readers, context)?;
+        let shared = Arc::new(Shared {
+            store,
+            fastpath,
+            report,
+            settled: settling.as_ref().map(Settling::settled).unwrap_or_default(),
+            frontend: Frontend::new(socket, &context.attachment),
+        });
+        let renewal = match config.mode {
+            TransferMode::Express => None,
+            TransferMode::Durable => Some(renew_lease(&config, &shared)?),
+        };
+        Ok(Box::new(RunningTransfer {
+            shared,
+            renewal,
+            settling,
+            attach_record,
+            has_stopped: false,
+        }))
+    }
+}
+
+/// Returns the fast-path table, in the maps of the XDP program where there is one, and the claims on it.
+fn open_table(
+    geometry: &Geometry,
+    tag: u64,
+    context: &StartContext,
+) -> anyhow::Result<(Arc<Store>, Arc<dyn Claims + Send + Sync>)> {
+    let mut programs = context.attachment.programs();
+    Ok(match programs.as_mut() {
+        Some(xdp) => {
+            let store = Arc::new(adopted(datapath::store(xdp, geometry)?, geometry, tag)?);
+            (store, Arc::new(LineClaims::of(xdp)?))
+        }
+        None => {
+            let store = Arc::new(Store::anonymous(geometry)?);
+            let claims = Arc::new(StoreClaims::new(Arc::clone(&store)));
+            (store, claims)
+        }
+    })
+}
+
+fn listen(
+    config: &TransferConfig,
+    fastpath: &Arc<TransferFastPath>,
+    server: Server,
+    readers: &Readers,
+    context: &StartContext,
+) -> anyhow::Result<SocketDatapath> {
+    let listen = config.listen;
+    let options = SocketOptions {
+        listen,
+        threads: context.datapath.socket_threads(),
+        queue: context.datapath.queue,
+    };
+    let filter = match config.allow_zero_checksum {
+        true => Vec::new(),
+        false => datapath::only_checked_writes(),
+    };
+    let fastpath = Arc::clone(fastpath) as _;
+    SocketDatapath::start_in_groups_behind(&filter, options, fastpath, Box::new(server), readers)
+        .with_context(|| format!("transfer cannot listen on {listen} (--listen gives another address)"))
+}
+
+fn renew_lease(config: &TransferConfig, shared: &Arc<Shared>) -> std::io::Result<LeaseRenewal> {
+    let length = config.lease();
+    let (length_ns, renewed) = (length.as_nanos() as u64, Arc::clone(shared));
+    let renew = move || lease::renew(&renewed.store.control().lease_until_ns, length_ns);
+    renew();
+    LeaseRenewal::start(length, renew)
+}
+
+/// Opens the ledger's directory and fills the fast-path table from it.
+fn open_ledger(
+    config: &TransferConfig,
+    store: &Arc<Store>,
+    readers: &Readers,
+    claims: Arc<dyn Claims + Send + Sync>,
+) -> anyhow::Result<(Server, host::Opened)> {
+    let setup = Setup {
+        limits: config.limits(),
+        seal: config.seal(),
+        sessions: SessionPolicy {
+            per_source: config.sessions_per_source,
+        },
+        issuer_keys: config.issuer_keys(),
+        express: (config.mode == TransferMode::Express).then(|| Executing {
+            readers: readers.clone(),
+            lease_ns: config.lease().as_nanos() as u64,
+            claims,
+        }),
+    };
+    Server::open(&config.data, setup, Arc::clone(store))
+        .with_context(|| format!("opening {}", config.data.display()))
+}
+
+/// The fast path as an earlier daemon left it, where it executes and may be ahead of the journal; else as new: what is
+/// in it is in the ledger too, and comes back from there. `tag` is the ledger's.
+fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store> {
+    let was_express = store.is_express();
+    let is_ours = store.control().ledger.load(Relaxed) == tag;
+    if was_express && !is_ours {
+        bail!(
+            "the fast path that is pinned there is of another ledger: start that one's server first, or detach it"
+        );
+    }
+    lease::end(&store.control().lease_until_ns);
+    Readers::new(true).wait();
+    let adopts = geometry.mode == Mode::Express && store.has_geometry(geometry);
+    if adopts {
+        store.set_policies(geometry);
+    } else if was_express && Ring::waiting_in(&store) > 0 {
+        bail!(
+            "the fast path that is pinned there holds operations, and has another geometry or mode: give the same again"
+        );
+    } else {
+        store.clear();
+        store.format(geometry)?;
+    }
+    store.control().ledger.store(tag, Relaxed);
+    Ok(store)
+}
+
+/// What the fast path of this ledger is known by, so that no other takes what it holds: of its settlement key.
+fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
+    let key = load_or_make_key(&data.join(KEY_FILE))?;
+    let point = key.verifying_key().to_encoded_point(true);
+    let mut tag = [0; 8];
+    tag.copy_from_slice(&point.as_bytes()[1..9]);
+    Ok(u64::from_le_bytes(tag).max(1))
+}
+
+/// Returns what the recovery of the ledger found that its operator should know.
+fn recovery_warnings(opened: &host::Opened) -> Vec<String> {
+    let recovery = &opened.recovery;
+    let cut = (recovery.cut_bytes > 0).then(|| {
+        let behind = recovery.last_lsn;
+        format!(
+            "{} bytes of an unfinished group behind record {behind} were cut",
+            recovery.cut_bytes
+        )
+    });
+    let removed = (!recovery.removed.is_empty()).then(|| format!("removed: {}", recovery.removed.join(", ")));
+    cut.into_iter().chain(removed).collect()
+}
+
+impl Running for RunningTransfer {
+    fn name(&self) -> &'static str {
+        DEF.name
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let address = self.shared.frontend.socket.local_addr();
+        ["udp", "tcp"]
+            .map(|protocol| Endpoint { protocol, address })
+            .into()
+    }
+
+    fn description(&self) -> String {
+        self.shared.frontend.description()
+    }
+
+    fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Arc::new(move |out| shared.status(out))
+    }
+
+    fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {
+        if std::mem::replace(&mut self.has_stopped, true) {
+            return Ok(());
+        }
+        drop(self.renewal.take());
+        // The programs are detached: first the threads end, then the host takes what the rings still hold.
+        self.shared.frontend.socket.stop();
+        lease::end(&self.shared.store.control().lease_until_ns);
+        drop(self.settling.take());
+        if let Some(record) = self.attach_record.take() {
+            record.remove();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for RunningTransfer {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop(false) {
+            tracing::error!("{error:#}");
+        }
+    }
+}
+
+impl Shared {
+    fn status(&self, out: &mut StatusBuilder) {
+        let counted = Counted {
+            names: TransferCounter::ALL.map(TransferCounter::name),
+            socket: self.fastpath.counters(),
+            slot: TRANSFER_SLOT,
+            map: "transfer_counts",
+            replies: TransferCounter::Replies as usize,
+        };
+        let report = lock(&self.report).clone();
+        out.problems.extend(report.failed);
+        if report.full {
+            out.problems.push(match report.unjournaled {
+                0 => "the disk is full: what would change something is refused".to_owned(),
+                waiting => format!(
+                    "the disk is full: {waiting} operations that the fast path executed and answered are in no \
+                     journal yet"
+                ),
+            });
+        }
+        let lease_until_ns = &self.store.control().lease_until_ns;
+        let mut status = self.frontend.status(DEF.name, lease_until_ns, &counted, out);
+        for (metric, value) in [
+            (metric::TRANSFER_ACCOUNTS, report.accounts),
+            (metric::TRANSFER_SESSIONS, report.sessions),
+            (metric::TRANSFER_OPERATIONS, report.operations),
+            (metric::TRANSFER_REFUSED, report.counts.refused),
+            (metric::TRANSFER_UNJOURNALED_OPS, report.unjournaled),
+            (metric::TRANSFER_GROUPS, report.counts.groups),
+            (metric::TRANSFER_JOURNAL, report.journal_bytes),
+            (metric::TRANSFER_BLOCKS, report.blocks),
+            (metric::TRANSFER_WRITES_REFUSED, report.counts.writes_refused),
+            (metric::TRANSFER_SIGNATURES, report.counts.signatures),
+            (metric::TRANSFER_RESTS, report.counts.rests),
+            (metric::TRANSFER_CLAIMS, report.counts.claims),
+            (metric::TRANSFER_SETTLED_BLOCKS, self.settled.load(Relaxed)),
+        ] {
+            status.set_host(metric, value);
+        }
+        out.services.push(status);
+    }
+}

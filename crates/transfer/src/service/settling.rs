@@ -1,0 +1,74 @@
+//! Thread that writes sealed blocks to a settlement file. Serving never waits for it.
+
+use crate::server::{Report, lock};
+use crate::settle::{BlockFile, Settler};
+use lineside_journal::FsDisk;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often it is looked for new blocks.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Runs until it is dropped; what is on the disk by then is settled first.
+pub struct Settling {
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
+    settled: Arc<AtomicU64>,
+}
+
+impl Settling {
+    /// Writes the blocks of the ledger in `data` to `file`, as `report` says that they are on the disk.
+    ///
+    /// # Errors
+    /// What the system says of directory, file or thread.
+    pub fn start(data: &Path, file: &Path, report: Arc<Mutex<Report>>) -> anyhow::Result<Self> {
+        let mut settler = Settler::new(FsDisk::look(data)?, BlockFile::open(file)?);
+        let settled = Arc::new(AtomicU64::new(0));
+        let (stop, stopped) = channel::<()>();
+        let told = Arc::clone(&settled);
+        let run = move || {
+            let (mut ends, mut said) = (false, String::new());
+            while !ends {
+                ends = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
+                let durable = lock(&report).blocks;
+                match settler.settle(durable) {
+                    Ok(last) => {
+                        told.store(last, Relaxed);
+                        said.clear();
+                    }
+                    Err(error) => {
+                        // Once for each error, not at each look.
+                        let error = error.to_string();
+                        if error != said {
+                            tracing::warn!("blocks are not settled, and tried again: {error}");
+                        }
+                        said = error;
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("settle".into()).spawn(run)?;
+        Ok(Self {
+            thread: Some((stop, thread)),
+            settled,
+        })
+    }
+
+    /// Number of the last block that is settled.
+    pub fn settled(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.settled)
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            drop(stop);
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
