@@ -95,6 +95,7 @@ pub fn read(payload: &[u8]) -> Option<Request> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lineside_testkit::Random;
 
     #[test]
     fn mutated_requests_are_read_or_not() {
@@ -116,21 +117,15 @@ mod tests {
         assert_eq!(request.timestamp_ns, Some(1_000_000_002));
         assert_eq!(SeekInfo::decode(request.data).unwrap(), seek(7, u64::MAX));
 
-        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut next = move |below: usize| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random % below as u64) as usize
-        };
+        let mut random = Random(1);
         let mut read_at_all = 0;
         for _ in 0..50_000 {
             let mut bytes = good.clone();
-            for _ in 0..=next(3) {
-                let at = next(bytes.len());
-                bytes[at] = next(256) as u8;
+            for _ in 0..=random.index(3) {
+                let at = random.index(bytes.len());
+                bytes[at] = random.index(256) as u8;
             }
-            bytes.truncate(bytes.len() - next(2) * next(20));
+            bytes.truncate(bytes.len() - random.index(2) * random.index(20));
             if let Some(request) = read(&bytes) {
                 read_at_all += 1;
                 let _ = SeekInfo::decode(request.data);

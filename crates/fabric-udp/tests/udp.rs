@@ -9,6 +9,7 @@ use lineside_fabric_udp::{
     Blocks, Dropped, Early, Polled, Receiver, ReceiverOptions, Sender, SenderOptions, SharedKey, cut,
 };
 use lineside_journal::SimDisk;
+use lineside_testkit::Random;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,30 +33,10 @@ fn recorded_in(directory: &Path) -> Recorded {
     blocks.map(Arc::from).collect()
 }
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn session(&mut self) -> [u8; 16] {
-        let mut session = [0; 16];
-        session[..8].copy_from_slice(&self.next().to_be_bytes());
-        session[8..].copy_from_slice(&self.next().to_be_bytes());
-        session
-    }
+fn any_session(random: &mut Random) -> [u8; 16] {
+    let mut session = [0; 16];
+    random.fill(&mut session);
+    session
 }
 
 /// What came out, held against what went in.
@@ -259,12 +240,12 @@ impl World {
     }
 
     fn sender(&mut self) -> Sender {
-        let session = self.random.session();
+        let session = any_session(&mut self.random);
         Sender::new(self.key.clone(), session, self.sender_options.clone())
     }
 
     fn receiver(&mut self, next: u64) -> Receiver {
-        let session = self.random.session();
+        let session = any_session(&mut self.random);
         Receiver::new(self.key.clone(), session, next, self.receiver_options.clone())
     }
 

@@ -1,18 +1,11 @@
 //! Keys that count up, as account ids do, fill a table nearly as by chance, whatever the hash key is.
 
 use lineside_fastpath::hash::index_hash;
+use lineside_testkit::Random;
 use std::sync::atomic::AtomicU64;
 
 const BITS: u32 = 14;
 const HASH_KEYS: u64 = 400;
-
-/// SplitMix64: hash keys that are the same in each run.
-fn mixed(seed: u64) -> u64 {
-    let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
 
 /// How many places are empty and how much is in the fullest, by the bits of the hash from `shift` on.
 fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2]) -> (usize, u32) {
@@ -29,8 +22,9 @@ fn spread(hash_key: &[AtomicU64; 3], shift: u32, key_of: impl Fn(u64) -> [u64; 2
 fn keys_that_count_up_fill_a_table_nearly_as_by_chance() {
     // By chance as many keys as places leave 1/e of them empty, and hardly ever put 12 in one place.
     let due = (f64::from(1 << BITS) / std::f64::consts::E) as usize;
-    for seed in 0..HASH_KEYS {
-        let words = [1, 2, 3].map(|word| mixed(seed * 3 + word));
+    let mut random = Random(0);
+    for number in 0..HASH_KEYS {
+        let words = [(); 3].map(|()| random.next());
         let hash_key = [words[0], words[1], words[2] | 1].map(AtomicU64::new);
         for shift in [64 - BITS, 64 - 2 * BITS] {
             for step in [1, 3, 16, 1 << 10] {
@@ -40,8 +34,9 @@ fn keys_that_count_up_fill_a_table_nearly_as_by_chance() {
                         key[word] = (number * step) << up;
                         key
                     });
-                    let case =
-                        format!("hash key {seed}, bits from {shift}, step {step}, word {word} from bit {up}");
+                    let case = format!(
+                        "hash key {number}, bits from {shift}, step {step}, word {word} from bit {up}"
+                    );
                     assert!(empty.abs_diff(due) < 1000, "{case}: {empty} empty, {due} due");
                     assert!(fullest <= 13, "{case}: {fullest} in one place");
                 }

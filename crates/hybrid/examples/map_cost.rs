@@ -1,5 +1,6 @@
 //! What the authenticated map costs at 10^6 keys: `cargo run --release -p lineside-hybrid --example map_cost`.
 
+use lineside_testkit::Random;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -7,19 +8,6 @@ use lineside_hybrid::map::{Change, Proof, Tree};
 use lineside_verify::hash::keccak256;
 
 const KEYS: u64 = 1_000_000;
-
-/// A random generator of 64 bits (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
-    }
-}
 
 fn key(number: u64) -> [u8; 32] {
     keccak256(&number.to_be_bytes())

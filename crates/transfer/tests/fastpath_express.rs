@@ -5,10 +5,8 @@ mod oracle;
 #[path = "simulator/requests.rs"]
 mod requests;
 #[allow(dead_code, reason = "the simulator uses the rest")]
-#[path = "simulator/rng.rs"]
-mod rng;
-
 use lineside_fastpath::{FastPath, Reply, Source, Verdict};
+use lineside_testkit::Random;
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::ring::{NO_SESSION, Record, Ring};
 use lineside_transfer::store::{Geometry, Mode, Store};
@@ -19,7 +17,6 @@ use lineside_wire::{
 };
 use oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, Oracle, Said, id_at, paper_id, u16_at, u32_at, u64_at};
 use requests::Session;
-use rng::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -311,7 +308,7 @@ fn is_fastpaths(payload: &[u8], said: &Said) -> bool {
 }
 
 /// A packet of a session; three of four with nothing but what the fast path executes.
-fn packet(rng: &mut Rng, session: Session, sequence: u64) -> Vec<u8> {
+fn packet(rng: &mut Random, session: Session, sequence: u64) -> Vec<u8> {
     let mut packet = requests::execute(
         rng,
         sequence,
@@ -320,7 +317,7 @@ fn packet(rng: &mut Rng, session: Session, sequence: u64) -> Vec<u8> {
         &requests::Shape::default(),
         &mut Vec::new(),
     );
-    if rng.chance(75) {
+    if rng.percent(75) {
         packet.truncate(HEAD + EXECUTE_HEAD + OPERATION * TRANSFER_LINE_OPERATIONS_MAX);
         let body_bytes = packet.len() - HEAD;
         packet[6..8].copy_from_slice(&(body_bytes as u16).to_be_bytes());
@@ -338,7 +335,7 @@ fn packet(rng: &mut Rng, session: Session, sequence: u64) -> Vec<u8> {
 fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
     let (mut codes, mut statuses, mut busy) = (BTreeSet::new(), BTreeSet::new(), 0);
     for seed in 0..40 {
-        let mut rng = Rng(seed);
+        let mut rng = Random(seed);
         let mut line = Line::new(12);
         let sessions: Vec<Session> = (0..3).map(|slot| line.open(slot, rng.next() | 1)).collect();
         let mut seen: Vec<Vec<u8>> = Vec::new();
@@ -348,7 +345,7 @@ fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
             let payload = match rng.below(10) {
                 0..4 => {
                     last_id += rng.below(2) as u32;
-                    let id = if rng.chance(60) { last_id } else { 0 };
+                    let id = if rng.percent(60) { last_id } else { 0 };
                     requests::paper(&mut rng, id, &[1, 2, 3, 4, 5]).0
                 }
                 4..7 => {
@@ -367,14 +364,14 @@ fn fastpath_is_what_the_oracle_says_and_its_records_tell_it_all() {
             line.ask(from, &payload);
             seen.push(payload);
             // The newest again: at once, or when everything else was in between.
-            if rng.chance(20) {
+            if rng.percent(20) {
                 let newest = seen[seen.len() - 1].clone();
                 line.ask(from, &newest);
             }
             if seen.len() > 20 {
                 seen.remove(0);
             }
-            if rng.chance(8) {
+            if rng.percent(8) {
                 line.check();
             }
         }
@@ -421,7 +418,7 @@ fn a_full_bucket_refuses_and_merges_nothing() {
     );
     let session = line.open(0, 7);
     let mut packet = requests::execute(
-        &mut Rng(1),
+        &mut Random(1),
         1,
         session,
         1,
@@ -459,7 +456,7 @@ fn without_a_lease_or_a_signature_fastpath_does_nothing() {
     );
     assert_eq!(u32_at(reply.as_bytes(), 16), Code::Unauthorised as u32);
     let session = line.open(0, 7);
-    let signed = packet(&mut Rng(3), session, 1);
+    let signed = packet(&mut Random(3), session, 1);
     let verdict = line.fastpath.answer(LOOPBACK, 1, &signed, &mut Reply::default());
     assert_eq!(verdict, Verdict::Forward, "the host checks signatures");
     line.check();

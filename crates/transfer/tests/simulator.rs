@@ -16,8 +16,6 @@ mod network;
 mod oracle;
 #[path = "simulator/requests.rs"]
 mod requests;
-#[path = "simulator/rng.rs"]
-mod rng;
 #[path = "simulator/server.rs"]
 mod server;
 #[path = "simulator/syncs.rs"]

@@ -1,5 +1,6 @@
 //! What is asked and what is right: 512 blocks of 2,048 transactions each, from a seed.
 
+use lineside_testkit::Random;
 use std::collections::BTreeMap;
 
 /// TXID, block hash or Merkle root.
@@ -34,7 +35,7 @@ impl Workload {
     /// The roots that [`Workload::draw`] gives for this seed.
     pub fn roots(seed: u64) -> Vec<Hash> {
         let mut random = Random(!seed);
-        (0..BLOCKS).map(|block| random.hash(block)).collect()
+        (0..BLOCKS).map(|block| any_hash(&mut random, block)).collect()
     }
 
     /// Draws TXIDs, each again until `takes` it (given the TXID and its block's number).
@@ -43,7 +44,7 @@ impl Workload {
         let roots = Self::roots(seed);
         let mut txids = Vec::with_capacity(TXIDS);
         while txids.len() < TXIDS {
-            let txid = random.hash(txids.len() % PORTS);
+            let txid = any_hash(&mut random, txids.len() % PORTS);
             if takes(&txid, txids.len() % BLOCKS) {
                 txids.push(txid);
             }
@@ -80,26 +81,11 @@ impl Workload {
     }
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn hash(&mut self, mark: usize) -> Hash {
-        let mut hash = [0; 32];
-        for place in hash.chunks_exact_mut(8) {
-            place.copy_from_slice(&self.next().to_le_bytes());
-        }
-        hash[30..].copy_from_slice(&(mark as u16).to_le_bytes());
-        hash
-    }
+fn any_hash(random: &mut Random, mark: usize) -> Hash {
+    let mut hash = [0; 32];
+    random.fill(&mut hash);
+    hash[30..].copy_from_slice(&(mark as u16).to_le_bytes());
+    hash
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub mod column;
 pub mod spv;
 pub mod transfer;
 
+use lineside_testkit::Random;
 use lineside_xdp::XdpError;
 
 pub use crate::frames::Datapath;
@@ -16,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Seeded frames around one endpoint: good ones, ones from sources that must be refused, mutated and truncated ones.
 pub struct Frames {
-    random: u64,
+    random: Random,
     endpoint: Endpoint,
     port: u16,
     payloads: Vec<Vec<u8>>,
@@ -30,35 +31,19 @@ impl Frames {
     /// Frames to `port` of `endpoint`, mostly with one of `payloads`. The same seed gives the same frames.
     pub fn new(seed: u64, endpoint: &Endpoint, port: u16, payloads: Vec<Vec<u8>>) -> Self {
         Self {
-            random: seed.wrapping_mul(2).wrapping_add(1),
+            random: Random(seed.wrapping_mul(2).wrapping_add(1)),
             endpoint: endpoint.clone(),
             port,
             payloads,
         }
     }
 
-    /// splitmix64
-    fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
-    }
-
     fn payload(&mut self) -> Vec<u8> {
-        if self.payloads.is_empty() || self.one_in(6) {
-            let bytes = [0, 1, 15, 16, 17, 31, 32, 33, 64, 120, 500][self.below(11)];
-            return (0..bytes).map(|_| self.next() as u8).collect();
+        if self.payloads.is_empty() || self.random.one_in(6) {
+            let bytes = [0, 1, 15, 16, 17, 31, 32, 33, 64, 120, 500][self.random.index(11)];
+            return (0..bytes).map(|_| self.random.next() as u8).collect();
         }
-        let chosen = self.below(self.payloads.len());
+        let chosen = self.random.index(self.payloads.len());
         self.payloads[chosen].clone()
     }
 
@@ -91,9 +76,9 @@ impl Frames {
                 Ipv4Addr::new(239, 1, 2, 3).into(),
             ]
         };
-        match self.below(16) {
+        match self.random.index(16) {
             0 => own.unwrap_or(usual),
-            1 => odd[self.below(4)],
+            1 => odd[self.random.index(4)],
             _ => usual,
         }
     }
@@ -106,7 +91,7 @@ impl Frames {
 
     /// A frame with this payload, unless it is mutated.
     fn frame_of(&mut self, payload: &[u8]) -> Vec<u8> {
-        let v6 = self.one_in(3);
+        let v6 = self.random.one_in(3);
         let owned: Vec<IpAddr> = match v6 {
             true => self.endpoint.v6().map(IpAddr::from).collect(),
             false => self.endpoint.v4().map(IpAddr::from).collect(),
@@ -114,47 +99,51 @@ impl Frames {
         let source = self.source(v6);
         let destination = match owned.len() {
             0 => source,
-            _ if self.one_in(16) => source,
-            count => owned[self.below(count)],
+            _ if self.random.one_in(16) => source,
+            count => owned[self.random.index(count)],
         };
         let addressing = Addressing {
-            source_mac: if self.one_in(32) {
+            source_mac: if self.random.one_in(32) {
                 [1, 0, 0, 0, 0, 1]
             } else {
                 PEER_MAC
             },
-            destination_mac: if self.one_in(16) {
+            destination_mac: if self.random.one_in(16) {
                 PEER_MAC
             } else {
                 self.endpoint.mac
             },
-            vlan: self.one_in(4).then_some(7),
+            vlan: self.random.one_in(4).then_some(7),
             source,
             destination,
-            source_port: if self.one_in(12) {
-                [0, 7701, 7705, self.port][self.below(4)]
+            source_port: if self.random.one_in(12) {
+                [0, 7701, 7705, self.port][self.random.index(4)]
             } else {
                 40_000
             },
-            destination_port: if self.one_in(16) { 53 } else { self.port },
+            destination_port: if self.random.one_in(16) { 53 } else { self.port },
         };
         let mut frame = vec![0; 1514];
         let used = frame::build(&mut frame, &addressing, payload).unwrap_or(0);
-        let padding = if self.one_in(4) { self.below(19) } else { 0 };
+        let padding = if self.random.one_in(4) {
+            self.random.index(19)
+        } else {
+            0
+        };
         frame.truncate((used + padding).max(60));
-        if self.one_in(3) {
-            for _ in 0..=self.below(3) {
-                let last = if self.one_in(2) { 80 } else { frame.len() };
-                let at = self.below(frame.len().min(last));
-                frame[at] = if self.one_in(2) {
-                    self.next() as u8
+        if self.random.one_in(3) {
+            for _ in 0..=self.random.index(3) {
+                let last = if self.random.one_in(2) { 80 } else { frame.len() };
+                let at = self.random.index(frame.len().min(last));
+                frame[at] = if self.random.one_in(2) {
+                    self.random.next() as u8
                 } else {
-                    frame[at] ^ (1 << self.below(8))
+                    frame[at] ^ (1 << self.random.index(8))
                 };
             }
         }
-        if self.one_in(8) {
-            frame.truncate(ETH_BYTES + self.below(frame.len() - ETH_BYTES));
+        if self.random.one_in(8) {
+            frame.truncate(ETH_BYTES + self.random.index(frame.len() - ETH_BYTES));
         }
         frame
     }

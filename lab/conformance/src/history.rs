@@ -7,7 +7,6 @@
 //! ([`run_over`]), whose servers tell.
 
 mod actors;
-mod random;
 mod rows;
 mod server;
 
@@ -24,7 +23,7 @@ use lineside_column::store::{Geometry, Store};
 use lineside_column::table::{ColumnName, Table};
 use lineside_column::writer::ColumnWriter;
 use lineside_fastpath::{FastPath, lease};
-use random::Random;
+use lineside_testkit::Random;
 use rows::Row;
 use server::{LossyServer, SLACK_NS};
 use std::io;

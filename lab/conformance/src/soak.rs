@@ -18,6 +18,7 @@ use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::{SpvFill, StoreWriter, WriterCounts};
+use lineside_testkit::Random;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
 use lineside_wire::{SPV_PORT, SPV_ROOTS_MAX, csum};
@@ -27,7 +28,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use truth::{HEIGHTS, History, Names, POSITIONS, Random, SoakChain, State, Tx};
+use truth::{HEIGHTS, History, Names, POSITIONS, SoakChain, State, Tx};
 
 /// Longer than any soak.
 const LEASE_NS: u64 = 86_400_000_000_000;
@@ -286,7 +287,7 @@ impl Driver {
 
     /// The newest blocks come back, as after a start, beside what is missed and filled.
     fn refill(&mut self, scene: &Scene<'_>) {
-        scene.host.prefill(self.random.below(6));
+        scene.host.prefill(self.random.below(6) as u32);
     }
 
     /// Some changes follow each other at once. With the kernel a change itself takes some 10 ms, in which the fast path
@@ -438,8 +439,8 @@ impl Thread<'_> {
     fn any_tx(&mut self) -> Tx {
         let hot = self.random.below(16) != 0;
         Tx {
-            height: self.random.below(HEIGHTS as u32),
-            position: self.random.below(if hot { HOT } else { POSITIONS }),
+            height: self.random.below(HEIGHTS as u64) as u32,
+            position: self.random.below(if hot { HOT } else { POSITIONS }.into()) as u32,
         }
     }
 

@@ -11,13 +11,13 @@ use crate::fault::Fault;
 use crate::lifecycle;
 use crate::network::{Identity, Network};
 use crate::proto::Out;
-use crate::random::Random;
 use crate::rwset::{self, Height};
 use crate::sign::sign_all;
 use crate::tx::{BATCH, Proposal, envelopes};
 use lineside_fabric::TxCode;
 use lineside_fabric::block::Block;
 use lineside_fabric::proto::{self, Arena, Envelope};
+use lineside_testkit::Random;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl Blocks {
                 previous_hash: Vec::new(),
                 last_config: 0,
             },
-            random: Random::new(network.seed ^ 0x6d61_6b65_7200),
+            random: Random(network.seed ^ 0x6d61_6b65_7200),
             cells: vec![Cell::default(); workload.keys],
             created: 0,
             touched: Vec::new(),
@@ -262,10 +262,10 @@ impl Blocks {
         }
         let creators = network.orgs.len() * network.options.clients;
         Proposal {
-            creator: network.client(self.random.below(self.workload.creators.min(creators))),
+            creator: network.client(self.random.index(self.workload.creators.min(creators))),
             nonce: bytes,
             seconds: self.seconds(),
-            nanos: 1 + self.random.below(999_999_999) as u64,
+            nanos: 1 + self.random.index(999_999_999) as u64,
             chaincode: self.workload.chaincode.name(),
             version: "1",
             kind: 1,
@@ -297,7 +297,7 @@ impl Blocks {
         let mut args = vec![b"create".to_vec()];
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for number in self.created..until {
-            let value = [1_000, 1_000].map(|from| from + self.random.below(9_000) as u32);
+            let value = [1_000, 1_000].map(|from| from + self.random.index(9_000) as u32);
             let key = chaincode.key(number);
             reads.push(rwset::read(&key, None));
             writes.push(rwset::write(&key, text(value)));
@@ -319,16 +319,16 @@ impl Blocks {
 
     /// A key that the block does not write yet, if one is found soon.
     fn free_key(cells: &[Cell], random: &mut Random) -> usize {
-        let mut tries = (0..64).map(|_| random.below(cells.len()));
+        let mut tries = (0..64).map(|_| random.index(cells.len()));
         let free = tries.find(|&key| cells[key].pending.is_none());
-        free.unwrap_or_else(|| random.below(cells.len()))
+        free.unwrap_or_else(|| random.index(cells.len()))
     }
 
     /// One transaction of the workload.
     fn work<'n>(&mut self, network: &'n Network, slots: &[Slot<'n>], codes: &[TxCode]) -> (Slot<'n>, TxCode) {
         let tx = slots.len();
         let mut fault = None;
-        if !self.workload.faults.is_empty() && self.random.below(1_000) < self.workload.faulty {
+        if !self.workload.faults.is_empty() && self.random.index(1_000) < self.workload.faulty {
             fault = Some(self.workload.faults[self.faults % self.workload.faults.len()]);
             self.faults += 1;
         }
@@ -357,7 +357,7 @@ impl Blocks {
             Some(Fault::ReadInBlock) if self.touched.is_empty() => fault = None,
             _ => {}
         }
-        let wants_range = self.random.below(1_000) < self.workload.ranges && fault.is_none();
+        let wants_range = self.random.index(1_000) < self.workload.ranges && fault.is_none();
         let (args, sets, mut code, written) = if wants_range || fault == Some(Fault::StaleRange) {
             self.audit(fault)
         } else {
@@ -383,7 +383,7 @@ impl Blocks {
         let mut first = fault == Some(Fault::ReadInBlock);
         let pick = |random: &mut Random| {
             let key = match std::mem::take(&mut first) {
-                true => touched[random.below(touched.len())],
+                true => touched[random.index(touched.len())],
                 false => Self::free_key(cells, random),
             };
             (key, cells[key].value)
@@ -422,7 +422,7 @@ impl Blocks {
     /// A range of keys is read, and something written elsewhere.
     fn audit(&mut self, fault: Option<Fault>) -> Work {
         let chaincode = self.workload.chaincode;
-        let start = self.random.below(self.cells.len() - RANGE);
+        let start = self.random.index(self.cells.len() - RANGE);
         let end = start + RANGE;
         let mut reads = Vec::with_capacity(RANGE);
         for (key, cell) in self.cells.iter().enumerate().take(end).skip(start) {

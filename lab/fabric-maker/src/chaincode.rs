@@ -1,6 +1,6 @@
 //! Two chaincodes: what they are called with, what they read and write.
 
-use crate::random::Random;
+use lineside_testkit::Random;
 
 /// A chaincode. Each has keys by number, and under a key two numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -44,15 +44,15 @@ impl Chaincode {
         mut pick: impl FnMut(&mut Random) -> (usize, [u32; 2]),
     ) -> Call {
         let (first, [a, b]) = pick(random);
-        let amount = 1 + random.below(100) as u32;
+        let amount = 1 + random.index(100) as u32;
         let mut keys = vec![first];
-        let (function, values) = match (self, random.below(100)) {
+        let (function, values) = match (self, random.index(100)) {
             (Self::Smallbank, 0..20) => ("transact_savings", Some(vec![[a + amount, b]])),
             (Self::Smallbank, 20..40) => ("deposit_checking", Some(vec![[a, b + amount]])),
             (Self::Smallbank, 40..55) => ("write_check", Some(vec![[a, b.saturating_sub(amount)]])),
             (Self::Smallbank, 55..95) => {
                 let (second, [c, d]) = pick(random);
-                let all = random.below(100) < 38;
+                let all = random.index(100) < 38;
                 let moved = if all { b } else { amount.min(b) };
                 let function = if all { "amalgamate" } else { "send_payment" };
                 if second == first {

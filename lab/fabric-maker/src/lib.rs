@@ -14,7 +14,6 @@ mod fault;
 mod lifecycle;
 mod network;
 mod proto;
-mod random;
 mod rwset;
 mod sign;
 mod tx;

@@ -1,10 +1,12 @@
 //! Seeded mutations, for the short run that needs no fuzzer.
 
+use lineside_testkit::Random;
+
 const LENGTH_MAX: usize = 8192;
 
 /// A stream of mutated seeds; the same number gives the same stream everywhere.
 pub struct Mutator {
-    random: u64,
+    random: Random,
     seeds: Vec<Vec<u8>>,
 }
 
@@ -12,26 +14,16 @@ impl Mutator {
     /// Mutations of `seeds`.
     pub fn new(number: u64, seeds: Vec<Vec<u8>>) -> Self {
         Self {
-            random: number,
+            random: Random(number),
             seeds,
         }
     }
 
-    /// splitmix64
-    fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-
     fn seed(&mut self) -> Vec<u8> {
-        match self.below(self.seeds.len() + 1) {
-            0 => (0..self.below(200)).map(|_| self.next() as u8).collect(),
+        match self.random.index(self.seeds.len() + 1) {
+            0 => (0..self.random.index(200))
+                .map(|_| self.random.next() as u8)
+                .collect(),
             number => self.seeds[number - 1].clone(),
         }
     }
@@ -39,12 +31,12 @@ impl Mutator {
     /// The next input: a seed changed in one to eight places, now and then joined with another.
     pub fn next_input(&mut self) -> Vec<u8> {
         let mut input = self.seed();
-        if self.below(16) == 0 {
+        if self.random.index(16) == 0 {
             let other = self.seed();
-            input.truncate(self.below(input.len() + 1));
-            input.extend(&other[self.below(other.len() + 1)..]);
+            input.truncate(self.random.index(input.len() + 1));
+            input.extend(&other[self.random.index(other.len() + 1)..]);
         }
-        for _ in 0..=self.below(8) {
+        for _ in 0..=self.random.index(8) {
             self.change(&mut input);
         }
         input.truncate(LENGTH_MAX);
@@ -52,7 +44,7 @@ impl Mutator {
     }
 
     fn change(&mut self, input: &mut Vec<u8>) {
-        let (at, random) = (self.below(input.len()), self.next());
+        let (at, random) = (self.random.index(input.len()), self.random.next());
         let Some(byte) = input.get_mut(at) else {
             return input.push(random as u8);
         };
@@ -66,7 +58,7 @@ impl Mutator {
             _ => {
                 let end = (at + 1 + random as usize % 40).min(input.len());
                 let copy = input[at..end].to_vec();
-                let to = self.below(input.len());
+                let to = self.random.index(input.len());
                 input.splice(to..to, copy);
             }
         }

@@ -1,5 +1,6 @@
 //! A seeded regtest chain in the real block format, with valid proof of work, for demonstrations and tests.
 
+use crate::Random;
 use bitcoin::absolute::LockTime;
 use bitcoin::block::{Header, Version};
 use bitcoin::consensus::encode::{VarInt, serialize};
@@ -174,14 +175,7 @@ fn assemble(prev: BlockHash, height: u32, txs: &[Transaction]) -> DemoBlock {
 
 /// A well-mixed word for one place of the chain (the finaliser of SplitMix64).
 fn mix(seed: u64, height: u32, position: u32, word: u32) -> u64 {
-    let mut z = splitmix(seed ^ splitmix((u64::from(height) << 32) | u64::from(position)));
-    z = splitmix(z.wrapping_add(u64::from(word)));
+    let mut z = Random(seed ^ Random((u64::from(height) << 32) | u64::from(position)).next()).next();
+    z = Random(z.wrapping_add(u64::from(word))).next();
     z
-}
-
-fn splitmix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -34,6 +34,19 @@ impl Random {
         self.below(chances) == 0
     }
 
+    /// Returns true in `percent` of 100 calls on average.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Returns one of `values`.
+    ///
+    /// # Panics
+    /// Where there are none.
+    pub fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
+        &values[self.index(values.len())]
+    }
+
     /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
@@ -71,5 +84,11 @@ mod tests {
         }
         assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
         assert_eq!((random.below(0), random.index(0)), (0, 0));
+        assert!((0..100).all(|_| random.percent(100) && !random.percent(0)));
+        assert!(
+            [1, 2, 3]
+                .iter()
+                .all(|value| (0..100).any(|_| random.pick(&[1, 2, 3]) == value))
+        );
     }
 }

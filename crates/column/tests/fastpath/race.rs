@@ -8,6 +8,7 @@ use lineside_column::key::{Interval, Key};
 use lineside_column::store::{Geometry, Store};
 use lineside_column::writer::ColumnWriter;
 use lineside_fastpath::{FastPath, Reply, Source, Verdict, lease};
+use lineside_testkit::Random;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -39,13 +40,6 @@ fn read_row(key_bytes: &[u8], value_bytes: &[u8]) -> (usize, u64) {
     (number, version)
 }
 
-fn random(state: &mut u64, bound: usize) -> usize {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    (*state % bound as u64) as usize
-}
-
 struct World {
     fastpath: ColumnFastPath,
     truth: Vec<AtomicU64>,
@@ -71,11 +65,11 @@ impl World {
     }
 
     /// Rows answered.
-    fn read(&self, mut seed: u64) -> u64 {
+    fn read(&self, mut random: Random) -> u64 {
         let mut answered = 0;
         while !self.done.load(SeqCst) {
-            let first = random(&mut seed, KEYS - 8);
-            let (request, numbers) = match random(&mut seed, 2) {
+            let first = random.index(KEYS - 8);
+            let (request, numbers) = match random.index(2) {
                 0 => (get(&key(first)), first..first + 1),
                 _ => {
                     let scan = Scan {
@@ -110,20 +104,20 @@ impl World {
         answered
     }
 
-    fn write(&self, writer: &mut ColumnWriter, mut seed: u64) {
+    fn write(&self, writer: &mut ColumnWriter, mut random: Random) {
         let interval = |from: usize, to: usize| Interval {
             low: Key::new(&key(from)).expect("a key"),
             high: Key::new(&key(to)),
         };
         for _ in 0..CHANGES {
-            let number = random(&mut seed, KEYS);
-            if random(&mut seed, 4) == 0 {
+            let number = random.index(KEYS);
+            if random.index(4) == 0 {
                 // First it is invalid, then it changes.
                 writer.invalidate(ColumnId(0), &interval(number, number + 1));
                 self.truth[number].fetch_add(1, SeqCst);
                 continue;
             }
-            let to = (number + 1 + random(&mut seed, 40)).min(KEYS);
+            let to = (number + 1 + random.index(40)).min(KEYS);
             let rows: Vec<Row> = (number..to)
                 .map(|number| {
                     let version = self.truth[number].load(SeqCst);
@@ -163,10 +157,10 @@ fn race(row_bits: u32) {
         let readers: Vec<_> = (1..=READERS)
             .map(|seed| {
                 let world = &world;
-                scope.spawn(move || world.read(seed * 77))
+                scope.spawn(move || world.read(Random(seed)))
             })
             .collect();
-        world.write(&mut writer, 4711);
+        world.write(&mut writer, Random(4711));
         readers
             .into_iter()
             .map(|reader| reader.join().expect("a reader"))

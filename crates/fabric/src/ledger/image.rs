@@ -235,23 +235,17 @@ mod tests {
     use super::*;
     use crate::state::{Height, Mark, Update};
     use crate::tests::network::Network;
+    use lineside_testkit::Random;
 
-    fn random(seed: &mut u64, below: u64) -> u64 {
-        *seed ^= *seed << 13;
-        *seed ^= *seed >> 7;
-        *seed ^= *seed << 17;
-        *seed % below
-    }
-
-    fn updates(seed: &mut u64, block: u64, namespaces: u64) -> Updates {
+    fn updates(random: &mut Random, block: u64, namespaces: u64) -> Updates {
         let mut updates = Updates::default();
-        for tx in 0..random(seed, 30) {
-            let namespace = format!("cc{}", random(seed, namespaces));
-            let collection = ["", "", "one", "two"][random(seed, 4) as usize];
-            let key = random(seed, 200).to_be_bytes();
-            let value = (random(seed, 3) > 0).then(|| {
-                let parameter = (random(seed, 4) == 0).then(|| b"policy"[..].into());
-                (seed.to_be_bytes()[..].into(), parameter)
+        for tx in 0..random.below(30) {
+            let namespace = format!("cc{}", random.below(namespaces));
+            let collection = ["", "", "one", "two"][random.below(4) as usize];
+            let key = random.below(200).to_be_bytes();
+            let value = (random.below(3) > 0).then(|| {
+                let parameter = (random.below(4) == 0).then(|| b"policy"[..].into());
+                (random.next().to_be_bytes()[..].into(), parameter)
             });
             let version = Height { block, tx };
             updates.put(&namespace, collection, &key, Update { value, version });
@@ -264,20 +258,20 @@ mod tests {
     fn an_image_is_of_one_moment() {
         let mut steps = 0;
         for seed in 1..60 {
-            let mut seed = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
+            let mut random = Random(seed);
             let mut validator = Network::new().start(None);
             for block in 0..40 {
-                let updates = updates(&mut seed, block, 3);
+                let updates = updates(&mut random, block, 3);
                 validator.state.apply(Mark::of(block), updates);
             }
             let whole = Image::new(&validator, 7);
             let mut taking = Taking::begin(&validator, 7, validator.state.in_memory());
             assert_eq!(taking.keys(), validator.state.len());
             let image = loop {
-                let next = updates(&mut seed, 100, 5);
+                let next = updates(&mut random, 100, 5);
                 taking.note(&validator.state, &next);
                 validator.state.apply(Mark::of(100), next);
-                match taking.advance(&validator.state, random(&mut seed, 40) as usize) {
+                match taking.advance(&validator.state, random.below(40) as usize) {
                     Ok(image) => break image,
                     Err(more) => taking = more,
                 }

@@ -76,27 +76,22 @@ impl FromIterator<(Key, Entry)> for Keys {
 mod tests {
     use super::*;
     use crate::state::{Height, bounds};
+    use lineside_testkit::Random;
     use std::collections::BTreeMap;
 
     /// An ordered map of plain keys says what must be there, whatever is put, removed and asked for.
     #[test]
     fn it_is_as_an_ordered_map() {
         let (mut keys, mut map) = (Keys::default(), BTreeMap::new());
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut random = |below: u64| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed % below
-        };
+        let mut random = Random(1);
         let (mut replaced, mut removed, mut found) = (0, 0, 0);
         for number in 0..20_000 {
             // Some are longer than what stands in place, some are the beginnings of others.
-            let mut key = || vec![b'k'; random(40) as usize];
+            let mut key = || vec![b'k'; random.below(40) as usize];
             let (mut one, mut other) = (key(), key());
-            one.extend([random(4) as u8].into_iter().filter(|last| *last > 0));
-            other.extend([random(4) as u8].into_iter().filter(|last| *last > 0));
-            if random(3) == 0 {
+            one.extend([random.below(4) as u8].into_iter().filter(|last| *last > 0));
+            other.extend([random.below(4) as u8].into_iter().filter(|last| *last > 0));
+            if random.below(3) == 0 {
                 keys.remove(&one);
                 removed += usize::from(map.remove(&one).is_some());
             } else {

@@ -4,6 +4,7 @@ use super::network::{CHANNEL, Member, Network, Org, envelope, header_of, key, me
 use crate::rules::Rule;
 use crate::update::{Group, read_config};
 use crate::{Error, Stop, TxCode, Validator};
+use lineside_testkit::Random;
 
 fn encode(group: &Group<'_>) -> Vec<u8> {
     let entry = |field, name: &str, content: Vec<u8>| {
@@ -515,19 +516,13 @@ fn mutated_configurations() {
         mut validator,
         ..
     } = case;
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut below = |bound: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % bound as u64) as usize
-    };
+    let mut random = Random(1);
     let mut stopped = 0;
     for _ in 0..300 {
         let mut bytes = config.clone();
-        for _ in 0..=below(2) {
-            let at = below(bytes.len());
-            bytes[at] = below(256) as u8;
+        for _ in 0..=random.index(2) {
+            let at = random.index(bytes.len());
+            bytes[at] = random.index(256) as u8;
         }
         let transaction = network.transaction_of(&bytes);
         let block = network.block(&[transaction]);

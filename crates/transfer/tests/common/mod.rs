@@ -4,6 +4,7 @@
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{Asked, Source};
 use lineside_journal::{Options, SimDisk};
+use lineside_testkit::Random;
 use lineside_transfer::AccountId;
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Host, OpenError, Opened, SealPolicy, SessionPolicy, Setup};
@@ -66,12 +67,8 @@ pub struct Server {
 }
 
 pub fn random(seed: u64) -> Box<dyn FnMut() -> u64 + Send> {
-    let mut state = seed;
-    Box::new(move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ (mixed >> 27)
-    })
+    let mut random = Random(seed);
+    Box::new(move || random.next())
 }
 
 pub fn start(disk: &SimDisk, seed: u64, seal: SealPolicy) -> Result<Server, OpenError> {

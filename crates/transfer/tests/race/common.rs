@@ -1,6 +1,7 @@
 //! What two threads do to one fast path at the same time, and what must hold afterwards, whichever datapath it stands
 //! on.
 
+use lineside_testkit::Random;
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::Claims;
 use lineside_transfer::ledger::Change;
@@ -47,22 +48,6 @@ pub fn geometry(rings: u32) -> Geometry {
             prefix_bits: 8,
         }],
         ..Geometry::default()
-    }
-}
-
-/// splitmix64
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u32) -> u32 {
-        (self.next() % u64::from(bound)) as u32
     }
 }
 
@@ -222,8 +207,11 @@ pub fn conserve(store: &Store, ask: &Ask<'_>, rounds: u64) {
 /// What a thread does for itself.
 fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Random, sequence: &mut u64) {
     let some = |random: &mut Random| {
-        let (from, to) = (1 + random.below(ACCOUNTS), 1 + random.below(ACCOUNTS));
-        (from, to, random.below(1000))
+        let (from, to) = (
+            1 + random.below(ACCOUNTS.into()) as u32,
+            1 + random.below(ACCOUNTS.into()) as u32,
+        );
+        (from, to, random.below(1000) as u32)
     };
     match random.below(4) {
         0 => {
@@ -233,7 +221,7 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
             assert_eq!(code == Code::SameAccount, from == to, "{code:?}");
         }
         1 => {
-            let account = 1 + random.below(ACCOUNTS);
+            let account = 1 + random.below(ACCOUNTS.into()) as u32;
             let request = PaperRequest::new(TRANSFER_COMMAND_REFER, 0, account, 0, 0).to_bytes();
             // It may be changing all the time: then the host is asked.
             if let Some(reply) = ask(thread, &request) {
@@ -242,7 +230,7 @@ fn alone(journal: &Journal<'_>, ask: &Ask<'_>, thread: usize, random: &mut Rando
         }
         2 => {
             // The same account by both: one makes it, the other finds it.
-            let id = 100 + random.below(40);
+            let id = 100 + random.below(40) as u32;
             let request = PaperRequest::new(TRANSFER_COMMAND_CREATE, 0, id, 0, 0).to_bytes();
             let code = paper_code(&insist(journal, ask, thread, &request));
             assert!(
@@ -280,18 +268,21 @@ fn together(
     let operations: Vec<_> = (0..1 + shared.below(4))
         .map(|_| {
             transfer(
-                1 + shared.below(ACCOUNTS),
-                1 + shared.below(ACCOUNTS),
-                shared.below(1000),
+                1 + shared.below(ACCOUNTS.into()) as u32,
+                1 + shared.below(ACCOUNTS.into()) as u32,
+                shared.below(1000) as u32,
             )
         })
         .collect();
     let packet = execute(SHARED_SLOT, round, &operations);
     let (command, to) = match shared.below(3) {
         0 => (TRANSFER_COMMAND_ISSUE, 0),
-        _ => (TRANSFER_COMMAND_TRANSFER, 1 + shared.below(ACCOUNTS)),
+        _ => (
+            TRANSFER_COMMAND_TRANSFER,
+            1 + shared.below(ACCOUNTS.into()) as u32,
+        ),
     };
-    let request = PaperRequest::new(command, round as u32, NUMBERED, to, shared.below(100)).to_bytes();
+    let request = PaperRequest::new(command, round as u32, NUMBERED, to, shared.below(100) as u32).to_bytes();
     let first = if thread == 0 { &packet[..] } else { &request[..] };
     let second = if thread == 0 { &request[..] } else { &packet[..] };
     let said = [first, second].map(|packet| insist(journal, ask, thread, packet));
@@ -425,8 +416,11 @@ pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims
             scope.spawn(move || {
                 let mut random = Random(thread as u64 + 1);
                 while !ended.load(SeqCst) {
-                    let (from, to) = (1 + random.below(ACCOUNTS), 1 + random.below(ACCOUNTS));
-                    let amount = random.below(1000);
+                    let (from, to) = (
+                        1 + random.below(ACCOUNTS.into()) as u32,
+                        1 + random.below(ACCOUNTS.into()) as u32,
+                    );
+                    let amount = random.below(1000) as u32;
                     let request =
                         PaperRequest::new(TRANSFER_COMMAND_TRANSFER, 0, from, to, amount).to_bytes();
                     match ask(thread, &request) {
@@ -441,9 +435,12 @@ pub fn conserve_beside_claims(store: &Store, ask: &Ask<'_>, claims: &(dyn Claims
             let mut random = Random(3);
             let mut moved = 0;
             while moved < rounds || forwarded.load(SeqCst) < 100 || answered.load(SeqCst) < 100 {
-                let (from, to) = (1 + random.below(ACCOUNTS), 1 + random.below(ACCOUNTS));
+                let (from, to) = (
+                    1 + random.below(ACCOUNTS.into()) as u32,
+                    1 + random.below(ACCOUNTS.into()) as u32,
+                );
                 if from != to {
-                    let record = move_claimed(store, claims, from, to, random.below(50).into());
+                    let record = move_claimed(store, claims, from, to, random.below(50));
                     journal.records.lock().expect("records").extend(record);
                     moved += 1;
                 }

@@ -3,9 +3,9 @@
 use super::keys;
 use super::network::Datagram;
 use super::requests::{self, Session, Shape};
-use super::rng::Rng;
 use crate::oracle::{EXECUTE_HEAD, HEAD, SIGNED_HEAD, is_no_room, u16_at, u32_at, u64_at};
 use lineside_fastpath::Source;
+use lineside_testkit::Random;
 use lineside_wire::{
     Status, TRANSFER_OP_CLOSE as CLOSE, TRANSFER_OP_EXECUTE as EXECUTE, TRANSFER_OP_SIGNED as SIGNED,
     TransferCode as Code,
@@ -19,9 +19,9 @@ fn is_signed(payload: &[u8]) -> bool {
 }
 
 /// A signed packet with one bit of its signature, or of its operations, turned over.
-fn flipped(rng: &mut Rng, mut signed: Vec<u8>) -> Vec<u8> {
+fn flipped(rng: &mut Random, mut signed: Vec<u8>) -> Vec<u8> {
     let operations = HEAD + SIGNED_HEAD + EXECUTE_HEAD;
-    let at = match rng.chance(50) {
+    let at = match rng.percent(50) {
         true => HEAD + 8 + rng.below(SIGNED_HEAD as u64 - 8) as usize,
         false => operations + rng.below((signed.len() - operations) as u64) as usize,
     };
@@ -112,15 +112,21 @@ impl Client {
     }
 
     /// Whether it sends by stream, this time; what is too large for a datagram it must.
-    pub fn takes_stream(&self, rng: &mut Rng) -> bool {
+    pub fn takes_stream(&self, rng: &mut Random) -> bool {
         let waits = self.flight.as_ref();
         self.stream_percent > 0
-            && (rng.chance(self.stream_percent)
+            && (rng.percent(self.stream_percent)
                 || waits.is_some_and(|flight| flight.payload.len() > DATAGRAM))
     }
 
     /// What it sends now.
-    pub fn send(&mut self, rng: &mut Rng, now: u64, seen: &[Datagram], by_stream: bool) -> Option<Vec<u8>> {
+    pub fn send(
+        &mut self,
+        rng: &mut Random,
+        now: u64,
+        seen: &[Datagram],
+        by_stream: bool,
+    ) -> Option<Vec<u8>> {
         if let Some(flight) = &mut self.flight {
             if now < flight.sent_again_at {
                 return None;
@@ -128,11 +134,11 @@ impl Client {
             flight.sent_again_at = now + 3 + rng.below(12);
             return Some(flight.payload.clone());
         }
-        if rng.chance(50) {
+        if rng.percent(50) {
             return None;
         }
         // A late copy of what was answered already.
-        if rng.chance(5)
+        if rng.percent(5)
             && let Some((request, _)) = &self.last
             && (by_stream || request.len() <= DATAGRAM)
         {
@@ -148,7 +154,12 @@ impl Client {
         Some(payload)
     }
 
-    fn next_request(&mut self, rng: &mut Rng, seen: &[Datagram], by_stream: bool) -> Option<(Vec<u8>, bool)> {
+    fn next_request(
+        &mut self,
+        rng: &mut Random,
+        seen: &[Datagram],
+        by_stream: bool,
+    ) -> Option<(Vec<u8>, bool)> {
         self.requests += 1;
         self.lies = false;
         let request_id = self.requests;
@@ -158,7 +169,7 @@ impl Client {
                 Some((requests::stolen(rng, &theirs.payload), false))
             }
             Kind::Paper { sources, last_id } => {
-                let is_numbered = rng.chance(80);
+                let is_numbered = rng.percent(80);
                 let id = if is_numbered {
                     *last_id + 1 + rng.below(3) as u32
                 } else {
@@ -179,10 +190,10 @@ impl Client {
                 sequence,
                 ..
             } => {
-                if rng.chance(15) {
+                if rng.percent(15) {
                     return Some((requests::refer(rng, request_id), true));
                 }
-                if rng.chance(*close_percent) {
+                if rng.percent(*close_percent) {
                     return Some((requests::close(request_id, *session), true));
                 }
                 *sequence += 1;

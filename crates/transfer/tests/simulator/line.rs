@@ -213,12 +213,12 @@ impl World<'_> {
     /// Nobody listens to the fast path, until a host comes.
     pub(super) fn alone(&mut self) -> Checked {
         if let Some(line) = &self.left
-            && self.rng.chance(3)
+            && self.rng.percent(3)
         {
             line.store.control().lease_until_ns.store(0, Relaxed);
             self.note("the fast path's lease has ended".into());
         }
-        if self.rng.chance(12) { self.open() } else { Ok(()) }
+        if self.rng.percent(12) { self.open() } else { Ok(()) }
     }
 
     /// The host takes what the rings hold.

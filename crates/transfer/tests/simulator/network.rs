@@ -1,7 +1,7 @@
 //! A network that loses, doubles, delays and so reorders.
 
-use super::rng::Rng;
 use lineside_fastpath::Source;
+use lineside_testkit::Random;
 
 /// A datagram on its way. Requests are `from` a client, replies are for it.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Network {
 }
 
 impl Network {
-    pub fn new(rng: &mut Rng) -> Self {
+    pub fn new(rng: &mut Random) -> Self {
         Self {
             on_the_way: Vec::new(),
             loss_percent: *rng.pick(&[0, 30, 30, 30]),
@@ -31,21 +31,21 @@ impl Network {
         }
     }
 
-    pub fn send(&mut self, rng: &mut Rng, now: u64, datagram: &Datagram) {
-        if rng.chance(self.loss_percent) {
+    pub fn send(&mut self, rng: &mut Random, now: u64, datagram: &Datagram) {
+        if rng.percent(self.loss_percent) {
             return;
         }
-        let copies = if rng.chance(self.double_percent) { 2 } else { 1 };
+        let copies = if rng.percent(self.double_percent) { 2 } else { 1 };
         for _ in 0..copies {
             // One in twenty is very late: its sender has long gone on.
-            let late = if rng.chance(5) { 10 * self.delay_max } else { 0 };
+            let late = if rng.percent(5) { 10 * self.delay_max } else { 0 };
             let at = now + 1 + rng.below(self.delay_max) + late;
             self.on_the_way.push((at, datagram.clone()));
         }
     }
 
     /// What has arrived, in any order; at most `most`.
-    pub fn receive(&mut self, rng: &mut Rng, now: u64, most: usize) -> Vec<Datagram> {
+    pub fn receive(&mut self, rng: &mut Random, now: u64, most: usize) -> Vec<Datagram> {
         let mut arrived = Vec::new();
         while arrived.len() < most {
             let there: Vec<usize> = (0..self.on_the_way.len())

@@ -1,7 +1,7 @@
 //! Requests at random.
 
-use super::rng::Rng;
 use crate::oracle::{EXECUTE_HEAD, HEAD, Id, OPERATION, SIGNED_HEAD, paper_id};
+use lineside_testkit::Random;
 use lineside_wire::{
     NATIVE_MAGIC, NATIVE_VERSION, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_FREEZE as FREEZE,
     TRANSFER_COMMAND_ISSUE as ISSUE, TRANSFER_COMMAND_REFER as REFER, TRANSFER_COMMAND_TRANSFER as TRANSFER,
@@ -56,7 +56,7 @@ fn header(op: u8, request_id: u64, body_bytes: usize) -> Vec<u8> {
 }
 
 /// A request of the paper's format; whether it is a REFER.
-pub fn paper(rng: &mut Rng, id: u32, sources: &[u32]) -> (Vec<u8>, bool) {
+pub fn paper(rng: &mut Random, id: u32, sources: &[u32]) -> (Vec<u8>, bool) {
     let command = *rng.pick(&[
         CREATE, CREATE, ISSUE, ISSUE, TRANSFER, TRANSFER, TRANSFER, TRANSFER, REFER,
     ]);
@@ -93,7 +93,7 @@ pub fn close(request_id: u64, session: Session) -> Vec<u8> {
 }
 
 /// What some accounts hold.
-pub fn refer(rng: &mut Rng, request_id: u64) -> Vec<u8> {
+pub fn refer(rng: &mut Random, request_id: u64) -> Vec<u8> {
     let accounts = accounts();
     let some: Vec<Id> = (0..1 + rng.below(5)).map(|_| *rng.pick(&accounts)).collect();
     refer_to(request_id, &some)
@@ -111,17 +111,17 @@ pub fn refer_to(request_id: u64, accounts: &[Id]) -> Vec<u8> {
 }
 
 pub fn execute(
-    rng: &mut Rng,
+    rng: &mut Random,
     request_id: u64,
     session: Session,
     sequence: u64,
     shape: &Shape<'_>,
     pendings: &mut Vec<Named>,
 ) -> Vec<u8> {
-    let is_plain = rng.chance(shape.plain_percent);
-    let count = if shape.is_large && rng.chance(8) {
+    let is_plain = rng.percent(shape.plain_percent);
+    let count = if shape.is_large && rng.percent(8) {
         1 + rng.below(OPERATIONS_MAX - u64::from(!shape.owners.is_empty()))
-    } else if is_plain || rng.chance(70) {
+    } else if is_plain || rng.percent(70) {
         1 + rng.below(4)
     } else {
         1 + rng.below(16)
@@ -134,8 +134,8 @@ pub fn execute(
     body.extend([0; 2]);
     let linked_percent = *rng.pick(&[0, 0, 50]);
     for index in 0..count {
-        let may_link = index + 1 < count || rng.chance(5);
-        let is_linked = may_link && !is_plain && rng.chance(linked_percent);
+        let may_link = index + 1 < count || rng.percent(5);
+        let is_linked = may_link && !is_plain && rng.percent(linked_percent);
         let mut operation = operation(rng, is_linked, pendings);
         if is_plain {
             operation[4..8].fill(0);
@@ -150,7 +150,7 @@ pub fn execute(
     [header(TRANSFER_OP_EXECUTE, request_id, body.len()), body].concat()
 }
 
-fn operation(rng: &mut Rng, is_linked: bool, pendings: &mut Vec<Named>) -> [u8; OPERATION] {
+fn operation(rng: &mut Random, is_linked: bool, pendings: &mut Vec<Named>) -> [u8; OPERATION] {
     let accounts = accounts();
     let (mut source, mut destination) = (*rng.pick(&accounts), *rng.pick(&accounts));
     let mut uuid = [rng.below(6) as u8; 16];
@@ -176,14 +176,14 @@ fn operation(rng: &mut Rng, is_linked: bool, pendings: &mut Vec<Named>) -> [u8; 
             pendings.push((source, destination, uuid));
             let first = pendings.len().saturating_sub(8);
             pendings.drain(..first);
-        } else if contract > 1 && !pendings.is_empty() && rng.chance(90) {
+        } else if contract > 1 && !pendings.is_empty() && rng.percent(90) {
             (source, destination, uuid) = *rng.pick(pendings);
             amount = *rng.pick(&[0, 0, 1, 20, 100]);
         }
-        if contract == 3 && rng.chance(95) {
+        if contract == 3 && rng.percent(95) {
             amount = 0;
         }
-    } else if command != CREATE && rng.chance(95) {
+    } else if command != CREATE && rng.percent(95) {
         destination = [0; 16];
         if command != ISSUE {
             amount = 0;
@@ -204,7 +204,7 @@ fn operation(rng: &mut Rng, is_linked: bool, pendings: &mut Vec<Named>) -> [u8; 
 }
 
 /// A request that was answered, as somebody sends it who has seen it and wants more.
-pub fn stolen(rng: &mut Rng, seen: &[u8]) -> Vec<u8> {
+pub fn stolen(rng: &mut Random, seen: &[u8]) -> Vec<u8> {
     let mut packet = seen.to_vec();
     if packet.len() < HEAD {
         return packet;

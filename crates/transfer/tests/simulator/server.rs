@@ -1,10 +1,10 @@
 //! What is tried: a host over a disk, and the fast path.
 
-use super::rng::Rng;
 use crate::oracle::Oracle;
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::Readers;
 use lineside_journal::{Options, SimDisk};
+use lineside_testkit::Random;
 use lineside_transfer::claims::StoreClaims;
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPolicy, Setup};
@@ -113,7 +113,7 @@ pub struct Server {
 /// `left`: what the host before it left behind.
 pub fn start(
     disk: &SimDisk,
-    rng: &mut Rng,
+    rng: &mut Random,
     setting: &Setting,
     left: Option<&Arc<Store>>,
 ) -> Result<Server, OpenError> {
@@ -124,7 +124,7 @@ pub fn start(
         let on_cpu = |cpu| TransferFastPath::on_cpu(Arc::clone(store), cpu);
         line.cpus = (0..CPUS).map(on_cpu).collect();
     }
-    let mut random = Rng(rng.next());
+    let mut random = Random(rng.next());
     let (host, _) = Host::open(
         disk.clone(),
         setting.options(),

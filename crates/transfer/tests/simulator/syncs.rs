@@ -1,11 +1,11 @@
 //! Each fdatasync is left out once, and the power cut afterwards: that must be found, or the sync was for nothing.
 
 use super::requests::{self, Session, Shape};
-use super::rng::Rng;
 use super::server::{Server, Setting, start};
 use crate::oracle::{HEAD, Oracle, Said, u32_at, u64_at};
 use lineside_fastpath::{Asked, Source};
 use lineside_journal::{Op, SimDisk};
+use lineside_testkit::Random;
 use lineside_transfer::host::SealPolicy;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -31,7 +31,7 @@ const DISKS: std::ops::Range<u64> = 1..3;
 /// A script, and what must be true after each of its steps.
 struct Script {
     disk: SimDisk,
-    rng: Rng,
+    rng: Random,
     server: Option<Server>,
     /// What replies that left stand on.
     durable: Oracle,
@@ -56,7 +56,7 @@ impl Script {
         }
         Self {
             disk,
-            rng: Rng(seed),
+            rng: Random(seed),
             server: None,
             durable: setting().oracle(),
             maybe: None,
@@ -102,7 +102,7 @@ impl Script {
         let disk = self.disk.fork(1000 + seed);
         disk.clear_faults();
         disk.power_cut();
-        let Ok(server) = start(&disk, &mut Rng(seed), &setting(), None) else {
+        let Ok(server) = start(&disk, &mut Random(seed), &setting(), None) else {
             return true;
         };
         let is = |oracle: &Oracle| oracle.clone().differs(server.host.ledger()).is_none();

@@ -5,11 +5,11 @@ use super::events::{Events, Tally, hex};
 use super::line::Logged;
 use super::network::{Datagram, Network};
 use super::requests::{self, PAPER_ACCOUNTS};
-use super::rng::Rng;
 use super::server::{Line, Server, Setting, key, start};
 use crate::oracle::{Oracle, Said, is_no_room};
 use lineside_fastpath::{Asked, FastPath, Reply, Said as Answer, Source, Verdict};
 use lineside_journal::{Op, SimDisk};
+use lineside_testkit::Random;
 use lineside_transfer::AccountId;
 use lineside_transfer::host::{Counts, Host, OpenError, SealPolicy, audit, prove};
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub type Checked = Result<(), String>;
 const SEEN: usize = 64;
 
 pub struct World<'a> {
-    pub(super) rng: Rng,
+    pub(super) rng: Random,
     events: &'a mut Events,
     pub(super) disk: SimDisk,
     pub(super) server: Option<Server>,
@@ -61,9 +61,9 @@ pub struct World<'a> {
 
 impl<'a> World<'a> {
     pub fn new(seed: u64, is_express: bool, events: &'a mut Events) -> Self {
-        let mut rng = Rng(seed);
-        let requires_signature = rng.chance(25);
-        let streams = rng.chance(40);
+        let mut rng = Random(seed);
+        let requires_signature = rng.percent(25);
+        let streams = rng.percent(40);
         let from = |address, port| Source {
             address: std::net::IpAddr::V4(address),
             port,
@@ -85,15 +85,15 @@ impl<'a> World<'a> {
         clients.push(Client::paper(from(far, 20), vec![5]));
         let rest = (6..=PAPER_ACCOUNTS).collect();
         clients.push(Client::paper(from(Ipv4Addr::LOCALHOST, 21), rest));
-        let is_large = streams && rng.chance(30);
+        let is_large = streams && rng.percent(30);
         for (index, client) in clients.iter_mut().enumerate().take(4) {
-            client.has_key = requires_signature || (index == 0 && rng.chance(20));
+            client.has_key = requires_signature || (index == 0 && rng.percent(20));
             client.stream_percent = if streams { *rng.pick(&[0, 50, 100]) } else { 0 };
             client.is_large = is_large;
             client.plain_percent = if is_express { *rng.pick(&[0, 70, 95]) } else { 0 };
         }
         let disk = SimDisk::new(rng.next());
-        disk.set_short_writes(rng.chance(30));
+        disk.set_short_writes(rng.percent(30));
         let (requests, replies) = (Network::new(&mut rng), Network::new(&mut rng));
         let seal = SealPolicy {
             operations: *rng.pick(&[40, 150]),
@@ -154,28 +154,28 @@ impl<'a> World<'a> {
             }
             self.clients_send();
             self.clients_take()?;
-            if self.setting.is_express && self.rng.chance(60) {
+            if self.setting.is_express && self.rng.percent(60) {
                 self.at_the_line()?;
             }
             if self.server.is_none() {
                 self.alone()?;
                 continue;
             }
-            if self.setting.is_express && self.rng.chance(self.drain_percent) {
+            if self.setting.is_express && self.rng.percent(self.drain_percent) {
                 self.drain()?;
                 self.check_fastpath()?;
             }
             if self.rng.below(1000) < self.trouble {
                 self.trouble()?;
             }
-            if self.rng.chance(self.serve_percent) {
+            if self.rng.percent(self.serve_percent) {
                 self.serve()?;
             }
             let has_failed = self
                 .server
                 .as_ref()
                 .is_some_and(|server| server.host.failed().is_some());
-            if has_failed && self.rng.chance(20) {
+            if has_failed && self.rng.percent(20) {
                 self.crash();
             }
         }
@@ -525,12 +525,12 @@ impl<'a> World<'a> {
         self.forwarded.clear();
         self.streams.clear();
         self.disk.clear_faults();
-        if self.disk.is_dead() || self.rng.chance(60) {
+        if self.disk.is_dead() || self.rng.percent(60) {
             self.note("the power is cut".into());
             self.disk.power_cut();
         } else {
             self.disk.kill();
-            if self.setting.is_express && self.rng.chance(70) {
+            if self.setting.is_express && self.rng.percent(70) {
                 self.note("the process is killed, and the fast path goes on".into());
                 self.left = server.map(|server| server.line);
             } else {
@@ -540,14 +540,14 @@ impl<'a> World<'a> {
         if self.left.is_none() {
             self.fastpath_is_gone();
         }
-        if self.is_limited && self.rng.chance(50) {
+        if self.is_limited && self.rng.percent(50) {
             self.is_limited = false;
             self.disk.set_capacity_bytes(None);
         }
     }
 
     pub(super) fn open(&mut self) -> Checked {
-        let is_cut = self.trouble > 0 && self.rng.chance(15);
+        let is_cut = self.trouble > 0 && self.rng.percent(15);
         if is_cut {
             let n = 1 + self.rng.below(10);
             self.disk.cut_at(n);
@@ -656,7 +656,7 @@ impl<'a> World<'a> {
         }
         for datagram in last {
             // The oracle knows whether it is the newest, and what it was answered then.
-            if self.setting.is_express && self.rng.chance(50) {
+            if self.setting.is_express && self.rng.percent(50) {
                 self.ask_fastpath(&datagram)?;
             }
             self.group(&[datagram])?;
@@ -686,7 +686,7 @@ impl<'a> World<'a> {
 }
 
 /// The same as one group, cut into some that are executed while those before them are on their way to the disk.
-fn beside(host: &mut Host<SimDisk>, rng: &mut Rng, now_s: u64, asked: &[Asked<'_>]) -> Vec<Answer> {
+fn beside(host: &mut Host<SimDisk>, rng: &mut Random, now_s: u64, asked: &[Asked<'_>]) -> Vec<Answer> {
     let mut said = Vec::new();
     let mut rest = asked;
     loop {
@@ -694,7 +694,7 @@ fn beside(host: &mut Host<SimDisk>, rng: &mut Rng, now_s: u64, asked: &[Asked<'_
         let (group, later) = rest.split_at(count);
         host.execute(now_s, group);
         for _ in 0..rng.below(3) {
-            said.extend(host.take(rng.chance(30)).into_iter().flatten());
+            said.extend(host.take(rng.percent(30)).into_iter().flatten());
         }
         rest = later;
         if rest.is_empty() {

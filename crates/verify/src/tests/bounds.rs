@@ -4,7 +4,7 @@
 
 mod factors;
 
-use super::{Random, Work, big, words};
+use super::{Draw, Random, Work, big, words};
 use crate::avx512ifma::{Ifma, Reduction};
 use crate::curve::{P256, Secp256k1};
 use crate::lanes::{Affine, Lanes, Line};
@@ -91,15 +91,15 @@ fn numbers(limbs: &Limbs) -> Numbers {
 fn wide(random: &mut Random, bound: &BigUint, p: &BigUint) -> Numbers {
     std::array::from_fn(|_| {
         let top = bound - 1u32;
-        let fastpath = BigUint::from(random.below(4));
-        let number = match random.below(8) {
+        let fastpath = BigUint::from(random.index(4));
+        let number = match random.index(8) {
             0 => top,
             1 => top - fastpath,
-            2 => p * (random.below(6) as u32) + fastpath,
-            3 => (p * (1 + random.below(5) as u32)) - fastpath,
-            4 => power(256 + random.below(3) as u32) - fastpath,
+            2 => p * (random.index(6) as u32) + fastpath,
+            3 => (p * (1 + random.index(5) as u32)) - fastpath,
+            4 => power(256 + random.index(3) as u32) - fastpath,
             5 => (big(&random.runs()) << 3u32) % bound,
-            6 => bound - (big(&random.runs()) >> (20 + random.below(230))) - 1u32,
+            6 => bound - (big(&random.runs()) >> (20 + random.index(230))) - 1u32,
             _ => (big(&random.bits()) << 4u32) % bound,
         };
         if number < *bound { number } else { bound - 1u32 }
@@ -182,11 +182,11 @@ fn sums_of_sixteen_of_the_widest_terms<C: Reduction>(l: Ifma<C>) {
     let (normal, factor) = (&normal_bound(), &diff_bound(p));
     let mut random = Random(12);
     for round in 0..2000 {
-        let count = [16, 1 + random.below(16)][round % 2];
-        let signs = [0, u64::MAX, random.word()][round % 3];
+        let count = [16, 1 + random.index(16)][round % 2];
+        let signs = [0, u64::MAX, random.next()][round % 3];
         // Elements only, products only, squares only, all.
         let kinds: Vec<usize> = (0..count)
-            .map(|_| [0, 1, 2, random.below(3)][round / 6 % 4])
+            .map(|_| [0, 1, 2, random.index(3)][round / 6 % 4])
             .collect();
         let terms: Vec<_> = kinds
             .iter()
@@ -248,9 +248,9 @@ fn sums_next_to_multiples_of_two_to_the_256<C: Reduction>(l: Ifma<C>) {
         } else if round % 3 == 1 {
             terms
                 .iter_mut()
-                .for_each(|(positive, _)| *positive = random.below(2) == 1);
+                .for_each(|(positive, _)| *positive = random.index(2) == 1);
         }
-        let nudge = random.below(3) as u32;
+        let nudge = random.index(3) as u32;
         let nudged = &mut terms[0].1;
         *nudged = nudged.each_ref().map(|number| {
             if number + nudge < *normal {
@@ -297,8 +297,8 @@ fn zero_is_seen_in_each_of_its_forms<C: Reduction>(l: Ifma<C>) {
     for _ in 0..2000 {
         let mut values = wide(&mut random, normal, p);
         for value in &mut values {
-            if random.below(3) == 0 {
-                *value = p * (random.below(3) as u32);
+            if random.index(3) == 0 {
+                *value = p * (random.index(3) as u32);
             }
         }
         let expected = (0..8).fold(0, |mask, lane| {
@@ -365,7 +365,7 @@ fn negated_lines_are_normal<C: Reduction>(l: Ifma<C>) {
             let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (words(&x[lane]), words(&y[lane]));
             Line([x0, x1, x2, x3, y0, y1, y2, y3])
         });
-        let negate = random.word() as u8;
+        let negate = random.next() as u8;
         let point = l.run(Work(|| l.load_lines(&lines.each_ref()[..], negate)));
         check("x of a line", &point.x, p, p, one, |lane| x[lane].clone().into());
         check("y of a line", &point.y, normal, p, one, |lane| {

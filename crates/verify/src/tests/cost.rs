@@ -2,7 +2,7 @@
 
 use super::hostile::{Entry, Signature, check, key_for, tree_meetings};
 use super::reference::Reference;
-use super::{Random, big};
+use super::{Draw, Random, big};
 use crate::curve::{P256, Secp256k1};
 use crate::lanes::{Affine, Lanes, Line, Stage};
 use crate::portable::{Portable, Reduction};

@@ -5,7 +5,7 @@ use super::hostile::{
 };
 use super::recode::LAMBDA;
 use super::reference::{Reference, lift_x};
-use super::{Random, big, every_back_end, words};
+use super::{Draw, Random, big, every_back_end, words};
 use crate::curve::Params;
 use crate::few;
 use crate::lanes::Lanes;
@@ -53,11 +53,11 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
             .into();
         let mut honest = Vec::new();
         for k in 0..60 {
-            let (d, table) = &keys[random.below(keys.len())];
+            let (d, table) = &keys[random.index(keys.len())];
             let [u1, u2] = std::array::from_fn(|_| random.number(&L::Curve::N));
             let mut signature = Signature::of::<L::Curve>(d, &u1, &u2);
             if k % 4 == 3 {
-                signature.z[0] ^= 1 << random.below(64);
+                signature.z[0] ^= 1 << random.index(64);
             }
             let table = (k % 5 != 4).then(|| table.clone());
             let entry = Entry::new::<L>(signature, table, &generator);
@@ -117,8 +117,8 @@ impl<L: Lanes<Curve: Reference + Reduction>> Setting<L> {
     fn check_among_honest(&mut self, entries: &[Entry], size: usize) {
         let mut batch = entries.to_vec();
         while batch.len() < size {
-            let place = self.random.below(batch.len() + 1);
-            batch.insert(place, self.honest[self.random.below(self.honest.len())].clone());
+            let place = self.random.index(batch.len() + 1);
+            batch.insert(place, self.honest[self.random.index(self.honest.len())].clone());
         }
         check(self.l, &self.generator, &batch);
     }

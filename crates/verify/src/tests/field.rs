@@ -1,6 +1,6 @@
 //! Every field operation against big integers, on edge values and random ones, different ones in each lane.
 
-use super::{Random, Work, big, edges, every_back_end, words};
+use super::{Draw, Random, Work, big, edges, every_back_end, words};
 use crate::curve::Params;
 use crate::lanes::{Lanes, Line, MAX_LANES, Stage};
 use crate::uint::{ONE, U256};
@@ -221,16 +221,16 @@ fn sixteen_terms_of_either_sign<L: Lanes>(l: L) {
         let signs = match round % 4 {
             0 => 0,
             1 => u64::MAX,
-            _ => random.word(),
+            _ => random.next(),
         };
         for term in 0..16 {
-            let mut any = |_| match random.below(3) {
+            let mut any = |_| match random.index(3) {
                 0 => random.number(&L::Curve::P),
-                1 => edges[random.below(edges.len())],
+                1 => edges[random.index(edges.len())],
                 _ => edges[edges.len() - 1],
             };
             let [a, b]: [Vec<U256>; 2] = std::array::from_fn(|_| (0..L::LANES).map(&mut any).collect());
-            let kind = random.below(3);
+            let kind = random.index(3);
             for (expected, (a, b)) in expected.iter_mut().zip(a.iter().zip(&b)) {
                 let (a, b) = (signed(a), signed(b));
                 let value = [&a - BigInt::ZERO, &a * &a, &a * &b][kind].clone();
@@ -300,7 +300,7 @@ fn zero_is_seen_in_every_form<L: Lanes>(l: L) {
         } else {
             (1u32 << L::LANES) - 1
         };
-        let mask = (random.word() as u32 & all) as u8;
+        let mask = (random.next() as u32 & all) as u8;
         let a: Vec<U256> = (0..L::LANES).map(|_| random.number(&L::Curve::P)).collect();
         let b: Vec<U256> = (0..L::LANES)
             .map(|lane| {
@@ -354,12 +354,12 @@ fn select_takes_each_lane_by_its_bit<L: Lanes>(l: L) {
 fn lines_keep_points_and_negate_them<L: Lanes>(l: L) {
     let (mut random, p, edges) = (Random(6), modulus::<L>(), edges(&L::Curve::P));
     for round in 0..400 {
-        let mut any = |_| match random.below(2) {
+        let mut any = |_| match random.index(2) {
             0 => random.number(&L::Curve::P),
-            _ => edges[1 + random.below(edges.len() - 1)],
+            _ => edges[1 + random.index(edges.len() - 1)],
         };
         let [x, y]: [Vec<U256>; 2] = std::array::from_fn(|_| (0..L::LANES).map(&mut any).collect());
-        let negate = random.word() as u8;
+        let negate = random.next() as u8;
         let mut lines = [Line([0; 8]); MAX_LANES];
         let point = l.run(Work(|| {
             // As wide as normal elements get: lines take what formulas give.

@@ -19,6 +19,7 @@ mod tiny;
 
 use crate::lanes::Stage;
 use crate::uint::{U256, from_be_bytes};
+use lineside_testkit::Random;
 use num_bigint::BigUint;
 
 /// Runs each test for each back end that this CPU has. A test takes the back end's token.
@@ -60,39 +61,31 @@ macro_rules! every_back_end {
 }
 use every_back_end;
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.word() % bound as u64) as usize
-    }
-
+/// Numbers of 256 bits, as the tests need them.
+trait Draw {
     /// Any 256 bits.
+    fn bits(&mut self) -> U256;
+    /// In [1, modulus), near enough to uniform.
+    fn number(&mut self, modulus: &U256) -> U256;
+    /// 256 bits in long runs of zeros and ones, which uniform ones never have.
+    fn runs(&mut self) -> U256;
+}
+
+impl Draw for Random {
     fn bits(&mut self) -> U256 {
-        std::array::from_fn(|_| self.word())
+        std::array::from_fn(|_| self.next())
     }
 
-    /// In [1, modulus), near enough to uniform.
     fn number(&mut self, modulus: &U256) -> U256 {
         let number = big(&self.bits()) % (big(modulus) - 1u32) + 1u32;
         words(&number)
     }
 
-    /// 256 bits in long runs of zeros and ones, which uniform ones never have.
     fn runs(&mut self) -> U256 {
         let mut bits = U256::default();
-        let (mut at, mut one) = (0, self.below(2) == 1);
+        let (mut at, mut one) = (0, self.index(2) == 1);
         while at < 256 {
-            let end = (at + 1 + self.below(90)).min(256);
+            let end = (at + 1 + self.index(90)).min(256);
             for bit in at..end {
                 bits[bit / 64] |= u64::from(one) << (bit % 64);
             }

@@ -1,7 +1,7 @@
 //! Digits add up to their scalar, and so do the halves of secp256k1's.
 
 use super::reference::Reference;
-use super::{Random, big, edges, words};
+use super::{Draw, Random, big, edges, words};
 use crate::curve::{P256, Params, Secp256k1, hex};
 use crate::endomorphism::{BETA, HALF_BITS, Half, split};
 use crate::recode::{Odd, windows};

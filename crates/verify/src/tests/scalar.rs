@@ -1,6 +1,6 @@
 //! Scalars, inversion modulo all four primes, and 256-bit integers, against big integers.
 
-use super::{Random, Work, big, edges, every_back_end, words};
+use super::{Draw, Random, Work, big, edges, every_back_end, words};
 use crate::curve::{P256, Params, Secp256k1};
 use crate::inverse;
 use crate::lanes::Lanes;
@@ -118,7 +118,7 @@ fn inverses_modulo_every_prime() {
                 .filter(|x| !uint::is_zero(x)),
         );
         // Short ones take the fewest steps.
-        numbers.extend((0..500).map(|k| [random.word() >> (k % 64) | 1, 0, 0, 0]));
+        numbers.extend((0..500).map(|k| [random.next() >> (k % 64) | 1, 0, 0, 0]));
         for number in &numbers {
             let expected = big(number).modinv(&m).expect("the modulus is prime");
             let inverse = inverse::invert(number, &modulus);
@@ -174,7 +174,7 @@ fn powers_of_two_and_negated_inverses() {
         );
     }
     for _ in 0..2000 {
-        let odd = random.word() | 1;
+        let odd = random.next() | 1;
         assert_eq!(uint::negated_inverse(odd).wrapping_mul(odd), u64::MAX);
     }
 }

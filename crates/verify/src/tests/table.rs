@@ -1,7 +1,7 @@
 //! Tables hold what they say: every line against a second implementation's multiple.
 
 use super::reference::Reference;
-use super::{Random, Work, big, every_back_end, words};
+use super::{Draw, Random, Work, big, every_back_end, words};
 use crate::curve::Params;
 use crate::lanes::{Lanes, Line};
 use crate::portable::Reduction;

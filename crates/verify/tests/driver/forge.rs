@@ -1,5 +1,6 @@
 //! Signatures whose maker knows the secret key, so that u₁ and u₂ are free to choose; and what RustCrypto says of them.
 
+use lineside_testkit::Random;
 use lineside_verify::{Curve, PublicKey};
 use num_bigint::BigUint;
 use std::collections::HashMap;
@@ -61,17 +62,10 @@ fn bytes(number: &BigUint) -> [u8; 32] {
     bytes
 }
 
-/// Bytes that a seed gives (SplitMix64).
+/// Bytes that a seed gives.
 pub fn random(seed: u64) -> [u8; 32] {
-    let mut state = seed;
     let mut bytes = [0; 32];
-    for chunk in bytes.chunks_exact_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        chunk.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
-    }
+    Random(seed).fill(&mut bytes);
     bytes
 }
 

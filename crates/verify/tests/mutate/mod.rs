@@ -1,5 +1,7 @@
 //! Signatures in DER, most of them with something wrong, from a seed.
 
+use lineside_testkit::Random;
+
 /// How a length is written.
 const LENGTH_STYLES: u64 = 9;
 /// What a number's content is.
@@ -7,84 +9,66 @@ const NUMBER_KINDS: u64 = 8;
 
 /// Gives the same byte strings for the same seed.
 pub struct Mutator {
-    state: u64,
+    random: Random,
 }
 
 impl Mutator {
     pub fn new(seed: u64) -> Mutator {
-        Mutator { state: seed }
+        Mutator { random: Random(seed) }
     }
 
     /// A signature with none, one or several defects, in its structure or in its bytes.
     pub fn signature(&mut self) -> Vec<u8> {
         let mut content = Vec::new();
-        for _ in 0..self.pick(&[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 1]) {
+        for _ in 0..*self
+            .random
+            .pick(&[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 1])
+        {
             let number = self.number();
             content.extend(self.element(0x02, &number));
         }
-        if self.once_in(5) {
+        if self.random.one_in(5) {
             content.extend(self.extra());
         }
         let mut bytes = self.element(0x30, &content);
-        if self.once_in(6) {
+        if self.random.one_in(6) {
             bytes.extend(self.extra());
         }
-        if self.once_in(60) {
+        if self.random.one_in(60) {
             bytes = self.element(0x30, &bytes);
         }
-        for _ in 0..self.pick(&[0, 0, 0, 0, 0, 1, 1, 2]) {
+        for _ in 0..*self.random.pick(&[0, 0, 0, 0, 0, 1, 1, 2]) {
             self.damage(&mut bytes);
         }
         bytes
     }
 
-    /// SplitMix64 (Steele, Lea, Flood 2014).
-    fn word(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.word() % bound.max(1) as u64) as usize
-    }
-
-    fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-
-    fn pick(&mut self, from: &[usize]) -> usize {
-        from[self.below(from.len())]
-    }
-
     fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.word() as u8).collect()
+        (0..count).map(|_| self.random.next() as u8).collect()
     }
 
     /// An INTEGER's content: mostly positive and minimal, of any length up to 40 bytes, mostly 32.
     fn number(&mut self) -> Vec<u8> {
-        let length = match self.below(8) {
-            0 => 1 + self.below(40),
-            1 => 31 + self.below(3),
+        let length = match self.random.index(8) {
+            0 => 1 + self.random.index(40),
+            1 => 31 + self.random.index(3),
             _ => 32,
         };
         let mut number = self.bytes(length);
-        let kind = if self.once_in(4) {
-            self.word() % NUMBER_KINDS
+        let kind = if self.random.one_in(4) {
+            self.random.next() % NUMBER_KINDS
         } else {
             NUMBER_KINDS
         };
         match kind {
             0 => number.clear(),
-            1 => number = vec![0; 1 + self.below(3)],
+            1 => number = vec![0; 1 + self.random.index(3)],
             2 => number[0] |= 0x80,
-            3 => number = [vec![0; 1 + self.below(4)], number].concat(),
-            4 => number = [vec![0xff; 1 + self.below(3)], number].concat(),
+            3 => number = [vec![0; 1 + self.random.index(4)], number].concat(),
+            4 => number = [vec![0xff; 1 + self.random.index(3)], number].concat(),
             5 => number.fill(0xff),
             6 => {
-                let length = 100 + self.below(200);
+                let length = 100 + self.random.index(200);
                 number = self.bytes(length);
             }
             7 => {}
@@ -99,13 +83,13 @@ impl Mutator {
     }
 
     fn element(&mut self, tag: u8, content: &[u8]) -> Vec<u8> {
-        let mut bytes = if self.once_in(40) {
+        let mut bytes = if self.random.one_in(40) {
             self.other_tag(tag)
         } else {
             vec![tag]
         };
-        let style = if self.once_in(10) {
-            self.word() % LENGTH_STYLES
+        let style = if self.random.one_in(10) {
+            self.random.next() % LENGTH_STYLES
         } else {
             LENGTH_STYLES
         };
@@ -116,7 +100,7 @@ impl Mutator {
 
     fn other_tag(&mut self, tag: u8) -> Vec<u8> {
         let number = tag & 0x1f;
-        match self.below(8) {
+        match self.random.index(8) {
             0 => vec![tag ^ 0x20],
             1 => vec![tag ^ 0x40],
             2 => vec![tag ^ 0x80],
@@ -136,16 +120,17 @@ impl Mutator {
             2 => vec![0x82, octets[2], octets[3]],
             3 => [&[0x84][..], &octets].concat(),
             4 => {
-                let length = [length.saturating_sub(1), length + 1, self.below(300)][self.below(3)];
+                let length =
+                    [length.saturating_sub(1), length + 1, self.random.index(300)][self.random.index(3)];
                 self.length(LENGTH_STYLES, length)
             }
             5 => {
-                let (count, first) = (1 + self.below(10), self.word() as u8);
+                let (count, first) = (1 + self.random.index(10), self.random.next() as u8);
                 let rest = self.bytes(count - 1);
                 [vec![0x80 | count as u8, first], rest].concat()
             }
             6 => {
-                let first = self.pick(&[0x7f, 0x80, 0xff, 1]) as u8;
+                let first = *self.random.pick(&[0x7f, 0x80, 0xff, 1]) as u8;
                 vec![0x84, first, 0, 0, octets[3]]
             }
             7 => [&[0x85, 1][..], &octets].concat(),
@@ -158,10 +143,10 @@ impl Mutator {
 
     /// What follows where nothing should: an element, several, one that is cut, or any bytes.
     fn extra(&mut self) -> Vec<u8> {
-        let length = self.pick(&[0, 1, 3, 40, 90, 200]);
+        let length = *self.random.pick(&[0, 1, 3, 40, 90, 200]);
         let content = self.bytes(length);
-        match self.below(6) {
-            0 => vec![0; 1 + self.below(3)],
+        match self.random.index(6) {
+            0 => vec![0; 1 + self.random.index(3)],
             1 => self.element(0x02, &content),
             2 => self.element(0x04, &content),
             3 => {
@@ -170,7 +155,7 @@ impl Mutator {
             }
             4 => {
                 let mut cut = self.element(0x04, &content);
-                cut.truncate(1 + self.below(2));
+                cut.truncate(1 + self.random.index(2));
                 cut
             }
             _ => content,
@@ -179,23 +164,23 @@ impl Mutator {
 
     fn damage(&mut self, bytes: &mut Vec<u8>) {
         // Half of the damage falls on the headers in front, where it is felt most.
-        let reach = if self.once_in(2) {
+        let reach = if self.random.one_in(2) {
             bytes.len().min(6)
         } else {
             bytes.len()
         };
-        let at = self.below(reach);
-        let byte = self.word() as u8;
-        match self.below(5) {
+        let at = self.random.index(reach);
+        let byte = self.random.next() as u8;
+        match self.random.index(5) {
             0 if at < bytes.len() => bytes[at] ^= 1 << (byte & 7),
             1 if at < bytes.len() => bytes[at] = byte,
             2 if at < bytes.len() => drop(bytes.remove(at)),
             3 => bytes.insert(at, byte),
             _ => {
-                let length = if self.once_in(3) {
+                let length = if self.random.one_in(3) {
                     at
                 } else {
-                    self.below(bytes.len() + 1)
+                    self.random.index(bytes.len() + 1)
                 };
                 bytes.truncate(length);
             }

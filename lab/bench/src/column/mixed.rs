@@ -4,6 +4,7 @@
 use super::client::{Asker, Judged};
 use super::rows::{self, ROWS};
 use lineside_column::native;
+use lineside_testkit::Random;
 use lineside_wire::{COLUMN_OP_GET, COLUMN_SOURCE_FASTPATH, NATIVE_REPLY_BIT, NativeHeader, Status};
 use std::sync::Arc;
 use zerocopy::FromBytes;
@@ -49,19 +50,6 @@ impl Draws {
 
     fn row(&self, number: u64) -> u32 {
         self.0[number as usize % DRAWS].into()
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
     }
 }
 

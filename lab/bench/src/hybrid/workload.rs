@@ -5,6 +5,7 @@ use lineside_hybrid::change::{KeyBytes, Rights, Role};
 use lineside_hybrid::genesis::{FirstMember, FirstRule, Genesis, database_id};
 use lineside_hybrid::request::{Body, DatabaseId, Head, MemberId, Nonce, Request, SIGNATURE_BYTES};
 use lineside_hybrid::sign::{Signer, sign_request};
+use lineside_testkit::Random;
 use lineside_verify::Curve;
 use secp256k1::{Message, SECP256K1, SecretKey};
 use serde::Serialize;
@@ -173,7 +174,7 @@ impl Maker {
         let zipfian = Zipfian::new(self.records);
         let calls = requests / shape.per_call / shape.workers;
         let work = |worker: usize| -> Vec<Call> {
-            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (worker as u64 + 1));
+            let mut random = Random(seed << 16 ^ (worker as u64 + 1));
             let mut counters = vec![0; self.keys as usize];
             let value: Vec<u8> = (0..shape.value_bytes).map(|_| random.next() as u8).collect();
             let mut one = |random: &mut Random, sets: bool| {
@@ -247,20 +248,9 @@ pub fn record(number: u64) -> String {
     format!("user{number:012}")
 }
 
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
+/// A number of [0, 1), in steps of 2^-53.
+fn unit(random: &mut Random) -> f64 {
+    (random.next() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// Zipf's distribution by the formula of Gray and others, "Quickly generating billion-record synthetic databases"
@@ -286,7 +276,7 @@ impl Zipfian {
 
     /// 0 the most often.
     fn draw(&self, random: &mut Random) -> u64 {
-        let unit = random.unit();
+        let unit = unit(random);
         let scaled = unit * self.zeta;
         if scaled < 1.0 {
             return 0;

@@ -1,7 +1,7 @@
 //! SHA-256 and Keccak-256: our lanes beside the crates `sha2` and `sha3`.
 
 use super::contestants::{Done, Work};
-use super::workload::Random;
+use lineside_testkit::Random;
 use lineside_verify::hash::{Backend, Hasher};
 use sha2::Digest;
 

@@ -1,6 +1,7 @@
 //! Keys, messages and signatures, all given by the seed. Making them is not measured.
 
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
+use lineside_testkit::Random;
 use lineside_verify::{Curve, Item, PublicKey, SignatureBytes};
 use p256::elliptic_curve::PrimeField;
 use p256::elliptic_curve::ops::Reduce;
@@ -69,10 +70,12 @@ impl Workload {
 impl Pool {
     fn new(curve: Curve, seed: u64, keys: usize, signatures: usize) -> Self {
         let mut random = Random(seed);
-        let secrets: Vec<Secret> = (0..keys).map(|_| Secret::new(curve, random.bytes32())).collect();
+        let secrets: Vec<Secret> = (0..keys)
+            .map(|_| Secret::new(curve, bytes32(&mut random)))
+            .collect();
         let signed = (0..signatures).map(|index| {
             let key = index % keys;
-            let mut signed = Signed::new(key, &secrets[key], random.bytes32(), random.bytes32());
+            let mut signed = Signed::new(key, &secrets[key], bytes32(&mut random), bytes32(&mut random));
             // Not every 16th: that would spoil one key's signatures only, where keys take turns.
             if (index + index / SPOILT_ONE_OF).is_multiple_of(SPOILT_ONE_OF) {
                 signed.spoil(index / SPOILT_ONE_OF);
@@ -189,23 +192,8 @@ fn p256_multiple(scalar: &[u8; 32]) -> [u8; 65] {
     bytes
 }
 
-/// SplitMix64.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn bytes32(&mut self) -> [u8; 32] {
-        let mut bytes = [0; 32];
-        for chunk in bytes.chunks_exact_mut(8) {
-            chunk.copy_from_slice(&self.next().to_le_bytes());
-        }
-        bytes
-    }
+fn bytes32(random: &mut Random) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    random.fill(&mut bytes);
+    bytes
 }

@@ -1,6 +1,5 @@
 //! Who changes and who reads.
 
-use super::random::Random;
 use super::rows::{self, Fault, Kind, Row};
 use super::{ROWS, Tally, now_ms};
 use lineside_column::host::ColumnHost;
@@ -8,6 +7,7 @@ use lineside_column::native::{self, Ask, Rows, Sender};
 use lineside_column::paper::{PaperAnswer, PaperRequest};
 use lineside_column::table::{Change, Changed, ColumnName, Nonce, Stretch, Table};
 use lineside_fastpath::{FastPath, Host, Reader, Readers, Reply, Source, Verdict, lease};
+use lineside_testkit::Random;
 use lineside_wire::{COLUMN_REPLY_MORE, COLUMN_REPLY_NOT_APPLIED, ColumnCode, NativeHeader, Status};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;

@@ -1,12 +1,12 @@
 //! A server of the table whose messages get lost: changes that others make, told as `servers` wants it.
 
-use crate::history::random::Random;
 use lineside_column::coherence::Touched;
 use lineside_column::embedded::Watcher;
 use lineside_column::fill::ColumnId;
 use lineside_column::key::Interval;
 use lineside_column::servers::{Servers, Standing};
 use lineside_column::table::{ColumnName, Holder};
+use lineside_testkit::Random;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -5,6 +5,7 @@ use lineside_spv::chain::{
     BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Reorg, Submitted, Tip,
 };
 use lineside_spv::store::{self, Hash};
+use lineside_testkit::Random;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,25 +19,6 @@ pub const POSITIONS: u32 = 32;
 const TWINS: u32 = 6;
 /// States that are remembered: a reply is checked within a few of them.
 const REMEMBERED: usize = 1 << 16;
-
-/// A seeded sequence of numbers (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u32) -> u32 {
-        (self.next() % u64::from(bound.max(1))) as u32
-    }
-}
 
 /// A block: the state of the chain that it came with, and its height. No two are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +191,7 @@ impl State {
         let leave = random.below(4) as usize;
         next.len -= leave.min(next.len.saturating_sub(KEPT));
         let room = HEIGHTS - next.len;
-        let come = 1 + random.below(leave as u32 + 2) as usize;
+        let come = 1 + random.below(leave as u64 + 2) as usize;
         let come = if room == 0 { 0 } else { come.min(room) };
         if come == 0 {
             next.len = KEPT;

@@ -2,13 +2,7 @@
 
 use super::*;
 use crate::state::State;
-
-fn random(seed: &mut u64, below: usize) -> usize {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    (*seed % below as u64) as usize
-}
+use lineside_testkit::Random;
 
 const NAMESPACES: [&str; 4] = ["", "a", "ab", "b"];
 const COLLECTIONS: [&str; 4] = ["", "", "one", "two"];
@@ -24,18 +18,18 @@ const KEYS: [&[u8]; 9] = [
     b"\xff\xff\xff\xff\xff",
 ];
 
-fn updates(seed: &mut u64, block: u64) -> Updates {
+fn updates(random: &mut Random, block: u64) -> Updates {
     let mut updates = Updates::default();
-    for tx in 0..random(seed, 12) as u64 {
-        let value = (random(seed, 3) > 0).then(|| {
+    for tx in 0..random.index(12) as u64 {
+        let value = (random.index(3) > 0).then(|| {
             let parameter: Option<&[u8]> =
-                [None, None, Some(&b""[..]), Some(&b"policy"[..])][random(seed, 4)];
-            let value = &seed.to_be_bytes()[..random(seed, 9)];
+                [None, None, Some(&b""[..]), Some(&b"policy"[..])][random.index(4)];
+            let value = &random.next().to_be_bytes()[..random.index(9)];
             (value.into(), parameter.map(Into::into))
         });
         let version = Height { block, tx };
-        let (namespace, collection) = (NAMESPACES[random(seed, 4)], COLLECTIONS[random(seed, 4)]);
-        let key = KEYS[random(seed, KEYS.len())];
+        let (namespace, collection) = (NAMESPACES[random.index(4)], COLLECTIONS[random.index(4)]);
+        let key = KEYS[random.index(KEYS.len())];
         updates.put(namespace, collection, key, Update { value, version });
     }
     updates
@@ -64,7 +58,7 @@ fn same(disk: &State, memory: &State) {
 /// Settled, opened again and asked at any moment, it has what a state in memory has.
 #[test]
 fn it_is_as_one_in_memory() {
-    let mut seed = 0x9e37_79b9_7f4a_7c15;
+    let mut random = Random(1);
     for _ in 0..6 {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state");
@@ -73,22 +67,22 @@ fn it_is_as_one_in_memory() {
         let (mut disk, mut memory) = (State::from(opened), State::default());
         let mut blocks: Vec<Updates> = Vec::new();
         for number in 1..60 {
-            let next = updates(&mut seed, number);
+            let next = updates(&mut random, number);
             disk.apply(Mark::of(number), next.clone());
             memory.apply(Mark::of(number), next.clone());
             blocks.push(next);
-            if random(&mut seed, 3) == 0 {
-                disk.settle(number + 1 - random(&mut seed, 4).min(number as usize) as u64)
+            if random.index(3) == 0 {
+                disk.settle(number + 1 - random.index(4).min(number as usize) as u64)
                     .unwrap();
             }
-            if random(&mut seed, 8) == 0 {
+            if random.index(8) == 0 {
                 drop(disk);
                 disk = State::from(Disk::open(&path).unwrap().0);
                 for (number, updates) in (1..).zip(&blocks) {
                     disk.apply(Mark::of(number), updates.clone());
                 }
             }
-            if random(&mut seed, 4) == 0 {
+            if random.index(4) == 0 {
                 same(&disk, &memory);
             }
         }

@@ -1,6 +1,7 @@
 //! Factors: as wide as they get, and with what only a multiplication does not see.
 
 use super::*;
+use lineside_testkit::Random;
 
 /// What `factor_less` returns, and so any factor, is below: 2^259.5.
 fn factor_bound(p: &BigUint) -> BigUint {
@@ -30,7 +31,7 @@ fn carried_on(random: &mut Random, numbers: &Numbers) -> Limbs {
     std::array::from_fn(|i| {
         // SAFETY: both are 64 bytes of plain integers.
         let words = unsafe { std::mem::transmute::<__m512i, [u64; 8]>(limbs[i]) };
-        let words = words.map(|word| if i == 4 { word } else { word | random.word() << 52 });
+        let words = words.map(|word| if i == 4 { word } else { word | random.next() << 52 });
         // SAFETY: the same.
         unsafe { std::mem::transmute::<[u64; 8], __m512i>(words) }
     })

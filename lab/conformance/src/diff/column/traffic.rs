@@ -41,11 +41,11 @@ impl<'a> Traffic<'a> {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.frames.below(bound)
+        self.frames.random.index(bound)
     }
 
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.frames.one_in(chances)
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.frames.random.one_in(chances)
     }
 
     fn column(&mut self) -> ColumnId {
@@ -264,7 +264,7 @@ impl<'a> Traffic<'a> {
         let mut name = COLUMNS[usize::from(self.one_in(4))].as_bytes().to_vec();
         name.resize(COLUMN_NAME_BYTES_MAX, 0);
         if self.one_in(30) {
-            name[self.frames.below(COLUMN_NAME_BYTES_MAX)] ^= 1;
+            name[self.frames.random.index(COLUMN_NAME_BYTES_MAX)] ^= 1;
         }
         let mut body = [head.as_bytes(), &name].concat();
         for key in [start, stop] {
@@ -275,16 +275,16 @@ impl<'a> Traffic<'a> {
         let room = [0, 24, 56, 304, 304, 1000, 1372, 1388][self.below(8)];
         body.resize(
             body.len().max(room + self.below(2) * 8),
-            self.frames.next() as u8 & 1,
+            self.frames.random.next() as u8 & 1,
         );
         if self.one_in(24) {
-            body.truncate(self.frames.below(body.len()));
+            body.truncate(self.frames.random.index(body.len()));
         }
         let mut said = body.len();
         if self.one_in(30) {
             said ^= 1;
         }
-        let header: NativeHeader = native::request_header(op, self.frames.next(), said as u16);
+        let header: NativeHeader = native::request_header(op, self.frames.random.next(), said as u16);
         [header.as_bytes(), &body].concat()
     }
 }

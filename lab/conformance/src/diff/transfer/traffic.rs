@@ -101,11 +101,11 @@ impl Traffic {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.frames.below(bound)
+        self.frames.random.index(bound)
     }
 
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.frames.one_in(chances)
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.frames.random.one_in(chances)
     }
 
     /// The next frame.
@@ -187,7 +187,7 @@ impl Traffic {
             2 => held.wrapping_add(1),
             3 => u64::from(u32::MAX).wrapping_sub(held),
             4 => u64::MAX - held,
-            5 => self.frames.next() >> self.below(64),
+            5 => self.frames.random.next() >> self.below(64),
             _ => self.below(50) as u64,
         }
     }
@@ -225,7 +225,7 @@ impl Traffic {
         let mut payload = packet.as_bytes().to_vec();
         for _ in 0..self.below(3) {
             let filler = if self.one_in(30) {
-                self.frames.next() as u8
+                self.frames.random.next() as u8
             } else {
                 0
             };
@@ -240,7 +240,7 @@ impl Traffic {
         let destination = match command {
             3 if self.one_in(20) => source,
             3 => self.account(),
-            1 if self.one_in(2) => AccountId([self.frames.next() as u8; 16]),
+            1 if self.one_in(2) => AccountId([self.frames.random.next() as u8; 16]),
             _ if self.one_in(20) => self.account(),
             _ => AccountId::default(),
         };
@@ -261,9 +261,9 @@ impl Traffic {
             destination: destination.0,
             amount: if moves { self.amount(&source) } else { 0 }.into(),
             number: u64::from(rare(self, 60)).into(),
-            timestamp: self.frames.next().into(),
-            uuid: std::array::from_fn(|_| self.frames.next() as u8),
-            nonce: (self.frames.next() as u32).into(),
+            timestamp: self.frames.random.next().into(),
+            uuid: std::array::from_fn(|_| self.frames.random.next() as u8),
+            nonce: (self.frames.random.next() as u32).into(),
             timeout_s: rare(self, 60).into(),
         }
     }
@@ -271,7 +271,7 @@ impl Traffic {
     fn execute(&mut self) -> Vec<u8> {
         let slot = match self.below(30) {
             0 => self.sessions,
-            1 => self.frames.next() as u32,
+            1 => self.frames.random.next() as u32,
             _ => self.below(self.sessions as usize) as u32,
         };
         let last = self
@@ -288,7 +288,7 @@ impl Traffic {
         let head = ExecuteHead {
             token: match self.below(24) {
                 0 => 0,
-                1 => self.frames.next(),
+                1 => self.frames.random.next(),
                 _ => token(slot),
             }
             .into(),
@@ -296,7 +296,7 @@ impl Traffic {
                 0 => last,
                 1 => last.wrapping_add(2),
                 2 => last.wrapping_sub(1),
-                3 => self.frames.next(),
+                3 => self.frames.random.next(),
                 _ => last.wrapping_add(1),
             }
             .into(),
@@ -321,7 +321,7 @@ impl Traffic {
         };
         let head = ReferHead {
             count: if self.one_in(30) {
-                self.frames.next() as u32
+                self.frames.random.next() as u32
             } else {
                 count as u32
             }
@@ -352,7 +352,7 @@ impl Traffic {
         let body: Vec<u8> = (0..bytes)
             .map(|_| {
                 if op == TRANSFER_OP_CLOSE {
-                    self.frames.next() as u8
+                    self.frames.random.next() as u8
                 } else {
                     0
                 }
@@ -362,7 +362,7 @@ impl Traffic {
     }
 
     fn native(&mut self, op: u8, body: &[u8]) -> Vec<u8> {
-        let id = self.frames.next();
+        let id = self.frames.random.next();
         let mut packet = native::request_header(op, id, body.len() as u16)
             .as_bytes()
             .to_vec();
@@ -385,7 +385,7 @@ impl Traffic {
         if !self.unrest || !self.one_in(12) {
             return;
         }
-        let (what, value) = (self.below(8), self.frames.next());
+        let (what, value) = (self.below(8), self.frames.random.next());
         // Most often one that is asked for.
         let account = self.account();
         let cell = match self.store.find(&account) {
@@ -454,7 +454,7 @@ impl Traffic {
             return None;
         }
         free_locks(stores);
-        let bits = self.frames.next();
+        let bits = self.frames.random.next();
         let store = Arc::clone(&self.store);
         let valid = |(_, cell): &(usize, &TransferCell)| cell.flags.load(Relaxed) & TRANSFER_CELL_VALID != 0;
         let all = store.cells.as_slice().iter().enumerate().filter(valid);
