@@ -110,9 +110,14 @@ impl XdpAttachment {
         self.programs().take().is_some()
     }
 
-    /// Detaches the programs of all services and unpins their maps. A second call does nothing.
+    /// Detaches the programs of all services and unpins their maps. Programs that were never attached are unloaded; maps
+    /// that an earlier daemon had pinned stay pinned then, with what they hold. A second call does nothing.
     pub fn detach(&self) {
-        if let Some(mut xdp) = self.programs().take()
+        let programs = self.programs().take();
+        if self.mode.get().is_none() {
+            return;
+        }
+        if let Some(mut xdp) = programs
             && let Err(error) = xdp.detach()
         {
             tracing::error!("{error}; `lineside xdp detach` tries again");

@@ -210,6 +210,47 @@ fn unwrap_on_packet_path(files: &[File]) -> Vec<String> {
     found
 }
 
+/// Every crate in `crates/` and `lab/` is in the picture of ARCHITECTURE.md, those in `crates/` with their floor.
+fn picture(files: &[File]) -> Vec<String> {
+    let Some(page) = files.iter().find(|file| file.path == "ARCHITECTURE.md") else {
+        return vec!["ARCHITECTURE.md:1: the page is missing".into()];
+    };
+    // Crates of the picture: rows `| name …` between rules, the first row of a floor with its number before it.
+    let (mut floor, mut drawn) = (None, Vec::new());
+    for line in page.text.lines() {
+        if line.trim_start().starts_with("crates/") || line.trim_start().starts_with("lab/") {
+            floor = None;
+        }
+        let Some((before, row)) = line.split_once("| ") else {
+            continue;
+        };
+        floor = before.trim().parse::<u8>().ok().or(floor);
+        let name = row.split(' ').next().unwrap_or("").trim_end_matches('/');
+        if !row.starts_with(' ') {
+            drawn.push((name.to_owned(), floor));
+        }
+    }
+    let mut found = Vec::new();
+    for file in files {
+        let path: Vec<&str> = file.path.split('/').collect();
+        let (name, floor) = match path[..] {
+            ["crates", name, "Cargo.toml"] => (name, floor_of(name)),
+            ["lab", name, "Cargo.toml"] | ["lab", name, _, "Cargo.toml"] => (name, None),
+            _ => continue,
+        };
+        if !drawn
+            .iter()
+            .any(|(drawn, at)| drawn == name && (floor.is_none() || *at == floor))
+        {
+            found.push(format!(
+                "{}:1: ARCHITECTURE.md does not show `{name}` at floor {floor:?}",
+                file.path
+            ));
+        }
+    }
+    found
+}
+
 // ---- the repository ----
 
 fn root() -> PathBuf {
@@ -292,6 +333,11 @@ fn hold(rule: fn(&[File]) -> Vec<String>) {
 #[test]
 fn dependencies_point_down() {
     hold(layering);
+}
+
+#[test]
+fn every_crate_is_in_the_picture() {
+    hold(picture);
 }
 
 #[test]
@@ -379,6 +425,26 @@ fn every_rule_finds_its_bad_example() {
         "",
         &["crates/cellar/Cargo.toml:1"],
     );
+
+    let page = |text: &str| File {
+        path: "ARCHITECTURE.md".into(),
+        text: text.into(),
+    };
+    let manifest = |path: &str| File {
+        path: path.into(),
+        text: String::new(),
+    };
+    let drawn = "  1 | fastpath  traits |\n    | net  sockets |\n lab/\n | bench  figures |\n";
+    let found = |path: &str| picture(&[page(drawn), manifest(path)]).len();
+    for (path, findings) in [
+        ("crates/fastpath/Cargo.toml", 0),
+        ("lab/bench/Cargo.toml", 0),
+        ("crates/net/Cargo.toml", 1), // its floor is 2
+        ("crates/wire/Cargo.toml", 1),
+        ("lab/soak/Cargo.toml", 1),
+    ] {
+        assert_eq!(found(path), findings, "{path}");
+    }
 
     let long = format!(
         "ok\n{}\n{}\n",

@@ -71,6 +71,9 @@ struct RunningTransfer {
     /// Writes sealed blocks to the settlement file.
     settling: Option<Settling>,
     attach_record: Option<AttachRecord>,
+    /// Whether the fast path was attached. If not, maps that an earlier server had pinned are pinned still, and the
+    /// record of them has to stay.
+    is_confirmed: bool,
     has_stopped: bool,
 }
 
@@ -170,6 +173,7 @@ impl Service for TransferService {
             renewal,
             settling,
             attach_record,
+            is_confirmed: false,
             has_stopped: false,
         }))
     }
@@ -320,6 +324,10 @@ impl Running for RunningTransfer {
         Arc::new(move |out| shared.status(out))
     }
 
+    fn confirm(&mut self) {
+        self.is_confirmed = true;
+    }
+
     fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {
         if std::mem::replace(&mut self.has_stopped, true) {
             return Ok(());
@@ -329,7 +337,7 @@ impl Running for RunningTransfer {
         self.shared.frontend.socket.stop();
         lease::end(&self.shared.store.control().lease_until_ns);
         drop(self.settling.take());
-        if let Some(record) = self.attach_record.take() {
+        if let Some(record) = self.attach_record.take().filter(|_| self.is_confirmed) {
             record.remove();
         }
         Ok(())
