@@ -1,12 +1,11 @@
 //! `crates/wire/src/generated.rs`
 
-use crate::model::{Code, MetricKind, Named, Spec, Struct, camel};
+use crate::model::{Code, Field, MetricKind, Named, Spec, Struct, camel};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
     let mut out = String::from(
         "// Generated from spec/*.toml by `cargo run -p lineside-spec`. Do not edit.\n\n\
-         use core::sync::atomic::{AtomicU32, AtomicU64};\n\
          use zerocopy::byteorder::network_endian::{U16, U32, U64};\n\
          use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};\n\n",
     );
@@ -97,7 +96,6 @@ pub fn emit(spec: &Spec) -> String {
             codes(w, &format!("{}Code", camel(name)), &doc, &service.code);
         }
         service.message.iter().for_each(|layout| message(w, layout));
-        service.layout.iter().for_each(|layout| shared(w, layout));
         if !service.counter.is_empty() {
             let doc = format!("Counters of the fast path part of `{name}`.");
             list_of(w, &format!("{}Counter", camel(name)), &doc, &service.counter);
@@ -190,6 +188,41 @@ fn message(w: &mut String, layout: &Struct) {
     );
 }
 
+/// Returns `layout.rs` of a service's crate: the layouts of its fast-path table.
+pub fn emit_layouts(name: &str, layouts: &[Struct]) -> String {
+    let mut out = format!(
+        "// Generated from spec/{name}.toml by `cargo run -p lineside-spec`. Do not edit.\n\n\
+         //! Layouts of the fast-path table of `{name}` in memory that it shares with other threads, processes and XDP.\n\n\
+         use lineside_fastpath::memory::Shared;\n"
+    );
+    let has = |bits: &str| {
+        let mut fields = layouts.iter().flat_map(|layout| &layout.field);
+        fields.any(|field| atomic(field).contains(bits))
+    };
+    let words: Vec<_> = ["AtomicU32", "AtomicU64"]
+        .into_iter()
+        .filter(|word| has(word))
+        .collect();
+    let _ = match words[..] {
+        [word] => writeln!(out, "use core::sync::atomic::{word};\n"),
+        _ => writeln!(out, "use core::sync::atomic::{{{}}};\n", words.join(", ")),
+    };
+    layouts.iter().for_each(|layout| shared(&mut out, layout));
+    out
+}
+
+/// Returns the type of a field of shared memory.
+fn atomic(field: &Field) -> String {
+    match field.kind.as_str() {
+        "u32" => "AtomicU32".to_owned(),
+        "u64" => "AtomicU64".to_owned(),
+        _ => match field.array() {
+            Some((bits, count)) => format!("[AtomicU{bits}; {count}]"),
+            None => format!("[AtomicU64; {}]", field.bytes() / 8),
+        },
+    }
+}
+
 fn shared(w: &mut String, layout: &Struct) {
     let name = camel(&layout.name);
     let size = layout.bytes();
@@ -199,17 +232,15 @@ fn shared(w: &mut String, layout: &Struct) {
         layout.doc
     );
     for field in &layout.field {
-        let kind = match field.kind.as_str() {
-            "u32" => "AtomicU32".to_owned(),
-            "u64" => "AtomicU64".to_owned(),
-            _ => match field.array() {
-                Some((bits, count)) => format!("[AtomicU{bits}; {count}]"),
-                None => format!("[AtomicU64; {}]", field.bytes() / 8),
-            },
-        };
+        let kind = atomic(field);
         let _ = writeln!(w, "    /// {}\n    pub {}: {kind},", field.doc, field.name);
     }
     let _ = writeln!(w, "}}\n\nconst _: () = assert!(size_of::<{name}>() == {size});\n");
+    let _ = writeln!(
+        w,
+        "// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.\n\
+         unsafe impl Shared for {name} {{}}\n"
+    );
 }
 
 fn codes(w: &mut String, name: &str, doc: &str, codes: &[Code]) {

@@ -12,15 +12,27 @@ fn main() -> ExitCode {
     let check = env::args().any(|argument| argument == "--check");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let spec = model::Spec::read(&root.join("spec"));
-    let outputs = [
-        ("crates/wire/src/generated.rs", emit_rust::emit(&spec)),
-        ("xdp/generated.h", emit_c::emit(&spec)),
-        ("docs/wire-formats.md", emit_docs::emit(&spec)),
-        ("docs/metrics.md", emit_docs::emit_metrics(&spec)),
+    let mut outputs = vec![
+        ("crates/wire/src/generated.rs".to_owned(), emit_rust::emit(&spec)),
+        ("xdp/generated.h".to_owned(), emit_c::emit(&spec)),
+        ("docs/wire-formats.md".to_owned(), emit_docs::emit(&spec)),
+        ("docs/metrics.md".to_owned(), emit_docs::emit_metrics(&spec)),
     ];
+    let with_layouts = spec
+        .services
+        .iter()
+        .filter(|(_, service)| !service.layout.is_empty());
+    outputs.extend(with_layouts.map(|(name, service)| {
+        let directory = service
+            .directory
+            .clone()
+            .unwrap_or_else(|| format!("crates/{name}"));
+        let text = emit_rust::emit_layouts(name, &service.layout);
+        (format!("{directory}/src/layout.rs"), text)
+    }));
     let mut stale = false;
     for (path, text) in outputs {
-        let file = root.join(path);
+        let file = root.join(&path);
         if fs::read_to_string(&file).ok().as_deref() == Some(&text) {
             continue;
         }

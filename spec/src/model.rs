@@ -54,6 +54,8 @@ pub struct Named {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
+    /// Directory of the service's crate, where that is not `crates/<name>`.
+    pub directory: Option<String>,
     /// The paper's packet, in words.
     pub paper: String,
     pub constant: Vec<Constant>,

@@ -1,7 +1,8 @@
 //! The store of `column` in BPF maps, and what `column` brings to every datapath that takes whole frames.
 
+use crate::layout::ColumnLine;
 use crate::store::{Geometry, Store};
-use lineside_wire::{COLUMN_SLOT, ColumnLine};
+use lineside_wire::COLUMN_SLOT;
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/column.bpf.o"));

@@ -5,11 +5,12 @@
 //! anybody can see it.
 
 use crate::head::{self, End, KeyWords, Lengths};
+use crate::layout::{ColumnBlock, ColumnPage, ColumnTable, ColumnTops};
 use crate::store::Store;
 use lineside_fastpath::lease;
 use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_PAGE_BLOCKS,
-    COLUMN_PAGES_MAX, COLUMN_SERVERS_MAX, ColumnBlock, ColumnCounter, ColumnPage, ColumnTable, ColumnTops,
+    COLUMN_PAGES_MAX, COLUMN_SERVERS_MAX, ColumnCounter,
 };
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, fence};

@@ -5,11 +5,13 @@
 //! stand in the keys' order in pages, the pages in the column's tops; both are searched by heads, eight bytes of each
 //! low key. Blocks never change while a page names them, but for their flags.
 
+use crate::layout::{
+    ColumnBlock, ColumnControl, ColumnLine, ColumnName, ColumnPage, ColumnServers, ColumnTable, ColumnTops,
+};
 use lineside_fastpath::memory::Table;
 use lineside_fastpath::{Range, address_words, hash};
 use lineside_wire::{
     COLUMN_BLOCK_ROWS_MAX, COLUMN_NAME_BYTES_MAX, COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, COLUMN_RANGES_MAX,
-    ColumnBlock, ColumnControl, ColumnLine, ColumnName, ColumnPage, ColumnServers, ColumnTable, ColumnTops,
 };
 use std::io;
 use std::net::IpAddr;

@@ -10,6 +10,7 @@ mod hot;
 use crate::fill::{ColumnFill, ColumnId, FillCounts, Filled, Reading, Row, ServerId};
 use crate::head::{self, End, KeyWords, Lengths, SKIP_MAX};
 use crate::key::{Interval, Key};
+use crate::layout::{ColumnBlock, ColumnTable};
 use crate::reader::set_invalid;
 use crate::store::Store;
 use cut::Piece;
@@ -17,7 +18,7 @@ use hot::Hot;
 use lineside_fastpath::lease;
 use lineside_wire::{
     COLUMN_BLOCK_CONTINUES, COLUMN_BLOCK_INVALID, COLUMN_BLOCK_ROWS_MAX, COLUMN_NO_HEAD, COLUMN_NO_ROW_HEAD,
-    COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX, ColumnBlock, ColumnTable,
+    COLUMN_PAGE_BLOCKS, COLUMN_PAGES_MAX,
 };
 use std::fmt;
 use std::ops::Range;

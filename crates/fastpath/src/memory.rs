@@ -7,25 +7,11 @@ use std::{io, marker::PhantomData};
 #[cfg(target_os = "linux")]
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A type that may lie in shared memory.
+/// A type that may lie in shared memory. The generator of `spec/` implements it for the layouts of each service.
 ///
 /// # Safety
 /// Only atomics inside, any bit pattern valid, no padding.
 pub unsafe trait Shared: Sync {}
-
-macro_rules! shared {
-    ($($layout:ident),* $(,)?) => {
-        $(// SAFETY: generated from spec/: a `repr(C)` struct of atomics whose size is checked at compile time.
-        unsafe impl Shared for lineside_wire::$layout {})*
-    };
-}
-
-shared! {
-    SpvLine, SpvBlock, SpvControl,
-    TransferCell, TransferPaper, TransferSession, TransferRecord, TransferRing, TransferControl,
-    FabricResult,
-    ColumnControl, ColumnServers, ColumnName, ColumnTable, ColumnTops, ColumnPage, ColumnBlock, ColumnLine,
-}
 
 /// A table of `T` in memory that others may read and write at the same time.
 pub struct Table<T: Shared> {

@@ -4,9 +4,9 @@
 //! generation and, around all of it, the epoch.
 
 use crate::chain::Tip;
+use crate::layout::{SpvBlock, SpvLine};
 use crate::store::{self, Hash, Store};
 use lineside_fastpath::lease;
-use lineside_wire::{SpvBlock, SpvLine};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
 /// A time in which the fast path may answer; what is read in it counts only if [`Session::holds`] at its end.

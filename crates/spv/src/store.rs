@@ -4,9 +4,9 @@
 //! A line names a block and that block's generation, so ending a block's generation ends all its lines at once, and a
 //! fill that comes late for a dropped block writes a line that nobody reads.
 
+use crate::layout::{SpvBlock, SpvControl, SpvLine};
 use lineside_fastpath::hash;
 use lineside_fastpath::memory::Table;
-use lineside_wire::{SpvBlock, SpvControl, SpvLine};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

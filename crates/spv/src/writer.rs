@@ -1,8 +1,8 @@
 //! Who fills the fast path: one writer, any number of readers.
 
 use crate::chain::Tip;
+use crate::layout::{SpvBlock, SpvLine};
 use crate::store::{self, Hash, Store};
-use lineside_wire::{SpvBlock, SpvLine};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, fence};

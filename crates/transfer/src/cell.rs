@@ -5,12 +5,10 @@
 //! programs take the same locks in the same order (`xdp/transfer_cell.h`); they cannot be stopped while they hold one.
 //! Why not the kernel's own locks: `docs/decisions/transfer-locks.md`.
 
+use crate::layout::{TransferCell, TransferPaper};
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
 use crate::rules::Holding;
-use lineside_wire::{
-    TRANSFER_CELL_CLAIMED, TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TransferCell, TransferCode,
-    TransferPaper,
-};
+use lineside_wire::{TRANSFER_CELL_CLAIMED, TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TransferCode};
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, fence};

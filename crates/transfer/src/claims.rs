@@ -6,9 +6,10 @@
 //! by [`Store::free`].
 
 use crate::cell::{self, Held};
+use crate::layout::{TransferCell, TransferSession};
 use crate::ledger::{Change, Session};
 use crate::store::Store;
-use lineside_wire::{TRANSFER_CELL_CLAIMED, TransferCell, TransferSession};
+use lineside_wire::TRANSFER_CELL_CLAIMED;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;

@@ -4,12 +4,12 @@ mod claims;
 
 pub use claims::{LineClaims, RunOrder};
 
+use crate::layout::{TransferControl, TransferRing};
 use crate::store::{Geometry, Store};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use lineside_wire::{
     NATIVE_MAGIC, TRANSFER_BUCKET_CELLS, TRANSFER_COMMAND_REFER, TRANSFER_EXPRESS, TRANSFER_OP_REFER,
-    TRANSFER_OP_SESSION, TRANSFER_PAPER_BYTES_MAX, TRANSFER_PAPER_BYTES_MIN, TRANSFER_SLOT, TransferControl,
-    TransferRing,
+    TRANSFER_OP_SESSION, TRANSFER_PAPER_BYTES_MAX, TRANSFER_PAPER_BYTES_MIN, TRANSFER_SLOT,
 };
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 use socket2::SockFilter;

@@ -6,8 +6,8 @@
 //! refuses what finds no room. Order between rings is restored from the accounts' versions.
 
 use crate::AccountId;
+use crate::layout::{TransferRecord, TransferRing};
 use crate::store::Store;
-use lineside_wire::{TransferRecord, TransferRing};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The slot of a record in the paper's format.

@@ -5,12 +5,14 @@
 //! a lock; what it holds is read and written under its cell's lock.
 
 use crate::AccountId;
+use crate::layout::{
+    TransferCell, TransferControl, TransferPaper, TransferRecord, TransferRing, TransferSession,
+};
 use lineside_fastpath::memory::Table;
 use lineside_fastpath::{address_words, hash};
 use lineside_wire::{
     TRANSFER_BUCKET_CELLS, TRANSFER_CELL_CLAIMED, TRANSFER_CELL_VALID, TRANSFER_DURABLE, TRANSFER_EXPRESS,
-    TRANSFER_ISSUERS_MAX, TransferCell, TransferControl, TransferPaper, TransferRecord, TransferRing,
-    TransferSession,
+    TRANSFER_ISSUERS_MAX,
 };
 use std::io;
 use std::net::IpAddr;

@@ -121,7 +121,7 @@ fn fill(store: Arc<Store>, seed: u64) -> Workload {
     let roots = Workload::roots(seed);
     let tickets = admit(&mut writer, &roots);
     let workload = Workload::draw(seed, |txid, block| {
-        let is_empty = |line: &lineside_wire::SpvLine| line.generation.load(Relaxed) == 0;
+        let is_empty = |line: &lineside_spv::layout::SpvLine| line.generation.load(Relaxed) == 0;
         store.set(&words(txid)).iter().any(is_empty) && writer.fill(txid, tickets[block])
     });
     open(&store, &mut writer);

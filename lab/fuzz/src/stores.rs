@@ -363,7 +363,8 @@ pub fn adopt(data: &[u8]) {
     let find = |txid: &Hash| Session::begin(&store, lease::now_ns()).and_then(|session| session.find(txid));
     let is_a_root = |txid: &Hash| {
         let mut blocks = store.blocks.as_slice().iter();
-        let root = |block: &lineside_wire::SpvBlock| block.root.each_ref().map(|word| word.load(Relaxed));
+        let root =
+            |block: &lineside_spv::layout::SpvBlock| block.root.each_ref().map(|word| word.load(Relaxed));
         blocks.any(|block| root(block) == store::words(txid))
     };
     while !input.is_empty() {

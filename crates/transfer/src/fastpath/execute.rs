@@ -4,6 +4,7 @@
 use super::{Answer, NotDone};
 use crate::AccountId;
 use crate::cell::{self, Held};
+use crate::layout::{TransferCell, TransferSession};
 use crate::native::{self, Outcome};
 use crate::paper::{PaperAnswer, PaperLast, PaperRequest};
 use crate::ring::{NO_SESSION, Record, Ring};
@@ -13,7 +14,7 @@ use lineside_fastpath::Reply;
 use lineside_wire::{
     ExecuteHead, NativeHeader, Operation, Status, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_FREEZE,
     TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER, TRANSFER_EXPRESS, TRANSFER_LINE_OPERATIONS_MAX,
-    TransferCell, TransferCode as Code, TransferSession,
+    TransferCode as Code,
 };
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

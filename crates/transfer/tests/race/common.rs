@@ -4,6 +4,7 @@
 use lineside_testkit::Random;
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::Claims;
+use lineside_transfer::layout::TransferCell;
 use lineside_transfer::ledger::Change;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::{NO_SESSION, Record, Ring};
@@ -12,8 +13,8 @@ use lineside_transfer::store::{Geometry, Mode, Range, Store};
 use lineside_wire::{
     BalanceItem, ExecuteHead, NativeHeader, Operation, ReferHead, TRANSFER_CELL_CLAIMED,
     TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_REFER, TRANSFER_COMMAND_TRANSFER,
-    TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, TRANSFER_PAPER_REFUSED, TRANSFER_REFER_MAX, TransferCell,
-    TransferCode as Code, native,
+    TRANSFER_OP_EXECUTE, TRANSFER_OP_REFER, TRANSFER_PAPER_REFUSED, TRANSFER_REFER_MAX, TransferCode as Code,
+    native,
 };
 use std::collections::HashMap;
 use std::net::Ipv4Addr;

@@ -8,12 +8,13 @@ use lineside_fastpath::{FastPath, Reply, Source, Verdict, lease};
 use lineside_transfer::AccountId;
 use lineside_transfer::datapath as transfer;
 use lineside_transfer::fastpath::TransferFastPath;
+use lineside_transfer::layout::TransferCell;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::store::{Geometry, Mode, Range, Store};
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
-    TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER, TRANSFER_PORT, TransferCell,
+    TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_ISSUE, TRANSFER_COMMAND_TRANSFER, TRANSFER_PORT,
     TransferCounter,
 };
 use lineside_xdp::{ProgramSpec, XdpDatapath};

@@ -5,6 +5,7 @@ use super::{Case, range};
 use crate::diff::Frames;
 use lineside_transfer::AccountId;
 use lineside_transfer::claims::{Claims, STEP_CELLS_MAX, Slot};
+use lineside_transfer::layout::TransferCell;
 use lineside_transfer::ledger::Change;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::rules::Holding;
@@ -14,7 +15,7 @@ use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
     BalanceItem, ExecuteHead, NATIVE_REPLY_BIT, Operation, PaperTransfer, ReferHead, SessionBody,
     TRANSFER_BUCKET_CELLS, TRANSFER_CELL_FROZEN, TRANSFER_CELL_VALID, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,
-    TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_PORT, TransferCell, csum, frame, native,
+    TRANSFER_OP_OPEN, TRANSFER_OP_REFER, TRANSFER_PORT, csum, frame, native,
 };
 use std::io;
 use std::sync::Arc;

@@ -1,0 +1,91 @@
+// Generated from spec/spv.toml by `cargo run -p lineside-spec`. Do not edit.
+
+//! Layouts of the fast-path table of `spv` in memory that it shares with other threads, processes and XDP.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use lineside_fastpath::memory::Shared;
+
+/// One cache line of the cache: one TXID and the block that holds it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SpvLine {
+    /// odd while being written
+    pub seq: AtomicU64,
+    /// the whole TXID, wire byte order
+    pub txid: [AtomicU64; 4],
+    /// index into the block table
+    pub block: AtomicU32,
+    /// generation of that block when filled; 0: empty line
+    pub generation: AtomicU32,
+    /// zero
+    pub reserved: [AtomicU64; 2],
+}
+
+const _: () = assert!(size_of::<SpvLine>() == 64);
+
+// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+unsafe impl Shared for SpvLine {}
+
+/// One block whose transactions may be cached. All its lines end when its generation changes.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SpvBlock {
+    /// odd while being written; a line is valid only with the same one
+    pub generation: AtomicU32,
+    /// height, or 0xffffffff
+    pub height: AtomicU32,
+    /// Merkle root, wire byte order
+    pub root: [AtomicU64; 4],
+    /// sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply
+    pub root_sum: AtomicU64,
+    /// zero
+    pub reserved: [AtomicU64; 2],
+    /// block hash, wire byte order
+    pub hash: [AtomicU64; 4],
+    /// zero
+    pub reserved_2: [AtomicU64; 4],
+}
+
+const _: () = assert!(size_of::<SpvBlock>() == 128);
+
+// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+unsafe impl Shared for SpvBlock {}
+
+/// What the whole cache stands on: lease, epoch, tip, hash key and geometry.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SpvControl {
+    /// the fast path answers only before this CLOCK_MONOTONIC time
+    pub lease_until_ns: AtomicU64,
+    /// odd while the chain changes: the fast path forwards everything
+    pub epoch: AtomicU64,
+    /// key of the index hash: two words of NH, one odd multiplier
+    pub key: [AtomicU64; 3],
+    /// best block
+    pub tip_hash: [AtomicU64; 4],
+    /// height of the best block
+    pub tip_height: AtomicU32,
+    /// log2 of the number of sets
+    pub set_bits: AtomicU32,
+    /// 1, 2 or 4 lines a set
+    pub ways: AtomicU32,
+    /// number of block slots - 1
+    pub block_mask: AtomicU32,
+    /// 1: index by the TXID's low bits, as the paper does; 0: keyed hash
+    pub paper_index: AtomicU32,
+    /// 1: the paper's packets are answered; 0: dropped
+    pub paper_format: AtomicU32,
+    /// 1; another one is not adopted
+    pub layout_version: AtomicU32,
+    /// zero
+    pub reserved: AtomicU32,
+    /// state of the chain that filled the lines; only a daemon whose chain is in it keeps them
+    pub chain_state: AtomicU64,
+    /// zero
+    pub reserved_2: [AtomicU64; 8],
+}
+
+const _: () = assert!(size_of::<SpvControl>() == 176);
+
+// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+unsafe impl Shared for SpvControl {}
