@@ -140,3 +140,81 @@ impl<D: Disk> BlockIntake<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use lineside_fabric::ledger::Setup;
+    use lineside_fabric::ledger::results::Publisher;
+    use lineside_fabric_grpc::replica::committed;
+    use lineside_fabric_grpc::source::Memory;
+    use lineside_journal::{Op, SimDisk};
+    use std::path::Path;
+    use std::time::Instant;
+
+    /// The intake of a ledger with the genesis block on a simulated disk, and the recorded blocks.
+    fn intake(disk: &SimDisk) -> (BlockIntake<SimDisk>, Vec<Bytes>) {
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
+        let blocks = Memory::read(&recorded, "orderer").unwrap();
+        let results = Publisher::anonymous(4).unwrap();
+        let watch = Watch::new(&results);
+        let setup = Setup {
+            checkpoint_after: 0,
+            ..Setup::default()
+        };
+        let (mut replica, _) = Replica::open(disk.clone(), setup, Some(results)).unwrap();
+        replica.add(blocks[0].to_vec()).unwrap();
+        replica.flush().unwrap();
+        let teller = committed(&replica).unwrap().unwrap();
+        (BlockIntake::new(replica, teller, watch), blocks)
+    }
+
+    fn received(number: u64, bytes: &Bytes) -> Option<Received> {
+        let bytes = bytes.clone();
+        Some(Received { number, bytes })
+    }
+
+    #[test]
+    fn a_refused_block_is_handed_back_and_the_right_one_is_taken() {
+        let (mut intake, blocks) = intake(&SimDisk::new(3));
+        assert!(matches!(intake.step(received(1, &blocks[1])), Ahead::On));
+        // A block is executed when the next one is taken: block 1 now, and the wrong one after it.
+        assert!(matches!(intake.step(received(2, &blocks[3])), Ahead::On));
+        let Ahead::Back(number, why) = intake.step(received(3, &blocks[3])) else {
+            panic!("the block has number 3, the next is 2");
+        };
+        assert_eq!((number, intake.next_number()), (2, 2), "{why}");
+        for number in 2..5 {
+            let taken = intake.step(received(number, &blocks[number as usize]));
+            assert!(matches!(taken, Ahead::On), "block {number}");
+        }
+        // Block 4 is executed once it has been read, although no other block comes.
+        let began = Instant::now();
+        while intake.next_number() < 5 {
+            assert!(matches!(intake.step(None), Ahead::On));
+            assert!(began.elapsed() < Duration::from_secs(30));
+            std::thread::yield_now();
+        }
+        assert_eq!(intake.stopped(), None);
+        intake.close().unwrap();
+    }
+
+    #[test]
+    fn a_disk_that_fails_ends_the_intake_for_good() {
+        let disk = SimDisk::new(4);
+        let (mut intake, blocks) = intake(&disk);
+        disk.fail_nth(Op::SyncData, 1);
+        let ends = (1..14).find(|&number| {
+            let ahead = intake.step(received(number, &blocks[number as usize]));
+            // The failure is met by a later block: wait until this one has been written, or has not.
+            let _ = intake.replica.flush();
+            matches!(ahead, Ahead::Stop)
+        });
+        let why = intake.stopped().unwrap().to_owned();
+        assert!(ends.is_some(), "{why}");
+        intake.give_up("another reason".to_owned());
+        assert_eq!(intake.stopped(), Some(why.as_str()));
+        assert!(intake.close().is_err());
+    }
+}

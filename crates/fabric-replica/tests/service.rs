@@ -1,0 +1,356 @@
+//! The service as the daemon runs it: parsed from a section, started, watched by its status, stopped, and started again.
+
+use bytes::Bytes;
+use lineside_fabric::TxCode;
+use lineside_fabric::udp::driver::Source as UdpBlocks;
+use lineside_fabric::udp::{Sender, SenderOptions, SharedKey};
+use lineside_fabric_grpc::mock::{Blocks, Orderer};
+use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_fabric_maker::{Blocks as Maker, Network, Options as Members, Workload};
+use lineside_fabric_replica::DEF;
+use lineside_fabric_replica::status::FabricStatus;
+use lineside_service::config::{Section, UsageError};
+use lineside_service::{
+    DatapathConfig, Running, ServiceStatus, Snapshot, StartContext, StatusBuilder, XdpAttachment,
+};
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Time that a replica has to reach a state.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Commit hash of the last block that is recorded in `edge`, as its manifest has it.
+const LAST_COMMIT_HASH: &str = "0a213f68fa48ee9de8e1bcddee7fbf9eb4df1e76409676ce28f574935e0e8d44";
+
+fn context() -> StartContext {
+    StartContext {
+        datapath: DatapathConfig::default(),
+        attachment: Arc::new(XdpAttachment::none()),
+        warnings: Vec::new(),
+    }
+}
+
+/// Starts the service of a section as the daemon does.
+fn start(section: &Section) -> anyhow::Result<Box<dyn Running>> {
+    let service = (DEF.parse)(section);
+    let mut service = service.unwrap_or_else(|issues| panic!("{issues:?}"));
+    assert!(service.is_enabled());
+    let mut context = context();
+    service.privileged_init(&mut context)?;
+    let mut running = service.start(&mut context)?;
+    running.confirm();
+    Ok(running)
+}
+
+/// A channel: its blocks at an orderer, and a folder with an identity and the ledger.
+struct Channel {
+    folder: TempDir,
+    blocks: Vec<Bytes>,
+    orderer: Orderer,
+}
+
+fn channel_of(runtime: &Runtime, name: &str, blocks: Vec<Bytes>, network: &Network) -> Channel {
+    let folder = tempfile::tempdir().unwrap();
+    network.client(0).write_msp(&folder.path().join("msp")).unwrap();
+    std::fs::write(folder.path().join("genesis"), &blocks[0]).unwrap();
+    let mock = Blocks::new(name, blocks.clone(), Access::Everybody);
+    let orderer = runtime
+        .block_on(Orderer::start("127.0.0.1:0", None, mock))
+        .unwrap();
+    Channel {
+        folder,
+        blocks,
+        orderer,
+    }
+}
+
+/// The channel whose blocks are recorded beside the crate `fabric`.
+fn edge(runtime: &Runtime) -> Channel {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
+    let blocks = Memory::read(&recorded, "orderer").unwrap();
+    assert_eq!(blocks.len(), 14);
+    channel_of(runtime, "edge", blocks, &Network::new(1, Members::default()))
+}
+
+/// A channel that is made here, and the number of its valid transactions.
+fn made(runtime: &Runtime) -> (Channel, usize) {
+    let network = Arc::new(Network::new(7, Members::default()));
+    let workload = Workload {
+        keys: 60,
+        block: 5,
+        transactions: 30,
+        ..Workload::default()
+    };
+    let (mut blocks, mut valid) = (Vec::new(), 0);
+    for made in Maker::new(Arc::clone(&network), workload, 1) {
+        valid += made.codes.iter().filter(|code| **code == TxCode::Valid).count();
+        blocks.push(made.bytes.into());
+    }
+    (channel_of(runtime, "lab", blocks, &network), valid)
+}
+
+impl Channel {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns the keys of the channel's section, without its header.
+    fn keys(&self) -> String {
+        format!(
+            "enabled = true\ndata = {:?}\ngenesis = {:?}\norderers = [{:?}]\nmsp_id = \"Org1MSP\"\nmsp = {:?}\n\
+             listen = \"127.0.0.1:0\"\nthreads = 2\n",
+            self.path("ledger"),
+            self.path("genesis"),
+            self.orderer.endpoint(),
+            self.path("msp"),
+        )
+    }
+
+    fn section(&self) -> Section {
+        let text: Arc<str> = format!("[fabric]\n{}", self.keys()).into();
+        Section::new("fabric", &text, None)
+    }
+}
+
+fn status(running: &dyn Running) -> (ServiceStatus, FabricStatus, Snapshot) {
+    let mut out = StatusBuilder::default();
+    running.status()(&mut out);
+    let service = out.services[0].clone();
+    let fabric = serde_json::from_value(service.details["fabric"].clone()).unwrap();
+    let snapshot = Snapshot {
+        services: out.services,
+        problems: out.problems,
+        warnings: out.warnings,
+        ..Snapshot::default()
+    };
+    (service, fabric, snapshot)
+}
+
+/// Waits until the status is as `is_reached` wants it.
+fn wait(
+    running: &dyn Running,
+    is_reached: impl Fn(&ServiceStatus, &FabricStatus) -> bool,
+) -> (ServiceStatus, FabricStatus) {
+    let began = Instant::now();
+    loop {
+        let (service, fabric, snapshot) = status(running);
+        if is_reached(&service, &fabric) {
+            return (service, fabric);
+        }
+        assert!(began.elapsed() < PATIENCE, "{snapshot}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until the ledger has so many blocks, all durable.
+fn wait_for_height(running: &dyn Running, height: usize) -> (ServiceStatus, FabricStatus) {
+    let is_newest = |fabric: &FabricStatus| {
+        fabric
+            .blocks
+            .first()
+            .is_some_and(|newest| newest.number + 1 == height as u64)
+    };
+    wait(running, |service, fabric| {
+        service.host["height"] == height as u64 && is_newest(fabric)
+    })
+}
+
+#[test]
+fn a_replica_follows_stops_and_goes_on_where_it_was() {
+    let runtime = Runtime::new().unwrap();
+    let edge = edge(&runtime);
+    edge.orderer.blocks.show(8);
+    let section = edge.section();
+    let mut running = start(&section).unwrap();
+    assert_eq!(running.name(), "fabric");
+    let endpoints = running.endpoints();
+    assert_eq!((endpoints.len(), endpoints[0].protocol), (1, "deliver"));
+    assert!(running.description().contains("edge"));
+    let (service, fabric) = wait_for_height(&*running, 8);
+    assert_eq!(service.listen, endpoints[0].address.to_string());
+    assert_eq!((fabric.channel.as_str(), fabric.height_at_start), ("edge", 1));
+    assert!(fabric.following && fabric.udp.is_none() && fabric.stopped.is_none());
+    assert_eq!(service.tip.unwrap().hash, fabric.blocks[0].header_hash);
+    let (.., snapshot) = status(&*running);
+    assert!(
+        snapshot.faults().is_empty() && snapshot.warnings.is_empty(),
+        "{snapshot}"
+    );
+    assert!(snapshot.to_string().contains("\n  source  sends blocks\n"));
+    TcpStream::connect(endpoints[0].address).unwrap();
+    let last_status = running.status();
+    running.stop(false).unwrap();
+    running.stop(false).unwrap();
+    assert!(TcpStream::connect(endpoints[0].address).is_err());
+    last_status(&mut StatusBuilder::default());
+
+    // The ledger has the genesis block now.
+    let mut again = edge.section();
+    again.set("genesis", "");
+    let mut running = start(&again).unwrap();
+    edge.orderer.blocks.show(14);
+    let (_, fabric) = wait_for_height(&*running, 14);
+    assert_eq!(fabric.height_at_start, 8);
+    assert_eq!(fabric.blocks[0].commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
+    running.stop(false).unwrap();
+
+    let running = start(&section).unwrap();
+    assert_eq!(status(&*running).1.height_at_start, 14);
+    drop(running);
+    start(&section).expect("dropping a service frees its ledger");
+}
+
+#[test]
+fn two_channels_do_not_disturb_one_another() {
+    let runtime = Runtime::new().unwrap();
+    let edge = edge(&runtime);
+    let (lab, valid) = made(&runtime);
+    edge.orderer.blocks.show(5);
+    lab.orderer.blocks.show(2);
+    let text: Arc<str> = format!("[[fabric]]\n{}[[fabric]]\n{}", edge.keys(), lab.keys()).into();
+    let sections = [0, 1].map(|index| Section::new("fabric", &text, Some(index)));
+    let mut first = start(&sections[0]).unwrap();
+    let second = start(&sections[1]).unwrap();
+    let (_, fabric) = wait_for_height(&*first, 5);
+    assert_eq!(fabric.channel, "edge");
+    let (_, fabric) = wait_for_height(&*second, 2);
+    assert_eq!(fabric.channel, "lab");
+    assert_ne!(first.endpoints(), second.endpoints());
+
+    // The orderer of the first channel goes; its replica warns, the other one follows on.
+    let Channel {
+        folder: _kept,
+        orderer,
+        ..
+    } = edge;
+    drop(orderer);
+    wait(&*first, |_, fabric| !fabric.following);
+    assert_eq!(status(&*first).2.warnings.len(), 1);
+    lab.orderer.blocks.show(4);
+    wait_for_height(&*second, 4);
+    let (.., snapshot) = status(&*second);
+    assert!(
+        snapshot.warnings.is_empty() && snapshot.faults().is_empty(),
+        "{snapshot}"
+    );
+    first.stop(false).unwrap();
+    lab.orderer.blocks.show(u64::MAX);
+    let (service, _) = wait_for_height(&*second, lab.blocks.len());
+    assert_eq!(service.labelled["transactions"]["VALID"], valid as u64);
+}
+
+/// Blocks for a sender over UDP.
+struct Recorded {
+    blocks: Vec<Bytes>,
+    next: usize,
+}
+
+impl UdpBlocks for Recorded {
+    fn begin(&mut self, next: u64) {
+        self.next = next as usize;
+    }
+
+    fn next(&mut self) -> io::Result<Option<(u64, Arc<[u8]>)>> {
+        let number = self.next;
+        let bytes = self.blocks.get(number).map(|bytes| Arc::from(&bytes[..]));
+        self.next += usize::from(bytes.is_some());
+        Ok(bytes.map(|bytes| (number as u64, bytes)))
+    }
+}
+
+#[test]
+fn blocks_come_over_udp() {
+    let runtime = Runtime::new().unwrap();
+    let edge = edge(&runtime);
+    let secret = [7; 32];
+    let key = edge.path("key");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&key)
+        .unwrap();
+    io::Write::write_all(&mut file, "07".repeat(secret.len()).as_bytes()).unwrap();
+    let mut section = edge.section();
+    section.set("udp_listen", "127.0.0.1:0");
+    section.set("udp_key", &key);
+    let mut running = start(&section).unwrap();
+    let endpoints = running.endpoints();
+    assert_eq!((endpoints.len(), endpoints[1].protocol), (2, "udp"));
+    let to: SocketAddr = endpoints[1].address;
+    assert_eq!(status(&*running).1.udp, Some(to.to_string()));
+
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(to).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = Arc::clone(&stop);
+    let blocks = edge.blocks.clone();
+    let sending = std::thread::spawn(move || {
+        let key = SharedKey::new(&secret).unwrap();
+        let mut sender = Sender::new(key, [1; 16], SenderOptions::default());
+        sender.run(&socket, &mut Recorded { blocks, next: 0 }, &stopping)
+    });
+    let (service, fabric) = wait_for_height(&*running, 14);
+    assert_eq!(fabric.blocks[0].commit_hash.as_deref(), Some(LAST_COMMIT_HASH));
+    assert!(service.host["early_verified"] > 0, "{service}");
+    // The orderer shows no block: all of them came over UDP.
+    assert_eq!(edge.orderer.blocks.requests(), 0);
+    running.stop(false).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    sending.join().unwrap().unwrap();
+}
+
+#[test]
+fn wrong_files_are_found_before_anything_is_made() {
+    let runtime = Runtime::new().unwrap();
+    let edge = edge(&runtime);
+    let exposed = edge.path("exposed");
+    std::fs::write(&exposed, "07".repeat(32)).unwrap();
+    std::fs::set_permissions(&exposed, PermissionsExt::from_mode(0o644)).unwrap();
+    let nowhere = edge.path("nowhere");
+    for (values, key) in [
+        (vec![("msp", &nowhere)], "msp"),
+        (vec![("tls_ca", &nowhere)], "msp"),
+        (vec![("certificate", &nowhere), ("key", &nowhere)], "certificate"),
+        (vec![("udp_key", &exposed)], "udp_key"),
+    ] {
+        let mut section = edge.section();
+        section.set("udp_listen", "127.0.0.1:0");
+        section.set("udp_paper", key != "udp_key");
+        for (key, path) in &values {
+            section.set(key, path);
+        }
+        let error = start(&section).err().unwrap();
+        assert!(error.is::<UsageError>(), "{values:?}: {error:#}");
+        assert!(!edge.path("ledger").exists(), "{values:?}");
+        let warnings = (DEF.parse)(&section).ok().unwrap().file_warnings();
+        let said = format!("[fabric] {key} cannot be used here: {error:#}");
+        assert_eq!(warnings, [said]);
+    }
+}
+
+#[test]
+fn a_ledger_needs_its_genesis_block_and_is_in_use_once() {
+    let runtime = Runtime::new().unwrap();
+    let edge = edge(&runtime);
+    let (lab, _) = made(&runtime);
+    let mut section = edge.section();
+    section.set("genesis", "");
+    let error = start(&section).err().unwrap().to_string();
+    assert!(error.contains("--genesis"), "{error}");
+    let mut running = start(&edge.section()).unwrap();
+    let locked = start(&edge.section()).err().unwrap();
+    let said = format!("opening the ledger in {}", edge.path("ledger").display());
+    assert_eq!(locked.to_string(), said);
+    running.stop(false).unwrap();
+    section.set("genesis", lab.path("genesis"));
+    let error = start(&section).err().unwrap().to_string();
+    assert!(error.contains("begins with another block"), "{error}");
+}
