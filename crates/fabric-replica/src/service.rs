@@ -9,8 +9,8 @@ use crate::udp_source::{Form, UdpSource};
 use crate::watch::{About, Watch};
 use anyhow::{Context, anyhow};
 use lineside_fabric::early::EarlyWork;
-use lineside_fabric::ledger::Waiter;
 use lineside_fabric::ledger::results::Publisher;
+use lineside_fabric::ledger::{Replica, Waiter};
 use lineside_fabric_grpc::client::{Options, follow_ahead};
 use lineside_fabric_grpc::replica::committed;
 use lineside_fabric_grpc::serve::{Limits, Role};
@@ -144,13 +144,7 @@ impl Service for FabricService {
         let files = files.context("the replica's files are not read")?;
         let udp = bind_udp(&config, files.udp)?;
         let watch = Watch::new(&files.results);
-        let (data, validation) = (&config.data, config.validation());
-        let opened = ledger::open(data, files.disk, validation, config.state, Some(files.results));
-        let (mut replica, remarks) = opened?;
-        for remark in remarks {
-            tracing::warn!("{remark}");
-        }
-        ledger::begin_channel(&mut replica, files.genesis)?;
+        let replica = open_ledger(&config, files.disk, files.results, files.genesis)?;
         let teller = committed(&replica)?.context("the ledger has no channel")?;
         let ledger = teller.committed();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -198,6 +192,21 @@ impl Service for FabricService {
             }),
         }))
     }
+}
+
+fn open_ledger(
+    config: &FabricConfig,
+    disk: FsDisk,
+    results: Publisher,
+    genesis: Option<Vec<u8>>,
+) -> anyhow::Result<Replica<FsDisk>> {
+    let validation = config.validation();
+    let (mut replica, remarks) = ledger::open(&config.data, disk, validation, config.state, Some(results))?;
+    for remark in remarks {
+        tracing::warn!("{remark}");
+    }
+    ledger::begin_channel(&mut replica, genesis)?;
+    Ok(replica)
 }
 
 fn opening(data: &Path) -> String {

@@ -1,4 +1,4 @@
-//! The service as the daemon runs it: parsed from a section, started, watched by its status, stopped, and started again.
+//! The service as the daemon runs it: parsed from a section, started, watched by its status, stopped, started again.
 
 use bytes::Bytes;
 use lineside_fabric::TxCode;
