@@ -2,8 +2,8 @@
 
 //! Layouts of the fast-path table of `column` in memory that it shares with other threads, processes and XDP.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use lineside_fastpath::memory::Shared;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What the fast path stands on: lease, hash key, sizes and policies.
 #[repr(C)]
@@ -182,3 +182,4 @@ const _: () = assert!(size_of::<ColumnLine>() == 64);
 
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for ColumnLine {}
+

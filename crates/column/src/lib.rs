@@ -36,6 +36,7 @@ pub mod hbase;
 pub mod head;
 pub mod host;
 pub mod key;
+#[rustfmt::skip] // generated
 pub mod layout;
 pub mod native;
 pub mod paper;

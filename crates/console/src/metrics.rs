@@ -87,7 +87,7 @@ fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels<'a>, Value
     } else if *metric == metric::WARNINGS {
         return vec![(vec![], Value::Whole(snapshot.warnings.len() as u64))];
     }
-    let mut all = Vec::new();
+    let mut all: Vec<(Labels<'a>, Value)> = Vec::new();
     let services = snapshot
         .services
         .iter()
@@ -98,12 +98,17 @@ fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels<'a>, Value
                 let text = match *name {
                     "version" => snapshot.version.as_str(),
                     "service" => service.name.as_str(),
+                    "channel" => service.instance.as_deref().unwrap_or_default(),
                     "datapath" => datapath.unwrap_or(&service.datapath),
                     _ => other.unwrap_or_default(),
                 };
                 (*name, text)
             };
-            all.push((metric.labels.iter().map(label).collect(), value));
+            let labels: Labels<'a> = metric.labels.iter().map(label).collect();
+            // Two instances of a service may share the series of a metric that does not tell them apart.
+            if !all.iter().any(|(other, _)| *other == labels) {
+                all.push((labels, value));
+            }
         };
         values(metric, service, &mut add);
     }

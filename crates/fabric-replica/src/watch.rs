@@ -105,6 +105,7 @@ impl Watch {
         let fabric = self.fabric(about, height);
         let mut service = ServiceStatus {
             name: "fabric".to_owned(),
+            instance: Some(about.channel.clone()),
             datapath: "socket".to_owned(),
             listen: about.listen.to_string(),
             tip: fabric.blocks.first().map(|block| Tip {

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use lineside_fabric::TxCode;
-use lineside_fabric::udp::driver::Source as UdpBlocks;
-use lineside_fabric::udp::{Sender, SenderOptions, SharedKey};
 use lineside_fabric_grpc::mock::{Blocks, Orderer};
 use lineside_fabric_grpc::source::{Access, Memory};
 use lineside_fabric_maker::{Blocks as Maker, Network, Options as Members, Workload};
 use lineside_fabric_replica::DEF;
 use lineside_fabric_replica::status::FabricStatus;
+use lineside_fabric_udp::driver::Source as UdpBlocks;
+use lineside_fabric_udp::{Sender, SenderOptions, SharedKey};
 use lineside_service::config::{Section, UsageError};
 use lineside_service::{
     DatapathConfig, Running, ServiceStatus, Snapshot, StartContext, StatusBuilder, XdpAttachment,

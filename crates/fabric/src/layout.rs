@@ -2,8 +2,8 @@
 
 //! Layouts of the fast-path table of `fabric` in memory that it shares with other threads, processes and XDP.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use lineside_fastpath::memory::Shared;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What became of one block. A file holds some of them, block n in place n modulo their count.
 #[repr(C)]
@@ -51,3 +51,4 @@ const _: () = assert!(size_of::<FabricResult>() == 65728);
 
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for FabricResult {}
+

@@ -35,6 +35,7 @@ mod endorse;
 mod error;
 mod hashes;
 mod identity;
+#[rustfmt::skip] // generated
 pub mod layout;
 pub mod ledger;
 mod lifecycle;

@@ -26,6 +26,9 @@ pub struct Snapshot {
 pub struct ServiceStatus {
     /// Its name, such as `spv`.
     pub name: String,
+    /// Name of the instance where a service runs several times: the channel of `fabric`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
     /// The datapath that was chosen: `socket` or `xdp`.
     pub datapath: String,
     /// Address and port.
@@ -113,7 +116,8 @@ impl ServiceStatus {
     /// Notes one series of a metric with one label of its own, such as `(metric::FABRIC_TRANSACTIONS, "VALID", 7)`.
     /// Seconds are given in nanoseconds.
     pub fn set_labelled(&mut self, metric: Metric, label: &str, value: u64) {
-        debug_assert_eq!(metric.labels.len(), 1, "{} has one label", metric.name);
+        let own = metric.labels.iter().filter(|label| **label != "channel");
+        debug_assert_eq!(own.count(), 1, "{} has one label of its own", metric.name);
         let series = self.labelled.entry(metric.key.into()).or_default();
         series.insert(label.into(), value);
     }

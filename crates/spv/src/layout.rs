@@ -2,8 +2,8 @@
 
 //! Layouts of the fast-path table of `spv` in memory that it shares with other threads, processes and XDP.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use lineside_fastpath::memory::Shared;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// One cache line of the cache: one TXID and the block that holds it.
 #[repr(C)]
@@ -89,3 +89,4 @@ const _: () = assert!(size_of::<SpvControl>() == 176);
 
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for SpvControl {}
+

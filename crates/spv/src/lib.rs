@@ -27,6 +27,7 @@ pub mod config;
 pub mod datapath;
 pub mod fastpath;
 pub mod host;
+#[rustfmt::skip] // generated
 pub mod layout;
 pub mod reader;
 pub mod reply;

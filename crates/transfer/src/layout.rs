@@ -2,8 +2,8 @@
 
 //! Layouts of the fast-path table of `transfer` in memory that it shares with other threads, processes and XDP.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use lineside_fastpath::memory::Shared;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// One account. Its id and validity never change once set; the rest only under its lock.
 #[repr(C)]
@@ -192,3 +192,4 @@ const _: () = assert!(size_of::<TransferControl>() == 384);
 
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for TransferControl {}
+

@@ -38,6 +38,7 @@ pub mod fastpath;
 mod hex;
 pub mod host;
 #[allow(unsafe_code, reason = "the generator implements `Shared`, whose conditions it checks")]
+#[rustfmt::skip] // generated
 pub mod layout;
 pub mod ledger;
 pub mod native;

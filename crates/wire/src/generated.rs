@@ -2278,7 +2278,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Gauge,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "blocks in the ledger, all durable",
     };
     /// blocks committed since the start
@@ -2288,7 +2288,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "blocks committed since the start",
     };
     /// transactions committed since the start, by validation code
@@ -2298,7 +2298,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &["code"],
+        labels: &["channel", "code"],
         help: "transactions committed since the start, by validation code",
     };
     /// what the stages of blocks took; total is from the whole block until it was durable, waiting included
@@ -2308,7 +2308,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Counter,
         unit: "seconds",
-        labels: &["stage"],
+        labels: &["channel", "stage"],
         help: "what the stages of blocks took; total is from the whole block until it was durable, waiting included",
     };
     /// 1 while the source sends blocks, 0 before the first one and after it was left
@@ -2318,7 +2318,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Gauge,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "1 while the source sends blocks, 0 before the first one and after it was left",
     };
     /// how often a source was left for the next: broken connections, streams that ended, blocks refused
@@ -2328,7 +2328,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "how often a source was left for the next: broken connections, streams that ended, blocks refused",
     };
     /// 1 where nothing more is taken; /status says why
@@ -2338,7 +2338,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Gauge,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "1 where nothing more is taken; /status says why",
     };
     /// transactions that came by UDP and were verified before their block was whole
@@ -2348,7 +2348,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "transactions that came by UDP and were verified before their block was whole",
     };
     /// of them, those that were not verified again when their block was read
@@ -2358,7 +2358,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "of them, those that were not verified again when their block was read",
     };
     /// those that were left to be verified with their block: no room, or too late
@@ -2368,7 +2368,7 @@ pub mod metric {
         service: Some("fabric"),
         kind: MetricKind::Counter,
         unit: "",
-        labels: &[],
+        labels: &["channel"],
         help: "those that were left to be verified with their block: no room, or too late",
     };
     /// blocks in the ledger without genesis, all durable
