@@ -192,7 +192,7 @@ fn message(w: &mut String, layout: &Struct) {
 pub fn emit_layouts(name: &str, layouts: &[Struct]) -> String {
     let mut out = format!(
         "// Generated from spec/{name}.toml by `cargo run -p lineside-spec`. Do not edit.\n\n\
-         //! Layouts of the fast-path table of `{name}` in memory that it shares with other threads, processes and XDP.\n\n\
+         //! Layouts of the fast-path table of `{name}`, in memory that threads, processes and XDP share.\n\n\
          use lineside_fastpath::memory::Shared;\n"
     );
     let has = |bits: &str| {

@@ -1,6 +1,6 @@
 // Generated from spec/column.toml by `cargo run -p lineside-spec`. Do not edit.
 
-//! Layouts of the fast-path table of `column` in memory that it shares with other threads, processes and XDP.
+//! Layouts of the fast-path table of `column`, in memory that threads, processes and XDP share.
 
 use lineside_fastpath::memory::Shared;
 use core::sync::atomic::{AtomicU32, AtomicU64};

@@ -110,8 +110,8 @@ impl XdpAttachment {
         self.programs().take().is_some()
     }
 
-    /// Detaches the programs of all services and unpins their maps. Programs that were never attached are unloaded; maps
-    /// that an earlier daemon had pinned stay pinned then, with what they hold. A second call does nothing.
+    /// Detaches the programs of all services and unpins their maps. Programs that were never attached are unloaded;
+    /// maps that an earlier daemon had pinned stay pinned then, with what they hold. A second call does nothing.
     pub fn detach(&self) {
         let programs = self.programs().take();
         if self.mode.get().is_none() {

@@ -1,6 +1,6 @@
 // Generated from spec/transfer.toml by `cargo run -p lineside-spec`. Do not edit.
 
-//! Layouts of the fast-path table of `transfer` in memory that it shares with other threads, processes and XDP.
+//! Layouts of the fast-path table of `transfer`, in memory that threads, processes and XDP share.
 
 use lineside_fastpath::memory::Shared;
 use core::sync::atomic::{AtomicU32, AtomicU64};
