@@ -550,7 +550,7 @@ fn at_the_line_fastpath_ends_with_its_lease_and_a_server_after_a_kill_starts_it_
 fn run_serves_it_beside_another_where_the_configuration_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.toml");
-    let text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nplane = \"socket\"\n\
+    let text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nkind = \"socket\"\n\
                 pin_dir = \"/sys/fs/bpf/lineside-test-column\"\n\
                 [transfer]\nenabled = true\nlisten = \"127.0.0.1:0\"\naccount_bits = 10\ndata = \"LEDGER\"\n\
                 [spv]\nenabled = false\n[column]\nenabled = true\nlisten = \"127.0.0.1:0\"\n";

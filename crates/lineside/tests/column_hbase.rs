@@ -47,7 +47,7 @@ fn until_said(arguments: &[&str], words: &[&str]) -> String {
 /// Before `store`, with these lines more.
 fn serve(folder: &Path, store: &str, listen: u16, console: u16, coherence: &str) -> Server {
     let config = format!(
-        "[console]\nlisten = \"127.0.0.1:{console}\"\n[datapath]\nplane = \"socket\"\n[column]\n\
+        "[console]\nlisten = \"127.0.0.1:{console}\"\n[datapath]\nkind = \"socket\"\n[column]\n\
          listen = \"127.0.0.1:{listen}\"\nstore = {store:?}\n{coherence}"
     );
     let path = folder.join(format!("{listen}.toml"));

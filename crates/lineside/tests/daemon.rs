@@ -2,7 +2,7 @@
 
 mod daemons;
 
-use daemons::{Bpf, Daemon, alone, lineside};
+use daemons::{Bpf, alone, lineside};
 use lineside_spv::client::{Client, ClientError};
 use lineside_testkit::skipped;
 use lineside_testkit::{DemoBlock, DemoChain};
@@ -36,8 +36,15 @@ fn xdp_counter(name: &str) -> u64 {
 fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
     alone(|| {
         let Some(bpf) = Bpf::new("kill") else { return };
-        let arguments = ["--datapath", "xdp", "--pin-dir", bpf.path(), "--lease-s", "3"];
-        let daemon = match Daemon::start(&arguments, None) {
+        let arguments = [
+            "--datapath",
+            "xdp",
+            "--pin-dir",
+            bpf.path(),
+            "--set",
+            "spv.lease_s=3",
+        ];
+        let daemon = match daemons::start(&arguments, None) {
             Err(why) if why.contains("BPF is not allowed") => return skipped(why),
             started => started.expect("daemon"),
         };
@@ -60,7 +67,7 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
             assert_eq!(by_fastpath, round * few.len() as u64);
         }
         // Two at once: the second is refused and says why; the first does not notice.
-        let why = Daemon::start(&arguments, None)
+        let why = daemons::start(&arguments, None)
             .err()
             .expect("two on one interface");
         assert!(why.contains("another lineside serves lo"), "{why}");
@@ -100,7 +107,7 @@ fn killed_fastpath_answers_on_until_its_lease_ends_and_a_restart_keeps_it() {
                 "the fast path outlived its lease"
             );
         }
-        let daemon = Daemon::start(&arguments, None).expect("restart");
+        let daemon = daemons::start(&arguments, None).expect("restart");
         assert!(
             daemon.said[0].contains("the fast path kept from before"),
             "{:?}",
@@ -128,7 +135,7 @@ fn keep_fast_path_leaves_it_and_detach_takes_it_away() {
     alone(|| {
         let Some(bpf) = Bpf::new("keep") else { return };
         let arguments = ["--datapath", "xdp", "--pin-dir", bpf.path(), "--keep-fast-path"];
-        let daemon = match Daemon::start(&arguments, None) {
+        let daemon = match daemons::start(&arguments, None) {
             Err(why) if why.contains("BPF is not allowed") => return skipped(why),
             started => started.expect("daemon"),
         };
@@ -180,14 +187,14 @@ fn without_rights_it_serves_from_user_space_and_says_why() {
     }
     let pins = format!("{pin_dir}/pins");
     let listen = [
-        "--listen",
-        "127.0.0.1:17701",
+        "--set",
+        "spv.listen=127.0.0.1:17701",
         "--console",
         "127.0.0.1:0",
         "--pin-dir",
         &pins,
     ];
-    let daemon = Daemon::start(&listen, user).expect("daemon");
+    let daemon = daemons::start(&listen, user).expect("daemon");
     assert!(!Path::new(&pins).exists(), "pins are left behind");
     assert_eq!(daemon.said[0], "spv on 127.0.0.1:17701 (socket datapath)");
     let server: SocketAddr = "127.0.0.1:17701".parse().expect("address");

@@ -2,7 +2,7 @@
 
 mod daemons;
 
-use daemons::{Bpf, Daemon, alone, lineside};
+use daemons::{Bpf, alone, lineside};
 use lineside_testkit::skipped;
 use lineside_testkit::{DemoBlock, DemoChain};
 use lineside_transfer::client::Client;
@@ -23,7 +23,7 @@ fn config(data: &TempDir, mode: &str, more: &str) -> String {
     let file = data.path().join("lineside.toml");
     let ledger = data.path().join("ledger");
     let text = format!(
-        "{more}[transfer]\nenabled = true\naccount_bits = 10\nmode = \"{mode}\"\ndata = {ledger:?}\n"
+        "{more}[spv]\nenabled = true\n[transfer]\nenabled = true\naccount_bits = 10\nmode = \"{mode}\"\ndata = {ledger:?}\n"
     );
     std::fs::write(&file, text).expect("writing");
     file.to_str().expect("text").to_owned()
@@ -109,7 +109,7 @@ fn at_the_line(mode: &str) {
     let data = TempDir::new().expect("a directory");
     let file = config(&data, mode, "");
     let arguments = ["--config", &file, "--datapath", "xdp", "--pin-dir", bpf.path()];
-    let daemon = match Daemon::start(&arguments, None) {
+    let daemon = match daemons::start(&arguments, None) {
         Err(why) if why.contains("BPF is not allowed") => return skipped(why),
         started => started.expect("daemon"),
     };
@@ -175,7 +175,7 @@ fn at_the_line(mode: &str) {
         root.expect("the fast path answers without its daemon"),
         Some(block.root)
     );
-    let daemon = Daemon::start(&arguments, None).expect("restart");
+    let daemon = daemons::start(&arguments, None).expect("restart");
     assert!(
         daemon.said[0].contains("the fast path kept from before"),
         "{:?}",
@@ -193,7 +193,7 @@ fn at_the_line(mode: &str) {
     );
 
     // The next one without `transfer`: nobody answers at its port.
-    let daemon = Daemon::start(&arguments[2..], None).expect("spv alone");
+    let daemon = daemons::start(&arguments[2..], None).expect("spv alone");
     assert_eq!(status()["services"].as_array().expect("services").len(), 1);
     junk.connect(address(7702)).expect("connecting");
     junk.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -206,11 +206,22 @@ fn at_the_line(mode: &str) {
 #[test]
 fn both_in_user_space() {
     let data = TempDir::new().expect("a directory");
-    let ports = "[console]\nlisten = \"127.0.0.1:17740\"\n[spv]\nlisten = \"127.0.0.1:17741\"\n";
+    let ports = "[console]\nlisten = \"127.0.0.1:17740\"\n";
     let file = config(&data, "durable", ports);
     let text = std::fs::read_to_string(&file).expect("the file");
     std::fs::write(&file, text + "listen = \"127.0.0.1:17742\"\n").expect("writing");
-    let daemon = Daemon::start(&["--config", &file, "--datapath", "socket"], None).expect("daemon");
+    let daemon = daemons::start(
+        &[
+            "--config",
+            &file,
+            "--datapath",
+            "socket",
+            "--set",
+            "spv.listen=127.0.0.1:17741",
+        ],
+        None,
+    )
+    .expect("daemon");
     assert_eq!(daemon.said[1], "transfer on 127.0.0.1:17742 (socket datapath)");
     look_up(address(17741), &demo_block());
     let mut client = Client::connect(address(17742), PATIENCE).expect("client");
@@ -225,7 +236,7 @@ fn what_cannot_be_is_said() {
     let data = TempDir::new().expect("a directory");
     let says = |config: &str, more: &[&str], said: &str| {
         let arguments = [&["--config", config][..], more].concat();
-        let why = Daemon::start(&arguments, None).err().expect(said);
+        let why = daemons::start(&arguments, None).err().expect(said);
         assert!(why.contains(said), "{why}");
     };
     let none = data.path().join("none.toml");
@@ -235,14 +246,14 @@ fn what_cannot_be_is_said() {
     says(none, &[], "no service is enabled");
     write("[transfer]\nenabled = true\n");
     says(none, &[], "needs `data`, which is empty");
-    write("[transfer]\nenabled = true\ndata = \"x\"\nlisten = \"127.0.0.1:7701\"\n");
+    write("[spv]\nenabled = true\n[transfer]\nenabled = true\ndata = \"x\"\nlisten = \"127.0.0.1:7701\"\n");
     says(none, &[], "must have another port than spv");
     let file = config(&data, "durable", "");
     says(
         &file,
         &["--keep-fast-path"],
-        "the fast path of transfer always goes with its server",
+        "the fast path of transfer always ends with its server",
     );
-    let apart = ["--datapath", "xdp", "--listen", "127.0.0.2:7701"];
+    let apart = ["--datapath", "xdp", "--set", "spv.listen=127.0.0.2:7701"];
     says(&file, &apart, "services at one interface need the same one");
 }

@@ -2,6 +2,7 @@
 
 mod transfer_server;
 
+use lineside_spv::chain::{ChainStore, Network};
 use lineside_transfer::paper::PaperRequest;
 use lineside_wire::{
     TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER, TransferCode as Code,
@@ -44,6 +45,9 @@ fn nobody_else_takes_fastpath(data: &Path, pins: &str, express: &[&str]) {
     refused(data, &socket, "still stands at");
     let other = TempDir::new().unwrap();
     refused(other.path(), express, "another ledger");
+    let chain = other.path().join("chain");
+    ChainStore::open(Some(&chain), Network::Regtest).unwrap();
+    let spv_data = format!("spv.data=\"{}\"", chain.display());
     let spv = lineside()
         .args([
             "run",
@@ -55,7 +59,14 @@ fn nobody_else_takes_fastpath(data: &Path, pins: &str, express: &[&str]) {
             "--pin-dir",
             pins,
         ])
-        .args(["--listen", "127.0.0.1:7701", "--console", "127.0.0.1:0"])
+        .args([
+            "--console",
+            "127.0.0.1:0",
+            "--set",
+            "spv.enabled=true",
+            "--set",
+            &spv_data,
+        ])
         .output()
         .unwrap();
     assert!(

@@ -1,16 +1,19 @@
 //! What the tests and benches of Lineside share: seeded [`Random`] numbers, tests that are [`skipped`], network
-//! namespaces ([`netns`]), BPF file systems ([`bpffs`]), the CPUs of a thread ([`cpu`]), and generated chains of
+//! namespaces ([`netns`]), BPF file systems ([`bpffs`]), the CPUs of a thread ([`cpu`]), servers as
+//! processes ([`Daemon`]), and generated chains of
 //! Bitcoin blocks ([`DemoChain`]). Nothing here is linked into the daemon.
 
 mod binary;
 pub mod bpffs;
 pub mod cpu;
+mod daemon;
 mod demo_chain;
 pub mod netns;
 mod random;
 mod skip;
 
 pub use binary::binary;
+pub use daemon::Daemon;
 pub use demo_chain::{DemoBlock, DemoChain};
 pub use random::Random;
 pub use skip::skipped;

@@ -2,14 +2,14 @@
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use lineside_spv::chain::{ChainStore, Network};
+pub use lineside_testkit::Daemon;
 use lineside_testkit::DemoChain;
 use lineside_testkit::bpffs::below_bpffs;
 pub use lineside_testkit::netns::alone;
 use lineside_testkit::skipped;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
@@ -37,57 +37,28 @@ fn demo_data(user: Option<u32>) -> &'static Path {
     folder.path()
 }
 
-/// A running daemon; killed when dropped.
-pub struct Daemon {
-    pub child: Child,
-    pub said: Vec<String>,
-}
-
-impl Daemon {
-    /// Starts it and waits until it serves; else what it said.
-    pub fn start(arguments: &[&str], user: Option<u32>) -> Result<Self, String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
-        command
-            .arg("run")
-            .args(arguments)
-            .args(["--line-bits", "17", "--prefill", "none", "--data"])
-            .arg(demo_data(user))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(user) = user {
-            command.uid(user).gid(user);
-        }
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let mut said = Vec::new();
-        for line in BufReader::new(child.stdout.take().expect("piped")).lines() {
-            said.push(line.expect("text"));
-            if said.last().is_some_and(|line| line == "Ctrl-C ends it") {
-                return Ok(Self { child, said });
-            }
-        }
-        let mut why = String::new();
-        let mut errors = child.stderr.take().expect("piped");
-        errors.read_to_string(&mut why).expect("text");
-        child.wait().expect("wait");
-        Err(why)
+/// Starts `lineside run` with these arguments and the demonstration chain, and waits until it serves; else returns what
+/// it wrote to standard error.
+pub fn start(arguments: &[&str], user: Option<u32>) -> Result<Daemon, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    command.arg("run");
+    let data = demo_data(user).display();
+    // What the arguments say goes before these.
+    for assignment in [
+        "spv.line_bits=17",
+        "spv.prefill=none",
+        &format!("spv.data=\"{data}\""),
+    ] {
+        command.args(["--set", assignment]);
     }
-
-    pub fn signal(mut self, signal: i32) -> String {
-        // SAFETY: a process that we started and have not waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
-        self.child.wait().expect("wait");
-        let mut said = String::new();
-        let mut errors = self.child.stderr.take().expect("piped");
-        errors.read_to_string(&mut said).expect("text");
-        said
+    if !arguments.contains(&"--config") {
+        command.args(["--set", "spv.enabled=true"]);
     }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    command.args(arguments);
+    if let Some(user) = user {
+        command.uid(user).gid(user);
     }
+    Daemon::start(&mut command)
 }
 
 pub fn lineside(arguments: &[&str]) -> Output {
