@@ -610,7 +610,7 @@ fn wrong_arguments_are_told() {
         ),
         (
             &["--keep-fast-path"],
-            "the fast path of column always goes with its server",
+            "the fast path of column always ends with its server",
         ),
     ];
     for (words, said) in refused {

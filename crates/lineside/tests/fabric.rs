@@ -581,18 +581,21 @@ fn the_console_of_a_replica() {
     assert_eq!((code.as_str(), body.trim()), ("HTTP/1.1 200 OK", "ok"));
     let (_, metrics) = get(console, "/metrics");
     let valid = of_codes("VALID") + 1;
+    let channel = format!("channel={}", service["fabric"]["channel"]);
     for line in [
-        format!("lineside_fabric_transactions_total{{code=\"VALID\"}} {valid}"),
-        format!("lineside_fabric_height {total}"),
-        "lineside_fabric_following 1".to_owned(),
-        "lineside_fabric_stopped 0".to_owned(),
+        format!("lineside_fabric_transactions_total{{{channel},code=\"VALID\"}} {valid}"),
+        format!("lineside_fabric_height{{{channel}}} {total}"),
+        format!("lineside_fabric_following{{{channel}}} 1"),
+        format!("lineside_fabric_stopped{{{channel}}} 0"),
     ] {
         assert!(
             metrics.lines().any(|other| other == line),
             "{line} is not in:\n{metrics}"
         );
     }
-    assert!(metrics.contains("lineside_fabric_stage_seconds_total{stage=\"verify\"}"));
+    assert!(metrics.contains(&format!(
+        "lineside_fabric_stage_seconds_total{{{channel},stage=\"verify\"}}"
+    )));
 
     // The source goes: that is seen, and the replica serves on.
     assert!(orderer.end());

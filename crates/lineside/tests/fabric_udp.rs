@@ -271,13 +271,13 @@ fn metric(replica: &Running, name: &str) -> u64 {
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let found = answer
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    found
-        .unwrap_or_else(|| panic!("{name} is not in:\n{answer}"))
-        .parse()
-        .unwrap()
+    let found = answer.lines().find_map(|line| {
+        line.strip_prefix(name)?
+            .strip_prefix("{channel=")?
+            .split_once("} ")
+    });
+    let (_, number) = found.unwrap_or_else(|| panic!("{name} is not in:\n{answer}"));
+    number.parse().unwrap()
 }
 
 /// The part of the recording that is in the repository, and the rest where it is there.
