@@ -7,34 +7,48 @@ use lineside_testkit::DemoChain;
 use lineside_testkit::bpffs::below_bpffs;
 pub use lineside_testkit::netns::alone;
 use lineside_testkit::skipped;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 
-/// Returns the directory of a chain store that holds the first blocks of the demonstration chain, for `user` to use. It
-/// is written once for each test program.
-fn demo_data(user: Option<u32>) -> &'static Path {
-    static STORE: OnceLock<TempDir> = OnceLock::new();
-    let folder = STORE.get_or_init(|| {
+/// Returns a directory with a chain store of the demonstration chain, for `user` to use. Each daemon has a copy of its
+/// own, which is removed when the test program ends.
+fn demo_data(user: Option<u32>) -> PathBuf {
+    static STORES: OnceLock<TempDir> = OnceLock::new();
+    static COPIES: AtomicU32 = AtomicU32::new(0);
+    let folder = STORES.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut chain = ChainStore::open(Some(folder.path()), Network::Regtest).expect("a chain store");
-        for block in DemoChain::new(1, 2048).take(4) {
+        let first = folder.path().join("first");
+        let mut chain = ChainStore::open(Some(&first), Network::Regtest).expect("a chain store");
+        for block in DemoChain::new(1, 2048).take(64) {
             chain.submit(&block.raw, false).expect("a block");
         }
         chain.catch_up().expect("an index");
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("chmod");
         folder
     });
-    if user.is_some() {
-        let files = std::fs::read_dir(folder.path())
-            .expect("files")
-            .map(|file| file.unwrap().path());
-        for path in files.chain([folder.path().to_owned()]) {
-            std::os::unix::fs::chown(path, user, user).expect("root gives files away");
-        }
+    let copy = folder
+        .path()
+        .join(COPIES.fetch_add(1, Ordering::Relaxed).to_string());
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(folder.path().join("first"))
+        .arg(&copy)
+        .status();
+    assert!(copied.expect("cp").success());
+    if let Some(user) = user {
+        let owned = Command::new("chown")
+            .args(["-R", &format!("{user}:{user}")])
+            .arg(&copy)
+            .status();
+        assert!(owned.expect("chown").success());
     }
-    folder.path()
+    copy
 }
 
 /// Starts `lineside run` with these arguments and the demonstration chain, and waits until it serves; else returns what
@@ -42,12 +56,12 @@ fn demo_data(user: Option<u32>) -> &'static Path {
 pub fn start(arguments: &[&str], user: Option<u32>) -> Result<Daemon, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
     command.arg("run");
-    let data = demo_data(user).display();
+    let data = demo_data(user);
     // What the arguments say goes before these.
     for assignment in [
         "spv.line_bits=17",
         "spv.prefill=none",
-        &format!("spv.data=\"{data}\""),
+        &format!("spv.data=\"{}\"", data.display()),
     ] {
         command.args(["--set", assignment]);
     }
