@@ -63,6 +63,7 @@ fn every_metric_of(service: &str) -> ServiceStatus {
     let mut status = ServiceStatus {
         name: service.into(),
         datapath: "socket".into(),
+        instance: (service == "fabric").then(|| "assets".into()),
         ..ServiceStatus::default()
     };
     for metric in metric::ALL
@@ -71,7 +72,9 @@ fn every_metric_of(service: &str) -> ServiceStatus {
     {
         if metric.has_label("datapath") {
             status.set_counters("socket", [(metric.key, 1)]);
-        } else if let [label] = metric.labels {
+        } else if let [label] | ["channel", label] = metric.labels
+            && *label != "channel"
+        {
             status.set_labelled(**metric, label, 1_500_000_000);
         } else {
             status.set_host(**metric, 1);
@@ -111,6 +114,29 @@ fn get(to: SocketAddr, path: &str) -> (u16, String, String) {
         to,
         &format!("GET {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n"),
     )
+}
+
+#[test]
+fn no_two_series_are_equal_where_a_service_runs_twice() {
+    let mut snapshot = example();
+    let mut other = every_metric_of("fabric");
+    other.instance = Some("orders".into());
+    snapshot.services.push(other);
+    let console = console(snapshot);
+    let (_, _, body) = get(console.local_addr(), "/metrics");
+    let mut series: Vec<_> = body
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(series, _)| series)
+        .collect();
+    series.sort_unstable();
+    let twice: Vec<_> = series.windows(2).filter(|two| two[0] == two[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+    for channel in ["assets", "orders"] {
+        let height = format!("lineside_fabric_height{{channel=\"{channel}\"}}");
+        assert!(series.contains(&height.as_str()), "{series:?}");
+    }
 }
 
 #[test]
