@@ -11,3 +11,12 @@ int ls_column(struct xdp_md *ctx)
 
 	return scratch ? column_answer(ctx, &scratch->found, ls_now_ns(scratch)) : XDP_PASS;
 }
+
+/*
+ * For native/native.c: the maps, and the constants with their sections. column_data, whose values have a size of its
+ * own, is in native.c.
+ */
+#define LS_COLUMN_MAPS(X) \
+	X(column_control) X(column_servers) X(column_names) X(column_tables) X(column_tops) X(column_pages) \
+	X(column_blocks) X(column_counts) X(column_works)
+#define LS_COLUMN_CONSTANTS(X) X(".rodata.column", column_geometry)

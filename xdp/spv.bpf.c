@@ -13,3 +13,8 @@ int ls_spv(struct xdp_md *ctx)
 		return XDP_PASS;
 	return spv_answer((void *)(long)ctx->data, (void *)(long)ctx->data_end, &scratch->found, ls_now_ns(scratch));
 }
+
+/* For native/native.c: the maps, and the constants with their sections. */
+#define LS_SPV_MAPS(X) \
+	X(spv_lines) X(spv_blocks) X(spv_control) X(spv_counts) X(spv_drafts)
+#define LS_SPV_CONSTANTS(X) X(".rodata.spv", spv_geometry)

@@ -19,3 +19,9 @@ int ls_transfer_claims(struct xdp_md *ctx)
 {
 	return transfer_carry_out(ctx);
 }
+
+/* For native/native.c: the maps, and the constants with their sections. */
+#define LS_TRANSFER_MAPS(X) \
+	X(transfer_cells) X(transfer_papers) X(transfer_slots) X(transfer_rings) X(transfer_records) \
+	X(transfer_control) X(transfer_counts) X(transfer_works)
+#define LS_TRANSFER_CONSTANTS(X) X(".rodata.transfer", transfer_geometry)

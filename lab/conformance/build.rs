@@ -1,7 +1,8 @@
 //! Compiles the XDP programs natively, as a library for machines that may not load BPF, and the second service that the
 //! tests of several services at one interface load.
 
-use std::env;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 fn main() {
     let echo = lineside_bpf_build::compile_xdp_program("test/echo");
@@ -17,8 +18,29 @@ fn main() {
     native
         .file(xdp.join("native/native.c"))
         .include(xdp.join("native"))
+        .include(list_services(&xdp))
         .define("__TARGET_ARCH_x86", None)
         .flag("-Werror")
         .flag("-Wno-unknown-pragmas")
         .compile("lineside_xdp_native");
+}
+
+/// Writes `services.h` for `xdp/native/native.c`, and returns its folder: every `<service>.bpf.c` of `xdp` is a service.
+fn list_services(xdp: &Path) -> PathBuf {
+    let entries = fs::read_dir(xdp).expect("xdp/ is there");
+    let names = entries.map(|entry| entry.expect("xdp/ can be read").file_name());
+    let mut services: Vec<String> = names
+        .filter_map(|name| Some(name.to_str()?.strip_suffix(".bpf.c")?.to_owned()))
+        .filter(|service| service != "root")
+        .collect();
+    services.sort();
+    let (mut text, mut list) = (String::new(), String::from("#define LS_NATIVE_SERVICES(X)"));
+    for service in services {
+        let source = xdp.join(format!("{service}.bpf.c"));
+        text += &format!("#define _license ls_license_{service}\n#include {source:?}\n#undef _license\n");
+        list += &format!(" X({service}, {})", service.to_uppercase());
+    }
+    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
+    fs::write(folder.join("services.h"), text + &list + "\n").expect("OUT_DIR can be written");
+    folder
 }

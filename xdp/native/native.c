@@ -1,17 +1,13 @@
-/* The XDP programs as a library: root and services in one unit, their maps found by name. See bpf/bpf_helpers.h. */
+/*
+ * The XDP programs as a library: root and services in one unit, their maps found by name. See bpf/bpf_helpers.h.
+ * lab/conformance/build.rs writes services.h: it includes every xdp/<service>.bpf.c, and LS_NATIVE_SERVICES(X) is an
+ * X(name, NAME) for each.
+ */
 #define LS_NATIVE
 #define _license ls_license_root
 #include "../root.bpf.c"
 #undef _license
-#define _license ls_license_spv
-#include "../spv.bpf.c"
-#undef _license
-#define _license ls_license_transfer
-#include "../transfer.bpf.c"
-#undef _license
-#define _license ls_license_column
-#include "../column.bpf.c"
-#undef _license
+#include "services.h"
 #include <string.h>
 #include <time.h>
 
@@ -24,14 +20,13 @@ struct ls_native_map {
 };
 
 #define LS_MAP(NAME) { .name = #NAME, .map = &NAME, .value_bytes = sizeof(*NAME.value) }
+#define LS_LISTED_MAP(NAME) LS_MAP(NAME),
+#define LS_MAPS_OF(NAME, UPPER) LS_##UPPER##_MAPS(LS_LISTED_MAP)
 static struct ls_native_map ls_native_maps[] = {
-	LS_MAP(ls_endpoints),	 LS_MAP(ls_scratches),	   LS_MAP(ls_drop_counts),   LS_MAP(spv_lines),
-	LS_MAP(spv_blocks),	 LS_MAP(spv_control),	   LS_MAP(spv_counts),	     LS_MAP(spv_drafts),
-	LS_MAP(transfer_cells),	 LS_MAP(transfer_papers),  LS_MAP(transfer_slots),   LS_MAP(transfer_rings),
-	LS_MAP(transfer_records), LS_MAP(transfer_control), LS_MAP(transfer_counts), LS_MAP(transfer_works),
-	LS_MAP(column_control),	 LS_MAP(column_servers),   LS_MAP(column_names),     LS_MAP(column_tables),
-	LS_MAP(column_tops),	 LS_MAP(column_pages),	   LS_MAP(column_blocks),    LS_MAP(column_counts),
-	LS_MAP(column_works),
+	LS_MAP(ls_endpoints),
+	LS_MAP(ls_scratches),
+	LS_MAP(ls_drop_counts),
+	LS_NATIVE_SERVICES(LS_MAPS_OF)
 	/* How large its values are is set with the constants. */
 	{ .name = "column_data", .map = &column_data, .value_bytes = 64 },
 };
@@ -74,16 +69,17 @@ void ls_native_unbind(void)
 /* Sets the constants that a program has in `section`; 0, or -1: it has none of that size. */
 int ls_native_set(const char *section, const void *bytes, __u32 count)
 {
-	if (!strcmp(section, ".rodata.spv") && count == sizeof(spv_geometry))
-		memcpy((void *)&spv_geometry, bytes, count);
-	else if (!strcmp(section, ".rodata.transfer") && count == sizeof(transfer_geometry))
-		memcpy((void *)&transfer_geometry, bytes, count);
-	else if (!strcmp(section, ".rodata.column") && count == sizeof(column_geometry))
-		memcpy((void *)&column_geometry, bytes, count);
-	else
-		return -1;
+	int result = -1;
+
+#define LS_SET(SECTION, CONSTANT) \
+	if (!strcmp(section, SECTION) && count == sizeof(CONSTANT)) { \
+		memcpy((void *)&CONSTANT, bytes, count); \
+		result = 0; \
+	}
+#define LS_CONSTANTS_OF(NAME, UPPER) LS_##UPPER##_CONSTANTS(LS_SET)
+	LS_NATIVE_SERVICES(LS_CONSTANTS_OF)
 	ls_native_find("column_data")->value_bytes = column_geometry.data_bytes;
-	return 0;
+	return result;
 }
 
 void *ls_native_lookup(const void *map, const void *key)
@@ -101,12 +97,10 @@ void *ls_native_lookup(const void *map, const void *key)
 int ls_native_call(void *ctx, __u32 slot)
 {
 	switch (slot) {
-	case LS_SPV_SLOT:
-		return ls_spv(ctx);
-	case LS_TRANSFER_SLOT:
-		return ls_transfer(ctx);
-	case LS_COLUMN_SLOT:
-		return ls_column(ctx);
+#define LS_CASE(NAME, UPPER) \
+	case LS_##UPPER##_SLOT: \
+		return ls_##NAME(ctx);
+		LS_NATIVE_SERVICES(LS_CASE)
 	default:
 		return -1;
 	}
