@@ -14,8 +14,9 @@
 #define LS_FABRIC_SLOT 4
 #define LS_HYBRID_PORT 7705
 #define LS_HYBRID_SLOT 5
-#define LS_FIRST_PORT 7701
-#define LS_LAST_PORT 7705
+#define LS_ODOMETER_PORT 7707
+#define LS_ODOMETER_SLOT 4
+#define LS_IS_SERVICE_PORT(X) (((X) >= 7701 && (X) <= 7705))
 
 #define LS_FOR_EACH_SLOT(X) X(LS_SPV_SLOT) X(LS_TRANSFER_SLOT) X(LS_COLUMN_SLOT) X(LS_FABRIC_SLOT) X(LS_HYBRID_SLOT)
 
@@ -703,4 +704,27 @@ enum ls_hybrid_code {
 	LS_HYBRID_CODE_WRONG_MODE = 20,
 	LS_HYBRID_CODE_OLD_VERSION = 21,
 };
+
+#define LS_ODOMETER_OP_READ 1
+#define LS_ODOMETER_OP_ADD 2
+
+/* The number: `read` says what it is, `add` what it has become. */
+struct ls_odometer_number {
+	__be64 number; /* the number (a request has 0 here, or what is added) */
+};
+_Static_assert(sizeof(struct ls_odometer_number) == 8, "odometer_number");
+
+/* The whole fast-path table: one number, and until when the fast path may say it. */
+struct ls_odometer_control {
+	__u64 lease_until_ns; /* the fast path answers only before this CLOCK_MONOTONIC time */
+	__u64 number; /* the number */
+};
+_Static_assert(sizeof(struct ls_odometer_control) == 16, "odometer_control");
+
+enum ls_odometer_counter {
+	LS_ODOMETER_COUNTER_READS = 0,
+	LS_ODOMETER_COUNTER_FORWARDED = 1,
+};
+
+#define LS_ODOMETER_COUNTERS 2
 

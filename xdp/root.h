@@ -110,7 +110,7 @@ static __always_inline int ls_refuses_port(__be16 port, __be16 own)
 {
 	__u16 number = bpf_ntohs(port);
 
-	return !number || port == own || (number >= LS_FIRST_PORT && number <= LS_LAST_PORT);
+	return !number || port == own || LS_IS_SERVICE_PORT(number);
 }
 
 /* 0 with *found and *port filled: the service at that port is to answer. Else XDP_PASS or XDP_DROP. */

@@ -1,6 +1,6 @@
 //! `xdp/generated.h`
 
-use crate::model::{Spec, Struct};
+use crate::model::{Common, Spec, Struct};
 use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
@@ -20,27 +20,9 @@ pub fn emit(spec: &Spec) -> String {
             service.port, service.slot
         );
     }
-    let first = common
-        .service
-        .iter()
-        .map(|service| service.port)
-        .min()
-        .unwrap_or(0);
-    let last = common
-        .service
-        .iter()
-        .map(|service| service.port)
-        .max()
-        .unwrap_or(0);
-    assert_eq!(
-        (last - first) as usize + 1,
-        common.service.len(),
-        "spec: service ports must be consecutive"
-    );
-    let _ = writeln!(w, "#define LS_FIRST_PORT {first}\n#define LS_LAST_PORT {last}\n");
+    let _ = writeln!(w, "#define LS_IS_SERVICE_PORT(X) ({})\n", port_ranges(common));
     let slots: Vec<_> = common
-        .service
-        .iter()
+        .daemon_services()
         .map(|service| format!("X(LS_{}_SLOT)", service.name.to_uppercase()))
         .collect();
     let _ = writeln!(w, "#define LS_FOR_EACH_SLOT(X) {}\n", slots.join(" "));
@@ -116,6 +98,17 @@ pub fn emit(spec: &Spec) -> String {
         let _ = writeln!(w, "#define LS_{upper}_COUNTERS {}\n", service.counter.len());
     }
     out
+}
+
+/// A C expression that is true where X is a service's port: one comparison with each end of each range of them.
+fn port_ranges(common: &Common) -> String {
+    let mut ports: Vec<u16> = common.daemon_services().map(|service| service.port).collect();
+    ports.sort_unstable();
+    let ranges = ports.chunk_by(|one, next| one + 1 == *next);
+    let ranges: Vec<_> = ranges
+        .map(|range| format!("((X) >= {} && (X) <= {})", range[0], range[range.len() - 1]))
+        .collect();
+    ranges.join(" || ")
 }
 
 fn enumeration<'a>(w: &mut String, name: &str, items: impl Iterator<Item = (&'a String, usize)>) {

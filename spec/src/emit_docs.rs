@@ -12,7 +12,12 @@ pub fn emit(spec: &Spec) -> String {
     let common = &spec.common;
     let w = &mut out;
     for service in &common.service {
-        let _ = writeln!(w, "| `{}` | {} |", service.name, service.port);
+        let example = if service.example {
+            ", an [example](adding-a-service.md)"
+        } else {
+            ""
+        };
+        let _ = writeln!(w, "| `{}`{example} | {} |", service.name, service.port);
     }
     let _ = writeln!(
         w,
@@ -29,12 +34,11 @@ pub fn emit(spec: &Spec) -> String {
         let _ = writeln!(w, "| `{}` | {} |", drop.name, drop.doc);
     }
     for (name, service) in &spec.services {
-        let _ = writeln!(
-            w,
-            "\n## `{name}`\n\nPaper format: {}.\n\n\
-             | operation | code | request | reply |\n|---|---|---|---|",
-            service.paper
-        );
+        let _ = writeln!(w, "\n## `{name}`\n");
+        if !service.paper.is_empty() {
+            let _ = writeln!(w, "Paper format: {}.\n", service.paper);
+        }
+        let _ = writeln!(w, "| operation | code | request | reply |\n|---|---|---|---|");
         for op in &service.op {
             let _ = writeln!(
                 w,

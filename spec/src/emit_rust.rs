@@ -52,8 +52,7 @@ pub fn emit(spec: &Spec) -> String {
         constant(w, &doc, &format!("{name}_SLOT"), "u32", service.slot);
     }
     let ports: Vec<_> = common
-        .service
-        .iter()
+        .daemon_services()
         .map(|service| service.port.to_string())
         .collect();
     let list = format!("[{}]", ports.join(", "));

@@ -34,6 +34,10 @@ pub struct ServicePort {
     pub name: String,
     pub port: u16,
     pub slot: u32,
+    /// Whether it is an example of `lab/`, which the daemon does not have: then its port is no service's port, it may
+    /// take the slot of a service without an XDP program, and its counters are no metrics.
+    #[serde(default)]
+    pub example: bool,
 }
 
 #[derive(Deserialize)]
@@ -56,8 +60,10 @@ pub struct Named {
 pub struct Service {
     /// Directory of the service's crate, where that is not `crates/<name>`.
     pub directory: Option<String>,
-    /// The paper's packet, in words.
+    /// The paper's packet, in words; empty where no paper has one.
+    #[serde(default)]
     pub paper: String,
+    #[serde(default)]
     pub constant: Vec<Constant>,
     /// Codes of single operations within a packet, where the service has them.
     #[serde(default)]
@@ -66,6 +72,7 @@ pub struct Service {
     pub message: Vec<Struct>,
     pub layout: Vec<Struct>,
     pub counter: Vec<Named>,
+    #[serde(default)]
     pub metric: Vec<Metric>,
 }
 
@@ -180,6 +187,13 @@ impl Struct {
     }
 }
 
+impl Common {
+    /// The services that the daemon can have.
+    pub fn daemon_services(&self) -> impl Iterator<Item = &ServicePort> {
+        self.service.iter().filter(|service| !service.example)
+    }
+}
+
 impl Spec {
     pub fn read(folder: &Path) -> Self {
         let text = |name: &str| {
@@ -206,7 +220,13 @@ impl Spec {
             .iter()
             .map(|metric| (None, metric.clone()))
             .collect();
-        for (name, service) in &self.services {
+        let is_example = |name: &String| {
+            self.common
+                .service
+                .iter()
+                .any(|port| port.example && port.name == *name)
+        };
+        for (name, service) in self.services.iter().filter(|(name, _)| !is_example(name)) {
             let fastpath = service.counter.iter().map(|counter| Metric {
                 name: counter.name.clone(),
                 kind: MetricKind::Counter,

@@ -45,6 +45,12 @@ pub const HYBRID_PORT: u16 = 7705;
 /// Slot of `hybrid` in the program array.
 pub const HYBRID_SLOT: u32 = 5;
 
+/// UDP port of `odometer`.
+pub const ODOMETER_PORT: u16 = 7707;
+
+/// Slot of `odometer` in the program array.
+pub const ODOMETER_SLOT: u32 = 4;
+
 /// Ports of all services.
 pub const SERVICE_PORTS: [u16; 5] = [7701, 7702, 7703, 7704, 7705];
 
@@ -1636,6 +1642,48 @@ pub struct AnswerHead {
 }
 
 const _: () = assert!(size_of::<AnswerHead>() == 3);
+
+/// Operation `read` of `odometer`.
+pub const ODOMETER_OP_READ: u8 = 1;
+
+/// Operation `add` of `odometer`.
+pub const ODOMETER_OP_ADD: u8 = 2;
+
+/// The number: `read` says what it is, `add` what it has become. 8 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct OdometerNumber {
+    /// the number (a request has 0 here, or what is added)
+    pub number: U64,
+}
+
+const _: () = assert!(size_of::<OdometerNumber>() == 8);
+
+/// Counters of the fast path part of `odometer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum OdometerCounter {
+    /// requests answered by the fast path
+    Reads = 0,
+    /// requests left to the host: all but `read`, and those while there is no lease
+    Forwarded = 1,
+}
+
+impl OdometerCounter {
+    /// All, in the order of their numbers.
+    pub const ALL: [Self; 2] = [
+        Self::Reads,
+        Self::Forwarded,
+    ];
+
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reads => "reads",
+            Self::Forwarded => "forwarded",
+        }
+    }
+}
 
 /// The metrics, each by its name.
 pub mod metric {
