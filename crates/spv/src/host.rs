@@ -10,11 +10,11 @@ use crate::request::{self, Request};
 use crate::store::Hash;
 use crate::writer::{BlockRef, SpvFill, WriterCounts};
 use lineside_fastpath::{DropReason, Host, Reader, Readers, Reply, Source, Verdict, lease};
-use lineside_wire::{NATIVE_REPLY_BIT, NativeHeader, SPV_PAPER_REPLY_BYTES, Status, native};
+use lineside_wire::{NATIVE_REPLY_BIT, SPV_PAPER_REPLY_BYTES, Status, native};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 const ECHO_PLACES: usize = 4096;
 const ECHO_PAUSE_NS: u64 = 1_000_000_000;
@@ -244,9 +244,9 @@ impl Echoes {
 
 /// The request's header with a status and nothing behind it.
 fn refuse(request: &[u8], status: Status, reply: &mut Reply) -> Verdict {
-    match NativeHeader::ref_from_prefix(request) {
-        Ok((header, _)) => put(reply, native::reply_header(header, status, 0).as_bytes()),
-        Err(_) => Verdict::Drop(DropReason::NotARequest),
+    match native::refusal(request, status) {
+        Some(header) => put(reply, header.as_bytes()),
+        None => Verdict::Drop(DropReason::NotARequest),
     }
 }
 

@@ -1,11 +1,20 @@
 //! The native format's header, read and written.
 
-use crate::{NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, Status};
+use crate::{DropReason, NATIVE_MAGIC, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, Status};
 use zerocopy::FromBytes;
 
 /// Whether `payload` carries the native magic: everything after that is the native format's, good or bad.
 pub fn is_native(payload: &[u8]) -> bool {
     payload.len() >= size_of::<NativeHeader>() && payload[..2] == NATIVE_MAGIC.to_be_bytes()
+}
+
+/// Returns the reason why nobody answers a payload, at a service that has no other format; `None`: it is a request,
+/// good or bad.
+pub fn drop_reason(payload: &[u8]) -> Option<DropReason> {
+    match is_native(payload) {
+        false => Some(DropReason::NotARequest),
+        true => (payload[3] & NATIVE_REPLY_BIT != 0).then_some(DropReason::ReplyBit),
+    }
 }
 
 /// Splits a native packet into header and body.
@@ -33,6 +42,13 @@ pub fn reply_header(request: &NativeHeader, status: Status, body_bytes: u16) -> 
         length: body_bytes.into(),
         request_id: request.request_id,
     }
+}
+
+/// Returns the answer that refuses a native request: its header with `status`, and nothing behind it; `None` where
+/// `request` has no header.
+pub fn refusal(request: &[u8], status: Status) -> Option<NativeHeader> {
+    let (header, _) = NativeHeader::ref_from_prefix(request).ok()?;
+    Some(reply_header(header, status, 0))
 }
 
 /// The header of a request with `body_bytes` bytes behind it.
