@@ -2,6 +2,7 @@
 
 use crate::{DatapathConfig, DatapathKind};
 use anyhow::bail;
+use lineside_fastpath::memory::{Shared, Table};
 use lineside_wire::DropReason;
 use lineside_xdp::{
     AttachedMode, Interface, Pins, ProgramSpec, XdpDatapath, XdpError, harmful_offloads, native_needs,
@@ -103,6 +104,17 @@ impl XdpAttachment {
     pub fn attached(&self) -> Option<(&str, AttachedMode)> {
         let interface = self.interface.as_ref()?;
         Some((&interface.name, *self.mode.get()?))
+    }
+
+    /// Returns the table of `len` entries in the map `name`, or one in this process alone where there are no programs.
+    ///
+    /// # Errors
+    /// A map of that name that is not there or has another size; the kernel's reason why it cannot be mapped.
+    pub fn table<T: Shared>(&self, name: &str, len: usize) -> anyhow::Result<Table<T>> {
+        match self.programs().as_mut() {
+            Some(xdp) => Ok(xdp.table(name, len)?),
+            None => Ok(Table::anonymous(len)?),
+        }
     }
 
     /// Forgets the programs, which stay attached; returns whether there were any.

@@ -73,7 +73,9 @@ pub trait Service: Send {
     ///
     /// # Errors
     /// The reason why a file cannot be used. Nothing that this call made is left behind then.
-    fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()>;
+    fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
+        Ok(())
+    }
 
     /// Returns the XDP program of the service, sized for its configuration; `None` for a service without one.
     fn program(&self) -> Option<ProgramSpec> {

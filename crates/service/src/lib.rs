@@ -20,6 +20,7 @@
 //!
 //! [`config`] reads sections and reports what is wrong with them, with line numbers; [`status`] is what the console
 //! shows; [`XdpAttachment`] and [`Frontend`] connect a service to the datapaths; [`LeaseRenewal`] renews a lease.
+//! [`RunningLeased`] is the whole running half of a service that has one fast path under a lease and one host.
 
 mod attachment;
 pub mod config;
@@ -27,6 +28,7 @@ mod datapath;
 mod definition;
 mod descriptors;
 mod frontend;
+mod leased;
 mod renewal;
 pub mod status;
 
@@ -35,5 +37,6 @@ pub use datapath::{DatapathConfig, DatapathKind, XdpModeName};
 pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts};
+pub use leased::{Leased, RunningLeased};
 pub use renewal::LeaseRenewal;
 pub use status::{ServiceStatus, Snapshot, StatusBuilder, Tip};

@@ -55,6 +55,21 @@ pub struct ProgramSpec {
     pub constants: Vec<(&'static str, Vec<u8>)>,
 }
 
+impl ProgramSpec {
+    /// Returns a program whose maps are as its C source says, and that has no constants.
+    pub fn new(object: &'static [u8], program: &'static str, slot: u32, port: u16) -> Self {
+        Self {
+            object,
+            program,
+            slot,
+            port,
+            entries: Vec::new(),
+            value_bytes: Vec::new(),
+            constants: Vec::new(),
+        }
+    }
+}
+
 struct Service {
     object: Object,
     program: &'static str,
