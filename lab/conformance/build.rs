@@ -25,7 +25,8 @@ fn main() {
         .compile("lineside_xdp_native");
 }
 
-/// Writes `services.h` for `xdp/native/native.c`, and returns its folder: every `<service>.bpf.c` of `xdp` is a service.
+/// Writes `services.h` for `xdp/native/native.c`, and returns its folder. Every `<service>.bpf.c` of `xdp` is a
+/// service.
 fn list_services(xdp: &Path) -> PathBuf {
     let entries = fs::read_dir(xdp).expect("xdp/ is there");
     let names = entries.map(|entry| entry.expect("xdp/ can be read").file_name());

@@ -3,12 +3,14 @@
 //! [`frames`] runs whole frames through the model, the XDP program and the same C compiled natively ([`native`]);
 //! [`spv`], [`transfer`] and [`column`] say how each service is run there. [`diff`] compares random and mutated frames,
 //! [`soak`] checks replies while chain or table change, [`replay`] answers a capture read by [`pcap`], [`vectors`]
-//! reads the recorded cases of `vectors/`, and [`history`] checks that the `column` cache is never stale.
+//! reads the recorded cases of `vectors/`, which [`hold`] holds a datapath to, and [`history`] checks that the `column`
+//! cache is never stale.
 
 pub mod column;
 pub mod diff;
 pub mod frames;
 pub mod history;
+pub mod hold;
 pub mod native;
 pub mod pcap;
 pub mod replay;

@@ -243,8 +243,14 @@ pub fn load(service: &str) -> Result<Vec<File>, String> {
     load_with(service, parse)
 }
 
-/// [`load`], of files that `parse` understands.
-fn load_with<T>(service: &str, parse: impl Fn(&str, &str) -> Result<T, String>) -> Result<Vec<T>, String> {
+/// [`load`], of files that `parse` understands; it is given each file's name without its ending, and its text.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with<T>(
+    service: &str,
+    parse: impl Fn(&str, &str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../vectors")
         .join(service);

@@ -1,0 +1,62 @@
+//! Holds a datapath that takes whole frames to a recorded vector: its verdict, the frame that it leaves, and the drops
+//! and counters that rise.
+
+use crate::frames::{Datapath, FrameDatapath, FrameService};
+use crate::vectors::{Said, Vector};
+use lineside_fastpath::{DropReason, FrameVerdict};
+use std::fmt::Debug;
+
+/// Runs the frame of `vector` through `datapath`, whose service calls its counters `names`.
+///
+/// # Errors
+/// What differs from the vector, or what the kernel says.
+pub fn vector<S: FrameService>(
+    vector: &Vector,
+    datapath: &mut FrameDatapath<S>,
+    names: &[&str],
+) -> Result<(), String> {
+    let text = |error: lineside_xdp::XdpError| error.to_string();
+    let frame = vector.frame();
+    let drops = datapath.drops().map_err(text)?;
+    let counters = datapath.counters().map_err(text)?;
+    let (verdict, left) = datapath.run(&frame).map_err(text)?;
+    let dropped = risen(
+        &drops,
+        &datapath.drops().map_err(text)?,
+        &DropReason::ALL.map(DropReason::name),
+    );
+    let counted = risen(&counters, &datapath.counters().map_err(text)?, names);
+    let (said, reason, expected) = match &vector.fastpath {
+        Said::Reply => ("reply", None, vector.reply_frame()),
+        Said::Forward => ("forward", None, Some(frame)),
+        Said::Drop(reason) => ("drop", Some(reason), None),
+    };
+    let found = match verdict {
+        FrameVerdict::Transmit => "reply",
+        FrameVerdict::Pass => "forward",
+        FrameVerdict::Drop(_) => "drop",
+    };
+    let list = |name: Option<&String>| name.into_iter().cloned().collect::<Vec<_>>();
+    same("verdict", said, found)
+        .and_then(|()| same("counted drops", list(reason), dropped))
+        .and_then(|()| same("counters", list(vector.counts.as_ref()), counted))
+        .and_then(|()| expected.map_or(Ok(()), |expected| same("frame", expected, left)))
+        .map_err(|fault| format!("{:?}: {fault}", vector.what))
+}
+
+/// Returns the names of the counts that are higher in `after`, each as often as it rose.
+fn risen(before: &[u64], after: &[u64], names: &[&str]) -> Vec<String> {
+    let rises = before.iter().zip(after).zip(names);
+    rises
+        .flat_map(|((before, after), name)| (*before..*after).map(|_| String::from(*name)))
+        .collect()
+}
+
+fn same<T: PartialEq + Debug>(what: &str, expected: T, found: T) -> Result<(), String> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(format!(
+            "{what}\n  expected {expected:02x?}\n  found    {found:02x?}"
+        )),
+    }
+}
