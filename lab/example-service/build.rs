@@ -1,0 +1,5 @@
+//! Compiles the XDP program of `odometer`.
+
+fn main() {
+    lineside_bpf_build::compile_xdp_program("odometer");
+}

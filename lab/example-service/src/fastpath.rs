@@ -1,0 +1,67 @@
+//! The fast path of `odometer`: the executable specification of `xdp/odometer.bpf.c`.
+
+use crate::layout::OdometerControl;
+use lineside_fastpath::memory::Table;
+use lineside_fastpath::{Counters, FastPath, Reply, Source, Verdict, lease};
+use lineside_wire::{
+    NativeHeader, ODOMETER_OP_ADD, ODOMETER_OP_READ, OdometerCounter, OdometerNumber, Status, native,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Fast-path table: one control record, in memory of this process or in a BPF map.
+pub type Store = Table<OdometerControl>;
+
+/// Returns the header of a request, and what it adds: `read` adds 0.
+///
+/// # Errors
+/// The status code that the host answers with.
+pub fn parse(payload: &[u8]) -> Result<(&NativeHeader, u64), Status> {
+    let (header, body) = native::parse_request(payload)?;
+    let body = OdometerNumber::ref_from_bytes(body).map_err(|_| Status::BadRequest)?;
+    match (header.op, body.number.get()) {
+        (ODOMETER_OP_READ, 0) => Ok((header, 0)),
+        (ODOMETER_OP_ADD, added) => Ok((header, added)),
+        _ => Err(Status::BadRequest),
+    }
+}
+
+/// Writes the reply to a request, which is as long as the request.
+pub fn put_number(reply: &mut Reply, request: &NativeHeader, number: u64) -> bool {
+    let header = native::reply_header(request, Status::Ok, size_of::<OdometerNumber>() as u16);
+    let body = OdometerNumber {
+        number: number.into(),
+    };
+    reply.put(header.as_bytes()) && reply.put(body.as_bytes())
+}
+
+/// Fast path that answers `read` from a [`Store`] and leaves everything else to the host.
+pub struct OdometerFastPath {
+    /// The table.
+    pub store: Arc<Store>,
+    /// How often each of [`OdometerCounter`] was counted.
+    pub counters: Counters<{ OdometerCounter::ALL.len() }>,
+}
+
+impl FastPath for OdometerFastPath {
+    fn answer(&self, _from: Source, now_ns: u64, request: &[u8], reply: &mut Reply) -> Verdict {
+        if let Some(reason) = native::drop_reason(request) {
+            return Verdict::Drop(reason);
+        }
+        let control = &self.store.as_slice()[0];
+        let read = parse(request)
+            .ok()
+            .filter(|(header, _)| header.op == ODOMETER_OP_READ);
+        let leased = read.filter(|_| lease::is_valid(&control.lease_until_ns, now_ns));
+        // The number is one atomic word: no reader sees half of a change, so that no sequence number guards it.
+        let (counter, verdict) = match leased {
+            Some((header, _)) if put_number(reply, header, control.number.load(Acquire)) => {
+                (OdometerCounter::Reads, Verdict::Reply)
+            }
+            _ => (OdometerCounter::Forwarded, Verdict::Forward),
+        };
+        self.counters.add_one(counter as usize);
+        verdict
+    }
+}

@@ -1,0 +1,56 @@
+//! The host of `odometer`: owns the number, and answers what the fast path forwards.
+
+use crate::fastpath::{Store, parse, put_number};
+use lineside_fastpath::{Host, Reader, Reply, Source, Verdict};
+use lineside_wire::{Status, native};
+use std::sync::atomic::Ordering::Release;
+use std::sync::{Arc, Mutex, PoisonError};
+use zerocopy::IntoBytes;
+
+/// Host with the number in memory. It is the only writer of the number in the fast-path table.
+pub struct OdometerHost {
+    number: Mutex<u64>,
+    store: Arc<Store>,
+}
+
+impl OdometerHost {
+    /// Returns a host whose number is 0, and writes that into the table.
+    pub fn new(store: Arc<Store>) -> Self {
+        store.as_slice()[0].number.store(0, Release);
+        let number = Mutex::new(0);
+        Self { number, store }
+    }
+
+    /// Adds to the number, and returns what it has become; `None` where that is more than it can hold.
+    ///
+    /// The table has the new number before this returns, so no `read` that is sent after the answer to `add` sees the
+    /// old one. One store does it: `spv` and `column` change several words, and mark the change with sequence numbers.
+    pub fn add(&self, added: u64) -> Option<u64> {
+        let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        *number = number.checked_add(added)?;
+        self.store.as_slice()[0].number.store(*number, Release);
+        Some(*number)
+    }
+}
+
+impl Host for OdometerHost {
+    fn serve(&self, _from: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
+        if let Some(reason) = native::drop_reason(request) {
+            return Verdict::Drop(reason);
+        }
+        let answer = parse(request)
+            .and_then(|(header, added)| Ok((header, self.add(added).ok_or(Status::BadRequest)?)));
+        sender.enter();
+        let is_written = match answer {
+            Ok((header, number)) => put_number(reply, header, number),
+            Err(status) => {
+                native::refusal(request, status).is_some_and(|header| reply.put(header.as_bytes()))
+            }
+        };
+        if is_written {
+            Verdict::Reply
+        } else {
+            Verdict::Forward
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The `odometer` service in the daemon: its section of the configuration, its XDP program, its start and its status.
+
+use crate::fastpath::{OdometerFastPath, Store};
+use crate::host::OdometerHost;
+use lineside_fastpath::Counters;
+use lineside_service::config::{ConfigIssue, Section, loopback, section};
+use lineside_service::{
+    Counted, Frontend, Leased, Listen, Running, RunningLeased, Service, ServiceDef, StartContext,
+    StatusBuilder,
+};
+use lineside_wire::{ODOMETER_PORT, ODOMETER_SLOT, OdometerCounter};
+use lineside_xdp::ProgramSpec;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Time for which the fast path may answer without hearing from the host.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// Registration of the service.
+pub const DEF: ServiceDef = ServiceDef {
+    name: "odometer",
+    default_section: || section(&OdometerConfig::default()),
+    parse,
+    pinned_work: None,
+};
+
+/// The section `[odometer]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct OdometerConfig {
+    enabled: bool,
+    listen: SocketAddr,
+}
+
+impl Default for OdometerConfig {
+    fn default() -> Self {
+        let (enabled, listen) = (false, loopback(ODOMETER_PORT));
+        Self { enabled, listen }
+    }
+}
+
+fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
+    let config: OdometerConfig = section.read()?;
+    Ok(Box::new(config))
+}
+
+/// Returns the XDP program behind `port`.
+pub fn program(port: u16) -> ProgramSpec {
+    let object = include_bytes!(concat!(env!("OUT_DIR"), "/odometer.bpf.o"));
+    ProgramSpec::new(object, "ls_odometer", ODOMETER_SLOT, port)
+}
+
+impl Service for OdometerConfig {
+    fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    fn section(&self) -> toml::Table {
+        section(self)
+    }
+
+    fn listens(&self) -> Vec<Listen> {
+        vec![Listen {
+            key: "listen",
+            address: self.listen,
+            has_fast_path: true,
+        }]
+    }
+
+    fn program(&self) -> Option<ProgramSpec> {
+        Some(program(self.listen.port()))
+    }
+
+    fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
+        let store: Arc<Store> = Arc::new(context.attachment.table("odometer_control", 1)?);
+        let host = Arc::new(OdometerHost::new(Arc::clone(&store)));
+        let fastpath = Arc::new(OdometerFastPath {
+            store,
+            counters: Counters::default(),
+        });
+        let asked = Arc::clone(&host);
+        let ask_host = move || _ = asked.add(0);
+        RunningLeased::start(context, self.listen, LEASE, (fastpath, host), ask_host)
+    }
+}
+
+impl Leased for OdometerFastPath {
+    const NAME: &'static str = DEF.name;
+
+    fn lease_until_ns(&self) -> &AtomicU64 {
+        &self.store.as_slice()[0].lease_until_ns
+    }
+
+    fn status(&self, frontend: &Frontend, out: &mut StatusBuilder) {
+        let counted = Counted {
+            names: OdometerCounter::ALL.map(OdometerCounter::name),
+            socket: self.counters.read(),
+            slot: ODOMETER_SLOT,
+            map: "odometer_counts",
+            replies: OdometerCounter::Reads as usize,
+        };
+        let status = frontend.status(DEF.name, self.lease_until_ns(), &counted, out);
+        out.services.push(status);
+    }
+}
