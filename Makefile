@@ -14,7 +14,7 @@ build: setup
 	@bash scripts/split-debug.sh target/release/lineside
 
 # A demonstration that needs nothing; ARGS are its options, as in `make run ARGS="--datapath socket"`.
-run: build
+run: setup
 	cargo run --release --locked --quiet -p lineside-lab -- demo $(ARGS)
 
 # Once from nothing, as CI does it, is sooner without what the compiler keeps for the next time.

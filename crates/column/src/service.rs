@@ -37,6 +37,7 @@ const HBASE_THREADS: usize = 16;
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
     name: "column",
+    may_repeat: false,
     default_section: || section(&ColumnConfig::default()),
     parse,
     pinned_work: None,
@@ -68,7 +69,6 @@ struct Shared {
 struct RunningColumn {
     shared: Arc<Shared>,
     renewal: Option<LeaseRenewal>,
-    made: NewDirectory,
     has_stopped: bool,
 }
 
@@ -139,7 +139,7 @@ impl Service for ColumnService {
     }
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
-        let Self { config, made } = *self;
+        let Self { config, mut made } = *self;
         let columns = names(&config)?;
         let readers = Readers::new(context.attachment.has_programs());
         let store = Arc::new(open_table(&config, &readers, context)?);
@@ -188,6 +188,8 @@ impl Service for ColumnService {
                 config.listen
             )
         })?;
+        // From here on clients may have written rows, which must outlive a start that fails further on.
+        made.keep();
         let shared = Arc::new(Shared {
             store,
             fastpath,
@@ -201,7 +203,6 @@ impl Service for ColumnService {
         Ok(Box::new(RunningColumn {
             shared,
             renewal: Some(renewal),
-            made,
             has_stopped: false,
         }))
     }
@@ -264,10 +265,6 @@ impl Running for RunningColumn {
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |out| shared.status(out))
-    }
-
-    fn confirm(&mut self) {
-        self.made.keep();
     }
 
     fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {
@@ -427,7 +424,7 @@ impl NewDirectory {
 impl Drop for NewDirectory {
     fn drop(&mut self) {
         if let Some(made) = self.0.take() {
-            // Nobody has written a row; what cannot be removed does no harm.
+            // The table has not answered yet, so there are no rows; what cannot be removed does no harm.
             let _ = std::fs::remove_dir_all(made);
         }
     }

@@ -32,6 +32,7 @@ const RESULTS: usize = 64;
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
     name: "fabric",
+    may_repeat: true,
     default_section: || section(&FabricConfig::default()),
     parse,
     pinned_work: None,

@@ -34,6 +34,7 @@ pub const PAPER_MODE_WARNING: &str = "the mode is the paper's: who has seen a re
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
     name: "hybrid",
+    may_repeat: false,
     default_section: || section(&HybridConfig::default()),
     parse,
     pinned_work: None,

@@ -1,5 +1,13 @@
 //! A ledger database whose every request is signed: an ordered log, versions, a hash-chained ledger, proofs.
 //!
+//! ```text
+//!  call, datagram -> threads `verify` (stage): decode, check signatures in batches
+//!    get:  view (versions in memory) -----------------------------------------------------------> answer
+//!    set:  thread `order`: batch, sign -> log (embedded, or Kafka) -> every node's thread `check`
+//!          -> thread `execute`: MVCC against the state, codes, block, state root
+//!          -> thread `save`: journal, one fdatasync for all blocks that wait -> view, watchers --> answer
+//! ```
+//!
 //! [`request`] has what clients sign, [`execute`] what becomes of it, [`node`] runs both, [`udp`] asks it by datagrams.
 //! `docs/hybrid.md` has the rules in words.
 

@@ -162,12 +162,16 @@ impl Config {
                 _ => None,
             };
             match name.get_ref().as_ref() {
+                "console" | "datapath" if tables.is_some() => return Err(one_table(text, name)),
                 "console" => config.console = Section::new("console", &shared, None),
                 "datapath" => config.datapath = Section::new("datapath", &shared, None),
                 other => {
                     let mut all = definitions.iter().enumerate();
                     let found = all.find(|(_, definition)| definition.name == other);
                     let (place, definition) = found.ok_or_else(unknown)?;
+                    if tables.is_some() && !definition.may_repeat {
+                        return Err(one_table(text, name));
+                    }
                     let indices = tables.map_or(vec![None], |count| (0..count).map(Some).collect());
                     for index in indices {
                         let section = Section::new(definition.name, &shared, index);
@@ -205,6 +209,12 @@ impl Config {
         &mut self.services[place].section
     }
 
+    /// Returns the number of tables that the section `name` has.
+    pub fn tables_of(&self, name: &str) -> usize {
+        let all = self.services.iter();
+        all.filter(|service| service.section.name() == name).count()
+    }
+
     /// Leaves the service `name` alone, and enables it.
     ///
     /// # Panics
@@ -231,6 +241,11 @@ impl Config {
             Ok(mut table) => table.remove("x").unwrap_or_else(|| value.into()),
             Err(_) => value.into(),
         };
+        if self.tables_of(section) > 1 {
+            return Err(format!(
+                "{assignment:?}: the file has several tables [[{section}]]; change it there"
+            ));
+        }
         let section = match section {
             "console" => &mut self.console,
             "datapath" => &mut self.datapath,
@@ -258,11 +273,22 @@ impl Config {
         let mut services = Vec::new();
         // Ports that are taken, and what takes them.
         let mut taken = vec![("the console", console.listen.port())];
-        for ServiceSection { definition, section } in &self.services {
+        let mut sections: Vec<_> = self.services.iter().collect();
+        sections.sort_by_key(|service| service.definition);
+        for ServiceSection { definition, section } in sections {
             let definition = &self.definitions[*definition];
             match (definition.parse)(section) {
                 Ok(service) => {
                     issues.extend(ports_taken_twice(section, &*service, &mut taken));
+                    if datapath.keep_fast_path && ends_with_server(&*service) {
+                        let what = format!(
+                            "true: the fast path of {} always ends with its server",
+                            definition.name
+                        );
+                        let mut of_datapath = Issues::new(&self.datapath);
+                        of_datapath.add("keep_fast_path", what);
+                        issues.extend(of_datapath.finish(()).err().unwrap_or_default());
+                    }
                     services.push(ConfiguredService {
                         name: definition.name,
                         service,
@@ -283,6 +309,22 @@ impl Config {
         let file = self.file.clone().unwrap_or_else(|| "the command line".into());
         Err(ConfigError { file, issues })
     }
+}
+
+/// Returns the issue of a section that is an array of tables and may not be.
+fn one_table(text: &str, name: &toml::Spanned<std::borrow::Cow<'_, str>>) -> ConfigIssue {
+    let line = line_at(text, name.span().start);
+    let name = name.get_ref();
+    ConfigIssue {
+        line: Some(line),
+        what: format!("[[{name}]]: must be one table, [{name}]"),
+    }
+}
+
+/// Returns whether an enabled service has a fast path that cannot go on without its server.
+fn ends_with_server(service: &dyn Service) -> bool {
+    let has_fast_path = service.listens().iter().any(|listen| listen.has_fast_path);
+    service.is_enabled() && has_fast_path && !service.may_keep_fast_path()
 }
 
 /// Returns an issue for each port of an enabled service that another one takes as well. A service's own endpoints may

@@ -416,3 +416,38 @@ fn udp_of_hybrid_goes_with_grpc_but_not_beside_tls() {
     assert_eq!(read::<HybridConfig>(&off, "hybrid").udp(), None);
     assert!(warnings(&off)[0].starts_with("[hybrid] listen"));
 }
+
+#[test]
+fn only_a_service_without_a_fast_path_may_have_several_tables() {
+    for name in ["spv", "transfer", "column", "hybrid", "console", "datapath"] {
+        let issue = only_issue(&format!("# one\n[[{name}]]\n[[{name}]]\n"));
+        assert_eq!(issue.line, Some(2), "{issue:?}");
+        assert!(issue.what.contains("must be one table"), "{issue:?}");
+    }
+    let mut config =
+        Config::parse("[[fabric]]\n[[fabric]]\nlisten = \"127.0.0.1:7052\"\n", SERVICES).unwrap();
+    assert_eq!(config.check().ok().unwrap().services.len(), 2);
+    assert!(
+        config
+            .set("fabric.enabled=true")
+            .unwrap_err()
+            .contains("several tables")
+    );
+}
+
+#[test]
+fn a_fast_path_that_ends_with_its_server_cannot_be_kept() {
+    let text = "[datapath]\nkeep_fast_path = true\n[column]\nenabled = true\n";
+    let issue = only_issue(text);
+    assert_eq!(issue.line, Some(2));
+    assert!(
+        issue
+            .what
+            .contains("the fast path of column always ends with its server"),
+        "{issue:?}"
+    );
+    assert_eq!(
+        check(&format!("[datapath]\nkeep_fast_path = true\n{SPV}")).err(),
+        None
+    );
+}

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Running services. Dropping the daemon stops them.
+/// Running services. Dropping the daemon stops them, and detaches their fast paths in any case.
 pub struct Daemon {
     /// In the order in which they were started; empty once they have stopped.
     running: Vec<Box<dyn Running>>,
@@ -52,16 +52,6 @@ impl Daemon {
             .collect();
         if enabled.is_empty() {
             bail!(UsageError(nothing_enabled(definitions)));
-        }
-        for one in &enabled {
-            let has_fast_path = one.service.listens().iter().any(|listen| listen.has_fast_path);
-            if datapath.keep_fast_path && has_fast_path && !one.service.may_keep_fast_path() {
-                bail!(
-                    "keep_fast_path: the fast path of {} always ends with its server; take it out of [datapath], or \
-                     drop --keep-fast-path",
-                    one.name
-                );
-            }
         }
         let mut context = StartContext {
             datapath,
@@ -160,11 +150,11 @@ impl Daemon {
     /// # Errors
     /// The first reason that a service gives; the others are logged.
     pub fn stop(mut self) -> anyhow::Result<()> {
-        self.end()
+        self.end(self.keeps_fast_path)
     }
 
-    fn end(&mut self) -> anyhow::Result<()> {
-        let keeps_fast_path = self.keeps_fast_path && self.attachment.keep();
+    fn end(&mut self, may_keep_fast_path: bool) -> anyhow::Result<()> {
+        let keeps_fast_path = may_keep_fast_path && self.attachment.keep();
         self.attachment.detach();
         let mut ended = Ok(());
         for mut running in std::mem::take(&mut self.running) {
@@ -180,7 +170,8 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Err(error) = self.end() {
+        // Only an end in order keeps the fast path: a failed start leaves nothing attached.
+        if let Err(error) = self.end(false) {
             tracing::error!("{error:#}");
         }
     }

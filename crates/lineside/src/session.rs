@@ -17,6 +17,7 @@ pub struct Session {
     runtime: Runtime,
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Session {
@@ -36,9 +37,10 @@ impl Session {
             .enable_all()
             .build()?;
         // Signals are heard before anybody can see that the daemon serves, and end it.
-        let (terminate, interrupt) = runtime.block_on(async {
+        let (terminate, interrupt, hangup) = runtime.block_on(async {
             let terminate = signal(SignalKind::terminate())?;
-            std::io::Result::Ok((terminate, signal(SignalKind::interrupt())?))
+            let interrupt = signal(SignalKind::interrupt())?;
+            std::io::Result::Ok((terminate, interrupt, signal(SignalKind::hangup())?))
         })?;
         let console = listen.map(|listen| {
             let observe = daemon.observed();
@@ -58,6 +60,7 @@ impl Session {
             runtime,
             terminate,
             interrupt,
+            hangup,
         })
     }
 
@@ -80,6 +83,7 @@ impl Session {
             tokio::select! {
                 _ = self.terminate.recv() => {}
                 _ = self.interrupt.recv() => {}
+                _ = self.hangup.recv() => {}
             }
         });
         notify::stopping();

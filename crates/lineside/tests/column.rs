@@ -616,7 +616,7 @@ fn wrong_arguments_are_told() {
     for (words, said) in refused {
         let why = Server::start(words).err().expect("refused");
         assert!(why.contains(said), "{words:?}: {why}");
-        let code = if ["[column]", "goes with --store", "--coherence is"]
+        let code = if ["[column]", "[datapath]", "goes with --store", "--coherence is"]
             .iter()
             .any(|wrong| why.contains(wrong))
         {

@@ -23,7 +23,8 @@ fn config(data: &TempDir, mode: &str, more: &str) -> String {
     let file = data.path().join("lineside.toml");
     let ledger = data.path().join("ledger");
     let text = format!(
-        "{more}[spv]\nenabled = true\n[transfer]\nenabled = true\naccount_bits = 10\nmode = \"{mode}\"\ndata = {ledger:?}\n"
+        "{more}[spv]\nenabled = true\n\
+         [transfer]\nenabled = true\naccount_bits = 10\nmode = \"{mode}\"\ndata = {ledger:?}\n"
     );
     std::fs::write(&file, text).expect("writing");
     file.to_str().expect("text").to_owned()

@@ -14,6 +14,9 @@ pub struct ServiceDef {
     pub name: &'static str,
     /// Returns the section with every key at its default.
     pub default_section: fn() -> toml::Table,
+    /// Whether the section may be an array of tables, each of which is an instance of its own. A service with an XDP
+    /// program may not: its instances would share the program's slot and its maps.
+    pub may_repeat: bool,
     /// Parses one section. A service whose section is an array of tables is parsed once for each of them.
     ///
     /// Fails with every issue that was found, in any order; never with an empty list.

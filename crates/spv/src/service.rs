@@ -23,6 +23,7 @@ use std::sync::Arc;
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
     name: "spv",
+    may_repeat: false,
     default_section: || section(&SpvConfig::default()),
     parse,
     pinned_work: None,

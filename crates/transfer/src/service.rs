@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex};
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
     name: "transfer",
+    may_repeat: false,
     default_section: || section(&TransferConfig::default()),
     parse,
     pinned_work: Some(pinned_work),

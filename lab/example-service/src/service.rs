@@ -22,6 +22,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
     name: "odometer",
+    may_repeat: false,
     default_section: || section(&OdometerConfig::default()),
     parse,
     pinned_work: None,

@@ -58,7 +58,7 @@ struct Shown {
 #[serde(rename_all = "snake_case")]
 enum Answerer {
     /// The fast path in the kernel.
-    Line,
+    Xdp,
     /// The fast path in user space.
     UserSpace,
     Host,
@@ -236,7 +236,7 @@ fn ask(
     check(found.map(|place| place.root), txid, root)?;
     let after = Hits::of(&observe());
     let answerer = match (after.line > before.line, after.user > before.user) {
-        (true, _) => Answerer::Line,
+        (true, _) => Answerer::Xdp,
         (false, true) => Answerer::UserSpace,
         (false, false) => Answerer::Host,
     };
@@ -292,7 +292,7 @@ fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> 
 impl Answerer {
     const fn words(self) -> &'static str {
         match self {
-            Self::Line => "the line",
+            Self::Xdp => "XDP",
             Self::UserSpace => "the fast path in user space",
             Self::Host => "the host",
         }

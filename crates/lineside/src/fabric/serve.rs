@@ -4,6 +4,8 @@ use crate::config::Config;
 use crate::out::{self, Unwritten};
 use crate::run::announce_end;
 use crate::session::Session;
+use crate::wrong::Wrong;
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use lineside_fabric_replica::config::StateName;
 use serde_json::json;
@@ -111,6 +113,10 @@ impl Serve {
             Some(file) => Config::read(file)?,
             None => Config::default(),
         };
+        if config.tables_of("fabric") > 1 {
+            let why = "the configuration has several tables [[fabric]]: `lineside run` serves them";
+            bail!(Wrong(why.into()));
+        }
         config.console.set_some("listen", self.console);
         let section = config.section("fabric");
         section.set_some("data", self.data);
