@@ -18,7 +18,7 @@ use lineside_xdp::{
 };
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -339,6 +339,18 @@ fn pin_dir(name: &str) -> Option<PinDir> {
     }
 }
 
+/// Takes the pins of `x1` in `dir`. The lock of the owner before may live on for a moment in a child process that
+/// another test has forked and that has not executed its program yet.
+fn own_pins(dir: &Path) -> Pins {
+    let began = Instant::now();
+    loop {
+        match Pins::own(dir, "x1") {
+            Err(XdpError::Owned(_)) if began.elapsed() < Duration::from_secs(10) => std::thread::yield_now(),
+            taken => return taken.expect("pins"),
+        }
+    }
+}
+
 #[test]
 fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
     if !may_load_bpf() {
@@ -353,7 +365,7 @@ fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
     let start = {
         let (asked, dir) = (Arc::clone(&asked), dir.clone());
         move || {
-            let pins = Pins::own(&dir, "x1").expect("pins");
+            let pins = own_pins(&dir);
             Server::start(SERVER, "x1", XdpMode::Native, Some(pins), &asked)
         }
     };
@@ -384,7 +396,7 @@ fn fastpath_answers_between_two_daemons_and_the_second_takes_over() {
     };
     let refused_dir = dir.clone();
     wire.server.run(move || {
-        let pins = Pins::own(&refused_dir, "x1").expect("pins");
+        let pins = own_pins(&refused_dir);
         let refused = XdpDatapath::load(vec![spv::program(&other, SPV_PORT)], Some(pins)).err();
         assert!(
             matches!(refused, Some(XdpError::OtherLayout { .. })),
