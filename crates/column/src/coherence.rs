@@ -52,13 +52,13 @@ pub struct Counts {
     pub shared: u64,
     /// Changes.
     pub changes: u64,
-    /// Changes that were marked as changes of everything.
+    /// Changes that were treated as changes of the whole table, because too many keys were marked at once.
     pub overflowed: u64,
-    /// Stretches under change now.
+    /// Key ranges that a change has marked and not released yet.
     pub marks: u64,
-    /// It is switched off.
+    /// Whether the fast path is switched off.
     pub is_off: bool,
-    /// What was done to the fast path itself.
+    /// Fills, invalidations and evictions of the fast-path table.
     pub fastpath: FillCounts,
 }
 

@@ -33,7 +33,7 @@ pub struct ColumnConfig {
     pub value_bits: u32,
     /// The paper's b: binary logarithm of the rows of a block.
     pub block_bits: u32,
-    /// Whether the paper's flags are taken as its text says them.
+    /// Whether one invalid block makes every read of its column miss, as the paper's text says.
     pub literal_flags: bool,
     /// How the fast path learns of changes in a table that does not tell it.
     pub coherence: CoherenceName,
