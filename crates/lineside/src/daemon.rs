@@ -4,8 +4,8 @@ use crate::config::Checked;
 use anyhow::bail;
 use lineside_service::config::UsageError;
 use lineside_service::{
-    DatapathConfig, Endpoint, Running, Service, ServiceDef, Snapshot, StartContext, StatusBuilder,
-    XdpAttachment,
+    DatapathConfig, Endpoint, Running, Service, ServiceDef, ServiceStatus, Snapshot, StartContext,
+    StatusBuilder, XdpAttachment,
 };
 use lineside_xdp::Pins;
 use std::net::SocketAddr;
@@ -85,6 +85,7 @@ impl Daemon {
         for service in services {
             daemon.running.push(service.start(&mut context)?);
         }
+        daemon.refuse_equal_instances()?;
         context
             .attachment
             .attach(&context.datapath, &mut context.warnings)?;
@@ -93,6 +94,24 @@ impl Daemon {
         warnings.append(&mut context.warnings);
         daemon.warnings = warnings;
         Ok(daemon)
+    }
+
+    /// Refuses two instances of a service that nothing tells apart, such as two replicas of one channel.
+    fn refuse_equal_instances(&self) -> anyhow::Result<()> {
+        let services = self.observed()().services;
+        for (place, service) in services.iter().enumerate() {
+            let is_equal =
+                |other: &ServiceStatus| (&other.name, &other.instance) == (&service.name, &service.instance);
+            if services[..place].iter().any(is_equal) {
+                let instance = service.instance.as_deref().unwrap_or_default();
+                let why = format!(
+                    "two tables [[{}]] are of the same instance, {instance}",
+                    service.name
+                );
+                bail!(UsageError(why));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the running services; at least one.

@@ -529,6 +529,55 @@ fn events_are_followed_from_a_checkpoint_on() {
     assert!(more.lines().all(|line| line.starts_with(&prefix)), "{more:?}");
 }
 
+/// `lineside run --once` of two tables, each with the genesis block in one of these files and a ledger of its own.
+fn run_two(made: &Made, genesis: [&str; 2]) -> Output {
+    let mut text = "[console]\nlisten = \"127.0.0.1:0\"\n[datapath]\nkind = \"socket\"\n".to_owned();
+    for (place, genesis) in genesis.iter().enumerate() {
+        let (data, genesis, msp) = (
+            made.path(&format!("{place}")),
+            made.path(genesis),
+            made.path("msp"),
+        );
+        text += &format!(
+            "[[fabric]]\nenabled = true\nlisten = \"127.0.0.1:0\"\ndata = {data:?}\ngenesis = {genesis:?}\n\
+             orderers = [\"127.0.0.1:1\"]\nmsp_id = \"Org1MSP\"\nmsp = {msp:?}\n"
+        );
+    }
+    std::fs::write(made.path("two.toml"), text).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lineside"));
+    command.args(["run", "--json", "--once", "--config", &made.path("two.toml")]);
+    command.output().unwrap()
+}
+
+#[test]
+fn run_serves_two_channels_and_refuses_one_channel_twice() {
+    let made = Made::new();
+    let recorded = std::fs::File::open(recorded().join("00000.orderer.pb.gz")).unwrap();
+    let mut other = Vec::new();
+    flate2::read::GzDecoder::new(recorded)
+        .read_to_end(&mut other)
+        .unwrap();
+    std::fs::write(made.path("other"), other).unwrap();
+
+    let two = run_two(&made, ["genesis", "other"]);
+    assert!(two.status.success(), "{two:?}");
+    let started: Value = serde_json::from_slice(&two.stdout).unwrap();
+    let names = started["services"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|service| service["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fabric", "fabric"]);
+
+    for place in ["0", "1"] {
+        std::fs::remove_dir_all(made.path(place)).unwrap();
+    }
+    let same = run_two(&made, ["genesis", "genesis"]);
+    let said = String::from_utf8_lossy(&same.stderr).into_owned();
+    assert_eq!(same.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("two tables [[fabric]] are of the same instance"),
+        "{said}"
+    );
+}
+
 #[test]
 fn the_console_of_a_replica() {
     let made = Made::new();

@@ -393,6 +393,12 @@ fn verdict(value: u32) -> Result<FrameVerdict, XdpError> {
 }
 
 fn load_all(images: &[ProgramSpec], pins: Option<&Pins>) -> Result<(Object, Vec<Service>), XdpError> {
+    let mut slots: Vec<_> = images.iter().map(|image| image.slot).collect();
+    slots.sort_unstable();
+    assert!(
+        slots.windows(2).all(|two| two[0] != two[1]),
+        "two programs in one slot would share its maps"
+    );
     let mut root = open(ROOT)?;
     pin_maps(&mut root, &[], pins)?;
     let mut root = root.load().map_err(kernel("loading the root program"))?;
