@@ -16,17 +16,18 @@ use anyhow::{Context, bail};
 use lineside_fastpath::{Readers, lease};
 use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
-use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathConfig, Endpoint, Frontend, LeaseRenewal, Listen, Running, Service, ServiceDef,
-    ServiceStatus, StartContext, StatusBuilder,
+    Counted, DatapathConfig, Frontend, Leased, Listen, Running, RunningLeased, Service, ServiceDef,
+    ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
 use lineside_util::key_file::read_shared_key;
 use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
 use lineside_xdp::{Pins, ProgramSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Time that one call of HBase, or of its gateway, may take.
@@ -54,8 +55,8 @@ struct ColumnService {
     made: NewDirectory,
 }
 
-/// State that the status function and the lease share with the running service.
-struct Shared {
+/// State of the running service.
+struct ColumnState {
     store: Arc<Store>,
     fastpath: Arc<ColumnFastPath>,
     coherence: Arc<Coherence>,
@@ -63,13 +64,6 @@ struct Shared {
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
     told: Option<Told>,
-    frontend: Frontend,
-}
-
-struct RunningColumn {
-    shared: Arc<Shared>,
-    renewal: Option<LeaseRenewal>,
-    has_stopped: bool,
 }
 
 impl Service for ColumnService {
@@ -172,39 +166,25 @@ impl Service for ColumnService {
         // The embedded table answers as fast on one thread.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
         let socket = SocketDatapath::start_side_by_side(
-            SocketOptions {
-                listen: config.listen,
-                threads: context.datapath.socket_threads(),
-                queue: context.datapath.queue,
-            },
+            context.socket_options(config.listen),
             Arc::clone(&fastpath) as _,
             Arc::new(host),
             host_threads,
             &readers,
         );
-        let socket = socket.with_context(|| {
-            format!(
-                "column cannot listen on {} (--listen gives another address)",
-                config.listen
-            )
-        })?;
+        let socket = socket.with_context(|| cannot_listen(DEF.name, config.listen))?;
         // From here on clients may have written rows, which must outlive a start that fails further on.
         made.keep();
-        let shared = Arc::new(Shared {
+        let state = Arc::new(ColumnState {
             store,
             fastpath,
             coherence,
             embedded,
             column,
             told,
-            frontend: Frontend::new(socket, &context.attachment),
         });
-        let renewal = renew_lease(&config, &shared)?;
-        Ok(Box::new(RunningColumn {
-            shared,
-            renewal: Some(renewal),
-            has_stopped: false,
-        }))
+        let asked = Arc::clone(&state);
+        RunningLeased::new(context, socket, config.lease(), state, move || asked.is_well())
     }
 }
 
@@ -235,66 +215,23 @@ fn open_embedded(config: &ColumnConfig) -> anyhow::Result<Option<Arc<Embedded>>>
     Ok(Some(Arc::new(embedded)))
 }
 
-fn renew_lease(config: &ColumnConfig, shared: &Arc<Shared>) -> std::io::Result<LeaseRenewal> {
-    let length = config.lease();
-    let (length_ns, renewed) = (length.as_nanos() as u64, Arc::clone(shared));
-    lease::renew(&shared.store.control().lease_until_ns, length_ns);
-    LeaseRenewal::start(length, move || {
-        if renewed.is_well() {
-            lease::renew(&renewed.store.control().lease_until_ns, length_ns);
-        }
-    })
-}
-
-impl Running for RunningColumn {
-    fn name(&self) -> &'static str {
-        DEF.name
-    }
-
-    fn endpoints(&self) -> Vec<Endpoint> {
-        vec![Endpoint {
-            protocol: "udp",
-            address: self.shared.frontend.socket.local_addr(),
-        }]
-    }
-
-    fn description(&self) -> String {
-        self.shared.frontend.description()
-    }
-
-    fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
-        let shared = Arc::clone(&self.shared);
-        Arc::new(move |out| shared.status(out))
-    }
-
-    fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {
-        if std::mem::replace(&mut self.has_stopped, true) {
-            return Ok(());
-        }
-        drop(self.renewal.take());
-        lease::end(&self.shared.store.control().lease_until_ns);
-        self.shared.frontend.socket.stop();
-        Ok(())
-    }
-}
-
-impl Drop for RunningColumn {
-    fn drop(&mut self) {
-        if let Err(error) = self.stop(false) {
-            tracing::error!("{error:#}");
-        }
-    }
-}
-
-impl Shared {
+impl ColumnState {
     /// Returns whether what every change and every fill needs can be had. Where one of them is stuck this does not
     /// return, and the lease ends.
     fn is_well(&self) -> bool {
         self.coherence.counts();
         (self.embedded.as_ref()).is_none_or(|table| table.get(&[0], &[self.column]).is_ok())
     }
+}
 
-    fn status(&self, out: &mut StatusBuilder) {
+impl Leased for ColumnState {
+    const NAME: &'static str = DEF.name;
+
+    fn lease_until_ns(&self) -> &AtomicU64 {
+        &self.store.control().lease_until_ns
+    }
+
+    fn status(&self, frontend: &Frontend, out: &mut StatusBuilder) {
         let counted = Counted {
             names: ColumnCounter::ALL.map(ColumnCounter::name),
             socket: self.fastpath.counters(),
@@ -302,8 +239,7 @@ impl Shared {
             map: "column_counts",
             replies: ColumnCounter::Hits as usize,
         };
-        let lease_until_ns = &self.store.control().lease_until_ns;
-        let mut status = self.frontend.status(DEF.name, lease_until_ns, &counted, out);
+        let mut status = frontend.status(DEF.name, self.lease_until_ns(), &counted, out);
         let counts = self.coherence.counts();
         for (metric, value) in [
             (metric::COLUMN_BLOCKS, counts.fastpath.blocks),

@@ -105,7 +105,7 @@ fn series<'a>(metric: &Metric, snapshot: &'a Snapshot) -> Vec<(Labels<'a>, Value
                 (*name, text)
             };
             let labels: Labels<'a> = metric.labels.iter().map(label).collect();
-            // Instances of one service share the series of `lineside_info`; the daemon refuses instances that are equal.
+            // Instances of one service share the series of `lineside_info`; the daemon refuses equal instances.
             if !all.iter().any(|(other, _)| *other == labels) {
                 all.push((labels, value));
             }

@@ -4,13 +4,13 @@ use crate::block::Hash;
 use crate::codec::Malformed;
 use crate::execute::GenesisError;
 use crate::genesis::{Genesis, database_id};
-use crate::hex::to_hex;
 use crate::ledger::{LedgerError, Writer, journal_options};
 use crate::node::StartError;
 use crate::open::open;
 use crate::snapshot::{self, Restore, SnapshotError};
 use crate::word::{MemberWord, WordError, check_words};
 use lineside_journal::{Disk, Options};
+use lineside_util::hex::to_hex;
 use lineside_verify::Verifier;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 

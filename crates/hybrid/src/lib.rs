@@ -18,7 +18,6 @@ pub mod change;
 mod codec;
 pub mod execute;
 pub mod genesis;
-pub mod hex;
 pub mod join;
 #[cfg(feature = "laboratory")]
 mod laboratory;

@@ -2,6 +2,7 @@
 
 use crate::config::{ConfigIssue, Section};
 use crate::{DatapathConfig, StatusBuilder, XdpAttachment};
+use lineside_net::SocketOptions;
 use lineside_xdp::ProgramSpec;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -100,6 +101,17 @@ pub struct StartContext {
     pub attachment: Arc<XdpAttachment>,
     /// What the operator should know; the daemon prints it once everything has started.
     pub warnings: Vec<String>,
+}
+
+impl StartContext {
+    /// Returns how the socket datapath of a service runs that listens on `listen`.
+    pub fn socket_options(&self, listen: SocketAddr) -> SocketOptions {
+        SocketOptions {
+            listen,
+            threads: self.datapath.socket_threads(),
+            queue: self.datapath.queue,
+        }
+    }
 }
 
 /// Address at which a running service can be reached.

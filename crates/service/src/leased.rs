@@ -3,35 +3,39 @@
 use crate::{Endpoint, Frontend, LeaseRenewal, Running, StartContext, StatusBuilder};
 use anyhow::Context;
 use lineside_fastpath::{FastPath, Host, Readers, lease};
-use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_net::SocketDatapath;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Fast path under a lease: what [`RunningLeased`] must know of it.
-pub trait Leased: FastPath + Send + 'static {
+/// State of a service whose fast path answers under a lease, as [`RunningLeased`] must know it.
+pub trait Leased: Send + Sync + 'static {
     /// Name of the service.
     const NAME: &'static str;
 
     /// Returns the word of the fast-path table that says when the lease ends.
     fn lease_until_ns(&self) -> &AtomicU64;
 
+    /// Returns what is added to the description of the running service, such as `, the fast path kept from before`.
+    fn note(&self) -> &'static str {
+        ""
+    }
+
     /// Adds the state of the service to a status.
     fn status(&self, frontend: &Frontend, out: &mut StatusBuilder);
 }
 
 /// Running service of one fast path, its host, and a thread that renews the lease.
-pub struct RunningLeased<F: Leased> {
-    fastpath: Arc<F>,
+pub struct RunningLeased<T: Leased> {
+    state: Arc<T>,
     frontend: Arc<Frontend>,
     renewal: Option<LeaseRenewal>,
     has_stopped: bool,
 }
 
-impl<F: Leased> RunningLeased<F> {
-    /// Listens on `listen`, then begins the lease, which lasts for `length` unless it is renewed. `ask_host` is called
-    /// before each renewal; while it does not return, because the host is stuck, the lease runs out.
+impl<F: Leased + FastPath> RunningLeased<F> {
+    /// Listens on `listen` with one host thread; the fast path is the state. Else as [`RunningLeased::new`].
     ///
     /// # Errors
     /// The reason why the service cannot listen. Nothing goes on running then.
@@ -40,25 +44,44 @@ impl<F: Leased> RunningLeased<F> {
         listen: SocketAddr,
         length: Duration,
         (fastpath, host): (Arc<F>, Arc<dyn Host + Send + Sync>),
-        ask_host: impl Fn() + Send + 'static,
+        is_well: impl Fn() -> bool + Send + 'static,
     ) -> anyhow::Result<Box<dyn Running>> {
-        let options = SocketOptions {
-            listen,
-            threads: context.datapath.socket_threads(),
-            queue: context.datapath.queue,
-        };
-        let readers = Readers::new(context.attachment.programs().is_some());
+        let readers = Readers::new(context.attachment.has_programs());
         let answers_first = Arc::clone(&fastpath);
-        let socket = SocketDatapath::start(options, answers_first, host, &readers)
-            .with_context(|| format!("{} cannot listen on {listen}", F::NAME))?;
-        let (renewed, length_ns) = (Arc::clone(&fastpath), length.as_nanos() as u64);
-        lease::renew(fastpath.lease_until_ns(), length_ns);
+        let socket = SocketDatapath::start(context.socket_options(listen), answers_first, host, &readers)
+            .with_context(|| cannot_listen(F::NAME, listen))?;
+        Self::new(context, socket, length, fastpath, is_well)
+    }
+}
+
+/// Returns the message of a service that cannot listen on `listen`.
+pub fn cannot_listen(service: &str, listen: SocketAddr) -> String {
+    format!("{service} cannot listen on {listen} (--listen gives another address)")
+}
+
+impl<T: Leased> RunningLeased<T> {
+    /// Begins the lease of a service that listens on `socket`; it lasts for `length` unless it is renewed. `is_well` is
+    /// called before each renewal: the lease runs out where it returns false, and where it does not return because the
+    /// host is stuck.
+    ///
+    /// # Errors
+    /// The system's reason why there can be no thread. Nothing goes on running then.
+    pub fn new(
+        context: &StartContext,
+        socket: SocketDatapath,
+        length: Duration,
+        state: Arc<T>,
+        is_well: impl Fn() -> bool + Send + 'static,
+    ) -> anyhow::Result<Box<dyn Running>> {
+        let (renewed, length_ns) = (Arc::clone(&state), length.as_nanos() as u64);
+        lease::renew(state.lease_until_ns(), length_ns);
         let renewal = LeaseRenewal::start(length, move || {
-            ask_host();
-            lease::renew(renewed.lease_until_ns(), length_ns);
+            if is_well() {
+                lease::renew(renewed.lease_until_ns(), length_ns);
+            }
         })?;
         Ok(Box::new(Self {
-            fastpath,
+            state,
             frontend: Arc::new(Frontend::new(socket, &context.attachment)),
             renewal: Some(renewal),
             has_stopped: false,
@@ -66,9 +89,9 @@ impl<F: Leased> RunningLeased<F> {
     }
 }
 
-impl<F: Leased> Running for RunningLeased<F> {
+impl<T: Leased> Running for RunningLeased<T> {
     fn name(&self) -> &'static str {
-        F::NAME
+        T::NAME
     }
 
     fn endpoints(&self) -> Vec<Endpoint> {
@@ -79,12 +102,12 @@ impl<F: Leased> Running for RunningLeased<F> {
     }
 
     fn description(&self) -> String {
-        self.frontend.description()
+        format!("{}{}", self.frontend.description(), self.state.note())
     }
 
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
-        let (fastpath, frontend) = (Arc::clone(&self.fastpath), Arc::clone(&self.frontend));
-        Arc::new(move |out| fastpath.status(&frontend, out))
+        let (state, frontend) = (Arc::clone(&self.state), Arc::clone(&self.frontend));
+        Arc::new(move |out| state.status(&frontend, out))
     }
 
     fn stop(&mut self, keeps_fast_path: bool) -> anyhow::Result<()> {
@@ -93,14 +116,14 @@ impl<F: Leased> Running for RunningLeased<F> {
         }
         drop(self.renewal.take());
         if !keeps_fast_path {
-            lease::end(self.fastpath.lease_until_ns());
+            lease::end(self.state.lease_until_ns());
         }
         self.frontend.socket.stop();
         Ok(())
     }
 }
 
-impl<F: Leased> Drop for RunningLeased<F> {
+impl<T: Leased> Drop for RunningLeased<T> {
     fn drop(&mut self) {
         if let Err(error) = self.stop(false) {
             tracing::error!("{error:#}");

@@ -37,6 +37,6 @@ pub use datapath::{DatapathConfig, DatapathKind, XdpModeName};
 pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts};
-pub use leased::{Leased, RunningLeased};
+pub use leased::{Leased, RunningLeased, cannot_listen};
 pub use renewal::LeaseRenewal;
 pub use status::{ServiceStatus, Snapshot, StatusBuilder, Tip};

@@ -9,16 +9,17 @@ use crate::store::Store;
 use crate::writer::StoreWriter;
 use anyhow::{Context, bail};
 use lineside_fastpath::{Readers, lease};
-use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, Endpoint, Frontend, LeaseRenewal, Listen, Running, Service, ServiceDef, StartContext,
-    StatusBuilder, Tip,
+    Counted, Frontend, Leased, Listen, Running, RunningLeased, Service, ServiceDef, StartContext,
+    StatusBuilder, Tip, cannot_listen,
 };
 use lineside_util::hex::to_display;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
 use lineside_xdp::ProgramSpec;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
@@ -40,20 +41,13 @@ struct SpvService {
     chain: Option<ChainStore>,
 }
 
-/// State that the status function shares with the running service.
-struct Shared {
+/// State of the running service.
+struct SpvState {
     store: Arc<Store>,
     fastpath: Arc<SpvFastPath>,
     host: Arc<SpvHost>,
-    frontend: Frontend,
-}
-
-struct RunningSpv {
-    shared: Arc<Shared>,
-    renewal: Option<LeaseRenewal>,
     /// Whether the table of an earlier daemon was taken over with what it held.
     was_kept: bool,
-    has_stopped: bool,
 }
 
 impl Service for SpvService {
@@ -123,91 +117,41 @@ impl Service for SpvService {
             Prefill::All => host.prefill(u32::MAX),
         }
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
-        let options = SocketOptions {
-            listen: config.listen,
-            threads: context.datapath.socket_threads(),
-            queue: context.datapath.queue,
-        };
+        let options = context.socket_options(config.listen);
         let (answers_first, answers_rest) = (Arc::clone(&fastpath) as _, Arc::clone(&host) as _);
-        let socket = SocketDatapath::start(options, answers_first, answers_rest, &readers);
-        let socket = socket.with_context(|| {
-            format!(
-                "spv cannot listen on {} (--listen gives another address)",
-                config.listen
-            )
-        })?;
-        let shared = Arc::new(Shared {
+        let socket = SocketDatapath::start(options, answers_first, answers_rest, &readers)
+            .with_context(|| cannot_listen(DEF.name, config.listen))?;
+        let asked = Arc::clone(&host);
+        let state = Arc::new(SpvState {
             store,
             fastpath,
             host,
-            frontend: Frontend::new(socket, &context.attachment),
-        });
-        let (length, renewed) = (config.lease(), Arc::clone(&shared));
-        let length_ns = length.as_nanos() as u64;
-        lease::renew(&shared.store.control().lease_until_ns, length_ns);
-        let renewal = LeaseRenewal::start(length, move || {
-            // The host is asked first: a host that is stuck lets the lease end.
-            renewed.host.tip();
-            lease::renew(&renewed.store.control().lease_until_ns, length_ns);
-        })?;
-        Ok(Box::new(RunningSpv {
-            shared,
-            renewal: Some(renewal),
             was_kept,
-            has_stopped: false,
-        }))
-    }
-}
-
-impl Running for RunningSpv {
-    fn name(&self) -> &'static str {
-        DEF.name
-    }
-
-    fn endpoints(&self) -> Vec<Endpoint> {
-        vec![Endpoint {
-            protocol: "udp",
-            address: self.shared.frontend.socket.local_addr(),
-        }]
-    }
-
-    fn description(&self) -> String {
-        let kept = if self.was_kept {
-            ", the fast path kept from before"
-        } else {
-            ""
+        });
+        let is_well = move || {
+            // Returns once the host's lock is free; a host that is stuck lets the lease end.
+            asked.tip();
+            true
         };
-        format!("{}{kept}", self.shared.frontend.description())
-    }
-
-    fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
-        let shared = Arc::clone(&self.shared);
-        Arc::new(move |out| shared.status(out))
-    }
-
-    fn stop(&mut self, keeps_fast_path: bool) -> anyhow::Result<()> {
-        if std::mem::replace(&mut self.has_stopped, true) {
-            return Ok(());
-        }
-        drop(self.renewal.take());
-        if !keeps_fast_path {
-            lease::end(&self.shared.store.control().lease_until_ns);
-        }
-        self.shared.frontend.socket.stop();
-        Ok(())
+        RunningLeased::new(context, socket, config.lease(), state, is_well)
     }
 }
 
-impl Drop for RunningSpv {
-    fn drop(&mut self) {
-        if let Err(error) = self.stop(false) {
-            tracing::error!("{error:#}");
+impl Leased for SpvState {
+    const NAME: &'static str = DEF.name;
+
+    fn lease_until_ns(&self) -> &AtomicU64 {
+        &self.store.control().lease_until_ns
+    }
+
+    fn note(&self) -> &'static str {
+        match self.was_kept {
+            true => ", the fast path kept from before",
+            false => "",
         }
     }
-}
 
-impl Shared {
-    fn status(&self, out: &mut StatusBuilder) {
+    fn status(&self, frontend: &Frontend, out: &mut StatusBuilder) {
         let counted = Counted {
             names: SpvCounter::ALL.map(SpvCounter::name),
             socket: self.fastpath.counters(),
@@ -215,8 +159,7 @@ impl Shared {
             map: "spv_counts",
             replies: SpvCounter::Hits as usize,
         };
-        let lease_until_ns = &self.store.control().lease_until_ns;
-        let mut status = self.frontend.status(DEF.name, lease_until_ns, &counted, out);
+        let mut status = frontend.status(DEF.name, self.lease_until_ns(), &counted, out);
         status.tip = self.host.tip().map(|tip| Tip {
             hash: to_display(&tip.hash),
             height: tip.height,

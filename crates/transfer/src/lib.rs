@@ -35,7 +35,6 @@ pub mod config;
 pub mod datapath;
 pub mod entry;
 pub mod fastpath;
-mod hex;
 pub mod host;
 #[allow(unsafe_code, reason = "the generator implements `Shared`, whose conditions it checks")]
 #[rustfmt::skip] // generated

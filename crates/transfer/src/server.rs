@@ -1,12 +1,12 @@
 //! A host with a clock and a directory: what `lineside transfer serve` puts behind its sockets.
 
-use crate::hex::{from_hex, to_hex};
 use crate::host::{Counts, Host, OpenError, Opened, Setup};
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{Asked, GroupHost, Said};
 use lineside_journal::{FsDisk, Options};
+use lineside_util::hex::{array_from_hex, to_hex};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -192,7 +192,7 @@ pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
 /// What the system says, or `InvalidData` where the file holds no key.
 pub fn load_key(file: &Path) -> io::Result<SigningKey> {
     let text = fs::read_to_string(file)?;
-    from_hex(text.trim())
+    array_from_hex(text.trim())
         .and_then(|bytes: [u8; 32]| SigningKey::from_slice(&bytes).ok())
         .ok_or_else(|| {
             io::Error::new(

@@ -14,11 +14,11 @@ use crate::store::{Geometry, Mode, Store};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
 use lineside_fastpath::{Readers, lease};
-use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
     Counted, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Running, Service,
-    ServiceDef, StartContext, StatusBuilder,
+    ServiceDef, StartContext, StatusBuilder, cannot_listen,
 };
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
 use lineside_xdp::ProgramSpec;
@@ -207,19 +207,14 @@ fn listen(
     readers: &Readers,
     context: &StartContext,
 ) -> anyhow::Result<SocketDatapath> {
-    let listen = config.listen;
-    let options = SocketOptions {
-        listen,
-        threads: context.datapath.socket_threads(),
-        queue: context.datapath.queue,
-    };
+    let options = context.socket_options(config.listen);
     let filter = match config.allow_zero_checksum {
         true => Vec::new(),
         false => datapath::only_checked_writes(),
     };
     let fastpath = Arc::clone(fastpath) as _;
     SocketDatapath::start_in_groups_behind(&filter, options, fastpath, Box::new(server), readers)
-        .with_context(|| format!("transfer cannot listen on {listen} (--listen gives another address)"))
+        .with_context(|| cannot_listen(DEF.name, config.listen))
 }
 
 fn renew_lease(config: &TransferConfig, shared: &Arc<Shared>) -> std::io::Result<LeaseRenewal> {

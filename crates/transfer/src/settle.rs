@@ -2,11 +2,11 @@
 //! waits for it, and whatever it missed it gets later.
 
 use crate::entry::Entry;
-use crate::hex::{from_hex, to_hex};
 use crate::host::OpenError;
 use crate::settlement::Block;
 use lineside_journal::merkle::Hash;
 use lineside_journal::{Disk, Lsn, dump};
+use lineside_util::hex::{array_from_hex, to_hex};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -134,7 +134,7 @@ impl BlockFile {
 fn hash_of(line: &str, number: u64) -> Option<Hash> {
     let mut words = line.split(' ');
     let own: u64 = words.next()?.parse().ok()?;
-    let hash = from_hex(words.next()?)?;
+    let hash = array_from_hex(words.next()?)?;
     (own == number).then_some(hash)
 }
 

@@ -1,8 +1,8 @@
 //! Packets that are signed by whose accounts they move: ECDSA over P-256 or secp256k1, of the session's packet. Its
 //! token and sequence are signed with it, so a signature is good for one place in one session.
 
-use crate::hex::{from_hex, to_hex};
 use hashbrown::HashMap;
+use lineside_util::hex::{array_from_hex, to_hex};
 use lineside_verify::hash::{sha256, sha256_batch};
 use lineside_verify::{Curve, Item, Options, PublicKey, SignatureBytes, Verifier};
 use lineside_wire::{ExecuteHead, Operation, SignedHead, TRANSFER_CURVE_P256, TRANSFER_CURVE_SECP256K1};
@@ -39,7 +39,7 @@ impl std::str::FromStr for KeyId {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        from_hex(text)
+        array_from_hex(text)
             .map(Self)
             .ok_or("a key's fingerprint is 32 hex digits")
     }

@@ -1,4 +1,4 @@
-//! Hashes as explorers print them, last byte first; and bytes as they are.
+//! Bytes as hexadecimal text, in their order; and hashes as block explorers print them, with the last byte first.
 
 /// The hash that `text`, 64 hex digits, shows.
 pub fn from_display(text: &str) -> Option<[u8; 32]> {
@@ -30,6 +30,11 @@ pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     whole.then(|| (0..text.len()).step_by(2).map(pair).collect())?
 }
 
+/// Returns the bytes of `text`, which is exactly `2 * N` hex digits of either case; `None` for anything else.
+pub fn array_from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    from_hex(text)?.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +62,22 @@ mod tests {
         assert_eq!(from_hex("00AB09"), Some(vec![0, 0xab, 9]));
         for wrong in ["0", "0g", "+1", "ä1"] {
             assert_eq!(from_hex(wrong), None, "{wrong}");
+        }
+    }
+    #[test]
+    fn an_array_has_exactly_its_digits_of_either_case() {
+        assert_eq!(array_from_hex("00fFa5"), Some([0, 0xff, 0xa5]));
+        for wrong in [
+            "00ffa",
+            "00ffa500",
+            "0x00ff",
+            "00ffg5",
+            "00ff\u{e9}",
+            "",
+            "+1",
+            "+1+1+1",
+        ] {
+            assert_eq!(array_from_hex::<3>(wrong), None, "{wrong}");
         }
     }
 }

@@ -83,8 +83,8 @@ impl Service for OdometerConfig {
             counters: Counters::default(),
         });
         let asked = Arc::clone(&host);
-        let ask_host = move || _ = asked.add(0);
-        RunningLeased::start(context, self.listen, LEASE, (fastpath, host), ask_host)
+        let is_well = move || asked.add(0).is_some();
+        RunningLeased::start(context, self.listen, LEASE, (fastpath, host), is_well)
     }
 }
 

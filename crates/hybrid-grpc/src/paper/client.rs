@@ -7,10 +7,10 @@ use super::messages::{
 };
 use crate::client::{AskError, Connection};
 use lineside_grpc::ClientTls;
-use lineside_hybrid::hex::to_hex;
 use lineside_hybrid::paper::{Body, sign};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::{Code, Malformed};
+use lineside_util::hex::to_hex;
 use prost::Message;
 
 /// Signs and asks as the paper's client does.

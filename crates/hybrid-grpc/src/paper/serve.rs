@@ -9,8 +9,8 @@ use crate::serve::{Answered, MESSAGE_BYTES_MAX, NodeService, ask, grpc, within_b
 use bytes::Bytes;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::{Answer, code_name};
-use lineside_hybrid::hex::{from_hex, to_hex};
 use lineside_hybrid::paper::{Body, Request as PaperRequest, read_cell};
+use lineside_util::hex::{array_from_hex, to_hex};
 use prost::Message;
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -48,11 +48,11 @@ macro_rules! asks {
 
             fn request(&self) -> Option<Bytes> {
                 let of: fn(&$type) -> Option<Body<'_>> = $body;
-                let public_key = from_hex(&self.pubkey)?;
+                let public_key = array_from_hex(&self.pubkey)?;
                 let body = of(self)?;
                 let request = PaperRequest { public_key, body };
                 request
-                    .with(&from_hex(&self.signature)?)
+                    .with(&array_from_hex(&self.signature)?)
                     .ok()
                     .map(Bytes::from)
             }

@@ -1,7 +1,7 @@
 //! The verbs that read and write.
 
 use super::asker::Asker;
-use super::member::{Member, hash, hex, refused, shown, version, version_json};
+use super::member::{Member, hash, refused, shown, version, version_json};
 use crate::column::text;
 use crate::wrong::Wrong;
 use anyhow::Context;
@@ -12,6 +12,7 @@ use lineside_hybrid::block::{Header, SignedHead};
 use lineside_hybrid::request::{Body, Sees, Version};
 use lineside_hybrid_grpc::client::Coded;
 use lineside_hybrid_grpc::{AskError, messages};
+use lineside_util::hex::to_hex;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -135,7 +136,7 @@ impl Delete {
 pub fn write(member: &Member, body: Body<'_>, as_json: bool) -> anyhow::Result<()> {
     let (id, answer) = member.ask(async |asker: &Asker| {
         let (id, answer) = asker.order(body).await?;
-        let id = hex(&id);
+        let id = to_hex(&id);
         let asks = || format!("whether it was done is not known: `lineside hybrid outcome {id}` asks");
         let answer = answer.with_context(asks)?;
         Ok((id, answer))
@@ -301,13 +302,13 @@ impl Head {
         if let Some(file) = &self.out {
             std::fs::write(file, head.to_bytes()).with_context(|| file.display().to_string())?;
         }
-        let (hash, root) = (hex(&head.hash), hex(&header.state_root));
+        let (hash, root) = (to_hex(&head.hash), to_hex(&header.state_root));
         match as_json {
             true => say!(
                 "{}",
                 json!({
                     "block": head.number, "hash": hash, "node": head.node, "state_root": root,
-                    "time_ms": header.time_ms, "signature": hex(&head.signature),
+                    "time_ms": header.time_ms, "signature": to_hex(&head.signature),
                 })
             )?,
             false => say!("block {}\t{hash}\tsigned by node {}", head.number, head.node)?,

@@ -1,12 +1,13 @@
 //! `lineside hybrid audit`: executes a whole ledger again, signatures too.
 
-use super::member::{block, hex};
+use super::member::block;
 use crate::progress::CountBar;
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::audit::{Options, Progress, audit};
 use lineside_journal::FsDisk;
+use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -59,7 +60,7 @@ impl Audit {
             bar.finish();
         }
         let seconds = started.elapsed().as_secs_f64();
-        let (number, tip_hash) = (found.tip.0, hex(&found.tip.1));
+        let (number, tip_hash) = (found.tip.0, to_hex(&found.tip.1));
         if as_json {
             let finding = found.finding.as_ref().map(|finding| {
                 json!({
@@ -72,7 +73,7 @@ impl Audit {
                     "clean": finding.is_none(), "blocks": found.blocks, "transactions": found.transactions,
                     "bytes": found.bytes, "block": number, "hash": tip_hash, "seconds": seconds,
                     "base": found.base.map(|base| json!({
-                        "block": base.number, "hash": hex(&base.hash), "by_words": base.by_words,
+                        "block": base.number, "hash": to_hex(&base.hash), "by_words": base.by_words,
                     })),
                     "unfinished_bytes": found.unfinished_bytes, "finding": finding,
                 })
@@ -88,7 +89,7 @@ impl Audit {
                     true => "a quorum of the genesis' admins has",
                     false => "whoever ran `join` has",
                 };
-                let (number, hash) = (base.number, hex(&base.hash));
+                let (number, hash) = (base.number, to_hex(&base.hash));
                 say!("it begins with a snapshot of block {number}, {hash}, for which {vouched} vouched")?;
             }
         }

@@ -1,7 +1,7 @@
 //! Snapshots: made of a ledger, vouched for, and begun with.
 
 use super::key;
-use super::member::{block, hex, member_of, read_genesis};
+use super::member::{block, member_of, read_genesis};
 use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -12,6 +12,7 @@ use lineside_hybrid::ledger::journal_options;
 use lineside_hybrid::request::MemberId;
 use lineside_hybrid::word::{MemberWord, WORD_BYTES};
 use lineside_journal::FsDisk;
+use lineside_util::hex::to_hex;
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -102,7 +103,7 @@ impl Vouch {
         let word = MemberWord::sign(&database_id(&bytes), member, number, hash, &secret);
         let written = new_file(&self.out)?.write_all(&word.to_bytes());
         written.with_context(|| self.out.display().to_string())?;
-        let (hash, out) = (hex(&hash), self.out.display());
+        let (hash, out) = (to_hex(&hash), self.out.display());
         match as_json {
             true => say!(
                 "{}",
@@ -172,7 +173,7 @@ fn new_file(path: &Path) -> anyhow::Result<File> {
 }
 
 fn say_made(made: &Made, what: &str, place: &Path, as_json: bool) -> anyhow::Result<()> {
-    let (hash, place) = (hex(&made.hash), place.display().to_string());
+    let (hash, place) = (to_hex(&made.hash), place.display().to_string());
     match as_json {
         true => {
             let mut line = json!({"block": made.number, "hash": hash, "keys": made.keys});

@@ -14,7 +14,7 @@ use lineside_hybrid::udp;
 use lineside_hybrid_grpc::client::Coded;
 use lineside_hybrid_grpc::{Client, ClientTls, Identity, messages, paper};
 pub use lineside_hybrid_node::files::read_genesis;
-use lineside_util::hex::{from_hex, to_hex};
+use lineside_util::hex::from_hex;
 use lineside_wire::HYBRID_PORT;
 use serde_json::{Value, json};
 use std::net::ToSocketAddrs;
@@ -228,9 +228,4 @@ pub fn block(text: &str) -> Result<(u64, [u8; 32]), String> {
         Some((number, hash(digits).ok()?))
     });
     parts.ok_or_else(|| "NUMBER:HASH is wanted, of 64 hex digits".into())
-}
-
-/// A hash in words.
-pub fn hex(hash: &[u8]) -> String {
-    to_hex(hash)
 }

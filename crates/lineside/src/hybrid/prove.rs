@@ -3,7 +3,7 @@
 use super::ask::{Given, given, read_head};
 use super::asker::Asker;
 use super::key;
-use super::member::{Member, hash, hex, read_genesis, refused};
+use super::member::{Member, hash, read_genesis, refused};
 use super::paper;
 use crate::column::text;
 use crate::wrong::Wrong;
@@ -15,6 +15,7 @@ use lineside_hybrid::genesis::database_id;
 use lineside_hybrid::paper::cell;
 use lineside_hybrid::proof::StateProof;
 use lineside_hybrid_grpc::client::Coded;
+use lineside_util::hex::to_hex;
 use lineside_verify::Verifier;
 use serde_json::json;
 use std::fs;
@@ -80,7 +81,7 @@ impl Prove {
         let head_out = head_file(&self.out);
         fs::write(&self.out, &bytes).with_context(|| self.out.display().to_string())?;
         fs::write(&head_out, head.to_bytes()).with_context(|| head_out.display().to_string())?;
-        let (hash, shown) = (hex(&head.hash), value.map(|value| text::show(&value)));
+        let (hash, shown) = (to_hex(&head.hash), value.map(|value| text::show(&value)));
         if as_json {
             let line = json!({
                 "key": text::show(key), "value": shown, "block": head.number, "hash": hash, "bytes": bytes.len(),
@@ -137,8 +138,8 @@ impl VerifyProof {
             (None, None) => bail!(Wrong("--block-hash HEX or --head FILE is wanted".into())),
         };
         proof.check(&hash, key, value).with_context(|| file.to_string())?;
-        let database = hex(&proof.header.database);
-        let (block, hash, shown) = (proof.header.number, hex(&hash), value.map(text::show));
+        let database = to_hex(&proof.header.database);
+        let (block, hash, shown) = (proof.header.number, to_hex(&hash), value.map(text::show));
         match as_json {
             true => say!(
                 "{}",
@@ -172,7 +173,7 @@ impl VerifyProof {
                 let (genesis, bytes) = read_genesis(&self.genesis)?;
                 // Its node may be one of other databases, too.
                 if proof.header.database != database_id(&bytes) {
-                    let (database, genesis) = (hex(&proof.header.database), self.genesis.display());
+                    let (database, genesis) = (to_hex(&proof.header.database), self.genesis.display());
                     bail!("the proof is of database {database}, not that of {genesis}");
                 }
                 let found = genesis.nodes.iter().find(|(node, _)| *node == head.node);
