@@ -13,11 +13,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColumnConfig {
-    /// Whether `lineside run` serves it.
+    /// True if `lineside run` serves it.
     pub enabled: bool,
     /// Address and UDP port.
     pub listen: SocketAddr,
-    /// Where the rows are.
+    /// Place of the rows.
     pub store: TableName,
     /// Directory of the embedded table.
     pub data: PathBuf,
@@ -33,9 +33,9 @@ pub struct ColumnConfig {
     pub value_bits: u32,
     /// The paper's b: binary logarithm of the rows of a block.
     pub block_bits: u32,
-    /// Whether one invalid block makes every read of its column miss, as the paper's text says.
+    /// True if one invalid block makes every read of its column miss, as the paper's text says.
     pub literal_flags: bool,
-    /// How the fast path learns of changes in a table that does not tell it.
+    /// Source from which the fast path learns of changes in a table of HBase.
     pub coherence: CoherenceName,
     /// Milliseconds for which rows are kept with `coherence = "ttl"`.
     pub ttl_ms: u64,
@@ -49,11 +49,11 @@ pub struct ColumnConfig {
     pub lease_ms: u64,
     /// Sources whose requests need no session, and that get the paper's format.
     pub trusted_sources: Vec<AddressRange>,
-    /// Whether the paper's packets are answered.
+    /// True if the paper's packets are answered.
     pub paper_format: bool,
 }
 
-/// Where the rows are: `memory`, `embedded`, or in HBase: `hbase://host:port,host:port/table` by its region servers,
+/// Place of the rows: `memory`, `embedded`, or in HBase: `hbase://host:port,host:port/table` by its region servers,
 /// `thrift2://host:port/table` by its Thrift 2 gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -79,21 +79,21 @@ pub enum TableName {
 }
 
 impl TableName {
-    /// Whether others change it without a word, as they do in HBase.
+    /// Returns whether the table is in HBase, where other clients change it, too.
     pub const fn is_hbase(&self) -> bool {
         matches!(self, Self::HBase { .. } | Self::Thrift2 { .. })
     }
 }
 
-/// How the fast path learns what others change in a table that does not tell itself.
+/// Source from which the fast path learns of changes in a table of HBase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum CoherenceName {
-    /// It does not, and keeps nothing.
+    /// None: the fast path keeps no rows.
     None,
-    /// It does not, and keeps what it has for a while.
+    /// None: the fast path keeps rows for `ttl_ms`, and its answers may be stale.
     Ttl,
-    /// The table's servers tell it.
+    /// Notices from the table's servers.
     Coprocessor,
 }
 
@@ -125,7 +125,7 @@ impl Default for ColumnConfig {
 }
 
 impl ColumnConfig {
-    /// How the fast path is laid out.
+    /// Returns the layout of the fast-path table.
     pub fn geometry(&self) -> Geometry {
         Geometry {
             family_bits: self.family_bits,
@@ -141,12 +141,12 @@ impl ColumnConfig {
         }
     }
 
-    /// Whether the fast path may answer what others have changed since.
+    /// Returns whether the fast path may give an answer that has changed since.
     pub const fn may_be_stale(&self) -> bool {
         self.store.is_hbase() && matches!(self.coherence, CoherenceName::Ttl)
     }
 
-    /// How long the fast path may answer without hearing from the host.
+    /// Returns the time for which the fast path may answer without hearing from the host.
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.lease_ms)
     }
@@ -215,7 +215,7 @@ impl ColumnConfig {
         }
     }
 
-    /// Whether the fast path is told of changes by the table's servers.
+    /// Returns whether the table's servers announce changes to the fast path.
     pub const fn is_told_by_servers(&self) -> bool {
         matches!(
             (&self.store, self.coherence),

@@ -94,7 +94,7 @@ impl Service for ColumnService {
         }
         if !config.listen.ip().is_loopback() {
             warnings.push(format!(
-                "[column] listen = {}: whoever reaches it can change the table, in a session",
+                "[column] listen = {}: every client that reaches it can change the table, in a session",
                 config.listen
             ));
         }
@@ -267,7 +267,7 @@ impl Leased for ColumnState {
     }
 }
 
-/// Where the table's servers tell of changes.
+/// Receiver of the notices of the table's servers.
 struct Told {
     servers: Arc<Servers>,
     listener: Listener,

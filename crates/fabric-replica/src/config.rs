@@ -15,7 +15,7 @@ const PEER_PORT: u16 = 7051;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FabricConfig {
-    /// Whether `lineside run` serves it.
+    /// True if `lineside run` serves it.
     pub enabled: bool,
     /// Directory of the ledger.
     pub data: PathBuf,
@@ -41,7 +41,7 @@ pub struct FabricConfig {
     pub udp_listen: UdpListen,
     /// File with the key that is shared with `lineside fabric send`.
     pub udp_key: PathBuf,
-    /// Whether the packets of the papers are received instead, which have no MAC.
+    /// True if the packets of the papers are received instead, which have no MAC.
     pub udp_paper: bool,
     /// Sources that the packets of the papers are taken from.
     pub trusted_sources: Vec<IpAddr>,

@@ -56,7 +56,10 @@ pub fn open(
         .map(|damaged| format!("a checkpoint cannot be used: {damaged}"))
         .collect();
     if let Some(why) = &opened.ledger.state_remade {
-        remarks.push(format!("the state in {} was made anew: {why}", folder.display()));
+        remarks.push(format!(
+            "the state in {} was built again from the blocks: {why}",
+            folder.display()
+        ));
     }
     if !on_disk && StateStore::is_at(&folder) {
         StateStore::remove(&folder).with_context(|| format!("removing {}", folder.display()))?;

@@ -60,7 +60,7 @@ struct Files {
 
 struct RunningFabric {
     shared: Arc<Shared>,
-    /// What stops with the service; `None` once it has stopped.
+    /// Parts that stop with the service; `None` once it has stopped.
     parts: Option<Parts>,
 }
 

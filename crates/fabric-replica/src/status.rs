@@ -19,7 +19,7 @@ pub struct FabricStatus {
     pub udp: Option<String>,
     /// Reason why no further block is taken; `None` while blocks are taken.
     pub stopped: Option<String>,
-    /// Whether the source sends blocks.
+    /// True if the source sends blocks.
     pub following: bool,
     /// The source that was left last, and why.
     pub left: Option<String>,

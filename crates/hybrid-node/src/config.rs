@@ -13,11 +13,11 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HybridConfig {
-    /// Whether `lineside run` serves it.
+    /// True if `lineside run` serves it.
     pub enabled: bool,
     /// Address and port of gRPC.
     pub listen: SocketAddr,
-    /// Where requests by UDP are taken.
+    /// Address at which requests are taken by UDP.
     pub udp: UdpName,
     /// Directory of the ledger.
     pub data: PathBuf,
@@ -29,7 +29,7 @@ pub struct HybridConfig {
     pub node: u32,
     /// Log that orders the requests.
     pub log: LogName,
-    /// Whether a topic is taken that may lose what it has acknowledged.
+    /// True if a topic is taken that may lose what it has acknowledged.
     pub allow_weak_kafka: bool,
     /// File with the server's certificate; empty for no TLS.
     pub certificate: PathBuf,
@@ -41,11 +41,11 @@ pub struct HybridConfig {
     pub trusted_sources: Vec<AddressRange>,
 }
 
-/// Where requests by UDP are taken: `auto`, `off`, or an address and a port.
+/// Address at which requests are taken by UDP: `auto`, `off`, or an address and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum UdpName {
-    /// Where gRPC is; nowhere where that is by TLS, which datagrams are not.
+    /// The address of gRPC; none where gRPC uses TLS, because datagrams are not encrypted.
     Auto,
     /// Nowhere.
     Off,
@@ -53,7 +53,7 @@ pub enum UdpName {
     At(SocketAddr),
 }
 
-/// Who orders: `embedded`, or `kafka://host:port[,host:port][/topic]`.
+/// Log that orders the requests: `embedded`, or `kafka://host:port[,host:port][/topic]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum LogName {
@@ -84,7 +84,7 @@ impl Default for HybridConfig {
 }
 
 impl HybridConfig {
-    /// Where requests by UDP are taken, if they are.
+    /// Returns the address at which requests are taken by UDP, where they are.
     pub fn udp(&self) -> Option<SocketAddr> {
         match self.udp {
             UdpName::Auto => self.tls_files().is_none().then_some(self.listen),
@@ -131,12 +131,12 @@ impl HybridConfig {
         let mut warnings = Vec::new();
         if let Some(udp) = self.udp().filter(|udp| !udp.ip().is_loopback()) {
             warnings.push(format!(
-                "[hybrid] requests by UDP to {udp} are signed, but whoever stands between reads them"
+                "[hybrid] requests by UDP to {udp} are signed, but not encrypted"
             ));
         }
         if self.tls_files().is_none() && !self.listen.ip().is_loopback() {
             warnings.push(format!(
-                "[hybrid] listen = {}: without `certificate`, whoever stands between reads what is asked",
+                "[hybrid] listen = {}: without `certificate`, requests are not encrypted",
                 self.listen
             ));
         }

@@ -23,7 +23,7 @@ fn warnings(config: &Checked) -> Vec<String> {
 /// Prints `ok`, or what is wrong and where.
 ///
 /// # Errors
-/// What is wrong with the file, as a `ConfigError`.
+/// Everything that is wrong with the file, as a `ConfigError`.
 pub fn run(arguments: &CheckConfig, as_json: bool) -> anyhow::Result<()> {
     let file = &arguments.file;
     let read = Config::read(file).and_then(|config| config.check());

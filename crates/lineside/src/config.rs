@@ -358,7 +358,7 @@ impl Checked {
         let listen = self.console.listen;
         if !listen.ip().is_loopback() {
             warnings.push(format!(
-                "[console] listen = {listen}: whoever reaches it can read it"
+                "[console] listen = {listen}: every client that reaches it can read it"
             ));
         }
         warnings.extend(self.enabled().flat_map(Service::warnings));

@@ -29,7 +29,7 @@ pub struct Serving {
     pub name: &'static str,
     /// Address at which it is reached first.
     pub listen: SocketAddr,
-    /// Where it answers, in words.
+    /// Datapath or protocol by which it answers, in words.
     pub datapath: String,
 }
 

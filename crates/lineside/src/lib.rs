@@ -37,7 +37,7 @@ use wrong::Wrong;
 
 /// Exit code: the arguments, or a configuration, are wrong.
 const WRONG: u8 = 2;
-/// Exit code: whoever read standard output has ended; as a shell says of a program that SIGPIPE has ended.
+/// Exit code: the reader of standard output has ended. A shell gives it to a program that SIGPIPE has ended.
 const CLOSED: u8 = 141;
 
 #[derive(Parser)]

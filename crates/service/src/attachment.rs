@@ -16,7 +16,7 @@ pub struct XdpAttachment {
     xdp: Mutex<Option<XdpDatapath>>,
     /// The interface as it was when the programs were loaded.
     interface: Option<Interface>,
-    /// How the programs are attached, once they are.
+    /// Mode in which the programs are attached, once they are.
     mode: OnceLock<AttachedMode>,
 }
 

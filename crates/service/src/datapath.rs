@@ -14,13 +14,13 @@ pub struct DatapathConfig {
     pub kind: DatapathKind,
     /// Network interface that XDP programs are attached to.
     pub interface: String,
-    /// How XDP programs are attached.
+    /// Mode in which XDP programs are attached.
     pub xdp_mode: XdpModeName,
     /// Threads of the socket datapath for each service; 0: one for each core.
     pub threads: usize,
     /// Requests of one service that may wait for its host.
     pub queue: usize,
-    /// Whether the XDP programs go on answering when the daemon has ended, until their lease ends.
+    /// True if the XDP programs go on answering when the daemon has ended, until their lease ends.
     pub keep_fast_path: bool,
     /// Directory of a BPF file system in which maps and the link are pinned.
     pub pin_dir: PathBuf,
@@ -38,7 +38,7 @@ pub enum DatapathKind {
     Xdp,
 }
 
-/// How XDP programs are attached.
+/// Mode in which XDP programs are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpModeName {

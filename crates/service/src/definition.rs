@@ -15,7 +15,7 @@ pub struct ServiceDef {
     pub name: &'static str,
     /// Returns the section with every key at its default.
     pub default_section: fn() -> toml::Table,
-    /// Whether the section may be an array of tables, each of which is an instance of its own. A service with an XDP
+    /// True if the section may be an array of tables, each of which is an instance of its own. A service with an XDP
     /// program may not: its instances would share the program's slot and its maps.
     pub may_repeat: bool,
     /// Parses one section. A service whose section is an array of tables is parsed once for each of them.
@@ -30,7 +30,7 @@ pub struct ServiceDef {
 /// Work that a pinned fast path holds for its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinnedWork {
-    /// Whether the fast path executes requests, so that only its own service may take its place.
+    /// True if the fast path executes requests, so that only its own service may take its place.
     pub executes: bool,
     /// Operations that the fast path has answered and no host has recorded.
     pub waiting: u64,
@@ -43,7 +43,7 @@ pub struct Listen {
     pub key: &'static str,
     /// Address and port; port 0 is any free one.
     pub address: SocketAddr,
-    /// Whether a fast path answers here, so that an XDP program may answer at this address too.
+    /// True if a fast path answers here, so that an XDP program may answer at this address too.
     pub has_fast_path: bool,
 }
 
@@ -93,13 +93,13 @@ pub trait Service: Send {
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>>;
 }
 
-/// What the daemon gives to services that start.
+/// Resources that the daemon gives to services that start.
 pub struct StartContext {
     /// The section `[datapath]`.
     pub datapath: DatapathConfig,
     /// The XDP programs of all services at their interface; empty where the datapath is `socket`.
     pub attachment: Arc<XdpAttachment>,
-    /// What the operator should know; the daemon prints it once everything has started.
+    /// Warnings for the operator; the daemon prints them once everything has started.
     pub warnings: Vec<String>,
 }
 

@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub services: Vec<ServiceStatus>,
     /// Why it cannot do its work; each makes `/healthz` say 503.
     pub problems: Vec<String>,
-    /// What its operator should know though it works.
+    /// Warnings for the operator, although everything works.
     pub warnings: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct ServiceStatus {
     pub listen: String,
     /// The interface, where the fast path stands at one.
     pub interface: Option<String>,
-    /// How XDP is attached: `native` or `generic`.
+    /// Mode in which XDP is attached: `native` or `generic`.
     pub mode: Option<String>,
     /// Milliseconds for which the fast path may answer without hearing from its host; `None`: it has no lease.
     pub lease_left_ms: Option<u64>,
@@ -53,7 +53,7 @@ pub struct ServiceStatus {
     /// Lines for people about what only this service has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub summary: Vec<String>,
-    /// What only this service has, by name: further keys of the service's object in JSON.
+    /// Values that only this service has, by name: further keys of the service's object in JSON.
     #[serde(flatten)]
     pub details: BTreeMap<String, serde_json::Value>,
 }
@@ -130,6 +130,6 @@ pub struct StatusBuilder {
     pub services: Vec<ServiceStatus>,
     /// Reasons why the process cannot do its work; each makes `/healthz` answer 503.
     pub problems: Vec<String>,
-    /// What the operator should know although everything works.
+    /// Warnings for the operator, although everything works.
     pub warnings: Vec<String>,
 }

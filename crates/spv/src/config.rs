@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SpvConfig {
-    /// Whether `lineside run` serves it.
+    /// True if `lineside run` serves it.
     pub enabled: bool,
     /// Address and UDP port.
     pub listen: SocketAddr,
@@ -22,7 +22,7 @@ pub struct SpvConfig {
     pub data: PathBuf,
     /// Network of the chain store.
     pub network: NetworkName,
-    /// Where the index of TXIDs is kept.
+    /// Place of the index of TXIDs.
     pub index: IndexName,
     /// Binary logarithm of the number of cache lines.
     pub line_bits: u32,
@@ -30,13 +30,13 @@ pub struct SpvConfig {
     pub ways: u32,
     /// Binary logarithm of the number of blocks.
     pub block_bits: u32,
-    /// Whether a TXID's low 22 bits choose its line, as in the paper, in place of a keyed hash.
+    /// True if a TXID's low 22 bits choose its line, as in the paper, in place of a keyed hash.
     pub paper_index: bool,
-    /// Whether the paper's packets are answered.
+    /// True if the paper's packets are answered.
     pub paper_format: bool,
     /// Seconds for which the fast path may answer without hearing from the host.
     pub lease_s: u64,
-    /// What the fast path is filled with before it serves.
+    /// Blocks that the fast path is filled with before it serves.
     pub prefill: Prefill,
 }
 
@@ -54,7 +54,7 @@ pub enum NetworkName {
     Regtest,
 }
 
-/// Where the index of TXIDs is kept.
+/// Place of the index of TXIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum IndexName {
@@ -64,7 +64,7 @@ pub enum IndexName {
     Disk,
 }
 
-/// What the fast path is filled with before it serves: `none`, `tip:N` or `all`.
+/// Blocks that the fast path is filled with before it serves: `none`, `tip:N` or `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Prefill {

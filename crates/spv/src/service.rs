@@ -46,7 +46,7 @@ struct SpvState {
     store: Arc<Store>,
     fastpath: Arc<SpvFastPath>,
     host: Arc<SpvHost>,
-    /// Whether the table of an earlier daemon was taken over with what it held.
+    /// True if the table of an earlier daemon was taken over with what it held.
     was_kept: bool,
 }
 

@@ -16,13 +16,13 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransferConfig {
-    /// Whether `lineside run` serves it.
+    /// True if `lineside run` serves it.
     pub enabled: bool,
     /// Address and port, of UDP and TCP.
     pub listen: SocketAddr,
     /// Directory of the ledger.
     pub data: PathBuf,
-    /// Where operations are executed.
+    /// Place where operations are executed.
     pub mode: TransferMode,
     /// Binary logarithm of the number of accounts.
     pub account_bits: u32,
@@ -30,13 +30,13 @@ pub struct TransferConfig {
     pub sessions: u32,
     /// Largest number of sessions of one source address.
     pub sessions_per_source: usize,
-    /// Whether the paper's packets are answered.
+    /// True if the paper's packets are answered.
     pub paper_format: bool,
     /// Sources and keys that may create assets.
     pub issuers: Vec<Issuer>,
-    /// Whether every operation that changes something must be signed.
+    /// True if every operation that changes something must be signed.
     pub require_signature: bool,
-    /// Whether a request that changes something may have no UDP checksum, on IPv4.
+    /// True if a request that changes something may have no UDP checksum, on IPv4.
     pub allow_zero_checksum: bool,
     /// Seconds for which the fast path may answer without hearing from the host.
     pub lease_s: u64,
@@ -48,7 +48,7 @@ pub struct TransferConfig {
     pub settle_to: PathBuf,
 }
 
-/// Where operations are executed, and when they are durable.
+/// Place where operations are executed, and time at which they are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum TransferMode {

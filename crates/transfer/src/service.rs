@@ -72,7 +72,7 @@ struct RunningTransfer {
     /// Writes sealed blocks to the settlement file.
     settling: Option<Settling>,
     attach_record: Option<AttachRecord>,
-    /// Whether the fast path was attached. If not, maps that an earlier server had pinned are pinned still, and the
+    /// True if the fast path was attached. If not, maps that an earlier server had pinned are pinned still, and the
     /// record of them has to stay.
     is_confirmed: bool,
     has_stopped: bool,
@@ -109,7 +109,7 @@ impl Service for TransferService {
     fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
         if !config.require_signature {
-            let warning = "without signatures, whoever reaches the port can move money";
+            let warning = "without signatures, every client that reaches the port can move money";
             context.warnings.push(warning.into());
         }
         if config.mode == TransferMode::Express {
@@ -276,7 +276,8 @@ fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store>
     Ok(store)
 }
 
-/// What the fast path of this ledger is known by, so that no other takes what it holds: of its settlement key.
+/// Returns the tag that the fast-path table of this ledger carries, so that no other ledger adopts it. It is taken from
+/// the settlement key.
 fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
     let key = load_or_make_key(&data.join(KEY_FILE))?;
     let point = key.verifying_key().to_encoded_point(true);
