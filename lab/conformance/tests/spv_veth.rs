@@ -464,7 +464,8 @@ fn no_reply_is_lost_while_programs_are_replaced() {
     let hits = server.hits();
     let fastpath = hits + server.socket.counts().fastpath_replies.load(Ordering::Relaxed);
     let host = server.socket.counts().host_replies.load(Ordering::Relaxed);
-    assert!(fastpath + host >= answered.load(Ordering::Relaxed));
+    // A reply is counted after it was sent: the last one may still be uncounted.
+    assert!(fastpath + host + 1 >= answered.load(Ordering::Relaxed));
     assert!(hits > 100);
 }
 
