@@ -23,6 +23,7 @@
 //! [`RunningLeased`] is the whole running half of a service that has one fast path under a lease and one host.
 
 mod attachment;
+mod byte_size;
 pub mod config;
 mod datapath;
 mod definition;
@@ -33,6 +34,7 @@ mod renewal;
 pub mod status;
 
 pub use attachment::XdpAttachment;
+pub use byte_size::ByteSize;
 pub use datapath::{DatapathConfig, DatapathKind, XdpModeName};
 pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
 pub use descriptors::raise_open_files_limit;
