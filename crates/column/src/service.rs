@@ -184,7 +184,7 @@ impl Service for ColumnService {
             told,
         });
         let asked = Arc::clone(&state);
-        RunningLeased::new(context, socket, config.lease(), state, move || asked.is_well())
+        RunningLeased::begin(context, socket, config.lease(), state, move || asked.is_well())
     }
 }
 

@@ -17,7 +17,7 @@ use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
     Endpoint, Listen, Running, Service, ServiceDef, ServiceStatus, StartContext, StatusBuilder, Tip,
-    raise_open_files_limit, set_socket_counts,
+    raise_open_files_limit, set_socket_counts, stall_problem,
 };
 use lineside_util::hex::to_hex;
 use lineside_wire::metric;
@@ -25,6 +25,7 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Warning about a database whose genesis chose the paper's mode.
@@ -62,6 +63,7 @@ struct Files {
 struct Shared {
     node: Arc<Node<FsDisk>>,
     udp: Option<SocketDatapath>,
+    stall: Duration,
     listen: SocketAddr,
     /// Identifier of the database, in hex.
     database: String,
@@ -167,6 +169,7 @@ impl Service for HybridService {
         let shared = Arc::new(Shared {
             node,
             udp: udp.transpose()?,
+            stall: context.datapath.stall(),
             listen: server.address,
             database: to_hex(&database_id(&genesis)),
         });
@@ -309,6 +312,7 @@ impl Shared {
         if let Some(udp) = &self.udp {
             let counts = udp.counts();
             set_socket_counts(&mut service, counts);
+            out.problems.extend(stall_problem(DEF.name, udp, self.stall));
             service.set_host(metric::HYBRID_DATAGRAMS, counts.received.load(Relaxed));
         }
         service.details.insert("database".into(), json!(self.database));

@@ -3,7 +3,7 @@
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reply};
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// Datagrams a batch.
@@ -73,21 +73,48 @@ pub fn tell_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
         true => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
         false => (libc::IPPROTO_IP, libc::IP_PKTINFO),
     };
-    let on: libc::c_int = 1;
+    set_option(socket, level, name, 1)
+}
+
+/// Makes the send buffer of `socket` so large, or as large as the kernel allows: without CAP_NET_ADMIN that is
+/// `net.core.wmem_max`.
+pub fn grow_send_buffer(socket: &UdpSocket, bytes: libc::c_int) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes)
+        .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes))
+}
+
+fn set_option(
+    socket: &UdpSocket,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: an open descriptor and one int.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
             name,
-            std::ptr::from_ref(&on).cast(),
-            mem::size_of_val(&on) as libc::socklen_t,
+            std::ptr::from_ref(&value).cast(),
+            mem::size_of_val(&value) as libc::socklen_t,
         )
     };
     if result == 0 {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+/// Returns the bytes of memory that datagrams of `socket` take which have not left the machine.
+pub fn queued_bytes(socket: &UdpSocket) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: an open descriptor and one int, which the call writes.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, std::ptr::from_mut(&mut bytes)) };
+    if result == 0 {
+        usize::try_from(bytes).unwrap_or(0)
+    } else {
+        0
     }
 }
 
@@ -144,8 +171,13 @@ impl Batch {
         (payload.len() <= PAYLOAD_BYTES_MAX).then_some((route, payload))
     }
 
-    /// Sends `replies`, at most a batch, to the senders of the datagrams they name. Returns how many left; the others
-    /// are lost, as datagrams may be.
+    /// Address that datagram `index` of the batch came from; `None` where the kernel did not say it.
+    pub fn sender(&self, index: usize) -> Option<IpAddr> {
+        address(&self.names[index]).map(|peer| peer.ip())
+    }
+
+    /// Sends `replies`, at most a batch, to the senders of the datagrams they name, without waiting. Returns how many
+    /// left; the others are lost, as datagrams may be.
     pub fn send(&mut self, socket: &UdpSocket, replies: &[(usize, Reply)]) -> usize {
         if replies.is_empty() {
             return 0;
@@ -164,20 +196,27 @@ impl Batch {
             }
             header
         });
-        send_headers(socket, &mut headers[..count], libc::MSG_DONTWAIT)
+        send_headers(socket, &mut headers[..count])
     }
 }
 
-/// Sends what the headers say, whose vectors, names and controls are there. Returns how many left.
-fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr], flags: libc::c_int) -> usize {
+/// Sends what the headers say, whose vectors, names and controls are there, without waiting. Returns how many left.
+fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> usize {
     let (mut sent, mut lost) = (0, 0);
     while sent + lost < headers.len() {
         let rest = &mut headers[sent + lost..];
         // SAFETY: the headers point to vectors, names and controls that outlive the call; it only reads them.
-        let result =
-            unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, flags) };
+        let result = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                rest.as_mut_ptr(),
+                rest.len() as u32,
+                libc::MSG_DONTWAIT,
+            )
+        };
         match usize::try_from(result) {
             Ok(more) if more > 0 => sent += more,
+            // The send buffer is full, for the datagrams behind it, too.
             _ if io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock => break,
             // An error is of the first datagram, such as one to an unreachable sender: go on behind it.
             _ => lost += 1,
@@ -186,14 +225,13 @@ fn send_headers(socket: &UdpSocket, headers: &mut [libc::mmsghdr], flags: libc::
     sent
 }
 
-/// Sends each reply the way that it names; waits for room where it `waits`. Returns how many left.
-pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)], waits: bool) -> usize {
-    let flags = if waits { 0 } else { libc::MSG_DONTWAIT };
+/// Sends each reply the way that it names, without waiting. Returns how many left; the others are lost.
+pub fn send_all(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
     let chunks = replies.chunks(BATCH);
-    chunks.map(|chunk| send_chunk(socket, chunk, flags)).sum()
+    chunks.map(|chunk| send_chunk(socket, chunk)).sum()
 }
 
-fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)], flags: libc::c_int) -> usize {
+fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
     let mut names = [no_name(); BATCH];
     let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
     let mut vectors = [vector(&[]); BATCH];
@@ -206,7 +244,7 @@ fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)], flags: libc::c_
         route.local.put(&mut header.msg_hdr, control);
         headers.push(header);
     }
-    send_headers(socket, &mut headers, flags)
+    send_headers(socket, &mut headers)
 }
 
 impl Local {

@@ -1,11 +1,11 @@
 //! The host's thread: what the fast path forwarded, answered one by one or in groups.
 
-use super::batch::{self, Route};
+use super::batch::Route;
 use super::queue::Taker;
 use super::stream::Writer;
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use lineside_fastpath::{Asked, GroupHost, Host, Reader, Reply, Said, Verdict};
+use lineside_fastpath::{Asked, GroupHost, Host, Reader, Reply, Said, Verdict, lease};
 use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -41,6 +41,7 @@ pub(super) fn one_by_one(
             }
             sender.leave();
         }
+        shared.progress.finish(forwarded.count as u64, lease::now_ns());
     }
 }
 
@@ -96,12 +97,15 @@ pub(super) fn in_groups(
             });
             let answers = asked.zip(said).map(|((way, bytes), said)| (way, bytes, said));
             send_all(socket, shared, answers);
+            let count: usize = group.iter().map(|forwarded| forwarded.count).sum();
+            shared.progress.finish(count as u64, lease::now_ns());
             waits = false;
         }
     }
 }
 
-/// Sends replies back the ways that their requests came, which had so many bytes.
+/// Sends replies back the ways that their requests came, which had so many bytes. It never waits: what cannot leave is
+/// lost and counted, so that no destination can hold up the replies to others.
 fn send_all<'a>(
     socket: &UdpSocket,
     shared: &Shared,
@@ -131,6 +135,6 @@ fn send_all<'a>(
         }
     }
     streams.iter().for_each(|writer| writer.flush());
-    sent += batch::send_all(socket, &datagrams, true) as u64;
+    sent += shared.send_datagrams(socket, datagrams);
     counts.host_replies.fetch_add(sent, Relaxed);
 }

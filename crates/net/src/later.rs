@@ -1,8 +1,8 @@
 //! Requests on their way to a host that answers later, and back.
 
 use super::Shared;
-use super::batch::{self, Route};
-use lineside_fastpath::{LaterHost, Source, WayBack};
+use super::batch::Route;
+use lineside_fastpath::{LaterHost, Source, WayBack, lease};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -43,6 +43,7 @@ impl Later {
             return;
         }
         self.shared.open.fetch_add(requests.len(), Relaxed);
+        self.shared.progress.hand(requests.len() as u64, lease::now_ns());
         let back = Back {
             socket: Arc::clone(&self.socket),
             shared: Arc::clone(&self.shared),
@@ -70,7 +71,10 @@ impl Back {
             .open
             .fetch_update(Relaxed, Relaxed, |open| Some(open - open.min(count)));
         let closed = closed.unwrap_or_default().min(count);
-        self.shared.open.fetch_sub(closed, Relaxed);
+        if closed > 0 {
+            self.shared.open.fetch_sub(closed, Relaxed);
+            self.shared.progress.finish(closed as u64, lease::now_ns());
+        }
     }
 }
 
@@ -89,8 +93,8 @@ impl WayBack for Back {
                 _ => _ = counts.amplification.fetch_add(1, Relaxed),
             }
         }
-        let sent = batch::send_all(&self.socket, &datagrams, false);
-        counts.host_replies.fetch_add(sent as u64, Relaxed);
+        let sent = self.shared.send_datagrams(&self.socket, datagrams);
+        counts.host_replies.fetch_add(sent, Relaxed);
     }
 }
 

@@ -5,6 +5,8 @@
 mod batch;
 mod host;
 mod later;
+mod neighbours;
+mod progress;
 mod queue;
 mod stream;
 
@@ -16,10 +18,12 @@ use lineside_fastpath::{
 };
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{NativeHeader, Status, native};
+use neighbours::Unresolved;
+use progress::Progress;
 use queue::Putter;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +35,11 @@ use zerocopy::{FromBytes, IntoBytes};
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Receive buffer asked for, so that a burst waits instead of being lost; the kernel may give less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Send buffer asked for, so that replies to neighbours that do not resolve leave room for others; the kernel may give
+/// less, but more than one such neighbour takes.
+const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
+/// Port of the discard protocol (RFC 863), from which no request comes.
+const DISCARD_PORT: u16 = 9;
 /// Free ports of UDP tried, where any will do, until one is free on TCP too.
 const PORTS_TRIED: usize = 16;
 
@@ -49,6 +58,9 @@ pub struct SocketCounts {
     pub oversize: AtomicU64,
     /// Replies withheld because they were longer than their request (rule 5).
     pub amplification: AtomicU64,
+    /// Replies by UDP that could not leave: the send buffer was full, the kernel refused them, or their destination is
+    /// a neighbour that does not resolve.
+    pub unsent: AtomicU64,
     /// Drops by [`DropReason`].
     pub drops: [AtomicU64; DropReason::ALL.len()],
 }
@@ -117,10 +129,30 @@ enum Onward {
 struct Shared {
     fastpath: Arc<dyn FastPath + Send + Sync>,
     counts: SocketCounts,
+    progress: Progress,
+    /// Addresses to which nothing is sent at the moment.
+    unresolved: Unresolved,
     /// Requests that a host which answers later has not answered.
     open: AtomicUsize,
     stop: AtomicBool,
     local: SocketAddr,
+}
+
+impl Shared {
+    /// Sends the replies of a host without waiting, and counts those that could not leave. Returns how many left.
+    fn send_datagrams(&self, socket: &UdpSocket, mut datagrams: Vec<(&Route, Vec<u8>)>) -> u64 {
+        let all = datagrams.len();
+        if self.unresolved.is_any() {
+            datagrams.retain(|(route, _)| !self.unresolved.contains(route.peer.ip()));
+        }
+        if all == 0 {
+            return 0;
+        }
+        let left = batch::send_all(socket, &datagrams);
+        self.progress.sent(left, datagrams.len() - left, lease::now_ns());
+        self.counts.unsent.fetch_add((all - left) as u64, Relaxed);
+        left as u64
+    }
 }
 
 /// A fast path and its host behind one UDP port, until it is dropped.
@@ -220,6 +252,8 @@ impl SocketDatapath {
         let shared = Arc::new(Shared {
             fastpath,
             counts: SocketCounts::default(),
+            progress: Progress::default(),
+            unresolved: Unresolved::default(),
             open: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             local,
@@ -230,12 +264,14 @@ impl SocketDatapath {
             shared: Arc::clone(&shared),
             threads: Mutex::default(),
         };
-        let host_socket = sockets[0].try_clone()?;
+        let host_socket = Arc::new(bind_host(local)?);
+        let mut outlets = vec![Arc::clone(&host_socket)];
         for (index, socket) in sockets.into_iter().enumerate() {
             let (shared, reader, socket) = (Arc::clone(&shared), readers.join(), Arc::new(socket));
+            outlets.push(Arc::clone(&socket));
             let onward = match &answerer {
                 Answerer::Later(host) => Onward::Later(Later {
-                    socket: Arc::clone(&socket),
+                    socket: Arc::clone(&host_socket),
                     shared: Arc::clone(&shared),
                     host: Arc::clone(host),
                     queue: options.queue,
@@ -244,18 +280,16 @@ impl SocketDatapath {
                 Answerer::Each(..) => Onward::Queue(putter.clone()),
                 Answerer::Groups(_) => Onward::Groups(sender.clone()),
             };
-            let thread = std::thread::Builder::new().name(format!("fastpath-{index}"));
             let run = move || fastpath_loop(&socket, &shared, onward, &reader);
-            datapath.threads().push(thread.spawn(run)?);
+            datapath.spawn(&format!("fastpath-{index}"), run)?;
         }
-        let thread = || std::thread::Builder::new().name("host".into());
         match answerer {
             Answerer::Each(host, threads) => {
                 for _ in 0..threads {
-                    let (socket, shared) = (host_socket.try_clone()?, Arc::clone(&shared));
+                    let (socket, shared) = (Arc::clone(&host_socket), Arc::clone(&shared));
                     let (host, taker, reader) = (Arc::clone(&host), taker.clone(), readers.join());
                     let run = move || host::one_by_one(&socket, &shared, &*host, &taker, &reader);
-                    datapath.threads().push(thread().spawn(run)?);
+                    datapath.spawn("host", run)?;
                 }
             }
             Answerer::Groups(host) => {
@@ -263,12 +297,20 @@ impl SocketDatapath {
                     let streams = stream::listen(listener, Arc::clone(&shared), sender, readers.join())?;
                     datapath.threads().push(streams);
                 }
+                let shared = Arc::clone(&shared);
                 let run = move || host::in_groups(&host_socket, &shared, host, &receiver);
-                datapath.threads().push(thread().spawn(run)?);
+                datapath.spawn("host", run)?;
             }
             Answerer::Later(_) => {}
         }
+        datapath.spawn("neighbours", move || neighbours::watch(&outlets, &shared))?;
         Ok(datapath)
+    }
+
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
+        self.threads().push(thread);
+        Ok(())
     }
 
     /// Ends its threads, a host that answers in groups last. Again is the same as once.
@@ -292,6 +334,17 @@ impl SocketDatapath {
     /// What it counted so far.
     pub fn counts(&self) -> &SocketCounts {
         &self.shared.counts
+    }
+
+    /// Number of requests that wait for the host.
+    pub fn waiting(&self) -> u64 {
+        self.shared.progress.waiting()
+    }
+
+    /// Time for which the host has dealt with none of the requests that wait for it, or has got none of its replies
+    /// out; zero while it works or has nothing to do.
+    pub fn stalled(&self) -> Duration {
+        Duration::from_nanos(self.shared.progress.stalled_ns(lease::now_ns()))
     }
 }
 
@@ -345,11 +398,32 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
     }
     socket.bind(&listen.into())?;
     let socket = UdpSocket::from(socket);
+    batch::grow_send_buffer(&socket, SEND_BUFFER_BYTES)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     if listen.ip().is_unspecified() {
         // Replies must leave from the address that was asked.
         batch::tell_destinations(&socket, listen.is_ipv6())?;
     }
+    Ok(socket)
+}
+
+/// Socket that the host sends from, at the port of `local`. It gets no requests: it is connected to a port that nobody
+/// sends from, and the kernel gives a connected socket the datagrams of its peer alone. It may still send to others.
+fn bind_host(local: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&local.into())?;
+    let own = match local.ip() {
+        IpAddr::V4(v4) if v4.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(v6) if v6.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        own => own,
+    };
+    let mut nobody = local;
+    nobody.set_ip(own);
+    nobody.set_port(DISCARD_PORT);
+    socket.connect(&nobody.into())?;
+    let socket = UdpSocket::from(socket);
+    batch::grow_send_buffer(&socket, SEND_BUFFER_BYTES)?;
     Ok(socket)
 }
 
@@ -382,6 +456,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
         shared.counts.received.fetch_add(count as u64, Relaxed);
         let now_ns = lease::now_ns();
         replies.clear();
+        let mut handed = 0;
         reader.enter();
         for index in 0..count {
             let Some((route, request)) = batch.get(index) else {
@@ -401,7 +476,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
                 Verdict::Reply => _ = shared.counts.amplification.fetch_add(1, Relaxed),
                 Verdict::Drop(reason) => shared.counts.drop(reason),
                 Verdict::Forward => match onward.take(route, request) {
-                    Some(true) => (),
+                    Some(true) => handed += 1,
                     Some(false) => {
                         shared.counts.queue_full.fetch_add(1, Relaxed);
                         if busy(request, &mut reply) {
@@ -412,11 +487,20 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
                 },
             }
         }
+        let ready = replies.len();
+        if shared.unresolved.is_any() {
+            let sender = |index| batch.sender(index);
+            replies.retain(|(index, _)| sender(*index).is_some_and(|to| !shared.unresolved.contains(to)));
+        }
         let sent = batch.send(socket, &replies);
         reader.leave();
         shared.counts.fastpath_replies.fetch_add(sent as u64, Relaxed);
-        if let Onward::Later(later) = &mut onward {
-            later.hand_over();
+        if sent < ready {
+            shared.counts.unsent.fetch_add((ready - sent) as u64, Relaxed);
+        }
+        match &mut onward {
+            Onward::Later(later) => later.hand_over(),
+            Onward::Queue(_) | Onward::Groups(_) => shared.progress.hand(handed, now_ns),
         }
     }
 }

@@ -318,6 +318,7 @@ fn answer(
     if count == 0 {
         return parsed;
     }
+    shared.progress.hand(count as u64, lease::now_ns());
     let mut waiting = Forwarded {
         from: *from,
         way: Way::Stream(Arc::clone(writer)),

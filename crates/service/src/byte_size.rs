@@ -27,7 +27,7 @@ impl fmt::Display for ByteSize {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = UNITS
             .iter()
-            .find(|(_, bytes)| self.0 >= *bytes && self.0 % bytes == 0);
+            .find(|(_, bytes)| self.0 >= *bytes && self.0.is_multiple_of(*bytes));
         let (name, bytes) = unit.unwrap_or(&UNITS[3]);
         write!(out, "{} {name}", self.0 / bytes)
     }

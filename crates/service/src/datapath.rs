@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use lineside_xdp::XdpMode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The section `[datapath]`; `lineside.toml` explains every key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct DatapathConfig {
     pub threads: usize,
     /// Requests of one service that may wait for its host.
     pub queue: usize,
+    /// Seconds without any answer of a host for which requests wait, after which the process is unhealthy.
+    pub stall_s: u64,
     /// True if the XDP programs go on answering when the daemon has ended, until their lease ends.
     pub keep_fast_path: bool,
     /// Directory of a BPF file system in which maps and the link are pinned.
@@ -58,6 +61,7 @@ impl Default for DatapathConfig {
             xdp_mode: XdpModeName::Auto,
             threads: 0,
             queue: 4096,
+            stall_s: 5,
             keep_fast_path: false,
             pin_dir: "/sys/fs/bpf/lineside".into(),
         }
@@ -74,6 +78,7 @@ impl DatapathConfig {
         let mut issues = Issues::new(section);
         issues.range("threads", config.threads as u64, 0..=256);
         issues.range("queue", config.queue as u64, 1..=1 << 20);
+        issues.range("stall_s", config.stall_s, 1..=3600);
         let interface = &config.interface;
         // The length is IFNAMSIZ without the final zero; the characters are those that Linux refuses.
         let is_name = (1..=15).contains(&interface.len())
@@ -93,6 +98,11 @@ impl DatapathConfig {
             );
         }
         issues.finish(config)
+    }
+
+    /// Returns the time without any answer of a host after which the process is unhealthy.
+    pub fn stall(&self) -> Duration {
+        Duration::from_secs(self.stall_s)
     }
 
     /// Returns the number of receiving threads of the socket datapath, for each service.

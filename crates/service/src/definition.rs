@@ -8,6 +8,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Function that parses the section of a service.
+pub type ParseSection = fn(&Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>>;
+
+/// Function that finds the work that a fast path left in a directory of pinned maps.
+pub type FindPinnedWork = fn(&Path) -> anyhow::Result<Option<PinnedWork>>;
+
 /// Registration of a service: everything that the daemon knows of it before it reads a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceDef {
@@ -21,10 +27,10 @@ pub struct ServiceDef {
     /// Parses one section. A service whose section is an array of tables is parsed once for each of them.
     ///
     /// Fails with every issue that was found, in any order; never with an empty list.
-    pub parse: fn(&Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>>,
+    pub parse: ParseSection,
     /// Returns the work that a fast path left in the pinned maps of a directory, of a service whose fast path executes
     /// requests; `None` for a service whose fast path only caches.
-    pub pinned_work: Option<fn(&Path) -> anyhow::Result<Option<PinnedWork>>>,
+    pub pinned_work: Option<FindPinnedWork>,
 }
 
 /// Work that a pinned fast path holds for its host.

@@ -1,17 +1,19 @@
 //! A service's fast path on the socket datapath, and the XDP programs that answer before it.
 
-use crate::{ServiceStatus, StatusBuilder, XdpAttachment};
+use crate::{ServiceStatus, StartContext, StatusBuilder, XdpAttachment};
 use lineside_fastpath::lease;
 use lineside_net::{SocketCounts, SocketDatapath};
 use lineside_wire::metric;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The sockets of a running service, and the XDP programs that answer before they are asked.
 pub struct Frontend {
     /// Sockets of the service.
     pub socket: SocketDatapath,
     attachment: Arc<XdpAttachment>,
+    stall: Duration,
 }
 
 /// Counters of a fast path: those of the model in user space, and where the program keeps its own of the same names.
@@ -30,10 +32,11 @@ pub struct Counted<const N: usize> {
 
 impl Frontend {
     /// Connects a service's sockets with the programs of all services.
-    pub fn new(socket: SocketDatapath, attachment: &Arc<XdpAttachment>) -> Self {
+    pub fn new(socket: SocketDatapath, context: &StartContext) -> Self {
         Self {
             socket,
-            attachment: Arc::clone(attachment),
+            attachment: Arc::clone(&context.attachment),
+            stall: context.datapath.stall(),
         }
     }
 
@@ -66,6 +69,8 @@ impl Frontend {
         };
         status.set_counters("socket", counted.names.into_iter().zip(counted.socket));
         set_socket_counts(&mut status, self.socket.counts());
+        out.problems
+            .extend(stall_problem(service, &self.socket, self.stall));
         match self.attachment.counts::<N>(counted.map, counted.slot) {
             Some(Ok((fastpath, drops))) => {
                 status.set_fastpath_replies("xdp", fastpath[counted.replies]);
@@ -79,6 +84,15 @@ impl Frontend {
     }
 }
 
+/// Returns the problem of a service whose host has answered nothing for at least `stall`; `None` where it works.
+pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) -> Option<String> {
+    let stalled = socket.stalled();
+    (stalled >= stall).then(|| {
+        let (seconds, waiting) = (stalled.as_secs(), socket.waiting());
+        format!("{service}: the host has answered nothing for {seconds} s, {waiting} requests wait for it")
+    })
+}
+
 /// Adds the counters of a socket datapath to a status.
 pub fn set_socket_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
     status.set_fastpath_replies("socket", counts.fastpath_replies.load(Relaxed));
@@ -86,6 +100,7 @@ pub fn set_socket_counts(status: &mut ServiceStatus, counts: &SocketCounts) {
     for (metric, count) in [
         (metric::HOST_REPLIES, &counts.host_replies),
         (metric::QUEUE_FULL, &counts.queue_full),
+        (metric::UNSENT, &counts.unsent),
         (metric::OVERSIZE, &counts.oversize),
         (metric::AMPLIFICATION, &counts.amplification),
     ] {

@@ -35,7 +35,7 @@ pub struct RunningLeased<T: Leased> {
 }
 
 impl<F: Leased + FastPath> RunningLeased<F> {
-    /// Listens on `listen` with one host thread; the fast path is the state. Else as [`RunningLeased::new`].
+    /// Listens on `listen` with one host thread; the fast path is the state. Else as [`RunningLeased::begin`].
     ///
     /// # Errors
     /// The reason why the service cannot listen. Nothing goes on running then.
@@ -50,7 +50,7 @@ impl<F: Leased + FastPath> RunningLeased<F> {
         let answers_first = Arc::clone(&fastpath);
         let socket = SocketDatapath::start(context.socket_options(listen), answers_first, host, &readers)
             .with_context(|| cannot_listen(F::NAME, listen))?;
-        Self::new(context, socket, length, fastpath, is_well)
+        Self::begin(context, socket, length, fastpath, is_well)
     }
 }
 
@@ -66,7 +66,7 @@ impl<T: Leased> RunningLeased<T> {
     ///
     /// # Errors
     /// The system's reason why there can be no thread. Nothing goes on running then.
-    pub fn new(
+    pub fn begin(
         context: &StartContext,
         socket: SocketDatapath,
         length: Duration,
@@ -82,7 +82,7 @@ impl<T: Leased> RunningLeased<T> {
         })?;
         Ok(Box::new(Self {
             state,
-            frontend: Arc::new(Frontend::new(socket, &context.attachment)),
+            frontend: Arc::new(Frontend::new(socket, context)),
             renewal: Some(renewal),
             has_stopped: false,
         }))

@@ -38,7 +38,7 @@ pub use byte_size::ByteSize;
 pub use datapath::{DatapathConfig, DatapathKind, XdpModeName};
 pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef, StartContext};
 pub use descriptors::raise_open_files_limit;
-pub use frontend::{Counted, Frontend, set_socket_counts};
+pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
 pub use leased::{Leased, RunningLeased, cannot_listen};
 pub use renewal::LeaseRenewal;
 pub use status::{ServiceStatus, Snapshot, StatusBuilder, Tip};

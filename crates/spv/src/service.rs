@@ -133,7 +133,7 @@ impl Service for SpvService {
             asked.tip();
             true
         };
-        RunningLeased::new(context, socket, config.lease(), state, is_well)
+        RunningLeased::begin(context, socket, config.lease(), state, is_well)
     }
 }
 

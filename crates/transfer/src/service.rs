@@ -163,7 +163,7 @@ impl Service for TransferService {
             fastpath,
             report,
             settled: settling.as_ref().map(Settling::settled).unwrap_or_default(),
-            frontend: Frontend::new(socket, &context.attachment),
+            frontend: Frontend::new(socket, context),
         });
         let renewal = match config.mode {
             TransferMode::Express => None,

@@ -1769,6 +1769,16 @@ pub mod metric {
         labels: &["service"],
         help: "requests that found the host's queue full: native ones are answered busy, others dropped",
     };
+    /// replies that could not leave: the send buffer was full, or their destination is a neighbour that does not resolve
+    pub const UNSENT: Metric = Metric {
+        name: "lineside_unsent_total",
+        key: "unsent",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service"],
+        help: "replies that could not leave: the send buffer was full, or their destination is a neighbour that does not resolve",
+    };
     /// datagrams dropped because they are longer than any request
     pub const OVERSIZE: Metric = Metric {
         name: "lineside_oversize_total",
@@ -2491,7 +2501,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 80] = [
+    pub const ALL: [&Metric; 81] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2500,6 +2510,7 @@ pub mod metric {
         &FASTPATH_REPLIES,
         &HOST_REPLIES,
         &QUEUE_FULL,
+        &UNSENT,
         &OVERSIZE,
         &AMPLIFICATION,
         &DROPS,

@@ -1,7 +1,7 @@
 //! What the tests and benches of Lineside share: seeded [`Random`] numbers, tests that are [`skipped`], network
-//! namespaces ([`netns`]), BPF file systems ([`bpffs`]), the CPUs of a thread ([`cpu`]), servers as
-//! processes ([`Daemon`]), and generated chains of
-//! Bitcoin blocks ([`DemoChain`]). Nothing here is linked into the daemon.
+//! namespaces ([`netns`]), frames of any source ([`PacketSocket`]), BPF file systems ([`bpffs`]), the CPUs of a thread
+//! ([`cpu`]), servers as processes ([`Daemon`]), and generated chains of Bitcoin blocks ([`DemoChain`]). Nothing here is
+//! linked into the daemon.
 
 mod binary;
 pub mod bpffs;
@@ -9,11 +9,13 @@ pub mod cpu;
 mod daemon;
 mod demo_chain;
 pub mod netns;
+mod packet;
 mod random;
 mod skip;
 
 pub use binary::binary;
 pub use daemon::Daemon;
 pub use demo_chain::{DemoBlock, DemoChain};
+pub use packet::PacketSocket;
 pub use random::Random;
 pub use skip::skipped;

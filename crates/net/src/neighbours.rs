@@ -1,0 +1,162 @@
+//! Neighbours that do not resolve: addresses on the link for which the kernel has no link-layer address.
+//!
+//! The kernel queues datagrams to such an address while it asks for its link-layer address, up to 212,992 bytes for each
+//! (`unres_qlen_bytes`) and for three seconds, and counts them against the send buffer of their socket. Somebody on the
+//! link who sends requests with sources that nobody has could so fill the send buffer, and then no reply leaves, to
+//! nobody. While much is queued, a thread therefore reads the kernel's table of neighbours, and replies to those that do
+//! not resolve are not sent. A real client is not hit: it has asked for our link-layer address before it sent its
+//! request, and the kernel takes its own from that question.
+
+use super::{Shared, batch};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_sys::{Socket, SocketAddr as NetlinkAddress, protocols::NETLINK_ROUTE};
+use std::collections::HashSet;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Time between two looks at what is queued.
+const TICK: Duration = Duration::from_millis(25);
+/// Bytes queued on one socket from which on the neighbours are read: less than a third of what one neighbour that does
+/// not resolve can hold, and more than is queued on a link that keeps up.
+const QUEUED_BYTES: usize = 64 << 10;
+/// Time after which neighbours are no longer read where nothing is queued.
+const CALM: Duration = Duration::from_secs(10);
+/// Bytes read at once from the netlink socket; the kernel sends at most 32 KiB in one message.
+const DUMP_BYTES: usize = 64 << 10;
+
+/// Addresses to which no reply is sent at the moment; mostly none.
+#[derive(Debug, Default)]
+pub(super) struct Unresolved {
+    /// False while the set is empty, so that senders need not look at the lock.
+    is_any: AtomicBool,
+    addresses: RwLock<HashSet<IpAddr>>,
+}
+
+impl Unresolved {
+    /// Returns whether replies to some address are not sent at the moment.
+    pub fn is_any(&self) -> bool {
+        self.is_any.load(Relaxed)
+    }
+
+    /// Returns whether replies to `address` are not sent at the moment.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let addresses = self.addresses.read().unwrap_or_else(PoisonError::into_inner);
+        addresses.contains(&address.to_canonical())
+    }
+
+    /// Replaces the set.
+    pub fn set(&self, addresses: HashSet<IpAddr>) {
+        let is_any = !addresses.is_empty();
+        *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+        self.is_any.store(is_any, Relaxed);
+    }
+}
+
+/// Reads the neighbours while much is queued on one of `sockets`, and shortly after, until the datapath stops. Where the
+/// kernel gives no netlink socket it returns: then nothing but the size of the send buffers limits what they hold.
+pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
+    let Ok(neighbours) = Neighbours::open() else {
+        return;
+    };
+    let mut full: Option<Instant> = None;
+    while !shared.stop.load(Relaxed) {
+        std::thread::park_timeout(TICK);
+        if sockets
+            .iter()
+            .any(|socket| batch::queued_bytes(socket) > QUEUED_BYTES)
+        {
+            full = Some(Instant::now());
+        }
+        if full.is_some_and(|full| full.elapsed() > CALM) {
+            full = None;
+            shared.unresolved.set(HashSet::new());
+        }
+        // A table that cannot be read just now is read at the next look.
+        if full.is_some()
+            && let Ok(unresolved) = neighbours.unresolved()
+        {
+            shared.unresolved.set(unresolved);
+        }
+    }
+}
+
+/// Connection to the kernel's table of neighbours of this network namespace. Reading needs no rights.
+pub(super) struct Neighbours(Socket);
+
+impl Neighbours {
+    /// Connects to the kernel.
+    ///
+    /// # Errors
+    /// The system's reason why there is no netlink socket.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&NetlinkAddress::new(0, 0))?;
+        Ok(Self(socket))
+    }
+
+    /// Returns the addresses that the kernel asks for or has asked for in vain, at every interface that knows them.
+    ///
+    /// # Errors
+    /// The system's reason, or a message that is none of netlink's.
+    pub fn unresolved(&self) -> io::Result<HashSet<IpAddr>> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_DUMP | NLM_F_REQUEST;
+        let ask = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(ask));
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.0.send(&bytes, 0)?;
+
+        let (mut unresolved, mut resolved) = (HashSet::new(), HashSet::new());
+        let mut buffer = vec![0; DUMP_BYTES];
+        loop {
+            let size = self.0.recv(&mut &mut buffer[..], 0)?;
+            let mut rest = buffer.get(..size).unwrap_or_default();
+            while !rest.is_empty() {
+                let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
+                let message = message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                match message.payload {
+                    NetlinkPayload::Done(_) => return Ok(&unresolved - &resolved),
+                    NetlinkPayload::Error(error) => return Err(error.to_io()),
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewNeighbour(entry)) => {
+                        if let Some((address, is_resolved)) = entry_of(&entry) {
+                            let set = if is_resolved {
+                                &mut resolved
+                            } else {
+                                &mut unresolved
+                            };
+                            set.insert(address);
+                        }
+                    }
+                    _ => {}
+                }
+                // Messages begin at multiples of four bytes.
+                let bytes = (message.header.length as usize).next_multiple_of(4).max(4);
+                rest = rest.get(bytes..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Returns the IP address of an entry, and whether its link-layer address is known.
+fn entry_of(entry: &NeighbourMessage) -> Option<(IpAddr, bool)> {
+    let address = entry.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(v4)) => Some(IpAddr::from(*v4)),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(v6)) => Some(IpAddr::from(*v6)),
+        _ => None,
+    })?;
+    let state = entry.header.state;
+    Some((
+        address,
+        !matches!(state, NeighbourState::Incomplete | NeighbourState::Failed),
+    ))
+}

@@ -1,0 +1,96 @@
+//! Progress of a host: since when requests have waited for it without an answer to any of them.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counts of the requests that were handed to a host and that it has dealt with. All times are CLOCK_MONOTONIC.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    handed: AtomicU64,
+    done: AtomicU64,
+    /// Time at which the host last dealt with a request, or at which one was handed to it while it had none.
+    moved_ns: AtomicU64,
+    /// Time since which every reply of the host was lost because its send buffer was full; 0 after one has left.
+    unsent_since_ns: AtomicU64,
+}
+
+impl Progress {
+    /// Counts requests that were handed to the host.
+    pub fn hand(&self, count: u64, now_ns: u64) {
+        if count > 0 && self.handed.fetch_add(count, Relaxed) <= self.done.load(Relaxed) {
+            self.moved_ns.store(now_ns, Relaxed);
+        }
+    }
+
+    /// Counts requests that the host has dealt with, whether or not it has answered them.
+    pub fn finish(&self, count: u64, now_ns: u64) {
+        self.moved_ns.store(now_ns, Relaxed);
+        self.done.fetch_add(count, Relaxed);
+    }
+
+    /// Notes how many replies of a batch have left, and how many were lost because the send buffer was full.
+    pub fn sent(&self, left: usize, lost: usize, now_ns: u64) {
+        if left > 0 {
+            self.unsent_since_ns.store(0, Relaxed);
+        } else if lost > 0 {
+            let _ = (self.unsent_since_ns).compare_exchange(0, now_ns, Relaxed, Relaxed);
+        }
+    }
+
+    /// Returns the number of requests that the host has and has not dealt with.
+    pub fn waiting(&self) -> u64 {
+        let done = self.done.load(Relaxed);
+        self.handed.load(Relaxed).saturating_sub(done)
+    }
+
+    /// Returns for how long, in ns, the host has dealt with none of the requests that wait for it, or has got none of
+    /// its replies out; 0 while it works or has nothing to do.
+    pub fn stalled_ns(&self, now_ns: u64) -> u64 {
+        let unsent_since_ns = self.unsent_since_ns.load(Relaxed);
+        let unsent_ns = match unsent_since_ns {
+            0 => 0,
+            since_ns => now_ns.saturating_sub(since_ns),
+        };
+        let moved_ns = self.moved_ns.load(Relaxed);
+        let idle_ns = if self.waiting() > 0 {
+            now_ns.saturating_sub(moved_ns)
+        } else {
+            0
+        };
+        idle_ns.max(unsent_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_stalls_while_requests_wait_and_none_is_dealt_with() {
+        let progress = Progress::default();
+        assert_eq!((progress.waiting(), progress.stalled_ns(1_000)), (0, 0));
+        progress.hand(2, 1_000);
+        assert_eq!((progress.waiting(), progress.stalled_ns(1_700)), (2, 700));
+        progress.hand(1, 1_800);
+        assert_eq!(progress.stalled_ns(1_900), 900, "the oldest request counts");
+        progress.finish(1, 2_000);
+        assert_eq!((progress.waiting(), progress.stalled_ns(2_100)), (2, 100));
+        progress.finish(2, 2_200);
+        assert_eq!((progress.waiting(), progress.stalled_ns(9_000)), (0, 0));
+        progress.hand(1, 9_000);
+        assert_eq!(
+            progress.stalled_ns(9_050),
+            50,
+            "idle time before it does not count"
+        );
+    }
+
+    #[test]
+    fn a_host_stalls_while_none_of_its_replies_leaves() {
+        let progress = Progress::default();
+        progress.sent(0, 3, 1_000);
+        progress.sent(0, 3, 1_500);
+        assert_eq!(progress.stalled_ns(2_000), 1_000);
+        progress.sent(1, 2, 2_500);
+        assert_eq!(progress.stalled_ns(3_000), 0);
+    }
+}

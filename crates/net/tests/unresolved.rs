@@ -1,0 +1,253 @@
+//! Requests with forged sources that nobody on the link has: the replies to them must not keep replies from others.
+//!
+//! A forger and an honest client share one namespace, the server has another one. The kernel of the server queues the
+//! replies to forged sources while it looks for them in vain.
+
+use lineside_fastpath::{
+    Asked, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Said, Source, Verdict, WayBack,
+};
+use lineside_net::{SocketDatapath, SocketOptions};
+use lineside_testkit::PacketSocket;
+use lineside_testkit::netns::Wire;
+use lineside_wire::frame::{Addressing, build};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const PORT: u16 = 7900;
+const REQUEST_BYTES: usize = 1000;
+/// Time that the honest client waits for one answer.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// Forged requests of a burst, and time between two bursts: 4,000 requests a second.
+const BURST: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(10);
+/// Bursts of an attack, which lasts for a second and a half; then the honest client asks for another second.
+const BURSTS: u32 = 150;
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Fast path that answers each request with the request itself, or leaves everything to the host.
+struct Mirror {
+    answers: bool,
+}
+
+impl FastPath for Mirror {
+    fn answer(&self, _: Source, _: u64, request: &[u8], reply: &mut Reply) -> Verdict {
+        if self.answers && reply.put(request) {
+            Verdict::Reply
+        } else {
+            Verdict::Forward
+        }
+    }
+}
+
+/// Hosts of the three kinds, all of which answer with the request itself.
+#[derive(Default)]
+struct MirrorHost(Vec<Vec<Said>>);
+
+impl Host for MirrorHost {
+    fn serve(&self, _: Source, request: &[u8], reply: &mut Reply, sender: &Reader) -> Verdict {
+        sender.enter();
+        if reply.put(request) {
+            Verdict::Reply
+        } else {
+            Verdict::Forward
+        }
+    }
+}
+
+impl GroupHost for MirrorHost {
+    fn execute(&mut self, asked: &[Asked<'_>]) {
+        let said = asked.iter().map(|asked| Said::reply(asked.payload.to_vec()));
+        self.0.push(said.collect());
+    }
+
+    fn take(&mut self, _waits: bool) -> Option<Vec<Said>> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+
+    fn idle(&mut self) {}
+}
+
+impl LaterHost for MirrorHost {
+    fn take(&self, asked: Vec<Vec<u8>>, back: Arc<dyn WayBack>) {
+        back.send(asked.into_iter().enumerate().collect());
+    }
+}
+
+/// Starts a datapath on every address of the namespace.
+type Start = fn(SocketOptions, &Readers) -> std::io::Result<SocketDatapath>;
+
+fn forged(source: IpAddr, server: SocketAddr, number: u32) -> Vec<u8> {
+    let datagram = Addressing {
+        source_mac: [2, 0, 0, 0, 0, 1],
+        destination_mac: [2, 0, 0, 0, 0, 2],
+        vlan: None,
+        source,
+        destination: server.ip(),
+        source_port: 20_000 + (number % 20_000) as u16,
+        destination_port: PORT,
+    };
+    let mut frame = vec![0; REQUEST_BYTES + 100];
+    let bytes = build(&mut frame, &datagram, &[7; REQUEST_BYTES]).expect("a frame");
+    frame.truncate(bytes);
+    frame
+}
+
+/// Sends the forged requests of one attack, from `sources` addresses that nobody has.
+fn attack(server: SocketAddr, sources: u32) {
+    let socket = PacketSocket::open("x0").expect("a packet socket");
+    for number in 0..BURSTS * BURST {
+        let host = 100 + number % sources;
+        let source = match server.ip() {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + host)),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from((0xfd00 << 112) + u128::from(host))),
+        };
+        socket.send(&forged(source, server, number)).expect("sending");
+        if (number + 1) % BURST == 0 {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Asks until `attacker` has ended, and a while longer. Returns how many requests were answered, and how many sent.
+fn ask(server: SocketAddr, attacker: &std::thread::JoinHandle<()>) -> (u32, u32) {
+    let any: SocketAddr = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }
+        .parse()
+        .unwrap();
+    let socket = UdpSocket::bind(any).expect("a socket");
+    socket.connect(server).expect("connecting");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let (mut answered, mut sent, mut end) = (0, 0, None);
+    let mut reply = [0; REQUEST_BYTES];
+    while end.is_none_or(|end| std::time::Instant::now() < end) {
+        if end.is_none() && attacker.is_finished() {
+            end = Some(std::time::Instant::now() + QUIET);
+        }
+        let mut request = [1; REQUEST_BYTES];
+        sent += 1;
+        request[..4].copy_from_slice(&u32::to_be_bytes(sent));
+        socket.send(&request).expect("sending");
+        // An answer that comes late belongs to a request that counts as lost.
+        while let Ok(bytes) = socket.recv(&mut reply) {
+            if reply[..bytes] == request {
+                answered += 1;
+                break;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    (answered, sent)
+}
+
+/// Attacks a server of each family from one forged source, then from a hundred.
+fn honest_clients_are_answered(start: Start) {
+    let Some(wire) = Wire::new() else { return };
+    let datapath = wire.server.run(move || {
+        let options = SocketOptions {
+            listen: (Ipv6Addr::UNSPECIFIED, PORT).into(),
+            threads: 1,
+            queue: 4096,
+        };
+        start(options, &Readers::new(false)).expect("listening")
+    });
+    let client = Arc::new(wire.client);
+    for server in ["10.0.0.2", "fd00::2"] {
+        let server = SocketAddr::new(server.parse().unwrap(), PORT);
+        for sources in [1, 100] {
+            let before = datapath.counts().unsent.load(Relaxed);
+            let attacker = client.spawn(move || attack(server, sources));
+            let (answered, sent) = client.run(move || {
+                let counted = ask(server, &attacker);
+                attacker.join().expect("the attacker ends");
+                counted
+            });
+            let unsent = datapath.counts().unsent.load(Relaxed) - before;
+            let case = format!("{server}, {sources} forged sources: {answered} of {sent}, {unsent} unsent");
+            assert!(sent >= 50 && answered * 100 >= sent * 95, "{case}");
+            // The attack is one: replies to it were withheld, or lost.
+            assert!(unsent > 0, "{case}");
+            println!("{case}");
+        }
+    }
+    // The host has dealt with everything, and is not said to stand still.
+    assert_eq!((datapath.waiting(), datapath.stalled()), (0, Duration::ZERO));
+}
+
+#[test]
+fn of_a_fast_path() {
+    honest_clients_are_answered(|options, readers| {
+        let fastpath = Arc::new(Mirror { answers: true });
+        SocketDatapath::start(options, fastpath, Arc::new(MirrorHost::default()), readers)
+    });
+}
+
+#[test]
+fn of_a_host_that_answers_one_by_one() {
+    honest_clients_are_answered(|options, readers| {
+        let fastpath = Arc::new(Mirror { answers: false });
+        SocketDatapath::start(options, fastpath, Arc::new(MirrorHost::default()), readers)
+    });
+}
+
+#[test]
+fn of_a_host_that_answers_in_groups() {
+    honest_clients_are_answered(|options, readers| {
+        let fastpath = Arc::new(Mirror { answers: false });
+        SocketDatapath::start_in_groups(options, fastpath, Box::new(MirrorHost::default()), readers)
+    });
+}
+
+#[test]
+fn of_a_host_that_answers_later() {
+    honest_clients_are_answered(|options, readers| {
+        let fastpath = Arc::new(Mirror { answers: false });
+        SocketDatapath::start_later(options, fastpath, Arc::new(MirrorHost::default()), readers)
+    });
+}
+
+/// Host that answers nothing until it is told to.
+#[derive(Default)]
+struct Stuck {
+    may_go_on: std::sync::Mutex<bool>,
+    told: std::sync::Condvar,
+    served: AtomicU64,
+}
+
+impl Host for Stuck {
+    fn serve(&self, _: Source, _: &[u8], _: &mut Reply, _: &Reader) -> Verdict {
+        let may = self.may_go_on.lock().unwrap();
+        drop(self.told.wait_while(may, |may| !*may).unwrap());
+        self.served.fetch_add(1, Relaxed);
+        Verdict::Forward
+    }
+}
+
+#[test]
+fn a_host_that_stands_still_is_seen() {
+    let host = Arc::new(Stuck::default());
+    let options = SocketOptions {
+        listen: ([127, 0, 0, 1], 0).into(),
+        threads: 1,
+        queue: 8,
+    };
+    let fastpath = Arc::new(Mirror { answers: false });
+    let stuck: Arc<dyn Host + Send + Sync> = host.clone();
+    let datapath = SocketDatapath::start(options, fastpath, stuck, &Readers::new(false)).expect("listening");
+    assert_eq!((datapath.waiting(), datapath.stalled()), (0, Duration::ZERO));
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.send_to(&[1; 100], datapath.local_addr()).unwrap();
+    while datapath.stalled() < Duration::from_millis(100) {
+        std::thread::yield_now();
+    }
+    assert_eq!(datapath.waiting(), 1);
+    *host.may_go_on.lock().unwrap() = true;
+    host.told.notify_all();
+    while datapath.waiting() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        (host.served.load(Relaxed), datapath.stalled()),
+        (1, Duration::ZERO)
+    );
+}

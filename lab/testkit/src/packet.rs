@@ -1,0 +1,61 @@
+//! Socket that sends whole Ethernet frames, such as frames with a forged source.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Packet socket (AF_PACKET) at one interface.
+pub struct PacketSocket {
+    socket: OwnedFd,
+    address: libc::sockaddr_ll,
+}
+
+impl PacketSocket {
+    /// Opens a socket at `interface` in the network namespace of this thread.
+    ///
+    /// # Errors
+    /// The system's reason, such as an interface that is not there, or a process without CAP_NET_RAW.
+    pub fn open(interface: &str) -> io::Result<Self> {
+        // SAFETY: socket has no preconditions. Protocol 0: nothing is received.
+        let descriptor = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just opened and is owned by nothing else.
+        let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let name = CString::new(interface)?;
+        // SAFETY: a string that ends with zero.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: zeros are a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_ifindex = index as i32;
+        Ok(Self { socket, address })
+    }
+
+    /// Sends one frame, Ethernet header first.
+    ///
+    /// # Errors
+    /// The system's reason.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: an open descriptor, a buffer and an address that outlive the call.
+        let sent = unsafe {
+            libc::sendto(
+                self.socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                std::ptr::from_ref(&self.address).cast(),
+                size_of_val(&self.address) as libc::socklen_t,
+            )
+        };
+        if sent == frame.len() as isize {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
