@@ -6,9 +6,9 @@ use lineside_spv::chain::{Phase, Progress};
 /// How far an import is: bytes, blocks and the rate.
 pub struct ImportBar(ProgressBar);
 
-impl ImportBar {
-    /// A bar, which shows nothing where the error stream is no terminal.
-    pub fn new() -> Self {
+impl Default for ImportBar {
+    /// Returns a bar, which shows nothing where the error stream is no terminal.
+    fn default() -> Self {
         let bar = ProgressBar::new(0);
         let line = "{prefix:10} {wide_bar} {bytes}/{total_bytes} {msg} {binary_bytes_per_sec} {eta}";
         if let Ok(style) = ProgressStyle::with_template(line) {
@@ -16,7 +16,9 @@ impl ImportBar {
         }
         Self(bar)
     }
+}
 
+impl ImportBar {
     /// Shows `at`.
     pub fn show(&self, at: Progress) {
         let phase = match at.phase {

@@ -112,7 +112,7 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     if !arguments.detached && has_detached {
         bail!("this store holds --detached blocks; give a chain a --data of its own");
     }
-    let bar = progress::ImportBar::new();
+    let bar = progress::ImportBar::default();
     let options = ImportOptions {
         detached: arguments.detached,
     };

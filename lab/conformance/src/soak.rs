@@ -295,7 +295,7 @@ impl Driver {
     fn pause(&mut self, kernel: bool) {
         let part = self.random.below(400);
         if part > 40 {
-            std::thread::sleep(Duration::from_micros(u64::from(part)) * if kernel { 50 } else { 1 });
+            std::thread::sleep(Duration::from_micros(part) * if kernel { 50 } else { 1 });
         }
     }
 }

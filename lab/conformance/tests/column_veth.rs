@@ -2,7 +2,6 @@
 //! the second who asks is answered at the line, and whatever is written is seen by the next, whoever writes it.
 
 #[allow(dead_code, reason = "the tests of spv use the rest")]
-#[allow(dead_code, reason = "the tests of spv use the rest")]
 mod tap;
 
 use lineside_column::client::{Client, Outcome};

@@ -1,9 +1,7 @@
 //! `transfer` behind a tap: whole frames in, whole frames out, byte for byte, made and checked by another library.
 
 mod ledger;
-// Its pair of interfaces is for other tests.
-#[allow(dead_code)]
-#[allow(dead_code, reason = "the tests of spv use the rest")]
+#[allow(dead_code, reason = "the tests of spv use its pair of interfaces")]
 mod tap;
 
 use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};

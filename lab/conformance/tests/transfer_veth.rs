@@ -2,7 +2,6 @@
 //! kernel leaves its checksums to the interface (the pseudo-header's sum), and looks at those of replies.
 
 mod ledger;
-#[allow(dead_code, reason = "the tests of spv use the rest")]
 use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};
 use lineside_testkit::netns::Wire;
 use lineside_transfer::AccountId;
