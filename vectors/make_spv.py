@@ -226,7 +226,17 @@ def payloads():
 def frames():
     """What the fast path does with the frame around a request that it could answer."""
     file = File("frames", "What becomes of frames around a request that the fast path could answer.")
-    file.hit("no reply but the checksums changes: TOS, id, TTL 1", HIT, ROOT0, False, ttl=1, tos=0xB8, ident=0xBEEF)
+    file.hit("no reply but TTL and checksums changes: TOS, id, TTL 2", HIT, ROOT0, False, ttl=2, tos=0xB8, ident=0xBEEF)
+    for v6, name in ((False, "ttl"), (True, "hops")):
+        family = "IPv6" if v6 else "IPv4"
+        for left in (0, 1):
+            file.forward(f"paper format, no hop left for the reply: {left}, {family}", HIT, v6=v6, **{name: left})
+        for left in (2, 64, 65):
+            file.hit(f"paper format, the reply has a hop less, at most 64: {left}, {family}", HIT, ROOT0, False, v6=v6,
+                     **{name: left})
+        for left in (0, 1, 255):
+            file.hit(f"native format, the reply has 64 hops, not {left}, {family}", root_request(2), root_reply(2), False, v6=v6,
+                     **{name: left})
     file.hit("TTL 255, may be fragmented on its way", HIT, ROOT0, False, ttl=255, flags=0)
     file.hit("reserved bit of the fragment word: no fragment", HIT, ROOT0, False, flags=0x8000)
     file.hit("IPv6, traffic class and flow label stay", HIT, ROOT0, False, v6=True, first=0x6B812345, hops=3)

@@ -69,19 +69,27 @@ def headers(payload, v6=False, source=None, destination=None, sport=CLIENT, dpor
     return [ethernet(eth_destination, eth_source, kind, tags), middle, datagram]
 
 
+def reply_ttl(payload, ttl):
+    is_native = len(payload) >= 16 and payload[:2] == b"LS"
+    return 64 if is_native else min(ttl - 1, 64)
+
+
 def turned(request, payload):
-    """The reply's headers: addresses and ports changed, TTL 64, the IPv4 checksum updated, the UDP checksum whole."""
+    """The reply's headers: addresses and ports changed, the IPv4 checksum updated, the UDP checksum whole.
+
+    The TTL is 64 in the native format, and one less than the request's, at most 64, in a paper's."""
     eth, ip, datagram = request
     eth = eth[6:12] + eth[:6] + eth[12:]
     sport, dport, length, _ = struct.unpack(">HHHH", datagram)
     if ip[0] >> 4 == 4:
         old_check, = struct.unpack(">H", ip[10:12])
         old_ttl, = struct.unpack(">H", ip[8:10])
-        check = ~fold((~old_check & 0xFFFF) + (~old_ttl & 0xFFFF) + (64 << 8 | 17)) & 0xFFFF
-        ip = ip[:8] + bytes([64, 17]) + struct.pack(">H", check) + ip[16:20] + ip[12:16]
+        ttl = reply_ttl(payload, ip[8])
+        check = ~fold((~old_check & 0xFFFF) + (~old_ttl & 0xFFFF) + (ttl << 8 | 17)) & 0xFFFF
+        ip = ip[:8] + bytes([ttl, 17]) + struct.pack(">H", check) + ip[16:20] + ip[12:16]
         source, destination = ip[12:16], ip[16:20]
     else:
-        ip = ip[:7] + bytes([64]) + ip[24:40] + ip[8:24]
+        ip = ip[:7] + bytes([reply_ttl(payload, ip[7])]) + ip[24:40] + ip[8:24]
         source, destination = ip[8:24], ip[24:40]
     return [eth, ip, udp(source, destination, dport, sport, payload, length=length)]
 

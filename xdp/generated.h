@@ -44,9 +44,10 @@ enum ls_drop {
 	LS_DROP_REPLY_BIT = 2,
 	LS_DROP_NOT_A_REQUEST = 3,
 	LS_DROP_PAPER_REFUSED = 4,
+	LS_DROP_HOP_LIMIT = 5,
 };
 
-#define LS_DROPS 5
+#define LS_DROPS 6
 
 /* Header of every native packet. */
 struct ls_native_header {

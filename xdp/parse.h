@@ -31,6 +31,7 @@ struct ls_datagram {
 #define LS_UDP_OFFSET_MAX (14 + 4 + 40)
 #define LS_VLAN_BYTES 4
 #define LS_FRAGMENT 0x3fff
+#define LS_TTL 64
 
 /* 0 and *found filled, or -1: the host's. Checks that the payload lies within the frame. */
 static __always_inline int ls_parse(void *data, void *end, struct ls_datagram *found)
@@ -81,4 +82,19 @@ static __always_inline int ls_parse(void *data, void *end, struct ls_datagram *f
 	found->ip = ip;
 	found->payload_bytes = udp_bytes - sizeof(*udp);
 	return 0;
+}
+
+/*
+ * Time to live of the reply in `payload` to a request that came with `ttl`; 0: no reply may leave. A reply in a paper's
+ * format may look like a request, so it has one hop less than its request: two servers that are made to answer each
+ * other stop. The C twin of reply_ttl in crates/wire/src/frame.rs.
+ */
+static __always_inline __u32 ls_reply_ttl(const void *payload, const void *end, __u32 payload_bytes, __u32 ttl)
+{
+	if (payload_bytes >= sizeof(struct ls_native_header) && payload + 2 <= end &&
+	    *(const __be16 *)payload == bpf_htons(LS_NATIVE_MAGIC))
+		return LS_TTL;
+	if (!ttl)
+		return 0;
+	return ttl > LS_TTL ? LS_TTL : ttl - 1;
 }

@@ -5,8 +5,6 @@
 #pragma once
 #include "parse.h"
 
-#define LS_TTL 64
-
 /* Of fewer than 2^15 words of 32 bits: then three steps leave no carry. */
 static __always_inline __u16 ls_fold(__u64 sum)
 {
@@ -69,10 +67,10 @@ static __always_inline __u64 ls_swap_halves(__u64 both)
 	return both << 32 | both >> 32;
 }
 
-/* The reply's time to live, and the header checksum that it makes (RFC 1624). Most requests came with the same one. */
-static __always_inline void ls_set_ttl(struct iphdr *v4)
+/* Sets the reply's time to live, and the header checksum that it makes (RFC 1624). */
+static __always_inline void ls_set_ttl(struct iphdr *v4, __u32 ttl)
 {
-	__u16 *ttl_word = (__u16 *)&v4->ttl, old = *ttl_word, new = bpf_htons(LS_TTL << 8 | IPPROTO_UDP);
+	__u16 *ttl_word = (__u16 *)&v4->ttl, old = *ttl_word, new = bpf_htons(ttl << 8 | IPPROTO_UDP);
 
 	if (old == new)
 		return;
@@ -113,7 +111,7 @@ static __always_inline int ls_reply(void *data, void *end, const struct ls_datag
 			source[i] = destination[i];
 			destination[i] = word;
 		}
-		v6->hop_limit = LS_TTL;
+		v6->hop_limit = ls_reply_ttl(udp + 1, end, found->payload_bytes, v6->hop_limit);
 	} else {
 		__u64 *addresses, both;
 
@@ -134,6 +132,6 @@ static __always_inline int ls_reply(void *data, void *end, const struct ls_datag
 	check = ~ls_fold(sum);
 	udp->check = check ? check : 0xffff;
 	if (v4)
-		ls_set_ttl(v4);
+		ls_set_ttl(v4, ls_reply_ttl(udp + 1, end, found->payload_bytes, v4->ttl));
 	return 0;
 }

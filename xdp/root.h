@@ -120,6 +120,7 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 	struct ls_eth *eth = data;
 	struct udphdr *udp;
 	int refused;
+	__u32 ttl;
 
 	if (ls_parse(data, end, found))
 		return XDP_PASS;
@@ -142,16 +143,21 @@ static __always_inline int ls_route(void *data, void *end, const struct ls_endpo
 		if (!ls_has_v6(own, own->v6_answered, destination))
 			return XDP_PASS;
 		refused = ls_refuses_v6(own, source);
+		ttl = v6->hop_limit;
 	} else {
 		struct iphdr *v4 = data + found->ip;
 
 		if ((void *)(v4 + 1) > end || !ls_has_v4(own, own->v4_answered, v4->daddr))
 			return XDP_PASS;
 		refused = ls_refuses_v4(own, v4->saddr);
+		ttl = v4->ttl;
 	}
 	if (ls_refuses_port(udp->source, *port))
 		return ls_drop_at(own, *port, LS_DROP_SOURCE_PORT);
 	if (refused || (eth->source[0] & 1))
 		return ls_drop_at(own, *port, LS_DROP_SOURCE_ADDRESS);
+	/* The host counts it. */
+	if (!ls_reply_ttl(udp + 1, end, found->payload_bytes, ttl))
+		return XDP_PASS;
 	return 0;
 }

@@ -53,6 +53,10 @@ impl Line<'_> {
             port: datagram.source_port,
         };
         let payload = &frame[datagram.payload()];
+        // The host counts it.
+        if frame::reply_ttl(payload, datagram.ttl(frame)) == 0 {
+            return FrameVerdict::Pass;
+        }
         if self.fastpath.changes(payload) && !datagram.is_intact(frame) {
             return FrameVerdict::Pass;
         }

@@ -1,6 +1,8 @@
 //! Batches of datagrams: one recvmmsg, one sendmmsg. The only `unsafe` of the socket datapath.
 
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reply};
+use lineside_wire::frame::reply_ttl;
+use lineside_wire::native;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -11,8 +13,9 @@ pub const BATCH: usize = 64;
 /// One byte more than a payload may have, so that a longer one shows.
 const ROOM: usize = PAYLOAD_BYTES_MAX + 1;
 const NAME_BYTES: libc::socklen_t = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-/// Room for one control message with an in6_pktinfo, the larger one: CMSG_SPACE(20).
-const CONTROL_BYTES: usize = 40;
+/// Room for a control message with an in6_pktinfo, larger than an in_pktinfo, and one with a time to live: CMSG_SPACE(20)
+/// and CMSG_SPACE(4).
+const CONTROL_BYTES: usize = 40 + 24;
 
 /// Control messages, aligned as cmsghdr.
 #[repr(align(8))]
@@ -26,8 +29,25 @@ pub struct Route {
     pub peer: SocketAddr,
     /// It was sent to a broadcast or multicast address.
     pub to_everybody: bool,
+    /// Its reply would have a time to live of 0.
+    pub has_no_hop_left: bool,
     name: libc::sockaddr_storage,
+    told: Told,
+}
+
+/// What the kernel told of a datagram besides its sender.
+#[derive(Clone, Copy)]
+struct Told {
     local: Local,
+    /// Time to live, or hop limit, that it came with.
+    ttl: Option<u8>,
+}
+
+impl Told {
+    const NOTHING: Self = Self {
+        local: Local::Bound,
+        ttl: None,
+    };
 }
 
 /// The own address that was asked; only sockets bound to every address are told.
@@ -44,7 +64,7 @@ pub struct Batch {
     names: Box<[libc::sockaddr_storage; BATCH]>,
     controls: Box<[Control; BATCH]>,
     bytes: [usize; BATCH],
-    locals: [Local; BATCH],
+    told: [Told; BATCH],
     len: usize,
 }
 
@@ -60,7 +80,7 @@ impl Default for Batch {
             names: Box::new([no_name(); BATCH]),
             controls: Box::new([Control([0; CONTROL_BYTES]); BATCH]),
             bytes: [0; BATCH],
-            locals: [Local::Bound; BATCH],
+            told: [Told::NOTHING; BATCH],
             len: 0,
         }
     }
@@ -74,6 +94,15 @@ pub fn tell_destinations(socket: &UdpSocket, v6: bool) -> io::Result<()> {
         false => (libc::IPPROTO_IP, libc::IP_PKTINFO),
     };
     set_option(socket, level, name, 1)
+}
+
+/// Has `socket` say of each datagram with which time to live it came.
+pub fn tell_ttl(socket: &UdpSocket, v6: bool) -> io::Result<()> {
+    if v6 {
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1)?;
+    }
+    // A v6 socket gets IPv4 datagrams, too.
+    set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1)
 }
 
 /// Makes the send buffer of `socket` so large, or as large as the kernel allows: without CAP_NET_ADMIN that is
@@ -154,7 +183,7 @@ impl Batch {
         self.len = count as usize;
         for (index, header) in headers.iter().enumerate().take(self.len) {
             self.bytes[index] = header.msg_len as usize;
-            self.locals[index] = local(&header.msg_hdr);
+            self.told[index] = told(&header.msg_hdr);
         }
         Ok(self.len)
     }
@@ -162,11 +191,13 @@ impl Batch {
     /// Datagram `index` of the batch: its way, and its payload; `None`: it is too long, or its sender unknown.
     pub fn get(&self, index: usize) -> Option<(Route, &[u8])> {
         let payload = self.buffers[index].get(..self.bytes[index])?;
+        let told = self.told[index];
         let route = Route {
             peer: address(&self.names[index])?,
-            to_everybody: self.locals[index].is_everybody(),
+            to_everybody: told.local.is_everybody(),
+            has_no_hop_left: told.ttl.is_some_and(|ttl| reply_ttl(payload, ttl) == 0),
             name: self.names[index],
-            local: self.locals[index],
+            told,
         };
         (payload.len() <= PAYLOAD_BYTES_MAX).then_some((route, payload))
     }
@@ -192,7 +223,11 @@ impl Batch {
             let bytes = name_bytes(&self.names[index]);
             let mut header = header(&mut vectors[at], &mut self.names[index], bytes);
             if at < count {
-                self.locals[index].put(&mut header.msg_hdr, &mut self.controls[index]);
+                self.told[index].put(
+                    &mut header.msg_hdr,
+                    &mut self.controls[index],
+                    replies[at].1.as_bytes(),
+                );
             }
             header
         });
@@ -241,7 +276,7 @@ fn send_chunk(socket: &UdpSocket, replies: &[(&Route, Vec<u8>)]) -> usize {
         (*name, *vector_of) = (route.name, vector(reply));
         let bytes = name_bytes(name);
         let mut header = header(vector_of, name, bytes);
-        route.local.put(&mut header.msg_hdr, control);
+        route.told.put(&mut header.msg_hdr, control, reply);
         headers.push(header);
     }
     send_headers(socket, &mut headers)
@@ -256,14 +291,17 @@ impl Local {
             Self::V6(info) => Ipv6Addr::from(info.ipi6_addr.s6_addr).is_multicast(),
         }
     }
+}
 
-    /// Writes the control message that has a reply leave from this address, or none.
-    fn put(&self, header: &mut libc::msghdr, control: &mut Control) {
+impl Told {
+    /// Writes the control messages of a reply: the address that it leaves from, where it is not the only one, and the
+    /// time to live of a reply in a paper's format ([`reply_ttl`]).
+    fn put(&self, header: &mut libc::msghdr, control: &mut Control, reply: &[u8]) {
         header.msg_control = std::ptr::null_mut();
         header.msg_controllen = 0;
-        match self {
-            Self::Bound => {}
-            Self::V4(info) => {
+        match self.local {
+            Local::Bound => {}
+            Local::V4(info) => {
                 let from = libc::in_pktinfo {
                     ipi_ifindex: 0,
                     ipi_spec_dst: info.ipi_addr,
@@ -271,13 +309,31 @@ impl Local {
                 };
                 put_control(header, control, libc::IPPROTO_IP, libc::IP_PKTINFO, from);
             }
-            Self::V6(info) => {
-                put_control(header, control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, *info);
+            Local::V6(info) => {
+                put_control(header, control, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
             }
+        }
+        if let Some(ttl) = self.ttl
+            && !native::is_native(reply)
+        {
+            let ttl = libc::c_int::from(reply_ttl(reply, ttl));
+            // SAFETY: the name of a header is one of this module's, which are sockaddr_storage.
+            let is_v6 = is_v6(unsafe { &*header.msg_name.cast::<libc::sockaddr_storage>() });
+            let (level, kind) = match is_v6 {
+                true => (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
+                false => (libc::IPPROTO_IP, libc::IP_TTL),
+            };
+            put_control(header, control, level, kind, ttl);
         }
     }
 }
 
+/// Returns whether a datagram to `name` is one of IPv6, not of IPv4 by a mapped address.
+fn is_v6(name: &libc::sockaddr_storage) -> bool {
+    address(name).is_some_and(|peer| peer.ip().to_canonical().is_ipv6())
+}
+
+/// Adds a control message after those that `header` has.
 fn put_control<T: Copy>(
     header: &mut libc::msghdr,
     control: &mut Control,
@@ -285,11 +341,13 @@ fn put_control<T: Copy>(
     kind: libc::c_int,
     data: T,
 ) {
+    let at = header.msg_controllen;
     header.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: the sizes of the two kinds of `T` fit CONTROL_BYTES, which `Control` aligns as cmsghdr.
+    // SAFETY: CONTROL_BYTES has room for the messages that `Told::put` adds, and CMSG_SPACE keeps them aligned as
+    // cmsghdr, as `Control` is.
     unsafe {
-        header.msg_controllen = libc::CMSG_SPACE(mem::size_of::<T>() as u32) as _;
-        let message = libc::CMSG_FIRSTHDR(header);
+        header.msg_controllen = at + libc::CMSG_SPACE(mem::size_of::<T>() as u32) as usize;
+        let message = control.0.as_mut_ptr().add(at).cast::<libc::cmsghdr>();
         (*message).cmsg_level = level;
         (*message).cmsg_type = kind;
         (*message).cmsg_len = libc::CMSG_LEN(mem::size_of::<T>() as u32) as _;
@@ -297,25 +355,31 @@ fn put_control<T: Copy>(
     }
 }
 
-/// The destination that a received header tells.
-fn local(header: &libc::msghdr) -> Local {
-    // SAFETY: the kernel has filled the header and its control; CMSG_FIRSTHDR is null when there is no message.
+/// Returns what the control messages of a received header tell.
+fn told(header: &libc::msghdr) -> Told {
+    let mut told = Told::NOTHING;
+    // SAFETY: the kernel has filled the header and its control messages; CMSG_FIRSTHDR and CMSG_NXTHDR are null when
+    // there is no further message.
     unsafe {
-        let message = libc::CMSG_FIRSTHDR(header);
-        if message.is_null() {
-            return Local::Bound;
-        }
-        let data = libc::CMSG_DATA(message);
-        match ((*message).cmsg_level, (*message).cmsg_type) {
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                Local::V4(data.cast::<libc::in_pktinfo>().read_unaligned())
+        let mut message = libc::CMSG_FIRSTHDR(header);
+        while !message.is_null() {
+            let data = libc::CMSG_DATA(message);
+            match ((*message).cmsg_level, (*message).cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    told.local = Local::V4(data.cast::<libc::in_pktinfo>().read_unaligned());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    told.local = Local::V6(data.cast::<libc::in6_pktinfo>().read_unaligned());
+                }
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                    told.ttl = u8::try_from(data.cast::<libc::c_int>().read_unaligned()).ok();
+                }
+                _ => {}
             }
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                Local::V6(data.cast::<libc::in6_pktinfo>().read_unaligned())
-            }
-            _ => Local::Bound,
+            message = libc::CMSG_NXTHDR(header, message);
         }
     }
+    told
 }
 
 fn vector(bytes: &[u8]) -> libc::iovec {

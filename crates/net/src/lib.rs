@@ -399,6 +399,7 @@ fn bind(listen: SocketAddr, shared: bool, filter: &[SockFilter]) -> io::Result<U
     socket.bind(&listen.into())?;
     let socket = UdpSocket::from(socket);
     batch::grow_send_buffer(&socket, SEND_BUFFER_BYTES)?;
+    batch::tell_ttl(&socket, listen.is_ipv6())?;
     socket.set_read_timeout(Some(PATIENCE))?;
     if listen.ip().is_unspecified() {
         // Replies must leave from the address that was asked.
@@ -506,7 +507,7 @@ fn fastpath_loop(socket: &UdpSocket, shared: &Shared, mut onward: Onward, reader
 }
 
 /// Own and loopback sources are the kernel's to refuse here; what is left are addresses and ports that nobody may
-/// answer to, our own port among them, and requests sent to everybody.
+/// answer to, our own port among them, requests sent to everybody, and what comes back to us again and again.
 fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
     let mut anywhere = Endpoint::default();
     anywhere.loopback = true;
@@ -517,6 +518,7 @@ fn refuses(route: &Route, local: SocketAddr) -> Option<DropReason> {
     anywhere
         .refuses_source(peer.address, peer.port)
         .or(route.to_everybody.then_some(DropReason::SourceAddress))
+        .or(route.has_no_hop_left.then_some(DropReason::HopLimit))
 }
 
 /// The reply to a native request that found no room; `false`: the paper's formats have no such answer.

@@ -3,7 +3,7 @@
 //! Understood: IPv4 without options and IPv6 without extension headers, unfragmented, with at most one VLAN tag.
 //! Everything else is the host's.
 
-use crate::csum;
+use crate::{csum, native};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ETH_BYTES: usize = 14;
@@ -16,8 +16,21 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 const PROTOCOL_UDP: u8 = 17;
-/// Time to live (IPv4) and hop limit (IPv6) of replies.
+/// Time to live (IPv4) and hop limit (IPv6) of replies, at most.
 const TTL: u8 = 64;
+
+/// Returns the time to live of the reply `payload` to a request that came with `ttl`; 0: no reply may leave.
+///
+/// A native reply has the reply bit, so that no server answers it. A reply in a paper's format may look like a request:
+/// two servers that are made to answer each other would never stop. Such a reply has one hop less than its request
+/// had, so that a packet and its replies travel to and fro [`TTL`] times at most.
+pub fn reply_ttl(payload: &[u8], ttl: u8) -> u8 {
+    if native::is_native(payload) {
+        TTL
+    } else {
+        ttl.saturating_sub(1).min(TTL)
+    }
+}
 
 /// A UDP datagram found in a frame. Offsets are from the frame's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,26 +122,36 @@ impl Datagram {
         start..start + self.payload_bytes
     }
 
+    /// Time to live (IPv4) or hop limit (IPv6) of the frame.
+    pub fn ttl(&self, frame: &[u8]) -> u8 {
+        frame[self.ttl_place()]
+    }
+
+    fn ttl_place(&self) -> usize {
+        self.ip + if self.source.is_ipv4() { 8 } else { 7 }
+    }
+
     /// Turns the request in `frame` into its reply: the payload has been replaced already, by one of the same length.
-    /// Addresses and ports change places, the time to live starts again, the UDP checksum is computed whole. The IPv4
-    /// header's checksum is updated, not replaced, so that a header that came in broken goes out broken.
+    /// Addresses and ports change places, the time to live is that of [`reply_ttl`], the UDP checksum is computed whole.
+    /// The IPv4 header's checksum is updated, not replaced, so that a header that came in broken goes out broken.
     pub fn make_reply(&self, frame: &mut [u8]) {
+        let ttl = reply_ttl(&frame[self.payload()], self.ttl(frame));
         swap(frame, 0, 6, 6);
         swap(frame, self.udp, self.udp + 2, 2);
         let addresses = if self.source.is_ipv4() {
             let old = u16::from_be_bytes([frame[self.ip + 8], PROTOCOL_UDP]);
-            let new = u16::from_be_bytes([TTL, PROTOCOL_UDP]);
+            let new = u16::from_be_bytes([ttl, PROTOCOL_UDP]);
             let check = u16::from_be_bytes([frame[self.ip + 10], frame[self.ip + 11]]);
             // A time to live that is right already leaves the checksum as it came, bit for bit.
             if old != new {
                 let check = csum::update(check, old, new);
-                frame[self.ip + 8] = TTL;
+                frame[self.ttl_place()] = ttl;
                 frame[self.ip + 10..self.ip + 12].copy_from_slice(&check.to_be_bytes());
             }
             swap(frame, self.ip + 12, self.ip + 16, 4);
             self.ip + 12..self.ip + IPV4_BYTES
         } else {
-            frame[self.ip + 7] = TTL;
+            frame[self.ttl_place()] = ttl;
             swap(frame, self.ip + 8, self.ip + 24, 16);
             self.ip + 8..self.ip + IPV6_BYTES
         };

@@ -169,16 +169,19 @@ pub enum DropReason {
     NotARequest = 3,
     /// paper format switched off by policy
     PaperRefused = 4,
+    /// request in a paper's format whose reply would have no hop left (rule 8: never loop)
+    HopLimit = 5,
 }
 
 impl DropReason {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::SourcePort,
         Self::SourceAddress,
         Self::ReplyBit,
         Self::NotARequest,
         Self::PaperRefused,
+        Self::HopLimit,
     ];
 
     /// The name in metrics and logs.
@@ -189,6 +192,7 @@ impl DropReason {
             Self::ReplyBit => "reply_bit",
             Self::NotARequest => "not_a_request",
             Self::PaperRefused => "paper_refused",
+            Self::HopLimit => "hop_limit",
         }
     }
 }

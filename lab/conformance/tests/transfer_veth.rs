@@ -3,14 +3,17 @@
 
 mod ledger;
 use ledger::{CREATE, REFER, Server, TRANSFER, may_load_bpf, paper};
+use lineside_fastpath::DropReason;
+use lineside_testkit::PacketSocket;
 use lineside_testkit::netns::Wire;
 use lineside_transfer::AccountId;
 use lineside_transfer::client::Client;
 use lineside_transfer::store::Mode;
+use lineside_wire::frame::{Addressing, build};
 use lineside_wire::{Operation, TransferCode as Code, TransferCounter as Counter};
 use lineside_xdp::{AttachedMode, Interface, XdpDatapath, XdpMode};
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zerocopy::FromZeros;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -163,6 +166,66 @@ fn durable_refers_at_the_line_and_the_host_executes() {
         server.end()
     });
     assert_eq!((told.operations, told.held), (2 * (2 + u64::from(MOVES)), 2000));
+}
+
+/// The paper's REFER of an account that holds nothing is answered with the request itself, so that a server which got
+/// the answer would answer it, and so on.
+#[test]
+fn one_forged_refer_between_two_servers_stops() {
+    // Neither is the port of a service, from which nothing is answered.
+    const PORTS: [u16; 2] = [7711, 7712];
+    const EMPTY: u32 = 9;
+    let Some((wire, pass)) = wire() else { return };
+    // The other server's program takes the place of the one that lets replies pass.
+    wire.client.run(move || drop(pass));
+    let at = |port, interface| move || Server::start_at(port, Mode::Durable, interface, XdpMode::Native);
+    let mut one = wire.server.run(at(PORTS[0], "x1"));
+    let mut other = wire.client.run(at(PORTS[1], "x0"));
+    let create = paper(CREATE, 1, EMPTY, 0, 0);
+    for server in [("10.0.0.2", PORTS[0]), ("10.0.0.1", PORTS[1])] {
+        let (address, request) = (
+            SocketAddr::new(server.0.parse().unwrap(), server.1),
+            create.clone(),
+        );
+        let reply = wire.client.run(move || ask(&socket(address), &request));
+        assert_eq!(reply, create);
+    }
+    for (source, destination) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        let forged = Addressing {
+            source_mac: [2, 0, 0, 0, 0, 1],
+            destination_mac: [2, 0, 0, 0, 0, 2],
+            vlan: None,
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            source_port: PORTS[1],
+            destination_port: PORTS[0],
+        };
+        let before = [one.count(Counter::Replies), other.count(Counter::Replies)];
+        let stopped = |server: &Server| {
+            let drops = &server.socket.counts().drops[DropReason::HopLimit as usize];
+            drops.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        let ended = stopped(&one) + stopped(&other);
+        wire.client.run(move || {
+            let mut frame = [0; 256];
+            let bytes = build(&mut frame, &forged, &paper(REFER, 0, EMPTY, 0, 0)).expect("a frame");
+            let wire = PacketSocket::open("x0").expect("a packet socket");
+            wire.send(&frame[..bytes]).expect("sending");
+        });
+        let deadline = Instant::now() + PATIENCE;
+        while stopped(&one) + stopped(&other) == ended {
+            assert!(Instant::now() < deadline, "the servers answer each other still");
+            std::thread::yield_now();
+        }
+        // It came with 64 hops; the last one is not answered.
+        let replies = [
+            one.count(Counter::Replies) - before[0],
+            other.count(Counter::Replies) - before[1],
+        ];
+        assert_eq!(replies.iter().sum::<u64>(), 63, "{replies:?}");
+    }
+    wire.server.run(move || one.end());
+    wire.client.run(move || other.end());
 }
 
 #[test]

@@ -70,8 +70,13 @@ pub struct Server {
 
 impl Server {
     pub fn start(mode: Mode, interface: &str, xdp_mode: XdpMode) -> Self {
+        Self::start_at(TRANSFER_PORT, mode, interface, xdp_mode)
+    }
+
+    /// The same at another port.
+    pub fn start_at(port: u16, mode: Mode, interface: &str, xdp_mode: XdpMode) -> Self {
         let (geometry, data) = (geometry(mode), TempDir::new().expect("a directory"));
-        let images = vec![transfer::program(&geometry, TRANSFER_PORT)];
+        let images = vec![transfer::program(&geometry, port)];
         let mut datapath = XdpDatapath::load(images, None).expect("load");
         let store = Arc::new(transfer::store(&mut datapath, &geometry).expect("store"));
         store.format(&geometry).expect("geometry");
@@ -94,7 +99,7 @@ impl Server {
         let report = ledger.report();
         let fastpath = Arc::new(TransferFastPath::beside_xdp(Arc::clone(&store)));
         let options = SocketOptions {
-            listen: (std::net::Ipv6Addr::UNSPECIFIED, TRANSFER_PORT).into(),
+            listen: (std::net::Ipv6Addr::UNSPECIFIED, port).into(),
             threads: 1,
             queue: 64,
         };

@@ -5,6 +5,7 @@ use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice, VlanId};
 use lineside_testkit::netns::Namespace;
 
 pub const FAR_PORT: u16 = 40_000;
+const REQUEST_TTL: u8 = 17;
 pub const NEAR_V4: [u8; 4] = [10, 0, 0, 2];
 pub const FAR_V4: [u8; 4] = [10, 0, 0, 1];
 pub const NEAR_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
@@ -75,12 +76,21 @@ pub fn datagram(
 }
 
 pub fn request(port: u16, way: Way, payload: &[u8]) -> Vec<u8> {
-    datagram([FAR_MAC, NEAR_MAC], way, true, 17, [FAR_PORT, port], payload)
+    datagram(
+        [FAR_MAC, NEAR_MAC],
+        way,
+        true,
+        REQUEST_TTL,
+        [FAR_PORT, port],
+        payload,
+    )
 }
 
 /// What the fast path must make of [`request`] with this answer.
 pub fn reply(port: u16, way: Way, payload: &[u8]) -> Vec<u8> {
-    datagram([NEAR_MAC, FAR_MAC], way, false, 64, [port, FAR_PORT], payload)
+    let is_native = payload.len() >= 16 && payload.starts_with(b"LS");
+    let ttl = if is_native { 64 } else { REQUEST_TTL - 1 };
+    datagram([NEAR_MAC, FAR_MAC], way, false, ttl, [port, FAR_PORT], payload)
 }
 
 /// The payload of a UDP reply to the far machine; every checksum in it must be there and right.

@@ -1,10 +1,12 @@
-//! Requests with forged sources that nobody on the link has: the replies to them must not keep replies from others.
+//! Requests with forged sources. Of sources that nobody on the link has: the replies to them must not keep replies from
+//! others. Of a server: it must not answer replies for ever.
 //!
 //! A forger and an honest client share one namespace, the server has another one. The kernel of the server queues the
 //! replies to forged sources while it looks for them in vain.
 
 use lineside_fastpath::{
-    Asked, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Said, Source, Verdict, WayBack,
+    Asked, DropReason, FastPath, GroupHost, Host, LaterHost, Reader, Readers, Reply, Said, Source, Verdict,
+    WayBack,
 };
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_testkit::PacketSocket;
@@ -78,15 +80,15 @@ impl LaterHost for MirrorHost {
 /// Starts a datapath on every address of the namespace.
 type Start = fn(SocketOptions, &Readers) -> std::io::Result<SocketDatapath>;
 
-fn forged(source: IpAddr, server: SocketAddr, number: u32) -> Vec<u8> {
+fn forged(source: SocketAddr, server: SocketAddr) -> Vec<u8> {
     let datagram = Addressing {
         source_mac: [2, 0, 0, 0, 0, 1],
         destination_mac: [2, 0, 0, 0, 0, 2],
         vlan: None,
-        source,
+        source: source.ip(),
         destination: server.ip(),
-        source_port: 20_000 + (number % 20_000) as u16,
-        destination_port: PORT,
+        source_port: source.port(),
+        destination_port: server.port(),
     };
     let mut frame = vec![0; REQUEST_BYTES + 100];
     let bytes = build(&mut frame, &datagram, &[7; REQUEST_BYTES]).expect("a frame");
@@ -103,7 +105,8 @@ fn attack(server: SocketAddr, sources: u32) {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + host)),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from((0xfd00 << 112) + u128::from(host))),
         };
-        socket.send(&forged(source, server, number)).expect("sending");
+        let source = SocketAddr::new(source, 20_000 + (number % 20_000) as u16);
+        socket.send(&forged(source, server)).expect("sending");
         if (number + 1) % BURST == 0 {
             std::thread::sleep(PAUSE);
         }
@@ -204,6 +207,44 @@ fn of_a_host_that_answers_later() {
         let fastpath = Arc::new(Mirror { answers: false });
         SocketDatapath::start_later(options, fastpath, Arc::new(MirrorHost::default()), readers)
     });
+}
+
+#[test]
+fn two_servers_that_are_made_to_answer_each_other_stop() {
+    let Some(wire) = Wire::new() else { return };
+    let start = |at: &str, answers| {
+        let options = SocketOptions {
+            listen: SocketAddr::new(at.parse().unwrap(), PORT + u16::from(at.ends_with('1'))),
+            threads: 1,
+            queue: 64,
+        };
+        let host = Arc::new(MirrorHost::default());
+        SocketDatapath::start(options, Arc::new(Mirror { answers }), host, &Readers::new(false))
+    };
+    // One answers from its fast path, the other one by its host.
+    for (one, other) in [("10.0.0.2", "10.0.0.1"), ("fd00::2", "fd00::1")] {
+        let first = wire.server.run(move || start(one, true).expect("listening"));
+        let second = wire.client.run(move || start(other, false).expect("listening"));
+        let frame = forged(second.local_addr(), first.local_addr());
+        wire.client
+            .run(move || PacketSocket::open("x0").unwrap().send(&frame).unwrap());
+        let dropped = || {
+            let of = |datapath: &SocketDatapath| {
+                datapath.counts().drops[DropReason::HopLimit as usize].load(Relaxed)
+            };
+            of(&first) + of(&second)
+        };
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while dropped() == 0 {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "they answer each other still"
+            );
+            std::thread::yield_now();
+        }
+        let received = [&first, &second].map(|datapath| datapath.counts().received.load(Relaxed));
+        assert_eq!(received, [32, 32], "the packet came with 64 hops");
+    }
 }
 
 /// Host that answers nothing until it is told to.
