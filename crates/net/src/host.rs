@@ -116,6 +116,13 @@ fn send_all<'a>(
     let mut streams: Vec<&Arc<Writer>> = Vec::new();
     let mut sent = 0;
     for (way, request_bytes, Said { reply, drop }) in answers {
+        if let Way::Stream(writer) = way {
+            writer.finish(1);
+            // Packets of one connection mostly come together.
+            if !streams.last().is_some_and(|last| Arc::ptr_eq(last, writer)) {
+                streams.push(writer);
+            }
+        }
         let Some(reply) = reply else {
             drop.into_iter().for_each(|reason| counts.drop(reason));
             continue;
@@ -125,13 +132,7 @@ fn send_all<'a>(
                 counts.amplification.fetch_add(1, Relaxed);
             }
             Way::Datagram(route) => datagrams.push((route, reply)),
-            Way::Stream(writer) => {
-                sent += u64::from(writer.put(&reply));
-                // Packets of one connection mostly come together.
-                if !streams.last().is_some_and(|last| Arc::ptr_eq(last, writer)) {
-                    streams.push(writer);
-                }
-            }
+            Way::Stream(writer) => sent += u64::from(writer.put(&reply)),
         }
     }
     streams.iter().for_each(|writer| writer.flush());

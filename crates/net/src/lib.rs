@@ -6,6 +6,7 @@ mod batch;
 mod host;
 mod later;
 mod neighbours;
+mod places;
 mod progress;
 mod queue;
 mod stream;
@@ -58,6 +59,10 @@ pub struct SocketCounts {
     pub oversize: AtomicU64,
     /// Replies withheld because they were longer than their request (rule 5).
     pub amplification: AtomicU64,
+    /// TCP connections that are open.
+    pub connections: AtomicU64,
+    /// TCP connections that were refused because all places were taken.
+    pub connections_refused: AtomicU64,
     /// Replies by UDP that could not leave: the send buffer was full, the kernel refused them, or their destination is
     /// a neighbour that does not resolve.
     pub unsent: AtomicU64,
@@ -130,6 +135,9 @@ struct Shared {
     fastpath: Arc<dyn FastPath + Send + Sync>,
     counts: SocketCounts,
     progress: Progress,
+    /// Time of the last refused connection, CLOCK_MONOTONIC; 0: none was.
+    refused_ns: AtomicU64,
+    has_streams: bool,
     /// Addresses to which nothing is sent at the moment.
     unresolved: Unresolved,
     /// Requests that a host which answers later has not answered.
@@ -253,6 +261,8 @@ impl SocketDatapath {
             fastpath,
             counts: SocketCounts::default(),
             progress: Progress::default(),
+            refused_ns: AtomicU64::new(0),
+            has_streams: streams,
             unresolved: Unresolved::default(),
             open: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
@@ -334,6 +344,17 @@ impl SocketDatapath {
     /// What it counted so far.
     pub fn counts(&self) -> &SocketCounts {
         &self.shared.counts
+    }
+
+    /// Number of places for TCP connections; `None` where the datapath is UDP alone.
+    pub fn connection_places(&self) -> Option<usize> {
+        self.shared.has_streams.then_some(places::PLACES)
+    }
+
+    /// Time since a TCP connection was refused because all places were taken; `None`: none was.
+    pub fn since_refusal(&self) -> Option<Duration> {
+        let refused_ns = self.shared.refused_ns.load(Relaxed);
+        (refused_ns > 0).then(|| Duration::from_nanos(lease::now_ns().saturating_sub(refused_ns)))
     }
 
     /// Number of requests that wait for the host.

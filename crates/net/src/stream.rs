@@ -1,8 +1,10 @@
 //! Native packets over TCP: one thread reads all connections and writes what they did not take at once.
 //!
 //! Replies come in the order in which they are ready, the fast path's before the host's: clients tell them apart by
-//! their request id. What is not a native packet ends the connection.
+//! their request id. What is not a native packet ends the connection. A client that has shut down its sending side gets
+//! the replies to everything it has sent, then its connection ends.
 
+use super::places::{self, Admission, Held, Prefix};
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{SendTimeoutError, Sender};
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
@@ -12,16 +14,12 @@ use mio::{Events, Interest, Poll, Token};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
-/// Connections at a time; more are closed as they come.
-const CONNECTIONS: usize = 512;
-/// Of one address.
-const CONNECTIONS_EACH: usize = 128;
 /// Bytes of replies that may wait for a client to take them; one that leaves more loses its connection.
 const BACKLOG_BYTES: usize = 1 << 20;
 /// How long they may wait, and how long a packet may take to come.
@@ -64,6 +62,8 @@ pub(super) fn listen(
 pub(super) struct Writer {
     stream: TcpStream,
     out: Mutex<Out>,
+    /// Requests that the host has and has not dealt with.
+    pending: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -72,6 +72,8 @@ struct Out {
     sent: usize,
     /// Since when the client has taken nothing of what waits.
     stuck: Option<Instant>,
+    /// The client sends nothing more: the connection ends with the last reply.
+    is_last: bool,
     ended: bool,
 }
 
@@ -116,6 +118,24 @@ impl Writer {
         }
         out.bytes.clear();
         out.sent = 0;
+        if out.is_last && self.pending.load(Relaxed) == 0 {
+            self.shut(&mut out);
+        }
+    }
+
+    /// Counts requests that the host has dealt with; [`Writer::flush`] follows.
+    pub(super) fn finish(&self, count: usize) {
+        self.pending.fetch_sub(count, Relaxed);
+    }
+
+    /// Ends the connection once the host has dealt with every request and the replies have left.
+    fn end_with_last_reply(&self) {
+        self.out().is_last = true;
+        self.flush();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.out().ended
     }
 
     fn is_stuck(&self) -> bool {
@@ -137,6 +157,9 @@ impl Writer {
 /// A connection: what has come and is not yet a whole packet.
 struct Connection {
     from: Source,
+    prefix: Prefix,
+    /// Time of its last request, or of its beginning.
+    used: Instant,
     writer: Arc<Writer>,
     input: Vec<u8>,
     /// Since when a packet has begun and is not there whole.
@@ -200,21 +223,51 @@ impl Streams {
                     if is_stuck {
                         connection.writer.end();
                     }
-                    !is_stuck
+                    !is_stuck && !connection.writer.has_ended()
                 });
+                self.count();
             }
         }
     }
 
     fn accept(&mut self) {
-        // What cannot be set up is closed: the client sees it.
         while let Ok((stream, peer)) = self.listener.accept() {
-            let address = Source::from(peer).address;
-            let same = |connection: &&Connection| connection.from.address == address;
-            if self.open.len() < CONNECTIONS && self.open.values().filter(same).count() < CONNECTIONS_EACH {
-                let _ = self.start(stream, peer);
+            let held: Vec<Held<Token>> = self
+                .open
+                .iter()
+                .map(|(token, connection)| Held {
+                    token: *token,
+                    prefix: connection.prefix,
+                    used: connection.used,
+                })
+                .collect();
+            // A stream that is dropped is closed: the client sees it.
+            match places::admit(&held, Prefix::of(peer.ip()), Instant::now()) {
+                Admission::Free => {}
+                Admission::Replace(token) => self.close(token),
+                Admission::OwnLimit => continue,
+                Admission::Full => {
+                    self.shared.counts.connections_refused.fetch_add(1, Relaxed);
+                    self.shared.refused_ns.store(lease::now_ns(), Relaxed);
+                    continue;
+                }
             }
+            let _ = self.start(stream, peer);
         }
+        self.count();
+    }
+
+    fn close(&mut self, token: Token) {
+        if let Some(connection) = self.open.remove(&token) {
+            connection.writer.end();
+        }
+    }
+
+    fn count(&self) {
+        self.shared
+            .counts
+            .connections
+            .store(self.open.len() as u64, Relaxed);
     }
 
     fn start(&mut self, mut stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
@@ -226,9 +279,12 @@ impl Streams {
             .register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let connection = Connection {
             from: Source::from(peer),
+            prefix: Prefix::of(peer.ip()),
+            used: Instant::now(),
             writer: Arc::new(Writer {
                 stream,
                 out: Mutex::default(),
+                pending: AtomicUsize::new(0),
             }),
             input: Vec::new(),
             begun: None,
@@ -247,30 +303,41 @@ impl Streams {
             return;
         };
         match read(connection, &mut self.piece) {
-            Ok(0) => connection.due = false,
-            Ok(_) if answer(connection, &self.shared, &self.host, &self.reader).is_ok() => {
+            Ok(Came::Nothing) => connection.due = false,
+            Ok(Came::Bytes) if answer(connection, &self.shared, &self.host, &self.reader).is_ok() => {
                 self.turns.push_back(token);
             }
-            // Why a connection ended is the client's to see.
-            Ok(_) | Err(_) => {
-                connection.writer.end();
-                self.open.remove(&token);
+            Ok(Came::End) if connection.input.is_empty() => {
+                connection.due = false;
+                connection.writer.end_with_last_reply();
             }
+            // Why a connection ended is the client's to see.
+            Ok(Came::Bytes | Came::End) | Err(_) => self.close(token),
         }
     }
 }
 
-/// Bytes added to what has come; 0: there is no more for the moment.
-fn read(connection: &mut Connection, piece: &mut [u8]) -> io::Result<usize> {
+/// Result of reading from a connection.
+enum Came {
+    /// Bytes were added to what has come.
+    Bytes,
+    /// There is no more for the moment.
+    Nothing,
+    /// The client has shut down its sending side.
+    End,
+}
+
+/// Reads once, and adds what came to the input of the connection.
+fn read(connection: &mut Connection, piece: &mut [u8]) -> io::Result<Came> {
     loop {
         match (&connection.writer.stream).read(piece) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(0) => return Ok(Came::End),
             Ok(count) => {
                 connection.input.extend_from_slice(&piece[..count]);
-                return Ok(count);
+                return Ok(Came::Bytes);
             }
             Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => return Ok(0),
+                ErrorKind::WouldBlock => return Ok(Came::Nothing),
                 ErrorKind::Interrupted => {}
                 _ => return Err(error),
             },
@@ -290,6 +357,7 @@ fn answer(
         writer,
         input,
         begun,
+        used,
         ..
     } = connection;
     let (mut at, mut bytes, mut count) = (0, Vec::new(), 0);
@@ -310,6 +378,9 @@ fn answer(
     writer.flush();
     reader.leave();
     input.drain(..at);
+    if at > 0 {
+        *used = Instant::now();
+    }
     match (input.is_empty(), at) {
         (true, _) => *begun = None,
         (false, 0) => _ = begun.get_or_insert_with(Instant::now),
@@ -319,6 +390,7 @@ fn answer(
         return parsed;
     }
     shared.progress.hand(count as u64, lease::now_ns());
+    writer.pending.fetch_add(count, Relaxed);
     let mut waiting = Forwarded {
         from: *from,
         way: Way::Stream(Arc::clone(writer)),

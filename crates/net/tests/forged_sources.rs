@@ -226,24 +226,31 @@ fn two_servers_that_are_made_to_answer_each_other_stop() {
         let first = wire.server.run(move || start(one, true).expect("listening"));
         let second = wire.client.run(move || start(other, false).expect("listening"));
         let frame = forged(second.local_addr(), first.local_addr());
-        wire.client
-            .run(move || PacketSocket::open("x0").unwrap().send(&frame).unwrap());
         let dropped = || {
             let of = |datapath: &SocketDatapath| {
                 datapath.counts().drops[DropReason::HopLimit as usize].load(Relaxed)
             };
             of(&first) + of(&second)
         };
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        // A packet that was lost on its way has ended the exchange earlier: then another one is sent.
+        let mut sent = 0;
         while dropped() == 0 {
-            assert!(
-                std::time::Instant::now() < deadline,
-                "they answer each other still"
-            );
-            std::thread::yield_now();
+            assert!(sent < 20, "they answer each other still");
+            let frame = frame.clone();
+            wire.client
+                .run(move || PacketSocket::open("x0").unwrap().send(&frame).unwrap());
+            sent += 1;
+            let end = std::time::Instant::now() + Duration::from_secs(1);
+            while dropped() == 0 && std::time::Instant::now() < end {
+                std::thread::yield_now();
+            }
         }
         let received = [&first, &second].map(|datapath| datapath.counts().received.load(Relaxed));
-        assert_eq!(received, [32, 32], "the packet came with 64 hops");
+        assert!(
+            received.iter().sum::<u64>() <= 64 * sent,
+            "{received:?}, {sent} packets with 64 hops"
+        );
+        assert!(received.iter().all(|received| *received >= 32), "{received:?}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -184,6 +185,57 @@ fn a_slow_reader_gets_everything() {
         assert!(body.iter().all(|byte| *byte == 7));
         stream.write_all(&packet(LARGE, id + 16, b"")).unwrap();
     }
+}
+
+#[test]
+fn a_client_that_has_shut_its_sending_side_gets_all_its_replies() {
+    let datapath = serve();
+    for op in [FASTPATHS, HOSTS, LARGE] {
+        let mut stream = connect(datapath.local_addr());
+        let requests: Vec<u8> = (0..10).flat_map(|id| packet(op, id, b"the last")).collect();
+        stream.write_all(&requests).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let ids: Vec<u64> = (0..10).map(|_| read(&mut stream).unwrap().0).collect();
+        assert_eq!(ids, (0..10).collect::<Vec<u64>>());
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "then the connection ends");
+    }
+    let mut torn = connect(datapath.local_addr());
+    torn.write_all(&packet(HOSTS, 1, b"torn")[..10]).unwrap();
+    torn.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(
+        matches!(torn.read(&mut [0]), Ok(0) | Err(_)),
+        "half a packet is answered by nobody"
+    );
+}
+
+/// 512 silent connections from four addresses leave room for those of others.
+#[test]
+fn silent_connections_make_room_for_others() {
+    let datapath = serve();
+    let from = |address: [u8; 4]| -> TcpStream {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+        socket.connect(&datapath.local_addr().into()).unwrap();
+        socket.into()
+    };
+    let silent: Vec<TcpStream> = (0..4 * CONNECTIONS)
+        .map(|number| from([127, 0, 1, (number % 4) as u8 + 1]))
+        .collect();
+    let mut honest = Vec::new();
+    for number in 0..20 {
+        let mut stream = from([127, 0, 2, number + 1]);
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(&packet(HOSTS, 7, b"x")).unwrap();
+        assert_eq!(read(&mut stream).unwrap().0, 7, "client {number}");
+        honest.push(stream);
+    }
+    for stream in &mut honest {
+        stream.write_all(&packet(HOSTS, 8, b"x")).unwrap();
+        assert_eq!(read(stream).unwrap().0, 8, "the honest keep their places");
+    }
+    assert_eq!(datapath.counts().connections.load(Relaxed), 512);
+    assert_eq!(datapath.since_refusal(), None);
+    drop(silent);
 }
 
 #[test]

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Time for which a refused connection makes the process unhealthy.
+const RECENT: Duration = Duration::from_secs(60);
+
 /// The sockets of a running service, and the XDP programs that answer before they are asked.
 pub struct Frontend {
     /// Sockets of the service.
@@ -71,6 +74,15 @@ impl Frontend {
         set_socket_counts(&mut status, self.socket.counts());
         out.problems
             .extend(stall_problem(service, &self.socket, self.stall));
+        if self.socket.connection_places().is_some() {
+            let counts = self.socket.counts();
+            status.set_host(metric::CONNECTIONS, counts.connections.load(Relaxed));
+            status.set_host(
+                metric::CONNECTIONS_REFUSED,
+                counts.connections_refused.load(Relaxed),
+            );
+            warn_of_crowding(service, &self.socket, out);
+        }
         match self.attachment.counts::<N>(counted.map, counted.slot) {
             Some(Ok((fastpath, drops))) => {
                 status.set_fastpath_replies("xdp", fastpath[counted.replies]);
@@ -91,6 +103,25 @@ pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) ->
         let (seconds, waiting) = (stalled.as_secs(), socket.waiting());
         format!("{service}: the host has answered nothing for {seconds} s, {waiting} requests wait for it")
     })
+}
+
+/// Adds a warning where four of five places for connections are taken, and a problem where a client was refused within
+/// the last [`RECENT`].
+fn warn_of_crowding(service: &str, socket: &SocketDatapath, out: &mut StatusBuilder) {
+    let Some(places) = socket.connection_places() else {
+        return;
+    };
+    let open = socket.counts().connections.load(Relaxed);
+    if open * 5 >= places as u64 * 4 {
+        out.warnings.push(format!(
+            "{service}: {open} of {places} places for TCP connections are taken"
+        ));
+    }
+    if socket.since_refusal().is_some_and(|since| since < RECENT) {
+        out.problems.push(format!(
+            "{service}: TCP connections are refused, because all {places} places are taken"
+        ));
+    }
 }
 
 /// Adds the counters of a socket datapath to a status.

@@ -1773,6 +1773,26 @@ pub mod metric {
         labels: &["service"],
         help: "requests that found the host's queue full: native ones are answered busy, others dropped",
     };
+    /// TCP connections that are open
+    pub const CONNECTIONS: Metric = Metric {
+        name: "lineside_connections",
+        key: "connections",
+        service: None,
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &["service"],
+        help: "TCP connections that are open",
+    };
+    /// TCP connections that were refused because all places were taken
+    pub const CONNECTIONS_REFUSED: Metric = Metric {
+        name: "lineside_connections_refused_total",
+        key: "connections_refused",
+        service: None,
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["service"],
+        help: "TCP connections that were refused because all places were taken",
+    };
     /// replies that could not leave: the send buffer was full, or their destination is a neighbour that does not resolve
     pub const UNSENT: Metric = Metric {
         name: "lineside_unsent_total",
@@ -2505,7 +2525,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 81] = [
+    pub const ALL: [&Metric; 83] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2514,6 +2534,8 @@ pub mod metric {
         &FASTPATH_REPLIES,
         &HOST_REPLIES,
         &QUEUE_FULL,
+        &CONNECTIONS,
+        &CONNECTIONS_REFUSED,
         &UNSENT,
         &OVERSIZE,
         &AMPLIFICATION,
