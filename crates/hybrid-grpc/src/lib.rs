@@ -5,6 +5,7 @@
 
 mod answers;
 pub mod client;
+mod codec;
 pub mod messages;
 pub mod paper;
 pub mod serve;

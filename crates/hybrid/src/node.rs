@@ -383,6 +383,11 @@ impl<D: Disk> Node<D> {
         }
     }
 
+    /// Returns true if the database's mode is the paper's.
+    pub fn is_paper(&self) -> bool {
+        self.shared.read_view().roster().is_paper()
+    }
+
     /// How it is.
     pub fn status(&self) -> Status {
         let view = self.shared.read_view();
