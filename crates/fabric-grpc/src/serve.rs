@@ -3,7 +3,7 @@
 use crate::deliver::{self, Kind, Shared};
 use crate::messages::{DeliverResponse, Envelope};
 use crate::source::Source;
-use lineside_grpc::{Gate, Incoming, Peer, Running, ServerTls, accept};
+use lineside_grpc::{Answers, Gate, Incoming, Peer, Running, ServerTls, accept};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
@@ -23,7 +23,9 @@ use tonic_prost::ProstCodec;
 /// Bytes of a request, at most. An identity with its certificate is about 1 kB.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Blocks read ahead of a client's window.
-const AHEAD: usize = 2;
+const AHEAD: usize = 1;
+/// Blocks that are read at a time, before there is room for them among the answers.
+const READS: usize = 4;
 /// Bytes of requests that a call, and a connection, may have sent before they are taken.
 const STREAM_WINDOW_BYTES: u32 = REQUEST_BYTES_MAX as u32 + 5;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * STREAM_WINDOW_BYTES;
@@ -81,6 +83,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let (stop_calls, stopping) = watch::channel(false);
     let shared = Arc::new(Shared {
+        reads: Semaphore::new(READS),
         sources,
         mutual: tls.as_ref().is_some_and(ServerTls::is_mutual),
         stopping,
@@ -144,7 +147,7 @@ struct Handler {
 }
 
 /// One call of one method.
-struct Call(Arc<Shared>, Kind);
+struct Call(Arc<Shared>, Kind, Option<Answers>);
 
 impl StreamingService<Envelope> for Call {
     type Response = DeliverResponse;
@@ -152,13 +155,17 @@ impl StreamingService<Envelope> for Call {
     type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
     fn call(&mut self, request: Request<Streaming<Envelope>>) -> Self::Future {
-        let (shared, kind) = (Arc::clone(&self.0), self.1);
+        let (shared, kind, answers) = (Arc::clone(&self.0), self.1, self.2.take());
         let peer = request.extensions().get::<Peer>().cloned();
         Box::pin(async move {
-            let peer = peer.unwrap_or_default();
+            let answers = answers.ok_or_else(|| Status::internal("a call is answered once"))?;
+            let from = deliver::Client {
+                peer: peer.unwrap_or_default(),
+                answers,
+            };
             let (out, responses) = mpsc::channel(AHEAD);
             tokio::spawn(async move {
-                deliver::call(&shared, kind, &peer, request.into_inner(), &out).await;
+                deliver::call(&shared, kind, &from, request.into_inner(), &out).await;
             });
             Ok(Response::new(ReceiverStream::new(responses)))
         })
@@ -179,7 +186,10 @@ fn route(
         Some((_, kind)) => handler
             .gate
             .call(request, Incoming::Stream(REQUEST_BYTES_MAX))
-            .map(|counted| (Call(Arc::clone(&handler.shared), *kind), counted)),
+            .map(|(request, counted)| {
+                let call = Call(Arc::clone(&handler.shared), *kind, Some(counted.answers()));
+                (call, (request, counted))
+            }),
         None => Err(Status::unimplemented(absent)),
     };
     Box::pin(async move {

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 use tonic::body::Body;
@@ -14,6 +15,8 @@ use tonic::codegen::http;
 
 /// Bytes that gRPC puts before a message.
 const PREFIX_BYTES: usize = 5;
+/// Time after which is looked again for room.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Messages that a call's client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +53,8 @@ impl Drop for InUse {
 pub(crate) struct Counted {
     gate: Arc<Gate>,
     connection: Arc<Connection>,
+    /// Its answers are counted by [`Answers`].
+    is_stream: bool,
     /// Bytes that are taken for its request.
     request_bytes: AtomicUsize,
 }
@@ -63,13 +68,14 @@ impl Drop for Counted {
 }
 
 impl Call {
-    pub(crate) fn new(gate: Arc<Gate>, connection: Arc<Connection>) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>, connection: Arc<Connection>, message: Incoming) -> Self {
         gate.used(&connection);
         Self {
             in_use: InUse::new(Arc::clone(&connection)),
             counted: Arc::new(Counted {
                 gate,
                 connection,
+                is_stream: matches!(message, Incoming::Stream(_)),
                 request_bytes: AtomicUsize::new(0),
             }),
         }
@@ -77,6 +83,11 @@ impl Call {
 
     pub(crate) fn counted(&self) -> Arc<Counted> {
         Arc::clone(&self.counted)
+    }
+
+    /// Returns the count of answers that wait to be sent, for a call of [`Incoming::Stream`].
+    pub fn answers(&self) -> Answers {
+        Answers(Arc::clone(&self.counted))
     }
 
     /// Returns the answer, with its bytes counted until they have been sent.
@@ -101,7 +112,10 @@ impl Counted {
             .request_bytes
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, kept);
         let had = had.unwrap_or_default().min(bytes.len());
-        if !self.gate.take_bytes(&self.connection, bytes.len() - had) {
+        if self.is_stream {
+            // It had room before, and makes that free now.
+            self.gate.take_bytes_beyond(&self.connection, bytes.len() - had);
+        } else if !self.gate.take_bytes(&self.connection, bytes.len() - had) {
             self.request_bytes.fetch_add(had, Ordering::AcqRel);
             return None;
         }
@@ -109,6 +123,31 @@ impl Counted {
             bytes,
             counted: Arc::clone(self),
         }))
+    }
+}
+
+/// Answers of one call that wait to be sent.
+pub struct Answers(Arc<Counted>);
+
+impl Answers {
+    /// Counts an answer until its last clone is dropped. `None`: there is no room for it now. An answer that is larger
+    /// than a source's share has room where the source has no other.
+    pub fn keep(&self, bytes: &Bytes) -> Option<Bytes> {
+        let Counted { gate, connection, .. } = &*self.0;
+        let is_kept = gate.take_bytes_alone(connection, bytes.len());
+        is_kept.then(|| {
+            Bytes::from_owner(Sending {
+                bytes: bytes.clone(),
+                counted: Arc::clone(&self.0),
+            })
+        })
+    }
+
+    /// Waits until there may be room again.
+    pub async fn freed(&self) {
+        let freed = self.0.gate.freed.notified();
+        // A client that does not read is found out by time alone.
+        let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
     }
 }
 
@@ -172,6 +211,7 @@ impl RequestBody {
             gate,
             connection,
             request_bytes,
+            ..
         } = &*self.counted;
         if !gate.take_bytes(connection, more) {
             return Err(Status::resource_exhausted(

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -101,6 +101,8 @@ pub struct Gate {
     calls: Pool,
     bytes: Pool,
     open: Mutex<Open>,
+    /// Notified when bytes were given back.
+    pub(crate) freed: Notify,
     started: Instant,
     refused: AtomicU64,
     said_ms: AtomicU64,
@@ -150,6 +152,7 @@ impl Gate {
             calls: Pool::new(limits.calls, SOURCES),
             bytes: Pool::new(limits.memory_bytes, BYTE_SOURCES),
             open: Mutex::default(),
+            freed: Notify::new(),
             started: Instant::now(),
             refused: AtomicU64::new(0),
             said_ms: AtomicU64::new(0),
@@ -295,7 +298,7 @@ impl Gate {
         if !self.calls.take(&source.calls, source.is_trusted, 1) {
             return Err(Status::resource_exhausted("too many calls at a time"));
         }
-        let call = Call::new(Arc::clone(self), connection);
+        let call = Call::new(Arc::clone(self), connection, message);
         let counted = call.counted();
         Ok((
             request.map(|body| Body::new(RequestBody::new(body, counted, message))),
@@ -316,12 +319,45 @@ impl Gate {
 
     pub(crate) fn take_bytes(&self, connection: &Connection, bytes: usize) -> bool {
         let source = &connection.source;
-        self.bytes.take(&source.bytes, source.is_trusted, bytes)
+        let taken = self.bytes.take(&source.bytes, source.is_trusted, bytes);
+        if !taken {
+            self.close_unread();
+        }
+        taken
+    }
+
+    pub(crate) fn take_bytes_beyond(&self, connection: &Connection, bytes: usize) {
+        let source = &connection.source;
+        self.bytes.take_beyond(&source.bytes, source.is_trusted, bytes);
+    }
+
+    /// Takes bytes that may be more than a source's share, where it has taken none.
+    pub(crate) fn take_bytes_alone(&self, connection: &Connection, bytes: usize) -> bool {
+        let source = &connection.source;
+        let taken = self.bytes.take_alone(&source.bytes, source.is_trusted, bytes);
+        if !taken {
+            self.close_unread();
+        }
+        taken
     }
 
     pub(crate) fn give_back_bytes(&self, connection: &Connection, bytes: usize) {
         let source = &connection.source;
         self.bytes.give_back(&source.bytes, source.is_trusted, bytes);
+        self.freed.notify_waiters();
+    }
+
+    /// Closes a connection whose client has not taken its answers for [`Limits::idle`], if there is one.
+    fn close_unread(&self) {
+        let mut open = self.open();
+        let is_unread = |connection: &Connection| connection.unread.load(Ordering::Acquire) > 0;
+        let unread = self
+            .idle(&open)
+            .find(|(_, connection)| is_unread(connection))
+            .map(|(id, _)| *id);
+        if let Some(id) = unread {
+            self.remove(&mut open, id);
+        }
     }
 
     /// Returns the number of bytes of messages of calls under way.

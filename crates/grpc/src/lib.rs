@@ -12,7 +12,7 @@ mod running;
 mod tls;
 
 pub use accept::{Accepting, Peer, accept};
-pub use call::{Call, Incoming};
+pub use call::{Answers, Call, Incoming};
 pub use error::SetupError;
 pub use gate::{Gate, Limits, Standing, Trusted};
 pub use running::Running;

@@ -50,6 +50,31 @@ impl Pool {
         true
     }
 
+    /// Takes an amount as [`Pool::take`] does, or where the source has taken nothing and the whole has room, or where
+    /// nothing at all is taken: so one large amount passes after the other.
+    pub fn take_alone(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) -> bool {
+        if self.take(of_source, is_trusted, amount) {
+            return true;
+        }
+        let used = self.used.load(Ordering::Acquire);
+        let is_alone = of_source.load(Ordering::Acquire) == 0
+            && used.checked_add(amount).is_some_and(|sum| sum <= self.limit);
+        if is_alone || used == 0 {
+            self.take_beyond(of_source, is_trusted, amount);
+            return true;
+        }
+        false
+    }
+
+    /// Takes an amount, even beyond the limits.
+    pub fn take_beyond(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
+        self.used.fetch_add(amount, Ordering::AcqRel);
+        of_source.fetch_add(amount, Ordering::AcqRel);
+        if !is_trusted {
+            self.used_by_strangers.fetch_add(amount, Ordering::AcqRel);
+        }
+    }
+
     /// Gives back an amount that the source had taken.
     pub fn give_back(&self, of_source: &AtomicUsize, is_trusted: bool, amount: usize) {
         self.used.fetch_sub(amount, Ordering::AcqRel);
@@ -110,5 +135,20 @@ mod tests {
         assert!(pool.take(&e, true, 20), "no share binds the trusted");
         assert!(pool.is_full_for_strangers(1));
         assert!(!pool.take(&e, true, usize::MAX), "sums do not wrap");
+    }
+
+    #[test]
+    fn one_large_amount_passes_alone() {
+        let pool = Pool::new(80, 4);
+        let [a, b, c] = [(); 3].map(|()| AtomicUsize::new(0));
+        assert!(pool.take_alone(&a, false, 50), "more than its share");
+        assert!(!pool.take_alone(&a, false, 1), "but nothing else with it");
+        assert!(pool.take_alone(&b, false, 30) && !pool.take_alone(&c, false, 1));
+        pool.give_back(&a, false, 50);
+        pool.give_back(&b, false, 30);
+        assert!(pool.take_alone(&c, false, 1_000), "more than all");
+        assert!(!pool.take_alone(&a, false, 1));
+        pool.give_back(&c, false, 1_000);
+        assert_eq!(pool.used(), (0, 80));
     }
 }

@@ -13,5 +13,5 @@ mod watch;
 
 pub use answers::Reply;
 pub use client::{AskError, Client, Identity};
-pub use lineside_grpc::{ClientTls, Running, ServerTls, SetupError};
+pub use lineside_grpc::{ClientTls, Gate, Running, ServerTls, SetupError};
 pub use serve::{Asked, Limits, start};

@@ -5,7 +5,7 @@ use crate::codec::CountingCodec;
 use crate::messages::{Cells, CellsBatch, Event, Placed, PlacedBatch, Signed, SignedBatch};
 use crate::messages::{KeyCells, Proof, SignedHeader, Writes};
 use crate::paper::PaperService;
-use crate::watch::Events;
+use crate::watch::{Events, Room};
 use bytes::Bytes;
 pub use lineside_grpc::Limits;
 use lineside_grpc::{Gate, Incoming, Running, ServerTls, accept};
@@ -88,6 +88,7 @@ pub async fn serve(
     let service = NodeService {
         asked,
         gate: Arc::clone(&gate),
+        room: Room::new(gate.limits().memory_bytes / 2),
         stopping,
     };
     let paper = service.asked.is_paper().then(|| PaperService(service.clone()));
@@ -118,7 +119,8 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// Binds, and serves in a task of its own.
+/// Binds, and serves in a task of its own. Events that wait for watchers may take half as many bytes as calls under way,
+/// in addition to those.
 ///
 /// # Errors
 /// Where the address cannot be bound.
@@ -265,7 +267,7 @@ impl ServerStreamingService<Signed> for Watch {
         let service = self.0.clone();
         Box::pin(async move {
             let request = request.into_inner().request;
-            let events = Events::of(service.asked, request, service.stopping).await?;
+            let events = Events::of(service.asked, request, service.room, service.stopping).await?;
             Ok(Response::new(events))
         })
     }
@@ -275,6 +277,7 @@ impl ServerStreamingService<Signed> for Watch {
 pub(crate) struct NodeService {
     pub asked: Arc<dyn Asked>,
     gate: Arc<Gate>,
+    room: Arc<Room>,
     stopping: watch::Receiver<bool>,
 }
 
