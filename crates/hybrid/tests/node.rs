@@ -291,7 +291,7 @@ fn ranges_history_outcome_and_head_show_what_was_committed() {
     let none = one(&node, client.sign(5, range("b", "a", 9)));
     assert_eq!(keys(none), (vec![], false));
 
-    let page = |limit, before| {
+    let mut page = |limit, before| {
         let history = Body::History {
             key: b"a",
             limit,
