@@ -108,8 +108,8 @@ impl Drop for ReceiverThread {
 }
 
 impl UdpSource {
-    /// Listens at `listen`. Blocks that are not whole may have `memory_bytes_max` bytes, and those that wait to be taken
-    /// as many.
+    /// Listens at `listen`. Blocks that are not whole may have `memory_bytes_max` bytes, and those that wait to be
+    /// taken as many.
     ///
     /// # Errors
     /// The system's reason why it cannot.

@@ -65,7 +65,8 @@ impl<In: Message + Default> Decoder for CountingDecoder<In> {
     }
 }
 
-/// Checks that a message has at most [`BATCH_MAX`] fields at its top level. A repeated field counts once for each entry.
+/// Checks that a message has at most [`BATCH_MAX`] fields at its top level. A repeated field counts once for each
+/// entry.
 ///
 /// # Errors
 /// OUT_OF_RANGE: there are more. INVALID_ARGUMENT: it is no message of proto3.

@@ -119,8 +119,8 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// Binds, and serves in a task of its own. Events that wait for watchers may take half as many bytes as calls under way,
-/// in addition to those.
+/// Binds, and serves in a task of its own. Events that wait for watchers may take half as many bytes as calls under
+/// way, in addition to those.
 ///
 /// # Errors
 /// Where the address cannot be bound.
