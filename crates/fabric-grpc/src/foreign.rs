@@ -5,8 +5,8 @@ use lineside_fabric::block::Block;
 use lineside_fabric::proto::Arena;
 
 /// Returns a block without the bytes that nothing vouches for: fields that Fabric's messages of a block, its header,
-/// its data and its metadata do not have, and fields that are there more than once. A peer leaves them out, too, when it
-/// stores the block. A block that cannot be read is returned as it is, and refused by the validator.
+/// its data and its metadata do not have, and fields that are there more than once. A peer leaves them out, too, when
+/// it stores the block. A block that cannot be read is returned as it is, and refused by the validator.
 pub fn without_foreign_bytes(bytes: Bytes) -> Bytes {
     let arena = Arena::new();
     let canonical = match Block::read(&bytes, &arena) {

@@ -1,5 +1,5 @@
-//! Clients that ask for blocks and do not read them: the blocks that are kept for them are bounded, and they do not hold
-//! up others.
+//! Clients that ask for blocks and do not read them: the blocks that are kept for them are bounded, and others are
+//! served.
 
 mod common;
 
