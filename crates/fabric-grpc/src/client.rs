@@ -1,5 +1,6 @@
 //! Following a channel: blocks from an orderer or a peer, one after the other, over whatever breaks in between.
 
+use crate::foreign::without_foreign_bytes;
 use crate::messages::{DeliverResponse, Delivered, Envelope, FilteredBlock};
 use crate::request::{seek, sign};
 use crate::signer::Signer;
@@ -22,7 +23,7 @@ use tonic_prost::ProstCodec;
 
 type Codec = ProstCodec<Envelope, DeliverResponse>;
 
-/// What flow control lets an endpoint send ahead: some blocks of 500 transactions (2 MB each).
+/// What flow control lets an endpoint send ahead, at most: some blocks of 500 transactions (2 MB each).
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 24 << 20;
 const FRAME_BYTES_MAX: u32 = 256 << 10;
@@ -136,6 +137,8 @@ pub struct Options {
     pub backoff: Duration,
     /// Told when an endpoint is left; where there is none, a warning is.
     pub on_left: Option<OnLeft>,
+    /// Maximum number of bytes of blocks on their way from an endpoint: a longer block is refused.
+    pub memory_bytes_max: usize,
 }
 
 impl Options {
@@ -151,11 +154,12 @@ impl Options {
             patience: Duration::from_secs(60),
             backoff: Duration::from_millis(200),
             on_left: None,
+            memory_bytes_max: BLOCK_BYTES_MAX,
         }
     }
 }
 
-/// A block, exactly as it was received.
+/// A block, as it was received. Bytes of an orderer's message that are no part of the block are left out.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// Its number, which is the next one.
@@ -296,6 +300,10 @@ impl Follower {
         if found != number {
             return Err(not_next(format!("block {found}")));
         }
+        let bytes = match self.options.service {
+            Service::Orderer => without_foreign_bytes(bytes),
+            Service::Peer | Service::PeerFiltered => bytes,
+        };
         Ok(Received { number, bytes })
     }
 
@@ -313,14 +321,17 @@ impl Follower {
         let name = options.endpoints.get(self.endpoint);
         let name = name.ok_or_else(|| Left::Connect("there are no endpoints".to_owned()))?;
         let failed = |error: &dyn std::error::Error| Left::Connect(chain(error));
+        // A quarter for what flow control lets in, the rest for the block that is put together.
+        let window = |bytes: u32| bytes.min(u32::try_from(options.memory_bytes_max / 4).unwrap_or(u32::MAX));
+        let block_bytes_max = options.memory_bytes_max.min(BLOCK_BYTES_MAX);
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let mut endpoint = Endpoint::from_shared(format!("{scheme}://{name}"))
             .map_err(|error| failed(&error))?
             .connect_timeout(CONNECT_WAIT)
             .tcp_nodelay(true)
             .max_frame_size(FRAME_BYTES_MAX)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_stream_window_size(window(STREAM_WINDOW_BYTES))
+            .initial_connection_window_size(window(CONNECTION_WINDOW_BYTES))
             .http2_keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_WAIT);
         if let Some(tls) = &options.tls {
@@ -330,7 +341,7 @@ impl Follower {
         }
         let connecting = async {
             let channel = endpoint.connect().await?;
-            let mut grpc = Grpc::new(channel).max_decoding_message_size(BLOCK_BYTES_MAX + 64);
+            let mut grpc = Grpc::new(channel).max_decoding_message_size(block_bytes_max + 64);
             grpc.ready().await?;
             Ok(grpc)
         };

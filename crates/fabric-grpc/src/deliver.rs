@@ -8,12 +8,12 @@ use crate::request;
 use crate::source::{Source, Unavailable};
 use bytes::Bytes;
 use lineside_fabric::access::{SignedBy, expires_s};
-use lineside_grpc::Peer;
+use lineside_grpc::{Answers, Peer};
 use prost::Message;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tonic::{Status, Streaming};
 
 use crate::messages::DeliverResponse;
@@ -47,6 +47,15 @@ pub(crate) struct Shared {
     pub mutual: bool,
     /// Becomes true when the server stops.
     pub stopping: watch::Receiver<bool>,
+    /// Blocks that may be read at a time.
+    pub reads: Semaphore,
+}
+
+/// The client of a call.
+pub(crate) struct Client {
+    pub peer: Peer,
+    /// Blocks on their way to it.
+    pub answers: Answers,
 }
 
 /// Why a call ends without a status of Fabric's.
@@ -61,7 +70,7 @@ enum End {
 pub(crate) async fn call(
     shared: &Shared,
     kind: Kind,
-    peer: &Peer,
+    client: &Client,
     mut requests: Streaming<Envelope>,
     out: &Out,
 ) {
@@ -78,7 +87,7 @@ pub(crate) async fn call(
             Ok(Err(status)) => return fail(out, status).await,
             Err(_) => return fail(out, Status::deadline_exceeded("no request came")).await,
         };
-        let code = match answer(shared, kind, peer, envelope, out).await {
+        let code = match answer(shared, kind, client, envelope, out).await {
             Ok(code) => code,
             Err(End::Gone) => return,
             Err(End::Failed(status)) => return fail(out, status).await,
@@ -173,7 +182,14 @@ fn header_fault(shared: &Shared, peer: &Peer, request: &request::Request) -> Opt
 }
 
 /// Answers one request; the blocks are sent, and its status is returned.
-async fn answer(shared: &Shared, kind: Kind, peer: &Peer, envelope: Envelope, out: &Out) -> Result<i32, End> {
+async fn answer(
+    shared: &Shared,
+    kind: Kind,
+    client: &Client,
+    envelope: Envelope,
+    out: &Out,
+) -> Result<i32, End> {
+    let peer = &client.peer;
     let refused = |code: i32, what: &str| {
         tracing::debug!(from = ?peer.address, code, "request for blocks refused: {what}");
         Ok(code)
@@ -224,8 +240,12 @@ async fn answer(shared: &Shared, kind: Kind, peer: &Peer, envelope: Envelope, ou
             () = out.closed() => return Err(End::Gone),
             () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
         }
-        let (from, bare) = (source.clone(), seek.content_type == HEADER_WITH_SIG_BYTES);
-        let block = aside(move || read(&*from, kind, number, bare)).await?;
+        let bare = seek.content_type == HEADER_WITH_SIG_BYTES;
+        let block = tokio::select! {
+            block = read_within(shared, client, source, (kind, number, bare)) => block?,
+            () = out.closed() => return Err(End::Gone),
+            () = stopped(shared.stopping.clone()) => return Ok(status::SERVICE_UNAVAILABLE),
+        };
         if !session.permitted().await? {
             return refused(
                 status::FORBIDDEN,
@@ -239,6 +259,28 @@ async fn answer(shared: &Shared, kind: Kind, peer: &Peer, envelope: Envelope, ou
         out.send(Ok(block.into())).await.map_err(|_| End::Gone)?;
     }
     Ok(status::SUCCESS)
+}
+
+/// Reads a block as soon as there is room for it on its way to the client.
+async fn read_within(
+    shared: &Shared,
+    client: &Client,
+    source: &Arc<dyn Source>,
+    (kind, number, bare): (Kind, u64, bool),
+) -> Result<Result<Delivered, Unavailable>, End> {
+    loop {
+        let reading = shared.reads.acquire().await;
+        let from = source.clone();
+        let block = match aside(move || read(&*from, kind, number, bare)).await? {
+            Ok(block) => block,
+            unavailable => return Ok(unavailable),
+        };
+        if let Some(kept) = block.kept(&client.answers) {
+            return Ok(Ok(kept));
+        }
+        drop((block, reading));
+        client.answers.freed().await;
+    }
 }
 
 fn read(source: &dyn Source, kind: Kind, number: u64, bare: bool) -> Result<Delivered, Unavailable> {

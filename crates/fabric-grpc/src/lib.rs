@@ -1,6 +1,7 @@
 //! Fabric's Deliver over gRPC: following an orderer or a peer, and serving block events as a peer does.
 //!
-//! [`client::Follower`] hands out a channel's blocks, byte for byte as they came, whatever connections do.
+//! [`client::Follower`] hands out a channel's blocks as they came, whatever connections do, without bytes
+//! that are no part of a block.
 //! [`serve::serve`] answers `protos.Deliver` from any [`source::Source`], with a peer's checks. With the cargo feature
 //! `laboratory`, `mock::Orderer` is an orderer without a network.
 //!
@@ -11,6 +12,7 @@
 pub mod client;
 mod deliver;
 mod filtered;
+mod foreign;
 pub mod messages;
 #[cfg(feature = "laboratory")]
 pub mod mock;
@@ -22,6 +24,7 @@ pub mod source;
 
 pub use client::{Follower, follow, follow_ahead};
 pub use filtered::{filter, read_filtered};
+pub use foreign::without_foreign_bytes;
 pub use lineside_grpc::{ClientTls, Running, ServerTls};
 pub use serve::{serve, start};
 pub use signer::{SetupError, Signer};

@@ -1,6 +1,7 @@
 //! The messages on the line. What is signed or hashed stays bytes.
 
 use bytes::Bytes;
+use lineside_grpc::Answers;
 use prost::{Message, Oneof};
 
 /// `common.Status`
@@ -113,6 +114,17 @@ pub enum Delivered {
     Block(Bytes),
     #[prost(bytes = "bytes", tag = "3")]
     FilteredBlock(Bytes),
+}
+
+impl Delivered {
+    /// Counts a block among the answers on their way to a client; `None`: there is no room for it now.
+    pub(crate) fn kept(&self, answers: &Answers) -> Option<Self> {
+        Some(match self {
+            Self::Status(status) => Self::Status(*status),
+            Self::Block(bytes) => Self::Block(answers.keep(bytes)?),
+            Self::FilteredBlock(bytes) => Self::FilteredBlock(answers.keep(bytes)?),
+        })
+    }
 }
 
 impl From<Delivered> for DeliverResponse {

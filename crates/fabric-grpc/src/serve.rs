@@ -3,7 +3,7 @@
 use crate::deliver::{self, Kind, Shared};
 use crate::messages::{DeliverResponse, Envelope};
 use crate::source::Source;
-use lineside_grpc::{Peer, Running, ServerTls, accept};
+use lineside_grpc::{Answers, Gate, Incoming, Peer, Running, ServerTls, accept};
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -23,33 +23,36 @@ use tonic_prost::ProstCodec;
 /// Bytes of a request, at most. An identity with its certificate is about 1 kB.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Blocks read ahead of a client's window.
-const AHEAD: usize = 2;
-/// HTTP/2 streams of a connection.
-const STREAMS_MAX: u32 = 128;
+const AHEAD: usize = 1;
+/// Blocks that are read at a time, before there is room for them among the answers.
+const READS: usize = 4;
+/// Bytes of requests that a call, and a connection, may have sent before they are taken.
+const STREAM_WINDOW_BYTES: u32 = REQUEST_BYTES_MAX as u32 + 5;
+const CONNECTION_WINDOW_BYTES: u32 = 4 * STREAM_WINDOW_BYTES;
+/// Bytes of a call's headers, at most.
+const HEADERS_BYTES_MAX: u32 = 8 << 10;
 /// Answers that a stopping server still waits for.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
-/// What a server takes upon itself.
-#[derive(Clone, Debug)]
+/// Limits of a server.
+#[derive(Clone)]
 pub struct Limits {
-    /// Connections at a time; more are closed at once.
-    pub connections: usize,
-    /// Calls at a time; more are answered RESOURCE_EXHAUSTED. A peer's default is 2,500.
-    pub calls: usize,
-    /// How long a TLS handshake may take, and then the client's first byte.
-    pub handshake: Duration,
-    /// How long an open call may be without a request.
+    /// Limits of connections, calls and bytes. A peer's default is 2,500 calls.
+    pub transport: lineside_grpc::Limits,
+    /// Time that an open call may be without a request.
     pub request_wait: Duration,
-    /// How far a request's timestamp may be from now. A peer's default is 15 minutes.
+    /// Time that a request's timestamp may be from now. A peer's default is 15 minutes.
     pub time_window: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 1_000,
-            calls: 2_500,
-            handshake: Duration::from_secs(10),
+            transport: lineside_grpc::Limits {
+                calls: 2_500,
+                streams: 128,
+                ..lineside_grpc::Limits::default()
+            },
             request_wait: Duration::from_secs(60),
             time_window: Duration::from_secs(15 * 60),
         }
@@ -75,20 +78,25 @@ pub async fn serve(
     role: Role,
     sources: Vec<Arc<dyn Source>>,
     limits: Limits,
+    gate: Arc<Gate>,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let (stop_calls, stopping) = watch::channel(false);
-    let calls = Arc::new(Semaphore::new(limits.calls));
     let shared = Arc::new(Shared {
+        reads: Semaphore::new(READS),
         sources,
         mutual: tls.as_ref().is_some_and(ServerTls::is_mutual),
         stopping,
-        limits: limits.clone(),
+        limits,
     });
-    let (accepting, connections) = accept(listener, tls, limits.connections, limits.handshake);
-    let handler = Handler { shared, calls };
+    let (accepting, connections) = accept(listener, tls, Arc::clone(&gate));
+    let streams = gate.limits().streams;
+    let handler = Handler { shared, gate };
     let mut server = Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(streams)
+        .http2_max_header_list_size(HEADERS_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
         .http2_keepalive_timeout(Some(Duration::from_secs(20)));
     let router = match role {
@@ -123,8 +131,9 @@ pub async fn start(
     sources: Vec<Arc<dyn Source>>,
     limits: Limits,
 ) -> io::Result<Running> {
-    Running::start(listen, |listener, stopped| {
-        serve(listener, tls, role, sources, limits, async {
+    let gate = Gate::new(limits.transport.clone());
+    Running::start(listen, Arc::clone(&gate), |listener, stopped| {
+        serve(listener, tls, role, sources, limits, gate, async {
             let _ = stopped.await;
         })
     })
@@ -134,11 +143,11 @@ pub async fn start(
 #[derive(Clone)]
 struct Handler {
     shared: Arc<Shared>,
-    calls: Arc<Semaphore>,
+    gate: Arc<Gate>,
 }
 
 /// One call of one method.
-struct Call(Handler, Kind);
+struct Call(Arc<Shared>, Kind, Option<Answers>);
 
 impl StreamingService<Envelope> for Call {
     type Response = DeliverResponse;
@@ -146,20 +155,17 @@ impl StreamingService<Envelope> for Call {
     type Future = BoxFuture<Response<Self::ResponseStream>, Status>;
 
     fn call(&mut self, request: Request<Streaming<Envelope>>) -> Self::Future {
-        let (Handler { shared, calls }, kind) = (self.0.clone(), self.1);
+        let (shared, kind, answers) = (Arc::clone(&self.0), self.1, self.2.take());
         let peer = request.extensions().get::<Peer>().cloned();
         Box::pin(async move {
-            let Ok(permit) = calls.try_acquire_owned() else {
-                return Err(Status::resource_exhausted("too many calls at a time"));
+            let answers = answers.ok_or_else(|| Status::internal("a call is answered once"))?;
+            let from = deliver::Client {
+                peer: peer.unwrap_or_default(),
+                answers,
             };
-            let peer = peer.unwrap_or(Peer {
-                address: None,
-                certificate_hash: None,
-            });
             let (out, responses) = mpsc::channel(AHEAD);
             tokio::spawn(async move {
-                deliver::call(&shared, kind, &peer, request.into_inner(), &out).await;
-                drop(permit);
+                deliver::call(&shared, kind, &from, request.into_inner(), &out).await;
             });
             Ok(Response::new(ReceiverStream::new(responses)))
         })
@@ -176,14 +182,24 @@ fn route(
     request: http::Request<Body>,
 ) -> Answer {
     let found = methods.iter().find(|(path, _)| *path == request.uri().path());
-    let call = found.map(|(_, kind)| Call(handler.clone(), *kind));
+    let call = match found {
+        Some((_, kind)) => handler
+            .gate
+            .call(request, Incoming::Stream(REQUEST_BYTES_MAX))
+            .map(|(request, counted)| {
+                let call = Call(Arc::clone(&handler.shared), *kind, Some(counted.answers()));
+                (call, (request, counted))
+            }),
+        None => Err(Status::unimplemented(absent)),
+    };
     Box::pin(async move {
-        let Some(call) = call else {
-            return Ok(Status::unimplemented(absent).into_http());
+        let (call, (request, counted)) = match call {
+            Ok(call) => call,
+            Err(status) => return Ok(status.into_http()),
         };
         let codec = ProstCodec::<DeliverResponse, Envelope>::default();
         let mut grpc = Grpc::new(codec).max_decoding_message_size(REQUEST_BYTES_MAX);
-        Ok(grpc.streaming(call, request).await)
+        Ok(counted.answer(grpc.streaming(call, request).await))
     })
 }
 

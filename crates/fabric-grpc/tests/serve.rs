@@ -18,6 +18,7 @@ use lineside_fabric_grpc::request::{seek, sign};
 use lineside_fabric_grpc::serve::{Limits, Role, start};
 use lineside_fabric_grpc::source::{Access, Memory};
 use lineside_fabric_grpc::{ServerTls, Signer, Source, filter};
+use lineside_grpc::Limits as Transport;
 use lineside_verify::Verifier;
 use prost::Message;
 use std::sync::{Arc, Mutex};
@@ -489,8 +490,11 @@ async fn clients_that_lie_cost_little() {
 #[tokio::test]
 async fn calls_and_connections_are_limited() {
     let limits = Limits {
-        calls: 1,
-        connections: 2,
+        transport: Transport {
+            calls: 1,
+            connections: 2,
+            ..Transport::default()
+        },
         ..Limits::default()
     };
     let server = Server::new(1, |_| None, limits).await;
@@ -530,7 +534,10 @@ async fn calls_and_connections_are_limited() {
 #[tokio::test]
 async fn who_says_nothing_is_let_go() {
     let limits = || Limits {
-        handshake: Duration::from_millis(200),
+        transport: Transport {
+            handshake: Duration::from_millis(200),
+            ..Transport::default()
+        },
         request_wait: Duration::from_millis(200),
         ..Limits::default()
     };

@@ -2,12 +2,19 @@
 
 use lineside_fabric::Options;
 use lineside_fabric_grpc::client::endpoint;
-use lineside_service::config::{ConfigIssue, Issues, Section, given, loopback};
+use lineside_fabric_grpc::serve::Limits;
+use lineside_fastpath::Range;
+use lineside_grpc::Limits as TransportLimits;
+use lineside_service::ByteSize;
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
+/// Least memory with which blocks of usual sizes are taken and served.
+const MEMORY_MIN: ByteSize = ByteSize::mib(64);
 /// Port of a peer, by Fabric's convention.
 const PEER_PORT: u16 = 7051;
 
@@ -43,8 +50,8 @@ pub struct FabricConfig {
     pub udp_key: PathBuf,
     /// True if the packets of the papers are received instead, which have no MAC.
     pub udp_paper: bool,
-    /// Sources that the packets of the papers are taken from.
-    pub trusted_sources: Vec<IpAddr>,
+    /// Sources that no share of the limits of Deliver binds, and that the packets of the papers are taken from.
+    pub trusted_sources: Vec<AddressRange>,
     /// Address and port of Deliver.
     pub listen: SocketAddr,
     /// File with the server's certificate; empty for no TLS.
@@ -55,6 +62,8 @@ pub struct FabricConfig {
     pub client_ca: PathBuf,
     /// File that other processes map, with the results of the newest blocks; empty for none.
     pub results: PathBuf,
+    /// Maximum number of bytes of blocks on their way to the ledger and to clients.
+    pub memory_max: ByteSize,
 }
 
 /// Place of a channel's state.
@@ -92,24 +101,56 @@ impl Default for FabricConfig {
             udp_listen: UdpListen(None),
             udp_key: PathBuf::new(),
             udp_paper: false,
-            trusted_sources: loopback_sources(),
+            trusted_sources: Range::LOOPBACK.into_iter().map(AddressRange).collect(),
             listen: loopback(PEER_PORT),
             certificate: PathBuf::new(),
             key: PathBuf::new(),
             client_ca: PathBuf::new(),
             results: PathBuf::new(),
+            memory_max: ByteSize::mib(256),
         }
     }
-}
-
-fn loopback_sources() -> Vec<IpAddr> {
-    vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
 }
 
 impl FabricConfig {
     /// Returns the server's certificate and its key, where it is reached by TLS.
     pub fn tls_files(&self) -> Option<(&Path, &Path)> {
         given(&self.certificate).zip(given(&self.key))
+    }
+
+    /// Returns the limits of Deliver. Blocks on their way to clients may take half of the memory.
+    pub fn limits(&self) -> Limits {
+        let trusted: Vec<_> = self.trusted_sources.iter().map(|range| range.0).collect();
+        let limits = Limits::default();
+        Limits {
+            transport: TransportLimits {
+                memory_bytes: self.memory_max.bytes() / 2,
+                trusted: Arc::new(move |address| trusted.iter().any(|range| range.contains(address))),
+                ..limits.transport
+            },
+            ..limits
+        }
+    }
+
+    /// Returns what is allowed but the operator should know.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.tls_files().is_none() && !self.listen.ip().is_loopback() {
+            warnings.push(format!(
+                "[fabric] listen = {}: without `certificate`, blocks and requests are not encrypted",
+                self.listen
+            ));
+        }
+        if let Some(udp) = self
+            .udp_listen
+            .0
+            .filter(|udp| self.udp_paper && !udp.ip().is_loopback())
+        {
+            warnings.push(format!(
+                "[fabric] udp_listen = {udp}: the papers' packets have no MAC, and anybody can forge their source"
+            ));
+        }
+        warnings
     }
 
     /// Returns how blocks are validated.
@@ -131,6 +172,10 @@ impl FabricConfig {
         }
         if config.enabled {
             config.check_needed(&mut issues);
+        }
+        if config.memory_max < MEMORY_MIN {
+            let why = format!("\"{}\" must be at least \"{MEMORY_MIN}\"", config.memory_max);
+            issues.add("memory_max", why);
         }
         config.check_files(&mut issues);
         config.check_udp(&mut issues);
@@ -196,12 +241,6 @@ impl FabricConfig {
                 "true: cannot be used with `udp_key`: the papers' packets have no MAC",
             );
         }
-        if !self.udp_paper && self.trusted_sources != loopback_sources() {
-            issues.add(
-                "trusted_sources",
-                format!("{:?}: needs `udp_paper = true`", self.trusted_sources),
-            );
-        }
     }
 }
 
@@ -247,7 +286,6 @@ impl From<UdpListen> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     /// A section that breaks no rule.
     const GOOD: &str = "enabled = true\ndata = \"ledger\"\norderers = [\"orderer:7050\"]\nmsp_id = \"Org1MSP\"\n\
@@ -265,7 +303,7 @@ mod tests {
         assert_eq!(config, FabricConfig::default());
         assert!(!config.enabled && config.listen.port() == 7051);
         let table = toml::Table::try_from(&config).unwrap();
-        assert_eq!(table.len(), 20);
+        assert_eq!(table.len(), 21);
         assert_eq!(table.try_into::<FabricConfig>().unwrap(), config);
         assert!(config.validation().threads >= 1);
     }
@@ -311,10 +349,7 @@ mod tests {
                 &format!("{udp}udp_key = \"k\"\nudp_paper = true"),
                 "cannot be used with `udp_key`",
             ),
-            (
-                &format!("{udp}udp_key = \"k\"\ntrusted_sources = [\"10.0.0.1\"]"),
-                "needs `udp_paper = true`",
-            ),
+            ("memory_max = \"63 MiB\"", "must be at least \"64 MiB\""),
         ] {
             let issues = parse(text).unwrap_err();
             assert!(

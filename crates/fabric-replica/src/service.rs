@@ -13,8 +13,9 @@ use lineside_fabric::ledger::results::Publisher;
 use lineside_fabric::ledger::{Replica, Waiter};
 use lineside_fabric_grpc::client::{Options, follow_ahead};
 use lineside_fabric_grpc::replica::committed;
-use lineside_fabric_grpc::serve::{Limits, Role};
+use lineside_fabric_grpc::serve::Role;
 use lineside_fabric_grpc::{Running as Server, ServerTls, Source, start as start_server};
+use lineside_grpc::Gate;
 use lineside_journal::FsDisk;
 use lineside_service::config::{ConfigIssue, Section, given, section};
 use lineside_service::{
@@ -66,6 +67,8 @@ struct RunningFabric {
 
 /// State that the status function shares with the running service.
 struct Shared {
+    /// Limits that clients of Deliver share.
+    gate: Arc<Gate>,
     about: About,
     watch: Arc<Watch>,
     waiter: Waiter,
@@ -101,6 +104,10 @@ impl Service for FabricService {
         let udp = udp.filter(|udp| udp.port() != deliver.port());
         let udp = udp.map(|udp| listen("udp_listen", udp));
         [listen("listen", deliver)].into_iter().chain(udp).collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.config.warnings()
     }
 
     fn file_warnings(&self) -> Vec<String> {
@@ -160,7 +167,7 @@ impl Service for FabricService {
             files.tls,
             Role::Peer,
             vec![source],
-            Limits::default(),
+            config.limits(),
         );
         let server = runtime.block_on(server).with_context(|| {
             format!(
@@ -176,6 +183,7 @@ impl Service for FabricService {
         };
         let options = following(&config, &files.client, &about, &watch);
         let shared = Arc::new(Shared {
+            gate: Arc::clone(&server.gate),
             about,
             watch: Arc::clone(&watch),
             waiter: replica.waiter(),
@@ -225,13 +233,17 @@ fn udp_form(config: &FabricConfig) -> anyhow::Result<Option<Form>> {
     match (config.udp_listen.0, given(&config.udp_key)) {
         (None, _) => Ok(None),
         (Some(_), Some(file)) => Ok(Some(Form::Native(read_udp_key(file)?))),
-        (Some(_), None) => Ok(Some(Form::Paper(config.trusted_sources.clone()))),
+        (Some(_), None) => {
+            let trusted = config.trusted_sources.iter().map(|range| range.0);
+            Ok(Some(Form::Paper(trusted.collect())))
+        }
     }
 }
 
 fn bind_udp(config: &FabricConfig, form: Option<Form>) -> anyhow::Result<Option<UdpSource>> {
     let bound = config.udp_listen.0.zip(form).map(|(listen, form)| {
-        UdpSource::bind(listen, form).with_context(|| format!("listening on {listen}, UDP"))
+        UdpSource::bind(listen, form, config.memory_max.bytes() / 8)
+            .with_context(|| format!("listening on {listen}, UDP"))
     });
     bound.transpose()
 }
@@ -242,12 +254,16 @@ fn following(config: &FabricConfig, client: &DeliverClient, about: &About, watch
     let on_left = watch.on_left(Some(Arc::new(move |endpoint, left| {
         tracing::warn!(channel, "{endpoint}: {left}");
     })));
-    client.options(
+    let options = client.options(
         config.orderers.clone(),
         &about.channel,
         about.height_at_start,
         on_left,
-    )
+    );
+    Options {
+        memory_bytes_max: config.memory_max.bytes() / 4,
+        ..options
+    }
 }
 
 /// Starts the thread that takes blocks until `ended` or until the intake gives up; it returns the intake.
@@ -342,7 +358,13 @@ impl Running for RunningFabric {
 
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
         let shared = Arc::clone(&self.shared);
-        Arc::new(move |out| shared.watch.status(&shared.about, shared.waiter.durable(), out))
+        Arc::new(move |out| {
+            shared.watch.status(&shared.about, shared.waiter.durable(), out);
+            let standing = shared.gate.standing();
+            let named = |what: String| format!("fabric: Deliver of channel {}: {what}", shared.about.channel);
+            out.problems.extend(standing.problems.into_iter().map(named));
+            out.warnings.extend(standing.warnings.into_iter().map(named));
+        })
     }
 
     fn stop(&mut self, _keeps_fast_path: bool) -> anyhow::Result<()> {

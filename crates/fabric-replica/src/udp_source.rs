@@ -4,12 +4,14 @@
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::limits::BLOCK_BYTES_MAX;
 use lineside_fabric_grpc::client::{Ahead, Options, Received, follow_ahead};
+use lineside_fabric_grpc::without_foreign_bytes;
 use lineside_fabric_udp::paper::PaperReceiver;
 use lineside_fabric_udp::{Blocks, Counters, Dropped, Early, Receiver, ReceiverOptions, SharedKey, driver};
+use lineside_fastpath::Range;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::{Notify, mpsc};
 
@@ -21,13 +23,15 @@ pub enum Form {
     /// Datagrams of `lineside fabric send`, with a MAC under this key.
     Native(SharedKey),
     /// Packets of the papers, which have no MAC, from these sources.
-    Paper(Vec<IpAddr>),
+    Paper(Vec<Range>),
 }
 
 /// Socket at which blocks are received.
 pub struct UdpSource {
     socket: UdpSocket,
     form: Form,
+    /// Maximum number of bytes of blocks that are not whole, and of those that wait to be taken, each.
+    memory_bytes_max: usize,
 }
 
 enum Event {
@@ -42,6 +46,9 @@ enum Event {
 
 struct Tell {
     events: mpsc::Sender<Event>,
+    /// Bytes of whole blocks that wait to be taken.
+    waiting_bytes: Arc<AtomicUsize>,
+    waiting_bytes_max: usize,
     early: EarlyWork,
     channel: String,
     /// Number of datagrams without a right MAC at which the next warning is due.
@@ -54,10 +61,11 @@ impl Blocks for Tell {
     }
 
     fn ready(&self) -> bool {
-        self.events.capacity() > 0
+        self.events.capacity() > 0 && self.waiting_bytes.load(Ordering::Acquire) < self.waiting_bytes_max
     }
 
     fn whole(&mut self, number: u64, bytes: Vec<u8>) {
+        self.waiting_bytes.fetch_add(bytes.len(), Ordering::AcqRel);
         // The receiving end is dropped only when the service stops.
         let _ = self.events.blocking_send(Event::Whole(number, bytes));
     }
@@ -100,13 +108,18 @@ impl Drop for ReceiverThread {
 }
 
 impl UdpSource {
-    /// Listens at `listen`.
+    /// Listens at `listen`. Blocks that are not whole may have `memory_bytes_max` bytes, and those that wait to be
+    /// taken as many.
     ///
     /// # Errors
     /// The system's reason why it cannot.
-    pub fn bind(listen: SocketAddr, form: Form) -> io::Result<Self> {
+    pub fn bind(listen: SocketAddr, form: Form, memory_bytes_max: usize) -> io::Result<Self> {
         let socket = driver::listen(listen)?;
-        Ok(Self { socket, form })
+        Ok(Self {
+            socket,
+            form,
+            memory_bytes_max,
+        })
     }
 
     /// Returns the address and port of the socket.
@@ -130,13 +143,16 @@ impl UdpSource {
                     // The validator computes data hashes anyway; a block that it refuses is fetched by Deliver.
                     let options = ReceiverOptions {
                         data_hash: false,
+                        memory_bytes_max: self.memory_bytes_max,
                         ..ReceiverOptions::default()
                     };
                     let mut receiver = Receiver::new(key, session, next, options);
                     receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
                 }
                 Form::Paper(trusted) => {
-                    let mut receiver = PaperReceiver::new(trusted, next, BLOCK_BYTES_MAX);
+                    let bytes_max = self.memory_bytes_max.min(BLOCK_BYTES_MAX);
+                    let is_trusted = move |from| trusted.iter().any(|range| range.contains(from));
+                    let mut receiver = PaperReceiver::new(is_trusted, next, bytes_max);
                     receiver.run(&self.socket, &mut tell, &mut fetched, &stopping)
                 }
             };
@@ -168,8 +184,11 @@ impl UdpSource {
     ) -> io::Result<()> {
         let fetched = Arc::new(AtomicU64::new(0));
         let (events, waiting) = mpsc::channel(WAITING);
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let tell = Tell {
             events,
+            waiting_bytes: Arc::clone(&waiting_bytes),
+            waiting_bytes_max: self.memory_bytes_max,
             early,
             channel: deliver.channel.clone(),
             forged_told_at: 1,
@@ -191,7 +210,10 @@ impl UdpSource {
                 () = read.notified() => Some(Event::Read),
             };
             let goes_on = match event {
-                Some(Event::Whole(number, bytes)) => taking.take(number, bytes).await,
+                Some(Event::Whole(number, bytes)) => {
+                    waiting_bytes.fetch_sub(bytes.len(), Ordering::AcqRel);
+                    taking.take(number, bytes).await
+                }
                 Some(Event::Read) => taking.hand_out(None).await,
                 Some(Event::Gap(to)) => taking.fetch(to).await,
                 Some(Event::Failed(error)) => return Err(error),
@@ -222,7 +244,7 @@ impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
         if number > self.next && !self.fetch(number - 1).await {
             return false;
         }
-        let bytes = bytes.into();
+        let bytes = without_foreign_bytes(bytes.into());
         self.hand_out(Some(Received { number, bytes })).await
     }
 

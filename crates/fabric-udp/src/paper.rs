@@ -54,9 +54,8 @@ struct Coming {
 }
 
 /// Takes the papers' packets.
-#[derive(Debug)]
 pub struct PaperReceiver {
-    trusted: Vec<IpAddr>,
+    is_trusted: Box<dyn Fn(IpAddr) -> bool + Send>,
     next: u64,
     identities: HashMap<u16, Box<[u8]>>,
     coming: Option<Coming>,
@@ -66,10 +65,10 @@ pub struct PaperReceiver {
 }
 
 impl PaperReceiver {
-    /// Hands on blocks from `next` on, out of datagrams from `trusted` addresses. Blocks have `bytes_max` at most.
-    pub fn new(trusted: Vec<IpAddr>, next: u64, bytes_max: usize) -> Self {
+    /// Hands on blocks from `next` on, out of datagrams from trusted addresses. Blocks have `bytes_max` at most.
+    pub fn new(is_trusted: impl Fn(IpAddr) -> bool + Send + 'static, next: u64, bytes_max: usize) -> Self {
         Self {
-            trusted,
+            is_trusted: Box::new(is_trusted),
             next,
             identities: HashMap::new(),
             coming: None,
@@ -105,7 +104,7 @@ impl PaperReceiver {
     /// Takes a datagram.
     pub fn datagram(&mut self, from: IpAddr, datagram: &[u8], blocks: &mut dyn Blocks) {
         self.counters.datagrams += 1;
-        if !self.trusted.contains(&from.to_canonical()) {
+        if !(self.is_trusted)(from.to_canonical()) {
             return self.counters.untrusted += 1;
         }
         if self.take(datagram, blocks).is_none() {

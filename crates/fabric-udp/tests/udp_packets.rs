@@ -108,7 +108,7 @@ fn paper(block: &[u8], identity: &[u8]) -> Vec<Vec<u8>> {
 fn a_far_header_is_a_gap_of_a_few_blocks() {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
     let far = packet(1, &[(0x11, 1, 0)], &[&[8], &[0xff; 9][..], &[1]].concat());
-    let mut receiver = PaperReceiver::new(vec![here], 5, 1 << 24);
+    let mut receiver = PaperReceiver::new(move |source| source == here, 5, 1 << 24);
     let mut told = Told::default();
     receiver.datagram(here, &far, &mut told);
     receiver.datagram(here, &far, &mut told);
@@ -142,7 +142,7 @@ fn the_papers_packets_become_the_same_blocks() {
         told
     };
 
-    let mut receiver = PaperReceiver::new(vec![here], 5, 1 << 24);
+    let mut receiver = PaperReceiver::new(move |source| source == here, 5, 1 << 24);
     let told = play(&mut receiver, other, &packets);
     assert_eq!(
         (told.whole.len(), receiver.counters().untrusted),
@@ -155,7 +155,7 @@ fn the_papers_packets_become_the_same_blocks() {
     assert_eq!(told.whole, [(5, block.clone())]);
     // One lost, or two in the wrong order: no block, a gap.
     for wrong in 0..2 {
-        let mut receiver = PaperReceiver::new(vec![here], 5, 1 << 24);
+        let mut receiver = PaperReceiver::new(move |source| source == here, 5, 1 << 24);
         receiver.preload(0x0123, identity);
         let mut packets = packets.clone();
         if wrong == 0 {
@@ -167,6 +167,6 @@ fn the_papers_packets_become_the_same_blocks() {
         let told = play(&mut receiver, here, &packets);
         assert_eq!((told.whole.len(), told.gaps.first()), (0, Some(&(5, 5))));
     }
-    let mut late = PaperReceiver::new(vec![here], 3, 1 << 24);
+    let mut late = PaperReceiver::new(move |source| source == here, 3, 1 << 24);
     assert_eq!(play(&mut late, here, &packets).gaps, [(3, 4)]);
 }

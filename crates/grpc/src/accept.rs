@@ -1,5 +1,6 @@
 //! Connections, taken one after the other within limits, with TLS or without.
 
+use crate::gate::{Admitted, Connection, Gate};
 use crate::tls::ServerTls;
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -31,29 +32,25 @@ impl Drop for Accepting {
     }
 }
 
-/// Accepts connections: so many at a time, more are closed at once. `patience` is how long a TLS handshake may take,
-/// and then what HTTP/2 begins with.
+/// HTTP/2's frame that ends a connection in order: GOAWAY of 8 bytes, on stream 0, NO_ERROR. Its last stream is the
+/// highest number, because a stream that was under way may have been answered.
+const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+/// Accepts connections that the gate lets in; all others are closed at once.
 pub fn accept(
     listener: TcpListener,
     tls: Option<ServerTls>,
-    connections: usize,
-    patience: Duration,
+    gate: Arc<Gate>,
 ) -> (Accepting, ReceiverStream<io::Result<Io>>) {
     let (accepted, taken) = mpsc::channel(WAITING);
-    let task = tokio::spawn(run(listener, tls, connections, patience, accepted));
+    let task = tokio::spawn(run(listener, tls, gate, accepted));
     (Accepting(task), ReceiverStream::new(taken))
 }
 
 type Accepted = mpsc::Sender<io::Result<Io>>;
 
-async fn run(
-    listener: TcpListener,
-    tls: Option<ServerTls>,
-    connections: usize,
-    patience: Duration,
-    accepted: Accepted,
-) {
-    let connections = Arc::new(Semaphore::new(connections));
+async fn run(listener: TcpListener, tls: Option<ServerTls>, gate: Arc<Gate>, accepted: Accepted) {
+    let patience = gate.limits().handshake;
     let acceptor = tls.map(|tls| TlsAcceptor::from(tls.config));
     loop {
         let (stream, address) = match listener.accept().await {
@@ -65,8 +62,7 @@ async fn run(
                 continue;
             }
         };
-        let Ok(permit) = connections.clone().try_acquire_owned() else {
-            tracing::debug!(%address, "too many connections");
+        let Some(mut admitted) = gate.connect(address.ip()) else {
             continue;
         };
         let _ = stream.set_nodelay(true);
@@ -74,17 +70,24 @@ async fn run(
         tokio::spawn(async move {
             let stream = match acceptor {
                 None => Stream::Plain(stream),
-                Some(acceptor) => match tokio::time::timeout(patience, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
-                    Ok(Err(error)) => return tracing::debug!(%address, "TLS: {error}"),
-                    Err(_) => return tracing::debug!(%address, "TLS: the handshake took too long"),
-                },
+                Some(acceptor) => {
+                    let shaken = tokio::select! {
+                        shaken = tokio::time::timeout(patience, acceptor.accept(stream)) => shaken,
+                        _ = &mut admitted.close => return,
+                    };
+                    match shaken {
+                        Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+                        Ok(Err(error)) => return tracing::debug!(%address, "TLS: {error}"),
+                        Err(_) => return tracing::debug!(%address, "TLS: the handshake took too long"),
+                    }
+                }
             };
             let io = Io {
                 stream,
                 address,
                 opening: Some((OPENING_BYTES, Box::pin(tokio::time::sleep(patience)))),
-                _permit: permit,
+                admitted,
+                is_closing: false,
             };
             let _ = accepted.send(Ok(io)).await;
         });
@@ -102,16 +105,36 @@ pub struct Io {
     address: SocketAddr,
     /// Bytes that it has to say, and by when; later, HTTP/2's pings find out whether anybody is there.
     opening: Option<(usize, Pin<Box<tokio::time::Sleep>>)>,
-    _permit: OwnedSemaphorePermit,
+    admitted: Admitted,
+    /// It is closed for another connection.
+    is_closing: bool,
+}
+
+impl Io {
+    /// Returns true from the moment when it is to be closed for another connection.
+    fn poll_closing(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.is_closing {
+            self.is_closing = Pin::new(&mut self.admitted.close).poll(context).is_ready();
+        }
+        self.is_closing
+    }
+
+    fn poll_write_stream(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
 }
 
 /// The other end of a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// Where it is.
     pub address: Option<SocketAddr>,
     /// SHA-256 of its TLS certificate.
     pub certificate_hash: Option<[u8; 32]>,
+    pub(crate) connection: Option<Arc<Connection>>,
 }
 
 impl Connected for Io {
@@ -130,6 +153,7 @@ impl Connected for Io {
         Peer {
             address: Some(self.address),
             certificate_hash,
+            connection: Some(Arc::clone(&self.admitted.connection)),
         }
     }
 }
@@ -140,6 +164,10 @@ impl AsyncRead for Io {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.poll_closing(context) {
+            // The end of the stream: HTTP/2 ends the connection, and shuts it down below.
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let read = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
@@ -166,10 +194,11 @@ impl AsyncWrite for Io {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        if self.poll_closing(context) {
+            // Its client may not read: nothing waits for that.
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
+        self.poll_write_stream(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -180,9 +209,17 @@ impl AsyncWrite for Io {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        if self.is_closing {
+            // HTTP/2 has written whole frames before it shuts down. A client that does not read is not waited for.
+            let _ = self.poll_write_stream(context, &GOAWAY);
+        }
+        let shut_down = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        };
+        match self.is_closing && shut_down.is_pending() {
+            true => Poll::Ready(Ok(())),
+            false => shut_down,
         }
     }
 }

@@ -1,13 +1,20 @@
-//! What gRPC servers and clients of all services share: TLS from files in PEM, accepting connections within limits, and
-//! a server in a task of its own.
+//! What gRPC servers and clients of all services share: TLS from files in PEM, accepting connections within limits,
+//! counting calls and their bytes, and a server in a task of its own.
+//!
+//! A [`Gate`] has the limits of one server: [`accept`] asks it for each connection, and the server for each call.
 
 pub mod accept;
+mod call;
 mod error;
+mod gate;
+mod pool;
 mod running;
 mod tls;
 
 pub use accept::{Accepting, Peer, accept};
+pub use call::{Answers, Call, Incoming};
 pub use error::SetupError;
+pub use gate::{Gate, Limits, Standing, Trusted};
 pub use running::Running;
 pub use tls::{ClientTls, ServerTls};
 

@@ -1,17 +1,20 @@
 //! A server in a task of its own.
 
+use crate::gate::Gate;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// A server that runs; it stops when this is dropped.
-#[derive(Debug)]
 pub struct Running {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Limits that its clients share.
+    pub gate: Arc<Gate>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<io::Result<()>>,
 }
@@ -26,6 +29,7 @@ impl Running {
     /// Where the address cannot be bound.
     pub async fn start<Serving>(
         listen: impl ToSocketAddrs,
+        gate: Arc<Gate>,
         serve: impl FnOnce(TcpListener, Stopped) -> Serving,
     ) -> io::Result<Running>
     where
@@ -35,7 +39,12 @@ impl Running {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, stopped));
-        Ok(Running { address, stop, task })
+        Ok(Running {
+            address,
+            gate,
+            stop,
+            task,
+        })
     }
 
     /// Has it stop as it does, and waits until that is done.

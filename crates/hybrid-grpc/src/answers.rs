@@ -80,12 +80,13 @@ reply!(Proof, Answered::Proof(proof) => Proof {
     proof: proof.into(),
     ..Proof::default()
 });
-reply!(Writes, Answered::History(past) => Writes {
+reply!(Writes, Answered::History { past, more } => Writes {
     writes: past.into_iter().map(|past| Write {
         version: Some(version(past.version)),
         time_ms: past.time_ms,
         value: past.value.map(Bytes::from),
     }).collect(),
+    more,
     ..Writes::default()
 });
 reply!(SignedHeader, Answered::Head(both) => SignedHeader {

@@ -319,12 +319,17 @@ impl Client {
             .await
     }
 
-    /// The newest writes of a key.
+    /// Returns the newest writes of a key that are older than `before`, where that is given.
     ///
     /// # Errors
     /// [`AskError`].
-    pub async fn history(&self, key: &[u8], limit: u32) -> Result<Writes, AskError> {
-        let request = self.signing.sign(Body::History { key, limit })?;
+    pub async fn history(
+        &self,
+        key: &[u8],
+        limit: u32,
+        before: Option<request::Version>,
+    ) -> Result<Writes, AskError> {
+        let request = self.signing.sign(Body::History { key, limit, before })?;
         self.connection
             .one("/lineside.hybrid.v1.Node/History", request)
             .await

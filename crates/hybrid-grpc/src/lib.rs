@@ -5,6 +5,7 @@
 
 mod answers;
 pub mod client;
+mod codec;
 pub mod messages;
 pub mod paper;
 pub mod serve;
@@ -12,5 +13,5 @@ mod watch;
 
 pub use answers::Reply;
 pub use client::{AskError, Client, Identity};
-pub use lineside_grpc::{ClientTls, Running, ServerTls, SetupError};
+pub use lineside_grpc::{ClientTls, Gate, Running, ServerTls, SetupError};
 pub use serve::{Asked, Limits, start};

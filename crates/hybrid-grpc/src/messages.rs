@@ -115,6 +115,8 @@ pub struct Writes {
     pub code_name: String,
     #[prost(message, repeated, tag = "3")]
     pub writes: Vec<Write>,
+    #[prost(bool, tag = "4")]
+    pub more: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,12 +1,14 @@
 //! The server: `lineside.hybrid.v1.Node`, from one node.
 
 use crate::answers::Reply;
+use crate::codec::CountingCodec;
 use crate::messages::{Cells, CellsBatch, Event, Placed, PlacedBatch, Signed, SignedBatch};
 use crate::messages::{KeyCells, Proof, SignedHeader, Writes};
 use crate::paper::PaperService;
-use crate::watch::Events;
+use crate::watch::{Events, Room};
 use bytes::Bytes;
-use lineside_grpc::{Running, ServerTls, accept};
+pub use lineside_grpc::Limits;
+use lineside_grpc::{Gate, Incoming, Running, ServerTls, accept};
 use lineside_hybrid::answer::Answer;
 use lineside_hybrid::request::{Body as RequestBody, Request as HybridRequest, operation, split};
 use lineside_hybrid::watch::{Sink, Watching};
@@ -24,46 +26,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::{Grpc, NamedService, ServerStreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
-use tonic_prost::ProstCodec;
 
 /// Bytes of a message, at most, in both directions.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// What the code and its name take of an answer in a batch, and what stands before it.
 const REFUSED_BYTES: usize = 32;
-/// Requests of a batch, at most.
-const BATCH_MAX: usize = 10_000;
 /// Answers that a stopping server still waits for.
 const STOP_WAIT: Duration = Duration::from_secs(5);
-
-/// What a server takes upon itself.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Connections at a time; more are closed at once.
-    pub connections: usize,
-    /// Calls at a time of all connections, watchers among them; more are answered RESOURCE_EXHAUSTED.
-    pub calls: usize,
-    /// Calls at a time of one connection; more wait.
-    pub streams: u32,
-    /// How long a TLS handshake may take, and then the client's first byte.
-    pub handshake: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 1_000,
-            calls: 2_000,
-            streams: 256,
-            handshake: Duration::from_secs(10),
-        }
-    }
-}
+/// Bytes of requests that a connection may have sent before its calls take them.
+const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
+/// Bytes of a call's headers, at most.
+const HEADERS_BYTES_MAX: u32 = 8 << 10;
 
 /// Who answers; a [`Node`] does.
 pub trait Asked: Send + Sync + 'static {
@@ -75,6 +54,9 @@ pub trait Asked: Send + Sync + 'static {
     /// # Errors
     /// Why it is refused.
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code>;
+
+    /// Returns true if the database's mode is the paper's.
+    fn is_paper(&self) -> bool;
 }
 
 impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
@@ -84,6 +66,10 @@ impl<D: Disk + Send + Sync + 'static> Asked for Node<D> {
 
     fn watch(&self, request: Bytes, sink: Sink) -> Result<Watching, Code> {
         Node::watch(self, request, sink)
+    }
+
+    fn is_paper(&self) -> bool {
+        Node::is_paper(self)
     }
 }
 
@@ -95,23 +81,26 @@ pub async fn serve(
     listener: TcpListener,
     tls: Option<ServerTls>,
     asked: Arc<dyn Asked>,
-    limits: Limits,
+    gate: Arc<Gate>,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let (stop_watchers, stopping) = watch::channel(false);
     let service = NodeService {
         asked,
-        calls: Arc::new(Semaphore::new(limits.calls)),
+        gate: Arc::clone(&gate),
+        room: Room::new(gate.limits().memory_bytes / 2),
         stopping,
     };
-    let (accepting, connections) = accept(listener, tls, limits.connections, limits.handshake);
+    let paper = service.asked.is_paper().then(|| PaperService(service.clone()));
+    let (accepting, connections) = accept(listener, tls, Arc::clone(&gate));
     let router = Server::builder()
-        .max_concurrent_streams(limits.streams)
+        .max_concurrent_streams(gate.limits().streams)
+        .http2_max_header_list_size(HEADERS_BYTES_MAX)
         .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(8 << 20)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .http2_keepalive_interval(Some(Duration::from_secs(60)))
         .http2_keepalive_timeout(Some(Duration::from_secs(20)))
-        .add_service(PaperService(service.clone()))
+        .add_optional_service(paper)
         .add_service(service);
     let (stopped, wait_stopped) = oneshot::channel::<()>();
     let running = router.serve_with_incoming_shutdown(connections, async {
@@ -130,7 +119,8 @@ pub async fn serve(
     served.map_err(io::Error::other)
 }
 
-/// Binds, and serves in a task of its own.
+/// Binds, and serves in a task of its own. Events that wait for watchers may take half as many bytes as calls under
+/// way, in addition to those.
 ///
 /// # Errors
 /// Where the address cannot be bound.
@@ -140,8 +130,9 @@ pub async fn start(
     asked: Arc<dyn Asked>,
     limits: Limits,
 ) -> io::Result<Running> {
-    Running::start(listen, |listener, stopped| {
-        serve(listener, tls, asked, limits, async {
+    let gate = Gate::new(limits);
+    Running::start(listen, Arc::clone(&gate), |listener, stopped| {
+        serve(listener, tls, asked, gate, async {
             let _ = stopped.await;
         })
     })
@@ -161,17 +152,6 @@ pub(crate) async fn ask(asked: &dyn Asked, requests: Vec<Bytes>) -> Result<Vec<A
     receive
         .await
         .map_err(|_| Status::unavailable("the node stops: what became of the request is not known"))
-}
-
-/// # Errors
-/// More requests than a batch may have.
-pub(crate) fn within_batch(requests: usize) -> Result<(), Status> {
-    match requests > BATCH_MAX {
-        true => Err(Status::out_of_range(format!(
-            "{requests} requests: {BATCH_MAX} at most"
-        ))),
-        false => Ok(()),
-    }
 }
 
 /// Whether a request is one that the RPC is for.
@@ -254,7 +234,6 @@ impl<B: Batch> UnaryService<SignedBatch> for Many<B> {
         let (service, is_for) = (self.service.clone(), self.is_for);
         Box::pin(async move {
             let all = request.into_inner().requests;
-            within_batch(all.len())?;
             let wrong: Vec<bool> = all.iter().map(|request| !is_for(request)).collect();
             let mut wrong_ones = wrong.iter().copied();
             let mut good = all;
@@ -281,61 +260,45 @@ struct Watch(NodeService);
 
 impl ServerStreamingService<Signed> for Watch {
     type Response = Event;
-    type ResponseStream = Held;
-    type Future = BoxFuture<Response<Held>, Status>;
+    type ResponseStream = Events;
+    type Future = BoxFuture<Response<Events>, Status>;
 
     fn call(&mut self, request: Request<Signed>) -> Self::Future {
         let service = self.0.clone();
         Box::pin(async move {
-            let permit = service.permit()?;
             let request = request.into_inner().request;
-            let events = Events::of(service.asked, request, service.stopping).await?;
-            Ok(Response::new(Held {
-                events,
-                _permit: permit,
-            }))
+            let events = Events::of(service.asked, request, service.room, service.stopping).await?;
+            Ok(Response::new(events))
         })
-    }
-}
-
-/// A watcher's stream; it counts as a call until it ends.
-struct Held {
-    events: Events,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl tokio_stream::Stream for Held {
-    type Item = Result<Event, Status>;
-
-    fn poll_next(mut self: std::pin::Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        std::pin::Pin::new(&mut self.events).poll_next(context)
     }
 }
 
 #[derive(Clone)]
 pub(crate) struct NodeService {
     pub asked: Arc<dyn Asked>,
-    calls: Arc<Semaphore>,
+    gate: Arc<Gate>,
+    room: Arc<Room>,
     stopping: watch::Receiver<bool>,
 }
 
 pub(crate) type Answered = BoxFuture<http::Response<Body>, Infallible>;
 
 impl NodeService {
-    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
-        let permit = self.calls.clone().try_acquire_owned();
-        permit.map_err(|_| Status::resource_exhausted("too many calls at a time"))
-    }
-
-    /// A call, which counts before its message is read.
-    pub fn within(&self, call: impl Future<Output = http::Response<Body>> + Send + 'static) -> Answered {
-        match self.permit() {
+    /// Answers a call, which counts before its message is read and until its answer has been sent.
+    pub fn within<Answering>(
+        &self,
+        request: http::Request<Body>,
+        call: impl FnOnce(http::Request<Body>) -> Answering,
+    ) -> Answered
+    where
+        Answering: Future<Output = http::Response<Body>> + Send + 'static,
+    {
+        match self.gate.call(request, Incoming::One(MESSAGE_BYTES_MAX)) {
             Err(status) => Box::pin(async move { Ok(status.into_http()) }),
-            Ok(permit) => Box::pin(async move {
-                let response = call.await;
-                drop(permit);
-                Ok(response)
-            }),
+            Ok((request, counted)) => {
+                let answering = call(request);
+                Box::pin(async move { Ok(counted.answer(answering.await)) })
+            }
         }
     }
 
@@ -345,7 +308,9 @@ impl NodeService {
             is_for,
             reply: PhantomData,
         };
-        self.within(async move { grpc::<R, Signed>().unary(one, request).await })
+        self.within(request, |request| async move {
+            grpc::<R, Signed>().unary(one, request).await
+        })
     }
 
     fn many<B: Batch>(&self, request: http::Request<Body>, is_for: IsFor) -> Answered {
@@ -354,16 +319,18 @@ impl NodeService {
             is_for,
             reply: PhantomData,
         };
-        self.within(async move { grpc::<B, SignedBatch>().unary(many, request).await })
+        self.within(request, |request| async move {
+            grpc::<B, SignedBatch>().unary(many, request).await
+        })
     }
 }
 
-pub(crate) fn grpc<Out, In>() -> Grpc<ProstCodec<Out, In>>
+pub(crate) fn grpc<Out, In>() -> Grpc<CountingCodec<Out, In>>
 where
     Out: Message + Send + 'static,
     In: Message + Default + Send + 'static,
 {
-    Grpc::new(ProstCodec::default())
+    Grpc::new(CountingCodec::default())
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
@@ -397,7 +364,9 @@ impl Service<http::Request<Body>> for NodeService {
             "Change" => self.one::<Placed>(request, is_for!(HYBRID_OP_CHANGE)),
             "Watch" => {
                 let watch = Watch(self.clone());
-                Box::pin(async move { Ok(grpc::<Event, Signed>().server_streaming(watch, request).await) })
+                self.within(request, |request| async move {
+                    grpc::<Event, Signed>().server_streaming(watch, request).await
+                })
             }
             _ => Box::pin(async { Ok(Status::unimplemented("no such method").into_http()) }),
         }

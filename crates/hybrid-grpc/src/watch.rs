@@ -20,33 +20,72 @@ const EVENTS_MAX: usize = 4096;
 /// Bytes of keys and values that wait for a client, beyond which no more do.
 const BYTES_MAX: usize = 8 << 20;
 
+/// Bytes that are kept for an event beyond those of its key and value.
+const EVENT_BYTES: usize = 128;
+
 /// What waits.
 type Queue = mpsc::UnboundedSender<Event>;
 
-#[derive(Default)]
+/// Bytes of the events that wait for all clients of a server together.
+pub(crate) struct Room {
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl Room {
+    /// Returns room for so many bytes.
+    pub fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            bytes: AtomicUsize::new(0),
+            bytes_max,
+        })
+    }
+}
+
+/// Events that wait for one client.
 struct Waiting {
     events: AtomicUsize,
     bytes: AtomicUsize,
+    room: Arc<Room>,
 }
 
 impl Waiting {
+    fn new(room: Arc<Room>) -> Self {
+        Self {
+            events: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            room,
+        }
+    }
+
     fn is_full(&self) -> bool {
-        self.events.load(Ordering::Acquire) >= EVENTS_MAX || self.bytes.load(Ordering::Acquire) >= BYTES_MAX
+        self.events.load(Ordering::Acquire) >= EVENTS_MAX
+            || self.bytes.load(Ordering::Acquire) >= BYTES_MAX
+            || self.room.bytes.load(Ordering::Acquire) >= self.room.bytes_max
     }
 
     fn add(&self, event: &Event) {
         self.events.fetch_add(1, Ordering::AcqRel);
         self.bytes.fetch_add(size(event), Ordering::AcqRel);
+        self.room.bytes.fetch_add(size(event), Ordering::AcqRel);
     }
 
     fn take(&self, event: &Event) {
         self.events.fetch_sub(1, Ordering::AcqRel);
         self.bytes.fetch_sub(size(event), Ordering::AcqRel);
+        self.room.bytes.fetch_sub(size(event), Ordering::AcqRel);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let left = self.bytes.load(Ordering::Acquire);
+        self.room.bytes.fetch_sub(left, Ordering::AcqRel);
     }
 }
 
 fn size(event: &Event) -> usize {
-    event.key.len() + event.value.as_ref().map_or(0, Bytes::len)
+    EVENT_BYTES + event.key.len() + event.value.as_ref().map_or(0, Bytes::len)
 }
 
 /// Events on their way to a client.
@@ -64,10 +103,11 @@ impl Events {
     pub async fn of(
         asked: Arc<dyn Asked>,
         request: Bytes,
+        room: Arc<Room>,
         mut stopping: watch::Receiver<bool>,
     ) -> Result<Events, Status> {
         let (queue, taken) = mpsc::unbounded_channel();
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(Waiting::new(room));
         let sink = sink(queue, waiting.clone());
         // It waits until the request is verified.
         let watching = tokio::task::spawn_blocking(move || asked.watch(request, sink)).await;
@@ -135,5 +175,43 @@ impl Stream for Events {
             self.waiting.take(event);
         }
         Poll::Ready(event.map(Ok))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_hybrid::watch::Event as Write;
+
+    fn told(bytes: usize) -> Told {
+        Told::Event(Write {
+            key: b"k"[..].into(),
+            version: Version { block: 1, index: 0 },
+            value: Some(vec![0; bytes].into()),
+        })
+    }
+
+    #[test]
+    fn clients_that_do_not_read_share_one_bound() {
+        let room = Room::new(1 << 20);
+        let client = || {
+            let (queue, taken) = mpsc::unbounded_channel();
+            let waiting = Arc::new(Waiting::new(Arc::clone(&room)));
+            (sink(queue, Arc::clone(&waiting)), taken, waiting)
+        };
+        let (mut first, taken, waiting) = client();
+        let (mut second, _others, _waiting) = client();
+        while room.bytes.load(Ordering::Acquire) < 1 << 20 {
+            assert!(first(told(100_000)));
+        }
+        assert!(
+            !second(told(1)),
+            "there is no room: the client is told so, and ends"
+        );
+        assert!(!first(told(1)));
+        drop((first, taken, waiting));
+        assert!(room.bytes.load(Ordering::Acquire) < 1_000);
+        let (mut third, _others, _waiting) = client();
+        assert!(third(told(1)));
     }
 }

@@ -110,6 +110,7 @@ fn every_message_has_the_fields_that_the_proto_file_declares() {
         code,
         code_name: name(),
         writes: vec![write.clone()],
+        more: true,
     };
     let head = SignedHeader {
         code,

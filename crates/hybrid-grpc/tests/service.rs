@@ -77,7 +77,7 @@ async fn every_method_answers() {
     assert_eq!(&range.cells[0].key[..], b"a");
 
     placed(&client.delete(b"a", Some(second)).await.unwrap(), Code::Done);
-    let history = client.history(b"a", 10).await.unwrap();
+    let history = client.history(b"a", 10, None).await.unwrap();
     let values: Vec<_> = history
         .writes
         .iter()

@@ -1,13 +1,20 @@
 //! The section `[hybrid]` of the configuration; `lineside.toml` explains every key.
 
 use lineside_fastpath::Range;
+use lineside_hybrid::Options;
+use lineside_hybrid_grpc::Limits;
 use lineside_log_kafka::Address;
+use lineside_service::ByteSize;
 use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
 use lineside_wire::HYBRID_PORT;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
+
+/// Least memory with which each source may send the longest message.
+const MEMORY_MIN: ByteSize = ByteSize::mib(64);
 
 /// The section `[hybrid]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +46,8 @@ pub struct HybridConfig {
     pub client_ca: PathBuf,
     /// Sources whose replies may be longer than their requests.
     pub trusted_sources: Vec<AddressRange>,
+    /// Maximum number of bytes that requests can make the service keep.
+    pub memory_max: ByteSize,
 }
 
 /// Address at which requests are taken by UDP: `auto`, `off`, or an address and a port.
@@ -79,6 +88,7 @@ impl Default for HybridConfig {
             key: PathBuf::new(),
             client_ca: PathBuf::new(),
             trusted_sources: Range::LOOPBACK.into_iter().map(AddressRange).collect(),
+            memory_max: ByteSize::mib(128),
         }
     }
 }
@@ -103,6 +113,25 @@ impl HybridConfig {
         given(&self.client_ca)
     }
 
+    /// Returns the limits of gRPC. Calls under way may take half of the memory, and events of watchers a quarter.
+    pub fn limits(&self) -> Limits {
+        let trusted: Vec<_> = self.trusted_sources.iter().map(|range| range.0).collect();
+        Limits {
+            memory_bytes: self.memory_max.bytes() / 2,
+            trusted: Arc::new(move |address| trusted.iter().any(|range| range.contains(address))),
+            ..Limits::default()
+        }
+    }
+
+    /// Returns the options of the node. Requests that wait may take a quarter of the memory.
+    pub fn options(&self) -> Options {
+        Options {
+            node: self.node,
+            waiting_bytes: self.memory_max.bytes() / 4,
+            ..Options::default()
+        }
+    }
+
     /// Reads and checks the section.
     ///
     /// # Errors
@@ -112,6 +141,12 @@ impl HybridConfig {
         let mut issues = Issues::new(section);
         if config.enabled && given(&config.data).is_none() {
             issues.add("enabled", "true: needs `data`, which is empty");
+        }
+        if config.memory_max < MEMORY_MIN {
+            issues.add(
+                "memory_max",
+                format!("\"{}\" must be at least \"{MEMORY_MIN}\"", config.memory_max),
+            );
         }
         let pairs = [
             ("certificate", &config.certificate, "key", &config.key),

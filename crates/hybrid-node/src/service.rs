@@ -4,12 +4,12 @@ use crate::config::{HybridConfig, LogName};
 use crate::files::{read_genesis, read_key};
 use anyhow::{Context, anyhow};
 use lineside_fastpath::Readers;
+use lineside_hybrid::Node;
 use lineside_hybrid::answer::code_name;
 use lineside_hybrid::genesis::{Genesis, database_id};
 use lineside_hybrid::node::{OpenLog, embedded};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::udp::{HybridFastPath, HybridHost};
-use lineside_hybrid::{Node, Options};
 use lineside_hybrid_grpc as grpc;
 use lineside_journal::FsDisk;
 use lineside_log_kafka as kafka;
@@ -65,6 +65,8 @@ struct Shared {
     udp: Option<SocketDatapath>,
     stall: Duration,
     listen: SocketAddr,
+    /// Limits that clients of gRPC share.
+    gate: Arc<grpc::Gate>,
     /// Identifier of the database, in hex.
     database: String,
 }
@@ -142,11 +144,13 @@ impl Service for HybridService {
             tls,
             disk,
         } = files.context("the node's files are not read")?;
-        let options = Options {
-            node: config.node,
-            ..Options::default()
-        };
-        let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);
+        let node = Node::start(
+            disk,
+            &genesis,
+            Arc::new(key),
+            config.options(),
+            open_log(&config)?,
+        );
         let node = node.with_context(|| format!("opening the ledger in {}", config.data.display()))?;
         let node = Arc::new(node);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -154,7 +158,7 @@ impl Service for HybridService {
             .thread_name("hybrid-grpc")
             .enable_all()
             .build()?;
-        let start = grpc::start(config.listen, tls, node.clone(), grpc::Limits::default());
+        let start = grpc::start(config.listen, tls, node.clone(), config.limits());
         let server = runtime.block_on(start).with_context(|| {
             format!(
                 "hybrid cannot listen on {} (--listen gives another address)",
@@ -171,6 +175,7 @@ impl Service for HybridService {
             udp: udp.transpose()?,
             stall: context.datapath.stall(),
             listen: server.address,
+            gate: Arc::clone(&server.gate),
             database: to_hex(&database_id(&genesis)),
         });
         Ok(Box::new(RunningHybrid {
@@ -279,6 +284,12 @@ impl Shared {
             out.problems.push(format!("hybrid: no writes are taken: {why}"));
         }
         out.warnings.extend(status.log_weaknesses);
+        out.warnings
+            .extend(status.cut.map(|cut| format!("hybrid: {cut}")));
+        let standing = self.gate.standing();
+        let named = |what: String| format!("hybrid: gRPC: {what}");
+        out.problems.extend(standing.problems.into_iter().map(named));
+        out.warnings.extend(standing.warnings.into_iter().map(named));
         if status.paper {
             out.warnings.push(format!("hybrid: {}", PAPER_MODE_WARNING));
         }
@@ -317,6 +328,9 @@ impl Shared {
         }
         service.details.insert("database".into(), json!(self.database));
         service.details.insert("paper".into(), json!(status.paper));
+        let (open, refused) = (standing.connections, standing.refused);
+        let connections = json!({"open": open, "refused": refused});
+        service.details.insert("connections".into(), connections);
         out.services.push(service);
     }
 }

@@ -43,8 +43,13 @@ pub enum Answer {
     },
     /// To prove.
     Proof(Box<StateProof>),
-    /// To history: the newest first.
-    History(Vec<Past>),
+    /// To history.
+    History {
+        /// The newest first.
+        past: Vec<Past>,
+        /// There are older ones.
+        more: bool,
+    },
     /// To head.
     Head(Box<(Header, SignedHead)>),
     /// To the paper's verify: the header of the block of the key's last write.
@@ -89,8 +94,13 @@ pub enum Answered {
     },
     /// To prove: what [`StateProof::decode`] takes, with the value.
     Proof(Vec<u8>),
-    /// To history: the newest first.
-    History(Vec<Past>),
+    /// To history.
+    History {
+        /// The newest first.
+        past: Vec<Past>,
+        /// There are older ones.
+        more: bool,
+    },
     /// To head.
     Head(Box<(Header, SignedHead)>),
     /// To write and change, and to outcome: where it stands in the ledger, and what became of it.
@@ -109,7 +119,7 @@ impl From<Answer> for Answered {
             Answer::Cells(cells) => Self::Cells(cells),
             Answer::Range { cells, more } => Self::Range { cells, more },
             Answer::Proof(proof) => Self::Proof(proof.encode()),
-            Answer::History(past) => Self::History(past),
+            Answer::History { past, more } => Self::History { past, more },
             Answer::Head(both) => Self::Head(both),
             Answer::Placed { code, version } => Self::Placed { code, version },
             // The paper's service alone has it.

@@ -105,6 +105,8 @@ pub struct Writer<D: Disk> {
     /// Records of blocks that are not durable yet.
     appended: Vec<Lsn>,
     blocks: Blocks<D>,
+    /// Warning about records that were cut when the ledger was opened.
+    cut: Option<String>,
 }
 
 /// Reads blocks, beside whoever appends. Cheap to clone.
@@ -146,13 +148,15 @@ impl<D: Disk> Writer<D> {
         let id = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
         let opened = Journal::open_or_create(disk, id, options);
         let (mut journal, recovery) = opened.map_err(LedgerError::from)?;
-        if recovery.cut_bytes > 0 {
-            tracing::warn!(
-                "ledger: {} bytes behind record {} were cut: a group that was never finished, or records that were \
-                 changed",
-                recovery.cut_bytes,
-                recovery.last_lsn
-            );
+        let cut = (recovery.cut_bytes > 0).then(|| {
+            format!(
+                "ledger: {} bytes after record {} were cut at the start: a group that was never finished, or records \
+                 that were changed; `lineside hybrid audit` compares the ledger with another node's",
+                recovery.cut_bytes, recovery.last_lsn
+            )
+        });
+        if let Some(cut) = &cut {
+            tracing::warn!("{cut}");
         }
         if journal.durable_lsn() == 0 {
             journal
@@ -185,7 +189,13 @@ impl<D: Disk> Writer<D> {
             journal,
             appended: Vec::new(),
             blocks: Blocks(Arc::new(RwLock::new(durable))),
+            cut,
         })
+    }
+
+    /// Returns the warning about records that were cut when the ledger was opened.
+    pub fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
     }
 
     /// Says that the ledger begins behind this block.

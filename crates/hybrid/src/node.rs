@@ -56,7 +56,7 @@ pub struct Options {
     pub block_wait: Duration,
     /// Requests that wait to be verified, at most; beyond it they are told `busy`.
     pub waiting_requests: usize,
-    /// Bytes of these requests, at most.
+    /// Maximum number of bytes of these requests, with what is kept for each.
     pub waiting_bytes: usize,
     /// A signed head goes into the log every so many blocks; 0: never.
     pub head_every: u64,
@@ -164,6 +164,8 @@ pub struct Status {
     pub read_only: Option<String>,
     /// In what the log promises less than it should.
     pub log_weaknesses: Vec<String>,
+    /// Warning about the ledger's last records, where some were cut at the start.
+    pub cut: Option<String>,
 }
 
 /// A running node.
@@ -176,6 +178,7 @@ pub struct Node<D: Disk> {
     lone: Mutex<()>,
     waiting_requests: usize,
     waiting_bytes: usize,
+    cut: Option<String>,
     threads: Vec<JoinHandle<()>>,
     saver: Option<JoinHandle<Writer<D>>>,
 }
@@ -204,6 +207,7 @@ impl<D: Disk> Node<D> {
             disagreement,
         } = open(disk, genesis, options.journal)?;
         let position = chain.tip().position;
+        let cut = writer.cut().map(str::to_owned);
         let shared = Arc::new(Shared::new(*chain.database(), &options, signer, view, position));
         let standing = shared.stand(chain.state().roster());
         if standing == Standing::Other {
@@ -298,6 +302,7 @@ impl<D: Disk> Node<D> {
             lone: Mutex::new(()),
             waiting_requests: options.waiting_requests,
             waiting_bytes: options.waiting_bytes,
+            cut,
             threads,
             saver: Some(saver),
         })
@@ -383,6 +388,11 @@ impl<D: Disk> Node<D> {
         }
     }
 
+    /// Returns true if the database's mode is the paper's.
+    pub fn is_paper(&self) -> bool {
+        self.shared.read_view().roster().is_paper()
+    }
+
     /// How it is.
     pub fn status(&self) -> Status {
         let view = self.shared.read_view();
@@ -403,6 +413,7 @@ impl<D: Disk> Node<D> {
             codes: codes.collect(),
             read_only: self.shared.read_only().map(|why| why.to_string()),
             log_weaknesses: self.shared.log().map_or_else(Vec::new, |log| log.weaknesses()),
+            cut: self.cut.clone(),
         }
     }
 

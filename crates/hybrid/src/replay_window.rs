@@ -8,6 +8,12 @@ use std::collections::HashMap;
 pub(crate) const READ_EXPIRY_MS: u64 = 60_000;
 /// Lanes remembered before those are forgotten whose reads have all expired.
 const LANES: usize = 1 << 16;
+/// Maximum number of lanes: some 24 MiB.
+const LANES_MAX: usize = 1 << 18;
+/// Maximum number of lanes of one member.
+const LANES_PER_MEMBER: usize = 1 << 12;
+/// Shortest time between two sweeps that find no room.
+const SWEEP_EVERY_MS: u64 = 1_000;
 
 #[derive(Default)]
 struct Window {
@@ -18,22 +24,47 @@ struct Window {
     expiry_ms: u64,
 }
 
+/// Outcome of taking a nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is new; from now on it is not.
+    Fresh,
+    /// It was answered, or is more than 63 below the lane's highest.
+    Used,
+    /// It is of a new lane, and there is no room for one.
+    NoRoom,
+}
+
 /// What was answered of late.
 #[derive(Default)]
 pub(crate) struct Windows {
     lanes: HashMap<(MemberId, u16), Window>,
+    /// Number of lanes of each member.
+    of_member: HashMap<MemberId, usize>,
     /// More lanes than this: forget what may be forgotten.
     sweep_at: usize,
+    swept_ms: u64,
 }
 
 impl Windows {
-    /// Whether the nonce is new; from then on it is not. Nonces more than 63 below the lane's highest are not new.
-    pub fn take(&mut self, member: MemberId, nonce: Nonce, expiry_ms: u64, now_ms: u64) -> bool {
-        if self.lanes.len() > self.sweep_at.max(LANES) {
-            self.lanes.retain(|_, window| window.expiry_ms >= now_ms);
-            self.sweep_at = 2 * self.lanes.len();
+    /// Takes a nonce of a read that expires at `expiry_ms`.
+    pub fn take(&mut self, member: MemberId, nonce: Nonce, expiry_ms: u64, now_ms: u64) -> Taken {
+        let name = (member, nonce.lane);
+        if !self.lanes.contains_key(&name) {
+            if self.lanes.len() > self.sweep_at.max(LANES) {
+                self.sweep(now_ms);
+                self.sweep_at = 2 * self.lanes.len();
+            }
+            if !self.has_room(member) && now_ms.saturating_sub(self.swept_ms) >= SWEEP_EVERY_MS {
+                self.sweep(now_ms);
+            }
+            if !self.has_room(member) {
+                return Taken::NoRoom;
+            }
+            self.lanes.insert(name, Window::default());
+            *self.of_member.entry(member).or_default() += 1;
         }
-        let window = self.lanes.entry((member, nonce.lane)).or_default();
+        let window = self.lanes.entry(name).or_default();
         if nonce.counter > window.top || window.seen == 0 {
             let ahead = nonce.counter.saturating_sub(window.top);
             window.seen = window.seen.checked_shl(ahead.min(64) as u32).unwrap_or(0) | 1;
@@ -43,12 +74,31 @@ impl Windows {
                 .checked_shl((window.top - nonce.counter).min(64) as u32)
                 .unwrap_or(0);
             if bit == 0 || window.seen & bit != 0 {
-                return false;
+                return Taken::Used;
             }
             window.seen |= bit;
         }
         window.expiry_ms = window.expiry_ms.max(expiry_ms);
-        true
+        Taken::Fresh
+    }
+
+    fn has_room(&self, member: MemberId) -> bool {
+        let own = self.of_member.get(&member).copied().unwrap_or_default();
+        self.lanes.len() < LANES_MAX && own < LANES_PER_MEMBER
+    }
+
+    /// Forgets lanes whose reads have all expired.
+    fn sweep(&mut self, now_ms: u64) {
+        let of_member = &mut self.of_member;
+        self.lanes.retain(|(member, _), window| {
+            let is_kept = window.expiry_ms >= now_ms;
+            if let Some(count) = of_member.get_mut(member).filter(|_| !is_kept) {
+                *count -= 1;
+            }
+            is_kept
+        });
+        of_member.retain(|_, count| *count > 0);
+        self.swept_ms = now_ms;
     }
 }
 
@@ -68,7 +118,8 @@ mod tests {
             for counter in counters {
                 let expected = !taken.contains(&counter) && top.is_none_or(|top| counter + 64 > top);
                 let nonce = Nonce { lane: 3, counter };
-                prop_assert_eq!(windows.take(1, nonce, 10, 5), expected, "{} of {:?}", counter, taken);
+                let is_fresh = windows.take(1, nonce, 10, 5) == Taken::Fresh;
+                prop_assert_eq!(is_fresh, expected, "{} of {:?}", counter, taken);
                 if expected {
                     taken.insert(counter);
                     top = top.max(Some(counter));
@@ -82,12 +133,32 @@ mod tests {
         let mut windows = Windows::default();
         let nonce = |lane| Nonce { lane, counter: 7 };
         for member in 1..=LANES as u64 {
-            assert!(windows.take(member, nonce(0), 100, 50));
+            assert_eq!(windows.take(member, nonce(0), 100, 50), Taken::Fresh);
         }
-        assert!(windows.take(1, nonce(1), 900, 50));
+        assert_eq!(windows.take(1, nonce(1), 900, 50), Taken::Fresh);
         // Beyond the limit, and after the expiry of all but one.
-        assert!(windows.take(2, nonce(1), 900, 101));
-        assert_eq!(windows.lanes.len(), 2);
-        assert!(!windows.take(1, nonce(1), 900, 101));
+        assert_eq!(windows.take(2, nonce(1), 900, 101), Taken::Fresh);
+        assert_eq!((windows.lanes.len(), windows.of_member.len()), (2, 2));
+        assert_eq!(windows.take(1, nonce(1), 900, 101), Taken::Used);
+    }
+
+    #[test]
+    fn a_member_has_a_share_of_the_lanes_and_all_lanes_have_a_limit() {
+        let mut windows = Windows::default();
+        let nonce = |lane| Nonce { lane, counter: 7 };
+        let members = (LANES_MAX / LANES_PER_MEMBER) as u64;
+        for member in 1..=members {
+            for lane in 0..LANES_PER_MEMBER as u16 {
+                assert_eq!(windows.take(member, nonce(lane), 5_000, 50), Taken::Fresh);
+            }
+            let more = windows.take(member, nonce(u16::MAX), 5_000, 50);
+            assert_eq!(more, Taken::NoRoom, "member {member}");
+        }
+        assert_eq!(windows.take(members + 1, nonce(0), 5_000, 50), Taken::NoRoom);
+        assert_eq!(windows.take(1, nonce(0), 5_000, 50), Taken::Used);
+        assert_eq!(windows.lanes.len(), LANES_MAX);
+        // There is room again once their reads have expired.
+        assert_eq!(windows.take(members + 1, nonce(0), 9_000, 5_001), Taken::Fresh);
+        assert_eq!((windows.lanes.len(), windows.of_member.len()), (1, 1));
     }
 }

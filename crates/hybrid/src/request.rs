@@ -137,6 +137,8 @@ pub enum Body<'a> {
         key: &'a [u8],
         /// Writes at most.
         limit: u32,
+        /// Only writes that are older than this one; `None`: from the newest on.
+        before: Option<Version>,
     },
     /// The newest block, signed by the node.
     Head,
@@ -238,6 +240,7 @@ impl<'a> Request<'a> {
             HYBRID_OP_HISTORY => Body::History {
                 key: read_key(&mut input)?,
                 limit: input.u32()?,
+                before: read_before(&mut input)?,
             },
             HYBRID_OP_HEAD => Body::Head,
             HYBRID_OP_OUTCOME => Body::Outcome { id: input.array()? },
@@ -299,9 +302,13 @@ impl Body<'_> {
                 out.u32(*limit);
             }
             Body::Prove { key } => write_key(out, key)?,
-            Body::History { key, limit } => {
+            Body::History { key, limit, before } => {
                 write_key(out, key)?;
                 out.u32(*limit);
+                if let Some(before) = before {
+                    out.u64(before.block);
+                    out.u32(before.index);
+                }
             }
             Body::Head => {}
             Body::Outcome { id } => out.put(id),
@@ -415,6 +422,17 @@ fn write_key(out: &mut Vec<u8>, key: &[u8]) -> Result<(), Malformed> {
     }
     out.short(key);
     Ok(())
+}
+
+/// Reads the version with which a page of a history ends; nothing: it begins with the newest write.
+fn read_before(input: &mut Input<'_>) -> Result<Option<Version>, Malformed> {
+    if input.0.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Version {
+        block: input.u64()?,
+        index: input.u32()?,
+    }))
 }
 
 fn read_count(input: &mut Input<'_>) -> Result<usize, Malformed> {

@@ -9,7 +9,8 @@ use crate::ledger::{Blocks, Stored};
 use crate::node::Step;
 use crate::paper;
 use crate::replay_window::READ_EXPIRY_MS;
-use crate::request::{Body, Head, MemberId, Request, Sees, split};
+use crate::replay_window::Taken;
+use crate::request::{Body, Head, MemberId, Request, Sees, Version, split};
 use crate::roster::Roster;
 use crate::shared::Shared;
 use crate::sign::REQUEST_TAG;
@@ -31,6 +32,8 @@ const SMALL: usize = 16;
 const PATIENCE: Duration = Duration::from_micros(50);
 /// Writes of a key shown at once, at most: each may be read from the ledger.
 const HISTORY_MAX: usize = 100;
+/// Bytes of values in an answer to history, beyond which it ends; one write is always in it.
+const HISTORY_BYTES_MAX: usize = 1 << 20;
 
 /// A request that is to be ordered.
 pub(crate) struct Ordered {
@@ -248,12 +251,14 @@ impl<D: Disk> Worker<D> {
         order: &mut Option<Result<(), Code>>,
     ) -> Option<Answer> {
         let (head, body) = (&request.head, &request.body);
-        let fresh = {
+        let taken = {
             let mut windows = self.shared.windows.lock().unwrap_or_else(PoisonError::into_inner);
             windows.take(head.member, head.nonce, head.expiry_ms, now_ms)
         };
-        if !fresh {
-            return Some(Answer::Refused(Code::NonceUsed));
+        match taken {
+            Taken::Fresh => {}
+            Taken::Used => return Some(Answer::Refused(Code::NonceUsed)),
+            Taken::NoRoom => return Some(Answer::Refused(Code::Busy)),
         }
         let may_read = |key: &[u8]| roster.rights(head.member, key).read;
         let refused = |code| Some(Answer::Refused(code));
@@ -298,7 +303,7 @@ impl<D: Disk> Worker<D> {
                 }
             }
             Body::History { key, .. } if !may_read(key) => refused(Code::NotAllowed),
-            Body::History { key, limit } => Some(self.history(key, *limit)),
+            Body::History { key, limit, before } => Some(self.history(key, *limit, *before)),
             Body::Head => Some(self.shared.head()),
             Body::Outcome { id } => match self.known(id) {
                 None => refused(Code::Unknown),
@@ -331,32 +336,47 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    fn history(&self, key: &[u8], limit: u32) -> Answer {
+    /// Answers with a page of a key's writes: at most `limit` of them, and no more once their values have
+    /// [`HISTORY_BYTES_MAX`].
+    fn history(&self, key: &[u8], limit: u32, before: Option<Version>) -> Answer {
         let limit = HISTORY_MAX.min(limit as usize);
-        let versions: Vec<_> = self.shared.read_view().versions(key).take(limit).collect();
-        let past = versions.into_iter().map(|version| {
-            let payload = self.blocks.read(version.block).ok()?;
-            let stored = Stored::decode(&payload).ok()?;
-            let message = Message::decode(stored.message).ok()?;
-            let Cargo::Requests(requests) = &message.cargo else {
-                return None;
+        let view = self.shared.read_view();
+        let versions: Vec<_> = view.versions(key, before).take(limit + 1).collect();
+        drop(view);
+        let (mut past, mut bytes) = (Vec::new(), 0);
+        for version in versions.iter().take(limit) {
+            let Some(one) = self.past(key, *version) else {
+                // The ledger cannot be read, or is not what was executed.
+                return Answer::Refused(Code::ReadOnly);
             };
-            let (_, signed) = split(requests.get(version.index as usize)?).ok()?;
-            let Body::Write { writes, .. } = Request::decode(signed).ok()?.body else {
-                return None;
-            };
-            let write = writes.iter().find(|write| write.key == key)?;
-            Some(Past {
-                version,
-                time_ms: stored.header.time_ms,
-                value: write.value.map(<[u8]>::to_vec),
-            })
-        });
-        match past.collect::<Option<Vec<_>>>() {
-            Some(past) => Answer::History(past),
-            // The ledger cannot be read, or is not what was executed.
-            None => Answer::Refused(Code::ReadOnly),
+            bytes += one.value.as_ref().map_or(0, Vec::len);
+            if bytes > HISTORY_BYTES_MAX && !past.is_empty() {
+                break;
+            }
+            past.push(one);
         }
+        let more = past.len() < versions.len();
+        Answer::History { past, more }
+    }
+
+    /// Returns a key's write of a version, as the ledger has it.
+    fn past(&self, key: &[u8], version: Version) -> Option<Past> {
+        let payload = self.blocks.read(version.block).ok()?;
+        let stored = Stored::decode(&payload).ok()?;
+        let message = Message::decode(stored.message).ok()?;
+        let Cargo::Requests(requests) = &message.cargo else {
+            return None;
+        };
+        let (_, signed) = split(requests.get(version.index as usize)?).ok()?;
+        let Body::Write { writes, .. } = Request::decode(signed).ok()?.body else {
+            return None;
+        };
+        let write = writes.iter().find(|write| write.key == key)?;
+        Some(Past {
+            version,
+            time_ms: stored.header.time_ms,
+            value: write.value.map(<[u8]>::to_vec),
+        })
     }
 }
 

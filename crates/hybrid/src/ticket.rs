@@ -8,6 +8,9 @@ use lineside_wire::HybridCode as Code;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Bytes that are kept for a request beyond its own: its place, its answer, and its way back.
+const REQUEST_BYTES: usize = 256;
+
 /// Called once, with the answers in the requests' order.
 pub type Done = Box<dyn FnOnce(Vec<Answer>) + Send>;
 
@@ -37,9 +40,10 @@ impl Call {
         })
     }
 
-    /// Bytes of its requests.
+    /// Bytes that it keeps in memory while it waits.
     pub fn bytes(&self) -> usize {
-        self.requests.iter().map(Bytes::len).sum()
+        let requests: usize = self.requests.iter().map(Bytes::len).sum();
+        requests + self.requests.len() * REQUEST_BYTES
     }
 
     /// A request to watch; who is to be told goes with it.

@@ -134,11 +134,18 @@ impl View {
     }
 
     /// Versions of a key's writes behind [`Self::base`], the newest first.
-    pub fn versions(&self, key: &[u8]) -> impl Iterator<Item = Version> {
+    ///
+    /// Versions are older than `than`, where it is given.
+    pub fn versions(&self, key: &[u8], than: Option<Version>) -> impl Iterator<Item = Version> {
         let base = self.base;
+        let is_older = move |version: &Version| than.is_none_or(|than| *version < than);
         let slot = self.slots.get(key);
-        let before = slot.map(|slot| slot.before.iter().rev().copied());
+        let before = slot.map(|slot| {
+            let older = slot.before.partition_point(is_older);
+            slot.before.iter().take(older).rev().copied()
+        });
         slot.map(|slot| slot.last)
+            .filter(is_older)
             .into_iter()
             .chain(before.into_iter().flatten())
             .take_while(move |version| version.block > base)

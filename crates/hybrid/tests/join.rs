@@ -162,10 +162,11 @@ fn a_node_that_joins_from_a_snapshot_goes_on_as_all_others() {
         Body::History {
             key: b"key 3",
             limit: 100,
+            before: None,
         },
     );
     match one(node, history) {
-        Answer::History(past) => assert_eq!(past.len(), 3, "{past:?}"),
+        Answer::History { past, more } => assert_eq!((past.len(), more), (3, false), "{past:?}"),
         other => panic!("{other:?}"),
     }
     match one(node, client.sign(6, Body::Prove { key: b"key 20" })) {

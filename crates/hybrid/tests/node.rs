@@ -10,7 +10,7 @@ use lineside_hybrid::change::Change;
 use lineside_hybrid::node::embedded;
 use lineside_hybrid::request::{Body, Head, Request, Sees, Version};
 use lineside_hybrid::sign::transaction_id;
-use lineside_journal::SimDisk;
+use lineside_journal::{FsDisk, SimDisk};
 use std::sync::mpsc::channel;
 
 #[test]
@@ -291,14 +291,32 @@ fn ranges_history_outcome_and_head_show_what_was_committed() {
     let none = one(&node, client.sign(5, range("b", "a", 9)));
     assert_eq!(keys(none), (vec![], false));
 
-    match one(&node, client.sign(6, Body::History { key: b"a", limit: 10 })) {
-        Answer::History(past) => {
-            let values: Vec<_> = past.iter().map(|past| past.value.clone().unwrap()).collect();
-            assert_eq!(values, [b"5", b"1"]);
-            assert_eq!(past[0].version, Version { block: 5, index: 0 });
+    let mut page = |limit, before| {
+        let history = Body::History {
+            key: b"a",
+            limit,
+            before,
+        };
+        match one(&node, client.sign(6, history)) {
+            Answer::History { past, more } => {
+                let versions = past.iter().map(|past| past.version.block).collect::<Vec<_>>();
+                (versions, more)
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
-    }
+    };
+    let version = |block| Some(Version { block, index: 0 });
+    assert_eq!(page(10, None), (vec![5, 1], false));
+    assert_eq!(page(1, None), (vec![5], true));
+    assert_eq!(page(0, None), (vec![], true));
+    assert_eq!(page(1, version(5)), (vec![1], false));
+    assert_eq!(
+        page(1, version(3)),
+        (vec![1], false),
+        "a version that is none of the key's"
+    );
+    assert_eq!(page(1, version(1)), (vec![], false));
+    assert_eq!(page(9, version(u64::MAX)), (vec![5, 1], false));
     let set = client.set(7, "z", None, "9");
     let placed = one(&node, set.clone());
     let id = transaction_id(&set[64..]);
@@ -524,4 +542,39 @@ fn a_lone_get_is_answered_by_who_asks_and_as_all_others_are() {
         assert!(!ask(other).0);
     }
     node.stop();
+}
+
+#[test]
+fn records_that_are_cut_at_the_start_are_in_the_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || start(FsDisk::open(folder.path()).unwrap());
+    let node = open();
+    let mut client = Client::new();
+    for value in ["one", "two"] {
+        assert_eq!(code(&node, client.set(5, "a", None, value)), Code::Done);
+    }
+    assert_eq!((node.status().cut, node.status().height), (None, 2));
+    node.stop();
+    let segments = std::fs::read_dir(folder.path()).unwrap();
+    let segments = segments.map(|entry| entry.unwrap().path());
+    // The last record is the last thing in a segment that is not zero.
+    let (path, mut bytes) = segments
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .max_by_key(|(_, bytes)| bytes.len())
+        .unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[last - 40] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+    let node = open();
+    let status = node.status();
+    assert_eq!(status.height, 1);
+    let cut = status.cut.unwrap();
+    assert!(cut.contains("were cut at the start"), "{cut}");
+    node.stop();
+    assert_eq!(
+        open().status().cut,
+        None,
+        "a start that cuts nothing says nothing"
+    );
 }

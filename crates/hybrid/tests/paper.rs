@@ -203,7 +203,11 @@ fn each_kind_of_database_refuses_the_others_requests() {
             stop: b"",
             limit: 1,
         },
-        request::Body::History { key, limit: 1 },
+        request::Body::History {
+            key,
+            limit: 1,
+            before: None,
+        },
         request::Body::Watch { prefix: b"" },
     ];
     for body in refused {

@@ -51,10 +51,22 @@ fn every_operation_by_datagram() {
         panic!("no range");
     };
     assert_eq!((&cells[0].0[..], cells.len(), more), (&b"b"[..], 1, false));
-    let history = member.read(Body::History { key: b"a", limit: 10 }).unwrap();
-    let Answered::History(past) = history else {
-        panic!("no history");
+    let mut page = |limit, before| match member
+        .read(Body::History {
+            key: b"a",
+            limit,
+            before,
+        })
+        .unwrap()
+    {
+        Answered::History { past, more } => (past, more),
+        other => panic!("{other:?}"),
     };
+    let (past, more) = page(10, None);
+    assert!(!more);
+    let (newest, more) = page(1, None);
+    assert_eq!((&newest[..], more), (&past[..1], true));
+    assert_eq!(page(1, Some(newest[0].version)), (past[1..].to_vec(), false));
     assert_eq!((past[0].version, &past[0].value), (deleted, &None));
     assert_eq!(
         (past[1].version, past[1].value.as_deref()),

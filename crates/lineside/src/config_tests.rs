@@ -418,6 +418,19 @@ fn udp_of_hybrid_goes_with_grpc_but_not_beside_tls() {
 }
 
 #[test]
+fn an_address_that_strangers_reach_is_warned_of() {
+    let text = "[console]\nlisten = \"0.0.0.0:7700\"\n[fabric]\nenabled = true\ndata = \"d\"\norderers = [\"o:7050\"]\n\
+                msp_id = \"Org1MSP\"\nmsp = \"m\"\n";
+    let warnings = |text: &str| check(text).ok().unwrap().warnings();
+    assert_eq!(warnings(text).len(), 1);
+    assert!(warnings(text)[0].starts_with("[console] listen"));
+    let open = format!("{text}listen = \"0.0.0.0:7051\"\n");
+    assert!(warnings(&open)[1].starts_with("[fabric] listen = 0.0.0.0:7051: without `certificate`"));
+    let tls = format!("{open}certificate = \"c\"\nkey = \"k\"\n");
+    assert_eq!(warnings(&tls).len(), 1);
+}
+
+#[test]
 fn only_a_service_without_a_fast_path_may_have_several_tables() {
     for name in ["spv", "transfer", "column", "hybrid", "console", "datapath"] {
         let issue = only_issue(&format!("# one\n[[{name}]]\n[[{name}]]\n"));

@@ -3,7 +3,9 @@
 use crate::cert::{Authority, EXPIRED, Subject, TIMES, Usage};
 use crate::proto::Out;
 use crate::sign::Key;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// What a network consists of.
@@ -60,7 +62,14 @@ impl Identity {
         ];
         for (name, bytes) in files {
             std::fs::create_dir_all(folder.join(name))?;
-            std::fs::write(folder.join(name).join("one.pem"), bytes)?;
+            // Only its owner may read the key.
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(folder.join(name).join("one.pem"))?;
+            file.write_all(&bytes)?;
         }
         Ok(())
     }

@@ -110,7 +110,16 @@ fn bodies() -> Vec<Body<'static>> {
             limit: 9,
         },
         Body::Prove { key: b"a" },
-        Body::History { key: b"a", limit: 3 },
+        Body::History {
+            key: b"a",
+            limit: 3,
+            before: None,
+        },
+        Body::History {
+            key: b"a",
+            limit: 3,
+            before: Some(Version { block: 3, index: 1 }),
+        },
         Body::Head,
         Body::Outcome { id: [3; 32] },
         Body::Watch { prefix: b"" },
@@ -178,7 +187,10 @@ pub fn datagram_seeds() -> Vec<Vec<u8>> {
             cells: vec![(b"a"[..].into(), cell()), (b"b"[..].into(), cell())],
             more: true,
         },
-        Answered::History(vec![past(3, None), past(2, Some(b"x"))]),
+        Answered::History {
+            past: vec![past(3, None), past(2, Some(b"x"))],
+            more: true,
+        },
         Answered::Head(Box::new((tip, head))),
         Answered::Placed {
             code: Code::Conflict,

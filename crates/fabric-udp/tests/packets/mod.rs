@@ -195,7 +195,7 @@ fn stream(bytes: &[u8]) {
 
 fn paper(mut rest: &[u8]) {
     let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let mut receiver = PaperReceiver::new(vec![from], 0, MEMORY_MAX);
+    let mut receiver = PaperReceiver::new(move |source| source == from, 0, MEMORY_MAX);
     let mut check = Check(0);
     while let Some((&[low, high], after)) = rest.split_first_chunk() {
         let length = usize::from(u16::from_le_bytes([low, high])).min(after.len());

@@ -5,7 +5,7 @@ use super::messages::{
     BatchGetRequest, BatchGetResponse, BatchSetRequest, BatchSetResponse, GetRequest, GetResponse,
     SetRequest, SetResponse, VerifyRequest, VerifyResponse,
 };
-use crate::serve::{Answered, MESSAGE_BYTES_MAX, NodeService, ask, grpc, within_batch};
+use crate::serve::{Answered, MESSAGE_BYTES_MAX, NodeService, ask, grpc};
 use bytes::Bytes;
 use lineside_hybrid::Code;
 use lineside_hybrid::answer::{Answer, code_name};
@@ -207,7 +207,6 @@ impl<B: Batch> UnaryService<B> for Many<B> {
         let service = self.service.clone();
         Box::pin(async move {
             let all = request.into_inner().requests();
-            within_batch(all.len())?;
             let all: Vec<Option<Bytes>> = all.iter().map(Asks::request).collect();
             let wrong: Vec<bool> = all.iter().map(Option::is_none).collect();
             let good = all.into_iter().flatten().collect();
@@ -241,8 +240,9 @@ impl PaperService {
             service: self.0.clone(),
             asks: PhantomData,
         };
-        let call = async move { grpc::<Q::Reply, Q>().unary(one, request).await };
-        self.0.within(call)
+        self.0.within(request, |request| async move {
+            grpc::<Q::Reply, Q>().unary(one, request).await
+        })
     }
 
     fn many<B: Batch>(&self, request: http::Request<HttpBody>) -> Answered {
@@ -250,8 +250,9 @@ impl PaperService {
             service: self.0.clone(),
             batch: PhantomData,
         };
-        let call = async move { grpc::<B::Reply, B>().unary(many, request).await };
-        self.0.within(call)
+        self.0.within(request, |request| async move {
+            grpc::<B::Reply, B>().unary(many, request).await
+        })
     }
 }
 

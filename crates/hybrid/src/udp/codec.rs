@@ -110,7 +110,7 @@ impl Answered {
             Self::Cells(_) => HYBRID_ANSWER_CELLS,
             Self::Range { .. } => HYBRID_ANSWER_RANGE,
             Self::Proof(_) => HYBRID_ANSWER_PROOF,
-            Self::History(_) => HYBRID_ANSWER_HISTORY,
+            Self::History { .. } => HYBRID_ANSWER_HISTORY,
             Self::Head(_) => HYBRID_ANSWER_SIGNED_HEAD,
             Self::Placed { .. } => HYBRID_ANSWER_PLACED,
         }
@@ -148,7 +148,8 @@ impl Answered {
                 }
             }
             Self::Proof(proof) => out.put(proof),
-            Self::History(past) => {
+            Self::History { past, more } => {
+                out.u8((*more).into());
                 write_count(&mut out, past.len());
                 for past in past {
                     write_version(&mut out, past.version);
@@ -211,11 +212,12 @@ impl Answered {
                 Self::Proof(proof.to_vec())
             }
             HYBRID_ANSWER_HISTORY => {
+                let more = read_flag(&mut input)?;
                 let past = read_all(&mut input, read_past)?;
                 if !past.windows(2).all(|pair| pair[0].version > pair[1].version) {
                     return Err(Malformed("writes that are not the newest first"));
                 }
-                Self::History(past)
+                Self::History { past, more }
             }
             HYBRID_ANSWER_SIGNED_HEAD => {
                 let header = Header::from_bytes(&input.array::<HEADER_BYTES>()?);

@@ -52,10 +52,10 @@ fn answered() -> impl Strategy<Value = Answered> {
             let cells = cells.into_iter().map(|(key, cell)| (key.into(), cell)).collect();
             Answered::Range { cells, more }
         }),
-        proptest::collection::vec(past(), 0..8).prop_map(|mut past| {
+        (proptest::collection::vec(past(), 0..8), any::<bool>()).prop_map(|(mut past, more)| {
             past.sort_by_key(|past| std::cmp::Reverse(past.version));
             past.dedup_by_key(|past| past.version);
-            Answered::History(past)
+            Answered::History { past, more }
         }),
         head(),
         (code(), version()).prop_map(|(code, version)| Answered::Placed { code, version }),
@@ -111,7 +111,7 @@ fn what_no_node_says_is_refused() {
     assert!(Answered::decode(&range([b"a", b"b"])).is_ok());
     let past = |first: u8, second: u8| {
         let one = |block| [&[0; 7][..], &[block], &[0; 12], &[0]].concat();
-        [&[0, 0, 4, 0, 2][..], &one(first), &one(second)].concat()
+        [&[0, 0, 4, 0, 0, 2][..], &one(first), &one(second)].concat()
     };
     assert!(Answered::decode(&past(2, 1)).is_ok());
     for (bytes, what) in [

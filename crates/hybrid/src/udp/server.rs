@@ -94,7 +94,11 @@ impl<D: Disk> LaterHost for HybridHost<D> {
                 continue;
             };
             together.places.push((place, *header));
-            together.requests.push(datagram.slice_ref(request));
+            together.requests.push(match request.len() < datagram.len() / 2 {
+                // Padding is not kept while the request waits.
+                true => Bytes::copy_from_slice(request),
+                false => datagram.slice_ref(request),
+            });
         }
         for Together { places, requests } in kinds {
             if requests.is_empty() {

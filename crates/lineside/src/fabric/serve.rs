@@ -100,8 +100,9 @@ struct Udp {
     /// Take the papers' packets instead, which are not protected against anybody.
     #[arg(long, requires = "udp_listen", conflicts_with = "udp_key")]
     udp_paper: bool,
-    /// Source of the papers' packets that is believed; may be given more than once [default: 127.0.0.1 ::1]
-    #[arg(long, value_name = "ADDR", requires = "udp_paper")]
+    /// Source that no share of Deliver's limits binds, and whose papers' packets are believed; may be given more than
+    /// once [default: 127.0.0.0/8 ::1/128]
+    #[arg(long, value_name = "ADDR")]
     trusted_sources: Vec<IpAddr>,
 }
 

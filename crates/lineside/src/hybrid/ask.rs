@@ -196,14 +196,17 @@ impl Range {
     }
 }
 
-/// Ask for the newest writes of a key, the newest first.
+/// Ask for the newest writes of a key, the newest first. Where there are older ones, a line on standard error says so.
 #[derive(Args)]
 pub struct History {
     #[command(flatten)]
     member: Member,
-    /// Writes at most; 100 at most in any case.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of writes.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
+    /// Only writes that are older than this version, BLOCK.INDEX as it is shown.
+    #[arg(long, value_name = "BLOCK.INDEX", value_parser = version)]
+    before: Option<Version>,
     /// The key; \xNN is any byte.
     #[arg(value_parser = given)]
     name: Given,
@@ -211,7 +214,7 @@ pub struct History {
 
 impl History {
     pub fn run(self, as_json: bool) -> anyhow::Result<()> {
-        let ask = async |asker: &Asker| asker.history(&self.name.0, self.limit).await;
+        let ask = async |asker: &Asker| asker.history(&self.name.0, self.limit, self.before).await;
         let answer: messages::Writes = self.member.ask(ask)?;
         refused(&answer, &[Code::Done])?;
         for write in &answer.writes {
@@ -227,6 +230,11 @@ impl History {
             }
             let value = value.map_or("-".into(), text::show);
             say!("{}\t{}\t{value}", shown(write.version), write.time_ms)?;
+        }
+        let last = answer.writes.last().filter(|_| answer.more);
+        if let Some(last) = last {
+            let before = shown(last.version);
+            tell!("lineside: there are older writes: --before {before} shows them");
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use lineside_hybrid::Malformed;
 use lineside_hybrid::answer::Answered;
-use lineside_hybrid::request::{Body, Sees};
+use lineside_hybrid::request::{Body, Sees, Version};
 use lineside_hybrid::signing::{Signing, id_of};
 use lineside_hybrid::udp;
 use lineside_hybrid_grpc::messages::{Cells, KeyCells, Placed, Proof, SignedHeader, Writes};
@@ -62,10 +62,10 @@ impl Asker {
         }
     }
 
-    pub async fn history(&self, key: &[u8], limit: u32) -> anyhow::Result<Writes> {
+    pub async fn history(&self, key: &[u8], limit: u32, before: Option<Version>) -> anyhow::Result<Writes> {
         match self {
-            Self::Grpc(client) => Ok(client.history(key, limit).await?),
-            Self::Udp(client) => read(client, Body::History { key, limit }),
+            Self::Grpc(client) => Ok(client.history(key, limit, before).await?),
+            Self::Udp(client) => read(client, Body::History { key, limit, before }),
         }
     }
 

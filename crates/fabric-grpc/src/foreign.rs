@@ -1,0 +1,63 @@
+//! Bytes in an orderer's message that are no part of its block.
+
+use bytes::Bytes;
+use lineside_fabric::block::Block;
+use lineside_fabric::proto::Arena;
+
+/// Returns a block without the bytes that nothing vouches for: fields that Fabric's messages of a block, its header,
+/// its data and its metadata do not have, and fields that are there more than once. A peer leaves them out, too, when
+/// it stores the block. A block that cannot be read is returned as it is, and refused by the validator.
+pub fn without_foreign_bytes(bytes: Bytes) -> Bytes {
+    let arena = Arena::new();
+    let canonical = match Block::read(&bytes, &arena) {
+        Ok(block) if block.canonical_len() != bytes.len() => block.canonical_bytes(),
+        _ => return bytes,
+    };
+    tracing::warn!(
+        "{} bytes that are no part of the block were left out of an orderer's message",
+        bytes.len().saturating_sub(canonical.len())
+    );
+    canonical.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Memory;
+    use std::path::Path;
+
+    fn recorded() -> Vec<Bytes> {
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fabric/tests/data/edge");
+        Memory::read(&recorded, "orderer").unwrap()
+    }
+
+    #[test]
+    fn recorded_blocks_stay_as_they_are() {
+        let blocks = recorded();
+        assert!(blocks.len() > 10);
+        for block in blocks {
+            let arena = Arena::new();
+            let read = Block::read(&block, &arena).unwrap();
+            assert_eq!(read.canonical_bytes(), block, "block {}", read.number);
+            assert_eq!(read.canonical_len(), block.len());
+            assert_eq!(without_foreign_bytes(block.clone()), block);
+        }
+    }
+
+    #[test]
+    fn bytes_that_nothing_vouches_for_are_left_out() {
+        let block = recorded().remove(3);
+        // A field 99 of the block, of its header, and a header's field that a later one takes the place of.
+        let foreign = [&[0x9a, 0x06, 3][..], b"any"].concat();
+        let in_header = [&[0x0a, foreign.len() as u8][..], &foreign].concat();
+        let twice = [0x0a, 5, 0x12, 3, 1, 2, 3];
+        for added in [&foreign[..], &in_header, &twice] {
+            let lying = [added, &block].concat();
+            assert_eq!(without_foreign_bytes(lying.into()), block, "{added:?}");
+        }
+        let behind = [&block[..], &foreign.repeat(1000)].concat();
+        assert_eq!(without_foreign_bytes(behind.into()), block);
+        let garbage = Bytes::from_static(b"no block");
+        assert_eq!(without_foreign_bytes(garbage.clone()), garbage);
+    }
+}

@@ -1,0 +1,337 @@
+//! One call under way: its request as it arrives, and its answer until it has been sent.
+
+use crate::gate::{Connection, Gate};
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http;
+
+/// Bytes that gRPC puts before a message.
+const PREFIX_BYTES: usize = 5;
+/// Time after which is looked again for room.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Messages that a call's client sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// One message of at most so many bytes, which must arrive within [`crate::Limits::message_wait`].
+    One(usize),
+    /// Any number, of which at most so many bytes are kept at a time.
+    Stream(usize),
+}
+
+/// A call that is counted until it is dropped or, where it was answered, the last byte of its answer has been sent.
+pub struct Call {
+    counted: Arc<Counted>,
+    in_use: InUse,
+}
+
+/// Keeps a connection from being idle.
+struct InUse(Arc<Connection>);
+
+impl InUse {
+    fn new(connection: Arc<Connection>) -> Self {
+        connection.calls.fetch_add(1, Ordering::AcqRel);
+        Self(connection)
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A call in the counts of its gate.
+pub(crate) struct Counted {
+    gate: Arc<Gate>,
+    connection: Arc<Connection>,
+    /// Its answers are counted by [`Answers`].
+    is_stream: bool,
+    /// Bytes that are taken for its request.
+    request_bytes: AtomicUsize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let bytes = self.request_bytes.load(Ordering::Acquire);
+        self.gate.give_back_bytes(&self.connection, bytes);
+        self.gate.end_call(&self.connection);
+    }
+}
+
+impl Call {
+    pub(crate) fn new(gate: Arc<Gate>, connection: Arc<Connection>, message: Incoming) -> Self {
+        gate.used(&connection);
+        Self {
+            in_use: InUse::new(Arc::clone(&connection)),
+            counted: Arc::new(Counted {
+                gate,
+                connection,
+                is_stream: matches!(message, Incoming::Stream(_)),
+                request_bytes: AtomicUsize::new(0),
+            }),
+        }
+    }
+
+    pub(crate) fn counted(&self) -> Arc<Counted> {
+        Arc::clone(&self.counted)
+    }
+
+    /// Returns the count of answers that wait to be sent, for a call of [`Incoming::Stream`].
+    pub fn answers(&self) -> Answers {
+        Answers(Arc::clone(&self.counted))
+    }
+
+    /// Returns the answer, with its bytes counted until they have been sent.
+    pub fn answer(self, response: http::Response<Body>) -> http::Response<Body> {
+        response.map(|body| {
+            Body::new(AnswerBody {
+                inner: body,
+                counted: self.counted,
+                in_use: self.in_use,
+                is_unread: false,
+                is_cut: false,
+            })
+        })
+    }
+}
+
+impl Counted {
+    /// Takes bytes for a part of an answer, at first those that its request had. `None`: there are no more.
+    fn take_for_answer(self: &Arc<Self>, bytes: Bytes) -> Option<Bytes> {
+        let kept = |had: usize| Some(had.saturating_sub(bytes.len()));
+        let had = self
+            .request_bytes
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, kept);
+        let had = had.unwrap_or_default().min(bytes.len());
+        if self.is_stream {
+            // It had room before, and makes that free now.
+            self.gate.take_bytes_beyond(&self.connection, bytes.len() - had);
+        } else if !self.gate.take_bytes(&self.connection, bytes.len() - had) {
+            self.request_bytes.fetch_add(had, Ordering::AcqRel);
+            return None;
+        }
+        Some(Bytes::from_owner(Sending {
+            bytes,
+            counted: Arc::clone(self),
+        }))
+    }
+}
+
+/// Answers of one call that wait to be sent.
+pub struct Answers(Arc<Counted>);
+
+impl Answers {
+    /// Counts an answer until its last clone is dropped. `None`: there is no room for it now. An answer that is larger
+    /// than a source's share has room where the source has no other.
+    pub fn keep(&self, bytes: &Bytes) -> Option<Bytes> {
+        let Counted { gate, connection, .. } = &*self.0;
+        let is_kept = gate.take_bytes_alone(connection, bytes.len());
+        is_kept.then(|| {
+            Bytes::from_owner(Sending {
+                bytes: bytes.clone(),
+                counted: Arc::clone(&self.0),
+            })
+        })
+    }
+
+    /// Waits until there may be room again.
+    pub async fn freed(&self) {
+        let freed = self.0.gate.freed.notified();
+        // A client that does not read is found out by time alone.
+        let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
+    }
+}
+
+/// A part of an answer that has not been sent yet.
+struct Sending {
+    bytes: Bytes,
+    counted: Arc<Counted>,
+}
+
+impl AsRef<[u8]> for Sending {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let Counted { gate, connection, .. } = &*self.counted;
+        gate.give_back_bytes(connection, self.bytes.len());
+        gate.used(connection);
+    }
+}
+
+/// The body of a request: its bytes are taken from the gate as they arrive.
+pub(crate) struct RequestBody {
+    inner: Body,
+    counted: Arc<Counted>,
+    message: Incoming,
+    arrived_bytes: usize,
+    until: Instant,
+    /// Made when the message is waited for.
+    wait: Option<Pin<Box<Sleep>>>,
+}
+
+impl RequestBody {
+    pub fn new(inner: Body, counted: Arc<Counted>, message: Incoming) -> Self {
+        let until = Instant::now() + counted.gate.limits().message_wait;
+        Self {
+            inner,
+            counted,
+            message,
+            arrived_bytes: 0,
+            until,
+            wait: None,
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Status> {
+        let before = self.arrived_bytes;
+        self.arrived_bytes = before.saturating_add(bytes);
+        let more = match self.message {
+            Incoming::One(max) if self.arrived_bytes > max + PREFIX_BYTES => {
+                return Err(Status::out_of_range(format!(
+                    "the message is longer than {max} bytes"
+                )));
+            }
+            Incoming::One(_) => bytes,
+            Incoming::Stream(max) => self.arrived_bytes.min(max).saturating_sub(before),
+        };
+        let Counted {
+            gate,
+            connection,
+            request_bytes,
+            ..
+        } = &*self.counted;
+        if !gate.take_bytes(connection, more) {
+            return Err(Status::resource_exhausted(
+                "messages of calls under way take all the memory that they may",
+            ));
+        }
+        request_bytes.fetch_add(more, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        let until = self.until;
+        let wait = self
+            .wait
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        let late = || Status::deadline_exceeded("the call's message took too long to arrive");
+        wait.as_mut().poll(context).map(|()| late())
+    }
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                Poll::Ready(Some(self.take(bytes).map(|()| frame)))
+            }
+            Poll::Pending if matches!(self.message, Incoming::One(_)) => {
+                self.poll_wait(context).map(|late| Some(Err(late)))
+            }
+            other => other,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// The body of an answer: its bytes are taken from the gate until they have been sent.
+struct AnswerBody {
+    inner: Body,
+    counted: Arc<Counted>,
+    in_use: InUse,
+    /// A part was handed over, and the next has not been asked for.
+    is_unread: bool,
+    is_cut: bool,
+}
+
+impl AnswerBody {
+    fn set_unread(&mut self, is_unread: bool) {
+        let unread = &self.in_use.0.unread;
+        match (self.is_unread, is_unread) {
+            (false, true) => unread.fetch_add(1, Ordering::AcqRel),
+            (true, false) => unread.fetch_sub(1, Ordering::AcqRel),
+            _ => return,
+        };
+        self.is_unread = is_unread;
+    }
+
+    fn cut(&mut self) -> Frame<Bytes> {
+        self.is_cut = true;
+        let mut trailers = http::HeaderMap::new();
+        let status = Status::resource_exhausted("answers under way take all the memory that they may");
+        // The text and the code are plain ASCII, so that they fit a header.
+        let _ = status.add_header(&mut trailers);
+        Frame::trailers(trailers)
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.set_unread(false);
+    }
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.set_unread(false);
+        if self.is_cut {
+            return Poll::Ready(None);
+        }
+        let frame = match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => frame,
+            other => return other,
+        };
+        let frame = match frame.into_data() {
+            Err(frame) => frame,
+            Ok(bytes) => match self.counted.take_for_answer(bytes) {
+                Some(bytes) => {
+                    self.set_unread(true);
+                    Frame::data(bytes)
+                }
+                None => self.cut(),
+            },
+        };
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_cut || self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}

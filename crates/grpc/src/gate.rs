@@ -1,0 +1,401 @@
+//! Limits of a server over all its connections: connections, calls, and the bytes of their messages.
+//!
+//! A source is an IPv4 address or an IPv6 network of 64 bits. One source that is not trusted gets a share of each
+//! resource, and all such sources together leave a part to those that are trusted. Where a connection has no room, one
+//! that has been idle for [`Limits::idle`] is closed for it. HTTP/2's pings do not count as use.
+
+use crate::call::{Call, Incoming, RequestBody};
+use crate::pool::Pool;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http;
+
+/// One stranger may have one in so many connections, and as large a part of the calls.
+const SOURCES: usize = 8;
+/// One stranger's messages may have one in so many bytes.
+const BYTE_SOURCES: usize = 4;
+/// Bytes of an HTTP/2 frame: where so many cannot be had, no new call's message is taken.
+const FRAME_BYTES: usize = 16 << 10;
+/// Shortest time between two lines of the log about refused connections, in milliseconds.
+const SAY_EVERY_MS: u64 = 10_000;
+
+/// True for an address that is trusted.
+pub type Trusted = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+
+/// Limits of a server.
+#[derive(Clone)]
+pub struct Limits {
+    /// Maximum number of connections at a time.
+    pub connections: usize,
+    /// Maximum number of calls at a time over all connections; more are answered RESOURCE_EXHAUSTED.
+    pub calls: usize,
+    /// Maximum number of calls at a time of one connection; more wait.
+    pub streams: u32,
+    /// Maximum number of bytes of messages of calls under way over all connections: requests as they arrive, and
+    /// answers until they have been sent. Beyond it calls are answered RESOURCE_EXHAUSTED.
+    pub memory_bytes: usize,
+    /// Time after which a connection without a call may be closed for another one.
+    pub idle: Duration,
+    /// Time that a TLS handshake may take, and then the client's first bytes.
+    pub handshake: Duration,
+    /// Time that a call's message may take to arrive.
+    pub message_wait: Duration,
+    /// Sources that no share binds.
+    pub trusted: Trusted,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1_000,
+            calls: 2_000,
+            streams: 256,
+            memory_bytes: 64 << 20,
+            idle: Duration::from_secs(60),
+            handshake: Duration::from_secs(10),
+            message_wait: Duration::from_secs(30),
+            trusted: Arc::new(|address| address.is_loopback()),
+        }
+    }
+}
+
+/// Resources that one source has taken.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    is_trusted: bool,
+    connections: AtomicUsize,
+    calls: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// State of one connection that its calls share.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    source: Arc<Source>,
+    /// Calls under way.
+    pub calls: AtomicUsize,
+    /// Calls among them whose client does not take what was sent.
+    pub unread: AtomicUsize,
+    /// Time of the last use, in milliseconds since the gate was made.
+    used_ms: AtomicU64,
+    close: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    connections: HashMap<u64, Arc<Connection>>,
+    sources: HashMap<IpAddr, Weak<Source>>,
+}
+
+/// The limits of one server, and what its clients have taken of them.
+pub struct Gate {
+    limits: Limits,
+    connections: Pool,
+    calls: Pool,
+    bytes: Pool,
+    open: Mutex<Open>,
+    /// Notified when bytes were given back.
+    pub(crate) freed: Notify,
+    started: Instant,
+    refused: AtomicU64,
+    said_ms: AtomicU64,
+}
+
+/// Findings about a gate, for the status of its service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Reasons why new clients are refused.
+    pub problems: Vec<String>,
+    /// Limits that are nearly reached.
+    pub warnings: Vec<String>,
+    /// Number of open connections.
+    pub connections: usize,
+    /// Number of connections that were refused.
+    pub refused: u64,
+}
+
+/// A connection that was let in. Dropping it makes room.
+pub(crate) struct Admitted {
+    gate: Arc<Gate>,
+    id: u64,
+    pub connection: Arc<Connection>,
+    /// Ready when the connection is to be closed for another one.
+    pub close: oneshot::Receiver<()>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.gate.remove(&mut self.gate.open(), self.id);
+    }
+}
+
+/// Returns the address that stands for a source.
+fn source_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+impl Gate {
+    /// Returns a gate that nothing has passed.
+    pub fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            connections: Pool::new(limits.connections, SOURCES),
+            calls: Pool::new(limits.calls, SOURCES),
+            bytes: Pool::new(limits.memory_bytes, BYTE_SOURCES),
+            open: Mutex::default(),
+            freed: Notify::new(),
+            started: Instant::now(),
+            refused: AtomicU64::new(0),
+            said_ms: AtomicU64::new(0),
+            limits,
+        })
+    }
+
+    /// Returns its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// Lets a connection in; `None`: there is no room, and no idle connection to close for it.
+    pub(crate) fn connect(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
+        let mut open = self.open();
+        let source = self.source(&mut open, address);
+        while !self.connections.take(&source.connections, source.is_trusted, 1) {
+            let Some(id) = self.idle_connection(&open, &source) else {
+                self.refuse(address);
+                return None;
+            };
+            self.remove(&mut open, id);
+        }
+        let (sender, close) = oneshot::channel();
+        let connection = Arc::new(Connection {
+            source,
+            calls: AtomicUsize::new(0),
+            unread: AtomicUsize::new(0),
+            used_ms: AtomicU64::new(self.now_ms()),
+            close: Mutex::new(Some(sender)),
+        });
+        let id = open.next;
+        open.next += 1;
+        open.connections.insert(id, Arc::clone(&connection));
+        Some(Admitted {
+            gate: Arc::clone(self),
+            id,
+            connection,
+            close,
+        })
+    }
+
+    fn source(&self, open: &mut Open, address: IpAddr) -> Arc<Source> {
+        let name = source_of(address);
+        if let Some(source) = open.sources.get(&name).and_then(Weak::upgrade) {
+            return source;
+        }
+        if open.sources.len() > 2 * self.limits.connections {
+            open.sources.retain(|_, source| source.strong_count() > 0);
+        }
+        let source = Arc::new(Source {
+            is_trusted: (self.limits.trusted)(address.to_canonical()),
+            ..Source::default()
+        });
+        open.sources.insert(name, Arc::downgrade(&source));
+        source
+    }
+
+    /// Returns the connection to close for another one of `source`: of the source that has reached its share, else of
+    /// the stranger with the most connections, else, for a trusted source, any. Of these the longest idle.
+    fn idle_connection(&self, open: &Open, source: &Arc<Source>) -> Option<u64> {
+        let own_only = !source.is_trusted && self.connections.source_is_full(&source.connections);
+        let may_close = |connection: &Connection| match (own_only, source.is_trusted) {
+            (true, _) => Arc::ptr_eq(&connection.source, source),
+            (false, true) => true,
+            (false, false) => !connection.source.is_trusted,
+        };
+        let idle = self.idle(open);
+        let candidates = idle.filter(|(_, connection)| may_close(connection));
+        let rank = |connection: &Connection| {
+            let Source {
+                is_trusted,
+                connections,
+                ..
+            } = &*connection.source;
+            let used_ms = connection.used_ms.load(Ordering::Acquire);
+            (
+                *is_trusted,
+                usize::MAX - connections.load(Ordering::Acquire),
+                used_ms,
+            )
+        };
+        let chosen = candidates.min_by_key(|(id, connection)| (rank(connection), **id));
+        chosen.map(|(id, _)| *id)
+    }
+
+    /// Returns the connections that may be closed for another one.
+    fn idle<'a>(&self, open: &'a Open) -> impl Iterator<Item = (&'a u64, &'a Arc<Connection>)> {
+        let (now_ms, idle_ms) = (self.now_ms(), self.limits.idle.as_millis());
+        open.connections.iter().filter(move |(_, connection)| {
+            let unused_ms = now_ms.saturating_sub(connection.used_ms.load(Ordering::Acquire));
+            let calls = connection.calls.load(Ordering::Acquire);
+            calls == connection.unread.load(Ordering::Acquire) && u128::from(unused_ms) >= idle_ms
+        })
+    }
+
+    fn remove(&self, open: &mut Open, id: u64) {
+        let Some(connection) = open.connections.remove(&id) else {
+            return;
+        };
+        let source = &connection.source;
+        self.connections
+            .give_back(&source.connections, source.is_trusted, 1);
+        let close = connection
+            .close
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        // A connection that is gone does not have to be closed.
+        close.map(|close| close.send(()));
+    }
+
+    fn refuse(&self, address: IpAddr) {
+        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+        let (now_ms, said_ms) = (self.now_ms(), self.said_ms.load(Ordering::Relaxed));
+        if refused == 1 || now_ms.saturating_sub(said_ms) >= SAY_EVERY_MS {
+            self.said_ms.store(now_ms, Ordering::Relaxed);
+            tracing::info!(%address, refused, "a gRPC connection is refused: the limit of connections is reached");
+        }
+    }
+
+    /// Counts a call before its message is read, and bounds the message.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED: too many calls are under way.
+    pub fn call(
+        self: &Arc<Self>,
+        request: http::Request<Body>,
+        message: Incoming,
+    ) -> Result<(http::Request<Body>, Call), Status> {
+        let peer = request.extensions().get::<crate::Peer>();
+        let connection = peer.and_then(|peer| peer.connection.clone());
+        let connection = connection.ok_or_else(|| Status::internal("the call came by no connection"))?;
+        let source = &connection.source;
+        if !self.calls.take(&source.calls, source.is_trusted, 1) {
+            return Err(Status::resource_exhausted("too many calls at a time"));
+        }
+        let call = Call::new(Arc::clone(self), connection, message);
+        let counted = call.counted();
+        Ok((
+            request.map(|body| Body::new(RequestBody::new(body, counted, message))),
+            call,
+        ))
+    }
+
+    pub(crate) fn end_call(&self, connection: &Connection) {
+        let source = &connection.source;
+        self.calls.give_back(&source.calls, source.is_trusted, 1);
+        self.used(connection);
+    }
+
+    /// Notes that a connection is in use now.
+    pub(crate) fn used(&self, connection: &Connection) {
+        connection.used_ms.store(self.now_ms(), Ordering::Release);
+    }
+
+    pub(crate) fn take_bytes(&self, connection: &Connection, bytes: usize) -> bool {
+        let source = &connection.source;
+        let taken = self.bytes.take(&source.bytes, source.is_trusted, bytes);
+        if !taken {
+            self.close_unread();
+        }
+        taken
+    }
+
+    pub(crate) fn take_bytes_beyond(&self, connection: &Connection, bytes: usize) {
+        let source = &connection.source;
+        self.bytes.take_beyond(&source.bytes, source.is_trusted, bytes);
+    }
+
+    /// Takes bytes that may be more than a source's share, where it has taken none.
+    pub(crate) fn take_bytes_alone(&self, connection: &Connection, bytes: usize) -> bool {
+        let source = &connection.source;
+        let taken = self.bytes.take_alone(&source.bytes, source.is_trusted, bytes);
+        if !taken {
+            self.close_unread();
+        }
+        taken
+    }
+
+    pub(crate) fn give_back_bytes(&self, connection: &Connection, bytes: usize) {
+        let source = &connection.source;
+        self.bytes.give_back(&source.bytes, source.is_trusted, bytes);
+        self.freed.notify_waiters();
+    }
+
+    /// Closes a connection whose client has not taken its answers for [`Limits::idle`], if there is one.
+    fn close_unread(&self) {
+        let mut open = self.open();
+        let is_unread = |connection: &Connection| connection.unread.load(Ordering::Acquire) > 0;
+        let unread = self
+            .idle(&open)
+            .find(|(_, connection)| is_unread(connection))
+            .map(|(id, _)| *id);
+        if let Some(id) = unread {
+            self.remove(&mut open, id);
+        }
+    }
+
+    /// Returns the number of bytes of messages of calls under way.
+    pub fn bytes_under_way(&self) -> usize {
+        self.bytes.used().0
+    }
+
+    /// Returns the reasons why new clients are refused, and the limits that are nearly reached.
+    pub fn standing(&self) -> Standing {
+        let open = self.open();
+        let can_close = self
+            .idle(&open)
+            .any(|(_, connection)| !connection.source.is_trusted);
+        let pools = [
+            ("connections", &self.connections, 1, can_close),
+            ("calls at a time", &self.calls, 1, false),
+            ("bytes of calls under way", &self.bytes, FRAME_BYTES, false),
+        ];
+        let mut standing = Standing {
+            connections: open.connections.len(),
+            refused: self.refused.load(Ordering::Relaxed),
+            ..Standing::default()
+        };
+        for (name, pool, amount, can_close) in pools {
+            let (used, limit) = pool.used();
+            if pool.is_full_for_strangers(amount) && !can_close {
+                let why = format!("new clients are refused: {used} of {limit} {name} are taken");
+                standing.problems.push(why);
+            } else if pool.is_nearly_full() {
+                standing
+                    .warnings
+                    .push(format!("{used} of {limit} {name} are taken"));
+            }
+        }
+        standing
+    }
+}
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

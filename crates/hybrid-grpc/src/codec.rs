@@ -1,0 +1,153 @@
+//! A codec that counts the entries of a batch before it decodes the message.
+//!
+//! An entry may be two bytes long, and takes many times that once it is decoded. A message with too many of them is
+//! therefore refused by its wire format alone.
+
+use bytes::Buf;
+use prost::Message;
+use std::marker::PhantomData;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+
+/// Maximum number of requests in a batch.
+pub(crate) const BATCH_MAX: usize = 10_000;
+
+/// Wire types of protobuf (https://protobuf.dev/programming-guides/encoding).
+const VARINT: u64 = 0;
+const FIXED_64: u64 = 1;
+const LENGTH_DELIMITED: u64 = 2;
+const FIXED_32: u64 = 5;
+
+/// Codec of protobuf messages that takes at most [`BATCH_MAX`] fields of a request's top level.
+pub(crate) struct CountingCodec<Out, In>(PhantomData<fn() -> (Out, In)>);
+
+impl<Out, In> Default for CountingCodec<Out, In> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<Out, In> Codec for CountingCodec<Out, In>
+where
+    Out: Message + Send + 'static,
+    In: Message + Default + Send + 'static,
+{
+    type Encode = Out;
+    type Decode = In;
+    type Encoder = ProstEncoder<Out>;
+    type Decoder = CountingDecoder<In>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<Out, In>::default().encoder()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        CountingDecoder(ProstDecoder::default())
+    }
+}
+
+/// Decoder of [`CountingCodec`].
+pub(crate) struct CountingDecoder<In>(ProstDecoder<In>);
+
+impl<In: Message + Default> Decoder for CountingDecoder<In> {
+    type Item = In;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<In>, Status> {
+        // tonic hands over a message in one piece.
+        let message = bytes.chunk();
+        if message.len() != bytes.remaining() {
+            return Err(Status::internal("the message is in several pieces"));
+        }
+        check_fields(message)?;
+        self.0.decode(bytes)
+    }
+}
+
+/// Checks that a message has at most [`BATCH_MAX`] fields at its top level. A repeated field counts once for each
+/// entry.
+///
+/// # Errors
+/// OUT_OF_RANGE: there are more. INVALID_ARGUMENT: it is no message of proto3.
+fn check_fields(mut message: &[u8]) -> Result<(), Status> {
+    let malformed = || Status::invalid_argument("the request is not a protobuf message");
+    let mut fields = 0;
+    while !message.is_empty() {
+        let tag = varint(&mut message).ok_or_else(malformed)?;
+        let length = match tag & 7 {
+            VARINT => varint(&mut message).map(|_| 0),
+            FIXED_64 => Some(8),
+            LENGTH_DELIMITED => varint(&mut message),
+            FIXED_32 => Some(4),
+            // Groups are not in proto3.
+            _ => None,
+        };
+        let rest = length.and_then(|length| message.get(usize::try_from(length).ok()?..));
+        message = rest.ok_or_else(malformed)?;
+        fields += 1;
+        if fields > BATCH_MAX {
+            return Err(Status::out_of_range(format!(
+                "the batch has more than {BATCH_MAX} requests: send it in parts"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a number of at most ten bytes.
+fn varint(message: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for place in 0..10 {
+        let (byte, rest) = message.split_first()?;
+        *message = rest;
+        number |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    fn code(message: &[u8]) -> Code {
+        check_fields(message).map_or_else(|status| status.code(), |()| Code::Ok)
+    }
+
+    #[test]
+    fn every_kind_of_field_counts() {
+        for field in [
+            &[0x0a, 0][..],
+            &[0x0a, 2, 1, 2],
+            &[0x08, 0x80, 1],
+            &[0x09, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[0x0d, 0, 0, 0, 0],
+            &[0xfa, 0xff, 0xff, 0xff, 0x0f, 0],
+        ] {
+            assert_eq!(code(&field.repeat(BATCH_MAX)), Code::Ok, "{field:?}");
+            assert_eq!(code(&field.repeat(BATCH_MAX + 1)), Code::OutOfRange, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for bytes in [
+            &[0x0a][..],
+            &[0x0a, 1],
+            &[0x08, 0x80],
+            &[0x09, 0],
+            // A group would hide fields.
+            &[0x0b, 0x0a, 0, 0x0c],
+            &[0x0e],
+            &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+            &[0x80; 11],
+        ] {
+            assert_eq!(code(bytes), Code::InvalidArgument, "{bytes:?}");
+        }
+        assert_eq!(code(&[]), Code::Ok);
+    }
+}

@@ -1,0 +1,285 @@
+//! Clients that use up what all need, by raw HTTP/2: batches of empty entries, half-sent calls, idle connections.
+
+#[path = "../../hybrid/tests/common/mod.rs"]
+mod common;
+
+use bytes::Bytes;
+use common::{genesis, member_key, start as start_node};
+use h2::client::{ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
+use lineside_hybrid::Node;
+use lineside_hybrid::genesis::database_id;
+use lineside_hybrid_grpc::{Client, Identity, Limits, Running, start};
+use lineside_journal::SimDisk;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tonic::Code as GrpcCode;
+use tonic::codegen::http::{Request, Response};
+
+/// Longest time that a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn serve(limits: Limits) -> (Arc<Node<SimDisk>>, Running) {
+    let node = Arc::new(start_node(SimDisk::new(1)));
+    let running = start("127.0.0.1:0", None, node.clone(), limits).await;
+    (node, running.unwrap())
+}
+
+/// A connection that speaks HTTP/2, and the task that drives it.
+struct Raw {
+    sender: SendRequest<Bytes>,
+    driver: JoinHandle<Result<(), h2::Error>>,
+}
+
+impl Raw {
+    async fn connect(address: SocketAddr) -> Result<Raw, h2::Error> {
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(1 << 20);
+        let (sender, mut connection) = builder.handshake(stream).await?;
+        let mut pings = connection.ping_pong().unwrap();
+        let driver = tokio::spawn(connection);
+        // The handshake is over for the client before the server has said a word.
+        let pong = pings.ping(h2::Ping::opaque());
+        tokio::time::timeout(PATIENCE, pong).await.unwrap()?;
+        Ok(Raw { sender, driver })
+    }
+
+    /// Begins a call of a method; nothing of its message has been sent.
+    async fn call(&mut self, method: &str) -> (ResponseFuture, SendStream<Bytes>) {
+        let request = Request::post(format!("http://node{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        let sender = self.sender.clone().ready().await.unwrap();
+        self.sender = sender;
+        self.sender
+            .send_request(request.body(()).unwrap(), false)
+            .unwrap()
+    }
+}
+
+/// A message with the five bytes that gRPC puts before it.
+fn prefixed(message: &[u8], claimed_bytes: usize) -> Bytes {
+    [&[0][..], &(claimed_bytes as u32).to_be_bytes(), message]
+        .concat()
+        .into()
+}
+
+/// Sends bytes as the server's window allows.
+async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes, is_end: bool) {
+    while !bytes.is_empty() {
+        stream.reserve_capacity(bytes.len());
+        let capacity = std::future::poll_fn(|context| stream.poll_capacity(context));
+        let Some(Ok(capacity)) = capacity.await else {
+            return;
+        };
+        let part = bytes.split_to(capacity.min(bytes.len()));
+        let is_last = bytes.is_empty();
+        // The server may have ended the call.
+        let _ = stream.send_data(part, is_last && is_end);
+    }
+}
+
+/// Returns the status of gRPC with which a call ended.
+async fn status(response: ResponseFuture) -> GrpcCode {
+    let ended = async {
+        let response: Response<RecvStream> = response.await.unwrap();
+        let in_head = response.headers().get("grpc-status").cloned();
+        let mut body = response.into_body();
+        while let Some(Ok(bytes)) = body.data().await {
+            let _ = body.flow_control().release_capacity(bytes.len());
+        }
+        let trailers = body.trailers().await.ok().flatten();
+        in_head.or_else(|| trailers?.get("grpc-status").cloned())
+    };
+    let status = tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    GrpcCode::from_bytes(status.expect("a status").as_bytes())
+}
+
+async fn honest(running: &Running) -> Client {
+    let identity = Identity {
+        database: database_id(&genesis().encode().unwrap()),
+        member: 5,
+        key: 0,
+        lane: 0,
+        secret: member_key(5),
+    };
+    Client::connect(&running.address.to_string(), None, identity)
+        .await
+        .unwrap()
+}
+
+async fn eventually(mut is_so: impl FnMut() -> bool) {
+    let waited = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waited).await.unwrap();
+}
+
+const BATCH_SET: &str = "/lineside.hybrid.v1.Node/BatchSet";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_empty_entries_is_refused_and_the_server_lives() {
+    let (node, running) = serve(Limits::default()).await;
+    let mut raw = Raw::connect(running.address).await.unwrap();
+    let message = [0x0a, 0].repeat((4 << 20) / 2 - 8);
+    for method in [
+        BATCH_SET,
+        "/lineside.hybrid.v1.Node/BatchGet",
+        "/lineside.hybrid.v1.Node/Set",
+    ] {
+        let (response, mut stream) = raw.call(method).await;
+        send(&mut stream, prefixed(&message, message.len()), true).await;
+        assert_eq!(status(response).await, GrpcCode::OutOfRange, "{method}");
+    }
+    // The paper's service is not there.
+    let (response, mut stream) = raw.call("/controller.Node/BatchSet").await;
+    send(&mut stream, prefixed(&[], 0), true).await;
+    assert_eq!(status(response).await, GrpcCode::Unimplemented);
+    assert_eq!(node.status().verified, 0);
+    honest(&running).await.head().await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_sent_calls_of_all_connections_share_one_bound() {
+    let memory_bytes = 16 << 20;
+    let limits = Limits {
+        memory_bytes,
+        trusted: Arc::new(|_| false),
+        ..Limits::default()
+    };
+    let (_, running) = serve(limits).await;
+    let gate = &running.gate;
+    let part = prefixed(&vec![0x0a; 1 << 20], 4 << 20);
+    let (mut connections, mut held, mut refused) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..3 {
+        let mut raw = Raw::connect(running.address).await.unwrap();
+        for _ in 0..20 {
+            let (response, mut stream) = raw.call(BATCH_SET).await;
+            send(&mut stream, part.clone(), false).await;
+            let mut response = Box::pin(status(response));
+            loop {
+                let turn = tokio::time::timeout(Duration::from_millis(5), &mut response).await;
+                assert!(gate.bytes_under_way() <= memory_bytes / 4);
+                if let Ok(code) = turn {
+                    assert_eq!(code, GrpcCode::ResourceExhausted);
+                    refused += 1;
+                    break;
+                }
+                if gate.bytes_under_way() == (held.len() + 1) * part.len() {
+                    held.push((response, stream));
+                    break;
+                }
+            }
+        }
+        connections.push(raw);
+    }
+    // One source that is not trusted may have a quarter of the bytes.
+    assert_eq!((held.len(), refused), (3, 57));
+    honest(&running).await.head().await.unwrap();
+    drop((held, connections));
+    eventually(|| gate.bytes_under_way() == 0).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_does_not_arrive_ends_its_call() {
+    let limits = Limits {
+        message_wait: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let (_, running) = serve(limits).await;
+    let mut raw = Raw::connect(running.address).await.unwrap();
+    let (response, mut stream) = raw.call(BATCH_SET).await;
+    send(&mut stream, prefixed(&[0x0a], 4 << 20), false).await;
+    assert_eq!(status(response).await, GrpcCode::DeadlineExceeded);
+    // A message that is whole, of a call that goes on sending.
+    let (response, mut stream) = raw.call(BATCH_SET).await;
+    send(&mut stream, prefixed(&[], 0), false).await;
+    assert_eq!(status(response).await, GrpcCode::DeadlineExceeded);
+    eventually(|| running.gate.bytes_under_way() == 0).await;
+    running.stop().await.unwrap();
+}
+
+/// Limits of 16 connections, of which one source may have two.
+fn few(idle: Duration) -> Limits {
+    Limits {
+        connections: 16,
+        idle,
+        trusted: Arc::new(|_| false),
+        ..Limits::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_source_cannot_take_all_connections() {
+    let (_, running) = serve(few(Duration::MAX)).await;
+    let _first = Raw::connect(running.address).await.unwrap();
+    let _second = Raw::connect(running.address).await.unwrap();
+    let third = Raw::connect(running.address).await;
+    assert!(third.is_err(), "the source has its share");
+    let standing = running.gate.standing();
+    assert_eq!((standing.connections, standing.refused), (2, 1));
+    assert!(standing.problems.is_empty(), "others are let in");
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_without_a_call_is_closed_in_order_when_room_is_needed() {
+    let idle = Duration::from_millis(50);
+    let (_, running) = serve(few(idle)).await;
+    let stream = tokio::net::TcpStream::connect(running.address).await.unwrap();
+    let (sender, mut connection) = h2::client::handshake(stream).await.unwrap();
+    let mut pings = connection.ping_pong().unwrap();
+    let driver = tokio::spawn(connection);
+    let busy = Raw::connect(running.address).await.unwrap();
+    let begun = std::time::Instant::now();
+    // Pings do not count as use.
+    while begun.elapsed() < 2 * idle {
+        let pong = pings.ping(h2::Ping::opaque());
+        tokio::time::timeout(PATIENCE, pong).await.unwrap().unwrap();
+    }
+    let _third = Raw::connect(running.address).await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, driver).await.unwrap().unwrap();
+    if let Err(error) = ended {
+        assert!(
+            error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR),
+            "{error}"
+        );
+    }
+    assert_eq!(running.gate.standing().connections, 2);
+    assert!(!busy.driver.is_finished());
+    drop(sender);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_not_taken_does_not_keep_its_connection() {
+    let (_, running) = serve(few(Duration::ZERO)).await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        let stream = tokio::net::TcpStream::connect(running.address).await.unwrap();
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(0);
+        let (sender, connection) = builder.handshake(stream).await.unwrap();
+        let driver = tokio::spawn(connection);
+        let mut raw = Raw { sender, driver };
+        let (response, mut stream) = raw.call(BATCH_SET).await;
+        send(&mut stream, prefixed(&[0x0a, 0], 2), true).await;
+        let head = tokio::time::timeout(PATIENCE, response).await.unwrap();
+        waiting.push((raw, head.unwrap()));
+    }
+    let asked = async {
+        while Raw::connect(running.address).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    eventually(|| waiting.iter().any(|(raw, _)| raw.driver.is_finished())).await;
+    running.stop().await.unwrap();
+}
