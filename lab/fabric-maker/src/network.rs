@@ -3,6 +3,7 @@
 use crate::cert::{Authority, EXPIRED, Subject, TIMES, Usage};
 use crate::proto::Out;
 use crate::sign::Key;
+use lineside_util::key_file::write_owner_only;
 use std::io;
 use std::path::Path;
 
@@ -60,7 +61,7 @@ impl Identity {
         ];
         for (name, bytes) in files {
             std::fs::create_dir_all(folder.join(name))?;
-            std::fs::write(folder.join(name).join("one.pem"), bytes)?;
+            write_owner_only(&folder.join(name).join("one.pem"), &bytes)?;
         }
         Ok(())
     }
