@@ -141,6 +141,8 @@ fn files_and_directory_are_for_their_owner_only() {
 #[test]
 fn a_journal_without_its_directory_or_lock_stops_writing() {
     type Remove = fn(&Path) -> std::io::Result<()>;
+    // Long enough that no other one is made meanwhile, which would fail first.
+    let one_segment = Options::default();
     let removals: [Remove; 2] = [
         |path| std::fs::remove_dir_all(path),
         |path| std::fs::remove_file(path.join("lock")),
@@ -148,7 +150,7 @@ fn a_journal_without_its_directory_or_lock_stops_writing() {
     for remove in removals {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
-        let (mut journal, _) = Journal::open_or_create(open(&path), 1, options()).unwrap();
+        let (mut journal, _) = Journal::open_or_create(open(&path), 1, one_segment).unwrap();
         let watch = Watch::start().unwrap();
         journal.append(1, b"before").unwrap();
         journal.commit().unwrap();
@@ -162,7 +164,10 @@ fn a_journal_without_its_directory_or_lock_stops_writing() {
                 Err(error) => break error,
             }
         };
-        assert!(refused.to_string().contains("was removed, moved or replaced"), "{refused}");
+        assert!(
+            refused.to_string().contains("was removed, moved or replaced"),
+            "{refused}"
+        );
         let poisoned = journal.append(1, b"later");
         assert!(matches!(poisoned, Err(Error::Poisoned { .. })), "{poisoned:?}");
         drop(watch);

@@ -192,11 +192,30 @@ impl DataDir {
         Ok(Self { inner })
     }
 
-    /// Makes the lock file `name` with mode 0600, takes its lock, and holds it from here on.
+    /// Makes the lock file `name` with mode 0600 where it is missing, takes its lock, and holds it from here on.
     ///
     /// # Errors
     /// [`DataDirError::Locked`], [`DataDirError::Io`].
     pub fn lock_file(&self, name: &str) -> Result<(), DataDirError> {
+        let (path, file) = self.open_closed(name)?;
+        lock(&file, &path)?;
+        self.keep_watch_of(path, file);
+        Ok(())
+    }
+
+    /// Makes the lock file `name` with mode 0600 where it is missing, and watches it as those that are held here. A
+    /// library takes its lock.
+    ///
+    /// # Errors
+    /// [`DataDirError::Io`].
+    pub fn watch_file(&self, name: &str) -> Result<(), DataDirError> {
+        let (path, file) = self.open_closed(name)?;
+        self.keep_watch_of(path, file);
+        Ok(())
+    }
+
+    /// Opens the file `name` for this user only.
+    fn open_closed(&self, name: &str) -> Result<(PathBuf, File), DataDirError> {
         let path = self.inner.path.join(name);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -206,27 +225,12 @@ impl DataDir {
             .open(&path)
             .map_err(DataDirError::io("opening", &path))?;
         close_to_others(&file).map_err(DataDirError::io("chmod 600", &path))?;
-        lock(&file, &path)?;
-        self.keep_watch_of(path, file);
-        Ok(())
-    }
-
-    /// Watches the lock file `name`, whose lock a library holds, as those that are held here.
-    ///
-    /// # Errors
-    /// [`DataDirError::Io`].
-    pub fn watch_file(&self, name: &str) -> Result<(), DataDirError> {
-        let path = self.inner.path.join(name);
-        let file = File::open(&path).map_err(DataDirError::io("opening", &path))?;
-        self.keep_watch_of(path, file);
-        Ok(())
+        Ok((path, file))
     }
 
     fn keep_watch_of(&self, path: PathBuf, file: File) {
         let files = self.inner.files.lock();
-        files
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((path, file));
+        files.unwrap_or_else(PoisonError::into_inner).push((path, file));
     }
 
     /// Returns the path of the directory.

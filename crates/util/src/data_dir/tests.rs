@@ -66,7 +66,14 @@ fn a_directory_of_another_user_that_others_may_use_is_refused() {
     fs::set_permissions(&path, Permissions::from_mode(0o750)).unwrap();
     let refused = DataDir::claim(&path, &KIND).unwrap_err();
     assert!(
-        matches!(refused, DataDirError::Exposed { mode: 0o750, owner: 65_534, .. }),
+        matches!(
+            refused,
+            DataDirError::Exposed {
+                mode: 0o750,
+                owner: 65_534,
+                ..
+            }
+        ),
         "{refused}"
     );
     assert_eq!((mode(&path), listed(&path).len()), (0o750, 0));
@@ -101,7 +108,10 @@ fn other_kinds_and_unmarked_files_are_refused_before_anything_is_written() {
     fs::set_permissions(&unmarked, Permissions::from_mode(0o755)).unwrap();
     let refused = DataDir::claim(&unmarked, &KIND).unwrap_err();
     assert!(matches!(&refused, DataDirError::Unmarked { file, .. } if file == "photo"));
-    let hint = format!("printf 'service transfer\\nformat 1\\n' > {}/{MARKER}", unmarked.display());
+    let hint = format!(
+        "printf 'service transfer\\nformat 1\\n' > {}/{MARKER}",
+        unmarked.display()
+    );
     assert!(refused.to_string().contains(&hint), "{refused}");
     assert_eq!(mode(&unmarked), 0o755, "nothing was changed");
     fs::remove_file(unmarked.join("photo")).unwrap();
