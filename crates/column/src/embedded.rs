@@ -12,6 +12,7 @@ use crate::table::{
     Cell, Change, Changed, ColumnName, Found, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, Stretch, Table,
     TableError,
 };
+use lineside_util::data_dir::{DataDir, Kind};
 use nonces::Nonces;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -69,6 +70,9 @@ trait Shelf: Send + Sync + fmt::Debug {
     }
 }
 
+/// Kind of a table's directory.
+pub const KIND: Kind = Kind::new("column", 1);
+
 /// The embedded table.
 pub struct Embedded {
     shelf: Box<dyn Shelf>,
@@ -107,6 +111,18 @@ impl Embedded {
     /// # Errors
     /// [`TableError::Refused`]: it cannot be opened or read.
     pub fn open(directory: &Path, clock: Clock) -> Result<Self, TableError> {
+        let claimed = DataDir::claim(directory, &KIND);
+        Self::open_in(
+            claimed.map_err(|error| TableError::Refused(error.to_string()))?,
+            clock,
+        )
+    }
+
+    /// A table in a directory that was claimed.
+    ///
+    /// # Errors
+    /// Those of [`Embedded::open`].
+    pub fn open_in(directory: DataDir, clock: Clock) -> Result<Self, TableError> {
         Ok(Self::over(Box::new(disk::Disk::open(directory)?), clock))
     }
 

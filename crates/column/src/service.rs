@@ -3,7 +3,7 @@
 use crate::coherence::Coherence;
 use crate::config::{CoherenceName, ColumnConfig, TableName};
 use crate::datapath;
-use crate::embedded::{Embedded, system_clock};
+use crate::embedded::{Embedded, KIND, system_clock};
 use crate::fastpath::ColumnFastPath;
 use crate::hbase::notice::NoticeKey;
 use crate::hbase::{self, Listener};
@@ -19,13 +19,14 @@ use lineside_hbase_client::thrift2::Thrift2;
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathConfig, Frontend, Leased, Listen, Running, RunningLeased, Service, ServiceDef,
+    Counted, DatapathConfig, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
     ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
+use lineside_util::data_dir::DataDir;
 use lineside_util::key_file::read_shared_key;
 use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
 use lineside_xdp::{Pins, ProgramSpec};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -46,13 +47,19 @@ pub const DEF: ServiceDef = ServiceDef {
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let config = ColumnConfig::parse(section)?;
-    let made = NewDirectory(None);
-    Ok(Box::new(ColumnService { config, made }))
+    Ok(Box::new(ColumnService {
+        config,
+        directory: None,
+        notify_key: None,
+    }))
 }
 
 struct ColumnService {
     config: ColumnConfig,
-    made: NewDirectory,
+    /// The embedded table's directory, once it is claimed.
+    directory: Option<DataDir>,
+    /// Key that HBase's servers share, once it is read.
+    notify_key: Option<NoticeKey>,
 }
 
 /// State of the running service.
@@ -118,11 +125,21 @@ impl Service for ColumnService {
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
-        if config.store == TableName::Embedded && !config.data.exists() {
-            std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())?;
-            self.made = NewDirectory(Some(config.data.clone()));
+        if config.is_told_by_servers() {
+            self.notify_key = Some(read_notify_key(&config.notify_key_file)?);
+        }
+        if config.store == TableName::Embedded {
+            let claimed = DataDir::claim(&config.data, &KIND);
+            self.directory = Some(claimed.with_context(|| format!("opening {}", config.data.display()))?);
         }
         Ok(())
+    }
+
+    fn rights(&self) -> Rights {
+        match self.config.store {
+            TableName::Embedded => Rights::of_directories([self.config.data.clone()]),
+            _ => Rights::default(),
+        }
     }
 
     fn program(&self) -> Option<ProgramSpec> {
@@ -133,12 +150,17 @@ impl Service for ColumnService {
     }
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
-        let Self { config, mut made } = *self;
+        let Self {
+            config,
+            directory,
+            notify_key,
+        } = *self;
+        let mut new_directory = directory.as_ref().map(DataDir::new_directory);
         let columns = names(&config)?;
         let readers = Readers::new(context.attachment.has_programs());
         let store = Arc::new(open_table(&config, &readers, context)?);
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
-        let embedded = open_embedded(&config)?;
+        let embedded = open_embedded(&config, directory)?;
         let table: Arc<dyn Table> = match &embedded {
             None => in_hbase(&config.store)?,
             Some(embedded) => {
@@ -152,7 +174,7 @@ impl Service for ColumnService {
             (None, CoherenceName::Ttl) => Telling::Ttl(config.ttl_ms * 1_000_000),
             (None, CoherenceName::None) => Telling::Nothing,
             (None, CoherenceName::Coprocessor) => {
-                let by = told.insert(Told::new(&config, &table, &coherence)?);
+                let by = told.insert(Told::new(&config, notify_key, &table, &coherence)?);
                 Telling::ByServers(Arc::clone(&by.servers))
             }
         };
@@ -174,7 +196,9 @@ impl Service for ColumnService {
         );
         let socket = socket.with_context(|| cannot_listen(DEF.name, config.listen))?;
         // From here on clients may have written rows, which must outlive a start that fails further on.
-        made.keep();
+        if let Some(new) = &mut new_directory {
+            new.keep();
+        }
         let state = Arc::new(ColumnState {
             store,
             fastpath,
@@ -205,11 +229,13 @@ fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) 
 }
 
 /// Opens the table that this process keeps itself; `None` where the table is in HBase.
-fn open_embedded(config: &ColumnConfig) -> anyhow::Result<Option<Arc<Embedded>>> {
+fn open_embedded(config: &ColumnConfig, directory: Option<DataDir>) -> anyhow::Result<Option<Arc<Embedded>>> {
     let embedded = match &config.store {
         TableName::Memory => Embedded::in_memory(system_clock()),
-        TableName::Embedded => Embedded::open(&config.data, system_clock())
-            .with_context(|| format!("opening {}", config.data.display()))?,
+        TableName::Embedded => {
+            Embedded::open_in(directory.context("the directory is not claimed")?, system_clock())
+                .with_context(|| format!("opening {}", config.data.display()))?
+        }
         TableName::HBase { .. } | TableName::Thrift2 { .. } => return Ok(None),
     };
     Ok(Some(Arc::new(embedded)))
@@ -278,6 +304,7 @@ struct Told {
 impl Told {
     fn new(
         config: &ColumnConfig,
+        key: Option<NoticeKey>,
         table: &Arc<dyn Table>,
         coherence: &Arc<Coherence>,
     ) -> anyhow::Result<Self> {
@@ -285,13 +312,7 @@ impl Told {
         else {
             bail!("this table has no servers");
         };
-        let path = &config.notify_key_file;
-        let key = NoticeKey::new(&read_shared_key(path)?).with_context(|| {
-            format!(
-                "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
-                path.display()
-            )
-        })?;
+        let key = key.context("the key of notices is not read")?;
         let count = config.servers.len();
         let coherence = Arc::clone(coherence);
         let servers = Arc::new(match config.store {
@@ -347,23 +368,13 @@ impl Told {
     }
 }
 
-/// Directory that was made for a table which does not serve yet; removed when dropped.
-struct NewDirectory(Option<PathBuf>);
-
-impl NewDirectory {
-    /// Says that the table serves, so that its directory stays.
-    fn keep(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for NewDirectory {
-    fn drop(&mut self) {
-        if let Some(made) = self.0.take() {
-            // The table has not answered yet, so there are no rows; what cannot be removed does no harm.
-            let _ = std::fs::remove_dir_all(made);
-        }
-    }
+fn read_notify_key(path: &Path) -> anyhow::Result<NoticeKey> {
+    NoticeKey::new(&read_shared_key(path)?).with_context(|| {
+        format!(
+            "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
+            path.display()
+        )
+    })
 }
 
 /// A fast path that a killed server left at the interface would answer beside this one, of which it hears nothing.

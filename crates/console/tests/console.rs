@@ -27,11 +27,14 @@ fn example() -> Snapshot {
             SpvCounter::ALL.map(SpvCounter::name).into_iter().zip(first..),
         );
         spv.set_fastpath_replies(datapath, first);
-        spv.set_drops(datapath, [1, 0, 2, 0, 3]);
+        spv.set_drops(datapath, [1, 0, 2, 0, 3, 0]);
     }
     let host = [
         metric::HOST_REPLIES,
         metric::QUEUE_FULL,
+        metric::UNSENT,
+        metric::CONNECTIONS,
+        metric::CONNECTIONS_REFUSED,
         metric::OVERSIZE,
         metric::AMPLIFICATION,
         metric::SPV_FILLS,

@@ -6,7 +6,9 @@ use crate::writer::StoreWriter;
 use k256::ecdsa::SigningKey;
 use lineside_fastpath::{Asked, GroupHost, Said};
 use lineside_journal::{FsDisk, Options};
+use lineside_util::data_dir::Kind;
 use lineside_util::hex::{array_from_hex, to_hex};
+use lineside_util::key_file::{KeyFileError, read_owner_only};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,6 +20,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const KEY_FILE: &str = "settlement.key";
 /// Name of the file with its public half, which proofs are checked with: 66 hex digits, SEC1 compressed.
 pub const PUBLIC_KEY_FILE: &str = "settlement.pub";
+
+/// Kind of a ledger's directory. The operator may bring the key of a new ledger.
+pub const KIND: Kind = Kind::new("transfer", 1).beside(&[KEY_FILE, PUBLIC_KEY_FILE]);
 
 /// Operations after which a moment of rest is used for a snapshot.
 const SNAPSHOT_OPERATIONS: u64 = 1 << 20;
@@ -58,7 +63,15 @@ impl Server {
     /// # Errors
     /// Why it cannot be served.
     pub fn open(data: &Path, setup: Setup, store: Arc<Store>) -> Result<(Self, Opened), OpenError> {
-        let disk = FsDisk::open(data)?;
+        Self::open_on(FsDisk::claim(data, &KIND)?, setup, store)
+    }
+
+    /// Opens a directory that was claimed, as [`Server::open`] does.
+    ///
+    /// # Errors
+    /// Those of [`Server::open`].
+    pub fn open_on(disk: FsDisk, setup: Setup, store: Arc<Store>) -> Result<(Self, Opened), OpenError> {
+        let data = disk.path().to_owned();
         let key = load_or_make_key(&data.join(KEY_FILE))?;
         let public = to_hex(key.verifying_key().to_encoded_point(true).as_bytes());
         fs::write(data.join(PUBLIC_KEY_FILE), public)?;
@@ -189,9 +202,12 @@ pub fn load_or_make_key(file: &Path) -> io::Result<SigningKey> {
 /// The key in `file`.
 ///
 /// # Errors
-/// What the system says, or `InvalidData` where the file holds no key.
+/// What the system says, `InvalidData` where the file holds no key, or `PermissionDenied` where others may use it.
 pub fn load_key(file: &Path) -> io::Result<SigningKey> {
-    let text = fs::read_to_string(file)?;
+    let text = read_owner_only(file).map_err(|error| match error {
+        KeyFileError::Unreadable { source, .. } => source,
+        exposed => io::Error::new(io::ErrorKind::PermissionDenied, exposed),
+    })?;
     array_from_hex(text.trim())
         .and_then(|bytes: [u8; 32]| SigningKey::from_slice(&bytes).ok())
         .ok_or_else(|| {

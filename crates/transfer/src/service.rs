@@ -9,21 +9,22 @@ use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
 use crate::host::{self, Executing, SessionPolicy, Setup};
 use crate::ring::Ring;
-use crate::server::{KEY_FILE, Report, Server, load_or_make_key, lock};
+use crate::server::{KEY_FILE, KIND, Report, Server, load_or_make_key, lock};
 use crate::store::{Geometry, Mode, Store};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
 use lineside_fastpath::{Readers, lease};
+use lineside_journal::FsDisk;
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Running, Service,
+    Counted, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights, Running, Service,
     ServiceDef, StartContext, StatusBuilder, cannot_listen,
 };
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
 use lineside_xdp::ProgramSpec;
 use settling::Settling;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -39,7 +40,11 @@ pub const DEF: ServiceDef = ServiceDef {
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let config = TransferConfig::parse(section)?;
     let geometry = config.geometry();
-    Ok(Box::new(TransferService { config, geometry }))
+    Ok(Box::new(TransferService {
+        config,
+        geometry,
+        disk: None,
+    }))
 }
 
 fn pinned_work(directory: &Path) -> anyhow::Result<Option<PinnedWork>> {
@@ -54,6 +59,8 @@ struct TransferService {
     config: TransferConfig,
     /// Layout of the fast-path table; its number of rings is known once the datapath is.
     geometry: Geometry,
+    /// The ledger's directory, once it is claimed.
+    disk: Option<FsDisk>,
 }
 
 /// State that the status function shares with the running service.
@@ -120,7 +127,15 @@ impl Service for TransferService {
                 DatapathKind::Auto | DatapathKind::Xdp => datapath::rings()?,
             };
         }
-        std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())
+        let disk = FsDisk::claim(&config.data, &KIND)
+            .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+        self.disk = Some(disk);
+        Ok(())
+    }
+
+    fn rights(&self) -> Rights {
+        let settled = self.config.settle_to().map(folder_of);
+        Rights::of_directories([self.config.data.clone()].into_iter().chain(settled))
     }
 
     fn program(&self) -> Option<ProgramSpec> {
@@ -128,7 +143,13 @@ impl Service for TransferService {
     }
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
-        let Self { config, geometry } = *self;
+        let Self {
+            config,
+            geometry,
+            disk,
+        } = *self;
+        let disk = disk.context("the ledger's directory is not claimed")?;
+        let mut new_directory = disk.new_directory();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
@@ -143,7 +164,7 @@ impl Service for TransferService {
         let attach_record = uses_xdp
             .then(|| AttachRecord::write(&config.data, &context.datapath))
             .transpose()?;
-        let (server, opened) = open_ledger(&config, &store, &readers, claims)?;
+        let (server, opened) = open_ledger(&config, disk, &store, &readers, claims)?;
         context.warnings.extend(recovery_warnings(&opened));
         let report = server.report();
         let settling = config
@@ -158,6 +179,10 @@ impl Service for TransferService {
             false => TransferFastPath::new(Arc::clone(&store)),
         });
         let socket = listen(&config, &fastpath, server, &readers, context)?;
+        // From here on a client may have been told of a durable write.
+        if let Some(new) = &mut new_directory {
+            new.keep();
+        }
         let shared = Arc::new(Shared {
             store,
             fastpath,
@@ -177,6 +202,14 @@ impl Service for TransferService {
             is_confirmed: false,
             has_stopped: false,
         }))
+    }
+}
+
+/// Returns the directory of `file`.
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.into(),
+        _ => ".".into(),
     }
 }
 
@@ -228,6 +261,7 @@ fn renew_lease(config: &TransferConfig, shared: &Arc<Shared>) -> std::io::Result
 /// Opens the ledger's directory and fills the fast-path table from it.
 fn open_ledger(
     config: &TransferConfig,
+    disk: FsDisk,
     store: &Arc<Store>,
     readers: &Readers,
     claims: Arc<dyn Claims + Send + Sync>,
@@ -245,7 +279,7 @@ fn open_ledger(
             claims,
         }),
     };
-    Server::open(&config.data, setup, Arc::clone(store))
+    Server::open_on(disk, setup, Arc::clone(store))
         .with_context(|| format!("opening {}", config.data.display()))
 }
 

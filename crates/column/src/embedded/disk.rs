@@ -4,9 +4,9 @@
 use super::{Shelf, View, Visit};
 use crate::table::TableError;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use lineside_util::data_dir::DataDir;
 use std::fmt;
 use std::ops::Bound;
-use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 type Write = (Vec<u8>, Option<Vec<u8>>);
@@ -30,6 +30,8 @@ pub(super) struct Disk {
     cells: Keyspace,
     queue: Mutex<Queue>,
     written: Condvar,
+    /// Released after the database is closed.
+    directory: DataDir,
 }
 
 impl fmt::Debug for Disk {
@@ -43,18 +45,23 @@ fn unreadable(error: impl fmt::Display) -> TableError {
 }
 
 impl Disk {
-    pub(super) fn open(directory: &Path) -> Result<Self, TableError> {
+    pub(super) fn open(directory: DataDir) -> Result<Self, TableError> {
         let refused = |error: fjall::Error| {
             TableError::Refused(match error {
                 fjall::Error::Locked => "another process has it open".to_owned(),
                 error => error.to_string(),
             })
         };
-        let database = Database::builder(directory).open().map_err(refused)?;
+        // fjall takes its lock, and does not open a store without it.
+        directory
+            .watch_file("lock")
+            .map_err(|error| TableError::Refused(error.to_string()))?;
+        let database = Database::builder(directory.path()).open().map_err(refused)?;
         let cells = database
             .keyspace("cells", KeyspaceCreateOptions::default)
             .map_err(refused)?;
         Ok(Self {
+            directory,
             database,
             cells,
             queue: Mutex::default(),
@@ -110,14 +117,17 @@ impl Shelf for Disk {
             queue.collecting += 1;
             let group = std::mem::take(&mut queue.waiting);
             drop(queue);
-            let committed = self.commit(group);
+            let committed = self.commit(group).map_err(|error| error.to_string());
+            // What was written into a directory that is gone is lost at the next start.
+            let committed =
+                committed.and_then(|()| self.directory.check().map_err(|error| error.to_string()));
             queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             queue.is_busy = false;
             match committed {
                 Ok(()) => queue.unwritten = queue.collecting,
                 Err(error) => {
                     tracing::error!(%error, "the table's files cannot be written: nothing is, until the next start");
-                    queue.failed = Some(error.to_string());
+                    queue.failed = Some(error);
                 }
             }
             self.written.notify_all();

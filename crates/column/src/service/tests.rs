@@ -44,7 +44,8 @@ fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     let store = Arc::new(Store::anonymous(&config.geometry()).unwrap());
     let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(store))));
     let table: Arc<dyn Table> = Arc::new(Embedded::in_memory(system_clock()));
-    Told::new(&config, &table, &coherence).unwrap()
+    let key = read_notify_key(&config.notify_key_file).unwrap();
+    Told::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
 /// The next question that a server gets.

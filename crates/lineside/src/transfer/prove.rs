@@ -6,7 +6,7 @@ use k256::ecdsa::VerifyingKey;
 use lineside_journal::FsDisk;
 use lineside_transfer::AccountId;
 use lineside_transfer::host;
-use lineside_transfer::server::PUBLIC_KEY_FILE;
+use lineside_transfer::server::{KIND, PUBLIC_KEY_FILE};
 use lineside_transfer::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};
 use lineside_util::hex::{from_hex, to_hex};
 use lineside_wire::{Operation, TransferCode as Code};
@@ -66,7 +66,7 @@ struct Printed {
 
 impl Prove {
     pub fn run(&self, _as_json: bool) -> anyhow::Result<()> {
-        let disk = FsDisk::look(&self.data)?;
+        let disk = FsDisk::look_at(&self.data, &KIND)?;
         let Some(proof) = host::prove(&disk, self.operation)? else {
             bail!("operation {} is in no sealed block, or not yet", self.operation);
         };
@@ -134,11 +134,11 @@ impl VerifyProof {
 
 impl Audit {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let disk = FsDisk::look_at(&self.data, &KIND)?;
         let key = match &self.key {
             Some(key) => parse_key(key)?,
             None => read_key(&self.data)?,
         };
-        let disk = FsDisk::look(&self.data)?;
         let audit = host::audit(&disk, key)?;
         if as_json {
             say!(
