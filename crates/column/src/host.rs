@@ -723,7 +723,8 @@ fn status_of(error: &TableError) -> Status {
         TableError::Refused(_) => Status::BadRequest,
         TableError::UnknownFamily(_) => Status::UnknownFamily,
         TableError::NotANumber => Status::NotANumber,
-        TableError::Ended(_) => Status::NoRoom,
+        TableError::TooLong(_) => Status::TooLong,
+        TableError::Full(_) | TableError::Ended(_) => Status::NoRoom,
         TableError::Unknown(_) => Status::OutcomeUnknown,
     }
 }

@@ -3,7 +3,7 @@
 use crate::coherence::Coherence;
 use crate::config::{CoherenceName, ColumnConfig, TableName};
 use crate::datapath;
-use crate::embedded::{Embedded, system_clock};
+use crate::embedded::{Embedded, Limits, system_clock};
 use crate::fastpath::ColumnFastPath;
 use crate::hbase::notice::NoticeKey;
 use crate::hbase::{self, Listener};
@@ -34,6 +34,9 @@ use std::time::Duration;
 const HBASE_TIME: Duration = Duration::from_secs(5);
 /// Host threads over HBase: one connection answers many requests at the pace of one.
 const HBASE_THREADS: usize = 16;
+
+/// Bytes of a queued request: the longest packet, and its place in the queue.
+const QUEUED_BYTES: usize = 1536;
 
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
@@ -138,7 +141,8 @@ impl Service for ColumnService {
         let readers = Readers::new(context.attachment.has_programs());
         let store = Arc::new(open_table(&config, &readers, context)?);
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
-        let embedded = open_embedded(&config)?;
+        let memory = Memory::of(&config, context)?;
+        let embedded = open_embedded(&config, &memory.limits)?;
         let table: Arc<dyn Table> = match &embedded {
             None => in_hbase(&config.store)?,
             Some(embedded) => {
@@ -204,11 +208,41 @@ fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) 
     Ok(store)
 }
 
+/// Parts of `memory_max`.
+struct Memory {
+    limits: Limits,
+    sessions_bytes: usize,
+}
+
+impl Memory {
+    /// Divides `memory_max`, of which the queue of requests for the host takes its part first.
+    fn of(config: &ColumnConfig, context: &StartContext) -> anyhow::Result<Self> {
+        let queue_bytes = context.datapath.queue * QUEUED_BYTES;
+        let whole = config.memory_max.bytes();
+        let rest = whole.saturating_sub(queue_bytes);
+        if rest < whole / 2 {
+            bail!(
+                "column: a queue of {} requests ([datapath] queue) takes {queue_bytes} bytes, more than half of \
+                 `memory_max`, which is {}: make the queue shorter, or raise `memory_max`",
+                context.datapath.queue,
+                config.memory_max
+            );
+        }
+        Ok(Self {
+            limits: Limits {
+                rows_bytes: rest / 4,
+                nonces_bytes: rest / 8,
+            },
+            sessions_bytes: rest / 2,
+        })
+    }
+}
+
 /// Opens the table that this process keeps itself; `None` where the table is in HBase.
-fn open_embedded(config: &ColumnConfig) -> anyhow::Result<Option<Arc<Embedded>>> {
+fn open_embedded(config: &ColumnConfig, limits: &Limits) -> anyhow::Result<Option<Arc<Embedded>>> {
     let embedded = match &config.store {
-        TableName::Memory => Embedded::in_memory(system_clock()),
-        TableName::Embedded => Embedded::open(&config.data, system_clock())
+        TableName::Memory => Embedded::in_memory_within(limits, system_clock()),
+        TableName::Embedded => Embedded::open_within(&config.data, limits, system_clock())
             .with_context(|| format!("opening {}", config.data.display()))?,
         TableName::HBase { .. } | TableName::Thrift2 { .. } => return Ok(None),
     };

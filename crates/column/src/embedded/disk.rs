@@ -1,7 +1,7 @@
 //! Cells in a directory. Changes that wait for the disk together go to it together, with one fdatasync; they are seen
 //! after it.
 
-use super::{Shelf, View, Visit};
+use super::{Limits, Shelf, View, Visit};
 use crate::table::TableError;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use std::fmt;
@@ -43,17 +43,21 @@ fn unreadable(error: impl fmt::Display) -> TableError {
 }
 
 impl Disk {
-    pub(super) fn open(directory: &Path) -> Result<Self, TableError> {
+    pub(super) fn open(directory: &Path, limits: &Limits) -> Result<Self, TableError> {
         let refused = |error: fjall::Error| {
             TableError::Refused(match error {
                 fjall::Error::Locked => "another process has it open".to_owned(),
                 error => error.to_string(),
             })
         };
-        let database = Database::builder(directory).open().map_err(refused)?;
-        let cells = database
-            .keyspace("cells", KeyspaceCreateOptions::default)
+        // A quarter for the cache; of the rest five tables of new rows, which are written at an eighth.
+        let memtable_bytes = (limits.rows_bytes / 8) as u64;
+        let database = Database::builder(directory)
+            .cache_size((limits.rows_bytes / 4) as u64)
+            .open()
             .map_err(refused)?;
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes);
+        let cells = database.keyspace("cells", options).map_err(refused)?;
         Ok(Self {
             database,
             cells,
