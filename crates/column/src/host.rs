@@ -30,6 +30,8 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// Rows that a scan reads at most: more fit no packet.
 const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
+/// Bytes of memory for sessions, unless another number is asked for.
+const SESSIONS_BYTES: usize = 61 << 20;
 /// What clocks may differ by: CLOCK_MONOTONIC_COARSE is up to a tick behind, or as long as a hypervisor holds up the
 /// core that counts ticks (20 ms were too few once in 10^8 answers), and a table's clock counts milliseconds.
 pub const CLOCK_SLACK_NS: u64 = 100_000_000;
@@ -71,6 +73,8 @@ pub struct Setup {
     pub paper_format: bool,
     /// `trusted_sources`.
     pub trusted: Trusted,
+    /// Bytes of memory for sessions.
+    pub sessions_bytes: usize,
     /// CLOCK_MONOTONIC, ns; a test may have its own.
     pub clock: fn() -> u64,
 }
@@ -90,6 +94,7 @@ impl Setup {
             telling,
             paper_format: true,
             trusted: Box::new(|address| address.is_loopback()),
+            sessions_bytes: SESSIONS_BYTES,
             clock: lease::now_ns,
         }
     }
@@ -124,9 +129,9 @@ impl ColumnHost {
     pub fn new(setup: Setup) -> io::Result<Self> {
         let ids = ids_of(&setup.columns);
         Ok(Self {
+            sessions: Sessions::new(setup.sessions_bytes)?,
             setup,
             ids,
-            sessions: Sessions::new()?,
         })
     }
 

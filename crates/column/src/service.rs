@@ -163,6 +163,7 @@ impl Service for ColumnService {
         let column = columns[0];
         let mut setup = Setup::new(table, Arc::clone(&coherence), columns, telling);
         setup.paper_format = config.paper_format;
+        setup.sessions_bytes = memory.sessions_bytes;
         let trusting = Arc::clone(&store);
         setup.trusted = Box::new(move |address| trusting.trusts(address));
         let host = ColumnHost::new(setup)?;

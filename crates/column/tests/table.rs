@@ -341,7 +341,7 @@ fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice(
             assert!(nonces <= limits.nonces_bytes, "{nonces} bytes of results");
             assert!(rows <= limits.rows_bytes, "{rows} bytes of rows");
         }
-        assert_eq!(too_long > 0, appends > 7 * 65);
+        assert_eq!(too_long > 0, appends > 7 * 131);
         let before = table.get(&1u16.to_be_bytes(), &[name("cf:a")]).unwrap();
         let (mut stored, mut unknown) = (0, 0);
         for (number, row, cell) in done {

@@ -1,7 +1,7 @@
 //! Limits of what a table keeps in memory, and of its cells.
 
 /// Maximum number of bytes of a cell's value.
-pub const CELL_BYTES_MAX: usize = 64 << 10;
+pub const CELL_BYTES_MAX: usize = 128 << 10;
 
 /// Bytes of memory that a table may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

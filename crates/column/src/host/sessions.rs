@@ -2,8 +2,8 @@
 //! sent to its address: by sending back a challenge, which the host can check without having kept anything. After a
 //! restart there are none: what a client then had under way it cannot know.
 
-use lineside_fastpath::Source;
 use lineside_fastpath::challenge::{CHALLENGE_S, Challenges};
+use lineside_fastpath::{PAYLOAD_BYTES_MAX, Source};
 use lineside_wire::{ColumnSession, Status};
 use std::collections::HashMap;
 use std::io;
@@ -15,8 +15,10 @@ use zerocopy::FromZeros;
 const IDLE_S: u64 = 3600;
 /// The same where its own address has as many as it may: longer than a client asks again for.
 const OWN_IDLE_S: u64 = 10;
-/// Sessions at once.
+/// Maximum number of sessions, however much memory there is.
 const SESSIONS_MAX: usize = 65_536;
+/// Bytes of one session at most: its last request and reply, and its places in the maps.
+const SESSION_BYTES: usize = 2 * PAYLOAD_BYTES_MAX + 384;
 /// Of one address.
 const PER_SOURCE_MAX: usize = 1024;
 
@@ -57,15 +59,19 @@ struct Open {
 pub(super) struct Sessions {
     challenges: Challenges,
     open: Mutex<Open>,
+    /// Maximum number of sessions.
+    count_max: usize,
 }
 
 impl Sessions {
-    pub(super) fn new() -> io::Result<Self> {
+    /// Returns room for as many sessions as `bytes` hold.
+    pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(io::Error::other)?;
         Ok(Self {
             challenges: Challenges::new(key),
             open: Mutex::default(),
+            count_max: (bytes / SESSION_BYTES).min(SESSIONS_MAX),
         })
     }
 
@@ -92,7 +98,7 @@ impl Sessions {
         let slot = match open.by_opening.get(&opening) {
             // Asked again: the same session.
             Some(slot) => *slot,
-            None => open.grant(from.address_bytes(), opening, now_s)?,
+            None => open.grant(from.address_bytes(), opening, now_s, self.count_max)?,
         };
         let token = open.by_slot.get(&slot).ok_or(Status::Busy)?.token;
         Ok(ColumnSession {
@@ -114,13 +120,19 @@ impl Sessions {
 }
 
 impl Open {
-    fn grant(&mut self, opener: [u8; 16], opening: Opening, now_s: u64) -> Result<u32, Status> {
+    fn grant(
+        &mut self,
+        opener: [u8; 16],
+        opening: Opening,
+        now_s: u64,
+        count_max: usize,
+    ) -> Result<u32, Status> {
         let held = self.per_source.get(&opener).copied().unwrap_or(0);
-        if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
+        if self.by_slot.len() >= count_max || held >= PER_SOURCE_MAX {
             self.forget_idle(opener, now_s);
         }
         let held = self.per_source.get(&opener).copied().unwrap_or(0);
-        if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
+        if self.by_slot.len() >= count_max || held >= PER_SOURCE_MAX {
             return Err(Status::Busy);
         }
         let token = loop {
@@ -191,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_session_takes_a_challenge_of_the_same_source_and_time() {
-        let sessions = Sessions::new().unwrap();
+        let sessions = Sessions::new(16 << 20).unwrap();
         let challenge = sessions
             .open(from(1), 1, &ColumnSession::new_zeroed(), 100)
             .unwrap();
@@ -216,7 +228,7 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_sessions_until_they_are_idle() {
-        let sessions = Sessions::new().unwrap();
+        let sessions = Sessions::new(16 << 20).unwrap();
         let open = |port: usize, now_s| {
             let challenge = sessions.open(from(port as u16), 1, &ColumnSession::new_zeroed(), now_s);
             let asked = ColumnSession {
