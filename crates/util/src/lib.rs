@@ -1,4 +1,6 @@
-//! Small helpers that several crates share: hexadecimal text ([`hex`]) and files with secret keys ([`key_file`]).
+//! Small helpers that several crates share: hexadecimal text ([`hex`]), files with secret keys ([`key_file`]), and the
+//! check of a fjall database's files before it is opened ([`fjall_files`]).
 
+pub mod fjall_files;
 pub mod hex;
 pub mod key_file;
