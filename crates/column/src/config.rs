@@ -1,5 +1,6 @@
 //! The section `[column]` of the configuration; `lineside.toml` explains every key.
 
+use crate::host::SESSION_IDLE_S;
 use crate::store::Geometry;
 use clap::ValueEnum;
 use lineside_service::ByteSize;
@@ -55,6 +56,8 @@ pub struct ColumnConfig {
     pub paper_format: bool,
     /// Memory that requests can make the service keep.
     pub memory_max: ByteSize,
+    /// Seconds after which a session that was not used may be closed.
+    pub session_idle_s: u64,
 }
 
 /// Place of the rows: `memory`, `embedded`, or in HBase: `hbase://host:port,host:port/table` by its region servers,
@@ -125,6 +128,7 @@ impl Default for ColumnConfig {
             trusted_sources: geometry.trusted_sources.into_iter().map(AddressRange).collect(),
             paper_format: geometry.paper_format,
             memory_max: ByteSize::mib(128),
+            session_idle_s: SESSION_IDLE_S,
         }
     }
 }
@@ -168,6 +172,7 @@ impl ColumnConfig {
         let mut issues = Issues::new(section);
         issues.range("lease_ms", config.lease_ms, 100..=60_000);
         issues.range("ttl_ms", config.ttl_ms, 100..=3_600_000);
+        issues.range("session_idle_s", config.session_idle_s, 60..=31_536_000);
         if !MEMORY_MAX.contains(&config.memory_max) {
             let (low, high) = (MEMORY_MAX.start(), MEMORY_MAX.end());
             issues.add(

@@ -7,7 +7,7 @@ use crate::embedded::{Embedded, Limits, system_clock};
 use crate::fastpath::ColumnFastPath;
 use crate::hbase::notice::NoticeKey;
 use crate::hbase::{self, Listener};
-use crate::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
+use crate::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, SessionUse, Setup, Telling};
 use crate::servers::Servers;
 use crate::store::Store;
 use crate::table::{ColumnName, Table};
@@ -63,6 +63,7 @@ struct ColumnState {
     store: Arc<Store>,
     fastpath: Arc<ColumnFastPath>,
     coherence: Arc<Coherence>,
+    host: Arc<ColumnHost>,
     /// The embedded table, and a column of it: read before the lease is renewed.
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
@@ -164,16 +165,17 @@ impl Service for ColumnService {
         let mut setup = Setup::new(table, Arc::clone(&coherence), columns, telling);
         setup.paper_format = config.paper_format;
         setup.sessions_bytes = memory.sessions_bytes;
+        setup.session_idle_s = config.session_idle_s;
         let trusting = Arc::clone(&store);
         setup.trusted = Box::new(move |address| trusting.trusts(address));
-        let host = ColumnHost::new(setup)?;
+        let host = Arc::new(ColumnHost::new(setup)?);
         let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
         // The embedded table answers as fast on one thread.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
         let socket = SocketDatapath::start_side_by_side(
             context.socket_options(config.listen),
             Arc::clone(&fastpath) as _,
-            Arc::new(host),
+            Arc::clone(&host) as _,
             host_threads,
             &readers,
         );
@@ -184,6 +186,7 @@ impl Service for ColumnService {
             store,
             fastpath,
             coherence,
+            host,
             embedded,
             column,
             told,
@@ -295,10 +298,37 @@ impl Leased for ColumnState {
                 "column: nothing can be written until the next start: {why}"
             ));
         }
+        let sessions = self.host.session_use();
+        status.set_host(metric::COLUMN_SESSIONS, sessions.open as u64);
+        session_status(&sessions, out);
         if let Some(told) = &self.told {
             told.status(&mut status, &mut out.problems);
         }
         out.services.push(status);
+    }
+}
+
+/// Sessions whose share is used by so many percent are worth a warning.
+const SESSIONS_WARN_PERCENT: usize = 80;
+
+/// Tells of sessions that are nearly used up, or that new clients are refused.
+fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
+    let SessionUse {
+        open,
+        max,
+        share_percent,
+        is_refusing,
+    } = *sessions;
+    if is_refusing {
+        out.problems.push(format!(
+            "column: new clients are refused: {open} of {max} sessions are open, and none of their share is free; raise \
+             `memory_max`, shorten `session_idle_s`, or add `trusted_sources`"
+        ));
+    } else if share_percent >= SESSIONS_WARN_PERCENT {
+        out.warnings.push(format!(
+            "column: {open} of {max} sessions are open, {share_percent} % of a share of them; when it is full, new \
+             clients are refused"
+        ));
     }
 }
 

@@ -2279,6 +2279,16 @@ pub mod metric {
         labels: &[],
         help: "1 while the fast path is switched off",
     };
+    /// sessions that are open
+    pub const COLUMN_SESSIONS: Metric = Metric {
+        name: "lineside_column_sessions",
+        key: "sessions",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "sessions that are open",
+    };
     /// servers of the table whose lease is held
     pub const COLUMN_LEASED_SERVERS: Metric = Metric {
         name: "lineside_column_leased_servers",
@@ -2491,7 +2501,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 80] = [
+    pub const ALL: [&Metric; 81] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2551,6 +2561,7 @@ pub mod metric {
         &COLUMN_EVICTIONS,
         &COLUMN_MARKS,
         &COLUMN_OFF,
+        &COLUMN_SESSIONS,
         &COLUMN_LEASED_SERVERS,
         &COLUMN_NOTICES,
         &COLUMN_REFUSED_NOTICES,
