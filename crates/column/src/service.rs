@@ -321,7 +321,7 @@ fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
     } = *sessions;
     if is_refusing {
         out.problems.push(format!(
-            "column: new clients are refused: {open} of {max} sessions are open, and none of their share is free; raise \
+            "column: new clients are refused: {open} of {max} sessions are open, and their share is used up; raise \
              `memory_max`, shorten `session_idle_s`, or add `trusted_sources`"
         ));
     } else if share_percent >= SESSIONS_WARN_PERCENT {

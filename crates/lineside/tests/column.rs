@@ -631,7 +631,7 @@ fn wrong_arguments_are_told() {
     }
 }
 
-/// A killed server's journal is damaged in its last change, which alone looks like a change that was never acknowledged.
+/// The journal is damaged in its last change, which then looks like one that was never acknowledged.
 #[test]
 fn a_damaged_table_is_refused_until_repair_has_said_what_is_lost() {
     let folder = tempfile::tempdir().unwrap();

@@ -96,7 +96,7 @@ pub enum Status {
     Reused = 7,
     /// the sender may not do this, or has not signed it
     Unauthorised = 8,
-    /// nothing can be written now: the disk or the memory is full, or writing has ended after an error
+    /// nothing can be written: the disk or memory is full, or writing has ended after an error
     NoRoom = 9,
     /// it may have been done or not: the table did not say
     OutcomeUnknown = 10,
@@ -106,7 +106,7 @@ pub enum Status {
     StartBehindStop = 12,
     /// what is incremented has not 8 bytes
     NotANumber = 13,
-    /// what was asked for does not fit a packet, and the reply says how long it is; a change would make a cell too long
+    /// it does not fit a packet; the reply says how long it is. Of a change: the cell's limit
     TooLong = 14,
 }
 
@@ -145,12 +145,12 @@ impl Status {
             Self::Sequence => "not the session's next sequence; the reply says which",
             Self::Reused => "the session's last sequence with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
-            Self::NoRoom => "nothing can be written now: the disk or the memory is full, or writing has ended after an error",
+            Self::NoRoom => "nothing can be written: the disk or memory is full, or writing has ended after an error",
             Self::OutcomeUnknown => "it may have been done or not: the table did not say",
             Self::UnknownFamily => "the table has no such column family",
             Self::StartBehindStop => "a scan's start lies behind its stop",
             Self::NotANumber => "what is incremented has not 8 bytes",
-            Self::TooLong => "what was asked for does not fit a packet, and the reply says how long it is; a change would make a cell too long",
+            Self::TooLong => "it does not fit a packet; the reply says how long it is. Of a change: the cell's limit",
         }
     }
 }

@@ -7,8 +7,8 @@
 //! <directory>/tables          files of rows, with the number of the last change that is in them
 //! ```
 //!
-//! The journal is the truth. A change is written there, made durable, noted as acknowledged, made in `tables`, and only
-//! then answered. A start compares all three before it opens or cuts anything, and makes the changes again that `tables`
+//! The journal is the truth. A change is written there, made durable, noted as acknowledged, made in `tables`, and
+//! only then answered. A start compares all three before it opens or cuts anything, and makes the changes again that `tables`
 //! lacks.
 
 mod acknowledged;

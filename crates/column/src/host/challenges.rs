@@ -1,5 +1,5 @@
-//! Challenges: a client shows that it gets what is sent to its address by sending one back. Each is good for one address,
-//! one time and one session, and is checked without having been kept.
+//! Challenges: a client shows that it gets what is sent to its address by sending one back. Each is good for one
+//! address, one time and one session, and is checked without having been kept.
 
 use lineside_fastpath::Source;
 use lineside_fastpath::challenge::CHALLENGE_S;

@@ -1,6 +1,6 @@
 //! Sessions, in which a change counts once however often it is sent. One is granted to a client that shows that it gets
-//! what is sent to its address: by sending back a challenge, each of which is good for one session. After a restart there
-//! are none: what a client then had under way it cannot know.
+//! what is sent to its address: by sending back a challenge, each of which is good for one session. After a restart
+//! there are none: what a client then had under way it cannot know.
 //!
 //! Clients have shares of the sessions, so that strangers cannot use up those of others:
 //!
@@ -11,8 +11,8 @@
 //! |--- and trusted sources -----------------------------------------|
 //! ```
 //!
-//! A site is an IPv4 address, or the /64 of an IPv6 address. It has a history when one of its sessions changed the table
-//! some time ago.
+//! A site is an IPv4 address, or the /64 of an IPv6 address. It has a history when one of its sessions changed the
+//! table some time ago.
 
 mod history;
 
@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::FromZeros;
 
-/// Seconds after which a session that was not used, and has changed nothing or belongs to the site that asks for another
-/// one, is closed where there is room for no more: longer than a client repeats a request.
+/// Seconds after which a session that was not used, and has changed nothing or belongs to the site that asks for
+/// another one, is closed where there is room for no more: longer than a client repeats a request.
 const UNUSED_IDLE_S: u64 = 10;
 /// Maximum number of sessions, however much memory there is.
 const SESSIONS_MAX: usize = 65_536;

@@ -1,7 +1,7 @@
 //! Record of the last change that was acknowledged as durable.
 //!
-//! A journal cannot tell its last group, if it was damaged, from one that a power cut left unfinished. This file can: it
-//! is written after each fdatasync of the journal and before any reply leaves, and is not synced itself. A killed
+//! A journal cannot tell its last group, if it was damaged, from one that a power cut left unfinished. This file can:
+//! it is written after each fdatasync of the journal and before any reply leaves, and is not synced itself. A killed
 //! process leaves it exact. After a power cut it may be behind the journal, never ahead of it: a journal that ends
 //! before it has lost acknowledged records.
 

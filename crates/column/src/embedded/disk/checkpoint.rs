@@ -105,8 +105,8 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Makes the files of rows hold all changes up to `lsn`, says so durably, and removes what of the journal two such steps
-/// stand for.
+/// Makes the files of rows hold all changes up to `lsn`, says so durably, and removes the part of the journal that two
+/// such steps stand for.
 fn checkpoint(shared: &Shared, lsn: Lsn) -> Result<(), String> {
     shared.tables.begin_flush().map_err(|error| error.to_string())?;
     while !shared.tables.is_flushed() {
