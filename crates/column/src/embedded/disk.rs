@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The journal is the truth. A change is written there, made durable, noted as acknowledged, made in `tables`, and
-//! only then answered. A start compares all three before it opens or cuts anything, and makes the changes again that `tables`
-//! lacks.
+//! only then answered. A start compares all three before it opens or cuts anything, and makes the changes again that
+//! `tables` lacks.
 
 mod acknowledged;
 mod checkpoint;
