@@ -32,9 +32,6 @@ fn example() -> Snapshot {
     let host = [
         metric::HOST_REPLIES,
         metric::QUEUE_FULL,
-        metric::UNSENT,
-        metric::CONNECTIONS,
-        metric::CONNECTIONS_REFUSED,
         metric::OVERSIZE,
         metric::AMPLIFICATION,
         metric::SPV_FILLS,
@@ -43,6 +40,9 @@ fn example() -> Snapshot {
         metric::SPV_LATE_FILLS,
         metric::SPV_BLOCKS,
         metric::SPV_TRANSACTIONS,
+        metric::UNSENT,
+        metric::CONNECTIONS,
+        metric::CONNECTIONS_REFUSED,
     ];
     for (value, metric) in (1000..).zip(host) {
         spv.set_host(metric, value);
