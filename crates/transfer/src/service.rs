@@ -7,7 +7,7 @@ use crate::claims::{Claims, StoreClaims};
 use crate::config::{TransferConfig, TransferMode};
 use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
-use crate::host::{self, Executing, SessionPolicy, Setup};
+use crate::host::{self, Executing, Setup};
 use crate::ring::Ring;
 use crate::server::{KEY_FILE, Report, Server, load_or_make_key, lock};
 use crate::store::{Geometry, Mode, Store};
@@ -235,10 +235,9 @@ fn open_ledger(
     let setup = Setup {
         limits: config.limits(),
         seal: config.seal(),
-        sessions: SessionPolicy {
-            per_source: config.sessions_per_source,
-        },
+        sessions: config.session_policy(),
         issuer_keys: config.issuer_keys(),
+        key_table_bytes: config.key_table_bytes(),
         express: (config.mode == TransferMode::Express).then(|| Executing {
             readers: readers.clone(),
             lease_ns: config.lease().as_nanos() as u64,

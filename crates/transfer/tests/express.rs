@@ -65,6 +65,7 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
         seal,
         sessions: SessionPolicy::default(),
         issuer_keys: Vec::new(),
+        key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
         express: Some(Executing {
             readers: readers.clone(),
             lease_ns: LEASE_NS,

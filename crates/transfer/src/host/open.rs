@@ -3,6 +3,7 @@
 
 use super::commits::Commits;
 use super::express::Express;
+use super::limiter::Limiter;
 use super::replay::Replay;
 use super::{Counts, Host, SealPolicy, SessionPolicy, Sessions};
 use crate::claims::Claims;
@@ -15,6 +16,7 @@ use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use lineside_fastpath::{Readers, lease};
 use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Recovery, dump};
+use lineside_wire::TransferCode as Code;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -62,6 +64,8 @@ pub struct Setup {
     pub sessions: SessionPolicy,
     /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
     pub issuer_keys: Vec<KeyId>,
+    /// Bytes of tables of the keys that sign packets.
+    pub key_table_bytes: usize,
     /// The fast path executes; `None`: `durable`.
     pub express: Option<Executing>,
 }
@@ -114,6 +118,7 @@ impl<D: Disk> Host<D> {
             seal,
             sessions,
             issuer_keys,
+            key_table_bytes,
             express,
         } = setup;
         let (mut journal, recovery) = Journal::open_or_create(disk, random(), options)?;
@@ -158,10 +163,12 @@ impl<D: Disk> Host<D> {
             key,
             seal,
             filling_since_s: 0,
+            refusals: Limiter::new(sessions.refusals_per_s),
             sessions: Sessions::new(sessions, random),
             express,
             issuer_keys,
             checker: None,
+            key_table_bytes,
             record_bytes_max: options.record_bytes_max as usize,
             is_dirty: false,
             failed: None,
@@ -261,6 +268,7 @@ fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
     let none = Limits {
         accounts: 0,
         sessions: 0,
+        pendings: 0,
     };
     Ok(Replay::new(Ledger::new(none), None, Chain::new(key))?)
 }
@@ -353,6 +361,7 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
             return;
         }
         match Entry::from_record(record.kind, record.payload) {
+            Some(Entry::Paper { answer, .. }) if answer.code != Code::Done => {}
             Some(Entry::Paper { request, answer }) => {
                 leaves.push(settlement::paper_leaf(&request, &answer, next));
                 next += 1;
@@ -360,10 +369,13 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
             Some(Entry::Execute {
                 operations, outcomes, ..
             }) => {
-                let both = operations.iter().zip(&outcomes);
-                leaves.extend(both.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
-                next += outcomes.len() as u64;
+                let done = operations.iter().zip(&outcomes);
+                let done = done.filter(|(_, outcome)| outcome.code == Code::Done);
+                let before = leaves.len();
+                leaves.extend(done.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
+                next += (leaves.len() - before) as u64;
             }
+            Some(Entry::Line(record)) if record.code != Code::Done as u16 => {}
             Some(Entry::Line(record)) => {
                 leaves.push(settlement::line_leaf(&record, next));
                 next += 1;
