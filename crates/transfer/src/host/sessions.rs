@@ -3,7 +3,7 @@
 //!
 //! Sessions are limited by address, by network (an IPv4 address, a /64 of IPv6), and by what is left: strangers leave a
 //! quarter to trusted sources and to networks that have changed something for a day or longer, and one network of
-//! strangers has at most a sixteenth of what is free for them. A session that was idle for long is closed when its
+//! strangers has at most one in 64 of those that are free for them. A session that was idle for long is closed when its
 //! place is needed; the journal has that as any other closing, and its token is never taken again.
 
 use super::{Host, NoRoom};
@@ -23,7 +23,7 @@ use zerocopy::{FromZeros, IntoBytes};
 /// Of all sessions, one in so many is not for strangers.
 const RESERVED: u32 = 4;
 /// A network of strangers has one in so many of the sessions that are free for them.
-const STRANGERS_SHARE: u32 = 16;
+const STRANGERS_SHARE: u32 = 64;
 /// Challenges that are known to be used up: further sessions wait until these are too old to be sent back.
 const SPENT_MAX: usize = 1 << 16;
 

@@ -250,8 +250,8 @@ impl Oracle {
         Said::Granted { slot }
     }
 
-    /// Loopback has what there is for an address. Others leave a quarter of all sessions free, and one of them has a
-    /// sixteenth of the rest, but one in any case. Nobody here is idle for days.
+    /// Loopback has what there is for an address. Others leave a quarter of all sessions free, and one of them has one
+    /// in 64 of the rest, but one in any case. Nobody here is idle for days.
     fn may_open(&self, from: Source) -> bool {
         let open = self.sessions.len() as u32;
         let opener = address_of(from);
@@ -260,7 +260,7 @@ impl Oracle {
         let rest = self.sessions_max - open;
         let strangers = rest.saturating_sub(self.sessions_max / 4);
         own < self.sessions_per_source
-            && (from.address.is_loopback() || (strangers > 0 && own < (strangers as usize / 16).max(1)))
+            && (from.address.is_loopback() || (strangers > 0 && own < (strangers as usize / 64).max(1)))
     }
 
     /// Whether `reply` is what was to be said; what could not be foretold is learnt from it.
