@@ -1,6 +1,6 @@
 //! The section `[transfer]` of the configuration; `lineside.toml` explains every key.
 
-use crate::host::{SealPolicy, SessionPolicy};
+use crate::host::{Retention, SealPolicy, SessionPolicy};
 use crate::ledger::Limits;
 use crate::native::Outcome;
 use crate::signed::KeyId;
@@ -67,6 +67,12 @@ pub struct TransferConfig {
     pub block_s: u64,
     /// File that sealed blocks are written to; empty for none.
     pub settle_to: PathBuf,
+    /// Newest blocks that stay in the journal; 0, and `keep_days` 0: all of them.
+    pub keep_blocks: u64,
+    /// Days for which blocks stay in the journal; 0, and `keep_blocks` 0: for ever.
+    pub keep_days: u64,
+    /// True if blocks that leave the journal are kept in archive files, so that they can be proved.
+    pub archive: bool,
 }
 
 /// Place where operations are executed, and time at which they are durable.
@@ -114,6 +120,9 @@ impl Default for TransferConfig {
             block_operations: seal.operations,
             block_s: seal.seconds,
             settle_to: PathBuf::new(),
+            keep_blocks: 0,
+            keep_days: 0,
+            archive: true,
         }
     }
 }
@@ -139,6 +148,7 @@ impl TransferConfig {
                 config.sessions_per_network as u64,
                 1..=1 << 20,
             ),
+            ("keep_days", config.keep_days, 0..=36_500),
             ("session_idle_days", config.session_idle_days, 1..=3650),
             ("refusals_per_s", config.refusals_per_s.into(), 1..=1 << 20),
             ("lease_s", config.lease_s, 1..=3600),
@@ -233,6 +243,15 @@ impl TransferConfig {
     /// Returns the file that sealed blocks are written to, where there is one.
     pub fn settle_to(&self) -> Option<&Path> {
         given(&self.settle_to)
+    }
+
+    /// Returns what stays in the journal.
+    pub fn retention(&self) -> Retention {
+        Retention {
+            keep_blocks: self.keep_blocks,
+            keep_days: self.keep_days,
+            archive: self.archive,
+        }
     }
 
     /// Returns when blocks are sealed.

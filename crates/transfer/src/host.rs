@@ -5,14 +5,17 @@
 //! One thread owns it; another may wait for the disk ([`Host::commit_beside`]). It has no clock and no chance of its
 //! own: both are given, so that a simulator can repeat a run.
 
+mod archive;
 mod commits;
 mod express;
 mod limiter;
 mod open;
 mod replay;
+mod retain;
 mod sessions;
 
 pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, prove};
+pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse};
 
 use crate::AccountId;
@@ -604,6 +607,8 @@ impl<D: Disk> Host<D> {
             self.filling_since_s = now_s;
             return;
         }
+        // The clock may have been set back.
+        self.filling_since_s = self.filling_since_s.min(now_s);
         let is_due = waiting >= self.seal.operations
             || now_s.saturating_sub(self.filling_since_s) >= self.seal.seconds;
         if !is_due || self.reserve(BLOCK_BYTES).is_err() {

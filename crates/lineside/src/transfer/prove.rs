@@ -94,6 +94,12 @@ impl VerifyProof {
             bail!("the proof is wrong: {fault}");
         }
         let hash = to_hex(&proof.block.hash());
+        if !printed.block_hash.eq_ignore_ascii_case(&hash) {
+            bail!(
+                "the proof is wrong: it says that its block's hash is {}, and that is {hash}",
+                printed.block_hash
+            );
+        }
         if let Some(known) = &self.block_hash
             && !known.eq_ignore_ascii_case(&hash)
         {
@@ -143,7 +149,7 @@ impl Audit {
         if as_json {
             say!(
                 "{}",
-                json!({"records": audit.records, "operations": audit.operations, "signed": audit.signed,
+                json!({"from": audit.from, "records": audit.records, "operations": audit.operations, "signed": audit.signed,
                     "blocks": audit.blocks, "accounts": audit.accounts, "issued": audit.issued.to_string(),
                     "held": audit.held.to_string(), "pending": audit.pending.0.to_string()})
             )?;
@@ -152,7 +158,7 @@ impl Audit {
                 "{} operations in {} records replayed, {} signatures and {} blocks checked; {} accounts hold {}, \
                  as issued; {} set aside",
                 audit.operations,
-                audit.records,
+                audit.records - audit.from,
                 audit.signed,
                 audit.blocks,
                 audit.accounts,
