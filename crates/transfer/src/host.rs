@@ -14,7 +14,7 @@ mod replay;
 mod retain;
 mod sessions;
 
-pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, prove};
+pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, close_sessions, look, prove};
 pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse};
 

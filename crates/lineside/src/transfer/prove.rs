@@ -165,6 +165,12 @@ impl Audit {
                 audit.held,
                 audit.pending.0
             )?;
+            if audit.from > 0 {
+                say!(
+                    "the records up to {} were pruned; a snapshot stands for them",
+                    audit.from
+                )?;
+            }
         }
         Ok(())
     }
@@ -184,7 +190,11 @@ impl Printed {
     }
 }
 
-fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
+/// Reads the server's public key from a ledger's directory.
+///
+/// # Errors
+/// What the system says of the file, or that it holds no key.
+pub(super) fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
     let file = data.join(PUBLIC_KEY_FILE);
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     parse_key(text.trim())

@@ -359,6 +359,38 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
     Ok(audit)
 }
 
+/// The state of a ledger that may be served meanwhile, by its newest snapshot and what its journal has since. Only reads.
+///
+/// # Errors
+/// The first record that is not what it should be.
+pub fn look<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, OpenError> {
+    let newest = Snapshots::look(disk.clone())?.latest()?.snapshot;
+    let (from, mut replay) = restore(newest, key)?;
+    let mut failed = None;
+    let read = dump(disk, from + 1, |record| {
+        if failed.is_none() {
+            failed = replay.record(&record).err();
+        }
+    });
+    let (ledger, ..) = replay.finish(failed.map_or(Ok(()), Err))?;
+    read?;
+    Ok(ledger)
+}
+
+/// Closes sessions of a ledger that nobody serves, as its host would.
+///
+/// # Errors
+/// What the journal says.
+pub fn close_sessions<D: Disk>(disk: D, options: Options, slots: &[u32]) -> Result<(), OpenError> {
+    let (mut journal, _) = Journal::open(disk, options)?;
+    for slot in slots {
+        let entry = Entry::Close { slot: *slot };
+        journal.append(entry.kind(), &entry.to_bytes())?;
+    }
+    journal.commit()?;
+    Ok(())
+}
+
 /// The first record of a journal that is not opened; 0: it has none.
 fn first_lsn<D: Disk>(disk: &D) -> Result<Lsn, OpenError> {
     let names = disk.list()?;
