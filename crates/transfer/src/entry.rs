@@ -249,8 +249,8 @@ fn execute(input: &mut Reader<'_>, signed: Option<Box<SignedHead>>) -> Option<En
     })
 }
 
-/// Codes in runs of the same, or in half a byte each, whatever is shorter: a packet over UDP takes 10 bytes at most. The
-/// first bit says which, the others how many codes there are.
+/// Codes in runs of the same, or in half a byte each, whatever is shorter: a packet over UDP takes 10 bytes at most.
+/// The first bit says which, the others how many codes there are.
 fn put_codes(out: &mut Writer, codes: &[Code]) {
     let runs: Vec<&[Code]> = codes.chunk_by(|one, next| one == next).collect();
     let in_runs = 3 * runs.len() < codes.len().div_ceil(2);

@@ -202,8 +202,8 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
         let (own, interface) = (name(config.mode == TransferMode::Express), &datapath.interface);
         let theirs = name(pinned.is_express);
         bail!(
-            "the fast path that is pinned at {interface} is of mode `{theirs}`, and this server's mode is `{own}`: give \
-             --mode {theirs}, or run `lineside xdp detach {interface}` first"
+            "the fast path that is pinned at {interface} is of mode `{theirs}`, and this server's mode is `{own}`: \
+             give --mode {theirs}, or run `lineside xdp detach {interface}` first"
         );
     }
     Ok(())
@@ -448,16 +448,16 @@ fn report_limits(report: &Report, out: &mut StatusBuilder) {
     }
     if report.clock_ahead_s > CLOCK_AHEAD_S {
         out.warnings.push(format!(
-            "transfer: the ledger's clock is {} s ahead of this machine's: one of them was wrong; sessions and pending \
-             transfers of that time last longer than they should",
+            "transfer: the ledger's clock is {} s ahead of this machine's: one of them was wrong; sessions and \
+             pending transfers of that time last longer than they should",
             report.clock_ahead_s
         ));
     }
     let (free, all) = report.space_bytes;
     if free < SPACE_BYTES || free < all / 20 {
         out.warnings.push(format!(
-            "transfer: {} MiB are free on the disk of the ledger; keep_blocks and keep_days say what of the journal may \
-             be removed",
+            "transfer: {} MiB are free on the disk of the ledger; keep_blocks and keep_days say what of the journal \
+             may be removed",
             free >> 20
         ));
     }

@@ -149,7 +149,8 @@ impl Audit {
         if as_json {
             say!(
                 "{}",
-                json!({"from": audit.from, "records": audit.records, "operations": audit.operations, "signed": audit.signed,
+                json!({"from": audit.from, "records": audit.records,
+                    "operations": audit.operations, "signed": audit.signed,
                     "blocks": audit.blocks, "accounts": audit.accounts, "issued": audit.issued.to_string(),
                     "held": audit.held.to_string(), "pending": audit.pending.0.to_string()})
             )?;

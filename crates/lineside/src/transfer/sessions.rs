@@ -1,7 +1,7 @@
 //! `lineside transfer sessions list` and `close`: whose sessions are open, for the operator of a ledger.
 //!
-//! Both read the ledger's directory, which nobody but its operator may. A session of a ledger that is not served is closed
-//! by a record in the journal; where a server has the directory, it is asked to, with the session's token.
+//! Both read the ledger's directory, which nobody but its operator may. A session of a ledger that is not served is
+//! closed by a record in the journal; where a server has the directory, it is asked to, with the session's token.
 
 use super::ask::Server;
 use super::prove::read_key;
@@ -24,8 +24,8 @@ const DAY_S: u64 = 86_400;
 pub enum SessionsVerb {
     /// List the open sessions: who opened each, and for how long it has sent nothing. A running server may go on.
     List(List),
-    /// Close sessions: by the journal where no server runs, else by asking the server. What is sent with a closed session
-    /// is refused as `no such session`, and never executed.
+    /// Close sessions: by the journal where no server runs, else by asking the server. What is sent with a closed
+    /// session is refused as `no such session`, and never executed.
     Close(Close),
 }
 

@@ -1,8 +1,8 @@
 //! Archive: sealed blocks that have left the journal, with their operations, so that these can be proved. A file holds
 //! some blocks in a row, is written once, and stands in the ledger's directory beside the journal.
 //!
-//! A file is named `<first block>-<last block>.blocks`, 20 digits each. It begins with 8 bytes `LSARCH01`. Each block is
-//! 4 bytes with the length of what follows, the block as the journal has it, and its leaves. A leaf of 12 words of 8
+//! A file is named `<first block>-<last block>.blocks`, 20 digits each. It begins with 8 bytes `LSARCH01`. Each block
+//! is 4 bytes with the length of what follows, the block as the journal has it, and its leaves. A leaf of 12 words of 8
 //! bytes is 2 bytes with a bit for each word that is not zero, and these words. Numbers are little-endian. Nothing else
 //! checks a block: its root and its signature do.
 

@@ -300,8 +300,8 @@ pub struct Audit {
     pub pending: (u128, u128),
 }
 
-/// Executes the whole journal again, from its first record, and checks every answer, every block and every sum; one that
-/// was pruned, from the oldest snapshot on. Only reads: what a running server has written so far can be audited.
+/// Executes the whole journal again, from its first record, and checks every answer, every block and every sum; one
+/// that was pruned, from the oldest snapshot on. Only reads: what a running server has written so far can be audited.
 ///
 /// # Errors
 /// The first record that is not what it should be.
@@ -359,7 +359,8 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
     Ok(audit)
 }
 
-/// The state of a ledger that may be served meanwhile, by its newest snapshot and what its journal has since. Only reads.
+/// The state of a ledger that may be served meanwhile, by its newest snapshot and what its journal has since. Only
+/// reads.
 ///
 /// # Errors
 /// The first record that is not what it should be.
@@ -398,8 +399,8 @@ fn first_lsn<D: Disk>(disk: &D) -> Result<Lsn, OpenError> {
     Ok(first.and_then(|digits| digits.parse().ok()).unwrap_or(0))
 }
 
-/// The proof that operation `number` is in a block, out of a journal or of the archive beside it; `None`: it is not, or
-/// not yet.
+/// The proof that operation `number` is in a block, out of a journal or of the archive beside it; `None`: it is not,
+/// or not yet.
 ///
 /// # Errors
 /// What journal or archive say.
