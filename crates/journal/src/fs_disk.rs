@@ -128,6 +128,18 @@ impl FsDisk {
         }
     }
 
+    /// Bytes of the file system that are free for us, and all of them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn space_bytes(&self) -> io::Result<(u64, u64)> {
+        let found = rustix::fs::fstatvfs(&self.inner.directory)?;
+        Ok((
+            found.f_bavail.saturating_mul(found.f_frsize),
+            found.f_blocks.saturating_mul(found.f_frsize),
+        ))
+    }
+
     fn at(&self, name: &str) -> io::Result<PathBuf> {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
             return Err(io::Error::new(

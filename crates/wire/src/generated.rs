@@ -409,7 +409,7 @@ pub enum TransferCode {
     Overflow = 4,
     /// source and destination are the same
     SameAccount = 5,
-    /// no room for another account where it would have to lie
+    /// no room for another account or pending transfer
     StoreFull = 6,
     /// transaction id below the source's last one
     StaleId = 7,
@@ -417,7 +417,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// no such command, contract or flag, or a field that must be zero is not
+    /// no such command, contract or flag, or a field that must be zero, or not, is otherwise
     BadCommand = 10,
     /// the source's last transaction id with another body
     IdReused = 11,
@@ -464,11 +464,11 @@ impl TransferCode {
             Self::InsufficientBalance => "the source holds less, what is set aside not counted",
             Self::Overflow => "a balance, with what is pending for it, would not fit its format",
             Self::SameAccount => "source and destination are the same",
-            Self::StoreFull => "no room for another account where it would have to lie",
+            Self::StoreFull => "no room for another account or pending transfer",
             Self::StaleId => "transaction id below the source's last one",
             Self::Busy => "not executed: ask again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "no such command, contract or flag, or a field that must be zero is not",
+            Self::BadCommand => "no such command, contract or flag, or a field that must be zero, or not, is otherwise",
             Self::IdReused => "the source's last transaction id with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because another operation linked with it was refused",
