@@ -27,7 +27,7 @@ fn example() -> Snapshot {
             SpvCounter::ALL.map(SpvCounter::name).into_iter().zip(first..),
         );
         spv.set_fastpath_replies(datapath, first);
-        spv.set_drops(datapath, [1, 0, 2, 0, 3]);
+        spv.set_drops(datapath, [1, 0, 2, 0, 3, 0]);
     }
     let host = [
         metric::HOST_REPLIES,
@@ -40,6 +40,9 @@ fn example() -> Snapshot {
         metric::SPV_LATE_FILLS,
         metric::SPV_BLOCKS,
         metric::SPV_TRANSACTIONS,
+        metric::UNSENT,
+        metric::CONNECTIONS,
+        metric::CONNECTIONS_REFUSED,
     ];
     for (value, metric) in (1000..).zip(host) {
         spv.set_host(metric, value);
@@ -232,12 +235,19 @@ fn health_follows_the_snapshot() {
         let (code, _, body) = get(console.local_addr(), "/healthz");
         (code, body)
     };
+    let warnings = std::mem::take(&mut shared.lock().unwrap().warnings);
     assert_eq!(health(), (200, "ok".into()));
+    shared.lock().unwrap().warnings = warnings;
+    assert_eq!(health(), (200, "ok\nwarning: GRO is on".into()));
     shared.lock().unwrap().services[0].lease_left_ms = Some(0);
     assert_eq!(
         health(),
-        (503, "spv: the lease of the fast path has ended".into())
+        (
+            503,
+            "spv: the lease of the fast path has ended\nwarning: GRO is on".into()
+        )
     );
+    shared.lock().unwrap().warnings.clear();
     shared.lock().unwrap().problems.push("writing has ended".into());
     assert_eq!(
         health(),
