@@ -139,16 +139,16 @@ class File:
 
     # ---- the paper's packet ----
 
-    def paper(self, what, command, ident, payer, payee, amount, says=0, code=DONE, filler=b"", uses=False,
+    def paper(self, what, command, ident, payer, payee, amount, says=0, code=DONE, filler=b"",
               repeats=False, **how):
-        """`says`: the reply's Amount; `uses`: a refusal that used the id."""
+        """`says`: the reply's Amount."""
         request = struct.pack(">IIIII", command, ident, payer, payee, amount) + filler
         shown = (command, says) if code == DONE else (command | 0x80000000, code)
         reply = struct.pack(">IIIII", shown[0], ident, payer, payee, shown[1]) + bytes(len(filler))
         known = CREATE <= command <= REFER and not any(filler)
         # In `durable` the fast path refers to what it knows, and sees what is no command.
         by_fastpath = self.is_express or not known or (command == REFER and code in (DONE, OVERFLOW))
-        if known and command != REFER and not repeats and (code == DONE or uses):
+        if known and command != REFER and not repeats and code == DONE:
             self.number += 1
         counts = ["repeats"] if repeats else ["refusals"] if code != DONE else []
         self.either(what, request, reply, by_fastpath, counts, **how)
@@ -156,14 +156,15 @@ class File:
     # ---- sessions ----
 
     def execute(self, what, sequence, operations, session=0, repeats=False, number=None, **how):
-        """`number`: of a repeat's first operation."""
+        """`number`: of the first operation of a repeat that was done. What was not done has none."""
         request = execute_packet(TOKENS[session], sequence, session, [op.request() for op in operations])
         plain = len(operations) <= 4 and all(op.flags == 0 and op.contract == PLAIN for op in operations)
         at_line = self.is_express and plain
         first = self.number + 1 if number is None else number
         if not repeats:
-            self.number += len(operations)
-        replies = [op.reply(0 if at_line else first + at) for at, op in enumerate(operations)]
+            self.number += sum(op.code == DONE for op in operations)
+        numbers = [first + sum(op.code == DONE for op in operations[:at]) for at in range(len(operations))]
+        replies = [op.reply(0 if at_line or op.code != DONE else number) for op, number in zip(operations, numbers)]
         reply = execute_packet(TOKENS[session], sequence, session, replies, reply=True,
                                durability=EXPRESS if at_line else DURABLE)
         counts = ["repeats"] if repeats else ["refusals"] if operations[0].code != DONE else []
@@ -273,7 +274,7 @@ def paper_ids(file):
         paper(f"CREATE 1 {again}: the first reply, not that it exists", CREATE, 1, 1, 0, 100, 100, repeats=True)
     paper("CREATE 1 again, in 22 bytes: the same request", CREATE, 1, 1, 0, 100, 100, filler=bytes(2), repeats=True)
     paper("CREATE 1 with another amount and the same id", CREATE, 1, 1, 0, 101, code=REUSED, repeats=True)
-    paper("CREATE 1 with a new id: it exists, and the id is used", CREATE, 2, 1, 0, 100, code=EXISTS, uses=True)
+    paper("CREATE 1 with a new id: it exists, and the id is used", CREATE, 2, 1, 0, 100, code=EXISTS)
     paper("CREATE 1 with that id again", CREATE, 2, 1, 0, 100, code=EXISTS, repeats=True)
     paper("CREATE 2", CREATE, 0, 2, 0, 0, 0)
     paper("TRANSFER, id 5: gaps are allowed", MOVE, 5, 1, 2, 10, 90)
@@ -291,13 +292,13 @@ def paper_ids(file):
     paper("REFER with a high id: reads use none", REFER, 1000, 1, 0, 0, 90)
     paper("id 0 counts beside them", MOVE, 0, 1, 2, 1, 89)
     paper("id 0 twice moves twice", MOVE, 0, 1, 2, 1, 88)
-    paper("TRANSFER, id 6, more than there is: refused, and used", MOVE, 6, 1, 2, 1000, code=INSUFFICIENT, uses=True)
+    paper("TRANSFER, id 6, more than there is: refused, and used", MOVE, 6, 1, 2, 1000, code=INSUFFICIENT)
     paper("ISSUE enough, id 0", ISSUE, 0, 1, 0, 2000, 2088)
     paper("TRANSFER, id 6, again: refused as the first time, though it would work now", MOVE, 6, 1, 2, 1000,
           code=INSUFFICIENT, repeats=True)
-    paper("TRANSFER to oneself, id 7", MOVE, 7, 1, 1, 1, code=SAME, uses=True)
+    paper("TRANSFER to oneself, id 7", MOVE, 7, 1, 1, 1, code=SAME)
     paper("TRANSFER to oneself, id 7, again", MOVE, 7, 1, 1, 1, code=SAME, repeats=True)
-    paper("TRANSFER to nobody, id 8", MOVE, 8, 1, 9, 1, code=UNKNOWN, uses=True)
+    paper("TRANSFER to nobody, id 8", MOVE, 8, 1, 9, 1, code=UNKNOWN)
     paper("CREATE that one", CREATE, 0, 9, 0, 0, 0)
     paper("TRANSFER to it, id 8, again: nobody, as the first time", MOVE, 8, 1, 9, 1, code=UNKNOWN, repeats=True)
     paper("TRANSFER from nobody, id 8: no account remembers it", MOVE, 8, 7, 1, 1, code=UNKNOWN)
@@ -307,7 +308,7 @@ def paper_ids(file):
     paper("ISSUE without the right, id 20, again: not even its reply", ISSUE, 20, 1, 0, 12, code=UNAUTHORISED,
           source=STRANGER4)
     paper("a command that is none, id 21: uses none", 9, 21, 1, 2, 5, code=BAD)
-    paper("ISSUE more than fits, id 21: refused, and used", ISSUE, 21, 1, 0, MAX32, code=OVERFLOW, uses=True)
+    paper("ISSUE more than fits, id 21: refused, and used", ISSUE, 21, 1, 0, MAX32, code=OVERFLOW)
     paper("ISSUE more than fits, id 21, again", ISSUE, 21, 1, 0, MAX32, code=OVERFLOW, repeats=True)
     paper("the destination has ids of its own", MOVE, 5, 2, 1, 2, 10)
     paper("TRANSFER, the last id there is", MOVE, MAX32, 1, 2, 2, 2100)
@@ -363,6 +364,7 @@ def sessions(file):
         ("a destination with FREEZE", refused(BAD, FREEZE, 1, 2, 0)),
         ("an amount with FREEZE", refused(BAD, FREEZE, 1, 0, 1)),
         ("an amount with UNFREEZE", refused(BAD, UNFREEZE, 1, 0, 1)),
+        ("a pending transfer of nothing", refused(BAD, MOVE, 1, 2, 0, contract=PENDING)),
         ("a timeout without a pending transfer", refused(BAD, MOVE, 1, 2, 1, timeout_s=1)),
         ("a code in a request", refused(BAD, MOVE, 1, 2, 1, sent_code=1)),
         ("a number in a request", refused(BAD, MOVE, 1, 2, 1, sent_number=1)),
@@ -387,7 +389,7 @@ def sessions(file):
     for what, command, payer, payee in (("out of", MOVE, 1, 2), ("into", MOVE, 2, 1), ("into, ISSUE", ISSUE, 1, 0)):
         file.paper(f"the paper's packet, {what} a frozen account", command, 0, payer, payee, 1, code=FROZEN)
     file.paper("the paper's REFER of a frozen account", REFER, 0, 1, 0, 0, 20)
-    file.paper("a refusal that uses an id, of a frozen account", MOVE, 3, 1, 2, 1, code=FROZEN, uses=True)
+    file.paper("a refusal that uses an id, of a frozen account", MOVE, 3, 1, 2, 1, code=FROZEN)
     run("UNFREEZE", at + 4, [Op(UNFREEZE, 1, says=20), Op(MOVE, 1, 2, 1, 19)])
     file.paper("it stays refused for that id", MOVE, 3, 1, 2, 1, code=FROZEN, repeats=True)
     file.refer("in the end", [item(1, 19, version=13), item(WIDE, MAX64, version=3), item(2, 2**33 + 82, version=8)])
@@ -414,7 +416,7 @@ def hosts(file):
     aside = [Op(MOVE, 1, 2, 20, 79, contract=PENDING, uuid=rent, timeout_s=60)]
     run("pending: set aside", 7, aside)
     file.refer("what is set aside is told", [item(1, 79, 20, version=5)])
-    run("pending: again", 7, aside, repeats=True, number=16)
+    run("pending: again", 7, aside, repeats=True, number=10)
     run("pending: the same name", 8, [
         refused(PENDING_EXISTS, MOVE, 1, 2, 1, contract=PENDING, uuid=rent),
         refused(INSUFFICIENT, MOVE, 1, 2, 60, contract=PENDING, uuid=loan),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * The fast path of `column`: the C twin of crates/column/src/fastpath.rs and request.rs. Which requests it answers,
  * and what it counts.

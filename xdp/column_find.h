@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Keys compared, and blocks and rows found by them: the C twin of crates/column/src/head.rs and reader.rs. Functions
  * are global, so that the verifier walks each once; what they find is left in the work. A return may cost a jump that

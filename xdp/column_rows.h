@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Rows put into a reply, which is made aside and copied into the packet when it is known to be whole. The C twin of
  * `Draft` in crates/column/src/fastpath.rs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * The store of `column`, and what one packet is worked on with: the C twin of crates/column/src/store.rs. The host
  * writes it (crates/column/src/writer.rs). Layouts in spec/column.toml.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Generated from spec/ by `cargo run -p lineside-spec`. Do not edit. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Where a key's place in a table is: the C twin of crates/fastpath/src/hash.rs (index_hash). */
 #pragma once
 #include <linux/types.h>

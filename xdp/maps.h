@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* What root.bpf.c and the services share within one packet, and the counters of drops. */
 #pragma once
 #include "parse.h"

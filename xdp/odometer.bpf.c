@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The fast path of `odometer`, in its slot behind root.bpf.c: the C twin of lab/example-service/src/fastpath.rs. */
 #include "maps.h"
 #include "order.h"
 #include "reply.h"
-
 char _license[] SEC("license") = "GPL";
 
 struct {

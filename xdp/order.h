@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Memory that others write at the same time: whole words, read and written in the order of the source. */
 #pragma once
 

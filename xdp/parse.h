@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Finds the UDP datagram in a frame: the C twin of crates/wire/src/frame.rs (parse).
  * Understood: IPv4 without options, IPv6 without extension headers, unfragmented, at most one VLAN tag.

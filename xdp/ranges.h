@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Whether a packet comes from one of some ranges of addresses: the C twin of crates/fastpath/src/range.rs. */
 #pragma once
 #include "order.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Turns a request into its reply in place: the C twin of Datagram::make_reply in crates/wire/src/frame.rs. The payload
  * has been replaced already by one of the same length; `payload_sum` is its unfolded sum of 32-bit words.

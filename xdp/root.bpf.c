@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Owns the interface (Linux takes one XDP program): parses once and tail-calls the service whose port it is. */
 #include "root.h"
 

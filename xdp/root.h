@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Owns the interface: parses once, finds the service, refuses sources, and tail-calls. Twin of `Line` in
  * crates/fastpath/src/frame.rs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The fast path of `spv`: the C twin of crates/spv/src/fastpath.rs. Which requests it answers, and what it counts. */
 #pragma once
 #include "spv_native.h"

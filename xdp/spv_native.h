@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Native `root` and `roots` at the line. Only a well-formed request whose every TXID is cached is answered; the host
  * answers the others, status codes among them. Replies are built aside and copied when they are known to be whole.

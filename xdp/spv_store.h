@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * The store of `spv`, read without locks: the C twin of crates/spv/src/store.rs and of `Reader` in fastpath.rs. The
  * host writes it (crates/spv/src/writer.rs). Layouts in spec/spv.toml.

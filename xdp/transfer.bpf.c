@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The fast path of `transfer`, in its slot behind root.bpf.c. */
 #include "transfer_claims.h"
 #include "transfer_fastpath.h"

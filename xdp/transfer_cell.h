@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Locks of cells, and what cells hold: the C twin of crates/transfer/src/cell.rs. A lock is a word taken by
  * compare-and-exchange and given back by a store; who needs two takes that of the lower index first; nobody waits for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * The host's hand in an executing fast path: what it claims, shows and gives back, under the same locks, where
  * nothing can stop it. It comes as the "frame" of a test run, from this machine's host alone. The C twin of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * What the fast path executes in `express`: one operation at a time, under the locks of its accounts, with a record
  * in the ring. The C twin of crates/transfer/src/fastpath/execute.rs. The caller has seen that the ring has room.

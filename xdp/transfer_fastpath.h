@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * The fast path of `transfer`: the C twin of crates/transfer/src/fastpath.rs and paper.rs. Which requests it answers,
  * those in the paper's format, and what it counts.

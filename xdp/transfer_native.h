@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Native packets at the line: `refer`, and in `express` an `execute` of a few plain operations. The C twin of
  * crates/transfer/src/{native.rs,fastpath.rs}. What is not well-formed gets its status from the host.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * What the fast path has done, on its way to the journal: the C twin of crates/transfer/src/ring.rs. One ring for each
  * CPU, which alone writes to it: XDP programs and their test runs cannot be interrupted by one another.

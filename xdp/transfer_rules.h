@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * What an operation does to what accounts hold: the C twin of crates/transfer/src/rules.rs. A refusal
  * changes nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * The store of `transfer` and where an account lies in it: the C twin of crates/transfer/src/store.rs. Layouts in
  * spec/transfer.toml. An account's id never changes once it is there, so it is found without a lock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* What one packet is worked on with: of this CPU alone. And who may issue. */
 #pragma once
 #include "ranges.h"

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 pub fn emit(spec: &Spec) -> String {
     let mut out = String::from(
-        "/* Generated from spec/ by `cargo run -p lineside-spec`. Do not edit. */\n#pragma once\n\n",
+        "// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only\n\
+         /* Generated from spec/ by `cargo run -p lineside-spec`. Do not edit. */\n#pragma once\n\n",
     );
     let common = &spec.common;
     let w = &mut out;

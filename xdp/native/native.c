@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * The XDP programs as a library: root and services in one unit, their maps found by name. See bpf/bpf_helpers.h.
  * lab/conformance/build.rs writes services.h: it includes every xdp/<service>.bpf.c, and LS_NATIVE_SERVICES(X) is an

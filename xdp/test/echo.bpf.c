@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* For tests: a second service beside the others. Its replies are its requests with every payload byte inverted. */
 #include "../maps.h"
 #include "../reply.h"

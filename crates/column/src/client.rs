@@ -324,6 +324,8 @@ impl Client {
             let status = Status::from_code(header.status.get()).filter(|_| is_ours)?;
             match status {
                 Status::Busy => Some(Err(Again::Busy)),
+                // A refused change has no body; a get of a row that is too long names the row.
+                Status::TooLong if body.is_empty() => Some(Ok(Err(ClientError::Refused { server, status }))),
                 Status::Ok | Status::Unknown | Status::TooLong => Some(Ok(Ok(read(op, body)?))),
                 status => Some(Ok(Err(ClientError::Refused { server, status }))),
             }

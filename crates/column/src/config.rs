@@ -1,11 +1,14 @@
 //! The section `[column]` of the configuration; `lineside.toml` explains every key.
 
+use crate::host::SESSION_IDLE_S;
 use crate::store::Geometry;
 use clap::ValueEnum;
+use lineside_service::ByteSize;
 use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, loopback};
 use lineside_wire::{COLUMN_NOTIFY_PORT, COLUMN_PORT};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +54,10 @@ pub struct ColumnConfig {
     pub trusted_sources: Vec<AddressRange>,
     /// True if the paper's packets are answered.
     pub paper_format: bool,
+    /// Memory that requests can make the service keep.
+    pub memory_max: ByteSize,
+    /// Seconds after which a session that was not used may be closed.
+    pub session_idle_s: u64,
 }
 
 /// Place of the rows: `memory`, `embedded`, or in HBase: `hbase://host:port,host:port/table` by its region servers,
@@ -120,9 +127,14 @@ impl Default for ColumnConfig {
             lease_ms: 1000,
             trusted_sources: geometry.trusted_sources.into_iter().map(AddressRange).collect(),
             paper_format: geometry.paper_format,
+            memory_max: ByteSize::mib(128),
+            session_idle_s: SESSION_IDLE_S,
         }
     }
 }
+
+/// Smallest and largest `memory_max`.
+const MEMORY_MAX: RangeInclusive<ByteSize> = ByteSize::mib(32)..=ByteSize::mib(1 << 20);
 
 impl ColumnConfig {
     /// Returns the layout of the fast-path table.
@@ -160,6 +172,14 @@ impl ColumnConfig {
         let mut issues = Issues::new(section);
         issues.range("lease_ms", config.lease_ms, 100..=60_000);
         issues.range("ttl_ms", config.ttl_ms, 100..=3_600_000);
+        issues.range("session_idle_s", config.session_idle_s, 60..=31_536_000);
+        if !MEMORY_MAX.contains(&config.memory_max) {
+            let (low, high) = (MEMORY_MAX.start(), MEMORY_MAX.end());
+            issues.add(
+                "memory_max",
+                format!("{}: must be {low} to {high}", config.memory_max),
+            );
+        }
         config.check_columns(&mut issues);
         config.check_coherence(&mut issues);
         issues.finish(config)

@@ -5,13 +5,19 @@
 //! stale.
 
 mod disk;
+mod limits;
 mod memory;
 mod nonces;
+
+pub use disk::{Repaired, repair};
+pub use limits::{CELL_BYTES_MAX, Limits};
 
 use crate::table::{
     Cell, Change, Changed, ColumnName, Found, NAME_BYTES_MAX, Nonce, ROW_BYTES_MAX, Stretch, Table,
     TableError,
 };
+use lineside_journal::FsDisk;
+use lineside_util::data_dir::Kind;
 use nonces::Nonces;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -67,7 +73,15 @@ trait Shelf: Send + Sync + fmt::Debug {
     fn failed(&self) -> Option<String> {
         None
     }
+
+    /// Bytes of rows that are kept in memory only.
+    fn bytes(&self) -> usize {
+        0
+    }
 }
+
+/// Kind of a table's directory.
+pub const KIND: Kind = Kind::new("column", 1);
 
 /// The embedded table.
 pub struct Embedded {
@@ -97,9 +111,18 @@ pub fn system_clock() -> Clock {
 }
 
 impl Embedded {
-    /// A table in memory: gone with the process.
+    /// Returns a table in memory, which is gone with the process, without a bound on its rows.
     pub fn in_memory(clock: Clock) -> Self {
-        Self::over(Box::<memory::Memory>::default(), clock)
+        let limits = Limits {
+            rows_bytes: usize::MAX,
+            ..Limits::default()
+        };
+        Self::in_memory_within(&limits, clock)
+    }
+
+    /// Returns a table in memory, which is gone with the process, of limited size.
+    pub fn in_memory_within(limits: &Limits, clock: Clock) -> Self {
+        Self::over(Box::new(memory::Memory::new(limits.rows_bytes)), limits, clock)
     }
 
     /// A table in `directory`. One process at a time.
@@ -107,7 +130,31 @@ impl Embedded {
     /// # Errors
     /// [`TableError::Refused`]: it cannot be opened or read.
     pub fn open(directory: &Path, clock: Clock) -> Result<Self, TableError> {
-        Ok(Self::over(Box::new(disk::Disk::open(directory)?), clock))
+        Self::open_within(directory, &Limits::default(), clock)
+    }
+
+    /// Opens the table in `directory` with limits of its memory. One process at a time.
+    ///
+    /// # Errors
+    /// [`TableError::Refused`]: it cannot be opened or read.
+    pub fn open_within(directory: &Path, limits: &Limits, clock: Clock) -> Result<Self, TableError> {
+        let claimed = FsDisk::claim(directory, &KIND);
+        let disk = claimed.map_err(|error| TableError::Refused(error.to_string()))?;
+        Self::open_on(disk, limits, clock)
+    }
+
+    /// Opens the table in a directory that was claimed as one of [`KIND`].
+    ///
+    /// # Errors
+    /// [`TableError::Refused`]: it cannot be opened or read.
+    pub fn open_on(disk: FsDisk, limits: &Limits, clock: Clock) -> Result<Self, TableError> {
+        let shelf = Box::new(disk::Disk::open(disk, limits)?);
+        Ok(Self::over(shelf, limits, clock))
+    }
+
+    /// Returns the bytes that remembered results of changes take, and those of the rows of a table in memory.
+    pub fn kept_bytes(&self) -> (usize, usize) {
+        (self.nonces.bytes(), self.shelf.bytes())
     }
 
     /// Why nothing can be written any more, until the next start, if that is so.
@@ -115,12 +162,12 @@ impl Embedded {
         self.shelf.failed()
     }
 
-    fn over(shelf: Box<dyn Shelf>, clock: Clock) -> Self {
+    fn over(shelf: Box<dyn Shelf>, limits: &Limits, clock: Clock) -> Self {
         Self {
             shelf,
             rows: (0..ROW_LOCKS).map(|_| Mutex::default()).collect(),
             row_hasher: RandomState::new(),
-            nonces: Nonces::default(),
+            nonces: Nonces::new(limits.nonces_bytes),
             clock,
             ttls_ms: Vec::new(),
             watcher: OnceLock::new(),
@@ -239,7 +286,7 @@ impl Table for Embedded {
         }
         let _row = self.row_lock(key);
         if let Some(before) = self.nonces.before(nonce) {
-            return Ok(before);
+            return before;
         }
         let before = self.cell(key, column)?;
         let before_ms = before.as_ref().map_or(0, |cell| cell.timestamp_ms);
@@ -267,6 +314,14 @@ impl Table for Embedded {
                 (Some(new(value.clone(), None)), Changed::Done)
             }
         };
+        if let Some(cell) = &cell
+            && cell.value.len() > CELL_BYTES_MAX
+        {
+            let bytes = cell.value.len();
+            return Err(TableError::TooLong(format!(
+                "{bytes} bytes, where {CELL_BYTES_MAX} are allowed"
+            )));
+        }
         if cell.is_some() || before.is_some() {
             self.write(key, column, cell.as_ref())?;
         }

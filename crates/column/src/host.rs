@@ -1,7 +1,10 @@
 //! The host: answers from the table what the fast path does not, changes the table, and fills the fast path with what
 //! it read.
 
+mod challenges;
 mod sessions;
+
+pub use sessions::SessionUse;
 
 use crate::coherence::{Coherence, Mark, Touched};
 use crate::embedded::Watcher;
@@ -30,6 +33,10 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// Rows that a scan reads at most: more fit no packet.
 const SCAN_ROWS_MAX: usize = PAYLOAD_BYTES_MAX / 8;
+/// Bytes of memory for sessions, unless another number is asked for.
+const SESSIONS_BYTES: usize = 61 << 20;
+/// Seconds after which a session that was not used may be closed, unless another number is asked for.
+pub const SESSION_IDLE_S: u64 = 3600;
 /// What clocks may differ by: CLOCK_MONOTONIC_COARSE is up to a tick behind, or as long as a hypervisor holds up the
 /// core that counts ticks (20 ms were too few once in 10^8 answers), and a table's clock counts milliseconds.
 pub const CLOCK_SLACK_NS: u64 = 100_000_000;
@@ -71,6 +78,10 @@ pub struct Setup {
     pub paper_format: bool,
     /// `trusted_sources`.
     pub trusted: Trusted,
+    /// Bytes of memory for sessions.
+    pub sessions_bytes: usize,
+    /// Seconds after which a session that was not used may be closed.
+    pub session_idle_s: u64,
     /// CLOCK_MONOTONIC, ns; a test may have its own.
     pub clock: fn() -> u64,
 }
@@ -90,6 +101,8 @@ impl Setup {
             telling,
             paper_format: true,
             trusted: Box::new(|address| address.is_loopback()),
+            sessions_bytes: SESSIONS_BYTES,
+            session_idle_s: SESSION_IDLE_S,
             clock: lease::now_ns,
         }
     }
@@ -124,10 +137,15 @@ impl ColumnHost {
     pub fn new(setup: Setup) -> io::Result<Self> {
         let ids = ids_of(&setup.columns);
         Ok(Self {
+            sessions: Sessions::new(setup.sessions_bytes, setup.session_idle_s)?,
             setup,
             ids,
-            sessions: Sessions::new()?,
         })
+    }
+
+    /// Returns how far the sessions are used up.
+    pub fn session_use(&self) -> SessionUse {
+        self.sessions.usage((self.setup.clock)() / 1_000_000_000)
     }
 
     fn table(&self) -> &dyn Table {
@@ -400,7 +418,9 @@ impl ColumnHost {
 
     fn open(&self, from: Source, header: &NativeHeader, asked: &ColumnSession) -> Vec<u8> {
         let now_s = (self.setup.clock)() / 1_000_000_000;
-        match self.sessions.open(from, header.request_id.get(), asked, now_s) {
+        let is_trusted = (self.setup.trusted)(from.address);
+        let id = header.request_id.get();
+        match self.sessions.open(from, is_trusted, id, asked, now_s) {
             Ok(session) => whole(header, &session),
             Err(status) => native::refusal(header, status),
         }
@@ -534,6 +554,9 @@ impl ColumnHost {
             last.nonce = sender.nonce;
             last.request = body.to_vec();
             last.reply = reply.clone();
+            if reply[4..6] == (Status::Ok as u16).to_be_bytes() {
+                self.sessions.changed(&session, now_s);
+            }
         }
         Some(reply)
     }
@@ -723,7 +746,8 @@ fn status_of(error: &TableError) -> Status {
         TableError::Refused(_) => Status::BadRequest,
         TableError::UnknownFamily(_) => Status::UnknownFamily,
         TableError::NotANumber => Status::NotANumber,
-        TableError::Ended(_) => Status::NoRoom,
+        TableError::TooLong(_) => Status::TooLong,
+        TableError::Full(_) | TableError::Ended(_) => Status::NoRoom,
         TableError::Unknown(_) => Status::OutcomeUnknown,
     }
 }

@@ -3,11 +3,11 @@
 use crate::coherence::Coherence;
 use crate::config::{CoherenceName, ColumnConfig, TableName};
 use crate::datapath;
-use crate::embedded::{Embedded, system_clock};
+use crate::embedded::{Embedded, KIND, Limits, system_clock};
 use crate::fastpath::ColumnFastPath;
 use crate::hbase::notice::NoticeKey;
 use crate::hbase::{self, Listener};
-use crate::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, Setup, Telling};
+use crate::host::{Announcer, CLOCK_SLACK_NS, ColumnHost, SessionUse, Setup, Telling};
 use crate::servers::Servers;
 use crate::store::Store;
 use crate::table::{ColumnName, Table};
@@ -16,16 +16,17 @@ use anyhow::{Context, bail};
 use lineside_fastpath::{Readers, lease};
 use lineside_hbase_client::rpc::HBase;
 use lineside_hbase_client::thrift2::Thrift2;
+use lineside_journal::FsDisk;
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathConfig, Frontend, Leased, Listen, Running, RunningLeased, Service, ServiceDef,
+    Counted, DatapathConfig, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
     ServiceStatus, StartContext, StatusBuilder, cannot_listen,
 };
 use lineside_util::key_file::read_shared_key;
 use lineside_wire::{COLUMN_NOTICE_KEY_BYTES_MIN, COLUMN_SLOT, ColumnCounter, metric};
 use lineside_xdp::{Pins, ProgramSpec};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -34,6 +35,9 @@ use std::time::Duration;
 const HBASE_TIME: Duration = Duration::from_secs(5);
 /// Host threads over HBase: one connection answers many requests at the pace of one.
 const HBASE_THREADS: usize = 16;
+
+/// Bytes of a queued request: the longest packet, and its place in the queue.
+const QUEUED_BYTES: usize = 1536;
 
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
@@ -46,13 +50,19 @@ pub const DEF: ServiceDef = ServiceDef {
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let config = ColumnConfig::parse(section)?;
-    let made = NewDirectory(None);
-    Ok(Box::new(ColumnService { config, made }))
+    Ok(Box::new(ColumnService {
+        config,
+        disk: None,
+        notify_key: None,
+    }))
 }
 
 struct ColumnService {
     config: ColumnConfig,
-    made: NewDirectory,
+    /// The embedded table's directory, once it is claimed.
+    disk: Option<FsDisk>,
+    /// Key that HBase's servers share, once it is read.
+    notify_key: Option<NoticeKey>,
 }
 
 /// State of the running service.
@@ -60,6 +70,7 @@ struct ColumnState {
     store: Arc<Store>,
     fastpath: Arc<ColumnFastPath>,
     coherence: Arc<Coherence>,
+    host: Arc<ColumnHost>,
     /// The embedded table, and a column of it: read before the lease is renewed.
     embedded: Option<Arc<Embedded>>,
     column: ColumnName,
@@ -118,11 +129,21 @@ impl Service for ColumnService {
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         let config = &self.config;
-        if config.store == TableName::Embedded && !config.data.exists() {
-            std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())?;
-            self.made = NewDirectory(Some(config.data.clone()));
+        if config.is_told_by_servers() {
+            self.notify_key = Some(read_notify_key(&config.notify_key_file)?);
+        }
+        if config.store == TableName::Embedded {
+            let claimed = FsDisk::claim(&config.data, &KIND);
+            self.disk = Some(claimed.with_context(|| format!("opening {}", config.data.display()))?);
         }
         Ok(())
+    }
+
+    fn rights(&self) -> Rights {
+        match self.config.store {
+            TableName::Embedded => Rights::of_directories([self.config.data.clone()]),
+            _ => Rights::default(),
+        }
     }
 
     fn program(&self) -> Option<ProgramSpec> {
@@ -133,12 +154,18 @@ impl Service for ColumnService {
     }
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
-        let Self { config, mut made } = *self;
+        let Self {
+            config,
+            disk,
+            notify_key,
+        } = *self;
+        let mut new_directory = disk.as_ref().and_then(FsDisk::new_directory);
         let columns = names(&config)?;
         let readers = Readers::new(context.attachment.has_programs());
         let store = Arc::new(open_table(&config, &readers, context)?);
         let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(Arc::clone(&store)))));
-        let embedded = open_embedded(&config)?;
+        let memory = Memory::of(&config, context)?;
+        let embedded = open_embedded(&config, disk, &memory.limits)?;
         let table: Arc<dyn Table> = match &embedded {
             None => in_hbase(&config.store)?,
             Some(embedded) => {
@@ -152,33 +179,38 @@ impl Service for ColumnService {
             (None, CoherenceName::Ttl) => Telling::Ttl(config.ttl_ms * 1_000_000),
             (None, CoherenceName::None) => Telling::Nothing,
             (None, CoherenceName::Coprocessor) => {
-                let by = told.insert(Told::new(&config, &table, &coherence)?);
+                let by = told.insert(Told::new(&config, notify_key, &table, &coherence)?);
                 Telling::ByServers(Arc::clone(&by.servers))
             }
         };
         let column = columns[0];
         let mut setup = Setup::new(table, Arc::clone(&coherence), columns, telling);
         setup.paper_format = config.paper_format;
+        setup.sessions_bytes = memory.sessions_bytes;
+        setup.session_idle_s = config.session_idle_s;
         let trusting = Arc::clone(&store);
         setup.trusted = Box::new(move |address| trusting.trusts(address));
-        let host = ColumnHost::new(setup)?;
+        let host = Arc::new(ColumnHost::new(setup)?);
         let fastpath = Arc::new(ColumnFastPath::new(Arc::clone(&store)));
         // The embedded table answers as fast on one thread.
         let host_threads = if embedded.is_some() { 1 } else { HBASE_THREADS };
         let socket = SocketDatapath::start_side_by_side(
             context.socket_options(config.listen),
             Arc::clone(&fastpath) as _,
-            Arc::new(host),
+            Arc::clone(&host) as _,
             host_threads,
             &readers,
         );
         let socket = socket.with_context(|| cannot_listen(DEF.name, config.listen))?;
         // From here on clients may have written rows, which must outlive a start that fails further on.
-        made.keep();
+        if let Some(new) = &mut new_directory {
+            new.keep();
+        }
         let state = Arc::new(ColumnState {
             store,
             fastpath,
             coherence,
+            host,
             embedded,
             column,
             told,
@@ -204,12 +236,49 @@ fn open_table(config: &ColumnConfig, readers: &Readers, context: &StartContext) 
     Ok(store)
 }
 
+/// Parts of `memory_max`.
+struct Memory {
+    limits: Limits,
+    sessions_bytes: usize,
+}
+
+impl Memory {
+    /// Divides `memory_max`, of which the queue of requests for the host takes its part first.
+    fn of(config: &ColumnConfig, context: &StartContext) -> anyhow::Result<Self> {
+        let queue_bytes = context.datapath.queue * QUEUED_BYTES;
+        let whole = config.memory_max.bytes();
+        let rest = whole.saturating_sub(queue_bytes);
+        if rest < whole / 2 {
+            bail!(
+                "column: a queue of {} requests ([datapath] queue) takes {queue_bytes} bytes, more than half of \
+                 `memory_max`, which is {}: make the queue shorter, or raise `memory_max`",
+                context.datapath.queue,
+                config.memory_max
+            );
+        }
+        Ok(Self {
+            limits: Limits {
+                rows_bytes: rest / 4,
+                nonces_bytes: rest / 8,
+            },
+            sessions_bytes: rest / 2,
+        })
+    }
+}
+
 /// Opens the table that this process keeps itself; `None` where the table is in HBase.
-fn open_embedded(config: &ColumnConfig) -> anyhow::Result<Option<Arc<Embedded>>> {
+fn open_embedded(
+    config: &ColumnConfig,
+    disk: Option<FsDisk>,
+    limits: &Limits,
+) -> anyhow::Result<Option<Arc<Embedded>>> {
     let embedded = match &config.store {
-        TableName::Memory => Embedded::in_memory(system_clock()),
-        TableName::Embedded => Embedded::open(&config.data, system_clock())
-            .with_context(|| format!("opening {}", config.data.display()))?,
+        TableName::Memory => Embedded::in_memory_within(limits, system_clock()),
+        TableName::Embedded => {
+            let disk = disk.context("the directory is not claimed")?;
+            Embedded::open_on(disk, limits, system_clock())
+                .with_context(|| format!("opening {}", config.data.display()))?
+        }
         TableName::HBase { .. } | TableName::Thrift2 { .. } => return Ok(None),
     };
     Ok(Some(Arc::new(embedded)))
@@ -260,10 +329,37 @@ impl Leased for ColumnState {
                 "column: nothing can be written until the next start: {why}"
             ));
         }
+        let sessions = self.host.session_use();
+        status.set_host(metric::COLUMN_SESSIONS, sessions.open as u64);
+        session_status(&sessions, out);
         if let Some(told) = &self.told {
             told.status(&mut status, &mut out.problems);
         }
         out.services.push(status);
+    }
+}
+
+/// Sessions whose share is used by so many percent are worth a warning.
+const SESSIONS_WARN_PERCENT: usize = 80;
+
+/// Tells of sessions that are nearly used up, or that new clients are refused.
+fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
+    let SessionUse {
+        open,
+        max,
+        share_percent,
+        is_refusing,
+    } = *sessions;
+    if is_refusing {
+        out.problems.push(format!(
+            "column: new clients are refused: {open} of {max} sessions are open, and their share is used up; raise \
+             `memory_max`, shorten `session_idle_s`, or add `trusted_sources`"
+        ));
+    } else if share_percent >= SESSIONS_WARN_PERCENT {
+        out.warnings.push(format!(
+            "column: {open} of {max} sessions are open, {share_percent} % of a share of them; when it is full, new \
+             clients are refused"
+        ));
     }
 }
 
@@ -278,6 +374,7 @@ struct Told {
 impl Told {
     fn new(
         config: &ColumnConfig,
+        key: Option<NoticeKey>,
         table: &Arc<dyn Table>,
         coherence: &Arc<Coherence>,
     ) -> anyhow::Result<Self> {
@@ -285,13 +382,7 @@ impl Told {
         else {
             bail!("this table has no servers");
         };
-        let path = &config.notify_key_file;
-        let key = NoticeKey::new(&read_shared_key(path)?).with_context(|| {
-            format!(
-                "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
-                path.display()
-            )
-        })?;
+        let key = key.context("the key of notices is not read")?;
         let count = config.servers.len();
         let coherence = Arc::clone(coherence);
         let servers = Arc::new(match config.store {
@@ -347,23 +438,13 @@ impl Told {
     }
 }
 
-/// Directory that was made for a table which does not serve yet; removed when dropped.
-struct NewDirectory(Option<PathBuf>);
-
-impl NewDirectory {
-    /// Says that the table serves, so that its directory stays.
-    fn keep(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for NewDirectory {
-    fn drop(&mut self) {
-        if let Some(made) = self.0.take() {
-            // The table has not answered yet, so there are no rows; what cannot be removed does no harm.
-            let _ = std::fs::remove_dir_all(made);
-        }
-    }
+fn read_notify_key(path: &Path) -> anyhow::Result<NoticeKey> {
+    NoticeKey::new(&read_shared_key(path)?).with_context(|| {
+        format!(
+            "{}: fewer than {COLUMN_NOTICE_KEY_BYTES_MIN} bytes",
+            path.display()
+        )
+    })
 }
 
 /// A fast path that a killed server left at the interface would answer beside this one, of which it hears nothing.

@@ -5,7 +5,7 @@ mod common;
 use common::ModelFastPath;
 use lineside_column::client::{Client, ClientError, Outcome};
 use lineside_column::coherence::Coherence;
-use lineside_column::embedded::{Embedded, system_clock};
+use lineside_column::embedded::{CELL_BYTES_MAX, Embedded, system_clock};
 use lineside_column::host::{Announcer, ColumnHost, Setup, Telling};
 use lineside_column::native::Rows;
 use lineside_column::paper::{PaperAnswer, PaperRequest};
@@ -119,6 +119,32 @@ fn what_is_repeated_is_done_once() {
         Outcome::Done
     );
     assert_eq!(client.get(b"n", &[foo()]).unwrap().rows, []);
+}
+
+#[test]
+fn a_cell_that_would_be_too_long_is_refused_and_the_session_goes_on() {
+    let server = Server::start(false, false);
+    let long = Change::Put(vec![1; CELL_BYTES_MAX], None);
+    server
+        .table
+        .change(b"n", &foo(), &long, Nonce::default())
+        .unwrap();
+    let mut client = server.client();
+    let refused = client.change(b"n", &foo(), &Change::Append(vec![2]));
+    assert!(
+        matches!(
+            refused,
+            Err(ClientError::Refused {
+                status: Status::TooLong,
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+    let short = Change::Put(b"short".to_vec(), None);
+    assert_eq!(client.change(b"n", &foo(), &short).unwrap(), Outcome::Done);
+    let longer = client.change(b"n", &foo(), &Change::Append(b"er".to_vec()));
+    assert_eq!(longer.unwrap(), Outcome::Now(b"shorter".to_vec()));
 }
 
 #[test]

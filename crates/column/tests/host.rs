@@ -673,7 +673,8 @@ fn while_a_change_is_made_its_session_waits_for_it_alone() {
         // The same one again hears the first's answer; whoever opens a session, this one too, does not wait.
         assert_eq!(scene.serve_from([127, 0, 0, 1], sent), Err(Verdict::Forward));
         assert_eq!(open(challenge, 2), granted);
-        assert_ne!(open(challenge, 4).slot, granted.slot);
+        let another = open([0; 16], 4).challenge;
+        assert_ne!(open(another, 5).slot, granted.slot);
         go.send(()).unwrap();
         first.join().unwrap()
     });

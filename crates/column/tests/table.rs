@@ -1,6 +1,6 @@
 //! The embedded table against the plainest model, in memory and in a directory.
 
-use lineside_column::embedded::{Clock, Embedded, Watcher};
+use lineside_column::embedded::{CELL_BYTES_MAX, Clock, Embedded, Limits, Watcher};
 use lineside_column::table::{Cell, Change, Changed, ColumnName, Found, Nonce, Stretch, Table, TableError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -288,4 +288,97 @@ fn a_change_is_told_before_it_is_seen_and_after() {
         let due = [("pre", None), ("post", one()), ("pre", one()), ("post", None)];
         assert_eq!(*witness.seen.lock().unwrap(), due);
     }
+}
+
+/// Appends `bytes` to the cell of `row`, as the change of that number.
+fn append(table: &Embedded, row: u16, bytes: usize, number: u64) -> Result<Changed, TableError> {
+    let tail = Change::Append(vec![7; bytes]);
+    table.change(
+        &row.to_be_bytes(),
+        &name("cf:a"),
+        &tail,
+        Nonce { group: 0, number },
+    )
+}
+
+/// Before there were limits, 1,100 of these appends took 1 GiB.
+#[test]
+fn thousands_of_appends_take_no_more_memory_than_allowed_and_none_is_made_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = Limits {
+        rows_bytes: 4 << 20,
+        // Half of it is for nonces, more than are used here.
+        nonces_bytes: 4 << 20,
+    };
+    let tables = [
+        Embedded::in_memory_within(&limits, hand_clock().1),
+        Embedded::open_within(directory.path(), &limits, hand_clock().1).unwrap(),
+    ];
+    for (table, appends) in tables.into_iter().zip([6_000, 300]) {
+        let (mut too_long, mut done) = (0, Vec::new());
+        for number in 1..=appends {
+            let row = (number % 7) as u16;
+            match append(&table, row, 1000, number) {
+                Ok(Changed::Now(cell)) => {
+                    assert!(cell.value.len() <= CELL_BYTES_MAX);
+                    done.push((number, row, cell));
+                }
+                Err(TableError::TooLong(_)) => {
+                    too_long += 1;
+                    // The cell is begun anew, so that results stay long.
+                    table
+                        .change(
+                            &row.to_be_bytes(),
+                            &name("cf:a"),
+                            &Change::Delete,
+                            Nonce::default(),
+                        )
+                        .unwrap();
+                }
+                other => panic!("append {number}: {other:?}"),
+            }
+            let (nonces, rows) = table.kept_bytes();
+            assert!(nonces <= limits.nonces_bytes, "{nonces} bytes of results");
+            assert!(rows <= limits.rows_bytes, "{rows} bytes of rows");
+        }
+        assert_eq!(too_long > 0, appends > 7 * 131);
+        let before = table.get(&1u16.to_be_bytes(), &[name("cf:a")]).unwrap();
+        let (mut stored, mut unknown) = (0, 0);
+        for (number, row, cell) in done {
+            match append(&table, row, 1000, number) {
+                Ok(Changed::Now(now)) if now == cell => stored += 1,
+                Err(TableError::Unknown(_)) => unknown += 1,
+                other => panic!("append {number} again: {other:?}"),
+            }
+        }
+        assert!(stored > 0 && unknown > 0, "{stored} stored, {unknown} unknown");
+        assert_eq!(table.get(&1u16.to_be_bytes(), &[name("cf:a")]).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_full_table_in_memory_refuses_what_makes_it_longer_and_takes_what_does_not() {
+    let limits = Limits {
+        rows_bytes: 100_000,
+        ..Limits::default()
+    };
+    let table = Embedded::in_memory_within(&limits, hand_clock().1);
+    let change =
+        |row: u16, change| table.change(&row.to_be_bytes(), &name("cf:a"), &change, Nonce::default());
+    let mut rows = 0;
+    let refused = loop {
+        match change(rows, Change::Put(vec![1; 1000], None)) {
+            Ok(_) => rows += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, TableError::Full(_)), "{refused:?}");
+    assert!((80..100).contains(&rows), "{rows} rows");
+    change(0, Change::Put(vec![2; 1000], None)).unwrap();
+    assert!(matches!(
+        change(0, Change::Append(vec![2; 2000])),
+        Err(TableError::Full(_))
+    ));
+    change(1, Change::Delete).unwrap();
+    change(rows, Change::Put(vec![3; 1000], None)).unwrap();
 }

@@ -3,6 +3,7 @@
 use lineside_fabric::pem;
 use lineside_fabric::proto::wire;
 use lineside_fabric::x509::{Certificate, Signed};
+use lineside_util::key_file::{KeyFileError, read_owner_only};
 use p256::SecretKey;
 use p256::ecdsa::signature::Signer as _;
 use p256::ecdsa::{Signature, SigningKey};
@@ -22,6 +23,9 @@ pub enum SetupError {
         /// Why not.
         source: io::Error,
     },
+    /// A key cannot be read, or others than its owner may use it.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     /// A folder does not hold exactly one file of a kind.
     #[error("{}: one {what} is wanted here, there are {found}", path.display())]
     NotOne {
@@ -63,7 +67,7 @@ fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
 }
 
 /// The only file of a folder.
-fn only(path: &Path, what: &'static str) -> Result<Vec<u8>, SetupError> {
+fn only(path: &Path, what: &'static str) -> Result<PathBuf, SetupError> {
     let failed = |source| SetupError::Io {
         path: path.to_owned(),
         source,
@@ -76,7 +80,7 @@ fn only(path: &Path, what: &'static str) -> Result<Vec<u8>, SetupError> {
         }
     }
     match files.as_slice() {
-        [file] => read(file),
+        [file] => Ok(file.clone()),
         _ => Err(SetupError::NotOne {
             path: path.to_owned(),
             what,
@@ -113,10 +117,11 @@ impl Signer {
     /// From an MSP folder as Fabric's tools write it: `signcerts/*` and `keystore/*`.
     ///
     /// # Errors
-    /// Where there is not one certificate and one key, or they do not fit.
+    /// Where there is not one certificate and one key, or they do not fit, or others than its owner may use the key.
     pub fn from_msp_folder(msp_id: &str, folder: &Path) -> Result<Self, SetupError> {
-        let certificate = only(&folder.join("signcerts"), "certificate")?;
-        Self::from_pem(msp_id, &certificate, &only(&folder.join("keystore"), "key")?)
+        let certificate = read(&only(&folder.join("signcerts"), "certificate")?)?;
+        let key = read_owner_only(&only(&folder.join("keystore"), "key")?)?;
+        Self::from_pem(msp_id, &certificate, key.as_bytes())
     }
 
     /// The `SerializedIdentity`.

@@ -7,6 +7,8 @@ use lineside_fabric_grpc::{ClientTls, ServerTls, SetupError, Signer};
 use p256::ecdsa::signature::Verifier;
 use p256::ecdsa::{Signature, SigningKey, VerifyingKey};
 use p256::pkcs8::DecodePrivateKey;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn signatures_have_a_low_s() {
@@ -34,7 +36,12 @@ fn folders_and_files_as_fabric_writes_them() {
     std::fs::write(folder.path().join("signcerts/cert.pem"), &pair.certificate).unwrap();
     let keyless = Signer::from_msp_folder(MSP, folder.path());
     assert!(matches!(keyless, Err(SetupError::NotOne { found: 0, .. })));
-    std::fs::write(folder.path().join("keystore/priv_sk"), &pair.key).unwrap();
+    let key = folder.path().join("keystore/priv_sk");
+    std::fs::write(&key, &pair.key).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    let exposed = Signer::from_msp_folder(MSP, folder.path()).unwrap_err();
+    assert!(exposed.to_string().contains("chmod 600"), "{exposed}");
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
     let whole = Signer::from_msp_folder(MSP, folder.path()).unwrap();
     assert_eq!(whole.sign(b"x"), signer(MSP, &pair).sign(b"x"));
 

@@ -8,8 +8,12 @@ use lineside_fabric::ledger::results::Publisher;
 use lineside_fabric::ledger::{Replica, Setup, StateStore};
 use lineside_fabric::proto::Arena;
 use lineside_journal::{Disk, FsDisk};
+use lineside_util::data_dir::Kind;
 use lineside_verify::{Builds, Options as VerifierOptions, Verifier};
 use std::path::{Path, PathBuf};
+
+/// Kind of a ledger's directory.
+pub const KIND: Kind = Kind::new("fabric", 1);
 
 /// Returns the folder of the state in a ledger's directory.
 pub fn state_folder(data: &Path) -> PathBuf {

@@ -19,7 +19,8 @@ use lineside_grpc::Gate;
 use lineside_journal::FsDisk;
 use lineside_service::config::{ConfigIssue, Section, given, section};
 use lineside_service::{
-    Endpoint, Listen, Running, Service, ServiceDef, StartContext, StatusBuilder, raise_open_files_limit,
+    Endpoint, Listen, Rights, Running, Service, ServiceDef, StartContext, StatusBuilder,
+    raise_open_files_limit,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -131,7 +132,7 @@ impl Service for FabricService {
         let client = read_client(config)?;
         let tls = read_server_tls(config)?;
         let genesis = read_genesis(config)?;
-        let disk = FsDisk::open(&config.data).with_context(|| opening(&config.data))?;
+        let disk = FsDisk::claim(&config.data, &ledger::KIND).with_context(|| opening(&config.data))?;
         let results = match given(&config.results) {
             Some(file) => Publisher::open(file, RESULTS).with_context(|| file.display().to_string())?,
             None => Publisher::anonymous(RESULTS)?,
@@ -147,9 +148,14 @@ impl Service for FabricService {
         Ok(())
     }
 
+    fn rights(&self) -> Rights {
+        Rights::of_directories([self.config.data.clone()])
+    }
+
     fn start(self: Box<Self>, _context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self { config, files } = *self;
         let files = files.context("the replica's files are not read")?;
+        let mut new_directory = files.disk.new_directory();
         let udp = bind_udp(&config, files.udp)?;
         let watch = Watch::new(&files.results);
         let replica = open_ledger(&config, files.disk, files.results, files.genesis)?;
@@ -191,6 +197,9 @@ impl Service for FabricService {
         let intake = BlockIntake::new(replica, teller, watch);
         let (end, ended) = oneshot::channel();
         let following = spawn_following(runtime.handle().clone(), intake, udp, options, ended)?;
+        if let Some(new) = &mut new_directory {
+            new.keep();
+        }
         Ok(Box::new(RunningFabric {
             shared,
             parts: Some(Parts {

@@ -1,5 +1,6 @@
 //! What is wrong with files.
 
+use lineside_util::key_file::{KeyFileError, read_owner_only};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,9 @@ pub enum SetupError {
         /// Why not.
         source: io::Error,
     },
+    /// A key cannot be read, or others than its owner may use it.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     /// TLS does not take the files.
     #[error("TLS: {0}")]
     Tls(String),
@@ -25,4 +29,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Returns the text of a key, which only its owner may use.
+pub(crate) fn read_key(path: &Path) -> Result<Vec<u8>, SetupError> {
+    Ok(read_owner_only(path)?.into_bytes())
 }

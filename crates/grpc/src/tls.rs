@@ -1,6 +1,6 @@
 //! TLS from files in PEM.
 
-use crate::error::{SetupError, read};
+use crate::error::{SetupError, read, read_key};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -55,10 +55,10 @@ impl ClientTls {
     /// The same from files.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// Where they cannot be read, or others than its owner may use the key.
     pub fn from_files(roots: &Path, own: Option<(&Path, &Path)>) -> Result<Self, SetupError> {
         let own = match own {
-            Some((certificate, key)) => Some((read(certificate)?, read(key)?)),
+            Some((certificate, key)) => Some((read(certificate)?, read_key(key)?)),
             None => None,
         };
         let own = own
@@ -131,9 +131,9 @@ impl ServerTls {
     /// The same from files.
     ///
     /// # Errors
-    /// Where they cannot be read, or do not fit.
+    /// Where they cannot be read, or do not fit, or others than its owner may use the key.
     pub fn from_files(certificate: &Path, key: &Path, clients: Option<&Path>) -> Result<Self, SetupError> {
         let clients = clients.map(read).transpose()?;
-        Self::from_pem(&read(certificate)?, &read(key)?, clients.as_deref())
+        Self::from_pem(&read(certificate)?, &read_key(key)?, clients.as_deref())
     }
 }

@@ -15,6 +15,14 @@ pub enum TableError {
     /// Nothing was done, because the cell to increment does not hold 8 bytes.
     #[error("what is incremented has not 8 bytes")]
     NotANumber,
+    /// Nothing was done, because the cell would be longer than the table takes. Only a table embedded in Lineside
+    /// returns this; the clients of this crate never do.
+    #[error("the cell would be too long: {0}")]
+    TooLong(String),
+    /// Nothing was done, because there is no room for it; a change that needs less room may succeed. Only a table
+    /// embedded in Lineside returns this; the clients of this crate never do.
+    #[error("there is no room: {0}")]
+    Full(String),
     /// Nothing was done, and no change will be made before a restart. Only a table embedded in Lineside says this;
     /// the clients of this crate never do.
     #[error("writing has ended: {0}")]

@@ -16,9 +16,10 @@ use lineside_log_kafka as kafka;
 use lineside_net::{SocketDatapath, SocketOptions};
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Endpoint, Listen, Running, Service, ServiceDef, ServiceStatus, StartContext, StatusBuilder, Tip,
+    Endpoint, Listen, Rights, Running, Service, ServiceDef, ServiceStatus, StartContext, StatusBuilder, Tip,
     raise_open_files_limit, set_socket_counts, stall_problem,
 };
+use lineside_util::data_dir::Kind;
 use lineside_util::hex::to_hex;
 use lineside_wire::metric;
 use serde_json::json;
@@ -40,6 +41,9 @@ pub const DEF: ServiceDef = ServiceDef {
     parse,
     pinned_work: None,
 };
+
+/// Kind of a node's directory. The operator may keep the node's genesis and key there.
+pub const KIND: Kind = Kind::new("hybrid", 1).beside(&["genesis.bin", "node.key"]);
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let config = HybridConfig::parse(section)?;
@@ -125,7 +129,7 @@ impl Service for HybridService {
         let tls = tls(config)?;
         let (_, genesis) = read_genesis(&config.genesis)?;
         let key = read_key(&config.node_key)?;
-        let disk = FsDisk::open(&config.data)
+        let disk = FsDisk::claim(&config.data, &KIND)
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
         self.files = Some(Files {
             genesis,
@@ -136,6 +140,10 @@ impl Service for HybridService {
         Ok(())
     }
 
+    fn rights(&self) -> Rights {
+        Rights::of_directories([self.config.data.clone()])
+    }
+
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
         let Self { config, files } = *self;
         let Files {
@@ -144,13 +152,9 @@ impl Service for HybridService {
             tls,
             disk,
         } = files.context("the node's files are not read")?;
-        let node = Node::start(
-            disk,
-            &genesis,
-            Arc::new(key),
-            config.options(),
-            open_log(&config)?,
-        );
+        let mut new_directory = disk.new_directory();
+        let options = config.options();
+        let node = Node::start(disk, &genesis, Arc::new(key), options, open_log(&config)?);
         let node = node.with_context(|| format!("opening the ledger in {}", config.data.display()))?;
         let node = Arc::new(node);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -170,9 +174,14 @@ impl Service for HybridService {
                 format!("hybrid cannot listen on {listen} by UDP (--udp gives another address, or off)")
             })
         });
+        let udp = udp.transpose()?;
+        // From here on a client may have been told of a durable write.
+        if let Some(new) = &mut new_directory {
+            new.keep();
+        }
         let shared = Arc::new(Shared {
             node,
-            udp: udp.transpose()?,
+            udp,
             stall: context.datapath.stall(),
             listen: server.address,
             gate: Arc::clone(&server.gate),

@@ -1,6 +1,7 @@
 //! What can go wrong, and in which file.
 
 use crate::Lsn;
+use lineside_util::data_dir::DataDirError;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,9 +41,12 @@ pub enum Error {
     /// Another process, or this one, has the directory open.
     #[error("{} is in use: another process holds its lock", path.display())]
     Locked {
-        /// The lock file.
+        /// The directory or its lock file.
         path: PathBuf,
     },
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Directory(DataDirError),
     /// There is no journal in the directory.
     #[error("there is no journal here")]
     NoJournal,
@@ -157,5 +161,14 @@ impl Error {
     pub(crate) fn io(op: &'static str, file: &str) -> impl FnOnce(io::Error) -> Error + use<> {
         let file = file.to_string();
         move |source| Error::Io { op, file, source }
+    }
+
+    /// Wraps the reason why a directory cannot be used.
+    pub(crate) fn directory(error: DataDirError) -> Self {
+        match error {
+            DataDirError::Locked { path } => Error::Locked { path },
+            DataDirError::Io { op, path, source } => Error::io(op, &path.display().to_string())(source),
+            other => Error::Directory(other),
+        }
     }
 }

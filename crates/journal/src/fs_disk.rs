@@ -2,8 +2,9 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
+use lineside_util::data_dir::{DataDir, Kind, NewDirectory, check_kind};
 use rustix::fs::{FallocateFlags, fallocate};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -22,37 +23,45 @@ pub struct FsDisk {
 struct Inner {
     path: PathBuf,
     directory: File,
-    /// Held, and with it the directory, until the last handle is gone; `None`: only for looking.
-    lock: Option<File>,
+    /// The directory's owner, for as long as a handle lives; `None`: only for looking.
+    owner: Option<DataDir>,
 }
 
 impl FsDisk {
-    /// Opens `path`, which is made when it is missing, and takes its lock.
+    /// Opens `path`, which is made when it is missing, and takes its lock, whatever service it belongs to.
     ///
     /// # Errors
-    /// [`Error::Locked`] when anyone has it open, this process included; [`Error::Io`].
+    /// [`Error::Locked`] when anyone has it open, this process included; [`Error::Directory`]; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>) -> Result<FsDisk> {
-        let path = path.as_ref();
-        let shown = path.display().to_string();
-        make_dir(path).map_err(Error::io("make directory", &shown))?;
-        let directory = File::open(path).map_err(Error::io("open", &shown))?;
-        let lock_path = path.join(LOCK);
-        let lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&lock_path)
-            .map_err(Error::io("open", LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { path: lock_path }),
-            Err(TryLockError::Error(error)) => return Err(Error::io("lock", LOCK)(error)),
-        }
+        Self::owned(DataDir::claim_any(path.as_ref()).map_err(Error::directory)?)
+    }
+
+    /// Opens `path` for the service that `kind` names, and takes its lock. It is made and marked where it is missing
+    /// or empty.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when anyone has it open, this process included; [`Error::Directory`] also where it belongs to
+    /// another service; [`Error::Io`].
+    pub fn claim(path: impl AsRef<Path>, kind: &Kind) -> Result<FsDisk> {
+        Self::owned(DataDir::claim(path.as_ref(), kind).map_err(Error::directory)?)
+    }
+
+    /// Opens the directory that is at `path` as [`FsDisk::claim`] does, and never makes one.
+    ///
+    /// # Errors
+    /// Those of [`FsDisk::claim`].
+    pub fn claim_existing(path: impl AsRef<Path>, kind: &Kind) -> Result<FsDisk> {
+        Self::owned(DataDir::claim_existing(path.as_ref(), kind).map_err(Error::directory)?)
+    }
+
+    fn owned(owner: DataDir) -> Result<FsDisk> {
+        let shown = owner.path().display().to_string();
+        owner.lock_file(LOCK).map_err(Error::directory)?;
+        let directory = owner.directory().try_clone().map_err(Error::io("open", &shown))?;
         let inner = Inner {
-            path: path.to_path_buf(),
+            path: owner.path().to_path_buf(),
             directory,
-            lock: Some(lock),
+            owner: Some(owner),
         };
         Ok(FsDisk {
             inner: Arc::new(inner),
@@ -69,16 +78,31 @@ impl FsDisk {
         let inner = Inner {
             path: path.to_path_buf(),
             directory,
-            lock: None,
+            owner: None,
         };
         Ok(FsDisk {
             inner: Arc::new(inner),
         })
     }
 
+    /// Opens `path` as [`FsDisk::look`] does, unless it is marked as another service's.
+    ///
+    /// # Errors
+    /// [`Error::Directory`], [`Error::Io`].
+    pub fn look_at(path: impl AsRef<Path>, kind: &Kind) -> Result<FsDisk> {
+        check_kind(path.as_ref(), kind).map_err(Error::directory)?;
+        Self::look(path)
+    }
+
+    /// Returns a guard that removes what the directory holds, if it is new, unless the guard is told to keep it; `None`
+    /// for a directory that was opened for reading only.
+    pub fn new_directory(&self) -> Option<NewDirectory> {
+        self.inner.owner.as_ref().map(DataDir::new_directory)
+    }
+
     fn may_write(&self) -> io::Result<()> {
-        match self.inner.lock {
-            Some(_) => Ok(()),
+        match &self.inner.owner {
+            Some(owner) => owner.check(),
             None => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 "opened for reading only",
@@ -89,6 +113,31 @@ impl FsDisk {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.inner.path
+    }
+
+    /// Fails once the directory or its lock was removed or replaced: what was written may be lost, so a sync that came
+    /// after it counts as failed.
+    fn check(&self) -> io::Result<()> {
+        self.inner.owner.as_ref().map_or(Ok(()), DataDir::check)
+    }
+
+    fn file(&self, file: File) -> FsFile {
+        FsFile {
+            file,
+            disk: self.clone(),
+        }
+    }
+
+    /// Bytes of the file system that are free for us, and all of them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn space_bytes(&self) -> io::Result<(u64, u64)> {
+        let found = rustix::fs::fstatvfs(&self.inner.directory)?;
+        Ok((
+            found.f_bavail.saturating_mul(found.f_frsize),
+            found.f_blocks.saturating_mul(found.f_frsize),
+        ))
     }
 
     fn at(&self, name: &str) -> io::Result<PathBuf> {
@@ -102,21 +151,6 @@ impl FsDisk {
     }
 }
 
-/// Makes the directory and those above it; a new one's name is made durable, or the journal would go with it.
-fn make_dir(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    make_dir(parent)?;
-    match std::fs::create_dir(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    File::open(parent)?.sync_all()
-}
-
 impl Disk for FsDisk {
     type File = FsFile;
 
@@ -125,17 +159,18 @@ impl Disk for FsDisk {
         let mut options = OpenOptions::new();
         // What a journal holds may be secret, such as sessions' tokens.
         options.read(true).write(true).create_new(true).mode(0o600);
-        options.open(self.at(name)?).map(FsFile)
+        options.open(self.at(name)?).map(|file| self.file(file))
     }
 
     fn open(&self, name: &str) -> io::Result<FsFile> {
         self.may_write()?;
         let mut options = OpenOptions::new();
-        options.read(true).write(true).open(self.at(name)?).map(FsFile)
+        let file = options.read(true).write(true).open(self.at(name)?)?;
+        Ok(self.file(file))
     }
 
     fn open_read(&self, name: &str) -> io::Result<FsFile> {
-        File::open(self.at(name)?).map(FsFile)
+        File::open(self.at(name)?).map(|file| self.file(file))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -161,33 +196,37 @@ impl Disk for FsDisk {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        self.inner.directory.sync_all()
+        self.inner.directory.sync_all()?;
+        self.check()
     }
 }
 
 /// A file of an [`FsDisk`].
 #[derive(Debug)]
-pub struct FsFile(File);
+pub struct FsFile {
+    file: File,
+    disk: FsDisk,
+}
 
 impl DiskFile for FsFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(into, offset)
+        self.file.read_at(into, offset)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_at(bytes, offset)
+        self.file.write_at(bytes, offset)
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
+        self.file.set_len(length)
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+        match fallocate(&self.file, FallocateFlags::empty(), 0, length) {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::OPNOTSUPP) => self.fill(length),
             Err(error) => Err(error.into()),
@@ -195,7 +234,8 @@ impl DiskFile for FsFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()?;
+        self.disk.check()
     }
 }
 

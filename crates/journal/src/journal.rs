@@ -331,6 +331,11 @@ impl<D: Disk> Journal<D> {
         self.snapshots.latest()
     }
 
+    /// First record of each segment, oldest first.
+    pub fn segments(&self) -> &[Lsn] {
+        &self.segments
+    }
+
     /// Snapshots of this journal, for another thread: they need the disk only.
     pub fn snapshots(&self) -> Snapshots<D> {
         self.snapshots.clone()

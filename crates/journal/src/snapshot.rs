@@ -43,6 +43,16 @@ impl<D: Disk> Snapshots<D> {
         }
     }
 
+    /// The snapshots on a disk whose journal is not opened, to be read only.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn look(disk: D) -> Result<Snapshots<D>> {
+        let names = disk.list().map_err(Error::io("list", "."))?;
+        let journal_id = crate::survey::journal_id(&disk, &names)?;
+        Ok(Self::new(disk, journal_id, false))
+    }
+
     /// Whether a whole snapshot stands for the records up to `lsn`. Reads one to its end only where none is known to be
     /// whole.
     pub(crate) fn cover(&self, lsn: Lsn) -> Result<bool> {
@@ -157,6 +167,32 @@ impl<D: Disk> Snapshots<D> {
         }
         let snapshot = None;
         Ok(LatestSnapshot { snapshot, damaged })
+    }
+
+    /// The disk that they are on.
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
+    /// The oldest snapshot of the state after record `lsn` or a later one, if it is whole. One that a power cut brought
+    /// back may be older than the journal's first record.
+    ///
+    /// # Errors
+    /// Those of [`Self::latest`].
+    pub fn oldest_from(&self, lsn: Lsn) -> Result<Option<Snapshot<D>>> {
+        match self.names()?.iter().find(|(own, _)| *own >= lsn) {
+            Some((lsn, name)) => Ok(self.check(*lsn, name)?.ok()),
+            None => Ok(None),
+        }
+    }
+
+    /// Record that the older of the two snapshots that are kept stands for; 0: there are not two.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn covered_lsn(&self) -> Result<Lsn> {
+        let names = self.names()?;
+        Ok(names.iter().rev().nth(KEPT - 1).map_or(0, |(lsn, _)| *lsn))
     }
 
     /// Reads a snapshot to its end; then it is ready to be read again.

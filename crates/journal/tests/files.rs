@@ -1,7 +1,9 @@
 //! Real files: the lock, opening again, segments, snapshots, a disk that is really full.
 
 use lineside_journal::{Error, FsDisk, GroupCommit, Journal, Options, repair, verify};
+use lineside_util::data_dir::Watch;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -117,6 +119,61 @@ fn an_owner_that_vanishes_leaves_a_journal_that_opens() {
     assert_eq!((recovery.last_lsn, recovery.cut_bytes), (140, 0));
 }
 
+/// Modes, by any process of the machine; what the journal promises of them is in docs/journal.md.
+#[test]
+fn files_and_directory_are_for_their_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let (mut journal, _) = Journal::open_or_create(open(&path), 1, options()).unwrap();
+    journal.append(1, b"secret").unwrap();
+    let last = journal.commit().unwrap();
+    journal.write_snapshot(last, |w| w.write_all(b"secret")).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    let names: Vec<_> = std::fs::read_dir(&path).unwrap().flatten().collect();
+    assert!(names.len() >= 3, "lock, segment, snapshot: {names:?}");
+    for entry in names {
+        assert_eq!(mode(&entry.path()), 0o600, "{entry:?}");
+    }
+}
+
+/// What follows the removal is not on any disk that a restart would read, so it counts as a failed fdatasync.
+#[test]
+fn a_journal_without_its_directory_or_lock_stops_writing() {
+    type Remove = fn(&Path) -> std::io::Result<()>;
+    // Long enough that no other one is made meanwhile, which would fail first.
+    let one_segment = Options::default();
+    let removals: [Remove; 2] = [
+        |path| std::fs::remove_dir_all(path),
+        |path| std::fs::remove_file(path.join("lock")),
+    ];
+    for remove in removals {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let (mut journal, _) = Journal::open_or_create(open(&path), 1, one_segment).unwrap();
+        let watch = Watch::start().unwrap();
+        journal.append(1, b"before").unwrap();
+        journal.commit().unwrap();
+        assert!(matches!(FsDisk::open(&path), Err(Error::Locked { .. })));
+        remove(&path).unwrap();
+        let began = Instant::now();
+        let refused = loop {
+            let done = journal.append(1, b"after").and_then(|_| journal.commit());
+            match done {
+                Ok(_) => assert!(began.elapsed() < Duration::from_secs(60), "never noticed"),
+                Err(error) => break error,
+            }
+        };
+        assert!(
+            refused.to_string().contains("was removed, moved or replaced"),
+            "{refused}"
+        );
+        let poisoned = journal.append(1, b"later");
+        assert!(matches!(poisoned, Err(Error::Poisoned { .. })), "{poisoned:?}");
+        drop(watch);
+    }
+}
+
 #[test]
 fn damage_in_a_real_file_is_refused_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +217,7 @@ struct SmallDisk {
 impl SmallDisk {
     fn mount() -> Option<SmallDisk> {
         let folder = tempfile::tempdir().ok()?;
-        let mount = ["-t", "tmpfs", "-o", "size=1m", "lineside-journal-test"];
+        let mount = ["-t", "tmpfs", "-o", "size=1m,mode=0700", "lineside-journal-test"];
         let output = Command::new("mount")
             .args(mount)
             .arg(folder.path())

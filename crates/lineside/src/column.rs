@@ -2,6 +2,7 @@
 
 mod ask;
 mod paper;
+mod repair;
 mod serve;
 pub mod text;
 
@@ -19,6 +20,7 @@ pub enum Verb {
     Append(ask::Append),
     CheckAndPut(ask::CheckAndPut),
     Switch(ask::Switch),
+    Repair(repair::Repair),
 }
 
 /// Does one verb.
@@ -36,5 +38,6 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Append(arguments) => arguments.run(as_json),
         Verb::CheckAndPut(arguments) => arguments.run(as_json),
         Verb::Switch(arguments) => arguments.run(as_json),
+        Verb::Repair(arguments) => arguments.run(as_json),
     }
 }

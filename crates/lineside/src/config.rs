@@ -1,6 +1,7 @@
 //! The configuration: a file, with what the command line puts in its place. `lineside.toml` in the repository shows and
 //! explains every key with its default.
 
+use crate::process::ProcessConfig;
 use crate::services::SERVICES;
 use lineside_service::config::{ConfigIssue, Issues, Section, issue_of, line_at, loopback, section};
 use lineside_service::{DatapathConfig, Service, ServiceDef};
@@ -11,6 +12,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Sections that are not of a service.
+const SHARED: [&str; 3] = ["console", "datapath", "process"];
+
 /// A configuration whose values have not been checked: sections of a file, and what replaces their values.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -20,6 +24,8 @@ pub struct Config {
     pub console: Section,
     /// The section `[datapath]`.
     pub datapath: Section,
+    /// The section `[process]`.
+    pub process: Section,
     /// Sections of services, in the order of the list of services.
     services: Vec<ServiceSection>,
     /// Services that the configuration may name.
@@ -55,6 +61,8 @@ pub struct Checked {
     pub console: ConsoleConfig,
     /// The section `[datapath]`.
     pub datapath: DatapathConfig,
+    /// The section `[process]`.
+    pub process: ProcessConfig,
     /// The services that the configuration has a section of, whether enabled or not.
     pub services: Vec<ConfiguredService>,
     /// Services that the configuration could have named.
@@ -107,6 +115,7 @@ impl Config {
             file: None,
             console: Section::empty("console"),
             datapath: Section::empty("datapath"),
+            process: Section::empty("process"),
             services: Vec::new(),
             definitions,
         }
@@ -146,7 +155,7 @@ impl Config {
             let unknown = || {
                 let line = line_at(text, name.span().start);
                 let known = definitions.iter().map(|definition| definition.name);
-                let known: Vec<_> = ["console", "datapath"].into_iter().chain(known).collect();
+                let known: Vec<_> = SHARED.into_iter().chain(known).collect();
                 ConfigIssue {
                     line: Some(line),
                     what: format!(
@@ -162,9 +171,10 @@ impl Config {
                 _ => None,
             };
             match name.get_ref().as_ref() {
-                "console" | "datapath" if tables.is_some() => return Err(one_table(text, name)),
+                shared if SHARED.contains(&shared) && tables.is_some() => return Err(one_table(text, name)),
                 "console" => config.console = Section::new("console", &shared, None),
                 "datapath" => config.datapath = Section::new("datapath", &shared, None),
+                "process" => config.process = Section::new("process", &shared, None),
                 other => {
                     let mut all = definitions.iter().enumerate();
                     let found = all.find(|(_, definition)| definition.name == other);
@@ -249,6 +259,7 @@ impl Config {
         let section = match section {
             "console" => &mut self.console,
             "datapath" => &mut self.datapath,
+            "process" => &mut self.process,
             name if self.definitions.iter().any(|definition| definition.name == name) => self.section(name),
             name => return Err(format!("{assignment:?}: there is no section [{name}]")),
         };
@@ -269,6 +280,10 @@ impl Config {
         let datapath = DatapathConfig::parse(&self.datapath).unwrap_or_else(|found| {
             issues.extend(found);
             DatapathConfig::default()
+        });
+        let process = self.process.read().unwrap_or_else(|found| {
+            issues.extend(found);
+            ProcessConfig::default()
         });
         let mut services = Vec::new();
         // Ports that are taken, and what takes them.
@@ -301,6 +316,7 @@ impl Config {
             return Ok(Checked {
                 console,
                 datapath,
+                process,
                 services,
                 definitions: self.definitions,
             });
@@ -375,6 +391,7 @@ impl Checked {
         let mut all = toml::Table::new();
         all.insert("console".into(), section(&self.console).into());
         all.insert("datapath".into(), section(&self.datapath).into());
+        all.insert("process".into(), section(&self.process).into());
         for ConfiguredService { name, service } in &self.services {
             let own = toml::Value::from(service.section());
             match all.remove(*name) {

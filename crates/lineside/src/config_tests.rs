@@ -37,6 +37,7 @@ fn defaults() -> toml::Table {
     let mut all = toml::Table::new();
     all.insert("console".into(), section(&ConsoleConfig::default()).into());
     all.insert("datapath".into(), section(&DatapathConfig::default()).into());
+    all.insert("process".into(), section(&ProcessConfig::default()).into());
     let services = SERVICES.iter();
     all.extend(services.map(|service| (service.name.to_owned(), (service.default_section)().into())));
     all
@@ -71,13 +72,14 @@ fn the_shown_file_has_every_key_with_its_default() {
         let section = match name.as_str() {
             "console" => &config.console,
             "datapath" => &config.datapath,
+            "process" => &config.process,
             name => sections.find(|section| section.name() == name).unwrap(),
         };
         let line = section.line_of(&key).unwrap();
         let before = SHOWN.lines().nth(line - 2).unwrap();
         assert!(before.starts_with("# "), "[{name}] {key} is not explained");
     }
-    assert!(keys().len() >= 67);
+    assert!(keys().len() >= 68);
     assert_eq!(check("").ok().unwrap().warnings(), [""; 0]);
 }
 
@@ -152,7 +154,9 @@ fn enabled_services_have_ports_of_their_own() {
 
 #[test]
 fn unknown_keys_are_refused_everywhere() {
-    for section in ["console", "datapath", "spv", "transfer", "column", "hybrid"] {
+    for section in [
+        "console", "datapath", "process", "spv", "transfer", "column", "hybrid",
+    ] {
         let issue = only_issue(&format!("\n[{section}]\nfrobnicate = 1\n"));
         assert_eq!(issue.line, Some(3));
         assert!(issue.what.contains("unknown field `frobnicate`"), "{issue:?}");
@@ -432,7 +436,9 @@ fn an_address_that_strangers_reach_is_warned_of() {
 
 #[test]
 fn only_a_service_without_a_fast_path_may_have_several_tables() {
-    for name in ["spv", "transfer", "column", "hybrid", "console", "datapath"] {
+    for name in [
+        "spv", "transfer", "column", "hybrid", "console", "datapath", "process",
+    ] {
         let issue = only_issue(&format!("# one\n[[{name}]]\n[[{name}]]\n"));
         assert_eq!(issue.line, Some(2), "{issue:?}");
         assert!(issue.what.contains("must be one table"), "{issue:?}");

@@ -1,14 +1,19 @@
 //! The daemon: the services that a configuration enables, side by side at one interface. It knows no service by name.
 
 use crate::config::Checked;
-use anyhow::bail;
+use crate::privileges::{XDP, drop_all_but};
+use crate::process::ProcessConfig;
+use crate::sandbox::{self, Kept, Places};
+use anyhow::{Context, bail};
 use lineside_service::config::UsageError;
 use lineside_service::{
-    DatapathConfig, Endpoint, Running, Service, ServiceDef, ServiceStatus, Snapshot, StartContext,
-    StatusBuilder, XdpAttachment,
+    CallGroup, DatapathConfig, DatapathKind, Endpoint, Running, Service, ServiceDef, ServiceStatus, Snapshot,
+    StartContext, StatusBuilder, XdpAttachment,
 };
+use lineside_util::data_dir::{self, Watch};
 use lineside_xdp::Pins;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,6 +22,8 @@ pub struct Daemon {
     /// In the order in which they were started; empty once they have stopped.
     running: Vec<Box<dyn Running>>,
     attachment: Arc<XdpAttachment>,
+    /// Looks whether the data directories stay in their places.
+    _watch: Watch,
     keeps_fast_path: bool,
     started: Instant,
     warnings: Vec<String>,
@@ -42,6 +49,7 @@ impl Daemon {
         let mut warnings = config.warnings();
         let Checked {
             datapath,
+            process,
             services,
             definitions,
             ..
@@ -61,7 +69,9 @@ impl Daemon {
         for one in &mut enabled {
             one.service.privileged_init(&mut context)?;
         }
-        crate::privileges::drop_all_but_bpf()?;
+        let may_use_xdp = context.datapath.kind != DatapathKind::Socket
+            && enabled.iter().any(|one| has_fast_path(&*one.service));
+        drop_all_but(if may_use_xdp { XDP } else { &[] })?;
 
         let names: Vec<_> = enabled.iter().map(|one| one.name).collect();
         let services: Vec<_> = enabled.into_iter().map(|one| one.service).collect();
@@ -75,8 +85,10 @@ impl Daemon {
             &absent,
             &mut context.warnings,
         )?);
+        restrict(&process, &services, &mut context)?;
         let mut daemon = Self {
             running: Vec::new(),
+            _watch: Watch::start()?,
             attachment: Arc::clone(&context.attachment),
             keeps_fast_path: false,
             started: Instant::now(),
@@ -152,6 +164,7 @@ impl Daemon {
                 warnings: known.clone(),
                 ..StatusBuilder::default()
             };
+            out.problems.extend(data_dir::problems());
             statuses.iter().for_each(|status| status(&mut out));
             Snapshot {
                 version: env!("CARGO_PKG_VERSION").into(),
@@ -193,6 +206,47 @@ impl Drop for Daemon {
         if let Err(error) = self.end(false) {
             tracing::error!("{error:#}");
         }
+    }
+}
+
+fn has_fast_path(service: &dyn Service) -> bool {
+    service.listens().iter().any(|listen| listen.has_fast_path)
+}
+
+/// Gives up the capabilities of XDP where no program was loaded, and enters the sandbox. No thread was started yet.
+fn restrict(
+    process: &ProcessConfig,
+    services: &[Box<dyn Service>],
+    context: &mut StartContext,
+) -> anyhow::Result<()> {
+    let has_programs = context.attachment.has_programs();
+    if !has_programs {
+        drop_all_but(&[])?;
+    }
+    let rights: Vec<_> = services.iter().map(|service| service.rights()).collect();
+    let pins = has_programs.then(|| context.datapath.pin_dir.clone());
+    let writes = rights.iter().flat_map(|rights| rights.writes.iter().cloned());
+    let made = data_dir::made_directories();
+    let kept = Kept {
+        places: Places {
+            writes: writes.chain(pins.clone()).collect(),
+            removes_below: made.iter().chain(&pins).map(|made| folder_of(made)).collect(),
+        },
+        changes_files: rights
+            .iter()
+            .any(|rights| rights.calls.contains(&CallGroup::Files)),
+        has_programs,
+    };
+    let lacking = sandbox::enter(process.sandbox, &kept).context("limiting the rights of the server")?;
+    context.warnings.extend(lacking);
+    Ok(())
+}
+
+/// Returns the directory that `path` is in.
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.into(),
+        _ => ".".into(),
     }
 }
 

@@ -1,24 +1,25 @@
-//! What the daemon may do, once its files are open: BPF, XDP, and nothing else that root may.
+//! Capabilities of a serving process, once its files are open: those of XDP where it is used, and none else.
 
 use anyhow::Context;
 use caps::{CapSet, Capability, CapsHashSet};
 
 /// Loading programs, attaching them, and the verifier's leave to compare pointers.
-const NEEDED: [Capability; 3] = [
+pub const XDP: &[Capability] = &[
     Capability::CAP_BPF,
     Capability::CAP_NET_ADMIN,
     Capability::CAP_PERFMON,
 ];
 
-/// Gives up every capability but those that XDP needs, for this thread and those that it starts.
+/// Gives up every capability but those of `needed`, for this thread and those that it starts.
 ///
 /// # Errors
-/// What the system says; giving up is always allowed, so this is a system that has no capabilities.
-pub fn drop_all_but_bpf() -> anyhow::Result<()> {
+/// The system's reason; giving up is always allowed, so this is a system that has no capabilities.
+pub fn drop_all_but(needed: &[Capability]) -> anyhow::Result<()> {
     let permitted = caps::read(None, CapSet::Permitted).context("reading capabilities")?;
-    let kept: CapsHashSet = NEEDED
-        .into_iter()
-        .filter(|capability| permitted.contains(capability))
+    let kept: CapsHashSet = permitted
+        .iter()
+        .copied()
+        .filter(|capability| needed.contains(capability))
         .collect();
     // A program that this process might be made to start gets none.
     for set in [CapSet::Ambient, CapSet::Inheritable] {
@@ -26,7 +27,7 @@ pub fn drop_all_but_bpf() -> anyhow::Result<()> {
     }
     if permitted.contains(&Capability::CAP_SETPCAP) {
         for capability in caps::read(None, CapSet::Bounding).context("reading capabilities")? {
-            if !NEEDED.contains(&capability) {
+            if !needed.contains(&capability) {
                 caps::drop(None, CapSet::Bounding, capability).context("giving up capabilities")?;
             }
         }

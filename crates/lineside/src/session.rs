@@ -5,6 +5,7 @@ use crate::daemon::Daemon;
 use crate::notify;
 use anyhow::Context;
 use lineside_console::Console;
+use rustix::fs::Mode;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -26,6 +27,8 @@ impl Session {
     /// # Errors
     /// The reason why it cannot serve.
     pub fn start(config: &Config, with_console: bool) -> anyhow::Result<Self> {
+        // Whatever the process makes from here on is for its user only.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let checked = config.check()?;
         let listen = with_console.then_some(checked.console.listen);
         // Capabilities belong to a thread: the daemon gives them up before it starts any.

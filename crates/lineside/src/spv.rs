@@ -234,9 +234,15 @@ fn get(arguments: &Get, as_json: bool) -> anyhow::Result<()> {
 fn locate(arguments: &Locate, as_json: bool) -> anyhow::Result<()> {
     let txid = &arguments.txid;
     let wire = from_display(txid).context("a TXID is 64 hex digits")?;
-    if !arguments.store.data.exists() {
-        let data = arguments.store.data.display();
-        bail!("{data} is not there: `lineside spv import` makes it");
+    let data = &arguments.store.data;
+    if !data.join("blocks.dat").exists() {
+        // Opening would make a store.
+        let what = if data.exists() {
+            "holds no chain store"
+        } else {
+            "is not there"
+        };
+        bail!("{} {what}: `lineside spv import` makes it", data.display());
     }
     let Some(found) = arguments.store.open()?.locate(&wire)? else {
         bail!("{txid}: no connected block holds it")

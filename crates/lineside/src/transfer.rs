@@ -6,6 +6,7 @@ mod key;
 mod prove;
 mod serve;
 mod session;
+mod sessions;
 
 use clap::Subcommand;
 
@@ -29,6 +30,11 @@ pub enum Verb {
     Session {
         #[command(subcommand)]
         verb: session::SessionVerb,
+    },
+    /// List or close the sessions of a ledger, for its operator.
+    Sessions {
+        #[command(subcommand)]
+        verb: sessions::SessionsVerb,
     },
     /// Make or show a key that signs operations.
     Key {
@@ -57,6 +63,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Unfreeze(arguments) => arguments.run(false, as_json),
         Verb::Refer(arguments) => arguments.run(as_json),
         Verb::Session { verb } => verb.run(as_json),
+        Verb::Sessions { verb } => verb.run(as_json),
         Verb::Key { verb } => verb.run(as_json),
         Verb::Batch(arguments) => arguments.run(as_json),
         Verb::Prove(arguments) => arguments.run(as_json),

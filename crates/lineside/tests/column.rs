@@ -630,3 +630,44 @@ fn wrong_arguments_are_told() {
         );
     }
 }
+
+/// The journal is damaged in its last change, which then looks like one that was never acknowledged.
+#[test]
+fn a_damaged_table_is_refused_until_repair_has_said_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut server = Server::with_data(&data);
+    server.done(&["put", "a", "first"]);
+    server.done(&["put", "b", "second"]);
+    assert_eq!(server.signal(libc::SIGKILL), None);
+    let journal = data.join("00000000000000000001.log");
+    let sound = std::fs::read(&journal).unwrap();
+    let mut bytes = sound.clone();
+    let at = bytes.windows(6).rposition(|word| word == b"second").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&journal, &bytes).unwrap();
+
+    let words = ["--data", data.to_str().unwrap()];
+    let why = Server::start(&words).err().expect("the table is damaged");
+    assert!(
+        why.contains("00000000000000000001.log ends with change 1, and change 2"),
+        "{why}"
+    );
+    // The start has cut nothing.
+    std::fs::write(&journal, &sound).unwrap();
+    let mut server = Server::with_data(&data);
+    assert_eq!(server.get("b"), held("second", "host"));
+    assert_eq!(server.signal(libc::SIGKILL), None);
+
+    std::fs::write(&journal, &bytes).unwrap();
+    let repaired = lineside()
+        .args(["--json", "column", "repair"])
+        .arg(&data)
+        .output()
+        .unwrap();
+    let said: Value = serde_json::from_slice(&repaired.stdout).unwrap();
+    assert_eq!(said["lost"], serde_json::json!({"from": 2, "to": 2}), "{said}");
+    let server = Server::with_data(&data);
+    assert_eq!(server.get("a"), held("first", "host"));
+    assert_eq!(server.get("b").0, None);
+}

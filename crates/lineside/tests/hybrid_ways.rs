@@ -3,11 +3,13 @@
 mod house;
 
 use house::{House, Said, Server, TWO, page};
+use lineside_util::key_file::write_owner_only;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -280,8 +282,22 @@ fn tls_lets_in_who_has_a_certificate() {
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap().pem();
         fs::write(house.path(&format!("{name}.pem")), certificate).unwrap();
-        fs::write(house.path(&format!("{name}.tls")), key.serialize_pem()).unwrap();
+        let (key, file) = (key.serialize_pem(), house.path(&format!("{name}.tls")));
+        write_owner_only(&file, key.as_bytes()).unwrap();
     }
+    fs::set_permissions(house.path("localhost.tls"), Permissions::from_mode(0o640)).unwrap();
+    let files = ["--certificate", "localhost.pem", "--key", "localhost.tls"];
+    let exposed = house.hybrid(&[&["serve", "--data", "d"], &files[..]].concat());
+    assert_ne!(exposed.code, 0);
+    assert!(
+        exposed
+            .error
+            .contains("localhost.tls: others may use it (mode 640): chmod 600 it"),
+        "{}",
+        exposed.error
+    );
+    assert!(!house.path("d").exists());
+    fs::set_permissions(house.path("localhost.tls"), Permissions::from_mode(0o600)).unwrap();
     let alone = house.hybrid(&["serve", "--data", "d", "--client-ca", "ca.pem"]);
     assert_eq!(alone.code, 2, "{}", alone.error);
     let server = house.serve(&[

@@ -365,6 +365,14 @@ fn a_proof_convinces_and_a_changed_one_does_not() {
     let (is_right, _) = verify(&proof, &["--block-hash", &"00".repeat(32)]);
     assert!(!is_right);
     let shown = String::from_utf8(proof).unwrap();
+    let hash = shown.find("\"block_hash\": \"").unwrap() + 15;
+    let mut wrong = shown.clone().into_bytes();
+    wrong[hash] = if wrong[hash] == b'0' { b'1' } else { b'0' };
+    let (is_right, said) = verify(&wrong, &["--key", &key]);
+    assert!(
+        !is_right && said.contains("it says that its block's hash is"),
+        "{said}"
+    );
     let digit = shown.find("\"operation\": \"01").unwrap() + 40;
     let changed = format!(
         "{}{}{}",
@@ -374,6 +382,13 @@ fn a_proof_convinces_and_a_changed_one_does_not() {
     );
     let (is_right, said) = verify(changed.as_bytes(), &["--key", &key]);
     assert!(!is_right, "{said}");
+
+    // Without the key that its blocks were sealed with the ledger does not go on, and makes no other.
+    let sealed_with = data.path().join("settlement.key");
+    std::fs::remove_file(&sealed_with).unwrap();
+    let why = Server::start(data.path(), "127.0.0.1:0").err().unwrap();
+    assert!(why.contains("settlement.key is missing"), "{why}");
+    assert!(!sealed_with.exists());
 }
 
 #[test]

@@ -135,3 +135,50 @@ fn commands_at_once_use_a_session_one_after_the_other() {
         "locks are removed, too"
     );
 }
+
+#[test]
+fn an_operator_lists_and_closes_sessions_beside_a_server_and_without_one() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let mut client = server.client();
+    let mut open: Vec<_> = (0..3).map(|_| client.open().unwrap()).collect();
+    let make = [transfer_server::operation(1, 7, 0, 10)];
+    client.execute(&mut open[1], &make).unwrap();
+    let address = server.address.to_string();
+    let sessions = |words: &[&str]| {
+        let mut command = lineside();
+        command.args(["transfer", "sessions"]).args(words);
+        let output = command.arg("--data").arg(data.path()).output().unwrap();
+        (output.status.success(), text(&output))
+    };
+    let (done, said) = sessions(&["list"]);
+    assert!(
+        done && said.contains("session 1 of 127.0.0.1: 1 packets") && said.contains("3 of 4096 sessions"),
+        "{said}"
+    );
+    let (done, said) = sessions(&["close", "1", "--server", &address]);
+    assert!(done && said.contains("1 sessions closed"), "{said}");
+    assert_eq!(server.metric(SESSIONS), 2);
+    let refused = client.execute(&mut open[1], &make).unwrap_err().to_string();
+    assert!(refused.contains("no such session"), "{refused}");
+    let (done, said) = sessions(&["close", "1", "--server", &address]);
+    assert!(!done && said.contains("there is no session 1"), "{said}");
+    let (done, said) = sessions(&["close", "--idle-days", "7", "--server", &address]);
+    assert!(done && said.contains("0 sessions closed"), "{said}");
+    let (done, said) = sessions(&["close"]);
+    assert!(!done && said.contains("which sessions?"), "{said}");
+    drop(server);
+
+    let (done, said) = sessions(&["close", "--address", "127.0.0.1", "--json"]);
+    assert!(done && said.contains(r#"{"closed":[0,2]}"#), "{said}");
+    let (done, said) = sessions(&["list", "--json"]);
+    assert!(done && said.trim().is_empty(), "{said}");
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    assert_eq!(server.metric(SESSIONS), 0);
+    let refused = server
+        .client()
+        .execute(&mut open[0], &make)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("no such session"), "{refused}");
+}

@@ -1,7 +1,7 @@
 //! Registration of a service and the stages of its life.
 
 use crate::config::{ConfigIssue, Section};
-use crate::{DatapathConfig, StatusBuilder, XdpAttachment};
+use crate::{DatapathConfig, Rights, StatusBuilder, XdpAttachment};
 use lineside_net::SocketOptions;
 use lineside_xdp::ProgramSpec;
 use std::net::SocketAddr;
@@ -85,6 +85,12 @@ pub trait Service: Send {
     /// The reason why a file cannot be used. Nothing that this call made is left behind then.
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    /// Returns what the service uses once [`Service::privileged_init`] has returned: everything else is refused to the
+    /// process from then on.
+    fn rights(&self) -> Rights {
+        Rights::default()
     }
 
     /// Returns the XDP program of the service, sized for its configuration; `None` for a service without one.

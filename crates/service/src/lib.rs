@@ -31,6 +31,7 @@ mod descriptors;
 mod frontend;
 mod leased;
 mod renewal;
+mod rights;
 pub mod status;
 
 pub use attachment::XdpAttachment;
@@ -41,4 +42,5 @@ pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
 pub use leased::{Leased, RunningLeased, cannot_listen};
 pub use renewal::LeaseRenewal;
+pub use rights::{CallGroup, Rights};
 pub use status::{ServiceStatus, Snapshot, StatusBuilder, Tip};

@@ -12,12 +12,13 @@ use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, Frontend, Leased, Listen, Running, RunningLeased, Service, ServiceDef, StartContext,
+    Counted, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef, StartContext,
     StatusBuilder, Tip, cannot_listen,
 };
 use lineside_util::hex::to_display;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
 use lineside_xdp::ProgramSpec;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -32,13 +33,11 @@ pub const DEF: ServiceDef = ServiceDef {
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let config = SpvConfig::parse(section)?;
-    Ok(Box::new(SpvService { config, chain: None }))
+    Ok(Box::new(SpvService { config }))
 }
 
 struct SpvService {
     config: SpvConfig,
-    /// The chain store, once it is open.
-    chain: Option<ChainStore>,
 }
 
 /// State of the running service.
@@ -78,9 +77,13 @@ impl Service for SpvService {
         true
     }
 
-    fn privileged_init(&mut self, context: &mut StartContext) -> anyhow::Result<()> {
-        self.chain = Some(open_chain(&self.config, &mut context.warnings)?);
-        Ok(())
+    fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
+        // Opening the store starts threads, which must not have more rights than the others: `start` does it.
+        data_of(&self.config).map(drop)
+    }
+
+    fn rights(&self) -> Rights {
+        Rights::of_directories([self.config.data.clone()])
     }
 
     fn program(&self) -> Option<ProgramSpec> {
@@ -91,8 +94,8 @@ impl Service for SpvService {
     }
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
-        let Self { config, chain } = *self;
-        let chain = chain.context("the chain store is not open")?;
+        let Self { config } = *self;
+        let chain = open_chain(&config, &mut context.warnings)?;
         let geometry = config.geometry();
         let mut programs = context.attachment.programs();
         let readers = Readers::new(programs.is_some());
@@ -185,6 +188,15 @@ impl Leased for SpvState {
 /// # Errors
 /// The reason why it cannot be opened.
 pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
+    let data = data_of(config)?;
+    let opened = ChainStore::open_with(Some(data), config.network.into(), config.index.into());
+    let (chain, rebuilt) = opened.with_context(|| format!("opening {}", data.display()))?;
+    warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
+    Ok(chain)
+}
+
+/// Returns the directory of the chain store, which must be there: a server does not make one.
+fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
     let Some(data) = config.data() else {
         bail!(
             "[spv] data is empty: it names the directory of the chain store, which `lineside spv import` makes"
@@ -193,8 +205,5 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
     if !data.exists() {
         bail!("{} is not there: `lineside spv import` makes it", data.display());
     }
-    let opened = ChainStore::open_with(Some(data), config.network.into(), config.index.into());
-    let (chain, rebuilt) = opened.with_context(|| format!("opening {}", data.display()))?;
-    warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
-    Ok(chain)
+    Ok(data)
 }

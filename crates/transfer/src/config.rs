@@ -1,16 +1,27 @@
 //! The section `[transfer]` of the configuration; `lineside.toml` explains every key.
 
-use crate::host::{SealPolicy, SessionPolicy};
+use crate::host::{Retention, SealPolicy, SessionPolicy};
 use crate::ledger::Limits;
+use crate::native::Outcome;
 use crate::signed::KeyId;
 use crate::store::{Geometry, Mode, Range};
 use clap::ValueEnum;
-use lineside_service::config::{ConfigIssue, Issues, Section, given, loopback, parse_range};
+use lineside_service::ByteSize;
+use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback, parse_range};
 use lineside_wire::{TRANSFER_ISSUERS_MAX, TRANSFER_PORT};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Seconds of a day.
+const DAY_S: u64 = 86_400;
+/// Address ranges that may be trusted.
+const TRUSTED_MAX: usize = 8;
+/// Bytes that a pending transfer takes at most, in both of its indexes, while these grow.
+const PENDING_BYTES: u64 = 256;
+/// Smallest bound on what requests can make the service keep.
+const MEMORY_MIN: ByteSize = ByteSize::mib(1);
 
 /// The section `[transfer]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +41,16 @@ pub struct TransferConfig {
     pub sessions: u32,
     /// Largest number of sessions of one source address.
     pub sessions_per_source: usize,
+    /// Largest number of sessions of one /64 of IPv6.
+    pub sessions_per_network: usize,
+    /// Days without a packet after which a session may be closed when its place is needed.
+    pub session_idle_days: u64,
+    /// Sources that a quarter of the sessions is kept for, and whose refusals are not limited.
+    pub trusted_sources: Vec<AddressRange>,
+    /// Refused packets and opened sessions of one source that are journaled, a second.
+    pub refusals_per_s: u32,
+    /// Largest number of bytes that requests can make the service keep besides its tables.
+    pub memory_max: ByteSize,
     /// True if the paper's packets are answered.
     pub paper_format: bool,
     /// Sources and keys that may create assets.
@@ -46,6 +67,12 @@ pub struct TransferConfig {
     pub block_s: u64,
     /// File that sealed blocks are written to; empty for none.
     pub settle_to: PathBuf,
+    /// Newest blocks that stay in the journal; 0, and `keep_days` 0: all of them.
+    pub keep_blocks: u64,
+    /// Days for which blocks stay in the journal; 0, and `keep_blocks` 0: for ever.
+    pub keep_days: u64,
+    /// True if blocks that leave the journal are kept in archive files, so that they can be proved.
+    pub archive: bool,
 }
 
 /// Place where operations are executed, and time at which they are durable.
@@ -71,6 +98,7 @@ pub enum Issuer {
 impl Default for TransferConfig {
     fn default() -> Self {
         let (geometry, seal) = (Geometry::default(), SealPolicy::default());
+        let sessions = SessionPolicy::default();
         Self {
             enabled: false,
             listen: loopback(TRANSFER_PORT),
@@ -78,7 +106,12 @@ impl Default for TransferConfig {
             mode: TransferMode::Durable,
             account_bits: geometry.account_bits,
             sessions: geometry.sessions,
-            sessions_per_source: SessionPolicy::default().per_source,
+            sessions_per_source: sessions.per_source,
+            sessions_per_network: sessions.per_network,
+            session_idle_days: sessions.idle_s / DAY_S,
+            trusted_sources: sessions.trusted.into_iter().map(AddressRange).collect(),
+            refusals_per_s: sessions.refusals_per_s,
+            memory_max: ByteSize::mib(64),
             paper_format: geometry.paper_format,
             issuers: geometry.issuers.into_iter().map(Issuer::Range).collect(),
             require_signature: geometry.require_signature,
@@ -87,6 +120,9 @@ impl Default for TransferConfig {
             block_operations: seal.operations,
             block_s: seal.seconds,
             settle_to: PathBuf::new(),
+            keep_blocks: 0,
+            keep_days: 0,
+            archive: true,
         }
     }
 }
@@ -107,6 +143,14 @@ impl TransferConfig {
                 config.sessions_per_source as u64,
                 1..=1 << 20,
             ),
+            (
+                "sessions_per_network",
+                config.sessions_per_network as u64,
+                1..=1 << 20,
+            ),
+            ("keep_days", config.keep_days, 0..=36_500),
+            ("session_idle_days", config.session_idle_days, 1..=3650),
+            ("refusals_per_s", config.refusals_per_s.into(), 1..=1 << 20),
             ("lease_s", config.lease_s, 1..=3600),
             ("block_operations", config.block_operations as u64, 1..=1 << 20),
             ("block_s", config.block_s, 1..=86_400),
@@ -119,6 +163,17 @@ impl TransferConfig {
                 "issuers",
                 format!("{ranges} address ranges: at most {TRANSFER_ISSUERS_MAX}"),
             );
+        }
+        if config.trusted_sources.len() > TRUSTED_MAX {
+            let ranges = config.trusted_sources.len();
+            issues.add(
+                "trusted_sources",
+                format!("{ranges} address ranges: at most {TRUSTED_MAX}"),
+            );
+        }
+        if config.memory_max < MEMORY_MIN {
+            let (given, least) = (config.memory_max, MEMORY_MIN);
+            issues.add("memory_max", format!("{given}: at least {least}"));
         }
         if config.enabled && given(&config.data).is_none() {
             issues.add("enabled", "true: needs `data`, which is empty");
@@ -164,12 +219,39 @@ impl TransferConfig {
         Limits {
             accounts: 1 << self.account_bits,
             sessions: self.sessions,
+            pendings: self.memory_max.0 / 4 / PENDING_BYTES,
         }
+    }
+
+    /// Returns who may have how many sessions, and how much a source may make the host keep.
+    pub fn session_policy(&self) -> SessionPolicy {
+        SessionPolicy {
+            per_source: self.sessions_per_source,
+            per_network: self.sessions_per_network,
+            idle_s: self.session_idle_days * DAY_S,
+            trusted: self.trusted_sources.iter().map(|range| range.0).collect(),
+            refusals_per_s: self.refusals_per_s,
+            large_results: self.memory_max.0 / 4 / size_of::<Outcome>() as u64,
+        }
+    }
+
+    /// Returns the number of bytes for tables of the keys that sign packets.
+    pub fn key_table_bytes(&self) -> usize {
+        self.memory_max.bytes() / 2
     }
 
     /// Returns the file that sealed blocks are written to, where there is one.
     pub fn settle_to(&self) -> Option<&Path> {
         given(&self.settle_to)
+    }
+
+    /// Returns what stays in the journal.
+    pub fn retention(&self) -> Retention {
+        Retention {
+            keep_blocks: self.keep_blocks,
+            keep_days: self.keep_days,
+            archive: self.archive,
+        }
     }
 
     /// Returns when blocks are sealed.

@@ -53,6 +53,8 @@ pub enum Entry {
         token: u64,
         /// By whom: an IPv6 address, or an IPv4 one mapped into it.
         opener: [u8; 16],
+        /// The host's clock: seconds since 1970.
+        now_s: u64,
     },
     /// A session was closed.
     Close {
@@ -65,21 +67,43 @@ pub enum Entry {
     Block(Block),
     /// What the fast path executed.
     Line(Record),
+    /// A packet of a session of which nothing was done, without its operations: when it is repeated, its reply is made
+    /// of the request and these codes.
+    Refused {
+        /// The session.
+        slot: u32,
+        /// Its sequence.
+        sequence: u64,
+        /// The host's clock: seconds since 1970.
+        now_s: u64,
+        /// Sum of its operations, as of [`crate::native::sum`].
+        sum: u64,
+        /// Code of each operation; none is `done`.
+        codes: Vec<Code>,
+    },
+    /// The host's clock, where what follows has no time of its own: seconds since 1970.
+    Time {
+        /// Seconds since 1970.
+        now_s: u64,
+    },
 }
 
 impl Entry {
     /// The kind of its record in the journal.
     pub fn kind(&self) -> u8 {
         match self {
-            Self::Limits { .. } => 1,
+            // 1 and 4 were limits and openings without what these have now.
+            Self::Limits { .. } => 10,
             Self::Paper { .. } => 2,
             Self::Execute { signed: None, .. } => 3,
             Self::Execute { signed: Some(_), .. } => 9,
-            Self::Open { .. } => 4,
+            Self::Open { .. } => 11,
             Self::Close { .. } => 5,
             Self::Expire(_) => 6,
             Self::Block(_) => 7,
             Self::Line(_) => 8,
+            Self::Refused { .. } => 12,
+            Self::Time { .. } => 13,
         }
     }
 
@@ -98,6 +122,7 @@ impl Entry {
             Self::Limits { limits, mode } => {
                 out.u64(limits.accounts);
                 out.u32(limits.sessions);
+                out.u64(limits.pendings);
                 out.u16(mode.durability());
             }
             Self::Paper { request, answer } => {
@@ -123,10 +148,16 @@ impl Entry {
                 out.bytes(operations.as_bytes());
                 outcomes.iter().for_each(|outcome| put_outcome(&mut out, outcome));
             }
-            Self::Open { slot, token, opener } => {
+            Self::Open {
+                slot,
+                token,
+                opener,
+                now_s,
+            } => {
                 out.u32(*slot);
                 out.u64(*token);
                 out.bytes(opener);
+                out.u64(*now_s);
             }
             Self::Close { slot } => out.u32(*slot),
             Self::Expire((source, uuid)) => {
@@ -135,6 +166,20 @@ impl Entry {
             }
             Self::Block(block) => out.bytes(&block.to_bytes()),
             Self::Line(record) => put_record(&mut out, record),
+            Self::Refused {
+                slot,
+                sequence,
+                now_s,
+                sum,
+                codes,
+            } => {
+                out.u32(*slot);
+                for word in [sequence, now_s, sum] {
+                    out.u64(*word);
+                }
+                put_codes(&mut out, codes);
+            }
+            Self::Time { now_s } => out.u64(*now_s),
         }
         out.into_bytes()
     }
@@ -143,10 +188,11 @@ impl Entry {
     pub fn from_record(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader::new(payload);
         let entry = match kind {
-            1 => Self::Limits {
+            10 => Self::Limits {
                 limits: Limits {
                     accounts: input.u64()?,
                     sessions: input.u32()?,
+                    pendings: input.u64()?,
                 },
                 mode: Mode::from_durability(input.u16()?)?,
             },
@@ -162,15 +208,24 @@ impl Entry {
                 let signed = SignedHead::read_from_bytes(input.take(size_of::<SignedHead>())?).ok()?;
                 execute(&mut input, Some(Box::new(signed)))?
             }
-            4 => Self::Open {
+            11 => Self::Open {
                 slot: input.u32()?,
                 token: input.u64()?,
                 opener: input.array()?,
+                now_s: input.u64()?,
             },
             5 => Self::Close { slot: input.u32()? },
             6 => Self::Expire((AccountId(input.array()?), input.array()?)),
             8 => Self::Line(record(&mut input)?),
             7 => Self::Block(Block::from_bytes(&input.array()?)?),
+            12 => Self::Refused {
+                slot: input.u32()?,
+                sequence: input.u64()?,
+                now_s: input.u64()?,
+                sum: input.u64()?,
+                codes: codes(&mut input)?,
+            },
+            13 => Self::Time { now_s: input.u64()? },
             _ => return None,
         };
         input.is_empty().then_some(entry)
@@ -192,6 +247,58 @@ fn execute(input: &mut Reader<'_>, signed: Option<Box<SignedHead>>) -> Option<En
         outcomes: (0..count).map(|_| outcome(input)).collect::<Option<_>>()?,
         signed,
     })
+}
+
+/// Codes in runs of the same, or in half a byte each, whatever is shorter: a packet over UDP takes 10 bytes at most.
+/// The first bit says which, the others how many codes there are.
+fn put_codes(out: &mut Writer, codes: &[Code]) {
+    let runs: Vec<&[Code]> = codes.chunk_by(|one, next| one == next).collect();
+    let in_runs = 3 * runs.len() < codes.len().div_ceil(2);
+    out.u16(codes.len() as u16 | if in_runs { IN_RUNS } else { 0 });
+    if in_runs {
+        for run in runs {
+            out.u8(run[0] as u8);
+            out.u16(run.len() as u16);
+        }
+        return;
+    }
+    for pair in codes.chunks(2) {
+        let second = pair.get(1).map_or(0, |code| *code as u8);
+        out.u8(pair[0] as u8 | second << 4);
+    }
+}
+
+/// Says that codes are written in runs.
+const IN_RUNS: u16 = 1 << 15;
+
+/// The codes of a packet; `None`: these are none, or not written as [`put_codes`] does.
+fn codes(input: &mut Reader<'_>) -> Option<Vec<Code>> {
+    let word = input.u16()?;
+    let count = usize::from(word & !IN_RUNS);
+    if !(1..=TRANSFER_OPERATIONS_MAX).contains(&count) {
+        return None;
+    }
+    let code = |byte: u8| Code::from_code(byte.into()).filter(|code| *code != Code::Done);
+    let mut codes = Vec::with_capacity(count);
+    if word & IN_RUNS == 0 {
+        for byte in input.take(count.div_ceil(2))? {
+            codes.push(code(byte & 15)?);
+            match codes.len() < count {
+                true => codes.push(code(byte >> 4)?),
+                false if byte >> 4 != 0 => return None,
+                false => {}
+            }
+        }
+    }
+    while codes.len() < count {
+        let (code, length) = (code(input.u8()?)?, usize::from(input.u16()?));
+        if length == 0 || codes.last() == Some(&code) || codes.len() + length > count {
+            return None;
+        }
+        codes.resize(codes.len() + length, code);
+    }
+    let runs = codes.chunk_by(|one, next| one == next).count();
+    ((3 * runs < count.div_ceil(2)) == (word & IN_RUNS != 0)).then_some(codes)
 }
 
 fn put_record(out: &mut Writer, record: &Record) {

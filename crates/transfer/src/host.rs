@@ -5,14 +5,18 @@
 //! One thread owns it; another may wait for the disk ([`Host::commit_beside`]). It has no clock and no chance of its
 //! own: both are given, so that a simulator can repeat a run.
 
+mod archive;
 mod commits;
 mod express;
+mod limiter;
 mod open;
 mod replay;
+mod retain;
 mod sessions;
 
-pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, prove};
-pub use sessions::SessionPolicy;
+pub use open::{Audit, Executing, OpenError, Opened, Setup, audit, close_sessions, look, prove};
+pub use retain::{Retained, Retention};
+pub use sessions::{SessionPolicy, SessionUse};
 
 use crate::AccountId;
 use crate::entry::Entry;
@@ -26,6 +30,7 @@ use crate::writer::TransferFill;
 use commits::Commits;
 use express::Express;
 use k256::ecdsa::SigningKey;
+use limiter::Limiter;
 use lineside_fastpath::{Asked, DropReason, Said, Source};
 use lineside_journal::{Disk, Error as JournalError, Journal, record_bytes};
 use lineside_wire::{
@@ -74,6 +79,8 @@ pub struct Counts {
     pub claims: u64,
     /// Signatures checked.
     pub signatures: u64,
+    /// Packets that were not executed because their source had been refused too often.
+    pub limited: u64,
 }
 
 /// Journal, ledger and what the fast path is told.
@@ -89,12 +96,15 @@ pub struct Host<D: Disk> {
     /// The host's clock when the open block got its first operation.
     filling_since_s: u64,
     sessions: Sessions,
+    refusals: Limiter,
     /// `None`: `durable`.
     express: Option<Express>,
     /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
     issuer_keys: Vec<KeyId>,
     /// Made for the first signed packet.
     checker: Option<Checker>,
+    /// Bytes of tables of the keys that sign packets.
+    key_table_bytes: usize,
     /// No longer entry finds room in the journal.
     record_bytes_max: usize,
     /// Appended since the last commit began.
@@ -251,7 +261,9 @@ impl<D: Disk> Host<D> {
             }
         }
         self.counts.signatures += signed.len() as u64;
-        let found = self.checker.get_or_insert_default().check(&signed);
+        let table_bytes = self.key_table_bytes;
+        let checker = self.checker.get_or_insert_with(|| Checker::new(table_bytes));
+        let found = checker.check(&signed);
         let mut signers = vec![None; requests.len()];
         for (at, signer) in places.into_iter().zip(found) {
             signers[at] = signer;
@@ -268,6 +280,10 @@ impl<D: Disk> Host<D> {
             let bytes = wanted.bytes;
             let _still_full = self.reserve_all(bytes);
         }
+        self.look_for_idle(now_s);
+        if !self.refusals.is_idle() {
+            self.refusals.forget(now_s);
+        }
         self.group(now_s, &[]);
     }
 
@@ -283,7 +299,7 @@ impl<D: Disk> Host<D> {
             return Err(NoRoom);
         }
         if let Some(request) = paper {
-            return self.paper(asked, &request);
+            return self.paper(now_s, asked, &request);
         }
         let request = match Request::parse(asked.payload) {
             Ok(request) => request,
@@ -336,13 +352,18 @@ impl<D: Disk> Host<D> {
 
     // ---- the paper's format ----
 
-    fn paper(&mut self, asked: &Asked<'_>, request: &PaperRequest) -> Result<Said, NoRoom> {
-        let answer = self.paper_answer(asked.from, request)?;
+    fn paper(&mut self, now_s: u64, asked: &Asked<'_>, request: &PaperRequest) -> Result<Said, NoRoom> {
+        let answer = self.paper_answer(now_s, asked.from, request)?;
         self.counts.refused += u64::from(answer.code != Code::Done);
         Ok(paper_reply(asked, request, answer))
     }
 
-    fn paper_answer(&mut self, from: Source, request: &PaperRequest) -> Result<PaperAnswer, NoRoom> {
+    fn paper_answer(
+        &mut self,
+        now_s: u64,
+        from: Source,
+        request: &PaperRequest,
+    ) -> Result<PaperAnswer, NoRoom> {
         let command = match request.command() {
             Ok(command) => command,
             Err(code) => return Ok(PaperAnswer::refused(code)),
@@ -357,11 +378,19 @@ impl<D: Disk> Host<D> {
         if let Some(answer) = self.ledger.paper_answer(request) {
             return Ok(answer);
         }
+        if self.is_limited(from, now_s) {
+            self.counts.limited += 1;
+            return Ok(PaperAnswer::refused(Code::Busy));
+        }
         self.reserve(64)?;
         let (answer, is_kept) = self.ledger.paper(request);
         if is_kept {
-            self.chain
-                .push(&settlement::paper_leaf(request, &answer, self.ledger.number()));
+            if answer.code == Code::Done {
+                let leaf = settlement::paper_leaf(request, &answer, self.ledger.number());
+                self.chain.push(&leaf);
+            } else {
+                self.charge(from, now_s);
+            }
             let request = *request;
             self.append(&Entry::Paper { request, answer });
         }
@@ -424,6 +453,12 @@ impl<D: Disk> Host<D> {
             Some(SessionAnswer::Expected(next)) => return refused(Status::Sequence, next),
             Some(SessionAnswer::Reused(next)) => return refused(Status::Reused, next),
             Some(SessionAnswer::Repeated(outcomes)) => outcomes,
+            None if self.is_strangers(packet) => return Ok(self.unauthorised(header, head, operations)),
+            None if self.is_limited(packet.from, packet.now_s) => {
+                self.counts.limited += 1;
+                return refused(Status::Busy, sequence);
+            }
+            None if !self.can_keep(slot, operations.len()) => return refused(Status::Busy, sequence),
             None => self.execute_next(packet)?,
         };
         let (outcomes, durability) = self.as_fastpath_says(operations, outcomes);
@@ -453,9 +488,25 @@ impl<D: Disk> Host<D> {
             false => Err(Code::Unauthorised),
         };
         let outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
+        let mut is_refused = true;
         for (operation, outcome) in operations.iter().zip(&outcomes) {
-            self.chain.push(&settlement::leaf(operation, outcome));
-            self.counts.refused += u64::from(outcome.code != Code::Done);
+            if outcome.code == Code::Done {
+                is_refused = false;
+                self.chain.push(&settlement::leaf(operation, outcome));
+            } else {
+                self.counts.refused += 1;
+            }
+        }
+        if is_refused {
+            self.charge(packet.from, now_s);
+            self.append(&Entry::Refused {
+                slot,
+                sequence,
+                now_s,
+                sum: native::sum(operations),
+                codes: outcomes.iter().map(|outcome| outcome.code).collect(),
+            });
+            return Ok(outcomes);
         }
         self.append(&Entry::Execute {
             slot,
@@ -466,6 +517,23 @@ impl<D: Disk> Host<D> {
             signed: by.map(|(_, signed)| Box::new(*signed)),
         });
         Ok(outcomes)
+    }
+
+    /// Whether nothing of a signed packet can ever be done, because its accounts are others' and its signer issues
+    /// nothing: it is as if it had not come, and nothing is written down. (An account that is not there yet may become
+    /// its signer's. That refusal must be remembered, or a late copy of the packet would be executed after all.)
+    fn is_strangers(&self, packet: &Packet<'_>) -> bool {
+        let Some((key, _)) = packet.by.filter(|_| self.store.requires_signature()) else {
+            return false;
+        };
+        let is_anothers = |operation: &Operation| {
+            let account = self.ledger.account(&AccountId(operation.source));
+            operation.command != TRANSFER_COMMAND_TRANSFER
+                || account.is_some_and(|account| account.owner != key.0)
+        };
+        !self.store.may_issue(packet.from.address)
+            && !self.issuer_keys.contains(&key)
+            && packet.operations.iter().all(is_anothers)
     }
 
     /// Whether `from` may do this in the paper's format, which knows no signatures.
@@ -539,6 +607,8 @@ impl<D: Disk> Host<D> {
             self.filling_since_s = now_s;
             return;
         }
+        // The clock may have been set back.
+        self.filling_since_s = self.filling_since_s.min(now_s);
         let is_due = waiting >= self.seal.operations
             || now_s.saturating_sub(self.filling_since_s) >= self.seal.seconds;
         if !is_due || self.reserve(BLOCK_BYTES).is_err() {

@@ -4,10 +4,13 @@
 //! Who may do what was decided before: an operation that its sender may not do comes with its refusal.
 
 mod accounts;
+mod history;
 pub(crate) mod image;
 mod line;
+mod sessions;
 
 pub use line::Taken;
+pub use sessions::{Address, SMALL_RESULTS, Session, SessionAnswer, network_of};
 
 use crate::AccountId;
 use crate::native::{self, Outcome};
@@ -20,6 +23,7 @@ use lineside_wire::{
     TRANSFER_COMMAND_TRANSFER, TRANSFER_CONTRACT_PENDING, TRANSFER_CONTRACT_POST, TRANSFER_CONTRACT_VOID,
     TRANSFER_FLAG_LINKED, TransferCode as Code,
 };
+use sessions::Sessions;
 use std::collections::BTreeSet;
 
 /// One account.
@@ -33,23 +37,6 @@ pub struct Account {
     pub owner: [u8; 16],
     /// Its last transaction id in the paper's format.
     pub last: Option<PaperLast>,
-}
-
-/// One session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Session {
-    /// Its secret; 0: the slot is free.
-    pub token: u64,
-    /// Who opened it: an IPv6 address, or an IPv4 one mapped into it.
-    pub opener: [u8; 16],
-    /// Of its last packet; 0: none yet.
-    pub sequence: u64,
-    /// Of the last packet's operations.
-    pub sum: u64,
-    /// What became of them.
-    pub outcomes: Vec<Outcome>,
-    /// How many of them are still in the fast path's ring.
-    pub missing: u16,
 }
 
 /// The name of a pending transfer: its source, and the client's `uuid`.
@@ -69,13 +56,15 @@ pub struct Pending {
 /// Operations whose accounts are looked up before the first of them is executed.
 pub(crate) const AHEAD: usize = 32;
 
-/// How many accounts and sessions there may be.
+/// Number of accounts, sessions and pending transfers that there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Accounts.
     pub accounts: u64,
     /// Sessions.
     pub sessions: u32,
+    /// Pending transfers.
+    pub pendings: u64,
 }
 
 /// What one account is after a step. Steps are what others may see whole or not at all: an operation, or a chain of
@@ -92,30 +81,18 @@ pub struct Change {
     pub step: u64,
 }
 
-/// What a session's packet is answered without executing it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SessionAnswer {
-    /// No such session, or not its token.
-    NoSession,
-    /// Not the next sequence, which is this.
-    Expected(u64),
-    /// The last sequence with another body; the next one is this.
-    Reused(u64),
-    /// As the first time.
-    Repeated(Vec<Outcome>),
-}
-
 /// Accounts, sessions, pending transfers and totals.
 #[derive(Debug)]
 pub struct Ledger {
     accounts: Accounts,
-    sessions: Vec<Session>,
-    open_sessions: u32,
+    sessions: Sessions,
     pendings: HashMap<PendingId, Pending>,
     expiries: BTreeSet<(u64, PendingId)>,
     limits: Limits,
-    /// Operations numbered so far.
+    /// Operations numbered so far: those that were done.
     number: u64,
+    /// The latest time in the journal: seconds since 1970.
+    clock_s: u64,
     /// Everything that CREATE and ISSUE have brought in.
     issued: u128,
     /// Since they were last taken.
@@ -137,12 +114,12 @@ impl Ledger {
     pub fn new(limits: Limits) -> Self {
         Self {
             accounts: Accounts::default(),
-            sessions: Vec::new(),
-            open_sessions: 0,
+            sessions: Sessions::default(),
             pendings: HashMap::new(),
             expiries: BTreeSet::new(),
             limits,
             number: 0,
+            clock_s: 0,
             issued: 0,
             changes: Vec::new(),
             step: 0,
@@ -150,12 +127,12 @@ impl Ledger {
         }
     }
 
-    /// Others from now on. Accounts and sessions that are there stay.
+    /// Others from now on. Accounts, sessions and pending transfers that are there stay.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// How many accounts and sessions there may be.
+    /// Number of accounts, sessions and pending transfers that there may be.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -181,19 +158,7 @@ impl Ledger {
         self.accounts.len()
     }
 
-    /// The session in a slot, if one is open there.
-    pub fn session(&self, slot: u32) -> Option<&Session> {
-        self.sessions
-            .get(slot as usize)
-            .filter(|session| session.token != 0)
-    }
-
-    /// How many sessions are open.
-    pub fn session_count(&self) -> u32 {
-        self.open_sessions
-    }
-
-    /// Operations numbered so far.
+    /// Operations numbered so far: those that were done.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -209,6 +174,11 @@ impl Ledger {
             .iter()
             .map(|(_, account)| u128::from(account.holding.balance))
             .sum()
+    }
+
+    /// Number of pending transfers.
+    pub fn pending_count(&self) -> usize {
+        self.pendings.len()
     }
 
     /// A pending transfer.
@@ -284,70 +254,11 @@ impl Ledger {
             self.put(&source, account);
         }
         let kept = outcome.is_ok() || remembers;
-        self.number += u64::from(kept);
+        self.number += u64::from(outcome.is_ok());
         (answer, kept)
     }
 
     // ---- sessions ----
-
-    /// The free slot that the next session gets; `None`: all are taken.
-    pub fn free_slot(&self) -> Option<u32> {
-        let free = self.sessions.iter().position(|session| session.token == 0);
-        let slot = free.unwrap_or(self.sessions.len()) as u32;
-        (slot < self.limits.sessions).then_some(slot)
-    }
-
-    /// Sessions that `opener` has open.
-    pub fn sessions_of(&self, opener: &[u8; 16]) -> usize {
-        let is_theirs = |session: &&Session| session.token != 0 && session.opener == *opener;
-        self.sessions.iter().filter(is_theirs).count()
-    }
-
-    /// Opens a session in a slot that is free.
-    pub fn open(&mut self, slot: u32, token: u64, opener: [u8; 16]) {
-        let slot = slot as usize;
-        if self.sessions.len() <= slot {
-            self.sessions.resize_with(slot + 1, Session::default);
-        }
-        self.open_sessions += u32::from(self.sessions[slot].token == 0);
-        self.sessions[slot] = Session {
-            token,
-            opener,
-            ..Session::default()
-        };
-    }
-
-    /// Closes a session.
-    pub fn close(&mut self, slot: u32) {
-        if let Some(session) = self.sessions.get_mut(slot as usize) {
-            self.open_sessions -= u32::from(session.token != 0);
-            *session = Session::default();
-        }
-    }
-
-    /// What a packet is answered without executing it; `None`: it is the session's next.
-    pub fn session_answer(
-        &self,
-        slot: u32,
-        token: u64,
-        sequence: u64,
-        operations: &[Operation],
-    ) -> Option<SessionAnswer> {
-        let Some(session) = self.session(slot).filter(|session| session.token == token) else {
-            return Some(SessionAnswer::NoSession);
-        };
-        let next = session.sequence + 1;
-        if sequence == next {
-            return None;
-        }
-        Some(if sequence != session.sequence || sequence == 0 {
-            SessionAnswer::Expected(next)
-        } else if session.sum != native::sum(operations) || session.outcomes.len() != operations.len() {
-            SessionAnswer::Reused(next)
-        } else {
-            SessionAnswer::Repeated(session.outcomes.clone())
-        })
-    }
 
     /// Executes the next packet of a session. `permitted` says of each operation, and of its source as it is then,
     /// whether its sender may do it; `now_s` is the time that the journal has of it.
@@ -380,12 +291,9 @@ impl Ledger {
                 &mut outcomes,
             );
         }
-        if let Some(session) = self.sessions.get_mut(slot as usize) {
-            session.sequence = sequence;
-            session.missing = 0;
-            session.sum = native::sum(operations);
-            session.outcomes.clone_from(&outcomes);
-        }
+        self.time(now_s);
+        self.sessions
+            .keep(slot, sequence, native::sum(operations), &outcomes, now_s);
         outcomes
     }
 
@@ -401,7 +309,6 @@ impl Ledger {
         self.undo = (operations.len() > 1).then(Vec::new);
         let mut failed = None;
         for (index, operation) in operations.iter().enumerate() {
-            self.number += 1;
             let open = index + 1 == operations.len() && operation.flags & TRANSFER_FLAG_LINKED != 0;
             let outcome = match (failed, open) {
                 (Some(_), _) => Err(Code::LinkedFailed),
@@ -413,13 +320,10 @@ impl Ledger {
             if outcome.is_err() && failed.is_none() {
                 failed = Some(index);
             }
-            outcomes.push(Outcome {
-                number: self.number,
-                ..outcome.map_or_else(Outcome::refused, |amount| Outcome {
-                    amount,
-                    ..Outcome::refused(Code::Done)
-                })
-            });
+            outcomes.push(outcome.map_or_else(Outcome::refused, |amount| Outcome {
+                amount,
+                ..Outcome::refused(Code::Done)
+            }));
         }
         let undo = self.undo.take();
         if let (Some(failed), Some(undo)) = (failed, undo) {
@@ -428,6 +332,14 @@ impl Ledger {
                 outcome.code = Code::LinkedFailed;
                 outcome.amount = 0;
             }
+        }
+        // Only what was done is numbered, and sealed in a block: refusals leave no trace that grows.
+        let done = outcomes[first..]
+            .iter_mut()
+            .filter(|outcome| outcome.code == Code::Done);
+        for outcome in done {
+            self.number += 1;
+            outcome.number = self.number;
         }
     }
 
@@ -529,6 +441,9 @@ impl Ledger {
         let id = (*from, uuid);
         if self.pendings.contains_key(&id) {
             return Err(Code::PendingExists);
+        }
+        if self.pendings.len() as u64 >= self.limits.pendings {
+            return Err(Code::StoreFull);
         }
         let balance = self.pair(from, to, |from, to| rules::set_aside(from, to, amount))?;
         let pending = Pending {

@@ -93,7 +93,9 @@ pub fn check(operation: &Operation) -> Result<(), Code> {
         && (contract == TRANSFER_CONTRACT_PENDING || operation.timeout_s.get() == 0)
         && operation.code.get() == 0
         && operation.number.get() == 0;
-    if known && contracted && padded && operation.flags & !TRANSFER_FLAG_LINKED == 0 {
+    // One of nothing would cost its sender nothing and be kept for ever.
+    let sets_aside = contract != TRANSFER_CONTRACT_PENDING || operation.amount.get() != 0;
+    if known && contracted && padded && sets_aside && operation.flags & !TRANSFER_FLAG_LINKED == 0 {
         Ok(())
     } else {
         Err(Code::BadCommand)

@@ -7,25 +7,31 @@ use crate::claims::{Claims, StoreClaims};
 use crate::config::{TransferConfig, TransferMode};
 use crate::datapath::{self, LineClaims};
 use crate::fastpath::TransferFastPath;
-use crate::host::{self, Executing, SessionPolicy, Setup};
+use crate::host::{self, Executing, Setup};
 use crate::ring::Ring;
-use crate::server::{KEY_FILE, Report, Server, load_or_make_key, lock};
+use crate::server::{KIND, Report, Server, ledger_key, lock};
 use crate::store::{Geometry, Mode, Store};
 use anyhow::{Context, bail};
 use attach_record::AttachRecord;
 use lineside_fastpath::{Readers, lease};
+use lineside_journal::FsDisk;
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, section};
 use lineside_service::{
-    Counted, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Running, Service,
-    ServiceDef, StartContext, StatusBuilder, cannot_listen,
+    Counted, DatapathConfig, DatapathKind, Endpoint, Frontend, LeaseRenewal, Listen, PinnedWork, Rights,
+    Running, Service, ServiceDef, StartContext, StatusBuilder, cannot_listen,
 };
 use lineside_wire::{TRANSFER_SLOT, TransferCounter, metric};
-use lineside_xdp::ProgramSpec;
+use lineside_xdp::{Pins, ProgramSpec};
 use settling::Settling;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+
+/// Seconds by which the ledger's clock may be ahead of the machine's without a warning.
+const CLOCK_AHEAD_S: u64 = 60;
+/// Bytes below which free space on the ledger's disk is a warning, as is less than a twentieth of it.
+const SPACE_BYTES: u64 = 512 << 20;
 
 /// Registration of the service.
 pub const DEF: ServiceDef = ServiceDef {
@@ -39,7 +45,11 @@ pub const DEF: ServiceDef = ServiceDef {
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let config = TransferConfig::parse(section)?;
     let geometry = config.geometry();
-    Ok(Box::new(TransferService { config, geometry }))
+    Ok(Box::new(TransferService {
+        config,
+        geometry,
+        disk: None,
+    }))
 }
 
 fn pinned_work(directory: &Path) -> anyhow::Result<Option<PinnedWork>> {
@@ -54,6 +64,8 @@ struct TransferService {
     config: TransferConfig,
     /// Layout of the fast-path table; its number of rings is known once the datapath is.
     geometry: Geometry,
+    /// The ledger's directory, once it is claimed.
+    disk: Option<FsDisk>,
 }
 
 /// State that the status function shares with the running service.
@@ -120,7 +132,16 @@ impl Service for TransferService {
                 DatapathKind::Auto | DatapathKind::Xdp => datapath::rings()?,
             };
         }
-        std::fs::create_dir_all(&config.data).with_context(|| config.data.display().to_string())
+        mode_as_pinned(config, &context.datapath)?;
+        let disk = FsDisk::claim(&config.data, &KIND)
+            .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
+        self.disk = Some(disk);
+        Ok(())
+    }
+
+    fn rights(&self) -> Rights {
+        let settled = self.config.settle_to().map(folder_of);
+        Rights::of_directories([self.config.data.clone()].into_iter().chain(settled))
     }
 
     fn program(&self) -> Option<ProgramSpec> {
@@ -128,7 +149,13 @@ impl Service for TransferService {
     }
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
-        let Self { config, geometry } = *self;
+        let Self {
+            config,
+            geometry,
+            disk,
+        } = *self;
+        let disk = disk.context("the ledger's directory is not claimed")?;
+        let mut new_directory = disk.new_directory();
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
@@ -143,7 +170,7 @@ impl Service for TransferService {
         let attach_record = uses_xdp
             .then(|| AttachRecord::write(&config.data, &context.datapath))
             .transpose()?;
-        let (server, opened) = open_ledger(&config, &store, &readers, claims)?;
+        let (mut server, opened) = open_ledger(&config, disk, &store, &readers, claims)?;
         context.warnings.extend(recovery_warnings(&opened));
         let report = server.report();
         let settling = config
@@ -153,11 +180,16 @@ impl Service for TransferService {
                     .with_context(|| format!("settling to {}", file.display()))
             })
             .transpose()?;
+        server.retain(config.retention(), settling.as_ref().map(Settling::settled));
         let fastpath = Arc::new(match uses_xdp {
             true => TransferFastPath::beside_xdp(Arc::clone(&store)),
             false => TransferFastPath::new(Arc::clone(&store)),
         });
         let socket = listen(&config, &fastpath, server, &readers, context)?;
+        // From here on a client may have been told of a durable write.
+        if let Some(new) = &mut new_directory {
+            new.keep();
+        }
         let shared = Arc::new(Shared {
             store,
             fastpath,
@@ -178,6 +210,36 @@ impl Service for TransferService {
             has_stopped: false,
         }))
     }
+}
+
+/// Returns the directory of `file`.
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.into(),
+        _ => ".".into(),
+    }
+}
+
+/// Refuses to start beside a fast path that a killed server left at this interface in the other mode.
+fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow::Result<()> {
+    if datapath.kind == DatapathKind::Socket {
+        return Ok(());
+    }
+    let folder = Pins::folder_of(&datapath.pin_dir, &datapath.interface);
+    // What cannot be read here is told where the maps are opened.
+    let Ok(Some(pinned)) = datapath::pinned(&folder) else {
+        return Ok(());
+    };
+    let name = |is_express| if is_express { "express" } else { "durable" };
+    if pinned.is_express != (config.mode == TransferMode::Express) {
+        let (own, interface) = (name(config.mode == TransferMode::Express), &datapath.interface);
+        let theirs = name(pinned.is_express);
+        bail!(
+            "the fast path that is pinned at {interface} is of mode `{theirs}`, and this server's mode is `{own}`: \
+             give --mode {theirs}, or run `lineside xdp detach {interface}` first"
+        );
+    }
+    Ok(())
 }
 
 /// Returns the fast-path table, in the maps of the XDP program where there is one, and the claims on it.
@@ -228,6 +290,7 @@ fn renew_lease(config: &TransferConfig, shared: &Arc<Shared>) -> std::io::Result
 /// Opens the ledger's directory and fills the fast-path table from it.
 fn open_ledger(
     config: &TransferConfig,
+    disk: FsDisk,
     store: &Arc<Store>,
     readers: &Readers,
     claims: Arc<dyn Claims + Send + Sync>,
@@ -235,17 +298,16 @@ fn open_ledger(
     let setup = Setup {
         limits: config.limits(),
         seal: config.seal(),
-        sessions: SessionPolicy {
-            per_source: config.sessions_per_source,
-        },
+        sessions: config.session_policy(),
         issuer_keys: config.issuer_keys(),
+        key_table_bytes: config.key_table_bytes(),
         express: (config.mode == TransferMode::Express).then(|| Executing {
             readers: readers.clone(),
             lease_ns: config.lease().as_nanos() as u64,
             claims,
         }),
     };
-    Server::open(&config.data, setup, Arc::clone(store))
+    Server::open_on(disk, setup, Arc::clone(store))
         .with_context(|| format!("opening {}", config.data.display()))
 }
 
@@ -279,7 +341,7 @@ fn adopted(store: Store, geometry: &Geometry, tag: u64) -> anyhow::Result<Store>
 /// Returns the tag that the fast-path table of this ledger carries, so that no other ledger adopts it. It is taken from
 /// the settlement key.
 fn ledger_tag(data: &Path) -> anyhow::Result<u64> {
-    let key = load_or_make_key(&data.join(KEY_FILE))?;
+    let key = ledger_key(data)?;
     let point = key.verifying_key().to_encoded_point(true);
     let mut tag = [0; 8];
     tag.copy_from_slice(&point.as_bytes()[1..9]);
@@ -359,7 +421,7 @@ impl Shared {
             replies: TransferCounter::Replies as usize,
         };
         let report = lock(&self.report).clone();
-        out.problems.extend(report.failed);
+        out.problems.extend(report.failed.clone());
         if report.full {
             out.problems.push(match report.unjournaled {
                 0 => "the disk is full: what would change something is refused".to_owned(),
@@ -369,6 +431,7 @@ impl Shared {
                 ),
             });
         }
+        report_limits(&report, out);
         let lease_until_ns = &self.store.control().lease_until_ns;
         let mut status = self.frontend.status(DEF.name, lease_until_ns, &counted, out);
         for (metric, value) in [
@@ -389,5 +452,51 @@ impl Shared {
             status.set_host(metric, value);
         }
         out.services.push(status);
+    }
+}
+
+/// Says what is nearly used up, and what is.
+fn report_limits(report: &Report, out: &mut StatusBuilder) {
+    let used = report.session_use;
+    let (open, most) = (used.open, used.most);
+    if used.refuses_all {
+        out.problems.push(format!(
+            "transfer: all {most} sessions are open and none was idle for long: new clients are refused; `lineside \
+             transfer sessions list` shows whose they are"
+        ));
+    } else if used.refuses_strangers {
+        out.problems.push(format!(
+            "transfer: {open} of {most} sessions are open: new clients are refused, but for trusted_sources and \
+             networks with a history"
+        ));
+    } else if u64::from(open) * 5 >= u64::from(most) * 4 {
+        out.warnings
+            .push(format!("transfer: {open} of {most} sessions are open"));
+    }
+    let (pendings, pendings_max) = report.pendings;
+    if pendings.saturating_mul(5) >= pendings_max.saturating_mul(4) {
+        out.warnings.push(format!(
+            "transfer: {pendings} of {pendings_max} pending transfers: further ones are refused as store_full; \
+             memory_max says how many there may be"
+        ));
+    }
+    if report.clock_ahead_s > CLOCK_AHEAD_S {
+        out.warnings.push(format!(
+            "transfer: the ledger's clock is {} s ahead of this machine's: one of them was wrong; sessions and \
+             pending transfers of that time last longer than they should",
+            report.clock_ahead_s
+        ));
+    }
+    let (free, all) = report.space_bytes;
+    if free < SPACE_BYTES || free < all / 20 {
+        out.warnings.push(format!(
+            "transfer: {} MiB are free on the disk of the ledger; keep_blocks and keep_days say what of the journal \
+             may be removed",
+            free >> 20
+        ));
+    }
+    if let Some(error) = &report.not_retained {
+        out.warnings
+            .push(format!("transfer: old blocks stay in the journal: {error}"));
     }
 }

@@ -13,8 +13,8 @@ use zerocopy::{FromZeros, IntoBytes};
 const DOMAIN: &[u8] = b"lineside/transfer/1";
 /// Keys that are remembered as points of their curves.
 const KEYS: usize = 4096;
-/// Memory for tables of keys that come back.
-const TABLE_BYTES: usize = 64 << 20;
+/// Memory for tables of keys that come back, where nothing else is said.
+pub const TABLE_BYTES: usize = 32 << 20;
 
 /// A key's fingerprint: what an account knows of its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,8 +158,15 @@ pub struct Checker {
 
 impl Default for Checker {
     fn default() -> Self {
+        Self::new(TABLE_BYTES)
+    }
+}
+
+impl Checker {
+    /// A checker whose tables of keys take so many bytes at most.
+    pub fn new(table_bytes: usize) -> Self {
         let options = Options {
-            table_bytes: TABLE_BYTES,
+            table_bytes,
             // One signature of one packet has one form.
             low_s: true,
             ..Options::default()
@@ -170,9 +177,7 @@ impl Default for Checker {
             keys: HashMap::new(),
         }
     }
-}
 
-impl Checker {
     /// Of each, who signed it; `None`: nobody did.
     pub fn check(&mut self, signed: &[Signed<'_>]) -> Vec<Option<KeyId>> {
         let messages: Vec<&[u8]> = signed.iter().map(|signed| signed.bytes.as_slice()).collect();

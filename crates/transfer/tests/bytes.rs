@@ -58,6 +58,18 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
+/// Codes of a packet that was refused: few, or many of a kind.
+fn codes() -> impl Strategy<Value = Vec<Code>> {
+    let refusal = || code().prop_filter("it is a refusal", |code| *code != Code::Done);
+    let runs = vec((refusal(), 1..40usize), 1..6);
+    let runs = runs.prop_map(|runs| {
+        runs.into_iter()
+            .flat_map(|(code, count)| vec![code; count])
+            .collect()
+    });
+    prop_oneof![vec(refusal(), 1..20), runs]
+}
+
 fn entry() -> impl Strategy<Value = Entry> {
     let mode = prop_oneof![Just(Mode::Durable), Just(Mode::Express)];
     let paper = (any::<[u32; 4]>(), any::<u8>(), code(), any::<u32>());
@@ -65,10 +77,26 @@ fn entry() -> impl Strategy<Value = Entry> {
     let head = vec(any::<u8>(), size_of::<SignedHead>());
     let signed = option::of(head.prop_map(|bytes| Box::new(SignedHead::read_from_bytes(&bytes).unwrap())));
     prop_oneof![
-        (any::<u64>(), any::<u32>(), mode).prop_map(|(accounts, sessions, mode)| Entry::Limits {
-            limits: Limits { accounts, sessions },
-            mode,
+        (any::<[u64; 2]>(), any::<u32>(), mode).prop_map(|([accounts, pendings], sessions, mode)| {
+            Entry::Limits {
+                limits: Limits {
+                    accounts,
+                    sessions,
+                    pendings,
+                },
+                mode,
+            }
         }),
+        (any::<u32>(), any::<[u64; 3]>(), codes()).prop_map(|(slot, [sequence, now_s, sum], codes)| {
+            Entry::Refused {
+                slot,
+                sequence,
+                now_s,
+                sum,
+                codes,
+            }
+        }),
+        any::<u64>().prop_map(|now_s| Entry::Time { now_s }),
         paper.prop_map(|([id, source, to, amount], command, code, answer)| Entry::Paper {
             request: PaperRequest::new(command, id, source, to, amount),
             answer: PaperAnswer { code, amount: answer },
@@ -87,10 +115,13 @@ fn entry() -> impl Strategy<Value = Entry> {
                 }
             }
         ),
-        (any::<u32>(), any::<u64>(), any::<[u8; 16]>()).prop_map(|(slot, token, opener)| Entry::Open {
-            slot,
-            token,
-            opener
+        (any::<u32>(), any::<[u64; 2]>(), any::<[u8; 16]>()).prop_map(|(slot, [token, now_s], opener)| {
+            Entry::Open {
+                slot,
+                token,
+                opener,
+                now_s,
+            }
         }),
         any::<u32>().prop_map(|slot| Entry::Close { slot }),
         any::<[[u8; 16]; 2]>().prop_map(|[source, uuid]| Entry::Expire((AccountId(source), uuid))),
@@ -133,6 +164,28 @@ proptest! {
 }
 
 #[test]
+fn a_refused_packet_over_udp_takes_at_most_96_bytes_of_the_journal() {
+    let refusals: Vec<Code> = (1..=15).filter_map(Code::from_code).collect();
+    let bytes = |codes: Vec<Code>| {
+        let entry = Entry::Refused {
+            slot: u32::MAX,
+            sequence: u64::MAX,
+            now_s: u64::MAX,
+            sum: u64::MAX,
+            codes,
+        };
+        let payload = entry.to_bytes();
+        assert_eq!(Entry::from_record(entry.kind(), &payload), Some(entry));
+        lineside_journal::record_bytes(payload.len())
+    };
+    for count in [1, 4, 16, 84] {
+        let mixed = refusals.iter().copied().cycle().take(count).collect();
+        assert!(bytes(mixed) <= 96, "{count}");
+    }
+    assert!(bytes(vec![Code::UnknownAccount; 744]) <= 64);
+}
+
+#[test]
 fn an_entry_has_as_many_operations_as_a_packet() {
     let of = |count: usize| Entry::Execute {
         slot: 1,
@@ -157,6 +210,7 @@ fn ledger(amounts: &[u32]) -> Ledger {
     let limits = Limits {
         accounts: 100,
         sessions: 3,
+        pendings: 1 << 20,
     };
     let mut ledger = Ledger::new(limits);
     for (at, amount) in amounts.iter().enumerate() {
@@ -168,7 +222,7 @@ fn ledger(amounts: &[u32]) -> Ledger {
             ledger.paper(&request);
         }
     }
-    ledger.open(1, 99, [3; 16]);
+    ledger.open(1, 99, [3; 16], 1_700_000_000);
     let operations: Vec<Operation> = amounts
         .iter()
         .enumerate()

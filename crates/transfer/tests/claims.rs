@@ -112,6 +112,7 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Line {
         seal: SealPolicy::default(),
         sessions: SessionPolicy::default(),
         issuer_keys: Vec::new(),
+        key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
         express: Some(Executing {
             readers: Readers::default(),
             lease_ns: 1 << 40,

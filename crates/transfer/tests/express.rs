@@ -10,6 +10,7 @@ use lineside_transfer::AccountId;
 use lineside_transfer::claims::StoreClaims;
 use lineside_transfer::fastpath::TransferFastPath;
 use lineside_transfer::host::{Executing, Host, OpenError, SealPolicy, SessionPolicy, Setup, audit, prove};
+use lineside_transfer::ledger::Limits;
 use lineside_transfer::paper::PaperRequest;
 use lineside_transfer::ring::Ring;
 use lineside_transfer::signed::Signer;
@@ -54,6 +55,10 @@ fn geometry() -> Geometry {
 }
 
 fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
+    start_within(disk, store, common::limits())
+}
+
+fn start_within(disk: &SimDisk, store: Arc<Store>, limits: Limits) -> Result<Line, OpenError> {
     let readers = Readers::default();
     let fill = Box::new(StoreWriter::new(Arc::clone(&store)));
     let seal = SealPolicy {
@@ -61,10 +66,11 @@ fn start_on(disk: &SimDisk, store: Arc<Store>) -> Result<Line, OpenError> {
         seconds: 10,
     };
     let setup = Setup {
-        limits: common::limits(),
+        limits,
         seal,
         sessions: SessionPolicy::default(),
         issuer_keys: Vec::new(),
+        key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
         express: Some(Executing {
             readers: readers.clone(),
             lease_ns: LEASE_NS,
@@ -615,4 +621,95 @@ fn what_is_signed_is_the_hosts_and_what_is_not_does_not_stop_the_line() {
         "the fast path executes nothing that it would have to stop"
     );
     line.check();
+}
+
+#[test]
+fn what_fastpath_refuses_takes_little_of_the_journal_and_comes_back() {
+    let disk = SimDisk::new(1);
+    let mut line = start(&disk);
+    let session = line.open(1);
+    line.paper(CREATE, 0, 1, 0, 10);
+    line.host.drain();
+    let before = line.host.journal_bytes();
+    let refused = [operation(TRANSFER, 1, 9, 1); 4];
+    let mut first = Vec::new();
+    for sequence in 1..=10 {
+        let (reply, by_fastpath) = line.ask(&execute_packet(session, sequence, &refused));
+        assert!(by_fastpath);
+        assert_eq!(outcomes(&reply), [(Code::UnknownAccount, 0); 4]);
+        first = reply;
+    }
+    line.host.drain();
+    let bytes = line.host.journal_bytes() - before;
+    assert!(bytes <= 10 * 96, "{bytes} bytes");
+    // One of which something is done has all its records.
+    let mixed = [
+        operation(TRANSFER, 1, 9, 1),
+        operation(CREATE, 2, 0, 5),
+        operation(TRANSFER, 2, 9, 1),
+    ];
+    line.ask(&execute_packet(session, 11, &mixed));
+    line.check();
+    let ledger = line.host.ledger().to_bytes();
+    assert_eq!(line.host.ledger().number(), 2);
+    drop(line);
+    disk.power_cut();
+    let mut line = start(&disk);
+    assert_eq!(line.host.ledger().to_bytes(), ledger);
+    let (again, _) = line.ask(&execute_packet(session, 10, &refused));
+    assert_ne!(again, first, "an old sequence");
+    assert_eq!(again[5], 6);
+    let (again, _) = line.ask(&execute_packet(session, 11, &mixed));
+    assert_eq!(outcomes(&again)[1], (Code::Done, 5));
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().operations, 2);
+}
+
+#[test]
+fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
+    const IDLE_S: u64 = 7 * 86_400;
+    let disk = SimDisk::new(1);
+    let limits = Limits {
+        sessions: 2,
+        ..common::limits()
+    };
+    let store = Arc::new(Store::anonymous(&geometry()).unwrap());
+    let mut line = start_within(&disk, store, limits).unwrap();
+    let (old, used) = (line.open(1), line.open(2));
+    line.paper(CREATE, 0, 1, 0, 10);
+    let open_at = |line: &mut Line, now_s: u64| {
+        let body = SessionBody::new_zeroed();
+        let ask = |line: &mut Line, body: &SessionBody| {
+            let payload = session_packet(TRANSFER_OP_OPEN, body);
+            let asked = Asked {
+                from: LOOPBACK,
+                payload: &payload,
+            };
+            line.host.group(now_s, &[asked]).remove(0).reply.unwrap()
+        };
+        let first = ask(line, &body);
+        let challenge = SessionBody::ref_from_bytes(&first[16..]).unwrap().challenge;
+        let reply = ask(line, &SessionBody { challenge, ..body });
+        let granted = SessionBody::ref_from_bytes(&reply[16..]).ok();
+        granted.map(|body| (body.slot.get(), body.token.get()))
+    };
+    assert_eq!(open_at(&mut line, NOW_S + IDLE_S - 1), None);
+    // The fast path alone knows that this one is used.
+    let (reply, by_fastpath) = line.ask(&execute_packet(used, 1, &[operation(TRANSFER, 1, 9, 1)]));
+    assert!(by_fastpath && reply[5] == 0);
+    let new = open_at(&mut line, NOW_S + IDLE_S).unwrap();
+    assert_eq!((new.0, new.1 == old.1), (old.0, false));
+    assert_eq!(open_at(&mut line, NOW_S + IDLE_S), None, "the other is in use");
+    lease::renew(&line.store.control().lease_until_ns, LEASE_NS);
+    for (session, sequence, status) in [(old, 1, 5), (used, 2, 0), (new, 1, 0)] {
+        let packet = execute_packet(session, sequence, &[operation(TRANSFER, 1, 9, 1)]);
+        let (reply, by_fastpath) = line.ask(&packet);
+        assert_eq!((reply[5], by_fastpath), (status, true), "{session:?}");
+    }
+    line.check();
+    let ledger = line.host.ledger().to_bytes();
+    drop(line);
+    disk.power_cut();
+    let store = Arc::new(Store::anonymous(&geometry()).unwrap());
+    let line = start_within(&disk, store, limits).unwrap();
+    assert_eq!(line.host.ledger().to_bytes(), ledger);
 }

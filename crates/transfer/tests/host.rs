@@ -192,10 +192,19 @@ fn sessions_are_granted_to_who_is_there_and_not_without_end() {
         first,
         "a repeated request opens no second one"
     );
-    // Another client, which was given the port of the first: the challenge is the same.
+    // Another request with the same challenge.
     let mut another = answer.clone();
     another[8..16].copy_from_slice(&7_u64.to_be_bytes());
-    let second = server.ask(&another).unwrap();
+    assert_eq!(
+        server.ask(&another).unwrap()[5],
+        8,
+        "a challenge grants one session"
+    );
+    // Another client, which was given the port of the first, is sent a challenge of its own.
+    let challenge = server.ask(&session_packet(TRANSFER_OP_OPEN, &empty)).unwrap();
+    let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
+    let second = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..empty });
+    let second = server.ask(&second).unwrap();
     assert_eq!(second[5], 0);
     let session = |reply: &[u8]| {
         let body = SessionBody::ref_from_bytes(&reply[16..]).unwrap();

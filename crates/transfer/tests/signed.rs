@@ -150,10 +150,10 @@ fn only_its_owner_moves_what_an_account_holds() {
     assert_eq!(
         ask(
             &mut server,
-            &alice.packet(session, 5, &[operation(TRANSFER, 9, 1, 0)])
-        )
-        .1,
-        [(Code::UnknownAccount, 0)]
+            &alice.packet(session, 4, &[operation(TRANSFER, 9, 1, 0)])
+        ),
+        (0, vec![(Code::UnknownAccount, 0)]),
+        "it may become hers: the refusal stands"
     );
     let pending = Operation {
         contract: PENDING.into(),
@@ -161,15 +161,15 @@ fn only_its_owner_moves_what_an_account_holds() {
         ..pay
     };
     assert_eq!(
-        ask(&mut server, &bob.packet(session, 6, &[pending])).1,
-        [(Code::Unauthorised, 0)]
+        ask(&mut server, &bob.packet(session, 5, &[pending])),
+        (UNAUTHORISED, vec![(Code::Unauthorised, 10)])
     );
     let linked = Operation {
         flags: LINKED,
         ..back
     };
     assert_eq!(
-        ask(&mut server, &bob.packet(session, 7, &[linked, pay])).1,
+        ask(&mut server, &bob.packet(session, 5, &[linked, pay])).1,
         [(Code::LinkedFailed, 0), (Code::Unauthorised, 0)]
     );
     let before = server.host.ledger().to_bytes();
@@ -180,7 +180,31 @@ fn only_its_owner_moves_what_an_account_holds() {
         before,
         "a replay permits what was permitted"
     );
-    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().signed, 6);
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().signed, 2);
+}
+
+#[test]
+fn a_strangers_packet_costs_the_journal_nothing() {
+    let (alice, stranger) = (p256(1), k256(9));
+    let (_, mut server, owners) = server([&alice, &alice], vec![]);
+    let session = server.open_from(ELSEWHERE);
+    let before = (server.host.journal_bytes(), server.host.ledger().to_bytes());
+    let rob = [operation(TRANSFER, 1, 2, 10); 15];
+    let make = [operation(CREATE, 9, 0, 1), operation(ISSUE, 1, 0, 1)];
+    for (session, sequence, operations) in [(session, 1, &rob[..]), (session, 1, &make), (owners, 2, &rob)] {
+        let (status, outcomes) = ask(&mut server, &stranger.packet(session, sequence, operations));
+        assert_eq!(status, UNAUTHORISED);
+        assert!(outcomes.iter().all(|(code, _)| *code == Code::Unauthorised));
+    }
+    let after = (server.host.journal_bytes(), server.host.ledger().to_bytes());
+    assert!(after == before, "{} bytes more", after.0 - before.0);
+    // The owner's refused packet is kept, in short.
+    let poor = [operation(TRANSFER, 1, 2, 1_000); 15];
+    let packet = alice.packet(session, 1, &poor);
+    let first = server.ask_at(NOW_S, ELSEWHERE, &packet).unwrap();
+    assert_eq!(outcomes(&first), [(Code::InsufficientBalance, 0); 15]);
+    assert!(server.host.journal_bytes() - before.0 <= 96);
+    assert_eq!(server.ask_at(NOW_S, ELSEWHERE, &packet).unwrap(), first);
 }
 
 #[test]
@@ -263,9 +287,12 @@ fn a_key_of_one_curve_is_none_of_the_other() {
     let (_, mut server, session) = server([&alice, &alice], vec![]);
     let pay = operation(TRANSFER, 1, 2, 10);
     let packet = same_secret.packet(session, 2, &[pay]);
-    assert_eq!(ask(&mut server, &packet), (0, vec![(Code::Unauthorised, 0)]));
+    assert_eq!(
+        ask(&mut server, &packet),
+        (UNAUTHORISED, vec![(Code::Unauthorised, 10)])
+    );
     for curve in [0, 2, 3, 255] {
-        let mut wrong = same_secret.packet(session, 3, &[pay]);
+        let mut wrong = same_secret.packet(session, 2, &[pay]);
         wrong[HEADER] = curve;
         assert_eq!(ask(&mut server, &wrong).0, UNAUTHORISED, "curve {curve}");
     }
@@ -293,20 +320,18 @@ fn issuers_are_sources_or_keys() {
         operation(FREEZE, 1, 0, 0),
     ];
     let done = vec![(Code::Done, 5), (Code::Done, 105), (Code::Done, 105)];
-    let refused = vec![(Code::Unauthorised, 0); 3];
+    let (status, refused) = ask_from(&mut server, ELSEWHERE, &alice.packet(session, 2, &make));
+    assert_eq!(status, UNAUTHORISED);
+    assert!(refused.iter().all(|(code, _)| *code == Code::Unauthorised));
     assert_eq!(
-        ask_from(&mut server, ELSEWHERE, &alice.packet(session, 2, &make)),
-        (0, refused)
-    );
-    assert_eq!(
-        ask_from(&mut server, ELSEWHERE, &mint.packet(session, 3, &make)),
+        ask_from(&mut server, ELSEWHERE, &mint.packet(session, 2, &make)),
         (0, done)
     );
     assert_eq!(
         ask_from(
             &mut server,
             LOOPBACK,
-            &alice.packet(session, 4, &[operation(ISSUE, 2, 0, 1)])
+            &alice.packet(session, 3, &[operation(ISSUE, 2, 0, 1)])
         )
         .1,
         [(Code::Done, 101)],
@@ -316,7 +341,7 @@ fn issuers_are_sources_or_keys() {
         ask_from(
             &mut server,
             ELSEWHERE,
-            &mint.packet(session, 5, &[operation(TRANSFER, 2, 1, 1)])
+            &mint.packet(session, 4, &[operation(TRANSFER, 2, 1, 1)])
         )
         .1,
         [(Code::Unauthorised, 0)],
@@ -339,13 +364,14 @@ fn one_group_has_signatures_of_all_kinds() {
     let pay = operation(TRANSFER, 1, 2, 1);
     let mut packets = Vec::new();
     for (at, key) in keys.iter().enumerate() {
-        packets.push(key.packet(session, at as u64 + 2, &[pay]));
-        let mut bad = packets[at].clone();
+        // The owner's packet uses the sequence 2; no other uses any.
+        let sequence = if at == 0 { 2 } else { 3 };
+        packets.push(key.packet(session, sequence, &[pay]));
+        let mut bad = packets[packets.len() - 1].clone();
         bad[HEADER + SIGNED - 1] ^= 1;
         packets.insert(0, bad);
-        packets.push(execute_packet(session, at as u64 + 2, &[pay]));
+        packets.push(execute_packet(session, sequence, &[pay]));
     }
-    packets.sort_by_key(|packet| packet[8..16].to_vec());
     let asked: Vec<_> = packets
         .iter()
         .map(|payload| lineside_fastpath::Asked {
@@ -354,6 +380,11 @@ fn one_group_has_signatures_of_all_kinds() {
         })
         .collect();
     let said = server.host.group(NOW_S, &asked);
+    let is_refused = |reply: &[u8]| reply[5] == UNAUTHORISED as u8;
+    let refused = said
+        .iter()
+        .filter(|said| is_refused(said.reply.as_ref().unwrap()));
+    assert_eq!(refused.count(), 59);
     let done = said
         .iter()
         .flat_map(|said| outcomes(said.reply.as_ref().unwrap()))

@@ -2,8 +2,8 @@
 
 use crate::hex::from_hex;
 use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -51,6 +51,21 @@ pub fn read_owner_only(path: &Path) -> Result<String, KeyFileError> {
         return Err(KeyFileError::Exposed { path, mode });
     }
     fs::read_to_string(path).map_err(unreadable)
+}
+
+/// Writes a file that only its owner may use; one that is there already is replaced.
+///
+/// # Errors
+/// The system's reason.
+pub fn write_owner_only(path: &Path, text: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text)?;
+    file.sync_all()
 }
 
 /// Returns the bytes that a file holds as hex digits.
@@ -106,6 +121,11 @@ mod tests {
             assert_eq!(read_shared_key(&path).is_ok(), is_shared, "{text:?} {mode:o}");
             assert_eq!(read_signing_key(&path).is_ok(), signs, "{text:?} {mode:o}");
         }
+        let written = folder.path().join("written");
+        fs::write(&written, "open to all").unwrap();
+        fs::set_permissions(&written, Permissions::from_mode(0o644)).unwrap();
+        write_owner_only(&written, b"00ff").unwrap();
+        assert_eq!(read_shared_key(&written).unwrap(), [0, 0xff]);
         let missing = read_shared_key(&folder.path().join("none")).unwrap_err();
         assert!(matches!(missing, KeyFileError::Unreadable { .. }));
     }

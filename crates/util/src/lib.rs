@@ -1,4 +1,8 @@
-//! Small helpers that several crates share: hexadecimal text ([`hex`]) and files with secret keys ([`key_file`]).
+//! Small helpers that several crates share: hexadecimal text ([`hex`]), files with secret keys ([`key_file`]), the
+//! ownership of data directories ([`data_dir`]), and the check of a fjall database's files before it is opened
+//! ([`fjall_files`]).
 
+pub mod data_dir;
+pub mod fjall_files;
 pub mod hex;
 pub mod key_file;

@@ -96,7 +96,7 @@ pub enum Status {
     Reused = 7,
     /// the sender may not do this, or has not signed it
     Unauthorised = 8,
-    /// nothing can be written now: the disk is full, or writing has ended after an error
+    /// nothing can be written: the disk or memory is full, or writing has ended after an error
     NoRoom = 9,
     /// it may have been done or not: the table did not say
     OutcomeUnknown = 10,
@@ -106,7 +106,7 @@ pub enum Status {
     StartBehindStop = 12,
     /// what is incremented has not 8 bytes
     NotANumber = 13,
-    /// what was asked for does not fit a packet; the reply says how long it is
+    /// it does not fit a packet; the reply says how long it is. Of a change: the cell's limit
     TooLong = 14,
 }
 
@@ -145,12 +145,12 @@ impl Status {
             Self::Sequence => "not the session's next sequence; the reply says which",
             Self::Reused => "the session's last sequence with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
-            Self::NoRoom => "nothing can be written now: the disk is full, or writing has ended after an error",
+            Self::NoRoom => "nothing can be written: the disk or memory is full, or writing has ended after an error",
             Self::OutcomeUnknown => "it may have been done or not: the table did not say",
             Self::UnknownFamily => "the table has no such column family",
             Self::StartBehindStop => "a scan's start lies behind its stop",
             Self::NotANumber => "what is incremented has not 8 bytes",
-            Self::TooLong => "what was asked for does not fit a packet; the reply says how long it is",
+            Self::TooLong => "it does not fit a packet; the reply says how long it is. Of a change: the cell's limit",
         }
     }
 }
@@ -409,7 +409,7 @@ pub enum TransferCode {
     Overflow = 4,
     /// source and destination are the same
     SameAccount = 5,
-    /// no room for another account where it would have to lie
+    /// no room for another account or pending transfer
     StoreFull = 6,
     /// transaction id below the source's last one
     StaleId = 7,
@@ -417,7 +417,7 @@ pub enum TransferCode {
     Busy = 8,
     /// source or destination is frozen
     Frozen = 9,
-    /// no such command, contract or flag, or a field that must be zero is not
+    /// no such command, contract or flag, or a field that must be zero, or not, is otherwise
     BadCommand = 10,
     /// the source's last transaction id with another body
     IdReused = 11,
@@ -464,11 +464,11 @@ impl TransferCode {
             Self::InsufficientBalance => "the source holds less, what is set aside not counted",
             Self::Overflow => "a balance, with what is pending for it, would not fit its format",
             Self::SameAccount => "source and destination are the same",
-            Self::StoreFull => "no room for another account where it would have to lie",
+            Self::StoreFull => "no room for another account or pending transfer",
             Self::StaleId => "transaction id below the source's last one",
             Self::Busy => "not executed: ask again",
             Self::Frozen => "source or destination is frozen",
-            Self::BadCommand => "no such command, contract or flag, or a field that must be zero is not",
+            Self::BadCommand => "no such command, contract or flag, or a field that must be zero, or not, is otherwise",
             Self::IdReused => "the source's last transaction id with another body",
             Self::Unauthorised => "the sender may not do this, or has not signed it",
             Self::LinkedFailed => "not executed, because another operation linked with it was refused",
@@ -2313,6 +2313,16 @@ pub mod metric {
         labels: &[],
         help: "1 while the fast path is switched off",
     };
+    /// sessions that are open
+    pub const COLUMN_SESSIONS: Metric = Metric {
+        name: "lineside_column_sessions",
+        key: "sessions",
+        service: Some("column"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "sessions that are open",
+    };
     /// servers of the table whose lease is held
     pub const COLUMN_LEASED_SERVERS: Metric = Metric {
         name: "lineside_column_leased_servers",
@@ -2525,7 +2535,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 83] = [
+    pub const ALL: [&Metric; 84] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2588,6 +2598,7 @@ pub mod metric {
         &COLUMN_EVICTIONS,
         &COLUMN_MARKS,
         &COLUMN_OFF,
+        &COLUMN_SESSIONS,
         &COLUMN_LEASED_SERVERS,
         &COLUMN_NOTICES,
         &COLUMN_REFUSED_NOTICES,

@@ -99,10 +99,19 @@ impl Behind {
             limits: Limits {
                 accounts: file.state.accounts_max,
                 sessions: file.state.sessions_max,
+                pendings: 1 << 20,
             },
             seal: SealPolicy::default(),
-            sessions: SessionPolicy::default(),
+            // As many as the file says, whoever opens them.
+            sessions: SessionPolicy {
+                trusted: vec![Range {
+                    address: std::net::Ipv6Addr::UNSPECIFIED.into(),
+                    prefix_bits: 0,
+                }],
+                ..SessionPolicy::default()
+            },
             issuer_keys: Vec::new(),
+            key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
             express: is_express.then(|| Executing {
                 readers: readers.clone(),
                 lease_ns: LEASE_NS,

@@ -3,9 +3,8 @@
 use crate::cert::{Authority, EXPIRED, Subject, TIMES, Usage};
 use crate::proto::Out;
 use crate::sign::Key;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use lineside_util::key_file::write_owner_only;
+use std::io;
 use std::path::Path;
 
 /// What a network consists of.
@@ -62,14 +61,7 @@ impl Identity {
         ];
         for (name, bytes) in files {
             std::fs::create_dir_all(folder.join(name))?;
-            // Only its owner may read the key.
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(folder.join(name).join("one.pem"))?;
-            file.write_all(&bytes)?;
+            write_owner_only(&folder.join(name).join("one.pem"), &bytes)?;
         }
         Ok(())
     }

@@ -83,13 +83,18 @@ fn open(disk: SimDisk) -> Rig {
             limits: Limits {
                 accounts: 16,
                 sessions: 4,
+                pendings: 1 << 20,
             },
             seal: SealPolicy {
                 operations: 8,
                 seconds: 10,
             },
-            sessions: SessionPolicy { per_source: 2 },
+            sessions: SessionPolicy {
+                per_source: 2,
+                ..SessionPolicy::default()
+            },
             issuer_keys: Vec::new(),
+            key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
             express: None,
         },
         key(),
@@ -292,6 +297,7 @@ fn entries() -> Vec<Entry> {
             limits: Limits {
                 accounts: 9,
                 sessions: 2,
+                pendings: 1 << 20,
             },
             mode: Mode::Durable,
         },
@@ -319,8 +325,24 @@ fn entries() -> Vec<Entry> {
             slot: 1,
             token: 2,
             opener: [3; 16],
+            now_s: NOW_S,
         },
         Entry::Close { slot: 1 },
+        Entry::Refused {
+            slot: 1,
+            sequence: 3,
+            now_s: NOW_S,
+            sum: 4,
+            codes: vec![Code::Frozen, Code::Overflow, Code::Overflow],
+        },
+        Entry::Refused {
+            slot: 1,
+            sequence: 4,
+            now_s: NOW_S,
+            sum: 5,
+            codes: vec![Code::UnknownAccount; 16],
+        },
+        Entry::Time { now_s: NOW_S },
         Entry::Expire((AccountId([1; 16]), [2; 16])),
         Entry::Block(chain.seal(&key(), 1, 2, 3)),
     ]
@@ -345,10 +367,11 @@ pub fn ledger_seeds() -> Vec<Vec<u8>> {
     let mut ledger = Ledger::new(Limits {
         accounts: 9,
         sessions: 2,
+        pendings: 1 << 20,
     });
     let empty = ledger.to_bytes();
     ledger.paper(&PaperRequest::new(CREATE, 1, 7, 0, 70));
-    ledger.open(1, 5, [6; 16]);
+    ledger.open(1, 5, [6; 16], NOW_S);
     ledger.execute(1, 1, &operations()[..5], |_, _| Ok(()), NOW_S);
     vec![empty, ledger.to_bytes()]
 }
@@ -368,6 +391,7 @@ pub fn ledger(data: &[u8]) {
     ledger.set_limits(Limits {
         accounts: u64::MAX,
         sessions: 1,
+        pendings: 1 << 20,
     });
     let ids: Vec<AccountId> = ledger.accounts().map(|(id, _)| *id).collect();
     for pair in ids.windows(2) {

@@ -15,6 +15,7 @@ use lineside_util::hex::to_display;
 use serde::Serialize;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 /// Answers that are shown.
@@ -124,6 +125,13 @@ pub fn run(arguments: Demo, as_json: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("a directory for the demonstration chain")?;
     let data = folder.path().join("chain");
     write_demo_store(&data)?;
+    // A server limits the files of its thread, which could then not remove the directory at the end.
+    let served = std::thread::scope(|scope| scope.spawn(|| serve(arguments, &data, as_json)).join());
+    served.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Serves the demonstration chain in `data`, and shows what it answers.
+fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     let mut config = arguments.overrides.over(None)?;
     let section = config.section("spv");
     section.set("data", data);

@@ -52,7 +52,14 @@ fn the_demonstration_needs_nothing_and_ends_with_once() {
     assert_eq!(answers[0]["root"], display(&block.root));
     assert!(shown["round_trip"]["ratio"].as_f64().unwrap() > 0.0);
 
-    let output = lab(&[&["demo"][..], &asked].concat());
+    let temporary = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
+        .args([&["demo"][..], &asked].concat())
+        .env("TMPDIR", temporary.path())
+        .output()
+        .expect("run");
+    let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     for part in [
         "socket datapath",

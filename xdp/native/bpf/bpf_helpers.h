@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /*
  * Stands in for libbpf's header when the programs are compiled natively (lab/conformance/src/native.rs): the same
  * source, maps bound to ordinary memory, for machines without BPF. One thread at a time.

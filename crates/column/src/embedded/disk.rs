@@ -1,33 +1,67 @@
 //! Cells in a directory. Changes that wait for the disk together go to it together, with one fdatasync; they are seen
 //! after it.
+//!
+//! ```text
+//! <directory>/*.log, *.snap   journal: every change, until `tables` has it (docs/journal.md)
+//! <directory>/acknowledged    last change that was acknowledged
+//! <directory>/tables          files of rows, with the number of the last change that is in them
+//! ```
+//!
+//! The journal is the truth. A change is written there, made durable, noted as acknowledged, made in `tables`, and
+//! only then answered. A start compares all three before it opens or cuts anything, and makes the changes again that
+//! `tables` lacks.
 
-use super::{Shelf, View, Visit};
+mod acknowledged;
+mod checkpoint;
+mod log;
+mod record;
+mod repair;
+mod tables;
+
+pub use repair::{Repaired, repair};
+
+use super::{Limits, Shelf, View, Visit};
 use crate::table::TableError;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use checkpoint::{Checkpoints, Requests};
+use fjall::{Keyspace, Readable, Snapshot};
+use lineside_journal::FsDisk;
+use log::{Failed, GROUP_BYTES_MAX, Log};
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Bound;
-use std::path::Path;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tables::Tables;
 
 type Write = (Vec<u8>, Option<Vec<u8>>);
 
-/// Who waits for the disk.
+/// Changes that wait for the disk.
 #[derive(Default)]
 struct Queue {
-    /// The group that is being collected.
+    /// Group that is being collected, and its bytes.
     waiting: Vec<Write>,
+    waiting_bytes: usize,
     /// Its number, and that of the first one that is not on the disk.
     collecting: u64,
     unwritten: u64,
-    /// Somebody is writing.
+    /// True while a group is being written.
     is_busy: bool,
+    /// Groups that the disk had no room for: how many of their writers do not know yet, and why.
+    refused: HashMap<u64, (usize, String)>,
     /// Writing has ended: what is on the disk is not known. Never tried again before a restart.
     failed: Option<String>,
 }
 
+/// State that the thread of checkpoints uses, too.
+struct Shared {
+    log: Mutex<Log>,
+    tables: Tables,
+    requests: Requests,
+}
+
 pub(super) struct Disk {
-    database: Database,
-    cells: Keyspace,
+    /// First, so that the thread ends before the files are closed.
+    _checkpoints: Checkpoints,
+    shared: Arc<Shared>,
     queue: Mutex<Queue>,
     written: Condvar,
 }
@@ -42,85 +76,132 @@ fn unreadable(error: impl fmt::Display) -> TableError {
     TableError::Unavailable(format!("reading the table's files: {error}"))
 }
 
+impl Shared {
+    fn lock_log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a group of changes durable, then visible.
+    fn commit(&self, group: Vec<Write>) -> Result<(), Failed> {
+        let (last_lsn, bytes) = self.lock_log().write(&group)?;
+        let made = self.tables.apply(group, last_lsn);
+        made.map_err(|error| Failed::Ended(error.to_string()))?;
+        self.requests.applied(last_lsn, bytes);
+        Ok(())
+    }
+}
+
 impl Disk {
-    pub(super) fn open(directory: &Path) -> Result<Self, TableError> {
-        let refused = |error: fjall::Error| {
-            TableError::Refused(match error {
-                fjall::Error::Locked => "another process has it open".to_owned(),
-                error => error.to_string(),
-            })
-        };
-        let database = Database::builder(directory).open().map_err(refused)?;
-        let cells = database
-            .keyspace("cells", KeyspaceCreateOptions::default)
-            .map_err(refused)?;
+    pub(super) fn open(disk: FsDisk, limits: &Limits) -> Result<Self, TableError> {
+        let opened = log::open(disk, limits).map_err(TableError::Refused)?;
+        let shared = Arc::new(Shared {
+            log: Mutex::new(opened.log),
+            tables: opened.tables,
+            requests: Requests::default(),
+        });
+        shared.requests.applied(opened.last_lsn, opened.journal_bytes);
+        let checkpoints = Checkpoints::start(Arc::clone(&shared));
         Ok(Self {
-            database,
-            cells,
+            _checkpoints: checkpoints.map_err(|error| TableError::Refused(error.to_string()))?,
+            shared,
             queue: Mutex::default(),
             written: Condvar::new(),
         })
     }
 
-    fn commit(&self, group: Vec<Write>) -> Result<(), fjall::Error> {
-        // The batch is applied, and so seen, only after its journal was synced.
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
-        for (place, stored) in group {
-            match stored {
-                Some(stored) => batch.insert(&self.cells, place, stored),
-                None => batch.remove(&self.cells, place),
+    fn lock_queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        self.written.wait(queue).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the group that was collected; others are collected meanwhile.
+    fn lead<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        queue.is_busy = true;
+        let number = queue.collecting;
+        queue.collecting += 1;
+        queue.waiting_bytes = 0;
+        let group = std::mem::take(&mut queue.waiting);
+        let writers = group.len();
+        drop(queue);
+        let committed = self.shared.commit(group);
+        queue = self.lock_queue();
+        queue.is_busy = false;
+        match committed {
+            Ok(()) => queue.unwritten = queue.collecting,
+            Err(Failed::Full(why)) => {
+                queue.unwritten = queue.collecting;
+                queue.refused.insert(number, (writers, why));
+            }
+            Err(Failed::Ended(why)) => {
+                tracing::error!(
+                    why,
+                    "the table's files cannot be written: nothing is, until the next start"
+                );
+                queue.failed = Some(why);
             }
         }
-        batch.commit()
+        self.written.notify_all();
+        queue
+    }
+}
+
+impl Queue {
+    /// Returns the answer to a writer of a group that was tried.
+    fn outcome(&mut self, group: u64) -> Result<(), TableError> {
+        let Some((writers, why)) = self.refused.get_mut(&group) else {
+            return Ok(());
+        };
+        let error = TableError::Full(why.clone());
+        *writers -= 1;
+        if *writers == 0 {
+            self.refused.remove(&group);
+        }
+        Err(error)
     }
 }
 
 impl Shelf for Disk {
     fn failed(&self) -> Option<String> {
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.failed.clone()
+        self.lock_queue().failed.clone()
     }
 
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError> {
         act(&Seen {
-            snapshot: self.database.snapshot(),
-            cells: &self.cells,
+            snapshot: self.shared.tables.database.snapshot(),
+            cells: &self.shared.tables.cells,
         })
     }
 
     fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(why) = &queue.failed {
-            return Err(TableError::Ended(why.clone()));
+        let bytes = place.len() + stored.as_ref().map_or(0, Vec::len);
+        let mut queue = self.lock_queue();
+        loop {
+            if let Some(why) = &queue.failed {
+                return Err(TableError::Ended(why.clone()));
+            }
+            // One of the group's own writers leads it as soon as the one before is written.
+            if queue.waiting.is_empty() || queue.waiting_bytes + bytes <= GROUP_BYTES_MAX {
+                break;
+            }
+            queue = self.wait(queue);
         }
         queue.waiting.push((place, stored));
+        queue.waiting_bytes += bytes;
         let ours = queue.collecting;
         loop {
             if queue.unwritten > ours {
-                return Ok(());
+                return queue.outcome(ours);
             }
             if let Some(why) = &queue.failed {
                 return Err(TableError::Unknown(why.clone()));
             }
-            if queue.is_busy {
-                queue = self.written.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            queue.is_busy = true;
-            queue.collecting += 1;
-            let group = std::mem::take(&mut queue.waiting);
-            drop(queue);
-            let committed = self.commit(group);
-            queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.is_busy = false;
-            match committed {
-                Ok(()) => queue.unwritten = queue.collecting,
-                Err(error) => {
-                    tracing::error!(%error, "the table's files cannot be written: nothing is, until the next start");
-                    queue.failed = Some(error.to_string());
-                }
-            }
-            self.written.notify_all();
+            queue = match queue.is_busy {
+                true => self.wait(queue),
+                false => self.lead(queue),
+            };
         }
     }
 }
@@ -152,3 +233,6 @@ impl View for Seen<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

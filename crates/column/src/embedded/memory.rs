@@ -1,4 +1,4 @@
-//! Cells in memory.
+//! Cells in memory, of limited size.
 
 use super::{Shelf, View, Visit};
 use crate::table::TableError;
@@ -9,8 +9,34 @@ use std::sync::{PoisonError, RwLock};
 
 type Cells = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Bytes that one cell takes beside its place and its value: two vectors, their allocations, its part of a tree's node.
+const CELL_BYTES: usize = 128;
+
+pub(super) struct Memory {
+    table: RwLock<Counted>,
+    bytes_max: usize,
+}
+
 #[derive(Default)]
-pub(super) struct Memory(RwLock<Cells>);
+struct Counted {
+    cells: Cells,
+    /// Bytes of all cells, as [`bytes_of`] counts them.
+    bytes: usize,
+}
+
+impl Memory {
+    /// Returns an empty shelf for at most `bytes_max` bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            table: RwLock::default(),
+            bytes_max,
+        }
+    }
+}
+
+fn bytes_of(place: &[u8], stored: &[u8]) -> usize {
+    CELL_BYTES + place.len() + stored.len()
+}
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,16 +46,31 @@ impl fmt::Debug for Memory {
 
 impl Shelf for Memory {
     fn read(&self, act: &mut dyn FnMut(&dyn View) -> Result<(), TableError>) -> Result<(), TableError> {
-        act(&*self.0.read().unwrap_or_else(PoisonError::into_inner))
+        act(&self.table.read().unwrap_or_else(PoisonError::into_inner).cells)
     }
 
     fn write(&self, place: Vec<u8>, stored: Option<Vec<u8>>) -> Result<(), TableError> {
-        let mut cells = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let held = table.cells.get(&place);
+        let before = held.map_or(0, |held| bytes_of(&place, held));
+        let after = stored.as_ref().map_or(0, |stored| bytes_of(&place, stored));
+        let bytes = table.bytes - before + after;
+        if after > before && bytes > self.bytes_max {
+            return Err(TableError::Full(format!(
+                "the rows would take {bytes} bytes of memory, where {} are allowed; delete rows, or raise `memory_max`",
+                self.bytes_max
+            )));
+        }
+        table.bytes = bytes;
         match stored {
-            Some(stored) => cells.insert(place, stored),
-            None => cells.remove(&place),
+            Some(stored) => table.cells.insert(place, stored),
+            None => table.cells.remove(&place),
         };
         Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.table.read().unwrap_or_else(PoisonError::into_inner).bytes
     }
 }
 

@@ -1,36 +1,64 @@
-//! Sessions, in which a change counts once however often it is sent. One is granted to who shows that it gets what is
-//! sent to its address: by sending back a challenge, which the host can check without having kept anything. After a
-//! restart there are none: what a client then had under way it cannot know.
+//! Sessions, in which a change counts once however often it is sent. One is granted to a client that shows that it gets
+//! what is sent to its address: by sending back a challenge, each of which is good for one session. After a restart
+//! there are none: what a client then had under way it cannot know.
+//!
+//! Clients have shares of the sessions, so that strangers cannot use up those of others:
+//!
+//! ```text
+//! 0                      1/2                 3/4                 all
+//! |--- strangers --------|
+//! |--- and clients with a history -----------|
+//! |--- and trusted sources -----------------------------------------|
+//! ```
+//!
+//! A site is an IPv4 address, or the /64 of an IPv6 address. It has a history when one of its sessions changed the
+//! table some time ago.
 
-use lineside_fastpath::Source;
-use lineside_fastpath::challenge::{CHALLENGE_S, Challenges};
+mod history;
+
+use super::challenges::{CHALLENGE_END_S, Challenge, Challenges};
+use history::Histories;
+use lineside_fastpath::{PAYLOAD_BYTES_MAX, Source};
 use lineside_wire::{ColumnSession, Status};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::FromZeros;
 
-/// How long a session is kept that nobody uses, where there is room for no more.
-const IDLE_S: u64 = 3600;
-/// The same where its own address has as many as it may: longer than a client asks again for.
-const OWN_IDLE_S: u64 = 10;
-/// Sessions at once.
+/// Seconds after which a session that was not used, and has changed nothing or belongs to the site that asks for
+/// another one, is closed where there is room for no more: longer than a client repeats a request.
+const UNUSED_IDLE_S: u64 = 10;
+/// Maximum number of sessions, however much memory there is.
 const SESSIONS_MAX: usize = 65_536;
-/// Of one address.
-const PER_SOURCE_MAX: usize = 1024;
+/// Bytes of one session at most: its last request and reply, its places in the maps, and those of two challenges.
+const SESSION_BYTES: usize = 2 * PAYLOAD_BYTES_MAX + 640;
+/// Maximum number of sessions of one site.
+const PER_SITE_MAX: usize = 1024;
+/// Seconds for which a refusal of a new client counts as a problem.
+const REFUSED_S: u64 = 60;
 
-/// A challenge that came back, and the id of the request that it came back in: a repeated request opens no second
-/// session, while another client that was given the port of one that has ended gets one of its own.
-type Opening = ([u8; 16], u64);
+/// Address of a client as far as limits count it.
+pub(super) type Site = [u8; 16];
+
+/// Share of the sessions that a client may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Stranger,
+    Known,
+    Trusted,
+}
 
 /// One session.
 #[derive(Debug)]
 pub(super) struct Session {
     token: u64,
-    opener: [u8; 16],
-    opening: Opening,
+    site: Site,
+    class: Class,
     used_s: AtomicU64,
+    /// When its last change was noted in its site's history; 0: it has changed nothing.
+    noted_s: AtomicU64,
     /// Where it stands; locked while a change of it is made.
     pub(super) last: Mutex<Last>,
 }
@@ -45,82 +73,211 @@ pub(super) struct Last {
     pub(super) reply: Vec<u8>,
 }
 
+/// Challenge that was used.
+#[derive(Debug)]
+struct Used {
+    /// Id of the request that it came back in: repeated, that request opens no second session.
+    request_id: u64,
+    slot: u32,
+    until_s: u64,
+}
+
 #[derive(Debug, Default)]
 struct Open {
     by_slot: HashMap<u32, Arc<Session>>,
-    by_opening: HashMap<Opening, u32>,
-    per_source: HashMap<[u8; 16], usize>,
+    used: HashMap<Challenge, Used>,
+    used_order: VecDeque<Challenge>,
+    per_site: HashMap<Site, usize>,
+    /// Sessions by class.
+    counts: [usize; 3],
+    histories: Histories,
     next_slot: u32,
+    /// When idle sessions were looked for.
+    looked_s: Option<u64>,
+    /// When a client was refused because a share was used up.
+    refused_s: Option<u64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Sessions {
     challenges: Challenges,
     open: Mutex<Open>,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Maximum number of sessions, and the seconds after which one that was not used may be closed.
+    count: usize,
+    idle_s: u64,
+}
+
+/// Use of the sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionUse {
+    /// Sessions that are open.
+    pub open: usize,
+    /// Maximum number of sessions.
+    pub max: usize,
+    /// Percentage of the share that is used most.
+    pub share_percent: usize,
+    /// True if a new client was refused within the last minute, because a share was used up.
+    pub is_refusing: bool,
+}
+
+impl Limits {
+    /// Maximum number of sessions of a class and of those below it.
+    const fn share(&self, class: Class) -> usize {
+        match class {
+            Class::Stranger => self.count / 2,
+            Class::Known => self.count / 4 * 3,
+            Class::Trusted => self.count,
+        }
+    }
+
+    /// Maximum number of sessions of one site.
+    fn per_site(&self, class: Class) -> usize {
+        match class {
+            Class::Stranger => (self.count / 128).clamp(4, PER_SITE_MAX),
+            Class::Known | Class::Trusted => PER_SITE_MAX,
+        }
+    }
+}
+
+fn site_of(from: Source) -> Site {
+    let mut site = from.address_bytes();
+    if let IpAddr::V6(address) = from.address
+        && address.to_ipv4_mapped().is_none()
+    {
+        site[8..].fill(0);
+    }
+    site
 }
 
 impl Sessions {
-    pub(super) fn new() -> io::Result<Self> {
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(io::Error::other)?;
+    /// Returns room for as many sessions as `bytes` hold. One that was not used for `idle_s` seconds may be closed.
+    pub(super) fn new(bytes: usize, idle_s: u64) -> io::Result<Self> {
+        let count = bytes.saturating_sub(history::BYTES) / SESSION_BYTES;
         Ok(Self {
-            challenges: Challenges::new(key),
+            challenges: Challenges::new()?,
             open: Mutex::default(),
+            limits: Limits {
+                count: count.clamp(8, SESSIONS_MAX),
+                idle_s,
+            },
         })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers `open` at `now_s` of any clock that goes on.
     pub(super) fn open(
         &self,
         from: Source,
+        is_trusted: bool,
         request_id: u64,
         asked: &ColumnSession,
         now_s: u64,
     ) -> Result<ColumnSession, Status> {
-        if asked.challenge == [0; 16] {
+        let challenge = asked.challenge;
+        if challenge == [0; 16] {
             return Ok(ColumnSession {
-                challenge: self.challenges.of(from, now_s),
-                lease_s: (CHALLENGE_S as u32).into(),
+                challenge: self.challenges.make(from, now_s),
+                lease_s: (CHALLENGE_END_S as u32 / 2).into(),
                 ..ColumnSession::new_zeroed()
             });
         }
-        if !self.challenges.answers(from, &asked.challenge, now_s) {
+        if !self.challenges.is_good(from, &challenge, now_s) {
             return Err(Status::Unauthorised);
         }
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let opening = (asked.challenge, request_id);
-        let slot = match open.by_opening.get(&opening) {
-            // Asked again: the same session.
-            Some(slot) => *slot,
-            None => open.grant(from.address_bytes(), opening, now_s)?,
+        let mut open = self.lock();
+        let slot = match open.used.get(&challenge) {
+            Some(used) if used.request_id != request_id => return Err(Status::Unauthorised),
+            Some(used) => used.slot,
+            None => open.grant(site_of(from), is_trusted, now_s, self.limits)?,
         };
-        let token = open.by_slot.get(&slot).ok_or(Status::Busy)?.token;
+        // Where it was closed meanwhile, its challenge opens no other.
+        let token = open.by_slot.get(&slot).ok_or(Status::Unauthorised)?.token;
+        open.note_used(challenge, request_id, slot, now_s);
         Ok(ColumnSession {
-            challenge: asked.challenge,
+            challenge,
             token: token.into(),
             slot: slot.into(),
-            lease_s: (IDLE_S as u32).into(),
+            lease_s: (self.limits.idle_s as u32).into(),
             ..ColumnSession::new_zeroed()
         })
     }
 
     /// The session of a number and its secret.
     pub(super) fn find(&self, slot: u32, token: u64, now_s: u64) -> Option<Arc<Session>> {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.lock();
         let session = open.by_slot.get(&slot).filter(|session| session.token == token)?;
         session.used_s.store(now_s, Relaxed);
         Some(Arc::clone(session))
     }
+
+    /// Notes that a session has changed the table.
+    pub(super) fn changed(&self, session: &Session, now_s: u64) {
+        let noted_s = session.noted_s.load(Relaxed);
+        if noted_s == 0 || now_s.saturating_sub(noted_s) >= history::NOTED_AGAIN_S {
+            session.noted_s.store(now_s.max(1), Relaxed);
+            self.lock().histories.note(session.site, now_s);
+        }
+    }
+
+    /// Returns how far the sessions are used up.
+    pub(super) fn usage(&self, now_s: u64) -> SessionUse {
+        let open = self.lock();
+        let percent = |class| 100 * open.count_up_to(class) / self.limits.share(class).max(1);
+        let shares = [Class::Stranger, Class::Known, Class::Trusted].map(percent);
+        SessionUse {
+            open: open.by_slot.len(),
+            max: self.limits.count,
+            share_percent: shares.into_iter().max().unwrap_or(0),
+            is_refusing: (open.refused_s)
+                .is_some_and(|refused_s| now_s.saturating_sub(refused_s) < REFUSED_S),
+        }
+    }
 }
 
 impl Open {
-    fn grant(&mut self, opener: [u8; 16], opening: Opening, now_s: u64) -> Result<u32, Status> {
-        let held = self.per_source.get(&opener).copied().unwrap_or(0);
-        if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
-            self.forget_idle(opener, now_s);
+    /// Number of sessions of a class and of those below it.
+    fn count_up_to(&self, class: Class) -> usize {
+        self.counts[..=class as usize].iter().sum()
+    }
+
+    /// Returns whether the shares of a class and of those above it have room for a session more.
+    fn has_share(&self, class: Class, limits: Limits) -> bool {
+        let above = [Class::Stranger, Class::Known, Class::Trusted]
+            .into_iter()
+            .skip(class as usize);
+        above
+            .into_iter()
+            .all(|class| self.count_up_to(class) < limits.share(class))
+    }
+
+    fn has_room(&self, site: &Site, class: Class, limits: Limits) -> bool {
+        let held = self.per_site.get(site).copied().unwrap_or(0);
+        held < limits.per_site(class) && self.has_share(class, limits)
+    }
+
+    fn grant(&mut self, site: Site, is_trusted: bool, now_s: u64, limits: Limits) -> Result<u32, Status> {
+        let class = match () {
+            () if is_trusted => Class::Trusted,
+            () if self.histories.is_known(&site, now_s) => Class::Known,
+            () => Class::Stranger,
+        };
+        self.forget_challenges(now_s);
+        if !self.has_room(&site, class, limits) && self.looked_s != Some(now_s) {
+            self.looked_s = Some(now_s);
+            self.close_idle(&site, now_s, limits.idle_s);
         }
-        let held = self.per_source.get(&opener).copied().unwrap_or(0);
-        if self.by_slot.len() >= SESSIONS_MAX || held >= PER_SOURCE_MAX {
+        if !self.has_room(&site, class, limits) || self.used.len() >= 2 * limits.count {
+            if !self.has_share(class, limits) {
+                self.refused_s = Some(now_s);
+            }
             return Err(Status::Busy);
         }
         let token = loop {
@@ -132,104 +289,74 @@ impl Open {
         };
         self.next_slot = self.next_slot.wrapping_add(1);
         let slot = self.next_slot;
-        let session = Session {
-            token,
-            opener,
-            opening,
-            used_s: AtomicU64::new(now_s),
-            last: Mutex::default(),
-        };
         if self.by_slot.contains_key(&slot) {
             return Err(Status::Busy);
         }
+        let session = Session {
+            token,
+            site,
+            class,
+            used_s: AtomicU64::new(now_s),
+            noted_s: AtomicU64::new(0),
+            last: Mutex::default(),
+        };
         self.by_slot.insert(slot, Arc::new(session));
-        self.by_opening.insert(opening, slot);
-        *self.per_source.entry(opener).or_default() += 1;
+        self.counts[class as usize] += 1;
+        *self.per_site.entry(site).or_default() += 1;
         Ok(slot)
     }
 
-    /// Forgets sessions that nobody has used for long, and those of `opener` sooner.
-    fn forget_idle(&mut self, opener: [u8; 16], now_s: u64) {
+    /// Remembers a used challenge until it is good no more, so that it opens one session only.
+    fn note_used(&mut self, challenge: Challenge, request_id: u64, slot: u32, now_s: u64) {
+        if self.used.contains_key(&challenge) {
+            return;
+        }
+        let used = Used {
+            request_id,
+            slot,
+            until_s: now_s + CHALLENGE_END_S,
+        };
+        self.used.insert(challenge, used);
+        self.used_order.push_back(challenge);
+    }
+
+    /// Forgets used challenges that are good no more.
+    fn forget_challenges(&mut self, now_s: u64) {
+        while let Some(oldest) = self.used_order.front()
+            && self.used.get(oldest).is_none_or(|used| used.until_s <= now_s)
+        {
+            self.used.remove(oldest);
+            self.used_order.pop_front();
+        }
+    }
+
+    /// Closes sessions that were not used for long; those of `site` and those that have changed nothing sooner.
+    fn close_idle(&mut self, site: &Site, now_s: u64, idle_s: u64) {
         let Self {
             by_slot,
-            by_opening,
-            per_source,
+            per_site,
+            counts,
             ..
         } = self;
         by_slot.retain(|_, session| {
             // One in use is not idle.
             let is_in_use = session.last.try_lock().is_err();
-            let idle_s = if session.opener == opener {
-                OWN_IDLE_S
-            } else {
-                IDLE_S
+            let idle_s = match session.site == *site || session.noted_s.load(Relaxed) == 0 {
+                true => UNUSED_IDLE_S.min(idle_s),
+                false => idle_s,
             };
             let is_kept = is_in_use || now_s.saturating_sub(session.used_s.load(Relaxed)) < idle_s;
             if !is_kept {
-                by_opening.remove(&session.opening);
-                if let Some(held) = per_source.get_mut(&session.opener) {
+                counts[session.class as usize] -= 1;
+                if let Some(held) = per_site.get_mut(&session.site) {
                     *held -= 1;
                 }
             }
             is_kept
         });
-        per_source.retain(|_, held| *held > 0);
+        per_site.retain(|_, held| *held > 0);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::IpAddr;
-
-    fn from(port: u16) -> Source {
-        Source {
-            address: IpAddr::from([10, 0, 0, 1]),
-            port,
-        }
-    }
-
-    #[test]
-    fn a_session_takes_a_challenge_of_the_same_source_and_time() {
-        let sessions = Sessions::new().unwrap();
-        let challenge = sessions
-            .open(from(1), 1, &ColumnSession::new_zeroed(), 100)
-            .unwrap();
-        assert_eq!(challenge.token.get(), 0);
-        let asked = ColumnSession {
-            challenge: challenge.challenge,
-            ..ColumnSession::new_zeroed()
-        };
-        assert_eq!(sessions.open(from(2), 2, &asked, 100), Err(Status::Unauthorised));
-        assert_eq!(sessions.open(from(1), 2, &asked, 160), Err(Status::Unauthorised));
-        let granted = sessions.open(from(1), 2, &asked, 110).unwrap();
-        assert_eq!(sessions.open(from(1), 2, &asked, 111).unwrap(), granted);
-        // Another client, which was given the port of the first.
-        let other = sessions.open(from(1), 3, &asked, 111).unwrap();
-        assert_ne!(other.slot, granted.slot);
-        assert_ne!(other.token, granted.token);
-        let (slot, token) = (granted.slot.get(), granted.token.get());
-        assert!(sessions.find(slot, token, 112).is_some());
-        assert!(sessions.find(slot, token ^ 1, 112).is_none());
-        assert!(sessions.find(slot + 1, token, 112).is_none());
-    }
-
-    #[test]
-    fn an_address_has_so_many_sessions_until_they_are_idle() {
-        let sessions = Sessions::new().unwrap();
-        let open = |port: usize, now_s| {
-            let challenge = sessions.open(from(port as u16), 1, &ColumnSession::new_zeroed(), now_s);
-            let asked = ColumnSession {
-                challenge: challenge.unwrap().challenge,
-                ..ColumnSession::new_zeroed()
-            };
-            sessions.open(from(port as u16), 1, &asked, now_s)
-        };
-        for port in 0..PER_SOURCE_MAX {
-            open(port, 5).unwrap();
-        }
-        assert_eq!(open(PER_SOURCE_MAX, 5), Err(Status::Busy));
-        assert_eq!(open(PER_SOURCE_MAX, 4 + OWN_IDLE_S), Err(Status::Busy));
-        assert!(open(PER_SOURCE_MAX, 5 + OWN_IDLE_S).is_ok());
-    }
-}
+mod tests;

@@ -44,7 +44,8 @@ fn told(store: TableName, servers: &[UdpSocket]) -> Told {
     let store = Arc::new(Store::anonymous(&config.geometry()).unwrap());
     let coherence = Arc::new(Coherence::new(Box::new(ColumnWriter::new(store))));
     let table: Arc<dyn Table> = Arc::new(Embedded::in_memory(system_clock()));
-    Told::new(&config, &table, &coherence).unwrap()
+    let key = read_notify_key(&config.notify_key_file).unwrap();
+    Told::new(&config, Some(key), &table, &coherence).unwrap()
 }
 
 /// The next question that a server gets.
@@ -156,4 +157,22 @@ fn a_table_of_the_default_namespace_is_asked_for_by_its_short_name() {
         let (question, _) = asked(&servers[0]);
         assert_eq!(String::from_utf8_lossy(&question.table), asked_for);
     }
+}
+
+#[test]
+fn status_warns_of_sessions_that_are_nearly_used_up_and_says_when_clients_are_refused() {
+    let said = |share_percent, is_refusing| {
+        let mut out = StatusBuilder::default();
+        let sessions = SessionUse {
+            open: 7,
+            max: 10,
+            share_percent,
+            is_refusing,
+        };
+        session_status(&sessions, &mut out);
+        (out.warnings.len(), out.problems.len())
+    };
+    assert_eq!(said(79, false), (0, 0));
+    assert_eq!(said(80, false), (1, 0));
+    assert_eq!(said(100, true), (0, 1));
 }

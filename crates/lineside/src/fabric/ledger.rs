@@ -55,7 +55,7 @@ impl Data {
 
     /// The blocks, and the state if it is wanted.
     fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
-        let disk = FsDisk::look(&self.data)?;
+        let disk = FsDisk::look_at(&self.data, &ledger::KIND)?;
         Look::open(disk, &self.options(), state)
     }
 
@@ -105,7 +105,7 @@ impl Kept {
             Some(StateIn::Memory) => StateName::Memory,
             Some(StateIn::Fjall) => StateName::Fjall,
         };
-        let disk = FsDisk::open(data).with_context(opening)?;
+        let disk = FsDisk::claim(data, &ledger::KIND).with_context(opening)?;
         let (replica, remarks) = ledger::open(data, disk, self.data.options(), state, results)?;
         for remark in remarks {
             tell!("lineside: {remark}");
@@ -443,7 +443,8 @@ pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
 /// What stands in its way, and a ledger that is not sound.
 pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
     let directory = arguments.data.data.display();
-    let disk = FsDisk::look(&arguments.data.data).with_context(|| format!("reading {directory}"))?;
+    let disk = FsDisk::look_at(&arguments.data.data, &ledger::KIND)
+        .with_context(|| format!("reading {directory}"))?;
     let state = arguments.data.state_found();
     let report = verify_ledger(&disk, &state, &arguments.data.options(), &mut |_| {})?;
     if as_json {

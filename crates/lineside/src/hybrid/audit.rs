@@ -6,6 +6,7 @@ use crate::wrong::Wrong;
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_hybrid::audit::{Options, Progress, audit};
+use lineside_hybrid_node::service::KIND;
 use lineside_journal::FsDisk;
 use lineside_util::hex::to_hex;
 use serde_json::json;
@@ -47,7 +48,7 @@ impl Audit {
         if let Some(threads) = self.threads {
             options.threads = threads.get();
         }
-        let disk = FsDisk::open(&self.data).with_context(|| {
+        let disk = FsDisk::claim_existing(&self.data, &KIND).with_context(|| {
             format!("opening the ledger in {shown}: a node that runs there must be stopped first")
         })?;
         let (started, mut bar) = (Instant::now(), None);

@@ -11,6 +11,7 @@ use lineside_hybrid::join::{Made, Trust, join, take};
 use lineside_hybrid::ledger::journal_options;
 use lineside_hybrid::request::MemberId;
 use lineside_hybrid::word::{MemberWord, WORD_BYTES};
+use lineside_hybrid_node::service::KIND;
 use lineside_journal::FsDisk;
 use lineside_util::hex::to_hex;
 use serde_json::json;
@@ -46,7 +47,7 @@ impl Snapshot {
         if !has_ledger {
             bail!(Wrong(format!("{shown}: no ledger")));
         }
-        let disk = FsDisk::open(&self.data).with_context(|| {
+        let disk = FsDisk::claim_existing(&self.data, &KIND).with_context(|| {
             format!("opening the ledger in {shown}: a node that runs there must be stopped first")
         })?;
         let mut out = BufWriter::new(new_file(&self.out)?);
@@ -160,9 +161,13 @@ impl Join {
         let shown = self.snapshot.display();
         let mut snapshot = File::open(&self.snapshot).map_err(|error| Wrong(format!("{shown}: {error}")))?;
         let data = self.data.display();
-        let disk = FsDisk::open(&self.data).with_context(|| format!("the new ledger in {data}"))?;
+        let disk = FsDisk::claim(&self.data, &KIND).with_context(|| format!("the new ledger in {data}"))?;
+        let mut new_directory = disk.new_directory();
         let made = join(disk, &genesis, &mut snapshot, &trust, journal_options());
         let made = made.with_context(|| format!("joining from {shown} in {data}"))?;
+        if let Some(new) = &mut new_directory {
+            new.keep();
+        }
         say_made(&made, "data", &self.data, as_json)
     }
 }

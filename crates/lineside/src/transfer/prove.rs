@@ -6,7 +6,7 @@ use k256::ecdsa::VerifyingKey;
 use lineside_journal::FsDisk;
 use lineside_transfer::AccountId;
 use lineside_transfer::host;
-use lineside_transfer::server::PUBLIC_KEY_FILE;
+use lineside_transfer::server::{KIND, PUBLIC_KEY_FILE};
 use lineside_transfer::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};
 use lineside_util::hex::{from_hex, to_hex};
 use lineside_wire::{Operation, TransferCode as Code};
@@ -66,7 +66,7 @@ struct Printed {
 
 impl Prove {
     pub fn run(&self, _as_json: bool) -> anyhow::Result<()> {
-        let disk = FsDisk::look(&self.data)?;
+        let disk = FsDisk::look_at(&self.data, &KIND)?;
         let Some(proof) = host::prove(&disk, self.operation)? else {
             bail!("operation {} is in no sealed block, or not yet", self.operation);
         };
@@ -94,6 +94,12 @@ impl VerifyProof {
             bail!("the proof is wrong: {fault}");
         }
         let hash = to_hex(&proof.block.hash());
+        if !printed.block_hash.eq_ignore_ascii_case(&hash) {
+            bail!(
+                "the proof is wrong: it says that its block's hash is {}, and that is {hash}",
+                printed.block_hash
+            );
+        }
         if let Some(known) = &self.block_hash
             && !known.eq_ignore_ascii_case(&hash)
         {
@@ -134,16 +140,17 @@ impl VerifyProof {
 
 impl Audit {
     pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let disk = FsDisk::look_at(&self.data, &KIND)?;
         let key = match &self.key {
             Some(key) => parse_key(key)?,
             None => read_key(&self.data)?,
         };
-        let disk = FsDisk::look(&self.data)?;
         let audit = host::audit(&disk, key)?;
         if as_json {
             say!(
                 "{}",
-                json!({"records": audit.records, "operations": audit.operations, "signed": audit.signed,
+                json!({"from": audit.from, "records": audit.records,
+                    "operations": audit.operations, "signed": audit.signed,
                     "blocks": audit.blocks, "accounts": audit.accounts, "issued": audit.issued.to_string(),
                     "held": audit.held.to_string(), "pending": audit.pending.0.to_string()})
             )?;
@@ -152,13 +159,19 @@ impl Audit {
                 "{} operations in {} records replayed, {} signatures and {} blocks checked; {} accounts hold {}, \
                  as issued; {} set aside",
                 audit.operations,
-                audit.records,
+                audit.records - audit.from,
                 audit.signed,
                 audit.blocks,
                 audit.accounts,
                 audit.held,
                 audit.pending.0
             )?;
+            if audit.from > 0 {
+                say!(
+                    "the records up to {} were pruned; a snapshot stands for them",
+                    audit.from
+                )?;
+            }
         }
         Ok(())
     }
@@ -178,7 +191,11 @@ impl Printed {
     }
 }
 
-fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
+/// Reads the server's public key from a ledger's directory.
+///
+/// # Errors
+/// What the system says of the file, or that it holds no key.
+pub(super) fn read_key(data: &Path) -> anyhow::Result<VerifyingKey> {
     let file = data.join(PUBLIC_KEY_FILE);
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     parse_key(text.trim())

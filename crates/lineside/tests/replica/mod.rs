@@ -1,6 +1,7 @@
 //! A replica and an orderer as processes, over recorded blocks.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use lineside_util::key_file::write_owner_only;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -102,7 +103,7 @@ pub fn msp(directory: &Path) -> PathBuf {
         ("keystore", key.serialize_pem()),
     ] {
         std::fs::create_dir_all(msp.join(folder)).unwrap();
-        std::fs::write(msp.join(folder).join("one.pem"), text).unwrap();
+        write_owner_only(&msp.join(folder).join("one.pem"), text.as_bytes()).unwrap();
     }
     msp
 }

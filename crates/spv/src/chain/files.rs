@@ -9,6 +9,7 @@
 use super::checksum::crc32c;
 use super::network::Network;
 use super::types::ChainError;
+use lineside_util::data_dir::{DataDir, Kind};
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -73,6 +74,10 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+/// Kind of a chain store's directory. Its first file names itself and its network, so a store may lack the marker.
+const KIND: Kind =
+    Kind::new("spv", 1).beside(&["blocks.dat", "txids.dat", "txid-index", "txid-index.damaged"]);
+
 /// The files, and what is not yet in them.
 pub(super) struct Files {
     disk: Option<Disk>,
@@ -88,7 +93,7 @@ struct Disk {
     map: Option<Mmap>,
     failed: bool,
     /// Held for as long as the store is open.
-    _lock: File,
+    _owner: DataDir,
 }
 
 /// The files of a store that have been read; nothing of them has been changed yet.
@@ -101,14 +106,14 @@ pub(super) struct Opening {
     /// Where the last whole block ends in each file.
     blocks_end: u64,
     txids_end: u64,
-    lock: File,
+    owner: DataDir,
 }
 
 impl Opening {
     /// Opens or creates the files in `dir`, and returns the records of their whole blocks in order.
     pub(super) fn read(dir: &Path, network: Network) -> Result<(Opening, Vec<Record>), ChainError> {
-        std::fs::create_dir_all(dir).map_err(io(dir))?;
-        let lock = take_lock(&dir.join("lock"))?;
+        let owner = DataDir::claim(dir, &KIND)?;
+        owner.lock_file("lock")?;
         let (blocks_path, txids_path) = (dir.join("blocks.dat"), dir.join("txids.dat"));
         let mut blocks = open_file(&blocks_path)?;
         let txids = open_file(&txids_path)?;
@@ -138,7 +143,7 @@ impl Opening {
             txids,
             blocks_end: (RECORD + records.len() * RECORD) as u64,
             txids_end: end * 32,
-            lock,
+            owner,
         };
         Ok((opening, records))
     }
@@ -159,7 +164,7 @@ impl Opening {
             txids: self.txids,
             blocks: self.blocks,
             failed: false,
-            _lock: self.lock,
+            _owner: self.owner,
         };
         Ok(Files {
             disk: Some(disk),
@@ -360,18 +365,4 @@ fn open_file(path: &Path) -> Result<File, ChainError> {
         path: path.to_path_buf(),
         source,
     })
-}
-
-fn take_lock(path: &Path) -> Result<File, ChainError> {
-    let file = open_file(path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(ChainError::Locked {
-            path: path.to_path_buf(),
-        }),
-        Err(std::fs::TryLockError::Error(source)) => Err(ChainError::Io {
-            path: path.to_path_buf(),
-            source,
-        }),
-    }
 }

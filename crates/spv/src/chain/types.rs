@@ -2,6 +2,7 @@
 
 use super::network::Network;
 use super::validate::display_hash;
+use lineside_util::data_dir::DataDirError;
 use std::path::PathBuf;
 
 /// The height that a detached block answers with.
@@ -26,6 +27,16 @@ pub enum IndexKind {
 pub struct IndexRebuilt {
     /// What was wrong with it.
     pub why: String,
+}
+
+impl From<DataDirError> for ChainError {
+    fn from(error: DataDirError) -> Self {
+        match error {
+            DataDirError::Locked { path } => Self::Locked { path },
+            DataDirError::Io { path, source, .. } => Self::Io { path, source },
+            other => Self::Directory(other),
+        }
+    }
 }
 
 impl std::fmt::Display for IndexRebuilt {
@@ -134,6 +145,9 @@ pub enum ChainError {
         /// The lock file.
         path: PathBuf,
     },
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Directory(DataDirError),
     /// The store was made for another network.
     #[error("{}: this chain store holds {found}, not {wanted}", path.display())]
     OtherNetwork {

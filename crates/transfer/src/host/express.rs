@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::ledger::{Change, Taken};
 use crate::native::{self, Outcome, Request};
 use crate::paper::PaperRequest;
-use crate::ring::{Record, Ring};
+use crate::ring::{NO_SESSION, Record, Ring};
 use crate::settlement;
 use crate::signed::KeyId;
 use crate::store::Store;
@@ -24,7 +24,7 @@ use lineside_journal::{Disk, record_bytes};
 use lineside_wire::{
     Operation, TRANSFER_COMMAND_CREATE, TRANSFER_COMMAND_REFER, TRANSFER_DURABLE, TRANSFER_EXPRESS,
     TRANSFER_FLAG_LINKED, TRANSFER_LINE_OPERATIONS_MAX, TRANSFER_OP_CLOSE, TRANSFER_OP_EXECUTE,
-    TRANSFER_OP_SIGNED, TransferCode as Code, native as wire,
+    TRANSFER_OP_OPEN, TRANSFER_OP_SIGNED, TransferCode as Code, native as wire,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +35,9 @@ const RECORDS: usize = 16 << 10;
 
 /// How often it is looked in vain for the rest of a packet, which the fast path writes within a microsecond.
 const LOOKS: u32 = 1 << 24;
+
+/// Seconds by which the journal's clock may be behind when records of the fast path are written down.
+const CLOCK_S: u64 = 60;
 
 /// What a host in `express` has besides.
 pub(super) struct Express {
@@ -163,6 +166,7 @@ impl<D: Disk> Host<D> {
         let store = Arc::clone(&self.store);
         let mut until = until.to_vec();
         let mut within = vec![false; next.len()];
+        let mut refused = vec![Vec::new(); next.len()];
         let (mut taken, mut again, mut looks) = (0, true, 0);
         while again && self.failed.is_none() {
             (again, looks) = (false, looks + 1);
@@ -174,9 +178,7 @@ impl<D: Disk> Host<D> {
                 {
                     match self.ledger.line(&record) {
                         Ok(Taken::Done) => {
-                            self.chain
-                                .push(&settlement::line_leaf(&record, self.ledger.number()));
-                            self.append(&Entry::Line(record));
+                            self.note(record, &mut refused[index]);
                             taken += 1;
                             within[index] = record.index + 1 < record.count;
                         }
@@ -218,6 +220,49 @@ impl<D: Disk> Host<D> {
         taken
     }
 
+    /// Writes down a record that the ledger has taken. A packet of which the fast path did nothing becomes one short
+    /// entry: its records are in `refused` until its last one comes, or one that was done.
+    fn note(&mut self, record: Record, refused: &mut Vec<Record>) {
+        let is_done = record.code == Code::Done as u16;
+        if is_done {
+            let leaf = settlement::line_leaf(&record, self.ledger.number());
+            self.chain.push(&leaf);
+        }
+        if record.index == 0 {
+            refused.clear();
+        }
+        let is_whole = refused.len() == usize::from(record.index);
+        if is_done || record.slot == NO_SESSION || !is_whole {
+            for before in refused.drain(..) {
+                self.append(&Entry::Line(before));
+            }
+            return self.append(&Entry::Line(record));
+        }
+        refused.push(record);
+        if record.index + 1 == record.count {
+            let codes = refused
+                .drain(..)
+                .filter_map(|record| Code::from_code(record.code));
+            let codes = codes.collect();
+            self.append(&Entry::Refused {
+                slot: record.slot,
+                sequence: record.sequence,
+                now_s: self.ledger.clock_s(),
+                sum: record.sum,
+                codes,
+            });
+        }
+    }
+
+    /// Whether the host may close this session now: nothing but the host executes its packets.
+    pub(super) fn may_close(&self, slot: u32) -> bool {
+        match self.express.as_ref().map(|express| &express.phase) {
+            None | Some(Phase::Resting) => true,
+            Some(Phase::Claimed(claimed)) => claimed.slots.contains(&slot),
+            Some(Phase::Following) => false,
+        }
+    }
+
     /// Room for a packet of each ring, which may have to be taken together.
     fn has_room_for_packets(&mut self) -> bool {
         let records = self.store.rings.as_slice().len() * TRANSFER_LINE_OPERATIONS_MAX;
@@ -255,6 +300,15 @@ impl<D: Disk> Host<D> {
     /// the fast path from changing it. `false`: they are not, and nothing may be executed: the disk has no room for
     /// what the fast path did.
     pub(super) fn hold(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
+        if self.express.is_some()
+            && now_s > self.ledger.clock_s().saturating_add(CLOCK_S)
+            && self.unjournaled() > 0
+            && self.reserve(64).is_ok()
+        {
+            // What the fast path did has no time of the host's clock.
+            self.ledger.time(now_s);
+            self.append(&Entry::Time { now_s });
+        }
         self.drain();
         let Some(express) = &mut self.express else {
             return true;
@@ -301,6 +355,13 @@ impl<D: Disk> Host<D> {
         }
         for (at, asked) in requests.iter().enumerate() {
             let signer = signers.get(at).copied().flatten();
+            if let Ok(Request::Session(header, body)) = Request::parse(asked.payload)
+                && header.op == TRANSFER_OP_OPEN
+                && body.challenge != [0; 16]
+                && self.needs_idle(asked.from)
+            {
+                needed.slots.extend(self.idle_for(now_s, asked.from));
+            }
             if !self.may_change(asked.payload, signer) {
                 continue;
             }

@@ -1,20 +1,25 @@
 //! Coming back: the newest snapshot, then the journal behind it, each entry executed again and compared with what it
 //! was answered.
 
+use super::archive;
 use super::commits::Commits;
 use super::express::Express;
+use super::limiter::Limiter;
 use super::replay::Replay;
+use super::retain::put_leaves;
 use super::{Counts, Host, SealPolicy, SessionPolicy, Sessions};
 use crate::claims::Claims;
 use crate::entry::Entry;
 use crate::ledger::{Ledger, Limits};
-use crate::settlement::{self, BLOCK_BYTES, Block, Chain, Proof};
+use crate::settlement::{BLOCK_BYTES, Block, Chain, Proof};
 use crate::signed::KeyId;
 use crate::store::{Mode, Store};
 use crate::writer::{TransferFill, show_last, show_session};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use lineside_fastpath::{Readers, lease};
-use lineside_journal::{Disk, Error as JournalError, Journal, Lsn, Options, Recovery, dump};
+use lineside_journal::{
+    Disk, Error as JournalError, Journal, Lsn, Options, Recovery, Snapshot, Snapshots, dump,
+};
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -62,6 +67,8 @@ pub struct Setup {
     pub sessions: SessionPolicy,
     /// Keys that may CREATE, ISSUE, FREEZE and UNFREEZE from anywhere.
     pub issuer_keys: Vec<KeyId>,
+    /// Bytes of tables of the keys that sign packets.
+    pub key_table_bytes: usize,
     /// The fast path executes; `None`: `durable`.
     pub express: Option<Executing>,
 }
@@ -114,10 +121,12 @@ impl<D: Disk> Host<D> {
             seal,
             sessions,
             issuer_keys,
+            key_table_bytes,
             express,
         } = setup;
         let (mut journal, recovery) = Journal::open_or_create(disk, random(), options)?;
-        let (snapshot, mut replay) = restore(&journal, *key.verifying_key())?;
+        let newest = journal.latest_snapshot()?.snapshot;
+        let (snapshot, mut replay) = restore(newest, *key.verifying_key())?;
         let before = replay.ledger.number();
         let (replayed, so_far) = match replay.run(&journal, snapshot + 1) {
             Ok(replayed) => (replayed, Ok(())),
@@ -158,10 +167,12 @@ impl<D: Disk> Host<D> {
             key,
             seal,
             filling_since_s: 0,
+            refusals: Limiter::new(sessions.refusals_per_s),
             sessions: Sessions::new(sessions, random),
             express,
             issuer_keys,
             checker: None,
+            key_table_bytes,
             record_bytes_max: options.record_bytes_max as usize,
             is_dirty: false,
             failed: None,
@@ -224,9 +235,9 @@ impl<D: Disk> Host<D> {
     }
 }
 
-/// A replay from the newest snapshot on, and the record that it covers.
-fn restore<D: Disk>(journal: &Journal<D>, key: VerifyingKey) -> Result<(Lsn, Replay), OpenError> {
-    let Some(mut snapshot) = journal.latest_snapshot()?.snapshot else {
+/// A replay from a snapshot on, and the record that it covers.
+fn restore<D: Disk>(snapshot: Option<Snapshot<D>>, key: VerifyingKey) -> Result<(Lsn, Replay), OpenError> {
+    let Some(mut snapshot) = snapshot else {
         return Ok((0, from_nothing(key)?));
     };
     let lsn = snapshot.lsn;
@@ -261,6 +272,7 @@ fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
     let none = Limits {
         accounts: 0,
         sessions: 0,
+        pendings: 0,
     };
     Ok(Replay::new(Ledger::new(none), None, Chain::new(key))?)
 }
@@ -268,7 +280,9 @@ fn from_nothing(key: VerifyingKey) -> Result<Replay, OpenError> {
 /// What an audit found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
-    /// Records replayed, from the first one on.
+    /// Record of the snapshot that it began with; 0: with the first record.
+    pub from: Lsn,
+    /// The last record.
     pub records: u64,
     /// Operations among them.
     pub operations: u64,
@@ -286,25 +300,27 @@ pub struct Audit {
     pub pending: (u128, u128),
 }
 
-/// Executes the whole journal again, from its first record, and checks every answer, every block and every sum. Only
-/// reads: what a running server has written so far can be audited.
+/// Executes the whole journal again, from its first record, and checks every answer, every block and every sum; one
+/// that was pruned, from the oldest snapshot on. Only reads: what a running server has written so far can be audited.
 ///
 /// # Errors
-/// The first record that is not what it should be; a journal that was pruned cannot be audited.
+/// The first record that is not what it should be.
 pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
-    let mut replay = from_nothing(key)?.checking_signatures();
-    let (mut records, mut failed) = (0, None);
-    let read = dump(disk, 1, |record| {
+    let oldest = match first_lsn(disk)? {
+        0 | 1 => None,
+        first => Snapshots::look(disk.clone())?.oldest_from(first - 1)?,
+    };
+    let (from, replay) = restore(oldest, key)?;
+    let mut replay = replay.checking_signatures();
+    let (mut records, mut failed) = (from, None);
+    let read = dump(disk, from + 1, |record| {
         if failed.is_none() {
-            let pruned = || OpenError::Replay {
-                lsn: 1,
-                what: "it was pruned".into(),
-            };
-            let first = records > 0 || record.lsn == 1;
-            failed = if first {
-                replay.record(&record).err()
-            } else {
-                Some(pruned())
+            failed = match record.lsn == records + 1 {
+                true => replay.record(&record).err(),
+                false => Some(OpenError::Replay {
+                    lsn: records + 1,
+                    what: "it was pruned, and no whole snapshot stands for it".into(),
+                }),
             };
             records = record.lsn;
         }
@@ -319,6 +335,7 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
             .sum()
     };
     let audit = Audit {
+        from,
         records,
         operations: ledger.number(),
         signed,
@@ -342,33 +359,69 @@ pub fn audit<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Audit, OpenError> {
     Ok(audit)
 }
 
-/// The proof that operation `number` is in a block, out of a journal; `None`: it is not, or not yet.
+/// The state of a ledger that may be served meanwhile, by its newest snapshot and what its journal has since. Only
+/// reads.
+///
+/// # Errors
+/// The first record that is not what it should be.
+pub fn look<D: Disk>(disk: &D, key: VerifyingKey) -> Result<Ledger, OpenError> {
+    let newest = Snapshots::look(disk.clone())?.latest()?.snapshot;
+    let (from, mut replay) = restore(newest, key)?;
+    let mut failed = None;
+    let read = dump(disk, from + 1, |record| {
+        if failed.is_none() {
+            failed = replay.record(&record).err();
+        }
+    });
+    let (ledger, ..) = replay.finish(failed.map_or(Ok(()), Err))?;
+    read?;
+    Ok(ledger)
+}
+
+/// Closes sessions of a ledger that nobody serves, as its host would.
 ///
 /// # Errors
 /// What the journal says.
+pub fn close_sessions<D: Disk>(disk: D, options: Options, slots: &[u32]) -> Result<(), OpenError> {
+    let (mut journal, _) = Journal::open(disk, options)?;
+    for slot in slots {
+        let entry = Entry::Close { slot: *slot };
+        journal.append(entry.kind(), &entry.to_bytes())?;
+    }
+    journal.commit()?;
+    Ok(())
+}
+
+/// The first record of a journal that is not opened; 0: it has none.
+fn first_lsn<D: Disk>(disk: &D) -> Result<Lsn, OpenError> {
+    let names = disk.list()?;
+    let first = names.iter().find_map(|name| name.strip_suffix(".log"));
+    Ok(first.and_then(|digits| digits.parse().ok()).unwrap_or(0))
+}
+
+/// The proof that operation `number` is in a block, out of a journal or of the archive beside it; `None`: it is not,
+/// or not yet.
+///
+/// # Errors
+/// What journal or archive say.
 pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError> {
+    if let Some(proof) = archive::prove(disk, number)? {
+        return Ok(Some(proof));
+    }
     let (mut leaves, mut next, mut proof, mut wrong) = (Vec::new(), 1, None, None);
+    // Of a journal that was pruned, what comes before the first block belongs to that one, which the archive has.
+    let mut is_within = first_lsn(disk)? > 1;
     dump(disk, 1, |record| {
         if proof.is_some() || wrong.is_some() {
             return;
         }
         match Entry::from_record(record.kind, record.payload) {
-            Some(Entry::Paper { request, answer }) => {
-                leaves.push(settlement::paper_leaf(&request, &answer, next));
-                next += 1;
-            }
-            Some(Entry::Execute {
-                operations, outcomes, ..
-            }) => {
-                let both = operations.iter().zip(&outcomes);
-                leaves.extend(both.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
-                next += outcomes.len() as u64;
-            }
-            Some(Entry::Line(record)) => {
-                leaves.push(settlement::line_leaf(&record, next));
-                next += 1;
-            }
             Some(Entry::Block(block)) => {
+                if std::mem::take(&mut is_within) {
+                    leaves.clear();
+                    next = block.first + block.count;
+                    return;
+                }
                 if let Some(index) = number
                     .checked_sub(block.first)
                     .filter(|index| *index < block.count)
@@ -382,7 +435,7 @@ pub fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError>
                 }
                 leaves.clear();
             }
-            Some(_) => {}
+            Some(entry) => put_leaves(&entry, &mut next, &mut leaves),
             None => {
                 let what = format!("no entry of kind {}", record.kind);
                 wrong = Some(OpenError::Replay {

@@ -162,7 +162,9 @@ impl Replay {
                 if again != (*answer, true) {
                     return Err(format!("it was answered {answer:?}, and now {again:?}"));
                 }
-                self.push(settlement::paper_leaf(request, answer, self.ledger.number()));
+                if answer.code == Code::Done {
+                    self.push(settlement::paper_leaf(request, answer, self.ledger.number()));
+                }
             }
             Entry::Execute {
                 slot,
@@ -190,7 +192,9 @@ impl Replay {
                     return Err(format!("it was answered {outcomes:?}, and now {again:?}"));
                 }
                 for (operation, outcome) in operations.iter().zip(outcomes) {
-                    self.push(settlement::leaf(operation, outcome));
+                    if outcome.code == Code::Done {
+                        self.push(settlement::leaf(operation, outcome));
+                    }
                 }
                 if let Some(head) = signed {
                     self.signed += 1;
@@ -202,11 +206,16 @@ impl Replay {
                     );
                 }
             }
-            Entry::Open { slot, token, opener } => {
+            Entry::Open {
+                slot,
+                token,
+                opener,
+                now_s,
+            } => {
                 if self.ledger.session(*slot).is_some() || *token == 0 {
                     return Err("its slot is taken".into());
                 }
-                self.ledger.open(*slot, *token, *opener);
+                self.ledger.open(*slot, *token, *opener, *now_s);
             }
             Entry::Close { slot } => self.ledger.close(*slot),
             Entry::Expire(id) => {
@@ -222,8 +231,24 @@ impl Replay {
                 if self.ledger.line(record)? != Taken::Done {
                     return Err("it is not its turn".into());
                 }
-                self.push(settlement::line_leaf(record, self.ledger.number()));
+                if record.code == Code::Done as u16 {
+                    self.push(settlement::line_leaf(record, self.ledger.number()));
+                }
             }
+            Entry::Refused {
+                slot,
+                sequence,
+                now_s,
+                sum,
+                codes,
+            } => {
+                // The journal goes on behind a packet only where its end was lost with the power.
+                self.ledger.nothing_is_missing(Some(*slot));
+                if !self.ledger.refused(*slot, *sequence, *sum, codes, *now_s) {
+                    return Err("it is not the next packet of its session".into());
+                }
+            }
+            Entry::Time { now_s } => self.ledger.time(*now_s),
             Entry::Block(block) => {
                 self.send_leaves();
                 self.send(ToCheck::Block {

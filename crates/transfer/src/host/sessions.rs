@@ -1,43 +1,85 @@
 //! Sessions opened and closed. A session is granted to who shows that it gets what is sent to its address: by sending
-//! back a challenge, which the host can check without having kept anything.
+//! back a challenge, which the host can check without having kept anything. A challenge grants one session.
+//!
+//! Sessions are limited by address, by network (an IPv4 address, a /64 of IPv6), and by what is left: strangers leave a
+//! quarter to trusted sources and to networks that have changed something for a day or longer, and one network of
+//! strangers has at most one in 64 of those that are free for them. A session that was idle for long is closed when its
+//! place is needed; the journal has that as any other closing, and its token is never taken again.
 
 use super::{Host, NoRoom};
 use crate::entry::Entry;
-use lineside_fastpath::challenge::{CHALLENGE_S, Challenges};
-use lineside_fastpath::{Asked, Source};
+use crate::ledger::{Address, Session, network_of};
+use lineside_fastpath::challenge::CHALLENGE_S;
+use lineside_fastpath::{Asked, Range, Source};
 use lineside_journal::Disk;
 use lineside_wire::{
     NativeHeader, SessionBody, Status, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION,
     native as wire,
 };
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A challenge that came back, and the id of the request that it came back in.
-type Opening = ([u8; 16], u64);
+/// Of all sessions, one in so many is not for strangers.
+const RESERVED: u32 = 4;
+/// A network of strangers has one in so many of the sessions that are free for them.
+const STRANGERS_SHARE: u32 = 64;
+/// Challenges that are known to be used up: further sessions wait until these are too old to be sent back.
+const SPENT_MAX: usize = 1 << 16;
 
-/// Who may have how many sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who may have how many sessions, and how much a source may make the host keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionPolicy {
     /// Sessions that one address may have open.
     pub per_source: usize,
+    /// Sessions that one /64 of IPv6 may have open.
+    pub per_network: usize,
+    /// Seconds without a packet after which a session may be closed when its place is needed.
+    pub idle_s: u64,
+    /// Sources that have the reserved sessions, and whose refusals are not limited.
+    pub trusted: Vec<Range>,
+    /// Refused packets and opened sessions of one source that are written to the journal, a second.
+    pub refusals_per_s: u32,
+    /// Outcomes of packets of more than [`crate::ledger::SMALL_RESULTS`] operations that all sessions together keep.
+    pub large_results: u64,
 }
 
 impl Default for SessionPolicy {
     fn default() -> Self {
-        Self { per_source: 64 }
+        Self {
+            per_source: 64,
+            per_network: 256,
+            idle_s: 7 * 86_400,
+            trusted: Range::LOOPBACK.to_vec(),
+            refusals_per_s: 16,
+            large_results: 1 << 20,
+        }
     }
 }
 
 /// What granting sessions needs besides the ledger.
 pub(super) struct Sessions {
-    policy: SessionPolicy,
-    challenges: Challenges,
+    pub(super) policy: SessionPolicy,
+    key: [u8; 32],
+    /// Challenges made so far: no two are the same.
+    challenges: u64,
     random: Box<dyn FnMut() -> u64 + Send>,
-    /// The slot that a challenge was answered with in the request of an id: a repeated request opens no second
-    /// session, while another client that was given the port of one that has ended gets one of its own. Challenges of
-    /// old times are forgotten.
-    granted: HashMap<Opening, (u64, u32)>,
+    /// Challenges that were sent back, until they are too old: a repeated request gets the same session, and no other
+    /// request a second one.
+    spent: HashMap<[u8; 16], Granted>,
+    /// Period of the last look for challenges that are too old.
+    period: u64,
+    /// No session is idle before this time.
+    idle_from_s: u64,
+}
+
+/// What a challenge was answered with.
+#[derive(Clone, Copy)]
+struct Granted {
+    period: u64,
+    request_id: u64,
+    slot: u32,
+    token: u64,
 }
 
 impl Sessions {
@@ -48,9 +90,12 @@ impl Sessions {
         }
         Self {
             policy,
-            challenges: Challenges::new(key),
+            key,
+            challenges: 0,
             random,
-            granted: HashMap::new(),
+            spent: HashMap::new(),
+            period: 0,
+            idle_from_s: 0,
         }
     }
 
@@ -62,9 +107,83 @@ impl Sessions {
             }
         }
     }
+
+    /// Whether a source is one that the operator trusts.
+    pub(super) fn trusts(&self, from: Source) -> bool {
+        self.policy
+            .trusted
+            .iter()
+            .any(|range| range.contains(from.address))
+    }
+
+    /// A challenge that nobody has been sent before.
+    fn challenge(&mut self, from: Source, now_s: u64) -> [u8; 16] {
+        self.challenges += 1;
+        self.of_period(from, self.challenges.to_be_bytes(), now_s / CHALLENGE_S)
+    }
+
+    /// Whether `from` was sent this challenge, and not too long ago.
+    fn is_answered(&self, from: Source, challenge: &[u8; 16], now_s: u64) -> bool {
+        let period = now_s / CHALLENGE_S;
+        let Some((number, _)) = challenge.split_first_chunk::<8>() else {
+            return false;
+        };
+        [period, period.saturating_sub(1)]
+            .into_iter()
+            .any(|period| self.of_period(from, *number, period) == *challenge)
+    }
+
+    /// The challenge's number, and half of a hash over it, the source and the time.
+    fn of_period(&self, from: Source, number: [u8; 8], period: u64) -> [u8; 16] {
+        let hash: [u8; 32] = Sha256::new()
+            .chain_update(self.key)
+            .chain_update(from.address_bytes())
+            .chain_update(from.port.to_be_bytes())
+            .chain_update(period.to_be_bytes())
+            .chain_update(number)
+            .finalize()
+            .into();
+        let mut challenge = [0; 16];
+        challenge[..8].copy_from_slice(&number);
+        challenge[8..].copy_from_slice(&hash[..8]);
+        challenge
+    }
+
+    fn forget_old(&mut self, now_s: u64) {
+        let period = now_s / CHALLENGE_S;
+        if period != self.period {
+            self.period = period;
+            self.spent
+                .retain(|_, granted| period.saturating_sub(granted.period) <= 2);
+        }
+    }
+}
+
+/// How the sessions are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionUse {
+    /// Sessions that there may be.
+    pub most: u32,
+    /// Sessions that are open.
+    pub open: u32,
+    /// Whether strangers are refused a session.
+    pub refuses_strangers: bool,
+    /// Whether everybody is.
+    pub refuses_all: bool,
 }
 
 impl<D: Disk> Host<D> {
+    /// How the sessions are used at the time `now_s`.
+    pub fn session_use(&self, now_s: u64) -> SessionUse {
+        let has_idle = || self.oldest(now_s, |_| true).is_some();
+        SessionUse {
+            most: self.ledger.limits().sessions,
+            open: self.ledger.session_count(),
+            refuses_strangers: self.free_for(false) == 0 && !has_idle(),
+            refuses_all: self.free_for(true) == 0 && !has_idle(),
+        }
+    }
+
     pub(super) fn session(
         &mut self,
         now_s: u64,
@@ -87,10 +206,7 @@ impl<D: Disk> Host<D> {
                     }),
                     Some(_) => {
                         self.reserve(64)?;
-                        self.ledger.close(slot);
-                        self.touch(slot);
-                        self.sessions.granted.retain(|_, (_, granted)| *granted != slot);
-                        self.append(&Entry::Close { slot });
+                        self.close_session(slot);
                         Ok(SessionBody::new_zeroed())
                     }
                 }
@@ -106,6 +222,13 @@ impl<D: Disk> Host<D> {
         })
     }
 
+    /// Closes a session; there is room in the journal.
+    fn close_session(&mut self, slot: u32) {
+        self.ledger.close(slot);
+        self.touch(slot);
+        self.append(&Entry::Close { slot });
+    }
+
     fn open_session(
         &mut self,
         now_s: u64,
@@ -118,41 +241,159 @@ impl<D: Disk> Host<D> {
         }
         if body.challenge == [0; 16] {
             return Ok(Ok(SessionBody {
-                challenge: self.sessions.challenges.of(from, now_s),
+                challenge: self.sessions.challenge(from, now_s),
                 lease_s: (CHALLENGE_S as u32).into(),
                 ..SessionBody::new_zeroed()
             }));
         }
-        let period = now_s / CHALLENGE_S;
-        if !self.sessions.challenges.answers(from, &body.challenge, now_s) {
+        if !self.sessions.is_answered(from, &body.challenge, now_s) {
             return Ok(Err(Status::Unauthorised));
         }
-        self.sessions
-            .granted
-            .retain(|_, (granted, _)| period.saturating_sub(*granted) <= 2);
-        let opening = (body.challenge, request_id);
-        if let Some((_, slot)) = self.sessions.granted.get(&opening)
-            && let Some(session) = self.ledger.session(*slot)
-        {
-            let sequence = self.fastpath_sequence(*slot, session.token);
-            let next = sequence.unwrap_or(session.sequence) + 1;
-            return Ok(Ok(granted(body, *slot, session.token, next)));
+        self.sessions.forget_old(now_s);
+        if let Some(before) = self.sessions.spent.get(&body.challenge) {
+            let session = self
+                .ledger
+                .session(before.slot)
+                .filter(|session| session.token == before.token && before.request_id == request_id);
+            return Ok(session.ok_or(Status::Unauthorised).map(|session| {
+                let sequence = self.fastpath_sequence(before.slot, session.token);
+                let next = sequence.unwrap_or(session.sequence) + 1;
+                granted(body, before.slot, session.token, next)
+            }));
         }
         let opener = from.address_bytes();
-        let Some(slot) = self
-            .ledger
-            .free_slot()
-            .filter(|_| self.ledger.sessions_of(&opener) < self.sessions.policy.per_source)
-        else {
+        if self.is_limited(from, now_s) || self.sessions.spent.len() >= SPENT_MAX {
+            return Ok(Err(Status::Busy));
+        }
+        self.reserve_all(3 * 128)?;
+        if !self.has_session_for(from)
+            && let Some(idle) = self.idle_for(now_s, from).filter(|slot| self.may_close(*slot))
+        {
+            self.close_session(idle);
+        }
+        let Some(slot) = self.ledger.free_slot().filter(|_| self.has_session_for(from)) else {
             return Ok(Err(Status::Busy));
         };
-        self.reserve(64)?;
         let token = self.sessions.token();
-        self.ledger.open(slot, token, opener);
+        self.ledger.open(slot, token, opener, now_s);
         self.touch(slot);
-        self.append(&Entry::Open { slot, token, opener });
-        self.sessions.granted.insert(opening, (period, slot));
+        self.append(&Entry::Open {
+            slot,
+            token,
+            opener,
+            now_s,
+        });
+        self.charge(from, now_s);
+        let spent = Granted {
+            period: now_s / CHALLENGE_S,
+            request_id,
+            slot,
+            token,
+        };
+        self.sessions.spent.insert(body.challenge, spent);
         Ok(Ok(granted(body, slot, token, 1)))
+    }
+
+    /// Sessions that are free: for those who are known, or for strangers.
+    fn free_for(&self, is_known: bool) -> u32 {
+        let most = self.ledger.limits().sessions;
+        let free = most.saturating_sub(self.ledger.session_count());
+        let reserved = if is_known { 0 } else { most / RESERVED };
+        free.saturating_sub(reserved)
+    }
+
+    fn is_known(&self, from: Source) -> bool {
+        self.sessions.trusts(from) || self.ledger.has_history(&network_of(&from.address_bytes()))
+    }
+
+    /// Whether a source may have another session.
+    fn has_session_for(&self, from: Source) -> bool {
+        self.is_below_limits(from) && self.free_for(self.is_known(from)) > 0
+    }
+
+    fn is_below_limits(&self, from: Source) -> bool {
+        let (address, policy) = (from.address_bytes(), &self.sessions.policy);
+        let network = network_of(&address);
+        let own = self.ledger.sessions_of_network(&network);
+        let is_known = self.is_known(from);
+        let share = (self.free_for(is_known) / STRANGERS_SHARE).max(1) as usize;
+        self.ledger.sessions_of(&address) < policy.per_source
+            && (network == address || own < policy.per_network)
+            && (is_known || own < share)
+    }
+
+    /// The session that is to be closed so that this source gets one: the one that was idle for the longest, of all
+    /// sessions or, where it has as many as it may, of its own network.
+    pub(super) fn idle_for(&self, now_s: u64, from: Source) -> Option<u32> {
+        let own = network_of(&from.address_bytes());
+        match self.is_below_limits(from) {
+            true => self.oldest(now_s, |_| true),
+            false => self.oldest(now_s, |opener| network_of(opener) == own),
+        }
+    }
+
+    /// Whether this source is granted a session only if one is closed.
+    pub(super) fn needs_idle(&self, from: Source) -> bool {
+        !self.has_session_for(from)
+    }
+
+    fn oldest(&self, now_s: u64, is_meant: impl Fn(&Address) -> bool) -> Option<u32> {
+        if now_s < self.sessions.idle_from_s {
+            return None;
+        }
+        let is_idle = |session: &Session| session.last_s.saturating_add(self.sessions.policy.idle_s) <= now_s;
+        let idle = self
+            .ledger
+            .sessions()
+            .filter(|(_, session)| is_idle(session) && is_meant(&session.opener));
+        idle.min_by_key(|(slot, session)| (session.last_s, *slot))
+            .map(|(slot, _)| slot)
+    }
+
+    /// Looks from when on a session can be idle, so that it is not looked for one before.
+    pub(super) fn look_for_idle(&mut self, now_s: u64) {
+        if now_s < self.sessions.idle_from_s {
+            return;
+        }
+        let oldest_s = self.ledger.sessions().map(|(_, session)| session.last_s).min();
+        let idle_s = self.sessions.policy.idle_s;
+        // One that is opened from now on is idle later than this.
+        self.sessions.idle_from_s = oldest_s.unwrap_or(now_s).saturating_add(idle_s);
+    }
+
+    // ---- what a source may make the journal grow by ----
+
+    /// Whether a source has made the journal grow too much: its packets wait.
+    pub(super) fn is_limited(&self, from: Source, now_s: u64) -> bool {
+        !self.refusals.is_idle()
+            && !self.sessions.trusts(from)
+            && !self.refusals.may(&network_of(&from.address_bytes()), now_s)
+    }
+
+    /// A source has made the journal grow without changing what accounts hold.
+    pub(super) fn charge(&mut self, from: Source, now_s: u64) {
+        if !self.sessions.trusts(from) {
+            self.refusals.charge(&network_of(&from.address_bytes()), now_s);
+        }
+    }
+
+    /// Whether the outcomes of a packet of so many operations can be kept with this session.
+    pub(super) fn can_keep(&self, slot: u32, operations: usize) -> bool {
+        if operations <= crate::ledger::SMALL_RESULTS {
+            return true;
+        }
+        let Some(session) = self.ledger.session(slot) else {
+            return true;
+        };
+        let (all, own) = self.ledger.large_results(&network_of(&session.opener));
+        let free = self.sessions.policy.large_results.saturating_sub(all);
+        // However many one network keeps, another finds room.
+        let is_fair = own == 0 || own + operations as u64 <= free;
+        let given_back = match session.outcomes.len() {
+            count if count > crate::ledger::SMALL_RESULTS => count as u64,
+            _ => 0,
+        };
+        operations as u64 <= given_back || (is_fair && operations as u64 <= free)
     }
 }
 

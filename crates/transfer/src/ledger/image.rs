@@ -1,5 +1,6 @@
 //! A ledger as bytes, for snapshots: everything but what changed last, in an order that depends on nothing but content.
 
+use super::history::Seen;
 use super::{Account, Ledger, Limits, Pending, Session};
 use crate::AccountId;
 use crate::bytes::{Reader, Writer};
@@ -9,7 +10,7 @@ use crate::rules::Holding;
 use lineside_wire::TransferCode as Code;
 use std::collections::HashMap;
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 impl Ledger {
     /// The whole state.
@@ -18,7 +19,9 @@ impl Ledger {
         out.u32(VERSION);
         out.u64(self.limits.accounts);
         out.u32(self.limits.sessions);
+        out.u64(self.limits.pendings);
         out.u64(self.number);
+        out.u64(self.clock_s);
         out.u128(self.issued);
         let mut accounts: Vec<_> = self.accounts.iter().collect();
         accounts.sort_unstable_by_key(|(id, _)| **id);
@@ -26,9 +29,15 @@ impl Ledger {
         for (id, account) in accounts {
             put_account(&mut out, id, account);
         }
-        out.u64(self.sessions.len() as u64);
-        for session in &self.sessions {
+        out.u64(self.sessions.slots().len() as u64);
+        for session in self.sessions.slots() {
             put_session(&mut out, session);
+        }
+        out.u64(self.sessions.history.iter().len() as u64);
+        for (network, seen) in self.sessions.history.iter() {
+            out.bytes(network);
+            out.u64(seen.first_s);
+            out.u64(seen.last_s);
         }
         let mut pendings: Vec<_> = self.pendings.iter().collect();
         pendings.sort_unstable_by_key(|(id, _)| **id);
@@ -52,18 +61,23 @@ impl Ledger {
         let limits = Limits {
             accounts: input.u64()?,
             sessions: input.u32()?,
+            pendings: input.u64()?,
         };
         let mut ledger = Self::new(limits);
         ledger.number = input.u64()?;
+        ledger.clock_s = input.u64()?;
         ledger.issued = input.u128()?;
         for _ in 0..input.u64()? {
             let (id, account) = account(&mut input)?;
             ledger.accounts.insert(id, account);
         }
-        for _ in 0..input.u64()? {
+        for slot in 0..u32::try_from(input.u64()?).ok()? {
             let session = session(&mut input)?;
-            ledger.open_sessions += u32::from(session.token != 0);
-            ledger.sessions.push(session);
+            ledger.sessions.put(slot, session);
+        }
+        for _ in 0..input.u64()? {
+            let (network, first_s, last_s) = (input.array()?, input.u64()?, input.u64()?);
+            ledger.sessions.history.put(network, Seen { first_s, last_s });
         }
         for _ in 0..input.u64()? {
             let id = (AccountId(input.array()?), input.array()?);
@@ -155,6 +169,8 @@ fn put_session(out: &mut Writer, session: &Session) {
     let Session {
         token,
         opener,
+        last_s,
+        noted_s,
         sequence,
         sum,
         outcomes,
@@ -163,6 +179,8 @@ fn put_session(out: &mut Writer, session: &Session) {
     } = session;
     out.u64(*token);
     out.bytes(opener);
+    out.u64(*last_s);
+    out.u64(*noted_s);
     out.u64(*sequence);
     out.u64(*sum);
     out.u16(outcomes.len() as u16);
@@ -175,6 +193,8 @@ fn session(input: &mut Reader<'_>) -> Option<Session> {
     Some(Session {
         token: input.u64()?,
         opener: input.array()?,
+        last_s: input.u64()?,
+        noted_s: input.u64()?,
         sequence: input.u64()?,
         sum: input.u64()?,
         outcomes: (0..input.u16()?).map(|_| outcome(input)).collect::<Option<_>>()?,

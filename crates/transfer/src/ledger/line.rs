@@ -46,7 +46,7 @@ impl Ledger {
             Code::Done => Ok(self.again(record)?),
             code => Err(code),
         };
-        self.number += 1;
+        self.number += u64::from(outcome.is_ok());
         if record.slot == NO_SESSION {
             self.keep_paper(record, outcome)?;
         } else {
@@ -70,9 +70,9 @@ impl Ledger {
 
     /// What a packet of this session, or of all, lacks will not come any more: it was lost with the fast path.
     pub fn nothing_is_missing(&mut self, slot: Option<u32>) {
-        let all = 0..self.sessions.len() as u32;
+        let all = 0..self.sessions.slots().len() as u32;
         for slot in slot.map_or(all, |slot| slot..slot + 1) {
-            if let Some(session) = self.sessions.get_mut(slot as usize) {
+            if let Some(session) = self.sessions.get_mut(slot) {
                 session.missing = 0;
             }
         }
@@ -173,23 +173,23 @@ impl Ledger {
     }
 
     fn keep_packet(&mut self, record: &Record, outcome: Result<u64, Code>) {
-        let number = self.number;
-        if let Some(session) = self.sessions.get_mut(record.slot as usize) {
-            if record.index == 0 {
-                session.outcomes.clear();
+        // The fast path could not know its number, and so the answer has none.
+        let outcome = outcome.map_or_else(Outcome::refused, |amount| Outcome {
+            amount,
+            ..Outcome::refused(Code::Done)
+        });
+        let (slot, clock_s) = (record.slot, self.clock_s);
+        if record.index == 0 {
+            self.sessions
+                .keep(slot, record.sequence, record.sum, &[outcome], clock_s);
+        }
+        if let Some(session) = self.sessions.get_mut(slot) {
+            if record.index != 0 {
+                // A packet of the fast path's has a few operations.
+                (session.sequence, session.sum) = (record.sequence, record.sum);
+                session.outcomes.push(outcome);
             }
-            session.sequence = record.sequence;
-            session.sum = record.sum;
             session.missing = record.count.saturating_sub(record.index + 1);
-            session.outcomes.push(Outcome {
-                // The fast path could not know it, and so the answer has none.
-                number: 0,
-                ..outcome.map_or_else(Outcome::refused, |amount| Outcome {
-                    code: Code::Done,
-                    amount,
-                    number,
-                })
-            });
         }
     }
 }

@@ -46,6 +46,7 @@ pub fn limits() -> Limits {
     Limits {
         accounts: 256,
         sessions: 16,
+        pendings: 2_000,
     }
 }
 
@@ -82,7 +83,31 @@ pub fn start_with(
     seal: SealPolicy,
     issuer_keys: Vec<KeyId>,
 ) -> Result<Server, OpenError> {
-    let store = Arc::new(Store::anonymous(&geometry()).unwrap());
+    start_in(disk, seed, seal, limits(), policy(), issuer_keys)
+}
+
+/// Four sessions for one address; else as by default.
+pub fn policy() -> SessionPolicy {
+    SessionPolicy {
+        per_source: 4,
+        ..SessionPolicy::default()
+    }
+}
+
+/// The same within other limits.
+pub fn start_in(
+    disk: &SimDisk,
+    seed: u64,
+    seal: SealPolicy,
+    limits: Limits,
+    policy: SessionPolicy,
+    issuer_keys: Vec<KeyId>,
+) -> Result<Server, OpenError> {
+    let geometry = Geometry {
+        sessions: limits.sessions,
+        ..geometry()
+    };
+    let store = Arc::new(Store::anonymous(&geometry).unwrap());
     store
         .control()
         .lease_until_ns
@@ -92,10 +117,11 @@ pub fn start_with(
         disk.clone(),
         options(),
         Setup {
-            limits: limits(),
+            limits,
             seal,
-            sessions: SessionPolicy { per_source: 4 },
+            sessions: policy,
             issuer_keys,
+            key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
             express: None,
         },
         key(),

@@ -48,6 +48,8 @@ pub struct Session {
     /// `None`: it was granted in a reply that nobody has seen.
     pub token: Option<u64>,
     pub opener: Id,
+    /// Which of all openings it is of.
+    pub opening: u64,
     pub sequence: u64,
     /// Operations of its last packet, as they came, and what became of them: code, amount, number.
     pub body: Vec<u8>,
@@ -101,9 +103,11 @@ pub struct Oracle {
     /// What became of the operations of what is asked, where that is known: a refusal stands, whatever it was for.
     pub told: Vec<u16>,
     executed: BTreeMap<Key, u32>,
-    /// Lost at a restart: challenges given (to whom, in which period), and the slots granted for them, by request id.
+    /// Lost at a restart: challenges given (to whom, in which period), and those sent back (in which period, in which
+    /// request), with the opening that each was good for.
     challenges: BTreeMap<Id, (Source2, u64)>,
-    granted: BTreeMap<(Id, u64), (u64, u32)>,
+    granted: BTreeMap<Id, (u64, u64, u64)>,
+    openings: u64,
 }
 
 /// An address as an IPv6 one, and a port.
@@ -274,16 +278,14 @@ impl Oracle {
             _ => self.transfer(source, destination, amount, u32::MAX.into()),
         };
         let reply = say(result);
-        let mut is_kept = result.is_ok();
         if id != 0
             && let Some(account) = self.accounts.get_mut(&source)
         {
             account.last = Some((request, reply[..20].try_into().unwrap()));
             account.version += u64::from(result.is_err());
-            is_kept = true;
             self.execute_once((source, id.into()));
         }
-        self.number += u64::from(is_kept);
+        self.number += u64::from(result.is_ok());
         Said::Reply(reply)
     }
 

@@ -207,7 +207,7 @@ fn is_well_formed(operation: &[u8]) -> bool {
         (CREATE, 0) => timeout_is_zero,
         (ISSUE, 0) => destination_is_zero && timeout_is_zero,
         (TRANSFER, 0 | 2) => timeout_is_zero,
-        (TRANSFER, 1) => true,
+        (TRANSFER, 1) => !amount_is_zero,
         (TRANSFER, 3) => amount_is_zero && timeout_is_zero,
         (FREEZE | UNFREEZE, 0) => destination_is_zero && amount_is_zero && timeout_is_zero,
         _ => false,

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const LIMITS: Limits = Limits {
     accounts: 16,
     sessions: 64,
+    pendings: 1 << 20,
 };
 const SESSIONS_PER_SOURCE: usize = 48;
 /// The fast path's CPUs in `express`.
@@ -133,8 +134,10 @@ pub fn start(
             seal: setting.seal,
             sessions: SessionPolicy {
                 per_source: SESSIONS_PER_SOURCE,
+                ..SessionPolicy::default()
             },
             issuer_keys: Vec::new(),
+            key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
             express: setting.is_express.then(|| Executing {
                 readers: Readers::default(),
                 lease_ns: 1 << 60,

@@ -16,7 +16,7 @@ const FROM: Source = Source {
 };
 const NOW_S: u64 = 1_800_000_000;
 const SEAL: SealPolicy = SealPolicy {
-    operations: 50,
+    operations: 3,
     seconds: 1_000,
 };
 fn setting() -> Setting {
@@ -26,7 +26,7 @@ fn setting() -> Setting {
 /// Power cuts after each step.
 const CUTS: u64 = 6;
 /// Disks that the script runs on: what a failed sync leaves is up to them.
-const DISKS: std::ops::Range<u64> = 1..3;
+const DISKS: std::ops::Range<u64> = 1..5;
 
 /// A script, and what must be true after each of its steps.
 struct Script {

@@ -66,12 +66,15 @@ pub fn open(folder: &Path, store: &Arc<Store>) -> Result<Server> {
         limits: Limits {
             accounts: 1 << ACCOUNT_BITS,
             sessions: SESSIONS,
+            pendings: 1 << 20,
         },
         seal: SealPolicy::default(),
         sessions: SessionPolicy {
             per_source: SESSIONS as usize,
+            ..SessionPolicy::default()
         },
         issuer_keys: Vec::new(),
+        key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
         express: None,
     };
     let opened = Server::open(folder, setup, Arc::clone(store));

@@ -190,6 +190,7 @@ fn parts(data: &Path) -> Result<[Duration; 4]> {
         let mut ledger = Ledger::new(Limits {
             accounts: 0,
             sessions: 0,
+            pendings: 1 << 20,
         });
         let start = Instant::now();
         let mut records = journal.records(journal.first_lsn()).map_err(failed)?;
@@ -214,7 +215,12 @@ fn execute(ledger: &mut Ledger, entry: &Entry) {
     match entry {
         Entry::Limits { limits, .. } => ledger.set_limits(*limits),
         Entry::Paper { request, .. } => _ = std::hint::black_box(ledger.paper(request)),
-        Entry::Open { slot, token, opener } => ledger.open(*slot, *token, *opener),
+        Entry::Open {
+            slot,
+            token,
+            opener,
+            now_s,
+        } => ledger.open(*slot, *token, *opener, *now_s),
         Entry::Execute {
             slot,
             sequence,

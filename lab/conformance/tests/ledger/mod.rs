@@ -85,10 +85,12 @@ impl Server {
             limits: Limits {
                 accounts: 256,
                 sessions: 8,
+                pendings: 1 << 20,
             },
             seal: SealPolicy::default(),
             sessions: SessionPolicy::default(),
             issuer_keys: Vec::new(),
+            key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
             express: (mode == Mode::Express).then(|| Executing {
                 readers: readers.clone(),
                 lease_ns: LEASE_NS,

@@ -1,0 +1,130 @@
+//! Thread that brings the files of rows up to date now and then, so that the journal before can go.
+
+use super::Shared;
+use super::log::CHECKPOINT_BYTES;
+use lineside_journal::Lsn;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time between two looks at a flush that is under way.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Progress of the changes, as the thread needs it.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Last record whose change is made in the files of rows or their memory.
+    applied_lsn: Lsn,
+    /// Bytes of the journal since the last checkpoint began.
+    bytes: u64,
+    is_stopping: bool,
+}
+
+/// Requests for checkpoints.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+/// The thread; it ends when this is dropped.
+pub(super) struct Checkpoints {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Requests {
+    /// Notes that changes up to `lsn` were made, `bytes` of the journal.
+    pub(super) fn applied(&self, lsn: Lsn, bytes: u64) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.applied_lsn = lsn;
+        progress.bytes += bytes;
+        if progress.bytes >= CHECKPOINT_BYTES {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits until a checkpoint is due and returns the change that it must hold; `None`: the end.
+    fn next(&self) -> Option<Lsn> {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        while progress.bytes < CHECKPOINT_BYTES && !progress.is_stopping {
+            progress = self
+                .changed
+                .wait(progress)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        progress.bytes = 0;
+        (!progress.is_stopping).then_some(progress.applied_lsn)
+    }
+
+    /// Waits a moment; returns false at the end.
+    fn pause(&self) -> bool {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .changed
+            .wait_timeout_while(progress, LOOK_AGAIN, |progress| !progress.is_stopping);
+        let (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !progress.is_stopping
+    }
+}
+
+impl Checkpoints {
+    /// Starts the thread.
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("column-files".into())
+            .spawn(move || run(&theirs))?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        let requests = &self.shared.requests;
+        let mut progress = requests.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.is_stopping = true;
+        drop(progress);
+        requests.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was printed; the journal has everything.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared) {
+    while let Some(lsn) = shared.requests.next() {
+        if let Err(why) = checkpoint(shared, lsn) {
+            tracing::warn!("the journal of the table is not shortened now: {why}");
+        }
+    }
+}
+
+/// Makes the files of rows hold all changes up to `lsn`, says so durably, and removes the part of the journal that two
+/// such steps stand for.
+fn checkpoint(shared: &Shared, lsn: Lsn) -> Result<(), String> {
+    shared.tables.begin_flush().map_err(|error| error.to_string())?;
+    while !shared.tables.is_flushed() {
+        if !shared.requests.pause() {
+            return Ok(());
+        }
+    }
+    let snapshots = shared.lock_log().journal.snapshots();
+    let older = snapshots.latest().map_err(|error| error.to_string())?.snapshot;
+    if older.as_ref().is_some_and(|older| older.lsn >= lsn) {
+        return Ok(());
+    }
+    let text = b"The files of rows in `tables` hold all changes up to this one.";
+    let written = snapshots.write(lsn, |file| io::Write::write_all(file, text));
+    written.map_err(|error| error.to_string())?;
+    if let Some(older) = older {
+        let pruned = shared.lock_log().journal.prune(older.lsn);
+        pruned.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Makes a damaged table one that opens, and says what that costs.
+
+use super::acknowledged::{self, Acknowledged, Found};
+use super::log::{check_journal, damaged_tables, open_tables, options};
+use super::{record, tables};
+use crate::embedded::{KIND, Limits};
+use lineside_journal::{Error, FsDisk, Journal, Lsn, VerifyReport, verify};
+use std::fs;
+use std::path::Path;
+
+/// Numbers that are passed over in one group.
+const GROUP_RECORDS: u64 = 4096;
+
+/// Result of [`repair`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Number of the last change that is in the table now.
+    pub last_lsn: Lsn,
+    /// First and last number of the acknowledged changes that are gone, where some are.
+    pub lost: Option<(Lsn, Lsn)>,
+    /// Sentences for people: what was wrong, what was done.
+    pub notes: Vec<String>,
+}
+
+/// Cuts a damaged journal of the table in `directory` before its damage, keeps what it cuts as `*.damaged`, and says
+/// which acknowledged changes are gone. Does nothing to a table that is sound. The table itself never calls it.
+///
+/// # Errors
+/// Says what stands in the way: no table, another process that has it open, or damaged files of rows, of which there is
+/// no other copy here. Nothing was changed then.
+pub fn repair(directory: &Path) -> Result<Repaired, String> {
+    let text = |error: Error| error.to_string();
+    let disk = FsDisk::claim_existing(directory, &KIND).map_err(text)?;
+    let before = verify(&disk).map_err(text)?;
+    let found = acknowledged::read(directory).map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
+    let saved = before.snapshots.iter().any(|snapshot| snapshot.whole);
+    let are_sound = tables::check(&directory.join(tables::FOLDER));
+    if saved {
+        are_sound.clone().map_err(damaged_tables)?;
+    }
+    let mut repaired = Repaired::default();
+    let wrong = check_journal(&before, found).err();
+    let journal = lineside_journal::repair(&disk, options()).map_err(text)?;
+    if !before.is_sound() {
+        repaired.notes.extend(journal.notes);
+    }
+    let acknowledged_lsn = acknowledged_by(&before, found);
+    let last_lsn = match Journal::open(disk, options()) {
+        Ok((journal, _)) => settle(directory, journal, are_sound.is_ok(), &mut repaired.notes)?,
+        Err(Error::NoJournal) => {
+            let aside = free_name(directory, tables::FOLDER);
+            let moved = fs::rename(directory.join(tables::FOLDER), directory.join(&aside));
+            moved.map_err(|error| format!("{}: {error}", tables::FOLDER))?;
+            let removed = fs::remove_file(directory.join(acknowledged::NAME));
+            removed.map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
+            let what = format!("the table is empty now; what its files of rows held is in `{aside}`");
+            repaired.notes.push(what);
+            0
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    if acknowledged_lsn > last_lsn {
+        repaired.lost = Some((last_lsn + 1, acknowledged_lsn));
+    }
+    if wrong.is_none() && repaired.notes.is_empty() {
+        repaired.notes.push("nothing is wrong".into());
+    }
+    repaired.last_lsn = last_lsn;
+    Ok(repaired)
+}
+
+/// Number of the last change that is known to have been acknowledged.
+fn acknowledged_by(before: &VerifyReport, found: Found) -> Lsn {
+    let noted = match found {
+        Found::Last { journal_id, lsn } if journal_id == before.journal_id => lsn,
+        _ => 0,
+    };
+    let whole =
+        |segment: &lineside_journal::SegmentReport| (segment.first_lsn + segment.records).saturating_sub(1);
+    let read = before.segments.iter().map(whole).max().unwrap_or(0);
+    noted.max(read)
+}
+
+/// Brings a journal that opens, the files of rows and the record of what was acknowledged together. Returns the number
+/// of the last change.
+fn settle(
+    directory: &Path,
+    mut journal: Journal<FsDisk>,
+    are_sound: bool,
+    notes: &mut Vec<String>,
+) -> Result<Lsn, String> {
+    let text = |error: Error| error.to_string();
+    let id = journal.journal_id();
+    let mut last_lsn = journal.durable_lsn();
+    // Files of rows that are not sound are made anew from the journal, or the caller has refused them.
+    if are_sound {
+        let mark = open_tables(directory, id, &Limits::default(), false)?.mark();
+        let mark = mark.map_err(damaged_tables)?;
+        if mark > last_lsn {
+            notes.push(format!(
+                "the journal ends with change {last_lsn}; the files of rows hold all up to {mark}, which stay"
+            ));
+            while last_lsn < mark {
+                for _ in 0..(mark - last_lsn).min(GROUP_RECORDS) {
+                    journal.append(record::NOTHING, &[]).map_err(text)?;
+                }
+                last_lsn = journal.commit().map_err(text)?;
+            }
+            let said = b"The files of rows in `tables` hold all changes up to this one.";
+            let written = journal.write_snapshot(mark, |file| std::io::Write::write_all(file, said));
+            written.map_err(text)?;
+        }
+    }
+    Acknowledged::open(directory, id, last_lsn)
+        .map_err(|error| format!("{}: {error}", acknowledged::NAME))?;
+    Ok(last_lsn)
+}
+
+/// A name of `*.damaged` that is not taken.
+fn free_name(directory: &Path, name: &str) -> String {
+    let first = format!("{name}.damaged");
+    let others = (2u32..).map(|number| format!("{name}.damaged.{number}"));
+    let mut names = std::iter::once(first.clone()).chain(others);
+    names.find(|name| !directory.join(name).exists()).unwrap_or(first)
+}

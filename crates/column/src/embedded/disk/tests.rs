@@ -1,0 +1,340 @@
+//! Damage to the files of a table: a start refuses it in words, or has every acknowledged row.
+
+use super::*;
+use crate::embedded::KIND;
+use lineside_journal::SEGMENT_HEADER_BYTES;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const LIMITS: Limits = Limits {
+    rows_bytes: 1 << 20,
+    nonces_bytes: 1 << 20,
+};
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn place(row: u32) -> Vec<u8> {
+    [&[b'c'; 32][..], &row.to_be_bytes()].concat()
+}
+
+/// A new directory, in memory where there is one: each start syncs many files.
+fn new_home() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+/// Everything that a table holds.
+fn rows(disk: &Disk) -> Result<Rows, TableError> {
+    let mut rows = Rows::new();
+    disk.read(&mut |view| {
+        let low = place(0);
+        view.range(
+            (Bound::Included(&low), Bound::Unbounded),
+            false,
+            &mut |place, stored| {
+                rows.insert(place.to_vec(), stored.to_vec());
+                std::ops::ControlFlow::Continue(())
+            },
+        )
+    })?;
+    Ok(rows)
+}
+
+/// Changes `count` rows of `table`, some again and some away; what is acknowledged is in `rows`.
+fn change(table: &Disk, rows: &mut Rows, from: u32, count: u32) {
+    for row in from..from + count {
+        let stored = vec![row as u8; 40 + row as usize % 90];
+        table.write(place(row), Some(stored.clone())).unwrap();
+        rows.insert(place(row), stored);
+        if row % 5 == 4 {
+            table.write(place(row - 2), None).unwrap();
+            rows.remove(&place(row - 2));
+        }
+    }
+}
+
+/// Opens the table in `directory`, as the service does.
+fn open(directory: &Path) -> Result<Disk, TableError> {
+    let claimed = FsDisk::claim(directory, &KIND);
+    Disk::open(
+        claimed.map_err(|error| TableError::Refused(error.to_string()))?,
+        &LIMITS,
+    )
+}
+
+/// Copies a directory as a kill would leave it; of holes nothing is written.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+            continue;
+        }
+        // A file may go away while a table is open.
+        let Ok(bytes) = fs::read(entry.path()) else {
+            continue;
+        };
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+        fs::write(&target, &bytes[..used]).unwrap();
+        // fjall's logs end in 64 MiB of nothing, of which a little will do.
+        let length = match target.extension().is_some_and(|end| end == "jnl") {
+            true => bytes.len().min(used + 8192),
+            false => bytes.len(),
+        };
+        let file = fs::OpenOptions::new().write(true).open(&target).unwrap();
+        file.set_len(length as u64).unwrap();
+    }
+}
+
+/// A table that was killed, without files of rows or with some, and the rows that were acknowledged.
+struct Killed {
+    directory: tempfile::TempDir,
+    rows: Rows,
+}
+
+impl Killed {
+    fn new(has_checkpoints: bool) -> Self {
+        let home = new_home();
+        let directory = new_home();
+        let table = open(home.path()).unwrap();
+        let mut rows = Rows::new();
+        let mut from = 0;
+        let snapshots = || {
+            let snapshots = table.shared.lock_log().journal.snapshots();
+            snapshots.latest().unwrap().snapshot.map(|snapshot| snapshot.lsn)
+        };
+        loop {
+            change(&table, &mut rows, from, 60);
+            from += 60;
+            if !has_checkpoints || snapshots().is_some() {
+                break;
+            }
+        }
+        // Some more than the last checkpoint has.
+        change(&table, &mut rows, from, 20);
+        copy(home.path(), directory.path());
+        Self { directory, rows }
+    }
+
+    fn copy(&self) -> tempfile::TempDir {
+        let copied = new_home();
+        copy(self.directory.path(), copied.path());
+        copied
+    }
+
+    /// Names of all files.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.directory.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => found.push(path.strip_prefix(self.directory.path()).unwrap().to_owned()),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+/// Opens a table in a directory whose files were changed; `None`: it was refused in words.
+fn reopened(directory: &Path) -> Option<Rows> {
+    match open(directory) {
+        Ok(table) => Some(rows(&table).unwrap()),
+        Err(TableError::Refused(why)) => {
+            assert!(why.len() > 20, "{why:?} says too little");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Flips one bit; returns false where the file does not reach so far.
+fn flip(file: &Path, at: u64, bit: u8) -> bool {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    if opened.read_at(&mut byte, at).unwrap() == 0 {
+        return false;
+    }
+    opened.write_all_at(&[byte[0] ^ (1 << bit)], at).unwrap();
+    true
+}
+
+/// Places of a file at which it is changed: all of a short one, some of a long one, beyond what it holds too.
+fn places(bytes: &[u8], count: usize) -> Vec<u64> {
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+    let step = (used / count).max(1);
+    let mut places: Vec<u64> = (0..used as u64).step_by(step).collect();
+    places.extend(
+        [used as u64 + 3, used as u64 + 4096]
+            .into_iter()
+            .filter(|at| *at < bytes.len() as u64),
+    );
+    places
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_refused_or_does_no_harm_and_nothing_is_lost_by_the_start() {
+    for has_checkpoints in [false, true] {
+        let killed = Killed::new(has_checkpoints);
+        let (mut refused, mut harmless) = (0, 0);
+        for file in killed.files() {
+            let bytes = fs::read(killed.directory.path().join(&file)).unwrap();
+            for (number, at) in places(&bytes, 8).into_iter().enumerate() {
+                let directory = killed.copy();
+                let path = directory.path().join(&file);
+                assert!(flip(&path, at, (number % 8) as u8));
+                let shown = format!("{} at {at}, checkpoints: {has_checkpoints}", file.display());
+                match reopened(directory.path()) {
+                    Some(rows) => {
+                        assert_eq!(rows, killed.rows, "rows after a start that said nothing: {shown}");
+                        harmless += 1;
+                    }
+                    None => {
+                        refused += 1;
+                        // The start changed nothing: the file as it was is all that is needed.
+                        assert!(flip(&path, at, (number % 8) as u8), "{shown}");
+                        let rows = reopened(directory.path());
+                        assert_eq!(
+                            rows.as_ref(),
+                            Some(&killed.rows),
+                            "with the bit put back: {shown}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(
+            refused >= 10 && harmless >= 10,
+            "{refused} refused, {harmless} harmless"
+        );
+    }
+}
+
+#[test]
+fn a_cut_file_never_loses_an_acknowledged_row_without_a_word() {
+    let killed = Killed::new(true);
+    let mut refused = 0;
+    for file in killed.files() {
+        let bytes = fs::read(killed.directory.path().join(&file)).unwrap();
+        for length in places(&bytes, 8) {
+            let directory = killed.copy();
+            let path = directory.path().join(&file);
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len(length)
+                .unwrap();
+            match reopened(directory.path()) {
+                Some(rows) => assert_eq!(rows, killed.rows, "{} cut to {length}", file.display()),
+                None => refused += 1,
+            }
+        }
+    }
+    assert!(refused > 10, "{refused} refused");
+}
+
+/// The last group of a journal looks unfinished where it is damaged; only the record of what was acknowledged knows.
+#[test]
+fn a_damaged_last_group_is_refused_until_it_is_repaired() {
+    let killed = Killed::new(false);
+    let directory = killed.copy();
+    let segment = directory.path().join(format!("{:020}.log", 1));
+    let bytes = fs::read(&segment).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    assert!(flip(&segment, used as u64, 0));
+    let why = open(directory.path()).unwrap_err().to_string();
+    assert!(
+        why.contains("was acknowledged") && why.contains("lineside column repair"),
+        "{why}"
+    );
+    assert_eq!(
+        reopened(directory.path()),
+        None,
+        "a second start cuts nothing either"
+    );
+
+    let done = repair(directory.path()).unwrap();
+    assert_eq!(
+        done.lost,
+        Some((done.last_lsn + 1, done.last_lsn + 1)),
+        "{done:?}"
+    );
+    let rows = reopened(directory.path()).expect("a repaired table opens");
+    let missing: Vec<_> = killed
+        .rows
+        .keys()
+        .filter(|place| !rows.contains_key(*place))
+        .collect();
+    assert!(missing.len() <= 1, "{missing:?}");
+    let again = repair(directory.path()).unwrap();
+    assert_eq!(
+        (again.lost, again.notes),
+        (None, vec!["nothing is wrong".to_owned()])
+    );
+}
+
+#[test]
+fn after_a_repair_in_the_middle_changes_are_made_and_kept() {
+    for has_checkpoints in [false, true] {
+        let killed = Killed::new(has_checkpoints);
+        let directory = killed.copy();
+        let names = killed.files();
+        let last = names
+            .iter()
+            .rfind(|name| name.extension().is_some_and(|end| end == "log"));
+        let segment = directory.path().join(last.unwrap());
+        assert!(flip(&segment, SEGMENT_HEADER_BYTES + 40, 3));
+        let is_refused = reopened(directory.path()).is_none();
+        let done = repair(directory.path()).unwrap();
+        assert_eq!(done.lost.is_some(), is_refused, "{done:?}");
+        let mut now = reopened(directory.path()).expect("a repaired table opens");
+        for round in 0..2 {
+            let table = open(directory.path()).unwrap();
+            change(&table, &mut now, 100_000 + round * 500, 400);
+            drop(table);
+            assert_eq!(reopened(directory.path()).as_ref(), Some(&now));
+        }
+    }
+}
+
+#[test]
+fn the_journal_is_shortened_and_every_row_outlives_restarts() {
+    let home = new_home();
+    let mut kept = Rows::new();
+    for round in 0..6 {
+        let table = open(home.path()).unwrap();
+        assert_eq!(rows(&table).unwrap(), kept);
+        change(&table, &mut kept, round * 2000, 2000);
+    }
+    assert_eq!(reopened(home.path()).as_ref(), Some(&kept));
+    let first = fs::read_dir(home.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let first = first
+        .filter(|name| name.to_string_lossy().ends_with(".log"))
+        .min()
+        .unwrap();
+    assert_ne!(
+        first.to_string_lossy(),
+        format!("{:020}.log", 1),
+        "the journal was never shortened"
+    );
+}
+
+#[test]
+fn a_table_of_an_earlier_version_is_left_alone() {
+    let home = new_home();
+    drop(FsDisk::claim(home.path(), &KIND).unwrap());
+    fs::create_dir(home.path().join("keyspaces")).unwrap();
+    let why = open(home.path()).unwrap_err().to_string();
+    assert!(why.contains("earlier version"), "{why}");
+    assert!(home.path().join("keyspaces").exists());
+}

@@ -1,0 +1,71 @@
+//! Challenges: a client shows that it gets what is sent to its address by sending one back. Each is good for one
+//! address, one time and one session, and is checked without having been kept.
+
+use lineside_fastpath::Source;
+use lineside_fastpath::challenge::CHALLENGE_S;
+use ring::hmac;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Seconds after which no challenge that was made before is good any more.
+pub(super) const CHALLENGE_END_S: u64 = 2 * CHALLENGE_S;
+
+/// A challenge: its number, then a part of its HMAC.
+pub(super) type Challenge = [u8; 16];
+
+/// Makes and checks challenges.
+pub(super) struct Challenges {
+    key: hmac::Key,
+    made: AtomicU64,
+}
+
+impl std::fmt::Debug for Challenges {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Challenges").finish_non_exhaustive()
+    }
+}
+
+impl Challenges {
+    /// Draws a key.
+    ///
+    /// # Errors
+    /// The system's, of its random numbers.
+    pub(super) fn new() -> io::Result<Self> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(io::Error::other)?;
+        Ok(Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+            // A challenge of zeros asks for one.
+            made: AtomicU64::new(1),
+        })
+    }
+
+    /// Makes a challenge for `from`; `now_s` is of any clock that goes on.
+    pub(super) fn make(&self, from: Source, now_s: u64) -> Challenge {
+        let number = self.made.fetch_add(1, Relaxed);
+        self.in_period(number.to_be_bytes(), from, now_s / CHALLENGE_S)
+    }
+
+    /// Returns whether `from` was sent this challenge, and not too long ago.
+    pub(super) fn is_good(&self, from: Source, challenge: &Challenge, now_s: u64) -> bool {
+        let period = now_s / CHALLENGE_S;
+        let Some(number) = challenge.first_chunk() else {
+            return false;
+        };
+        let mut periods = [period, period.saturating_sub(1)].into_iter();
+        periods.any(|period| self.in_period(*number, from, period) == *challenge)
+    }
+
+    fn in_period(&self, number: [u8; 8], from: Source, period: u64) -> Challenge {
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(&number);
+        context.update(&from.address_bytes());
+        context.update(&from.port.to_be_bytes());
+        context.update(&period.to_be_bytes());
+        let tag = context.sign();
+        let mut challenge = [0; 16];
+        challenge[..8].copy_from_slice(&number);
+        challenge[8..].copy_from_slice(&tag.as_ref()[..8]);
+        challenge
+    }
+}

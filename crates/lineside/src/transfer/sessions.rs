@@ -1,0 +1,183 @@
+//! `lineside transfer sessions list` and `close`: whose sessions are open, for the operator of a ledger.
+//!
+//! Both read the ledger's directory, which nobody but its operator may. A session of a ledger that is not served is
+//! closed by a record in the journal; where a server has the directory, it is asked to, with the session's token.
+
+use super::ask::Server;
+use super::prove::read_key;
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use lineside_journal::{Error as JournalError, FsDisk, Options};
+use lineside_transfer::client::Session as Named;
+use lineside_transfer::host;
+use lineside_transfer::ledger::{Ledger, Session};
+use serde_json::json;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Seconds of a day.
+const DAY_S: u64 = 86_400;
+
+/// What can be done with the sessions of a ledger.
+#[derive(Subcommand)]
+pub enum SessionsVerb {
+    /// List the open sessions: who opened each, and for how long it has sent nothing. A running server may go on.
+    List(List),
+    /// Close sessions: by the journal where no server runs, else by asking the server. What is sent with a closed
+    /// session is refused as `no such session`, and never executed.
+    Close(Close),
+}
+
+#[derive(Args)]
+pub struct List {
+    /// The ledger's directory.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Only those that have sent nothing for so many days.
+    #[arg(long, value_name = "DAYS")]
+    idle_days: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct Close {
+    #[command(flatten)]
+    server: Server,
+    /// The ledger's directory.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Sessions by their numbers, as `list` shows them.
+    #[arg(value_name = "SLOT")]
+    slots: Vec<u32>,
+    /// Sessions that this address opened.
+    #[arg(long, value_name = "ADDR")]
+    address: Option<IpAddr>,
+    /// Of those, or of all, only the ones that have sent nothing for so many days.
+    #[arg(long, value_name = "DAYS")]
+    idle_days: Option<u64>,
+}
+
+impl SessionsVerb {
+    /// Does the verb.
+    ///
+    /// # Errors
+    /// What stands in its way.
+    pub fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        match self {
+            Self::List(arguments) => arguments.run(as_json),
+            Self::Close(arguments) => arguments.run(as_json),
+        }
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+fn read(disk: &FsDisk) -> anyhow::Result<Ledger> {
+    let shown = || disk.path().display().to_string();
+    host::look(disk, read_key(disk.path())?).with_context(shown)
+}
+
+fn opener(session: &Session) -> IpAddr {
+    Ipv6Addr::from(session.opener).to_canonical()
+}
+
+fn is_idle(session: &Session, days: Option<u64>) -> bool {
+    days.is_none_or(|days| session.last_s.saturating_add(days.saturating_mul(DAY_S)) <= now_s())
+}
+
+impl List {
+    fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        let disk = FsDisk::look(&self.data).with_context(|| self.data.display().to_string())?;
+        let ledger = read(&disk)?;
+        let most = ledger.limits().sessions;
+        for (slot, session) in ledger.sessions() {
+            if !is_idle(session, self.idle_days) {
+                continue;
+            }
+            let (opener, idle_s) = (opener(session), now_s().saturating_sub(session.last_s));
+            let packets = session.sequence;
+            if as_json {
+                let opener = opener.to_string();
+                say!(
+                    "{}",
+                    json!({"slot": slot, "opener": opener, "packets": packets, "idle_s": idle_s})
+                )?;
+            } else {
+                say!("session {slot} of {opener}: {packets} packets, the last {idle_s} s ago")?;
+            }
+        }
+        if !as_json {
+            say!("{} of {most} sessions are open", ledger.session_count())?;
+        }
+        Ok(())
+    }
+}
+
+impl Close {
+    fn run(&self, as_json: bool) -> anyhow::Result<()> {
+        if self.slots.is_empty() && self.address.is_none() && self.idle_days.is_none() {
+            bail!("which sessions? Give their numbers, --address or --idle-days");
+        }
+        // Opening would make a directory that is not there.
+        let looked = FsDisk::look(&self.data).with_context(|| self.data.display().to_string())?;
+        let closed = match FsDisk::open(&self.data) {
+            Ok(disk) => self.by_journal(disk)?,
+            Err(JournalError::Locked { .. }) => self.by_server(&looked)?,
+            Err(error) => return Err(error).with_context(|| self.data.display().to_string()),
+        };
+        match as_json {
+            true => say!("{}", json!({"closed": closed}))?,
+            false => say!("{} sessions closed", closed.len())?,
+        }
+        Ok(())
+    }
+
+    /// The sessions that are meant, with their tokens.
+    fn meant(&self, ledger: &Ledger) -> anyhow::Result<Vec<(u32, u64)>> {
+        if let Some(slot) = self.slots.iter().find(|slot| ledger.session(**slot).is_none()) {
+            bail!("there is no session {slot}");
+        }
+        let is_meant = |slot: u32, session: &Session| {
+            (self.slots.is_empty() || self.slots.contains(&slot))
+                && self
+                    .address
+                    .is_none_or(|address| opener(session) == address.to_canonical())
+                && is_idle(session, self.idle_days)
+        };
+        let meant = ledger
+            .sessions()
+            .filter(|(slot, session)| is_meant(*slot, session));
+        Ok(meant.map(|(slot, session)| (slot, session.token)).collect())
+    }
+
+    fn by_journal(&self, disk: FsDisk) -> anyhow::Result<Vec<u32>> {
+        if disk.path().join("fastpath").exists() {
+            bail!(
+                "a killed server's fast path may still execute packets of these sessions: start the server first, and \
+                 close them then"
+            );
+        }
+        let meant = self.meant(&read(&disk)?)?;
+        let slots: Vec<u32> = meant.into_iter().map(|(slot, _)| slot).collect();
+        host::close_sessions(disk, Options::default(), &slots)?;
+        Ok(slots)
+    }
+
+    fn by_server(&self, disk: &FsDisk) -> anyhow::Result<Vec<u32>> {
+        let meant = self.meant(&read(disk)?)?;
+        let mut client = self.server.client()?;
+        let mut closed = Vec::new();
+        for (slot, token) in meant {
+            let session = Named { slot, token, next: 0 };
+            client
+                .close(&session)
+                .with_context(|| format!("closing session {slot}"))?;
+            closed.push(slot);
+        }
+        Ok(closed)
+    }
+}

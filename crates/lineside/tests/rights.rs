@@ -1,0 +1,221 @@
+//! Rights of servers: what each keeps, what it does with less, and to whom its files are open.
+
+mod served;
+
+use served::{KEEPING, Place, Server, lineside, text};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Asserts that every thread of a server without XDP has no rights to give away.
+fn assert_restricted(server: &Server) {
+    for (key, expected) in [
+        ("CapEff", "0000000000000000"),
+        ("CapPrm", "0000000000000000"),
+        ("CapInh", "0000000000000000"),
+        ("CapAmb", "0000000000000000"),
+        ("NoNewPrivs", "1"),
+        ("Seccomp", "2"),
+    ] {
+        let values = server.threads(key);
+        assert!(values.len() > 2, "{}: {values:?}", server.service);
+        for value in values {
+            assert_eq!(value, expected, "{}: {key}", server.service);
+        }
+    }
+}
+
+/// Asserts that nothing below `path` is open to group or others.
+fn assert_closed(path: &Path) {
+    let mode = fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode & 0o077, 0, "{}: {mode:03o}", path.display());
+    if path.is_dir() {
+        for entry in fs::read_dir(path).expect("a folder").flatten() {
+            assert_closed(&entry.path());
+        }
+    }
+}
+
+/// A call that is not allowed would end the server with SIGSYS: the sandbox is "strict" here.
+#[test]
+fn every_service_does_its_work_without_rights_and_closes_its_files() {
+    let place = Place::new();
+    let chain = place.path("spv");
+    let txid = place.make_chain(&chain);
+    assert_closed_after(&place, "spv", |server| {
+        let got = lineside(&["spv", "get", "--server", &server.address, &txid]);
+        assert!(got.status.success(), "{}", text(&got));
+    });
+    for service in ["transfer", "column", "hybrid"] {
+        assert_closed_after(&place, service, |server| {
+            (1..4).for_each(|number| server.write(number).expect("a write"));
+        });
+        // Once more, over what is there: recovery makes other calls.
+        assert_closed_after(&place, service, |server| {
+            server.write(9).expect("a write after a restart");
+        });
+    }
+    for _ in 0..2 {
+        assert_closed_after(&place, "fabric", |_| {});
+    }
+}
+
+/// Serves `service`, works, looks at the threads, ends the server, and looks at the files.
+fn assert_closed_after(place: &Place, service: &'static str, work: impl FnOnce(&Server)) {
+    let data = place.path(service);
+    let server = place.serve(service, &data);
+    work(&server);
+    let status = server.page("/status");
+    assert!(status.contains(service), "{status}");
+    assert!(server.page("/metrics").starts_with("HTTP/1.1 200"));
+    assert_restricted(&server);
+    let mut daemon = server.daemon;
+    // SAFETY: a child of ours that was not waited for yet.
+    unsafe { libc::kill(daemon.child.id() as i32, libc::SIGTERM) };
+    let ended = daemon.child.wait().expect("an end");
+    assert!(ended.success(), "{service}: {ended:?}");
+    if service != "spv" {
+        // An import runs with the umask of its user, below a directory that is closed.
+        assert_closed(&data);
+    }
+    let mode = fs::metadata(&data).expect("the directory").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "{service}");
+}
+
+#[test]
+fn sandbox_off_is_said_and_leaves_capabilities_given_up() {
+    let place = Place::new();
+    let mut command = place.command("transfer", &place.path("data"), "127.0.0.1:0");
+    let file = place.path("transfer.toml");
+    let config = fs::read_to_string(&file).expect("the configuration");
+    fs::write(&file, config.replace("\"strict\"", "\"off\"")).expect("written");
+    let daemon = lineside_testkit::Daemon::start(&mut command).expect("it starts");
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("status");
+    assert!(status.contains("Seccomp:\t0"), "{status}");
+    assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+    let said = daemon.signal(libc::SIGTERM);
+    assert!(said.contains("[process] sandbox = \"off\""), "{said}");
+}
+
+#[test]
+fn a_failed_start_leaves_nothing_behind() {
+    let place = Place::new();
+    // All of them listen on TCP but column.
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    for service in KEEPING {
+        let taken = match service {
+            "column" => udp.local_addr(),
+            _ => tcp.local_addr(),
+        };
+        let taken = taken.expect("an address").to_string();
+        let before = fs::read_dir(place.path("")).expect("a folder").count();
+        let data = place.path("new/data");
+        let mut command = place.command(service, &data, &taken);
+        let output = command.output().expect("run");
+        assert!(!output.status.success(), "{service}");
+        assert!(
+            text(&output).contains("cannot listen on"),
+            "{service}: {}",
+            text(&output)
+        );
+        // The configuration was written before.
+        let after = fs::read_dir(place.path("")).expect("a folder").count();
+        assert_eq!(
+            (after, place.path("new").exists()),
+            (before + 1, false),
+            "{service}"
+        );
+
+        let data = place.path("empty");
+        fs::create_dir(&data).expect("a directory");
+        assert!(!command_over(&place, service, &data, &taken), "{service}");
+        let left: Vec<_> = fs::read_dir(&data).expect("it stays").flatten().collect();
+        assert!(left.is_empty(), "{service}: {left:?}");
+        fs::remove_dir(&data).expect("empty");
+    }
+    // Without the channel's first block there is no ledger.
+    let data = place.path("none");
+    let mut command = place.command("fabric", &data, "127.0.0.1:0");
+    let file = place.path("fabric.toml");
+    let config = fs::read_to_string(&file).expect("the configuration");
+    let genesis = format!("genesis = {:?}\n", place.path("genesis.pb"));
+    assert!(config.contains(&genesis));
+    fs::write(&file, config.replace(&genesis, "")).expect("written");
+    let output = command.output().expect("run");
+    assert!(text(&output).contains("the ledger is empty"), "{}", text(&output));
+    assert!(!data.exists());
+}
+
+/// Returns whether the service starts.
+fn command_over(place: &Place, service: &str, data: &Path, listen: &str) -> bool {
+    let mut command = place.command(service, data, listen);
+    command.output().expect("run").status.success()
+}
+
+#[test]
+fn a_directory_has_one_service() {
+    let place = Place::new();
+    for owner in KEEPING {
+        let data = place.path(&format!("of-{owner}"));
+        drop(place.serve(owner, &data));
+        let content = || {
+            let names = fs::read_dir(&data).expect("a folder").flatten();
+            let mut names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+            names.sort();
+            names
+        };
+        let before = content();
+        for other in KEEPING.into_iter().filter(|other| *other != owner) {
+            let mut command = place.command(other, &data, "127.0.0.1:0");
+            let output = command.output().expect("run");
+            assert!(!output.status.success(), "{other} over {owner}");
+            let why = text(&output);
+            let said = format!("holds data of the service `{owner}` in format 1");
+            assert!(why.contains(&said), "{other} over {owner}: {why}");
+            assert_eq!(content(), before, "{other} over {owner}");
+        }
+        let data = data.display().to_string();
+        let verbs: [(&str, &[&str]); 3] = [
+            ("transfer", &["transfer", "audit", "--data", &data]),
+            ("hybrid", &["hybrid", "audit", "--data", &data]),
+            ("fabric", &["fabric", "status", "--data", &data]),
+        ];
+        for (service, verb) in verbs.into_iter().filter(|(service, _)| *service != owner) {
+            let why = text(&lineside(verb));
+            let said = format!("holds data of the service `{owner}`");
+            assert!(why.contains(&said), "{service} reads {owner}: {why}");
+            assert_eq!(content(), before, "{service} reads {owner}");
+        }
+    }
+}
+
+#[test]
+fn verbs_that_read_make_nothing() {
+    let place = Place::new();
+    let data = place.path("none").display().to_string();
+    for verb in [
+        &["transfer", "audit", "--data", &data][..],
+        &["hybrid", "audit", "--data", &data],
+        &["hybrid", "snapshot", "--data", &data, "--out", &data],
+        &["fabric", "status", "--data", &data],
+        &["fabric", "verify-ledger", "--data", &data],
+        &["spv", "locate", "--data", &data, &"0".repeat(64)],
+        &["journal", "verify", &data],
+        &["journal", "repair", &data],
+    ] {
+        let output = lineside(verb);
+        assert!(!output.status.success(), "{verb:?}");
+        assert!(!Path::new(&data).exists(), "{verb:?}: {}", text(&output));
+    }
+    let empty = place.path("empty");
+    fs::create_dir(&empty).expect("a directory");
+    let empty = empty.display().to_string();
+    let located = lineside(&["spv", "locate", "--data", &empty, &"0".repeat(64)]);
+    assert!(
+        text(&located).contains("holds no chain store"),
+        "{}",
+        text(&located)
+    );
+    assert_eq!(fs::read_dir(&empty).expect("a folder").count(), 0);
+}

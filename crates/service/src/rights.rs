@@ -1,0 +1,29 @@
+//! Rights that a service needs while it serves, beyond those that every server has.
+
+use std::path::PathBuf;
+
+/// Files and system calls of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Directories that the service changes, with all that is below them. They are there.
+    pub writes: Vec<PathBuf>,
+    /// Groups of system calls beyond those that every server makes.
+    pub calls: Vec<CallGroup>,
+}
+
+/// Group of system calls that a service makes beyond those of every server. The table of calls is in the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallGroup {
+    /// Makes, changes, renames and removes files, and makes them durable.
+    Files,
+}
+
+impl Rights {
+    /// Returns the rights of a service that changes files below these directories.
+    pub fn of_directories(directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self {
+            writes: directories.into_iter().collect(),
+            calls: vec![CallGroup::Files],
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Licences: the list of third-party packages is as Cargo.lock has it, and every file of the BPF programs names its
+//! licences.
+//!
+//! `scripts/notices.sh` writes the list.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Name of the list.
+const NOTICES: &str = "THIRD-PARTY-NOTICES";
+/// First line of each file in `xdp/`.
+const SPDX: &str = "// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only";
+
+/// Text before the table.
+const HEAD: &str = "\
+Packages of others in Lineside
+==============================
+The daemon `lineside` for x86-64, built with every feature, contains the packages below. Written by scripts/notices.sh
+from Cargo.lock; do not edit. A package under `A OR B` is used under either. Its text, with its authors and the
+licence's words, is in its source, which is the archive of that version at https://crates.io/crates/NAME.
+
+Besides, the packages with a name that ends in -sys contain libraries in C: libbpf-sys has libbpf (used under
+BSD-2-Clause), rdkafka-sys has librdkafka (BSD-2-Clause; with the feature `kafka` only), secp256k1-sys has libsecp256k1
+(MIT). The system's libelf (LGPL-3.0-or-later OR GPL-2.0-or-later), zlib (Zlib) and C library are linked dynamically and
+are not part of the binary.
+
+name | version | licence | source
+";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository is there")
+}
+
+/// Lists the daemon's packages, a line each: `name vVERSION|LICENCE|REPOSITORY`, and ` (*)` where it came before.
+fn tree() -> String {
+    let arguments = "tree --locked -p lineside --all-features --target x86_64-unknown-linux-gnu \
+                     --edges normal,no-proc-macro --prefix none --format {p}|{l}|{r}";
+    let run = |more: &[&str]| {
+        Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+            .args(arguments.split(' '))
+            .args(more)
+            .current_dir(root())
+            .output()
+            .expect("cargo runs")
+    };
+    let mut output = run(&["--offline"]);
+    if !output.status.success() {
+        // A package of the lock file is not on this machine yet.
+        output = run(&[]);
+    }
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    String::from_utf8(output.stdout).expect("names are UTF-8")
+}
+
+/// Returns the list that belongs to a tree of packages.
+fn notices(tree: &str) -> String {
+    let row = |line: &str| {
+        let mut parts = line.trim_end_matches(" (*)").split('|');
+        let (name, version) = parts.next()?.split_once(" v")?;
+        // Ours are in a folder, which stands after the version.
+        if version.contains(" (/") {
+            return None;
+        }
+        let (licence, source) = (parts.next()?, parts.next()?);
+        assert!(!licence.is_empty(), "{name} {version} names no licence");
+        let source = match source {
+            "" => format!("https://crates.io/crates/{name}"),
+            source => source.to_owned(),
+        };
+        Some(format!("{name} | {version} | {licence} | {source}\n"))
+    };
+    let rows: BTreeSet<String> = tree.lines().filter_map(row).collect();
+    rows.iter().fold(HEAD.to_owned(), |text, row| text + row)
+}
+
+#[test]
+fn the_list_of_packages_is_as_the_lock_file_has_it() {
+    let (path, expected) = (root().join(NOTICES), notices(&tree()));
+    if std::env::var_os("LINESIDE_WRITE_NOTICES").is_some() {
+        std::fs::write(&path, &expected).expect("written");
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = |one: &str, other: &str| {
+        let lines: BTreeSet<&str> = other.lines().collect();
+        let rest: Vec<&str> = one.lines().filter(|line| !lines.contains(line)).collect();
+        rest.join("\n")
+    };
+    assert!(
+        found == expected,
+        "{NOTICES} is not fresh: run scripts/notices.sh\nmissing:\n{}\ntoo many:\n{}",
+        differs(&expected, &found),
+        differs(&found, &expected)
+    );
+}
+
+#[test]
+fn packages_of_others_are_listed_once_with_licence_and_source() {
+    let tree = "lineside v0.1.0 (/repository/crates/lineside)|Apache-2.0|https://github.com/lineside/lineside\n\
+                axum v0.8.9|MIT|https://github.com/tokio-rs/axum\n\
+                axum v0.8.9|MIT|https://github.com/tokio-rs/axum (*)\n\
+                adler2 v2.0.1|0BSD OR MIT|\n";
+    let expected = "adler2 | 2.0.1 | 0BSD OR MIT | https://crates.io/crates/adler2\n\
+                    axum | 0.8.9 | MIT | https://github.com/tokio-rs/axum\n";
+    assert_eq!(notices(tree).strip_prefix(HEAD), Some(expected));
+}
+
+/// Returns the files of the BPF programs which do not begin with the line that names their licences.
+fn without_licence(files: &[(String, String)]) -> Vec<&str> {
+    let lacking = files.iter().filter(|(_, text)| text.lines().next() != Some(SPDX));
+    lacking.map(|(path, _)| path.as_str()).collect()
+}
+
+#[test]
+fn files_of_bpf_programs_name_their_licences() {
+    let output = Command::new("git")
+        .args(["ls-files", "xdp"])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    let names = String::from_utf8(output.stdout).expect("names are UTF-8");
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(root().join(name)).expect("a file of the repository");
+        (name.to_owned(), text)
+    };
+    let mut files: Vec<_> = names.lines().map(read).collect();
+    assert!(files.iter().any(|(name, _)| name == "xdp/root.bpf.c"), "{names}");
+    assert!(
+        without_licence(&files).is_empty(),
+        "{:?}",
+        without_licence(&files)
+    );
+    files.push(("xdp/new.h".into(), "#pragma once\n".into()));
+    assert_eq!(without_licence(&files), ["xdp/new.h"]);
+    for (file, words) in [("NOTICE", "General Public License"), ("LICENSES/README.md", SPDX)] {
+        let text = std::fs::read_to_string(root().join(file)).expect(file);
+        assert!(text.contains(words), "{file} does not say {words:?}");
+    }
+}

@@ -1,0 +1,217 @@
+//! Archive: sealed blocks that have left the journal, with their operations, so that these can be proved. A file holds
+//! some blocks in a row, is written once, and stands in the ledger's directory beside the journal.
+//!
+//! A file is named `<first block>-<last block>.blocks`, 20 digits each. It begins with 8 bytes `LSARCH01`. Each block
+//! is 4 bytes with the length of what follows, the block as the journal has it, and its leaves. A leaf of 12 words of 8
+//! bytes is 2 bytes with a bit for each word that is not zero, and these words. Numbers are little-endian. Nothing else
+//! checks a block: its root and its signature do.
+
+use super::OpenError;
+use crate::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};
+use lineside_journal::{Disk, DiskFile};
+use std::io;
+
+const MAGIC: &[u8; 8] = b"LSARCH01";
+const TEMPORARY: &str = "archive.tmp";
+/// Bytes that are written together.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Words of a leaf.
+const WORDS: usize = LEAF_BYTES / 8;
+
+/// A file of the archive, by its name.
+struct Archived {
+    name: String,
+    last: u64,
+}
+
+fn archived<D: Disk>(disk: &D) -> io::Result<Vec<Archived>> {
+    let parse = |name: String| {
+        let (_, last) = name.strip_suffix(".blocks")?.split_once('-')?;
+        let last = last.parse().ok()?;
+        Some(Archived { name, last })
+    };
+    Ok(disk.list()?.into_iter().filter_map(parse).collect())
+}
+
+/// The last block that the archive has; 0: none.
+pub(super) fn last_block<D: Disk>(disk: &D) -> io::Result<u64> {
+    Ok(archived(disk)?.last().map_or(0, |file| file.last))
+}
+
+/// Writes a file of the archive. It has no name before all of it is on the disk.
+pub(super) struct ArchiveWriter<D: Disk> {
+    disk: D,
+    file: D::File,
+    offset: u64,
+    buffer: Vec<u8>,
+    blocks: Option<(u64, u64)>,
+}
+
+impl<D: Disk> ArchiveWriter<D> {
+    pub(super) fn new(disk: &D) -> io::Result<Self> {
+        let file = match disk.create(TEMPORARY) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Left by an attempt that did not come to its end.
+                disk.remove(TEMPORARY)?;
+                disk.create(TEMPORARY)?
+            }
+            created => created?,
+        };
+        Ok(Self {
+            disk: disk.clone(),
+            file,
+            offset: 0,
+            buffer: MAGIC.to_vec(),
+            blocks: None,
+        })
+    }
+
+    pub(super) fn push(&mut self, block: &Block, leaves: &[[u8; LEAF_BYTES]]) -> io::Result<()> {
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; 4]);
+        self.buffer.extend_from_slice(&block.to_bytes());
+        leaves.iter().for_each(|leaf| put_leaf(&mut self.buffer, leaf));
+        let length = (self.buffer.len() - start - 4) as u32;
+        self.buffer[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        let first = self.blocks.map_or(block.number, |(first, _)| first);
+        self.blocks = Some((first, block.number));
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut rest = self.buffer.as_slice();
+        while !rest.is_empty() {
+            match self.file.write_at(self.offset, rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.offset += written as u64;
+                    rest = &rest[written..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes the file durable; returns how many bytes it has.
+    pub(super) fn finish(mut self) -> io::Result<u64> {
+        let Some((first, last)) = self.blocks else {
+            self.disk.remove(TEMPORARY)?;
+            return Ok(0);
+        };
+        self.flush()?;
+        self.file.sync_data()?;
+        self.disk
+            .rename(TEMPORARY, &format!("{first:020}-{last:020}.blocks"))?;
+        self.disk.sync_dir()?;
+        Ok(self.offset)
+    }
+}
+
+fn put_leaf(out: &mut Vec<u8>, leaf: &[u8; LEAF_BYTES]) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 2]);
+    let mut set = 0_u16;
+    for (at, word) in leaf.chunks_exact(8).enumerate() {
+        if word.iter().any(|byte| *byte != 0) {
+            set |= 1 << at;
+            out.extend_from_slice(word);
+        }
+    }
+    out[start..start + 2].copy_from_slice(&set.to_le_bytes());
+}
+
+/// The leaves of these bytes; `None`: they are not what [`put_leaf`] writes.
+fn leaves(mut bytes: &[u8]) -> Option<Vec<[u8; LEAF_BYTES]>> {
+    let mut leaves = Vec::new();
+    while !bytes.is_empty() {
+        let (set, rest) = bytes.split_first_chunk::<2>()?;
+        bytes = rest;
+        let set = u16::from_le_bytes(*set);
+        let mut leaf = [0; LEAF_BYTES];
+        for at in (0..WORDS).filter(|at| set & 1 << at != 0) {
+            let (word, rest) = bytes.split_first_chunk::<8>()?;
+            bytes = rest;
+            leaf[8 * at..8 * at + 8].copy_from_slice(word);
+        }
+        (set >> WORDS == 0).then(|| leaves.push(leaf))?;
+    }
+    Some(leaves)
+}
+
+/// The proof that operation `number` is in a block of the archive; `None`: the archive does not have it.
+pub(super) fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, OpenError> {
+    let files = archived(disk)?;
+    let mut found = None;
+    for file in &files {
+        let open = disk.open_read(&file.name)?;
+        let Some((head, _)) = block_at(&open, MAGIC.len() as u64)? else {
+            return Err(damaged(&file.name));
+        };
+        if head.first > number {
+            break;
+        }
+        found = Some((file, open));
+    }
+    let Some((file, open)) = found else {
+        return Ok(None);
+    };
+    let mut offset = MAGIC.len() as u64;
+    while let Some((block, length)) = block_at(&open, offset)? {
+        if let Some(index) = number
+            .checked_sub(block.first)
+            .filter(|index| *index < block.count)
+        {
+            let mut bytes = vec![0; length as usize - BLOCK_BYTES];
+            let at = offset + 4 + BLOCK_BYTES as u64;
+            let proof = (read(&open, at, &mut bytes)? == bytes.len())
+                .then(|| leaves(&bytes))
+                .flatten()
+                .and_then(|leaves| Proof::new(&block, &leaves, index));
+            return proof.ok_or_else(|| damaged(&file.name)).map(Some);
+        }
+        offset += 4 + length;
+    }
+    Ok(None)
+}
+
+fn damaged(name: &str) -> OpenError {
+    let what = format!("{name}: a block of the archive is damaged; bring the file back from a copy");
+    OpenError::System(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
+/// The block that begins at `offset` of a file, and the length of all that belongs to it; `None`: the file ends there.
+fn block_at(file: &impl DiskFile, offset: u64) -> io::Result<Option<(Block, u64)>> {
+    let mut bytes = [0; 4 + BLOCK_BYTES];
+    if read(file, offset, &mut bytes)? < bytes.len() {
+        return Ok(None);
+    }
+    let (length, block) = bytes.split_at(4);
+    let (Ok(length), Ok(block)) = (length.try_into(), block.try_into()) else {
+        return Ok(None);
+    };
+    let length = u64::from(u32::from_le_bytes(length));
+    let is_whole = length >= BLOCK_BYTES as u64 && offset + 4 + length <= file.len()?;
+    Ok(Block::from_bytes(block)
+        .filter(|_| is_whole)
+        .map(|block| (block, length)))
+}
+
+fn read(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < into.len() {
+        match file.read_at(offset + done as u64, &mut into[done..]) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

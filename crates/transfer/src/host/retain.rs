@@ -1,0 +1,176 @@
+//! Retention: segments of the journal that hold nothing but old blocks are removed, once two snapshots stand for them
+//! and, where they are archived, once the archive has their blocks.
+
+use super::archive::{ArchiveWriter, last_block};
+use super::{Host, OpenError};
+use crate::entry::Entry;
+use crate::settlement::{self, Block, LEAF_BYTES};
+use lineside_journal::{Disk, Journal, Lsn};
+use lineside_wire::TransferCode as Code;
+
+/// What stays in the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// The newest blocks that stay; 0: however few are newer, an old one may go.
+    pub keep_blocks: u64,
+    /// Days for which blocks stay; 0: however new it is, one may go.
+    pub keep_days: u64,
+    /// Blocks that go are kept in archive files.
+    pub archive: bool,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retained {
+    /// Segments that were removed from the journal.
+    pub segments: usize,
+    /// Bytes that were written to the archive.
+    pub archived_bytes: u64,
+}
+
+/// An old block in the journal.
+struct Old {
+    number: u64,
+    /// The record of its first operation.
+    begins: Lsn,
+}
+
+impl Retention {
+    /// Whether anything is ever removed.
+    pub fn is_limited(&self) -> bool {
+        self.keep_blocks != 0 || self.keep_days != 0
+    }
+
+    fn is_old(&self, block: &Block, blocks: u64, now_s: u64) -> bool {
+        block.number.saturating_add(self.keep_blocks) <= blocks
+            && block
+                .sealed_s
+                .saturating_add(self.keep_days.saturating_mul(86_400))
+                <= now_s
+    }
+}
+
+impl<D: Disk> Host<D> {
+    /// Removes from the journal what need not stay there at the time `now_s`. Blocks behind `settled` stay in any case:
+    /// they have not been brought to their settlement yet. The host waits meanwhile.
+    ///
+    /// # Errors
+    /// What journal or archive say; what is not archived is not removed.
+    pub fn retain(&mut self, policy: &Retention, now_s: u64, settled: u64) -> Result<Retained, OpenError> {
+        if !policy.is_limited() || self.failed.is_some() {
+            return Ok(Retained::default());
+        }
+        self.settle();
+        let covered = self.journal.snapshots().covered_lsn()?;
+        let blocks = self.chain.blocks();
+        let is_old = |block: &Block| policy.is_old(block, blocks, now_s) && block.number <= settled;
+        let (old, stays_from) = old_blocks(&self.journal, covered, is_old)?;
+        let may_go = |first: &&Lsn| **first <= stays_from && **first <= covered + 1;
+        let Some(first) = self.journal.segments().iter().rfind(may_go).copied() else {
+            return Ok(Retained::default());
+        };
+        if first <= self.journal.first_lsn() {
+            return Ok(Retained::default());
+        }
+        let mut retained = Retained::default();
+        if policy.archive {
+            let leaving = old.iter().filter(|block| block.begins < first);
+            if let Some(last) = leaving.map(|block| block.number).max() {
+                retained.archived_bytes =
+                    archive(&self.journal, &self.journal.snapshots().disk().clone(), last)?;
+            }
+        }
+        retained.segments = self.journal.prune(first - 1)?;
+        Ok(retained)
+    }
+}
+
+/// The old blocks of a journal, and the record from which on all stays: that of the first operation of the first block
+/// that is not old.
+fn old_blocks<D: Disk>(
+    journal: &Journal<D>,
+    covered: Lsn,
+    is_old: impl Fn(&Block) -> bool,
+) -> Result<(Vec<Old>, Lsn), OpenError> {
+    let (mut old, mut begins) = (Vec::new(), None);
+    let mut records = journal.records(journal.first_lsn())?;
+    while let Some(record) = records.next()? {
+        if begins.is_none() && record.lsn > covered {
+            // Nothing behind it can go.
+            return Ok((old, record.lsn));
+        }
+        match Entry::from_record(record.kind, record.payload) {
+            Some(Entry::Block(block)) if is_old(&block) => {
+                let begins = begins.take().unwrap_or(record.lsn);
+                let number = block.number;
+                old.push(Old { number, begins });
+            }
+            Some(Entry::Block(_)) => return Ok((old, begins.unwrap_or(record.lsn))),
+            Some(Entry::Paper { .. } | Entry::Execute { .. } | Entry::Line(_)) => {
+                begins.get_or_insert(record.lsn);
+            }
+            _ => {}
+        }
+    }
+    Ok((old, begins.unwrap_or(journal.next_lsn())))
+}
+
+/// Archives the blocks up to `last` that the archive does not have; returns how many bytes were written.
+fn archive<D: Disk>(journal: &Journal<D>, disk: &D, last: u64) -> Result<u64, OpenError> {
+    let had = last_block(disk)?;
+    if had >= last {
+        return Ok(0);
+    }
+    let mut writer = ArchiveWriter::new(disk)?;
+    let mut leaves: Vec<[u8; LEAF_BYTES]> = Vec::new();
+    // The first block of a journal that was pruned may have lost its beginning; the archive has it, if there was one.
+    let mut is_within = journal.first_lsn() > 1;
+    let mut next = 1;
+    let mut records = journal.records(journal.first_lsn())?;
+    while let Some(record) = records.next()? {
+        match Entry::from_record(record.kind, record.payload) {
+            Some(Entry::Block(block)) => {
+                let is_whole = leaves.len() as u64 == block.count;
+                if block.number > had && is_whole {
+                    writer.push(&block, &leaves)?;
+                } else if block.number > had && !is_within {
+                    let number = block.number;
+                    let what = format!("block {number} is not over the operations before it");
+                    let lsn = record.lsn;
+                    return Err(OpenError::Replay { lsn, what });
+                }
+                if block.number >= last {
+                    return Ok(writer.finish()?);
+                }
+                is_within = false;
+                next = block.first + block.count;
+                leaves.clear();
+            }
+            Some(entry) => put_leaves(&entry, &mut next, &mut leaves),
+            None => {}
+        }
+    }
+    Ok(writer.finish()?)
+}
+
+/// Adds the leaves of what an entry did; `next` is the number of the next operation.
+pub(super) fn put_leaves(entry: &Entry, next: &mut u64, leaves: &mut Vec<[u8; LEAF_BYTES]>) {
+    let before = leaves.len();
+    match entry {
+        Entry::Paper { request, answer } if answer.code == Code::Done => {
+            leaves.push(settlement::paper_leaf(request, answer, *next));
+        }
+        Entry::Execute {
+            operations, outcomes, ..
+        } => {
+            let done = operations.iter().zip(outcomes);
+            let done = done.filter(|(_, outcome)| outcome.code == Code::Done);
+            leaves.extend(done.map(|(operation, outcome)| settlement::leaf(operation, outcome)));
+        }
+        Entry::Line(record) if record.code == Code::Done as u16 => {
+            leaves.push(settlement::line_leaf(record, *next));
+        }
+        _ => {}
+    }
+    *next += (leaves.len() - before) as u64;
+}

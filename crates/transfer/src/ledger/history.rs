@@ -1,0 +1,90 @@
+//! Networks whose sessions have changed something for some time: who comes back is granted a session when strangers are
+//! not any more.
+
+use super::sessions::Address;
+use std::collections::BTreeMap;
+
+/// Networks that are remembered; a network takes 32 bytes in snapshots.
+const NETWORKS_MAX: usize = 4096;
+/// Seconds between the first and the last change of a network that is known.
+const KNOWN_AFTER_S: u64 = 86_400;
+
+/// When a network's sessions changed something: seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) first_s: u64,
+    pub(super) last_s: u64,
+}
+
+impl Seen {
+    const fn is_known(&self) -> bool {
+        self.last_s.saturating_sub(self.first_s) >= KNOWN_AFTER_S
+    }
+}
+
+/// Networks by their addresses.
+#[derive(Debug, Default)]
+pub(super) struct History(BTreeMap<Address, Seen>);
+
+impl History {
+    /// Notes that a session of this network changed something.
+    pub(super) fn note(&mut self, network: Address, now_s: u64) {
+        if let Some(seen) = self.0.get_mut(&network) {
+            seen.last_s = seen.last_s.max(now_s);
+            return;
+        }
+        if self.0.len() >= NETWORKS_MAX {
+            // First those that are not known yet, so that many newcomers do not displace who has come for long.
+            let rank = |(network, seen): (&Address, &Seen)| (seen.is_known(), seen.last_s, *network);
+            if let Some((_, _, network)) = self.0.iter().map(rank).min() {
+                self.0.remove(&network);
+            }
+        }
+        self.put(
+            network,
+            Seen {
+                first_s: now_s,
+                last_s: now_s,
+            },
+        );
+    }
+
+    pub(super) fn put(&mut self, network: Address, seen: Seen) {
+        self.0.insert(network, seen);
+    }
+
+    pub(super) fn is_known(&self, network: &Address) -> bool {
+        self.0.get(network).is_some_and(Seen::is_known)
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = (&Address, &Seen)> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(number: u32) -> Address {
+        let mut network = [0; 16];
+        network[..4].copy_from_slice(&number.to_be_bytes());
+        network
+    }
+
+    #[test]
+    fn a_network_is_known_after_a_day_and_newcomers_do_not_displace_it() {
+        let mut history = History::default();
+        history.note(network(1), 1_000);
+        history.note(network(1), 1_000 + KNOWN_AFTER_S - 1);
+        assert!(!history.is_known(&network(1)));
+        history.note(network(1), 1_000 + KNOWN_AFTER_S);
+        assert!(history.is_known(&network(1)));
+        for number in 2..3 * NETWORKS_MAX as u32 {
+            history.note(network(number), 2_000_000 + u64::from(number));
+        }
+        assert_eq!(history.iter().len(), NETWORKS_MAX);
+        assert!(history.is_known(&network(1)));
+        assert!(!history.is_known(&network(2)));
+    }
+}

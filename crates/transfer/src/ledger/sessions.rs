@@ -1,0 +1,290 @@
+//! Sessions of a ledger: opened, closed, and what each remembers of its last packet. Counts by source are kept with
+//! them, so that the host can say at once what a source has.
+
+use super::Ledger;
+use super::history::History;
+use crate::native::{self, Outcome};
+use hashbrown::HashMap;
+use lineside_wire::{Operation, TransferCode as Code};
+use std::collections::BTreeSet;
+
+/// Outcomes of a packet that every session may keep; those of a larger packet count as large.
+pub const SMALL_RESULTS: usize = 16;
+/// Seconds between two notes that a session of a network changed something.
+const NOTE_S: u64 = 3600;
+
+/// An IPv6 address, or an IPv4 one mapped into it.
+pub type Address = [u8; 16];
+
+/// Returns the network that an address is counted with: an IPv4 address itself, or the /64 of an IPv6 address.
+pub fn network_of(address: &Address) -> Address {
+    let mut network = *address;
+    let is_mapped = address[..10] == [0; 10] && address[10..12] == [0xff; 2];
+    if !is_mapped {
+        network[8..].fill(0);
+    }
+    network
+}
+
+/// One session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its secret; 0: the slot is free.
+    pub token: u64,
+    /// Who opened it: an IPv6 address, or an IPv4 one mapped into it.
+    pub opener: Address,
+    /// Time of its last packet, or of its opening: seconds since 1970, as the journal has it.
+    pub last_s: u64,
+    /// Time at which its network was last noted to have changed something; 0: never.
+    pub noted_s: u64,
+    /// Of its last packet; 0: none yet.
+    pub sequence: u64,
+    /// Of the last packet's operations.
+    pub sum: u64,
+    /// What became of them.
+    pub outcomes: Vec<Outcome>,
+    /// How many of them are still in the fast path's ring.
+    pub missing: u16,
+}
+
+/// What a session's packet is answered without executing it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionAnswer {
+    /// No such session, or not its token.
+    NoSession,
+    /// Not the next sequence, which is this.
+    Expected(u64),
+    /// The last sequence with another body; the next one is this.
+    Reused(u64),
+    /// As the first time.
+    Repeated(Vec<Outcome>),
+}
+
+/// What one network has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    sessions: u32,
+    /// Outcomes of large packets that its sessions keep.
+    large_results: u64,
+}
+
+/// All sessions, by their slots.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    slots: Vec<Session>,
+    /// Slots below the length of `slots` that have no session.
+    free: BTreeSet<u32>,
+    by_address: HashMap<Address, u32>,
+    by_network: HashMap<Address, Share>,
+    large_results: u64,
+    pub(super) history: History,
+}
+
+impl Sessions {
+    pub(super) fn slots(&self) -> &[Session] {
+        &self.slots
+    }
+
+    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut Session> {
+        self.slots.get_mut(slot as usize)
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        (self.slots.len() - self.free.len()) as u32
+    }
+
+    /// Puts a session into a slot that is free, of which there may be more than there are slots.
+    pub(super) fn put(&mut self, slot: u32, session: Session) {
+        while self.slots.len() <= slot as usize {
+            self.free.insert(self.slots.len() as u32);
+            self.slots.push(Session::default());
+        }
+        if session.token == 0 || !self.free.remove(&slot) {
+            return;
+        }
+        *self.by_address.entry(session.opener).or_default() += 1;
+        let share = self.by_network.entry(network_of(&session.opener)).or_default();
+        share.sessions += 1;
+        share.large_results += large(&session.outcomes);
+        self.large_results += large(&session.outcomes);
+        self.slots[slot as usize] = session;
+    }
+
+    fn take(&mut self, slot: u32) {
+        let Some(place) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        let session = std::mem::take(place);
+        if session.token == 0 {
+            return;
+        }
+        self.free.insert(slot);
+        let network = network_of(&session.opener);
+        if let Some(count) = self.by_address.get_mut(&session.opener) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&session.opener);
+            }
+        }
+        if let Some(share) = self.by_network.get_mut(&network) {
+            share.sessions -= 1;
+            share.large_results -= large(&session.outcomes);
+            if share.sessions == 0 {
+                self.by_network.remove(&network);
+            }
+        }
+        self.large_results -= large(&session.outcomes);
+    }
+
+    /// Keeps the outcomes of a session's packet, which was its next.
+    pub(super) fn keep(&mut self, slot: u32, sequence: u64, sum: u64, outcomes: &[Outcome], now_s: u64) {
+        let Some(session) = self.slots.get_mut(slot as usize) else {
+            return;
+        };
+        if session.outcomes.len() > SMALL_RESULTS || outcomes.len() > SMALL_RESULTS {
+            let (before, after) = (large(&session.outcomes), large(outcomes));
+            self.large_results = self.large_results + after - before;
+            if let Some(share) = self.by_network.get_mut(&network_of(&session.opener)) {
+                share.large_results = share.large_results + after - before;
+            }
+            // A large packet's memory does not stay with a session that keeps a small one.
+            session.outcomes = Vec::with_capacity(outcomes.len());
+        }
+        session.outcomes.clear();
+        session.outcomes.extend_from_slice(outcomes);
+        (session.sequence, session.sum, session.missing) = (sequence, sum, 0);
+        session.last_s = now_s;
+        if now_s >= session.noted_s.saturating_add(NOTE_S)
+            && outcomes.iter().any(|outcome| outcome.code == Code::Done)
+        {
+            session.noted_s = now_s;
+            self.history.note(network_of(&session.opener), now_s);
+        }
+    }
+}
+
+/// Outcomes that count as large.
+fn large(outcomes: &[Outcome]) -> u64 {
+    match outcomes.len() {
+        0..=SMALL_RESULTS => 0,
+        count => count as u64,
+    }
+}
+
+impl Ledger {
+    /// The session in a slot, if one is open there.
+    pub fn session(&self, slot: u32) -> Option<&Session> {
+        self.sessions
+            .slots
+            .get(slot as usize)
+            .filter(|session| session.token != 0)
+    }
+
+    /// Every open session with its slot, in the order of the slots.
+    pub fn sessions(&self) -> impl Iterator<Item = (u32, &Session)> {
+        let slots = (0..).zip(&self.sessions.slots);
+        slots.filter(|(_, session)| session.token != 0)
+    }
+
+    /// How many sessions are open.
+    pub fn session_count(&self) -> u32 {
+        self.sessions.count()
+    }
+
+    /// The free slot that the next session gets; `None`: all are taken.
+    pub fn free_slot(&self) -> Option<u32> {
+        let next = self.sessions.slots.len() as u32;
+        let slot = self.sessions.free.first().copied().unwrap_or(next);
+        (slot < self.limits.sessions).then_some(slot)
+    }
+
+    /// Sessions that this address has open.
+    pub fn sessions_of(&self, opener: &Address) -> usize {
+        self.sessions.by_address.get(opener).copied().unwrap_or(0) as usize
+    }
+
+    /// Sessions that a network ([`network_of`]) has open.
+    pub fn sessions_of_network(&self, network: &Address) -> usize {
+        let share = self.sessions.by_network.get(network);
+        share.map_or(0, |share| share.sessions as usize)
+    }
+
+    /// Outcomes of packets of more than [`SMALL_RESULTS`] operations that are kept: of all sessions, and of those of a
+    /// network.
+    pub fn large_results(&self, network: &Address) -> (u64, u64) {
+        let share = self.sessions.by_network.get(network);
+        (
+            self.sessions.large_results,
+            share.map_or(0, |share| share.large_results),
+        )
+    }
+
+    /// Whether sessions of a network have changed something for a day or longer.
+    pub fn has_history(&self, network: &Address) -> bool {
+        self.sessions.history.is_known(network)
+    }
+
+    /// Opens a session in a slot that is free.
+    pub fn open(&mut self, slot: u32, token: u64, opener: Address, now_s: u64) {
+        self.time(now_s);
+        let session = Session {
+            token,
+            opener,
+            last_s: now_s,
+            ..Session::default()
+        };
+        self.sessions.put(slot, session);
+    }
+
+    /// Closes a session. Its token never opens anything again.
+    pub fn close(&mut self, slot: u32) {
+        self.sessions.take(slot);
+    }
+
+    /// The journal's clock is at least here: seconds since 1970.
+    pub fn time(&mut self, now_s: u64) {
+        self.clock_s = self.clock_s.max(now_s);
+    }
+
+    /// The latest time in the journal: seconds since 1970.
+    pub fn clock_s(&self) -> u64 {
+        self.clock_s
+    }
+
+    /// What a packet is answered without executing it; `None`: it is the session's next.
+    pub fn session_answer(
+        &self,
+        slot: u32,
+        token: u64,
+        sequence: u64,
+        operations: &[Operation],
+    ) -> Option<SessionAnswer> {
+        let Some(session) = self.session(slot).filter(|session| session.token == token) else {
+            return Some(SessionAnswer::NoSession);
+        };
+        let next = session.sequence + 1;
+        if sequence == next {
+            return None;
+        }
+        Some(if sequence != session.sequence || sequence == 0 {
+            SessionAnswer::Expected(next)
+        } else if session.sum != native::sum(operations) || session.outcomes.len() != operations.len() {
+            SessionAnswer::Reused(next)
+        } else {
+            SessionAnswer::Repeated(session.outcomes.clone())
+        })
+    }
+
+    /// Keeps that a session's next packet was refused, each operation of it by its code. `false`: it is not its next.
+    pub fn refused(&mut self, slot: u32, sequence: u64, sum: u64, codes: &[Code], now_s: u64) -> bool {
+        let is_next = self
+            .session(slot)
+            .is_some_and(|session| sequence == session.sequence + 1);
+        if is_next {
+            self.time(now_s);
+            let outcomes: Vec<Outcome> = codes.iter().copied().map(Outcome::refused).collect();
+            self.sessions.keep(slot, sequence, sum, &outcomes, now_s);
+        }
+        is_next
+    }
+}

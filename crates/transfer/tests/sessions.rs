@@ -1,0 +1,366 @@
+//! Limits of sessions and refusals: one source cannot use up what all need, and nothing is executed twice by it.
+
+mod common;
+
+use common::{
+    LOOPBACK, NOW_S, Server, execute_packet, key, limits, operation, outcomes, policy, session_packet,
+    start_in,
+};
+use lineside_fastpath::Source;
+use lineside_journal::SimDisk;
+use lineside_transfer::host::{SealPolicy, SessionPolicy, SessionUse, audit};
+use lineside_transfer::ledger::Limits;
+use lineside_wire::{
+    Operation, SessionBody, Status, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+    TRANSFER_CONTRACT_PENDING as PENDING, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TransferCode as Code,
+};
+use zerocopy::{FromBytes, FromZeros};
+
+const SEAL: SealPolicy = SealPolicy {
+    operations: 1_000,
+    seconds: 10_000,
+};
+const DAY_S: u64 = 86_400;
+const IDLE_S: u64 = 7 * DAY_S;
+const BUSY: u8 = Status::Busy as u8;
+const NO_SESSION: u8 = Status::NoSession as u8;
+
+fn stranger(network: u8, host: u8) -> Source {
+    Source {
+        address: [203, 0, network, host].into(),
+        port: 5_000,
+    }
+}
+
+/// An address of a /64 by its number.
+fn stranger6(network: u16, host: u16) -> Source {
+    Source {
+        address: std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, host).into(),
+        port: 5_000,
+    }
+}
+
+fn server(disk: &SimDisk, sessions: u32, policy: SessionPolicy) -> Server {
+    let limits = Limits { sessions, ..limits() };
+    start_in(disk, 1, SEAL, limits, policy, Vec::new()).unwrap()
+}
+
+/// Opens a session; the status that it was refused with.
+fn open(server: &mut Server, now_s: u64, from: Source) -> Result<(u32, u64), u8> {
+    let body = SessionBody::new_zeroed();
+    let challenge = server.ask_at(now_s, from, &session_packet(TRANSFER_OP_OPEN, &body));
+    let challenge = SessionBody::ref_from_bytes(&challenge.unwrap()[16..])
+        .unwrap()
+        .challenge;
+    let packet = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..body });
+    let reply = server.ask_at(now_s, from, &packet).unwrap();
+    match SessionBody::ref_from_bytes(&reply[16..]) {
+        Ok(body) => Ok((body.slot.get(), body.token.get())),
+        Err(_) => Err(reply[5]),
+    }
+}
+
+fn make_accounts(server: &mut Server) {
+    let session = server.open();
+    let make = [operation(CREATE, 1, 0, 1_000_000), operation(CREATE, 2, 0, 0)];
+    assert!(
+        server
+            .execute(session, 1, &make)
+            .iter()
+            .all(|(code, _)| *code == Code::Done)
+    );
+}
+
+#[test]
+fn sixty_four_addresses_do_not_take_all_sessions() {
+    let mut server = server(&SimDisk::new(1), 4096, SessionPolicy::default());
+    let mut taken = 0;
+    for host in 0..64 {
+        taken += (0..64)
+            .filter(|_| open(&mut server, NOW_S, stranger(1, host)).is_ok())
+            .count();
+    }
+    assert!((1_000..=2_100).contains(&taken), "{taken}");
+    for host in 0..200 {
+        assert!(
+            open(&mut server, NOW_S, stranger(2, host)).is_ok(),
+            "a newcomer is refused"
+        );
+    }
+    assert!(open(&mut server, NOW_S, LOOPBACK).is_ok());
+    assert!(!server.host.session_use(NOW_S).refuses_strangers);
+}
+
+#[test]
+fn one_network_of_ipv6_counts_as_one_source() {
+    let mut server = server(&SimDisk::new(1), 4096, SessionPolicy::default());
+    let opened = (0..2_000)
+        .filter(|host| open(&mut server, NOW_S, stranger6(1, *host)).is_ok())
+        .count();
+    assert!((40..=64).contains(&opened), "{opened}");
+    assert!(
+        open(&mut server, NOW_S, stranger6(2, 1)).is_ok(),
+        "another network"
+    );
+}
+
+#[test]
+fn what_is_reserved_is_for_trusted_sources_and_for_who_has_a_history() {
+    let disk = SimDisk::new(1);
+    let mut server = server(&disk, 16, policy());
+    make_accounts(&mut server);
+    // One that has moved money for two days.
+    let known = stranger(9, 1);
+    let session = open(&mut server, NOW_S, known).unwrap();
+    let move_one = [operation(TRANSFER, 1, 2, 1)];
+    for (sequence, day) in [(1, 0), (2, 1), (3, 2)] {
+        let packet = execute_packet(session, sequence, &move_one);
+        assert_eq!(server.ask_at(NOW_S + day * DAY_S, known, &packet).unwrap()[5], 0);
+    }
+    let now_s = NOW_S + 2 * DAY_S;
+    let refused = (0..100).find_map(|host| open(&mut server, now_s, stranger(1, host)).err());
+    assert_eq!(refused, Some(BUSY));
+    let used = server.host.session_use(now_s);
+    let expected = SessionUse {
+        most: 16,
+        open: 12,
+        refuses_strangers: true,
+        refuses_all: false,
+    };
+    assert_eq!(used, expected);
+    // The history comes back from the journal, and from a snapshot.
+    for takes_snapshot in [false, true] {
+        if takes_snapshot {
+            server.host.snapshot().unwrap();
+        }
+        drop(server);
+        disk.power_cut();
+        server = self::server(&disk, 16, policy());
+        assert!(open(&mut server, now_s, known).is_ok());
+        assert_eq!(open(&mut server, now_s, stranger(1, 200)), Err(BUSY));
+    }
+    assert!(open(&mut server, now_s, LOOPBACK).is_ok());
+}
+
+#[test]
+fn a_session_that_was_idle_is_closed_when_its_place_is_needed_and_never_executes_again() {
+    let disk = SimDisk::new(1);
+    let mut server = server(&disk, 16, policy());
+    make_accounts(&mut server);
+    let old = open(&mut server, NOW_S + 1, stranger(1, 1)).unwrap();
+    let packet = execute_packet(old, 1, &[operation(TRANSFER, 1, 2, 5)]);
+    let first = server.ask_at(NOW_S + 1, stranger(1, 1), &packet).unwrap();
+    assert_eq!(outcomes(&first), [(Code::Done, 999_995)]);
+    let fill =
+        |server: &mut Server, now_s| (2..200).find_map(|host| open(server, now_s, stranger(1, host)).err());
+    assert_eq!(fill(&mut server, NOW_S + 2), Some(BUSY));
+    let almost_s = NOW_S + IDLE_S - 1;
+    server.host.tick(almost_s);
+    assert_eq!(open(&mut server, almost_s, stranger(3, 1)), Err(BUSY));
+    assert_eq!(
+        server.ask_at(almost_s, stranger(1, 1), &packet).unwrap(),
+        first,
+        "still answered"
+    );
+    // The first session of all is idle now, then the old one; each gives its place to one newcomer.
+    for (now_s, host) in [(NOW_S + IDLE_S, 2), (NOW_S + IDLE_S + 1, 3)] {
+        server.host.tick(now_s);
+        assert!(!server.host.session_use(now_s).refuses_strangers);
+        assert!(open(&mut server, now_s, stranger(3, host)).is_ok());
+        assert_eq!(open(&mut server, now_s, stranger(3, host + 10)), Err(BUSY));
+    }
+    let before = server.host.ledger().to_bytes();
+    for _ in 0..2 {
+        for sequence in [1, 2] {
+            let packet = execute_packet(old, sequence, &[operation(TRANSFER, 1, 2, 5)]);
+            let reply = server
+                .ask_at(NOW_S + IDLE_S + 2, stranger(1, 1), &packet)
+                .unwrap();
+            assert_eq!(reply[5], NO_SESSION);
+        }
+        drop(server);
+        disk.power_cut();
+        server = self::server(&disk, 16, policy());
+        assert_eq!(
+            server.host.ledger().to_bytes(),
+            before,
+            "a replay closes what was closed"
+        );
+    }
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().held, 1_000_000);
+}
+
+#[test]
+fn a_challenge_that_was_used_opens_nothing_also_after_its_session_was_closed() {
+    let mut server = server(&SimDisk::new(1), 16, policy());
+    let body = SessionBody::new_zeroed();
+    let challenge = server.ask(&session_packet(TRANSFER_OP_OPEN, &body)).unwrap();
+    let challenge = SessionBody::ref_from_bytes(&challenge[16..]).unwrap().challenge;
+    let packet = session_packet(TRANSFER_OP_OPEN, &SessionBody { challenge, ..body });
+    let granted = server.ask(&packet).unwrap();
+    let granted = SessionBody::ref_from_bytes(&granted[16..]).unwrap();
+    let close = SessionBody {
+        token: granted.token,
+        slot: granted.slot,
+        ..body
+    };
+    assert_eq!(
+        server.ask(&session_packet(TRANSFER_OP_CLOSE, &close)).unwrap()[5],
+        0
+    );
+    assert_eq!(server.ask(&packet).unwrap()[5], Status::Unauthorised as u8);
+    assert_eq!(server.host.ledger().session_count(), 0);
+}
+
+#[test]
+fn refused_packets_cost_little_and_are_limited_by_source() {
+    let disk = SimDisk::new(1);
+    let mut server = server(&disk, 64, SessionPolicy::default());
+    make_accounts(&mut server);
+    let (attacker, other) = (stranger(1, 1), stranger(2, 1));
+    let session = open(&mut server, NOW_S, attacker).unwrap();
+    let others = open(&mut server, NOW_S, other).unwrap();
+    let nowhere = [operation(TRANSFER, 77, 78, 1); 16];
+    let before = server.host.journal_bytes();
+    let mut sequence = 0;
+    let last = loop {
+        let packet = execute_packet(session, sequence + 1, &nowhere);
+        let reply = server.ask_at(NOW_S, attacker, &packet).unwrap();
+        if reply[5] == BUSY {
+            break sequence;
+        }
+        assert_eq!(outcomes(&reply), [(Code::UnknownAccount, 0); 16]);
+        sequence += 1;
+        assert!(sequence < 2_000, "without a limit");
+    };
+    assert_eq!(
+        last,
+        16 * 60 - 1,
+        "a minute's worth, less the session that it opened"
+    );
+    let bytes = server.host.journal_bytes() - before;
+    assert!(bytes <= 96 * last, "{bytes} bytes for {last} packets");
+    // A repeated one is answered, and nobody else is limited.
+    let again = server
+        .ask_at(NOW_S, attacker, &execute_packet(session, last, &nowhere))
+        .unwrap();
+    assert_eq!(outcomes(&again), [(Code::UnknownAccount, 0); 16]);
+    let good = execute_packet(others, 1, &[operation(TRANSFER, 1, 2, 1)]);
+    assert_eq!(
+        outcomes(&server.ask_at(NOW_S, other, &good).unwrap()),
+        [(Code::Done, 999_999)]
+    );
+    // Later what was busy is executed, and refusals are remembered over a restart.
+    let good = execute_packet(session, last + 1, &[operation(TRANSFER, 1, 2, 1)]);
+    assert_eq!(server.ask_at(NOW_S, attacker, &good).unwrap()[5], BUSY);
+    drop(server);
+    disk.power_cut();
+    let mut server = self::server(&disk, 64, SessionPolicy::default());
+    let after = server
+        .ask_at(NOW_S + 1, attacker, &execute_packet(session, last, &nowhere))
+        .unwrap();
+    assert_eq!(after, again);
+    assert_eq!(
+        outcomes(&server.ask_at(NOW_S + 1, attacker, &good).unwrap()),
+        [(Code::Done, 999_998)]
+    );
+    assert_eq!(
+        audit(&disk, *key().verifying_key()).unwrap().operations,
+        4,
+        "only what was done is numbered"
+    );
+}
+
+fn pending(number: u64, amount: u64) -> Operation {
+    let mut operation = operation(TRANSFER, 1, 2, amount);
+    operation.contract = PENDING.into();
+    operation.uuid[..8].copy_from_slice(&number.to_be_bytes());
+    operation
+}
+
+#[test]
+fn pending_transfers_are_of_something_and_so_many() {
+    let disk = SimDisk::new(1);
+    let limits = Limits {
+        pendings: 20,
+        ..limits()
+    };
+    let mut server = start_in(&disk, 1, SEAL, limits, policy(), Vec::new()).unwrap();
+    make_accounts(&mut server);
+    let session = server.open();
+    assert_eq!(
+        server.execute(session, 1, &[pending(1, 0)]),
+        [(Code::BadCommand, 0)]
+    );
+    let many: Vec<Operation> = (0..25).map(|number| pending(number, 1)).collect();
+    let done = server.execute(session, 2, &many);
+    assert!(done[..20].iter().all(|(code, _)| *code == Code::Done));
+    assert_eq!(done[20..], [(Code::StoreFull, 0); 5]);
+    drop(server);
+    disk.power_cut();
+    let mut server = start_in(&disk, 1, SEAL, limits, policy(), Vec::new()).unwrap();
+    assert_eq!(server.host.ledger().pending_count(), 20);
+    let mut void = pending(3, 0);
+    void.contract = 3.into();
+    let done = server.execute(session, 3, &[void, pending(30, 1), pending(31, 1)]);
+    let codes: Vec<Code> = done.iter().map(|(code, _)| *code).collect();
+    assert_eq!(
+        codes,
+        [Code::Done, Code::Done, Code::StoreFull],
+        "each place is used again"
+    );
+}
+
+#[test]
+fn large_packets_leave_room_for_those_of_others() {
+    let policy = SessionPolicy {
+        large_results: 200,
+        ..SessionPolicy::default()
+    };
+    let mut server = server(&SimDisk::new(1), 512, policy);
+    make_accounts(&mut server);
+    let large = [operation(TRANSFER, 1, 2, 1); 40];
+    let ask = |server: &mut Server, from: Source, session, sequence, operations: &[Operation]| {
+        server
+            .ask_at(NOW_S, from, &execute_packet(session, sequence, operations))
+            .unwrap()[5]
+    };
+    let own: Vec<_> = (0..2)
+        .map(|_| open(&mut server, NOW_S, stranger(1, 1)).unwrap())
+        .collect();
+    assert_eq!(ask(&mut server, stranger(1, 1), own[0], 1, &large), 0);
+    assert_eq!(ask(&mut server, stranger(1, 1), own[1], 1, &large), 0);
+    assert_eq!(
+        ask(&mut server, stranger(1, 1), own[0], 2, &large),
+        0,
+        "in its own place"
+    );
+    let third = open(&mut server, NOW_S, stranger(1, 1)).unwrap();
+    assert_eq!(ask(&mut server, stranger(1, 1), third, 1, &large), 0);
+    let fourth = open(&mut server, NOW_S, stranger(1, 1)).unwrap();
+    assert_eq!(
+        ask(&mut server, stranger(1, 1), fourth, 1, &large),
+        BUSY,
+        "more than is left"
+    );
+    let mut more = stranger(2, 1);
+    let other = open(&mut server, NOW_S, more).unwrap();
+    assert_eq!(ask(&mut server, more, other, 1, &large), 0, "another finds room");
+    more = stranger(3, 1);
+    let last = open(&mut server, NOW_S, more).unwrap();
+    assert_eq!(
+        ask(&mut server, more, last, 1, &[operation(TRANSFER, 1, 2, 1); 41]),
+        BUSY
+    );
+    assert_eq!(
+        ask(&mut server, more, last, 1, &large[..16]),
+        0,
+        "a small one always finds room"
+    );
+    assert_eq!(ask(&mut server, stranger(2, 1), other, 2, &large[..1]), 0);
+    assert_eq!(
+        ask(&mut server, more, last, 2, &large),
+        0,
+        "what was given back is used again"
+    );
+}

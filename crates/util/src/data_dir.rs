@@ -1,0 +1,326 @@
+//! Ownership of a data directory: who may use it, which service it belongs to, and whether it is still in its place.
+//!
+//! The owner holds a `flock` on the directory itself, so that a second owner is refused also after the lock file was
+//! removed. The directory has mode 0700, so that only its user (and root) can open it, and with it take that lock. A
+//! [marker](Kind) says which service the directory belongs to; it is read before anything is written.
+//!
+//! [`Watch`] runs the one thread that looks, each second, whether every directory that this process owns is still in
+//! its place. Once one is not, [`DataDir::check`] fails for ever, and [`problems`] names it.
+
+mod marker;
+mod new_directory;
+mod watch;
+
+pub use marker::{Kind, MARKER};
+pub use new_directory::NewDirectory;
+pub use watch::{Watch, made_directories, problems};
+
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use thiserror::Error;
+
+/// Permissions of group and others.
+const OTHERS: u32 = 0o077;
+/// The sticky bit: of a folder that all users share, such as `/tmp`.
+const STICKY: u32 = 0o1000;
+
+/// Reason why a data directory cannot be used. Nothing in it was changed.
+#[derive(Debug, Error)]
+pub enum DataDirError {
+    /// The directory is not there, and is not to be made.
+    #[error("{} is not there", path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another process, or this one, owns the directory.
+    #[error("{} is in use: another process holds its lock", path.display())]
+    Locked {
+        /// The directory, or its lock file.
+        path: PathBuf,
+    },
+    /// The directory belongs to another service, or has a format that this program does not know.
+    #[error("{} holds {found}, not {expected}: give another directory", path.display())]
+    OtherKind {
+        /// The directory.
+        path: PathBuf,
+        /// Kind that its marker names.
+        found: String,
+        /// Kind that was asked for.
+        expected: String,
+    },
+    /// The directory has files, but no marker that says whose they are.
+    #[error(
+        "{} has files, such as {file}, but no marker `{MARKER}` that says which service they belong to: give an \
+         empty directory. If it holds {expected} from a version without markers, write the marker: \
+         printf '{text}' > {}/{MARKER}",
+        path.display(), path.display()
+    )]
+    Unmarked {
+        /// The directory.
+        path: PathBuf,
+        /// One of its files.
+        file: String,
+        /// Kind that was asked for.
+        expected: String,
+        /// Text of the marker, as `printf` takes it.
+        text: String,
+    },
+    /// Group or others may use the directory, and this process may not change that.
+    #[error(
+        "{} has mode {mode:04o}, so that other users may read it or hold its lock, and belongs to user {owner}: chmod \
+         700 it, or run as that user",
+        path.display()
+    )]
+    Exposed {
+        /// The directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+        /// Its owner.
+        owner: u32,
+    },
+    /// The directory is one that all users share.
+    #[error("{} is shared by all users (sticky bit): make a directory of its own below it", path.display())]
+    Shared {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("{op} {}: {source}", path.display())]
+    Io {
+        /// Operation that failed.
+        op: &'static str,
+        /// File or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl DataDirError {
+    fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.into();
+        move |source| Self::Io { op, path, source }
+    }
+}
+
+/// A data directory that this process owns, as long as this handle or one of its clones lives.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    /// Locked by `flock`.
+    directory: File,
+    /// Lock files: each must stay at its path, and the lock of some is held here.
+    files: Mutex<Vec<(PathBuf, File)>>,
+    /// The topmost directory that was made for this one; `None` where it was there before.
+    made: Option<PathBuf>,
+    /// True if it had no files of a service when it was taken.
+    was_empty: bool,
+    /// Reason why it is not this process's directory any more.
+    lost: OnceLock<String>,
+}
+
+impl DataDir {
+    /// Takes the directory `path` for a service. It is made where it is missing, and its marker is written where the
+    /// directory is empty.
+    ///
+    /// # Errors
+    /// Any [`DataDirError`] but [`DataDirError::Missing`].
+    pub fn claim(path: &Path, kind: &Kind) -> Result<Self, DataDirError> {
+        Self::take(path, Some(kind), true)
+    }
+
+    /// Takes a directory that is there, whose marker must be of `kind`, or not be there yet in an empty directory.
+    ///
+    /// # Errors
+    /// Any [`DataDirError`].
+    pub fn claim_existing(path: &Path, kind: &Kind) -> Result<Self, DataDirError> {
+        Self::take(path, Some(kind), false)
+    }
+
+    /// Takes the directory `path`, whatever kind it is of, and makes it where it is missing. No marker is written.
+    ///
+    /// # Errors
+    /// Any [`DataDirError`] but those of kinds.
+    pub fn claim_any(path: &Path) -> Result<Self, DataDirError> {
+        Self::take(path, None, true)
+    }
+
+    fn take(path: &Path, kind: Option<&Kind>, may_make: bool) -> Result<Self, DataDirError> {
+        let made = match path.is_dir() {
+            true => None,
+            false if may_make => Some(make(path).map_err(DataDirError::io("making", path))?),
+            false => return Err(DataDirError::Missing { path: path.into() }),
+        };
+        let taken = Self::take_made(path, kind, made.clone());
+        if taken.is_err()
+            && let Some(top) = made
+        {
+            new_directory::remove_empty(path, &top);
+        }
+        taken
+    }
+
+    fn take_made(path: &Path, kind: Option<&Kind>, made: Option<PathBuf>) -> Result<Self, DataDirError> {
+        let directory = File::open(path).map_err(DataDirError::io("opening", path))?;
+        lock(&directory, path)?;
+        let was_empty = marker::check(path, kind)?;
+        secure(&directory, path)?;
+        if let Some(kind) = kind {
+            marker::write(path, kind).map_err(DataDirError::io("writing the marker of", path))?;
+        }
+        let inner = Inner {
+            path: path.into(),
+            directory,
+            files: Mutex::default(),
+            made,
+            was_empty,
+            lost: OnceLock::new(),
+        };
+        let inner = Arc::new(inner);
+        watch::register(&inner);
+        Ok(Self { inner })
+    }
+
+    /// Makes the lock file `name` with mode 0600 where it is missing, takes its lock, and holds it from here on.
+    ///
+    /// # Errors
+    /// [`DataDirError::Locked`], [`DataDirError::Io`].
+    pub fn lock_file(&self, name: &str) -> Result<(), DataDirError> {
+        let (path, file) = self.open_closed(name)?;
+        lock(&file, &path)?;
+        self.keep_watch_of(path, file);
+        Ok(())
+    }
+
+    /// Makes the lock file `name` with mode 0600 where it is missing, and watches it as those that are held here. A
+    /// library takes its lock.
+    ///
+    /// # Errors
+    /// [`DataDirError::Io`].
+    pub fn watch_file(&self, name: &str) -> Result<(), DataDirError> {
+        let (path, file) = self.open_closed(name)?;
+        self.keep_watch_of(path, file);
+        Ok(())
+    }
+
+    /// Opens the file `name` for this user only.
+    fn open_closed(&self, name: &str) -> Result<(PathBuf, File), DataDirError> {
+        let path = self.inner.path.join(name);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+            .open(&path)
+            .map_err(DataDirError::io("opening", &path))?;
+        close_to_others(&file).map_err(DataDirError::io("chmod 600", &path))?;
+        Ok((path, file))
+    }
+
+    fn keep_watch_of(&self, path: PathBuf, file: File) {
+        let files = self.inner.files.lock();
+        files.unwrap_or_else(PoisonError::into_inner).push((path, file));
+    }
+
+    /// Returns the path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Returns the open directory.
+    pub fn directory(&self) -> &File {
+        &self.inner.directory
+    }
+
+    /// Returns a guard that removes what the directory holds, if it was empty or missing before, unless the guard is
+    /// told to keep it.
+    pub fn new_directory(&self) -> NewDirectory {
+        NewDirectory::of(self)
+    }
+
+    /// Fails once the directory, or its lock file, was removed or replaced; costs one atomic load. What was written
+    /// since may be lost, so no write may be acknowledged after this failed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] with the reason.
+    pub fn check(&self) -> io::Result<()> {
+        match self.inner.lost.get() {
+            None => Ok(()),
+            Some(why) => Err(io::Error::new(io::ErrorKind::NotFound, why.clone())),
+        }
+    }
+}
+
+/// Refuses a directory that is marked as another service's. Reads only.
+///
+/// # Errors
+/// [`DataDirError::OtherKind`], [`DataDirError::Io`].
+pub fn check_kind(path: &Path, kind: &Kind) -> Result<(), DataDirError> {
+    marker::check_marked(path, kind).map(drop)
+}
+
+/// Makes `path` with mode 0700, and the directories above it, with their names durable. Returns the topmost one that
+/// was made.
+fn make(path: &Path) -> io::Result<PathBuf> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let made_above = match parent.is_dir() {
+        true => None,
+        false => Some(make(parent)?),
+    };
+    DirBuilder::new().mode(0o700).create(path)?;
+    File::open(parent)?.sync_all()?;
+    Ok(made_above.unwrap_or_else(|| path.into()))
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), DataDirError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(DataDirError::Locked { path: path.into() }),
+        Err(TryLockError::Error(error)) => Err(DataDirError::io("locking", path)(error)),
+    }
+}
+
+/// Takes the permissions of group and others away from a directory of ours; refuses one of another user that has some.
+fn secure(directory: &File, path: &Path) -> Result<(), DataDirError> {
+    let about = directory.metadata().map_err(DataDirError::io("reading", path))?;
+    let mode = about.mode() & 0o7777;
+    if mode & STICKY != 0 {
+        return Err(DataDirError::Shared { path: path.into() });
+    }
+    if mode & OTHERS != 0 && about.uid() != geteuid().as_raw() {
+        let (path, owner) = (path.into(), about.uid());
+        return Err(DataDirError::Exposed { path, mode, owner });
+    }
+    close_to_others(directory).map_err(DataDirError::io("chmod 700", path))
+}
+
+/// Takes the permissions of group and others away.
+fn close_to_others(file: &File) -> io::Result<()> {
+    let mode = file.metadata()?.mode() & 0o7777;
+    if mode & OTHERS == 0 {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(mode & !OTHERS))
+}
+
+/// Returns the names in a directory.
+fn names(path: &Path) -> io::Result<Vec<String>> {
+    let entries = fs::read_dir(path)?;
+    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+    entries.map(name).collect()
+}
+
+#[cfg(test)]
+mod tests;

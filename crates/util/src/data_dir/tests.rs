@@ -1,0 +1,228 @@
+use super::*;
+use std::os::unix::fs::symlink;
+
+const KIND: Kind = Kind::new("transfer", 1).beside(&["settlement.key"]);
+const OTHER: Kind = Kind::new("hybrid", 1);
+const LATER: Kind = Kind::new("transfer", 2);
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn listed(path: &Path) -> Vec<String> {
+    let mut found = names(path).unwrap();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_new_directory_is_closed_to_others_and_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b");
+    let taken = DataDir::claim(&path, &KIND).unwrap();
+    taken.lock_file("lock").unwrap();
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(mode(&path.join("lock")), 0o600);
+    assert_eq!(mode(&path.join(MARKER)), 0o600);
+    assert_eq!(listed(&path), [MARKER, "lock"]);
+    assert_eq!(
+        fs::read_to_string(path.join(MARKER)).unwrap(),
+        "service transfer\nformat 1\n"
+    );
+    taken.check().unwrap();
+}
+
+#[test]
+fn permissions_of_others_are_taken_away_from_what_is_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("open");
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o775)).unwrap();
+    fs::write(path.join("lock"), "").unwrap();
+    fs::set_permissions(path.join("lock"), Permissions::from_mode(0o644)).unwrap();
+    let taken = DataDir::claim(&path, &KIND).unwrap();
+    taken.lock_file("lock").unwrap();
+    assert_eq!((mode(&path), mode(&path.join("lock"))), (0o700, 0o600));
+
+    let shared = folder.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    assert!(matches!(
+        DataDir::claim(&shared, &KIND),
+        Err(DataDirError::Shared { .. })
+    ));
+    assert_eq!((mode(&shared), listed(&shared).len()), (0o1777, 0));
+}
+
+#[test]
+fn a_directory_of_another_user_that_others_may_use_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foreign");
+    fs::create_dir(&path).unwrap();
+    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+        println!("skipped: this needs root, to give a directory to another user");
+        return;
+    }
+    fs::set_permissions(&path, Permissions::from_mode(0o750)).unwrap();
+    let refused = DataDir::claim(&path, &KIND).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            DataDirError::Exposed {
+                mode: 0o750,
+                owner: 65_534,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+    assert_eq!((mode(&path), listed(&path).len()), (0o750, 0));
+    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    DataDir::claim(&path, &KIND).unwrap();
+}
+
+#[test]
+fn other_kinds_and_unmarked_files_are_refused_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    drop(DataDir::claim(&path, &KIND).unwrap());
+    let before = listed(&path);
+    for kind in [&OTHER, &LATER] {
+        for claim in [DataDir::claim, DataDir::claim_existing] {
+            let refused = claim(&path, kind).unwrap_err();
+            assert!(matches!(refused, DataDirError::OtherKind { .. }), "{refused}");
+        }
+        assert!(check_kind(&path, kind).is_err());
+    }
+    assert!(check_kind(&path, &KIND).is_ok());
+    assert_eq!(listed(&path), before);
+
+    fs::write(path.join(MARKER), "service").unwrap();
+    let refused = DataDir::claim(&path, &KIND).unwrap_err();
+    assert!(refused.to_string().contains("cannot be read"), "{refused}");
+
+    let unmarked = folder.path().join("unmarked");
+    fs::create_dir(&unmarked).unwrap();
+    fs::write(unmarked.join("settlement.key"), "").unwrap();
+    fs::write(unmarked.join("photo"), "").unwrap();
+    fs::set_permissions(&unmarked, Permissions::from_mode(0o755)).unwrap();
+    let refused = DataDir::claim(&unmarked, &KIND).unwrap_err();
+    assert!(matches!(&refused, DataDirError::Unmarked { file, .. } if file == "photo"));
+    let hint = format!(
+        "printf 'service transfer\\nformat 1\\n' > {}/{MARKER}",
+        unmarked.display()
+    );
+    assert!(refused.to_string().contains(&hint), "{refused}");
+    assert_eq!(mode(&unmarked), 0o755, "nothing was changed");
+    fs::remove_file(unmarked.join("photo")).unwrap();
+    DataDir::claim(&unmarked, &KIND).unwrap();
+}
+
+#[test]
+fn what_is_missing_is_not_made_by_those_who_only_use_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none");
+    assert!(matches!(
+        DataDir::claim_existing(&path, &KIND),
+        Err(DataDirError::Missing { .. })
+    ));
+    assert!(check_kind(&path, &KIND).is_ok());
+    assert!(!path.exists());
+}
+
+#[test]
+fn one_owner_also_after_the_lock_was_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let first = DataDir::claim(&path, &KIND).unwrap();
+    first.lock_file("lock").unwrap();
+    fs::remove_file(path.join("lock")).unwrap();
+    for claim in [DataDir::claim, DataDir::claim_existing] {
+        let refused = claim(&path, &KIND).unwrap_err();
+        assert!(matches!(refused, DataDirError::Locked { .. }), "{refused}");
+    }
+    drop(first);
+    DataDir::claim(&path, &KIND).unwrap();
+}
+
+#[test]
+fn what_leaves_its_place_is_noticed() {
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 5] = [
+        ("the lock removed", |path| {
+            fs::remove_file(path.join("lock")).unwrap();
+        }),
+        ("the lock replaced", |path| {
+            fs::write(path.join("other"), "").unwrap();
+            fs::rename(path.join("other"), path.join("lock")).unwrap();
+        }),
+        ("the directory removed", |path| fs::remove_dir_all(path).unwrap()),
+        ("the directory moved", |path| {
+            fs::rename(path, path.with_extension("moved")).unwrap();
+        }),
+        ("the directory replaced by a link to another", |path| {
+            fs::rename(path, path.with_extension("moved")).unwrap();
+            symlink("/", path).unwrap();
+        }),
+    ];
+    for (what, change) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let taken = DataDir::claim(&path, &KIND).unwrap();
+        taken.lock_file("lock").unwrap();
+        taken.inner.look();
+        taken.check().unwrap_or_else(|why| panic!("{what}: {why}"));
+        change(&path);
+        taken.inner.look();
+        let why = taken.check().expect_err(what).to_string();
+        assert!(why.contains(&path.display().to_string()), "{what}: {why}");
+        assert!(problems().contains(&why), "{what}");
+        drop(taken);
+        assert!(!problems().contains(&why), "{what}: its owner has ended");
+    }
+}
+
+#[test]
+fn a_new_directory_goes_unless_it_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/b/c");
+    let fill = |path: &Path| {
+        fs::create_dir(path.join("state")).unwrap();
+        fs::write(path.join("state/0"), "").unwrap();
+        fs::write(path.join("1.log"), "").unwrap();
+    };
+    let taken = DataDir::claim(&path, &KIND).unwrap();
+    assert!(made_directories().contains(&folder.path().join("a")));
+    let made = taken.new_directory();
+    fill(&path);
+    drop((taken, made));
+    assert!(listed(folder.path()).is_empty(), "what was made for it goes, too");
+
+    fs::create_dir_all(&path).unwrap();
+    let taken = DataDir::claim(&path, &KIND).unwrap();
+    let made = taken.new_directory();
+    fill(&path);
+    drop((taken, made));
+    assert!(path.is_dir() && listed(&path).is_empty(), "it was there before");
+
+    let taken = DataDir::claim(&path, &KIND).unwrap();
+    let mut made = taken.new_directory();
+    fill(&path);
+    made.keep();
+    drop((taken, made));
+    let kept = listed(&path);
+    assert_eq!(kept, ["1.log", MARKER, "state"]);
+
+    let taken = DataDir::claim(&path, &KIND).unwrap();
+    drop((taken.new_directory(), taken));
+    assert_eq!(listed(&path), kept, "it held data before");
+}
+
+#[test]
+fn a_key_that_the_operator_brought_outlives_a_failed_start() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("settlement.key"), "").unwrap();
+    let taken = DataDir::claim(folder.path(), &KIND).unwrap();
+    drop((taken.new_directory(), taken));
+    assert!(folder.path().join("settlement.key").exists());
+}

@@ -1,0 +1,114 @@
+//! The thread that watches the data directories of this process.
+
+use super::Inner;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Interval between two looks at the directories.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Every directory that this process owns.
+static OWNED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+
+fn owned() -> MutexGuard<'static, Vec<Weak<Inner>>> {
+    OWNED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn register(directory: &Arc<Inner>) {
+    let mut owned = owned();
+    owned.retain(|one| one.strong_count() > 0);
+    owned.push(Arc::downgrade(directory));
+}
+
+/// Returns the directories that are open; no lock is held when this returns, as dropping one may end its owner.
+fn open_directories() -> Vec<Arc<Inner>> {
+    owned().iter().filter_map(Weak::upgrade).collect()
+}
+
+/// Returns a sentence for each directory of this process that was removed or replaced.
+pub fn problems() -> Vec<String> {
+    let open = open_directories();
+    open.iter().filter_map(|one| one.lost.get().cloned()).collect()
+}
+
+/// Returns the topmost directory that was made for each new data directory of this process.
+pub fn made_directories() -> Vec<PathBuf> {
+    let open = open_directories();
+    open.iter().filter_map(|one| one.made.clone()).collect()
+}
+
+impl Inner {
+    /// Looks whether the directory and its lock files are where they were, and remembers the first that is not.
+    pub(super) fn look(&self) {
+        if self.lost.get().is_some() {
+            return;
+        }
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = files.iter().map(|(path, file)| (path.as_path(), file));
+        let moved = [(self.path.as_path(), &self.directory)]
+            .into_iter()
+            .chain(files)
+            .find(|(path, file)| !is_in_place(path, file));
+        if let Some((path, _)) = moved {
+            let why = format!(
+                "{} was removed, moved or replaced while it was in use: no write to {} is acknowledged any more; \
+                 bring the directory back and restart",
+                path.display(),
+                self.path.display()
+            );
+            tracing::error!("{why}");
+            let _ = self.lost.set(why);
+        }
+    }
+}
+
+/// Returns whether `path` names the open `file`. An error that does not say so, such as one of a network file system
+/// that does not answer, is no proof of the contrary.
+fn is_in_place(path: &Path, file: &File) -> bool {
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    match (fs::metadata(path).map(identity), file.metadata().map(identity)) {
+        (Ok(at_path), Ok(held)) => at_path == held,
+        (Err(error), _) => !matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        ),
+        (_, Err(_)) => true,
+    }
+}
+
+/// The thread that looks at every directory of this process each second. Dropping this ends it.
+#[derive(Debug)]
+pub struct Watch(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Watch {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system's reason why there can be no thread.
+    pub fn start() -> io::Result<Self> {
+        let (stop, stopped) = channel::<()>();
+        let run = move || {
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                open_directories().iter().for_each(|one| one.look());
+            }
+        };
+        let thread = std::thread::Builder::new().name("data-dirs".into()).spawn(run)?;
+        Ok(Self(Some((stop, thread))))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.0.take() {
+            drop(stop);
+            // A thread that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
