@@ -3,7 +3,7 @@
 //! | path | answer |
 //! |---|---|
 //! | `/metrics` | every metric of `spec/`, OpenMetrics text |
-//! | `/healthz` | 200 `ok`, or 503 and the reasons |
+//! | `/healthz` | 200 `ok`, or 503 and the reasons; then warnings |
 //! | `/status` | the whole [`Snapshot`], JSON |
 //!
 //! It reads only, through [`Observed`]; nothing can be changed through it. It knows no passwords: who can connect can

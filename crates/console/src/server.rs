@@ -214,11 +214,16 @@ async fn metrics(State(observed): State<Arc<dyn Observed>>) -> Result<Response, 
 }
 
 async fn healthz(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {
-    let faults = snapshot(observed).await?.faults();
-    Ok(match faults.is_empty() {
-        true => "ok".into_response(),
-        false => (StatusCode::SERVICE_UNAVAILABLE, faults.join("\n")).into_response(),
-    })
+    let snapshot = snapshot(observed).await?;
+    let mut lines = snapshot.faults();
+    let mut code = StatusCode::SERVICE_UNAVAILABLE;
+    if lines.is_empty() {
+        code = StatusCode::OK;
+        lines.push("ok".into());
+    }
+    let warnings = snapshot.warnings.iter();
+    lines.extend(warnings.map(|warning| format!("warning: {warning}")));
+    Ok((code, lines.join("\n")).into_response())
 }
 
 async fn status(State(observed): State<Arc<dyn Observed>>) -> Result<Response, Stuck> {

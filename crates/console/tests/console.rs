@@ -235,12 +235,19 @@ fn health_follows_the_snapshot() {
         let (code, _, body) = get(console.local_addr(), "/healthz");
         (code, body)
     };
+    let warnings = std::mem::take(&mut shared.lock().unwrap().warnings);
     assert_eq!(health(), (200, "ok".into()));
+    shared.lock().unwrap().warnings = warnings;
+    assert_eq!(health(), (200, "ok\nwarning: GRO is on".into()));
     shared.lock().unwrap().services[0].lease_left_ms = Some(0);
     assert_eq!(
         health(),
-        (503, "spv: the lease of the fast path has ended".into())
+        (
+            503,
+            "spv: the lease of the fast path has ended\nwarning: GRO is on".into()
+        )
     );
+    shared.lock().unwrap().warnings.clear();
     shared.lock().unwrap().problems.push("writing has ended".into());
     assert_eq!(
         health(),

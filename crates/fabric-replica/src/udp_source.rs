@@ -11,9 +11,10 @@ use lineside_fastpath::Range;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use tokio::sync::{Notify, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Maximum number of blocks that wait to be taken; further ones stay with the sender.
 const WAITING: usize = 8;
@@ -34,9 +35,51 @@ pub struct UdpSource {
     memory_bytes_max: usize,
 }
 
+/// Room for the bytes of whole blocks that wait to be taken.
+struct Room {
+    bytes: Arc<Semaphore>,
+    bytes_max: u32,
+}
+
+impl Room {
+    fn new(bytes_max: usize) -> Self {
+        let bytes_max = u32::try_from(bytes_max).unwrap_or(u32::MAX);
+        let bytes = Arc::new(Semaphore::new(bytes_max as usize));
+        Self { bytes, bytes_max }
+    }
+
+    /// Returns the bytes that a block takes. A block that is longer than the room takes all of it.
+    fn needed(&self, block_bytes: usize) -> u32 {
+        u32::try_from(block_bytes).map_or(self.bytes_max, |bytes| bytes.min(self.bytes_max))
+    }
+
+    fn has(&self, block_bytes: usize) -> bool {
+        self.bytes.available_permits() >= self.needed(block_bytes) as usize
+    }
+
+    /// Waits for room; `None`: nobody takes blocks any more. Dropping what is returned gives the room back.
+    async fn take(&self, block_bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = Arc::clone(&self.bytes);
+        bytes.acquire_many_owned(self.needed(block_bytes)).await.ok()
+    }
+
+    fn closing(&self) -> Closing {
+        Closing(Arc::clone(&self.bytes))
+    }
+}
+
+/// Ends, when it is dropped, every wait for room.
+struct Closing(Arc<Semaphore>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 enum Event {
-    /// A block is complete.
-    Whole(u64, Vec<u8>),
+    /// A block is complete; the room that it takes is given back when it is taken.
+    Whole(u64, Vec<u8>, OwnedSemaphorePermit),
     /// A block that was handed out has been read.
     Read,
     /// Blocks up to this one have to be fetched.
@@ -46,9 +89,9 @@ enum Event {
 
 struct Tell {
     events: mpsc::Sender<Event>,
-    /// Bytes of whole blocks that wait to be taken.
-    waiting_bytes: Arc<AtomicUsize>,
-    waiting_bytes_max: usize,
+    room: Room,
+    /// Runtime of what takes the blocks.
+    runtime: Handle,
     early: EarlyWork,
     channel: String,
     /// Number of datagrams without a right MAC at which the next warning is due.
@@ -60,14 +103,17 @@ impl Blocks for Tell {
         self.early.put(early.block, early.index, early.bytes);
     }
 
-    fn ready(&self) -> bool {
-        self.events.capacity() > 0 && self.waiting_bytes.load(Ordering::Acquire) < self.waiting_bytes_max
+    fn ready(&self, block_bytes: usize) -> bool {
+        self.events.capacity() > 0 && self.room.has(block_bytes)
     }
 
     fn whole(&mut self, number: u64, bytes: Vec<u8>) {
-        self.waiting_bytes.fetch_add(bytes.len(), Ordering::AcqRel);
+        // A receiver of the papers' packets has not asked whether there is room.
+        let Some(room) = self.runtime.block_on(self.room.take(bytes.len())) else {
+            return;
+        };
         // The receiving end is dropped only when the service stops.
-        let _ = self.events.blocking_send(Event::Whole(number, bytes));
+        let _ = self.events.blocking_send(Event::Whole(number, bytes, room));
     }
 
     fn dropped(&mut self, number: u64, _why: Dropped) {
@@ -184,18 +230,19 @@ impl UdpSource {
     ) -> io::Result<()> {
         let fetched = Arc::new(AtomicU64::new(0));
         let (events, waiting) = mpsc::channel(WAITING);
-        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let room = Room::new(self.memory_bytes_max);
+        let closing = room.closing();
         let tell = Tell {
             events,
-            waiting_bytes: Arc::clone(&waiting_bytes),
-            waiting_bytes_max: self.memory_bytes_max,
+            room,
+            runtime: Handle::current(),
             early,
             channel: deliver.channel.clone(),
             forged_told_at: 1,
         };
         let _thread = self.start(deliver.from, tell, Arc::clone(&fetched))?;
-        // Declared after the thread, so that it is dropped first: the thread may wait for room in it.
-        let mut waiting = waiting;
+        // Declared after the thread, so that they are dropped first: the thread may wait for room in one of them.
+        let (mut waiting, _closing) = (waiting, closing);
         let mut taking = Taking {
             next: deliver.from,
             deliver,
@@ -210,8 +257,8 @@ impl UdpSource {
                 () = read.notified() => Some(Event::Read),
             };
             let goes_on = match event {
-                Some(Event::Whole(number, bytes)) => {
-                    waiting_bytes.fetch_sub(bytes.len(), Ordering::AcqRel);
+                Some(Event::Whole(number, bytes, room)) => {
+                    drop(room);
                     taking.take(number, bytes).await
                 }
                 Some(Event::Read) => taking.hand_out(None).await,
@@ -295,3 +342,7 @@ impl<F: FnMut(Option<Received>) -> Ahead> Taking<'_, F> {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "udp_source_tests.rs"]
+mod tests;

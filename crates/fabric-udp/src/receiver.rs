@@ -517,15 +517,15 @@ impl Receiver {
 
     /// Hands on what is whole and next, as far as it is wanted.
     pub(crate) fn hand_on(&mut self, blocks: &mut dyn Blocks) {
-        while blocks.ready()
-            && self
-                .gap
-                .is_none_or(|(from, to)| !(from..=to).contains(&self.next))
+        while self
+            .gap
+            .is_none_or(|(from, to)| !(from..=to).contains(&self.next))
         {
             let whole = self
                 .assemblies
                 .first_entry()
                 .filter(|first| *first.key() == self.next && first.get().whole);
+            let whole = whole.filter(|first| blocks.ready(first.get().bytes.len()));
             let Some(whole) = whole else { return };
             let assembly = whole.remove();
             self.memory = self.memory.saturating_sub(assembly.memory());

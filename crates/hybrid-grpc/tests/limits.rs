@@ -4,16 +4,19 @@
 mod common;
 
 use bytes::Bytes;
-use common::{genesis, member_key, start as start_node};
+use common::{Client as Signs, genesis, hold_verifier, member_key, start_with};
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
-use lineside_hybrid::Node;
 use lineside_hybrid::genesis::database_id;
+use lineside_hybrid::request::Body;
+use lineside_hybrid::{Code, Node, Options};
+use lineside_hybrid_grpc::client::Coded;
 use lineside_hybrid_grpc::{Client, Identity, Limits, Running, start};
 use lineside_journal::SimDisk;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::Code as GrpcCode;
 use tonic::codegen::http::{Request, Response};
@@ -22,7 +25,11 @@ use tonic::codegen::http::{Request, Response};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn serve(limits: Limits) -> (Arc<Node<SimDisk>>, Running) {
-    let node = Arc::new(start_node(SimDisk::new(1)));
+    serve_node(limits, Options::default()).await
+}
+
+async fn serve_node(limits: Limits, options: Options) -> (Arc<Node<SimDisk>>, Running) {
+    let node = Arc::new(start_with(SimDisk::new(1), options));
     let running = start("127.0.0.1:0", None, node.clone(), limits).await;
     (node, running.unwrap())
 }
@@ -203,6 +210,40 @@ async fn a_message_that_does_not_arrive_ends_its_call() {
     send(&mut stream, prefixed(&[], 0), false).await;
     assert_eq!(status(response).await, GrpcCode::DeadlineExceeded);
     eventually(|| running.gate.bytes_under_way() == 0).await;
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_the_nodes_bytes_requests_are_told_busy() {
+    let options = Options {
+        verify_threads: 1,
+        waiting_bytes: 2000,
+        ..Options::default()
+    };
+    let (node, running) = serve_node(Limits::default(), options).await;
+    let (client, value) = (honest(&running).await, [b'v'; 900]);
+    let mut signs = Signs::new();
+    let held = hold_verifier(&node, signs.sign(8, Body::Head));
+    let (send, receive) = oneshot::channel();
+    let first = Body::set(b"first", None, &value);
+    node.submit(vec![signs.sign(6, first)], move |answers| {
+        send.send(answers[0].code()).unwrap();
+    });
+    let set = client.set(b"long", None, &value);
+    let refused = tokio::time::timeout(PATIENCE, set).await.unwrap().unwrap();
+    assert_eq!(refused.known_code().unwrap(), Code::Busy);
+    let batch = (0..3u8).map(|key| signs.sign(7, Body::set(&[key], None, &value)));
+    let batch = client.connection().batch_set(batch.collect());
+    let refused = tokio::time::timeout(PATIENCE, batch).await.unwrap().unwrap();
+    let codes: Vec<_> = refused
+        .iter()
+        .map(|answer| answer.known_code().unwrap())
+        .collect();
+    assert_eq!(codes, [Code::Busy; 3]);
+    drop(held);
+    assert_eq!(receive.await, Ok(Code::Done));
+    let done = client.set(b"long", None, &value).await.unwrap();
+    assert_eq!(done.known_code().unwrap(), Code::Done);
     running.stop().await.unwrap();
 }
 

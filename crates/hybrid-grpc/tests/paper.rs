@@ -179,14 +179,12 @@ async fn batches_and_calls_are_bounded() {
 async fn each_kind_of_database_refuses_the_others_requests() {
     let (_, plain) = serve(false).await;
     let paper = client(&plain, member_key(5)).await;
-    assert_eq!(
-        broken(paper.get(paper.sign_get("a")).await),
-        GrpcCode::Unimplemented
-    );
+    // It does not have the service, which the client says as the code.
+    assert_eq!(refusal(paper.get(paper.sign_get("a")).await), Code::WrongMode);
     let set = paper.sign_set("a", "1", 0).unwrap();
-    assert_eq!(broken(paper.set(set.clone()).await), GrpcCode::Unimplemented);
-    assert_eq!(broken(paper.verify("a").await), GrpcCode::Unimplemented);
-    assert_eq!(broken(paper.batch_set(vec![set]).await), GrpcCode::Unimplemented);
+    assert_eq!(refusal(paper.set(set.clone()).await), Code::WrongMode);
+    assert_eq!(refusal(paper.verify("a").await), Code::WrongMode);
+    assert_eq!(refusal(paper.batch_set(vec![set]).await), Code::WrongMode);
 
     let (_, running) = serve(true).await;
     let identity = Identity {

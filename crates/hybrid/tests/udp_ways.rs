@@ -16,7 +16,7 @@ use lineside_wire::Status;
 use served::*;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// Carries datagrams between one client and a server, but for those that `loses` takes: it is told which way, 0 to the
@@ -219,6 +219,44 @@ fn beyond_the_nodes_limit_requests_are_told_busy() {
     later.sort_by_key(|(id, _)| *id);
     assert_eq!(later, [(0, Code::Done), (1, Code::Done), (50, Code::Busy)]);
     held.let_go();
+}
+
+#[test]
+fn beyond_the_nodes_bytes_datagrams_are_told_busy() {
+    let options = Options {
+        verify_threads: 1,
+        waiting_bytes: 2000,
+        ..Options::default()
+    };
+    let served = Served::new(start_with(SimDisk::new(12), options), &[], 4096);
+    let (mut client, socket) = (Client::new(), socket(served.address()));
+    let value = "v".repeat(900);
+    let held = hold_verifier(&served.node, client.sign(8, Body::Head));
+    let (send, receive) = mpsc::channel();
+    let first = client.set(4, "first", None, &value);
+    served.node.submit(vec![first], move |answers| {
+        send.send(answers[0].code()).unwrap();
+    });
+    // More than half of the bytes wait: another long request is not taken, a short one is.
+    let mut long = |id| write_request(id, &client.set(5, "long", None, &value), 0).unwrap();
+    let busy = |id| (id, Answered::Refused(Code::Busy));
+    assert_eq!(said(&asked(&socket, &long(1))), busy(1));
+    let short = Client::new().set(6, "short", None, "x");
+    let received = served.datapath.counts().received.load(Relaxed);
+    socket.send(&write_request(2, &short, 0).unwrap()).unwrap();
+    while served.datapath.counts().received.load(Relaxed) == received {
+        std::thread::yield_now();
+    }
+    // It is answered after the short one was handed in: that one was not refused.
+    assert_eq!(said(&asked(&socket, &long(3))), busy(3));
+    drop(held);
+    let mut reply = [0; 1200];
+    let bytes = socket.recv(&mut reply).unwrap();
+    let (id, answered) = said(&reply[..bytes]);
+    assert_eq!((id, answered.code()), (2, Code::Done));
+    assert_eq!(receive.recv().unwrap(), Code::Done);
+    // Nothing waits any more.
+    assert_eq!(said(&asked(&socket, &long(4))).1.code(), Code::Done);
 }
 
 #[test]

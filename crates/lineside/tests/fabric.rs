@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -216,6 +217,12 @@ fn a_made_channel_is_replayed_and_served() {
         let folder = directory.path().join(name);
         let made = make(&folder, more);
         assert!(made["transactions"].as_u64().unwrap() > 160, "{made}");
+        let key = std::fs::metadata(folder.join("msp/keystore/one.pem")).unwrap();
+        assert_eq!(
+            key.permissions().mode() & 0o777,
+            0o600,
+            "only its owner may read it"
+        );
         let output = replay(&folder, &["--json"]);
         assert!(output.status.success(), "{output:?}");
         let replayed = objects(&output);

@@ -3,7 +3,7 @@
 mod house;
 
 use house::{House, Server, TWO, page};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -74,10 +74,9 @@ fn a_database_from_its_genesis_to_its_audit() {
     server.done(&house, "set", "alice.key", &["other", "\\x00\\xff"]);
     server.done(&house, "delete", "alice.key", &["other"]);
     let history = server.done(&house, "history", "alice.key", &["other"]);
-    let values: Vec<_> = history.iter().map(|write| &write["value"]).collect();
+    let values: Vec<_> = history[..2].iter().map(|write| &write["value"]).collect();
     assert_eq!(values, [&Value::Null, &"\\x00\\xff".into()]);
-    let range = server.done(&house, "range", "alice.key", &["a", "z"]);
-    assert_eq!(range.len(), 1);
+    pages(&house, &server);
     proofs(&house, &server);
     let head = server.done(&house, "head", "alice.key", &[]).remove(0);
     let tip = format!("{}:{}", head["block"], head["hash"].as_str().unwrap());
@@ -103,6 +102,43 @@ fn a_database_from_its_genesis_to_its_audit() {
     let found = house.hybrid(&audit);
     assert_eq!(found.code, 1, "{}", found.out);
     assert!(found.error.contains(": byte "), "{}", found.error);
+}
+
+/// Goes on from page to page, by what the last line of each says.
+fn pages(house: &House, server: &Server) {
+    let page = |rest: &[&str]| {
+        server.done(
+            house,
+            "history",
+            "alice.key",
+            &[&["other", "--limit", "1"], rest].concat(),
+        )
+    };
+    let newest = page(&[]);
+    assert_eq!((newest.len(), &newest[0]["value"]), (2, &Value::Null));
+    let (end, version) = (&newest[1], &newest[0]["version"]);
+    let before = format!("{}.{}", version["block"], version["index"]);
+    assert_eq!(end, &json!({"more": true, "before": before}));
+    let oldest = page(&["--before", &before]);
+    assert_eq!((oldest.len(), &oldest[0]["value"]), (2, &"\\x00\\xff".into()));
+    assert_eq!(oldest[1], json!({"more": false, "before": null}));
+    let text = server.ask(house, "history", "alice.key", &["other", "--limit", "1"]);
+    assert_eq!((text.code, text.out.lines().count()), (0, 1));
+    let hint = format!("--before {before} ");
+    assert!(text.error.contains(&hint), "{}", text.error);
+
+    let range = |rest: &[&str]| server.done(house, "range", "alice.key", rest);
+    assert_eq!(
+        range(&["a", "z"]).pop().unwrap(),
+        json!({"more": false, "start": null})
+    );
+    server.done(house, "set", "alice.key", &["more", "x"]);
+    let first = range(&["--limit", "1", "a", "z"]);
+    assert_eq!((first.len(), &first[0]["key"]), (2, &"greeting".into()));
+    assert_eq!(first[1], json!({"more": true, "start": "greeting\\x00"}));
+    let rest = range(&[first[1]["start"].as_str().unwrap(), "z"]);
+    assert_eq!((rest.len(), &rest[0]["key"]), (2, &"more".into()));
+    server.done(house, "delete", "alice.key", &["more"]);
 }
 
 /// Proofs of presence and absence, checked with no node, and not for anything else.

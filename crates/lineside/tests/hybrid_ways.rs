@@ -7,6 +7,8 @@ use lineside_util::key_file::write_owner_only;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 use std::fs::{self, Permissions};
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -47,7 +49,8 @@ fn every_verb_goes_by_udp() {
     done("set", &["greeting", "hello again", "--if-version", "1.0"]);
     done("set", &["other", "x"]);
     done("delete", &["other"]);
-    assert_eq!(done("range", &["a", "z"]).len(), 1);
+    let range = done("range", &["a", "z"]);
+    assert_eq!((range.len(), &range[1]["more"]), (2, &false.into()));
     assert_eq!(done("history", &["other"])[0]["value"], Value::Null);
     assert_eq!(done("head", &[])[0]["block"], 4);
     done("prove", &["greeting"]);
@@ -171,6 +174,57 @@ fn run_serves_what_the_configuration_says() {
         server.done(&house, "get", "alice.key", &["a"])[0]["value"],
         "by gRPC"
     );
+}
+
+/// Connections of HTTP/2 that make no call, and are open until this is dropped.
+fn crowd(grpc: &str, count: usize) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut stream = TcpStream::connect(grpc).unwrap();
+        // Its preface and empty settings.
+        stream
+            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+            .unwrap();
+        stream
+    };
+    (0..count).map(connect).collect()
+}
+
+/// Waits until the page `/healthz` is as wanted.
+fn health(console: &str, is_wanted: impl Fn(&str) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let health = page(console, "/healthz");
+        if is_wanted(&health) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{health}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_crowded_server_warns_in_its_health() {
+    let house = House::new(&TWO);
+    config(&house, "");
+    let run = ["run", "--config", "lineside.toml", "--json"];
+    let server = Server::start(lineside(&house, &run));
+    let grpc = server.started["services"][0]["listen"].as_str().unwrap();
+    let console = server.started["console"].as_str().unwrap();
+    let console = console.strip_prefix("http://").unwrap();
+    // Loopback is trusted: one address of it may have all 1,000 connections.
+    let near = crowd(grpc, 800);
+    let warning = "hybrid: gRPC: 800 of 1000 connections are taken";
+    health(console, |health| {
+        health.starts_with("HTTP/1.1 200 ") && health.contains(warning)
+    });
+    let full = crowd(grpc, 200);
+    let problem = "hybrid: gRPC: new clients are refused: 1000 of 1000 connections are taken";
+    health(console, |health| {
+        health.starts_with("HTTP/1.1 503 ") && health.contains(problem)
+    });
+    drop((near, full));
+    health(console, |health| health.ends_with("ok"));
+    server.terminate();
 }
 
 #[test]

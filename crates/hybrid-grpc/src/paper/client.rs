@@ -83,7 +83,12 @@ impl Client {
                     let code: u16 = code.to_str().ok()?.parse().ok()?;
                     Code::from_code(code)
                 });
-                code.map_or(AskError::Broken(status), AskError::Refused)
+                match (code, status.code()) {
+                    (Some(code), _) => AskError::Refused(code),
+                    // A node whose database is not of the paper's mode does not have this service.
+                    (None, tonic::Code::Unimplemented) => AskError::Refused(Code::WrongMode),
+                    (None, _) => AskError::Broken(status),
+                }
             }
             other => other,
         })

@@ -16,7 +16,7 @@ use lineside_hybrid::{Code, Node, Options};
 use lineside_journal::Disk;
 use lineside_verify::Curve;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 /// A journal of many small files.
 pub fn small_segments() -> lineside_journal::Options {
@@ -187,4 +187,18 @@ pub fn shown(answer: &Answer) -> Option<(Version, String)> {
             .map(|cell| (cell.version, String::from_utf8(cell.value.to_vec()).unwrap())),
         other => panic!("no cells: {other:?}"),
     }
+}
+
+/// Holds the verifying thread of a node that has one, by a request that this thread answers itself, until the returned
+/// sender is dropped.
+pub fn hold_verifier<D: Disk>(node: &Node<D>, request: Bytes) -> mpsc::Sender<()> {
+    let (holder, held) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    node.submit(vec![request], move |_| {
+        begin.send(()).unwrap();
+        // Ends with an error when the holder is dropped.
+        let _ = held.recv();
+    });
+    begun.recv().unwrap();
+    holder
 }

@@ -159,7 +159,8 @@ fn say_placed(answer: &messages::Placed, id: &str, as_json: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Ask what keys from one on hold.
+/// Ask what keys from one on hold. Where there are more keys, a line on standard error says so; with --json, the last
+/// line on standard output has `more` and the first key of the rest.
 #[derive(Args)]
 pub struct Range {
     #[command(flatten)]
@@ -189,14 +190,24 @@ impl Range {
         for cell in &answer.cells {
             say_cell(&cell.key, cell.version, Some(&cell.value), as_json)?;
         }
-        if answer.more {
-            tell!("lineside: there are more: go on behind the last key, or give a higher --limit");
+        // The key after the last one is that key with a zero byte at its end.
+        let last = answer.cells.last().filter(|_| answer.more);
+        let start = last.map(|last| text::show(&[&last.key[..], &[0]].concat()));
+        match (as_json, start) {
+            (true, start) => say!("{}", json!({"more": answer.more, "start": start}))?,
+            (false, Some(start)) => {
+                tell!(
+                    "lineside: there are more keys, from {start} on: ask from there, or give a higher --limit"
+                );
+            }
+            (false, None) => {}
         }
         Ok(())
     }
 }
 
-/// Ask for the newest writes of a key, the newest first. Where there are older ones, a line on standard error says so.
+/// Ask for the newest writes of a key, the newest first. Where there are older ones, a line on standard error says so;
+/// with --json, the last line on standard output has `more` and the version for --before.
 #[derive(Args)]
 pub struct History {
     #[command(flatten)]
@@ -232,9 +243,11 @@ impl History {
             say!("{}\t{}\t{value}", shown(write.version), write.time_ms)?;
         }
         let last = answer.writes.last().filter(|_| answer.more);
-        if let Some(last) = last {
-            let before = shown(last.version);
-            tell!("lineside: there are older writes: --before {before} shows them");
+        let before = last.map(|last| shown(last.version));
+        match (as_json, before) {
+            (true, before) => say!("{}", json!({"more": answer.more, "before": before}))?,
+            (false, Some(before)) => tell!("lineside: there are older writes: --before {before} shows them"),
+            (false, None) => {}
         }
         Ok(())
     }

@@ -1,0 +1,130 @@
+//! Bytes of whole blocks that wait to be taken.
+
+use super::*;
+use lineside_fabric::ledger::{Replica, Setup};
+use lineside_fabric_grpc::Signer;
+use lineside_fabric_maker::{Blocks as Maker, Network, Options as Members, Workload};
+use lineside_fabric_udp::driver::Source;
+use lineside_fabric_udp::{Sender, SenderOptions};
+use lineside_journal::SimDisk;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+fn made(network: &Arc<Network>) -> Vec<Arc<[u8]>> {
+    let workload = Workload {
+        keys: 60,
+        block: 5,
+        transactions: 60,
+        ..Workload::default()
+    };
+    let blocks = Maker::new(Arc::clone(network), workload, 1);
+    blocks.map(|block| block.bytes.into()).collect()
+}
+
+/// A ledger of a genesis block, and where transactions of its next blocks go.
+fn ledger(genesis: &[u8]) -> (Replica<SimDisk>, EarlyWork) {
+    let (mut replica, _) = Replica::open(SimDisk::new(1), Setup::default(), None).unwrap();
+    replica.add(genesis.to_vec()).unwrap();
+    let early = replica.early().unwrap().unwrap();
+    (replica, early)
+}
+
+#[test]
+fn blocks_that_wait_are_bounded_in_bytes() {
+    let network = Arc::new(Network::new(7, Members::default()));
+    let (_replica, early) = ledger(&made(&network)[0]);
+    let runtime = Runtime::new().unwrap();
+    let (events, mut waiting) = mpsc::channel(WAITING);
+    let mut tell = Tell {
+        events,
+        room: Room::new(1000),
+        runtime: runtime.handle().clone(),
+        early,
+        channel: "lab".into(),
+        forged_told_at: 1,
+    };
+    let closing = tell.room.closing();
+    let mut context = Context::from_waker(Waker::noop());
+    tell.whole(1, vec![0; 600]);
+    assert!(tell.ready(400) && !tell.ready(401));
+    {
+        let mut further = pin!(tell.room.take(401));
+        assert!(further.as_mut().poll(&mut context).is_pending());
+        drop(waiting.try_recv().ok());
+        assert!(matches!(further.poll(&mut context), Poll::Ready(Some(_))));
+    }
+    // One that is longer than the room waits alone.
+    assert!(tell.ready(5000));
+    tell.whole(2, vec![0; 5000]);
+    assert!(!tell.ready(1));
+    let mut further = pin!(tell.room.take(1));
+    assert!(further.as_mut().poll(&mut context).is_pending());
+    drop(closing);
+    assert!(matches!(further.poll(&mut context), Poll::Ready(None)));
+}
+
+/// Blocks of a sender, from one on.
+struct Sent(Vec<Arc<[u8]>>, usize);
+
+impl Source for Sent {
+    fn begin(&mut self, next: u64) {
+        self.1 = next as usize;
+    }
+
+    fn next(&mut self) -> io::Result<Option<(u64, Arc<[u8]>)>> {
+        let number = self.1;
+        let block = self.0.get(number).cloned();
+        self.1 += usize::from(block.is_some());
+        Ok(block.map(|block| (number as u64, block)))
+    }
+}
+
+#[test]
+fn all_blocks_come_though_only_one_may_wait() {
+    let network = Arc::new(Network::new(7, Members::default()));
+    let blocks = made(&network);
+    let (_replica, early) = ledger(&blocks[0]);
+    let longest = blocks.iter().map(|block| block.len()).max().unwrap();
+    let secret = [7; 32];
+    let form = Form::Native(SharedKey::new(&secret).unwrap());
+    let source = UdpSource::bind("127.0.0.1:0".parse().unwrap(), form, 2 * longest).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(source.address().unwrap()).unwrap();
+    let client = network.client(0);
+    let signer = Signer::from_pem("Org1MSP", &client.pem, client.key.pem().as_bytes()).unwrap();
+    // No endpoint is asked: every block comes over UDP.
+    let deliver = Options::new(vec!["127.0.0.1:1".into()], Arc::new(signer), "lab", 1);
+    let (stop, read) = (AtomicBool::new(false), Notify::new());
+    let runtime = Runtime::new().unwrap();
+    let mut next = 1;
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let key = SharedKey::new(&secret).unwrap();
+            let mut sender = Sender::new(key, [1; 16], SenderOptions::default());
+            sender.run(&socket, &mut Sent(blocks.clone(), 0), &stop)
+        });
+        let on = |received: Option<Received>| {
+            let Some(received) = received else {
+                return Ahead::On;
+            };
+            assert_eq!(received.number, next as u64);
+            assert_eq!(received.bytes[..], blocks[next][..]);
+            next += 1;
+            if next == blocks.len() {
+                Ahead::Stop
+            } else {
+                Ahead::On
+            }
+        };
+        let followed = runtime.block_on(async {
+            let follow = source.follow(deliver, &read, early, on);
+            tokio::time::timeout(Duration::from_secs(60), follow).await
+        });
+        stop.store(true, Ordering::Relaxed);
+        followed.expect("all blocks come").unwrap();
+        sending.join().unwrap().unwrap();
+    });
+    assert_eq!(next, blocks.len());
+}
