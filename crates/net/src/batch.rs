@@ -13,8 +13,8 @@ pub const BATCH: usize = 64;
 /// One byte more than a payload may have, so that a longer one shows.
 const ROOM: usize = PAYLOAD_BYTES_MAX + 1;
 const NAME_BYTES: libc::socklen_t = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-/// Room for a control message with an in6_pktinfo, larger than an in_pktinfo, and one with a time to live: CMSG_SPACE(20)
-/// and CMSG_SPACE(4).
+/// Room for a control message with an in6_pktinfo, larger than an in_pktinfo, and one with a time to live:
+/// CMSG_SPACE(20) and CMSG_SPACE(4).
 const CONTROL_BYTES: usize = 40 + 24;
 
 /// Control messages, aligned as cmsghdr.

@@ -1,11 +1,11 @@
 //! Neighbours that do not resolve: addresses on the link for which the kernel has no link-layer address.
 //!
-//! The kernel queues datagrams to such an address while it asks for its link-layer address, up to 212,992 bytes for each
-//! (`unres_qlen_bytes`) and for three seconds, and counts them against the send buffer of their socket. Somebody on the
-//! link who sends requests with sources that nobody has could so fill the send buffer, and then no reply leaves, to
-//! nobody. While much is queued, a thread therefore reads the kernel's table of neighbours, and replies to those that do
-//! not resolve are not sent. A real client is not hit: it has asked for our link-layer address before it sent its
-//! request, and the kernel takes its own from that question.
+//! The kernel queues datagrams to such an address while it asks for its link-layer address, up to 212,992 bytes for
+//! each (`unres_qlen_bytes`) and for three seconds, and counts them against the send buffer of their socket. Somebody
+//! on the link who sends requests with sources that nobody has could so fill the send buffer, and then no reply leaves,
+//! to nobody. While much is queued, a thread therefore reads the kernel's table of neighbours, and replies to those
+//! that do not resolve are not sent. A real client is not hit: it has asked for our link-layer address before it sent
+//! its request, and the kernel takes its own from that question.
 
 use super::{Shared, batch};
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -59,8 +59,8 @@ impl Unresolved {
     }
 }
 
-/// Reads the neighbours while much is queued on one of `sockets`, and shortly after, until the datapath stops. Where the
-/// kernel gives no netlink socket it returns: then nothing but the size of the send buffers limits what they hold.
+/// Reads the neighbours while much is queued on one of `sockets`, and shortly after, until the datapath stops. Where
+/// the kernel gives no netlink socket it returns: then nothing but the size of the send buffers limits what they hold.
 pub(super) fn watch(sockets: &[Arc<UdpSocket>], shared: &Shared) {
     let Ok(neighbours) = Neighbours::open() else {
         return;

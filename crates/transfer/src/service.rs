@@ -136,6 +136,11 @@ impl Service for TransferService {
         let disk = FsDisk::claim(&config.data, &KIND)
             .with_context(|| format!("opening the ledger in {}", config.data.display()))?;
         self.disk = Some(disk);
+        if context.datapath.kind == DatapathKind::Socket {
+            // Pinned maps are read with capabilities that a server on this datapath gives up next.
+            let tag = ledger_tag(&config.data)?;
+            attach_record::check(&config.data, tag, &context.datapath, false, &mut context.warnings)?;
+        }
         Ok(())
     }
 
@@ -159,13 +164,15 @@ impl Service for TransferService {
         let uses_xdp = context.attachment.has_programs();
         let readers = Readers::new(uses_xdp);
         let tag = ledger_tag(&config.data)?;
-        attach_record::check(
-            &config.data,
-            tag,
-            &context.datapath,
-            uses_xdp,
-            &mut context.warnings,
-        )?;
+        if context.datapath.kind != DatapathKind::Socket {
+            attach_record::check(
+                &config.data,
+                tag,
+                &context.datapath,
+                uses_xdp,
+                &mut context.warnings,
+            )?;
+        }
         let (store, claims) = open_table(&geometry, tag, context)?;
         let attach_record = uses_xdp
             .then(|| AttachRecord::write(&config.data, &context.datapath))

@@ -132,8 +132,9 @@ impl Datagram {
     }
 
     /// Turns the request in `frame` into its reply: the payload has been replaced already, by one of the same length.
-    /// Addresses and ports change places, the time to live is that of [`reply_ttl`], the UDP checksum is computed whole.
-    /// The IPv4 header's checksum is updated, not replaced, so that a header that came in broken goes out broken.
+    /// Addresses and ports change places, the time to live is that of [`reply_ttl`], the UDP checksum is computed
+    /// whole. The IPv4 header's checksum is updated, not replaced, so that a header that came in broken goes out
+    /// broken.
     pub fn make_reply(&self, frame: &mut [u8]) {
         let ttl = reply_ttl(&frame[self.payload()], self.ttl(frame));
         swap(frame, 0, 6, 6);

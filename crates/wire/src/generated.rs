@@ -1783,7 +1783,7 @@ pub mod metric {
         labels: &["service"],
         help: "TCP connections that are open",
     };
-    /// TCP connections that were refused because all places were taken
+    /// TCP connections refused because all places were taken
     pub const CONNECTIONS_REFUSED: Metric = Metric {
         name: "lineside_connections_refused_total",
         key: "connections_refused",
@@ -1791,9 +1791,9 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
-        help: "TCP connections that were refused because all places were taken",
+        help: "TCP connections refused because all places were taken",
     };
-    /// replies that could not leave: the send buffer was full, or their destination is a neighbour that does not resolve
+    /// replies that could not leave: full send buffer, or a neighbour that does not resolve
     pub const UNSENT: Metric = Metric {
         name: "lineside_unsent_total",
         key: "unsent",
@@ -1801,7 +1801,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["service"],
-        help: "replies that could not leave: the send buffer was full, or their destination is a neighbour that does not resolve",
+        help: "replies that could not leave: full send buffer, or a neighbour that does not resolve",
     };
     /// datagrams dropped because they are longer than any request
     pub const OVERSIZE: Metric = Metric {

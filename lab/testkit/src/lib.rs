@@ -1,7 +1,7 @@
 //! What the tests and benches of Lineside share: seeded [`Random`] numbers, tests that are [`skipped`], network
 //! namespaces ([`netns`]), frames of any source ([`PacketSocket`]), BPF file systems ([`bpffs`]), the CPUs of a thread
-//! ([`cpu`]), servers as processes ([`Daemon`]), and generated chains of Bitcoin blocks ([`DemoChain`]). Nothing here is
-//! linked into the daemon.
+//! ([`cpu`]), servers as processes ([`Daemon`]), and generated chains of Bitcoin blocks ([`DemoChain`]). Nothing here
+//! is linked into the daemon.
 
 mod binary;
 pub mod bpffs;

@@ -197,6 +197,7 @@ fn conditions(number: i64) -> anyhow::Result<Vec<SeccompRule>> {
             let asked = [
                 libc::TCGETS,
                 libc::TIOCGWINSZ,
+                libc::TIOCOUTQ,
                 libc::FIONBIO,
                 libc::FIONREAD,
                 libc::FIOCLEX,
