@@ -57,11 +57,6 @@ impl From<Status> for AskError {
 
 /// The status in words, with what lies below it: where a connection was ended, only that says by what.
 fn why_broken(status: &Status) -> String {
-    if status.code() == tonic::Code::Unimplemented {
-        let why =
-            "the node does not offer it; the paper's calls are offered by databases of the paper's mode only";
-        return format!("wrong_mode: {why}");
-    }
     let mut words = status.message().to_owned();
     let mut below = status.source();
     while let Some(cause) = below {

@@ -165,6 +165,7 @@ fn a_spoiled_state_is_made_anew_and_what_is_no_state_stays() {
     let file = data.join("state/version");
     std::fs::create_dir_all(data.join("state")).unwrap();
     std::fs::write(&file, "somebody's").unwrap();
+    // The directory is one of Fabric; its folder of the state is not.
     std::fs::write(data.join("lineside.dir"), "service fabric\nformat 1\n").unwrap();
     let (done, said) = import(&data, &["--state", "fjall"]);
     assert!(!done && said.contains("something else than a state"), "{said}");
