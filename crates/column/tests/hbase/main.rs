@@ -159,7 +159,8 @@ fn check_history(hbase: &mut HBase, jars: &Jars, server: SocketAddr) {
         report.fastpath >= options.reads && report.changes > 100,
         "{report:#?}"
     );
-    assert!(lost > 10 && counts.heard > 100, "{lost} lost, {counts:?}");
+    // The second half of the reads is a number, not a time, in which more or fewer notices come.
+    assert!(lost > 0 && counts.heard > 100, "{lost} lost, {counts:?}");
     until("the region is split", || {
         (hbase.command("regions history").unwrap() == "2").then_some(())
     });
