@@ -21,9 +21,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Messages that a call's client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// One message of at most so many bytes, which must arrive within [`crate::Limits::message_wait`].
+    /// One message of at most this number of bytes, which must arrive within [`crate::Limits::message_wait`].
     One(usize),
-    /// Any number, of which at most so many bytes are kept at a time.
+    /// Any number of messages, of which at most this number of bytes is kept at a time.
     Stream(usize),
 }
 

@@ -6,8 +6,9 @@
 
 use crate::call::{Call, Incoming, RequestBody};
 use crate::pool::Pool;
+use lineside_util::network::network_of;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -16,11 +17,11 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http;
 
-/// One stranger may have one in so many connections, and as large a part of the calls.
+/// Untrusted sources that it takes to use up all connections or all calls: one of them has this part of each at most.
 const SOURCES: usize = 8;
-/// One stranger's messages may have one in so many bytes.
+/// Untrusted sources that it takes to use up all bytes of messages.
 const BYTE_SOURCES: usize = 4;
-/// Bytes of an HTTP/2 frame: where so many cannot be had, no new call's message is taken.
+/// Bytes of an HTTP/2 frame. The message of a new call is refused where fewer bytes are free.
 const FRAME_BYTES: usize = 16 << 10;
 /// Shortest time between two lines of the log about refused connections, in milliseconds.
 const SAY_EVERY_MS: u64 = 10_000;
@@ -136,14 +137,6 @@ impl Drop for Admitted {
     }
 }
 
-/// Returns the address that stands for a source.
-fn source_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-    }
-}
-
 impl Gate {
     /// Returns a gate that nothing has passed.
     pub fn new(limits: Limits) -> Arc<Self> {
@@ -204,7 +197,7 @@ impl Gate {
     }
 
     fn source(&self, open: &mut Open, address: IpAddr) -> Arc<Source> {
-        let name = source_of(address);
+        let name = network_of(address);
         if let Some(source) = open.sources.get(&name).and_then(Weak::upgrade) {
             return source;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Part of a resource that only trusted sources may take: one in so many.
+/// Divisor of a resource: one part of this many is for trusted sources only.
 const RESERVED_FOR_TRUSTED: usize = 8;
 
 /// Amounts of one resource that are taken, and their limits.

@@ -65,8 +65,11 @@ pub(crate) fn write_all(file: &impl DiskFile, mut offset: u64, mut bytes: &[u8])
     Ok(())
 }
 
-/// Reads until `into` is full or the file ends; how many bytes that were.
-pub(crate) fn read_full(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+/// Reads from `offset` until `into` is full or the file ends. Returns the number of bytes read.
+///
+/// # Errors
+/// The system's reason.
+pub fn read_full(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < into.len() {
         match file.read_at(offset + done as u64, &mut into[done..]) {

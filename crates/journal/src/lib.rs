@@ -45,7 +45,7 @@ mod snapshot;
 mod survey;
 mod verify;
 
-pub use disk::{Disk, DiskFile};
+pub use disk::{Disk, DiskFile, read_full};
 pub use error::{Error, Result};
 pub use format::{RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, VERSION, record_bytes};
 pub use fs_disk::{FsDisk, FsFile};

@@ -104,8 +104,9 @@ pub(super) fn in_groups(
     }
 }
 
-/// Sends replies back the ways that their requests came, which had so many bytes. It never waits: what cannot leave is
-/// lost and counted, so that no destination can hold up the replies to others.
+/// Sends each reply back the way that its request came; an answer is that way, the length of the request in bytes, and
+/// the reply. It never waits: a reply that cannot leave is lost and counted, so that no destination can hold up the
+/// replies to others.
 fn send_all<'a>(
     socket: &UdpSocket,
     shared: &Shared,

@@ -105,7 +105,7 @@ impl Neighbours {
     /// Returns the addresses that the kernel asks for or has asked for in vain, at every interface that knows them.
     ///
     /// # Errors
-    /// The system's reason, or a message that is none of netlink's.
+    /// The system's reason, or `InvalidData` for a message that cannot be parsed.
     pub fn unresolved(&self) -> io::Result<HashSet<IpAddr>> {
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_DUMP | NLM_F_REQUEST;

@@ -1,7 +1,7 @@
 //! Places for TCP connections, shared fairly among the addresses that clients have.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Connections at a time.
@@ -11,27 +11,13 @@ const PLACES_EACH: usize = 128;
 /// Time without a request after which any connection may lose its place to a new one when all are taken.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Addresses that count as one client: an IPv4 address, or the /64 of an IPv6 address, which one host may have whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Prefix(IpAddr);
-
-impl Prefix {
-    /// Returns the prefix that `address` belongs to.
-    pub fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(v6) => Self(Ipv6Addr::from(u128::from(v6) >> 64 << 64).into()),
-            v4 => Self(v4),
-        }
-    }
-}
-
 /// A connection that has a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<T> {
     /// Name of the connection.
     pub token: T,
-    /// Prefix of its client.
-    pub prefix: Prefix,
+    /// Network of its client, by `lineside_util::network::network_of`.
+    pub network: IpAddr,
     /// Time of its last request, or of its beginning.
     pub used: Instant,
 }
@@ -49,16 +35,16 @@ pub(super) enum Admission<T> {
     Full,
 }
 
-/// Decides about a new connection of `prefix`. When all places are taken, it gets the place of the least recently used
-/// connection of the prefix that has the most, if that one has at least two more than the newcomer's; else that of the
-/// least recently used of all, if it is idle. So a client from a new address finds a place as long as others have
-/// several, however many addresses they have.
-pub(super) fn admit<T: Copy>(held: &[Held<T>], prefix: Prefix, now: Instant) -> Admission<T> {
-    let mut counts: HashMap<Prefix, usize> = HashMap::new();
+/// Decides about a new connection from `network`. When all places are taken, it gets the place of the least recently
+/// used connection of the network that has the most, if that one has at least two more than the newcomer's; else that
+/// of the least recently used of all, if it is idle. A client from a new network finds a place as long as another
+/// network has several, however many networks there are.
+pub(super) fn admit<T: Copy>(held: &[Held<T>], network: IpAddr, now: Instant) -> Admission<T> {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
     for one in held {
-        *counts.entry(one.prefix).or_default() += 1;
+        *counts.entry(one.network).or_default() += 1;
     }
-    let own = counts.get(&prefix).copied().unwrap_or(0);
+    let own = counts.get(&network).copied().unwrap_or(0);
     if own >= PLACES_EACH {
         return Admission::OwnLimit;
     }
@@ -68,7 +54,7 @@ pub(super) fn admit<T: Copy>(held: &[Held<T>], prefix: Prefix, now: Instant) -> 
     let most = counts.iter().max_by_key(|(_, count)| **count);
     let crowd = most
         .filter(|(_, count)| **count > own + 1)
-        .map(|(prefix, _)| *prefix);
+        .map(|(network, _)| *network);
     let oldest = |among: &dyn Fn(&Held<T>) -> bool| {
         held.iter()
             .filter(|one| among(one))
@@ -76,7 +62,7 @@ pub(super) fn admit<T: Copy>(held: &[Held<T>], prefix: Prefix, now: Instant) -> 
             .map(|one| one.token)
     };
     let victim = match crowd {
-        Some(crowd) => oldest(&|one| one.prefix == crowd),
+        Some(crowd) => oldest(&|one| one.network == crowd),
         None => oldest(&|one| now.saturating_duration_since(one.used) >= IDLE),
     };
     victim.map_or(Admission::Full, Admission::Replace)
@@ -86,46 +72,38 @@ pub(super) fn admit<T: Copy>(held: &[Held<T>], prefix: Prefix, now: Instant) -> 
 mod tests {
     use super::*;
 
-    fn prefix(text: &str) -> Prefix {
-        Prefix::of(text.parse().expect("an address"))
+    fn network(text: &str) -> IpAddr {
+        text.parse().expect("an address")
     }
 
     /// Connections of clients 10.0.0.1, 10.0.0.2, …, as many as each number says, used one second after another.
     fn held(counts: &[usize], begin: Instant) -> Vec<Held<usize>> {
         let clients = counts.iter().enumerate();
-        let prefixes = clients.flat_map(|(client, count)| {
+        let networks = clients.flat_map(|(client, count)| {
             std::iter::repeat_n(
-                prefix(&format!("10.0.{}.{}", client / 250, client % 250 + 1)),
+                network(&format!("10.0.{}.{}", client / 250, client % 250 + 1)),
                 *count,
             )
         });
-        let one = |(token, prefix)| Held {
+        let one = |(token, network)| Held {
             token,
-            prefix,
+            network,
             used: begin + Duration::from_millis(token as u64),
         };
-        prefixes.enumerate().map(one).collect()
-    }
-
-    #[test]
-    fn addresses_of_one_host_are_one_client() {
-        assert_eq!(prefix("fd00::1"), prefix("fd00::ffff:0:0:2"));
-        assert_ne!(prefix("fd00::1"), prefix("fd00:0:0:1::1"));
-        assert_ne!(prefix("10.0.0.1"), prefix("10.0.0.2"));
-        assert_eq!(prefix("::ffff:10.0.0.1"), prefix("10.0.0.1"));
+        networks.enumerate().map(one).collect()
     }
 
     #[test]
     fn a_newcomer_replaces_one_of_the_client_with_the_most() {
         let now = Instant::now();
-        let newcomer = prefix("192.0.2.1");
+        let newcomer = network("192.0.2.1");
         assert_eq!(
             admit(&held(&[127, 128, 128, 128], now), newcomer, now),
             Admission::Free
         );
         let crowd = held(&[128, 127, 128, 129], now);
         assert_eq!(admit(&crowd, newcomer, now), Admission::Replace(128 + 127 + 128));
-        assert_eq!(admit(&crowd, prefix("10.0.0.1"), now), Admission::OwnLimit);
+        assert_eq!(admit(&crowd, network("10.0.0.1"), now), Admission::OwnLimit);
         let pairs = held(&[2; PLACES / 2], now);
         assert!(matches!(admit(&pairs, newcomer, now), Admission::Replace(_)));
     }
@@ -134,7 +112,7 @@ mod tests {
     fn nobody_is_replaced_who_has_no_more_than_the_newcomer_would_have() {
         let now = Instant::now();
         let all_different = held(&[1; PLACES], now);
-        let newcomer = prefix("192.0.2.1");
+        let newcomer = network("192.0.2.1");
         assert_eq!(admit(&all_different, newcomer, now), Admission::Full);
         assert_eq!(
             admit(&all_different, newcomer, now + IDLE),
@@ -142,6 +120,6 @@ mod tests {
             "it is idle"
         );
         let pairs = held(&[2; PLACES / 2], now);
-        assert_eq!(admit(&pairs, prefix("10.0.0.1"), now), Admission::Full);
+        assert_eq!(admit(&pairs, network("10.0.0.1"), now), Admission::Full);
     }
 }

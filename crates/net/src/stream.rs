@@ -4,16 +4,17 @@
 //! their request id. What is not a native packet ends the connection. A client that has shut down its sending side gets
 //! the replies to everything it has sent, then its connection ends.
 
-use super::places::{self, Admission, Held, Prefix};
+use super::places::{self, Admission, Held};
 use super::{Forwarded, PATIENCE, Shared, Way};
 use crossbeam_channel::{SendTimeoutError, Sender};
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Reader, Reply, Source, Verdict, lease};
+use lineside_util::network::network_of;
 use lineside_wire::{NATIVE_MAGIC, NativeHeader};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -157,7 +158,8 @@ impl Writer {
 /// A connection: what has come and is not yet a whole packet.
 struct Connection {
     from: Source,
-    prefix: Prefix,
+    /// Network that its client is counted with.
+    network: IpAddr,
     /// Time of its last request, or of its beginning.
     used: Instant,
     writer: Arc<Writer>,
@@ -237,12 +239,12 @@ impl Streams {
                 .iter()
                 .map(|(token, connection)| Held {
                     token: *token,
-                    prefix: connection.prefix,
+                    network: connection.network,
                     used: connection.used,
                 })
                 .collect();
             // A stream that is dropped is closed: the client sees it.
-            match places::admit(&held, Prefix::of(peer.ip()), Instant::now()) {
+            match places::admit(&held, network_of(peer.ip()), Instant::now()) {
                 Admission::Free => {}
                 Admission::Replace(token) => self.close(token),
                 Admission::OwnLimit => continue,
@@ -279,7 +281,7 @@ impl Streams {
             .register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let connection = Connection {
             from: Source::from(peer),
-            prefix: Prefix::of(peer.ip()),
+            network: network_of(peer.ip()),
             used: Instant::now(),
             writer: Arc::new(Writer {
                 stream,

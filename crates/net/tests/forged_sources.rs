@@ -254,7 +254,7 @@ fn two_servers_that_are_made_to_answer_each_other_stop() {
     }
 }
 
-/// Host that answers nothing until it is told to.
+/// Host that answers no request until `may_go_on` is set.
 #[derive(Default)]
 struct Stuck {
     may_go_on: std::sync::Mutex<bool>,

@@ -74,15 +74,7 @@ impl Frontend {
         set_socket_counts(&mut status, self.socket.counts());
         out.problems
             .extend(stall_problem(service, &self.socket, self.stall));
-        if self.socket.connection_places().is_some() {
-            let counts = self.socket.counts();
-            status.set_host(metric::CONNECTIONS, counts.connections.load(Relaxed));
-            status.set_host(
-                metric::CONNECTIONS_REFUSED,
-                counts.connections_refused.load(Relaxed),
-            );
-            warn_of_crowding(service, &self.socket, out);
-        }
+        add_connections(&mut status, &self.socket, out);
         match self.attachment.counts::<N>(counted.map, counted.slot) {
             Some(Ok((fastpath, drops))) => {
                 status.set_fastpath_replies("xdp", fastpath[counted.replies]);
@@ -105,23 +97,27 @@ pub fn stall_problem(service: &str, socket: &SocketDatapath, stall: Duration) ->
     })
 }
 
-/// Adds a warning where four of five places for connections are taken, and a problem where a client was refused within
-/// the last [`RECENT`].
-fn warn_of_crowding(service: &str, socket: &SocketDatapath, out: &mut StatusBuilder) {
+/// Adds the use of the places for TCP connections, where the service has any: a warning where four of five are taken,
+/// and a problem where a client was refused within the last [`RECENT`].
+fn add_connections(status: &mut ServiceStatus, socket: &SocketDatapath, out: &mut StatusBuilder) {
     let Some(places) = socket.connection_places() else {
         return;
     };
-    let open = socket.counts().connections.load(Relaxed);
+    let (service, counts) = (&status.name, socket.counts());
+    let open = counts.connections.load(Relaxed);
     if open * 5 >= places as u64 * 4 {
-        out.warnings.push(format!(
-            "{service}: {open} of {places} places for TCP connections are taken"
-        ));
+        let what = format!("{service}: {open} of {places} places for TCP connections are taken");
+        out.warnings.push(what);
     }
     if socket.since_refusal().is_some_and(|since| since < RECENT) {
-        out.problems.push(format!(
-            "{service}: TCP connections are refused, because all {places} places are taken"
-        ));
+        let what = format!("{service}: TCP connections are refused, because all {places} places are taken");
+        out.problems.push(what);
     }
+    status.set_host(metric::CONNECTIONS, open);
+    status.set_host(
+        metric::CONNECTIONS_REFUSED,
+        counts.connections_refused.load(Relaxed),
+    );
 }
 
 /// Adds the counters of a socket datapath to a status.

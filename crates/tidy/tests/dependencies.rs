@@ -2,10 +2,12 @@
 //!
 //! Each rule is a function from the output of cargo to findings. The last tests show each rule a bad example.
 
+mod common;
+
+use common::{cargo, root};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 /// Packages that only tests and benches need.
 const REFUSED: &[&str] = &[
@@ -115,31 +117,6 @@ fn laboratory_dependencies(root: &Path, metadata: &str) -> Vec<String> {
         }
     }
     found
-}
-
-fn root() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize().expect("the repository is there")
-}
-
-/// Runs cargo with `--offline`, and again without where a package of the lock file is not on this machine yet.
-fn cargo(arguments: &[&str]) -> String {
-    let run = |more: &[&str]| {
-        Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-            .args(arguments)
-            .arg("--locked")
-            .args(more)
-            .current_dir(root())
-            .output()
-            .expect("cargo runs")
-    };
-    let mut output = run(&["--offline"]);
-    if !output.status.success() {
-        output = run(&[]);
-    }
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cargo {arguments:?}: {error}");
-    String::from_utf8(output.stdout).expect("names are UTF-8")
 }
 
 fn daemon_tree(more: &[&str]) -> String {

@@ -3,8 +3,10 @@
 //!
 //! `scripts/notices.sh` writes the list.
 
+mod common;
+
+use common::{cargo, root};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Name of the list.
@@ -28,33 +30,11 @@ are not part of the binary.
 name | version | licence | source
 ";
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .expect("the repository is there")
-}
-
 /// Lists the daemon's packages, a line each: `name vVERSION|LICENCE|REPOSITORY`, and ` (*)` where it came before.
 fn tree() -> String {
-    let arguments = "tree --locked -p lineside --all-features --target x86_64-unknown-linux-gnu \
+    let arguments = "tree -p lineside --all-features --target x86_64-unknown-linux-gnu \
                      --edges normal,no-proc-macro --prefix none --format {p}|{l}|{r}";
-    let run = |more: &[&str]| {
-        Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-            .args(arguments.split(' '))
-            .args(more)
-            .current_dir(root())
-            .output()
-            .expect("cargo runs")
-    };
-    let mut output = run(&["--offline"]);
-    if !output.status.success() {
-        // A package of the lock file is not on this machine yet.
-        output = run(&[]);
-    }
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    String::from_utf8(output.stdout).expect("names are UTF-8")
+    cargo(&arguments.split(' ').collect::<Vec<_>>())
 }
 
 /// Returns the list that belongs to a tree of packages.
@@ -62,7 +42,7 @@ fn notices(tree: &str) -> String {
     let row = |line: &str| {
         let mut parts = line.trim_end_matches(" (*)").split('|');
         let (name, version) = parts.next()?.split_once(" v")?;
-        // Ours are in a folder, which stands after the version.
+        // For a crate of this repository cargo prints its folder after the version.
         if version.contains(" (/") {
             return None;
         }

@@ -19,10 +19,10 @@ mod history;
 use super::challenges::{CHALLENGE_END_S, Challenge, Challenges};
 use history::Histories;
 use lineside_fastpath::{PAYLOAD_BYTES_MAX, Source};
+use lineside_util::network::network_of;
 use lineside_wire::{ColumnSession, Status};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::FromZeros;
@@ -145,13 +145,8 @@ impl Limits {
 }
 
 fn site_of(from: Source) -> Site {
-    let mut site = from.address_bytes();
-    if let IpAddr::V6(address) = from.address
-        && address.to_ipv4_mapped().is_none()
-    {
-        site[8..].fill(0);
-    }
-    site
+    let address = network_of(from.address);
+    Source { address, ..from }.address_bytes()
 }
 
 impl Sessions {

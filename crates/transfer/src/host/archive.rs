@@ -1,5 +1,5 @@
 //! Archive: sealed blocks that have left the journal, with their operations, so that these can be proved. A file holds
-//! some blocks in a row, is written once, and stands in the ledger's directory beside the journal.
+//! some consecutive blocks, is written once, and lies in the ledger's directory next to the journal.
 //!
 //! A file is named `<first block>-<last block>.blocks`, 20 digits each. It begins with 8 bytes `LSARCH01`. Each block
 //! is 4 bytes with the length of what follows, the block as the journal has it, and its leaves. A leaf of 12 words of 8
@@ -8,7 +8,7 @@
 
 use super::OpenError;
 use crate::settlement::{BLOCK_BYTES, Block, LEAF_BYTES, Proof};
-use lineside_journal::{Disk, DiskFile};
+use lineside_journal::{Disk, DiskFile, read_full};
 use std::io;
 
 const MAGIC: &[u8; 8] = b"LSARCH01";
@@ -170,7 +170,7 @@ pub(super) fn prove<D: Disk>(disk: &D, number: u64) -> Result<Option<Proof>, Ope
         {
             let mut bytes = vec![0; length as usize - BLOCK_BYTES];
             let at = offset + 4 + BLOCK_BYTES as u64;
-            let proof = (read(&open, at, &mut bytes)? == bytes.len())
+            let proof = (read_full(&open, at, &mut bytes)? == bytes.len())
                 .then(|| leaves(&bytes))
                 .flatten()
                 .and_then(|leaves| Proof::new(&block, &leaves, index));
@@ -189,7 +189,7 @@ fn damaged(name: &str) -> OpenError {
 /// The block that begins at `offset` of a file, and the length of all that belongs to it; `None`: the file ends there.
 fn block_at(file: &impl DiskFile, offset: u64) -> io::Result<Option<(Block, u64)>> {
     let mut bytes = [0; 4 + BLOCK_BYTES];
-    if read(file, offset, &mut bytes)? < bytes.len() {
+    if read_full(file, offset, &mut bytes)? < bytes.len() {
         return Ok(None);
     }
     let (length, block) = bytes.split_at(4);
@@ -201,17 +201,4 @@ fn block_at(file: &impl DiskFile, offset: u64) -> io::Result<Option<(Block, u64)
     Ok(Block::from_bytes(block)
         .filter(|_| is_whole)
         .map(|block| (block, length)))
-}
-
-fn read(file: &impl DiskFile, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < into.len() {
-        match file.read_at(offset + done as u64, &mut into[done..]) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }

@@ -5,8 +5,10 @@ use super::Ledger;
 use super::history::History;
 use crate::native::{self, Outcome};
 use hashbrown::HashMap;
+use lineside_util::network;
 use lineside_wire::{Operation, TransferCode as Code};
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Outcomes of a packet that every session may keep; those of a larger packet count as large.
 pub const SMALL_RESULTS: usize = 16;
@@ -18,12 +20,10 @@ pub type Address = [u8; 16];
 
 /// Returns the network that an address is counted with: an IPv4 address itself, or the /64 of an IPv6 address.
 pub fn network_of(address: &Address) -> Address {
-    let mut network = *address;
-    let is_mapped = address[..10] == [0; 10] && address[10..12] == [0xff; 2];
-    if !is_mapped {
-        network[8..].fill(0);
+    match network::network_of(Ipv6Addr::from(*address).into()) {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
     }
-    network
 }
 
 /// One session.

@@ -1,5 +1,5 @@
 use super::*;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const IDLE_S: u64 = 3600;
 
@@ -142,7 +142,7 @@ fn a_site_has_few_sessions_until_they_are_idle_and_a_64_is_one_site() {
     assert_eq!(open(&sessions, of(8, 1), false, 5).err(), Some(Status::Busy));
     assert!(
         !sessions.usage(5).is_refusing,
-        "one site's limit is no problem of the server's"
+        "a site that has reached its own limit does not make the server unhealthy"
     );
     let elsewhere = from(Ipv6Addr::new(0x2001, 0xdb8, 0, 2, 0, 0, 0, 1), 1);
     open(&sessions, elsewhere, false, 5).unwrap();

@@ -1,0 +1,26 @@
+//! Networks that a limit counts as one client.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Returns the network that `address` is counted with: an IPv4 address itself, also where it is mapped into IPv6, or
+/// the /64 of an IPv6 address, all of which one host may have.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_host_are_one_network() {
+        let of = |text: &str| network_of(text.parse().expect("an address"));
+        assert_eq!(of("fd00::1"), of("fd00::ffff:0:0:2"));
+        assert_ne!(of("fd00::1"), of("fd00:0:0:1::1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    }
+}
