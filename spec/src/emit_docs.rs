@@ -29,6 +29,12 @@ pub fn emit(spec: &Spec) -> String {
     for status in &common.status {
         let _ = writeln!(w, "| {} | `{}` | {} |", status.code, status.name, status.doc);
     }
+    w.push_str(
+        "\n## Time to live\n\n\
+         A native reply leaves with 64 hops. A reply in a paper's format leaves with one hop less than its request\n\
+         came with, at most 64: two servers that are made to answer each other stop. A request in a paper's format\n\
+         whose reply would have no hop left is dropped (`hop_limit`).\n",
+    );
     w.push_str("\n## Drops\n\nCounted, never answered.\n\n| reason | when |\n|---|---|\n");
     for drop in &common.drop {
         let _ = writeln!(w, "| `{}` | {} |", drop.name, drop.doc);

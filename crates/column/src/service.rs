@@ -339,10 +339,10 @@ impl Leased for ColumnState {
     }
 }
 
-/// Sessions whose share is used by so many percent are worth a warning.
+/// Percentage of the sessions in use from which on the status has a warning.
 const SESSIONS_WARN_PERCENT: usize = 80;
 
-/// Tells of sessions that are nearly used up, or that new clients are refused.
+/// Adds a warning where sessions are nearly used up, and a problem where new clients are refused.
 fn session_status(sessions: &SessionUse, out: &mut StatusBuilder) {
     let SessionUse {
         open,

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Calls of the client that does not read.
 const CALLS: usize = 20;
 
-/// Blocks that are counted while somebody holds them.
+/// Source of blocks that counts those which are still in memory.
 struct Counted {
     memory: Memory,
     alive: Arc<AtomicUsize>,

@@ -77,9 +77,9 @@ pub trait Blocks {
     /// A transaction has come: work on it may start, in private. Blocks and transactions may come in any order.
     fn early(&mut self, _early: Early<'_>) {}
 
-    /// Returns true if there is room for the next block, of so many bytes. Where there is none, it stays with the
-    /// receiver, and the sender waits. Only [`Receiver`] asks; [`PaperReceiver`](paper::PaperReceiver) has no place to
-    /// keep a block, and hands it on.
+    /// Returns true if there is room for the next block, which has `block_bytes` bytes. Without room the block stays
+    /// with the receiver, and the sender waits. Only [`Receiver`] asks; [`PaperReceiver`](paper::PaperReceiver) has no
+    /// place to keep a block, and hands it on.
     fn ready(&self, _block_bytes: usize) -> bool {
         true
     }

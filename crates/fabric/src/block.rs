@@ -53,7 +53,7 @@ pub struct BlockSignature {
     pub signature: Vec<u8>,
 }
 
-/// Returns the length of a field of fewer than 16 whose content has so many bytes.
+/// Returns the encoded length of a protobuf field with a number below 16 whose content has `content` bytes.
 fn field_len(content: usize) -> usize {
     let length_bits = usize::BITS - (content | 1).leading_zeros();
     1 + length_bits.div_ceil(7) as usize + content

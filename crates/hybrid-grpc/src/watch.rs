@@ -33,7 +33,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Returns room for so many bytes.
+    /// Returns room for `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self {
             bytes: AtomicUsize::new(0),

@@ -186,7 +186,8 @@ impl<D: Disk> Snapshots<D> {
         }
     }
 
-    /// Record that the older of the two snapshots that are kept stands for; 0: there are not two.
+    /// Returns the number of the last record that the older of the two kept snapshots covers; 0 where fewer than two
+    /// snapshots are kept.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -233,7 +233,7 @@ fn mode_as_pinned(config: &TransferConfig, datapath: &DatapathConfig) -> anyhow:
         return Ok(());
     }
     let folder = Pins::folder_of(&datapath.pin_dir, &datapath.interface);
-    // What cannot be read here is told where the maps are opened.
+    // If the maps cannot be read here, opening them later fails with the reason.
     let Ok(Some(pinned)) = datapath::pinned(&folder) else {
         return Ok(());
     };

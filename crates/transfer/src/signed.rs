@@ -163,7 +163,7 @@ impl Default for Checker {
 }
 
 impl Checker {
-    /// A checker whose tables of keys take so many bytes at most.
+    /// Returns a checker whose tables of keys take at most `table_bytes` bytes.
     pub fn new(table_bytes: usize) -> Self {
         let options = Options {
             table_bytes,

@@ -34,7 +34,7 @@ pub struct List {
     /// The ledger's directory.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Only those that have sent nothing for so many days.
+    /// Only sessions that have sent nothing for at least this number of days.
     #[arg(long, value_name = "DAYS")]
     idle_days: Option<u64>,
 }
@@ -52,7 +52,7 @@ pub struct Close {
     /// Sessions that this address opened.
     #[arg(long, value_name = "ADDR")]
     address: Option<IpAddr>,
-    /// Of those, or of all, only the ones that have sent nothing for so many days.
+    /// Of the named sessions, or of all, only those that have sent nothing for at least this number of days.
     #[arg(long, value_name = "DAYS")]
     idle_days: Option<u64>,
 }

@@ -399,8 +399,8 @@ fn first_lsn<D: Disk>(disk: &D) -> Result<Lsn, OpenError> {
     Ok(first.and_then(|digits| digits.parse().ok()).unwrap_or(0))
 }
 
-/// The proof that operation `number` is in a block, out of a journal or of the archive beside it; `None`: it is not,
-/// or not yet.
+/// Returns the proof that operation `number` is in a block, from the journal or from the archive next to it; `None`
+/// where no sealed block holds the operation.
 ///
 /// # Errors
 /// What journal or archive say.

@@ -20,14 +20,14 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Of all sessions, one in so many is not for strangers.
+/// Divisor of all sessions: one part of this many is reserved for trusted sources and networks with a history.
 const RESERVED: u32 = 4;
-/// A network of strangers has one in so many of the sessions that are free for them.
+/// Divisor of the sessions that are free for strangers: one network of them has at most one part of this many.
 const STRANGERS_SHARE: u32 = 64;
 /// Challenges that are known to be used up: further sessions wait until these are too old to be sent back.
 const SPENT_MAX: usize = 1 << 16;
 
-/// Who may have how many sessions, and how much a source may make the host keep.
+/// Limits on sessions, and on what a source may make the host keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionPolicy {
     /// Sessions that one address may have open.
@@ -159,7 +159,7 @@ impl Sessions {
     }
 }
 
-/// How the sessions are used.
+/// Use of the sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionUse {
     /// Sessions that there may be.
@@ -173,7 +173,7 @@ pub struct SessionUse {
 }
 
 impl<D: Disk> Host<D> {
-    /// How the sessions are used at the time `now_s`.
+    /// Returns the use of the sessions at the time `now_s`.
     pub fn session_use(&self, now_s: u64) -> SessionUse {
         let has_idle = || self.oldest(now_s, |_| true).is_some();
         SessionUse {
@@ -377,7 +377,7 @@ impl<D: Disk> Host<D> {
         }
     }
 
-    /// Whether the outcomes of a packet of so many operations can be kept with this session.
+    /// Returns whether the outcomes of a packet with `operations` operations can be kept with this session.
     pub(super) fn can_keep(&self, slot: u32, operations: usize) -> bool {
         if operations <= crate::ledger::SMALL_RESULTS {
             return true;

@@ -64,12 +64,12 @@ impl<F: Fn(usize) -> bool> Library<F> {
 }
 
 /// Signatures that a library verifies before a slice: its code and its table of the generator are in the caches then.
-const LIBRARY_WARM_UP: usize = 16;
+const WARM_UP_SIGNATURES: usize = 16;
 
 impl<F: Fn(usize) -> bool> Work for Library<F> {
     fn prepare(&mut self) -> Done {
         let mut done = Done::default();
-        for _ in 0..LIBRARY_WARM_UP {
+        for _ in 0..WARM_UP_SIGNATURES {
             done += self.step();
         }
         done

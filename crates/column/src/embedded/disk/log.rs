@@ -220,15 +220,15 @@ pub(super) fn damaged_tables(what: String) -> String {
     format!("the files of rows in `{folder}` are damaged: {what}. Bring the directory back from a copy")
 }
 
-/// Opens the files of rows; `anew`: empty ones, because the journal has all that they would hold.
+/// Opens the files of rows. With `starts_empty` it removes existing ones first: the journal still holds every change.
 pub(super) fn open_tables(
     directory: &Path,
     journal_id: u64,
     limits: &Limits,
-    anew: bool,
+    starts_empty: bool,
 ) -> Result<Tables, String> {
     let folder = directory.join(tables::FOLDER);
-    if anew && folder.exists() {
+    if starts_empty && folder.exists() {
         fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     Tables::open(&folder, journal_id, limits).map_err(|error| format!("{}: {error}", folder.display()))

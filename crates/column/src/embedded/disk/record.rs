@@ -8,7 +8,7 @@ const PUT: u8 = 1;
 const EMPTIED: u8 = 2;
 /// Nothing was changed: a number that `repair` passes over, because the rows' files are ahead of the journal.
 pub(super) const NOTHING: u8 = 3;
-/// Bytes of a record's payload at most, beside those of the cell.
+/// Maximum number of bytes of a record's payload without those of the cell.
 pub(super) const HEAD_BYTES_MAX: usize = 2 + 512;
 
 /// Kind and payload of the record of a change.
@@ -22,7 +22,8 @@ pub(super) fn encode((place, stored): &Write) -> (u8, Vec<u8>) {
     }
 }
 
-/// The change of a record; `Some(None)`: it changes nothing; `None`: it is no record of a table.
+/// Returns the change that a record holds: `Some(None)` for a record that changes nothing, `None` for a record of
+/// another kind or with a malformed payload.
 pub(super) fn decode(kind: u8, payload: &[u8]) -> Option<Option<Write>> {
     match kind {
         PUT => {

@@ -92,7 +92,8 @@ fn settle(
     let text = |error: Error| error.to_string();
     let id = journal.journal_id();
     let mut last_lsn = journal.durable_lsn();
-    // Files of rows that are not sound are made anew from the journal, or the caller has refused them.
+    // If the files of rows are damaged, the next start builds them again from the journal; where the journal no longer
+    // holds every change, the caller has refused the repair.
     if are_sound {
         let mark = open_tables(directory, id, &Limits::default(), false)?.mark();
         let mark = mark.map_err(damaged_tables)?;

@@ -147,7 +147,7 @@ fn empty_logs(folder: &Path) -> io::Result<()> {
     }
     logs.sort_unstable();
     let Some(last) = logs.pop() else {
-        // fjall makes the folder's version last: without it, it makes the whole folder anew.
+        // fjall writes the file `version` last. In a folder without that file it creates a new database.
         return match folder.join("version").exists() {
             true => File::create(folder.join("0.jnl")).map(|_| ()),
             false => Ok(()),
