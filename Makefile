@@ -49,6 +49,8 @@ fuzz: setup
 soak: setup
 	cargo run --release --locked -p lineside-lab -- soak spv --replies 100000000 --seed 1
 	cargo run --release --locked -p lineside-lab -- soak column --replies 100000000 --seed 1
+	cargo build --release --locked -p lineside
+	cargo run --release --locked -p lineside-lab -- chaos --long --seed 1
 	LINESIDE_RETENTION_OPERATIONS=10000000 cargo test --release --locked -p lineside-transfer --test retention
 
 # What runs in Java beside HBase; needs a JDK and Maven.

@@ -1,6 +1,7 @@
 //! The `lineside-lab` command: it measures and checks Lineside. Nothing of it is linked into the daemon.
 
 mod bench;
+mod chaos;
 mod demo;
 mod demo_chain;
 mod diff;
@@ -28,6 +29,7 @@ enum Command {
         #[command(subcommand)]
         scenario: bench::Scenario,
     },
+    Chaos(chaos::Chaos),
     Diff(diff::Diff),
     Soak(soak::Soak),
     Replay(replay::Replay),
@@ -51,6 +53,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Demo(arguments) => demo::run(arguments, as_json),
         Command::Bench { scenario } => bench::run(&scenario, as_json),
+        Command::Chaos(arguments) => chaos::run(arguments, as_json),
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),

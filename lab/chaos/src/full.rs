@@ -1,0 +1,207 @@
+//! A disk that becomes full under load. The service must refuse in words and go on answering reads; what it has
+//! acknowledged must be there after kill -9 and a start with room again.
+
+use crate::client::{Ask, Client, StreamClient};
+use crate::packet::{self, Session, status};
+use crate::service::{Name, Service};
+use crate::{Report, Scene, disk};
+use anyhow::{Context, bail, ensure};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bytes of the disk.
+const DISK_BYTES: u64 = 256 << 20;
+/// Time for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Changes after which the disk is filled up; then the service has what it took in advance.
+const BEFORE_FULL: u64 = 20;
+/// Changes after which a service that refuses nothing counts as wrong.
+const CHANGES_MAX: u64 = 200_000;
+/// Account that is paid, and operations of one packet.
+const PAID: u128 = 2;
+const OPERATIONS: u64 = 200;
+/// Bytes of a value.
+const VALUE_BYTES: usize = 1000;
+
+/// The case of `transfer`.
+pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    on_small_disk(
+        scene,
+        report,
+        Name::Transfer,
+        "account_bits = 14\n",
+        transfer_on_disk,
+    )
+}
+
+/// The case of `column`.
+pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    on_small_disk(scene, report, Name::Column, "", column_on_disk)
+}
+
+/// Runs `attack` on a thread that has the small disk.
+fn on_small_disk(
+    scene: &Scene,
+    report: &mut Report,
+    name: Name,
+    keys: &'static str,
+    attack: fn(&mut Service, &PathBuf, &mut Report) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let mut service = Service::new(scene, name, (Ipv4Addr::LOCALHOST, 0).into(), keys)?;
+            let folder = service.folder.path().join("disk");
+            fs::create_dir(&folder)?;
+            if let Err(error) = disk::mount(&folder, DISK_BYTES) {
+                report.skipped = Some(format!("no right to mount a disk here ({error})"));
+                return Ok(());
+            }
+            service.place_data(&folder.join("data"));
+            attack(&mut service, &folder.join("filler"), report)
+        });
+        run.join().map_err(|_| anyhow::anyhow!("the case panicked"))?
+    })
+}
+
+fn transfer_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) -> anyhow::Result<()> {
+    let mut server = service.start(None)?;
+    let mut honest = service.honest(&server)?;
+    let mut way = StreamClient::new(server.listen, 1);
+    let mut session = way.open_transfer(PATIENCE).context("no session")?;
+    let create = packet::operation(packet::transfer::CREATE, 0, PAID, 0, 0, 2);
+    let mut next = packet::execute(&session, &[create]);
+    let mut paid = 0;
+    for number in 0.. {
+        ensure!(number < CHANGES_MAX, "a full disk refused nothing");
+        let answer = way
+            .ask(packet::transfer::EXECUTE, &next, PATIENCE)
+            .context("no answer")?;
+        match answer.status {
+            status::OK if number == 0 => {}
+            status::OK => {
+                let done = packet::outcomes(&answer.body)
+                    .filter(|(code, ..)| *code == 0)
+                    .count();
+                ensure!(done as u64 == OPERATIONS, "{done} operations were done");
+                paid += OPERATIONS;
+            }
+            status::NO_ROOM => break,
+            other => bail!("status {other} of a full disk"),
+        }
+        if number == BEFORE_FULL {
+            disk::fill(filler)?;
+        }
+        session.next += 1;
+        let pay = |at| {
+            let uuid = u128::from(number * OPERATIONS + at) + 10;
+            packet::operation(packet::transfer::TRANSFER, 0, 1, PAID, 1, uuid)
+        };
+        let operations: Vec<_> = (0..OPERATIONS).map(pay).collect();
+        next = packet::execute(&session, &operations);
+    }
+    report.count("acknowledged", paid);
+    let refer = packet::refer(PAID);
+    let held = |client: &mut Client| {
+        let answer = client.ask(packet::transfer::REFER, &refer, PATIENCE);
+        answer
+            .and_then(|answer| packet::balance(&answer.body))
+            .context("no balance")
+    };
+    ensure!(
+        held(&mut honest.client)? >= paid,
+        "a full disk keeps balances from being read"
+    );
+    must_be_unhealthy(&server)?;
+    server.kill();
+    fs::remove_file(filler)?;
+    let mut server = service.start(None)?;
+    let now = held(&mut honest.client)?;
+    // The refused packet may have reached the journal before the disk was full; then it counts as a whole.
+    if now < paid {
+        report.lose(format!("{paid} were acknowledged, {now} are there"));
+    } else if now != paid && now != paid + OPERATIONS {
+        report.fault(format!("{paid} were acknowledged, {now} are there"));
+    }
+    // The same packet again: with room it is done, or was done.
+    let answer = way
+        .ask(packet::transfer::EXECUTE, &next, PATIENCE)
+        .context("no answer")?;
+    ensure!(
+        answer.status == status::OK,
+        "status {} with room again",
+        answer.status
+    );
+    ensure!(
+        held(&mut honest.client)? == paid + OPERATIONS,
+        "the refused packet counts once"
+    );
+    server.kill();
+    Ok(())
+}
+
+fn column_on_disk(service: &mut Service, filler: &PathBuf, report: &mut Report) -> anyhow::Result<()> {
+    let mut server = service.start(None)?;
+    let mut honest = service.honest(&server)?;
+    let row = |number: u64| format!("row{number}").into_bytes();
+    let value = |number: u64| vec![number as u8; VALUE_BYTES];
+    let mut acknowledged = 0;
+    loop {
+        ensure!(acknowledged < CHANGES_MAX, "a full disk refused nothing");
+        let body = packet::column_body(Session::default(), &row(acknowledged), &value(acknowledged), 0);
+        let answer = honest
+            .client
+            .ask(packet::column::PUT, &body, PATIENCE)
+            .context("no answer")?;
+        match answer.status {
+            status::OK => acknowledged += 1,
+            status::NO_ROOM | status::OUTCOME_UNKNOWN => break,
+            other => bail!("status {other} of a full disk"),
+        }
+        if acknowledged == BEFORE_FULL {
+            disk::fill(filler)?;
+        }
+    }
+    report.count("acknowledged", acknowledged);
+    honest
+        .check(PATIENCE)
+        .context("a full disk keeps rows from being read")?;
+    must_be_unhealthy(&server)?;
+    server.kill();
+    fs::remove_file(filler)?;
+    let mut server = service.start(None)?;
+    for number in 0..acknowledged {
+        let body = packet::column_body(Session::default(), &row(number), &[], VALUE_BYTES + 100);
+        let answer = honest
+            .client
+            .ask(packet::column::GET, &body, PATIENCE)
+            .context("no answer")?;
+        if packet::value(&answer.body) != Some(&value(number)) {
+            report.lose(format!(
+                "row {number} was acknowledged and is not there: {answer:?}"
+            ));
+        }
+    }
+    let body = packet::column_body(Session::default(), b"later", b"value", 0);
+    let answer = honest
+        .client
+        .ask(packet::column::PUT, &body, PATIENCE)
+        .context("no answer")?;
+    ensure!(
+        answer.status == status::OK,
+        "status {} with room again",
+        answer.status
+    );
+    server.kill();
+    Ok(())
+}
+
+fn must_be_unhealthy(server: &crate::server::Server) -> anyhow::Result<()> {
+    let (code, health) = server.page("/healthz")?;
+    ensure!(
+        code == 503,
+        "/healthz says {code} of a service that refuses all changes: {health}"
+    );
+    Ok(())
+}

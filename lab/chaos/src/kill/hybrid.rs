@@ -1,0 +1,160 @@
+//! `hybrid` under kill -9. Each client sets keys of its own by gRPC, each once. A write without an answer is looked for
+//! by its id, and sent again, the same, where the ledger does not hold it. In the end every key must have exactly one
+//! write, at the place that was acknowledged.
+
+use super::{Load, PATIENCE, any_port, under_load};
+use crate::server::Server;
+use crate::service::{Name, Service};
+use crate::{Report, Scene};
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use lineside_hybrid::request::Body;
+use lineside_hybrid::signing::{Signing, id_of};
+use lineside_hybrid_grpc::messages::{Placed, Version};
+use lineside_hybrid_grpc::{Client, Identity};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+const CLIENTS: u16 = 6;
+/// Lane of the first client; the honest client of the service uses lower ones.
+const FIRST_LANE: u16 = 10;
+/// Writes that are asked for the newest writes of a key.
+const HISTORY: u32 = 4;
+
+/// Acknowledged place of each key of one client.
+type Places = Vec<(Vec<u8>, Version)>;
+
+/// The case over the embedded log.
+pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    let mut service = Service::new(scene, Name::Hybrid, any_port(), "")?;
+    let server = service.start(None)?;
+    let runtime = Runtime::new()?;
+    let load = Load::default();
+    let mut writers = Vec::new();
+    for number in 0..CLIENTS {
+        writers.push(Writer {
+            number,
+            endpoint: server.listen.to_string(),
+            signing: service.signing(FIRST_LANE + number)?,
+            reader: service.identity(FIRST_LANE + CLIENTS + number)?,
+            client: None,
+            places: Places::new(),
+        });
+    }
+    let clients = writers.into_iter().map(|mut writer| {
+        let (load, runtime) = (&load, runtime.handle());
+        move || {
+            if let Err(why) = runtime.block_on(writer.write(load)) {
+                load.fault(format!("client {}: {why:#}", writer.number));
+            }
+            writer.places
+        }
+    });
+    let (server, places) = under_load(&load, clients, || load.kill(scene, &mut service, server, report))?;
+    load.tell(report);
+    report.peak(server.peak_bytes());
+    runtime.block_on(check(&service, &server, &places, report))?;
+    server.terminate()?;
+    let (is_right, said) = service.command(&["hybrid", "audit", "--data", "data"])?;
+    ensure!(is_right, "`lineside hybrid audit`: {said}");
+    Ok(())
+}
+
+/// One client that writes.
+struct Writer {
+    number: u16,
+    endpoint: String,
+    /// Signs the writes.
+    signing: Signing,
+    /// Identity that asks for outcomes, in another lane.
+    reader: Identity,
+    /// The open connection.
+    client: Option<Client>,
+    /// What was acknowledged.
+    places: Places,
+}
+
+impl Writer {
+    /// Sets one key after another until the load is over, and notes the place of each.
+    async fn write(&mut self, load: &Load) -> anyhow::Result<()> {
+        let mut number = 0u64;
+        while !load.is_over() {
+            number += 1;
+            let key = format!("client{}/{number:08}", self.number).into_bytes();
+            let request = self.signing.sign(Body::set(&key, None, &number.to_be_bytes()))?;
+            let placed = self.place(request, load).await?;
+            ensure!(placed.code == 0, "{} to key {number}", placed.code_name);
+            let version = placed.version.context("an acknowledged write without a place")?;
+            self.places.push((key, version));
+            load.acknowledge(1);
+        }
+        Ok(())
+    }
+
+    /// Has one signed write ordered, over all broken calls and kills, until its place is known.
+    async fn place(&mut self, request: Bytes, load: &Load) -> anyhow::Result<Placed> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut may_be_ordered = false;
+        while Instant::now() < deadline {
+            let Some(client) = self.connected().await else {
+                continue;
+            };
+            if may_be_ordered {
+                match client.outcome(id_of(&request)).await {
+                    Ok(placed) if placed.version.is_some() => return Ok(placed),
+                    Ok(_) => {}
+                    Err(_) => {
+                        self.client = None;
+                        continue;
+                    }
+                }
+            }
+            match client.connection().set(request.clone()).await {
+                // The first attempt was ordered after its outcome was asked for.
+                Ok(placed) if may_be_ordered && placed.version.is_none() => {}
+                Ok(placed) => return Ok(placed),
+                Err(_) => self.client = None,
+            }
+            may_be_ordered = true;
+            load.repeated.fetch_add(1, Relaxed);
+        }
+        anyhow::bail!("the place of a write was not to be had within {PATIENCE:?}")
+    }
+
+    /// Returns the open connection, or opens one; `None` after a short pause where the node is down.
+    async fn connected(&mut self) -> Option<&Client> {
+        if self.client.is_none() {
+            match Client::connect(&self.endpoint, None, self.reader.clone()).await {
+                Ok(client) => self.client = Some(client),
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+        self.client.as_ref()
+    }
+}
+
+/// Compares the acknowledged places with the ledger: each key has one write, there.
+async fn check(
+    service: &Service,
+    server: &Server,
+    places: &[Places],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let endpoint = server.listen.to_string();
+    let client = Client::connect(&endpoint, None, service.identity(FIRST_LANE + 2 * CLIENTS)?).await?;
+    for (key, version) in places.iter().flatten() {
+        let writes = client.history(key, HISTORY, None).await?.writes;
+        let name = String::from_utf8_lossy(key);
+        match writes.as_slice() {
+            [] => report.lose(format!("{name} was acknowledged at {version:?}")),
+            [one] if one.version.as_ref() == Some(version) => {}
+            [one] => report.fault(format!(
+                "{name} was acknowledged at {version:?}, and is at {:?}",
+                one.version
+            )),
+            more => report.double(format!("{name} has {} writes", more.len())),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! kill -9 under load: clients change things all the time, the daemon is killed and started again, and at the end each
+//! acknowledged change must be there exactly once.
+
+mod column;
+mod hybrid;
+mod transfer;
+
+pub use column::column;
+pub use hybrid::hybrid;
+pub use transfer::{transfer, transfer_express};
+
+use crate::server::Server;
+use crate::service::Service;
+use crate::{Report, Scene};
+use lineside_testkit::Random;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Time in which the acknowledged changes between two kills must come.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for which a client waits for an answer, over kills and starts.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pause between two looks at the number of acknowledged changes.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Address that the daemon chooses the port of.
+fn any_port() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+/// State that the clients share with the thread that kills.
+#[derive(Default)]
+struct Load {
+    /// True when the clients are to bring their last change to an end and return.
+    is_over: AtomicBool,
+    /// Changes acknowledged so far.
+    acknowledged: AtomicU64,
+    /// Packets that a client had to send again, or whose outcome it does not know.
+    repeated: AtomicU64,
+    /// Answers that no correct server gives.
+    faults: Mutex<Vec<String>>,
+}
+
+impl Load {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Relaxed)
+    }
+
+    fn acknowledge(&self, changes: u64) {
+        self.acknowledged.fetch_add(changes, Relaxed);
+    }
+
+    fn fault(&self, text: String) {
+        self.faults
+            .lock()
+            .expect("no client panics with the lock")
+            .push(text);
+    }
+
+    /// Kills and starts `server` again and again, each time after a random number of acknowledged changes. Returns the
+    /// last server, which runs.
+    fn kill(
+        &self,
+        scene: &Scene,
+        service: &mut Service,
+        mut server: Server,
+        report: &mut Report,
+    ) -> anyhow::Result<Server> {
+        let mut random = Random(scene.seed);
+        for _ in 0..scene.scale.of(4, 40) {
+            let wanted = self.acknowledged.load(Relaxed) + 100 + random.below(scene.scale.of(2_000, 20_000));
+            let deadline = Instant::now() + LOAD_TIMEOUT;
+            while self.acknowledged.load(Relaxed) < wanted {
+                anyhow::ensure!(
+                    Instant::now() < deadline,
+                    "the clients get too few answers: {:?}",
+                    self.faults
+                );
+                std::thread::sleep(LOOK);
+            }
+            report.peak(server.peak_bytes());
+            server.kill();
+            if scene.disk_forgets {
+                service.turn_back()?;
+            }
+            server = service.start(None)?;
+            report.count("kills", 1);
+        }
+        Ok(server)
+    }
+
+    /// Adds what the clients counted to `report`.
+    fn tell(&self, report: &mut Report) {
+        report.count("acknowledged", self.acknowledged.load(Relaxed));
+        report.count("repeated", self.repeated.load(Relaxed));
+        for text in self.faults.lock().expect("the clients have ended").drain(..) {
+            report.fault(text);
+        }
+    }
+}
+
+/// Runs `clients` while `attack` runs, then ends them. Returns what they return.
+fn under_load<T: Send>(
+    load: &Load,
+    clients: impl Iterator<Item = impl FnOnce() -> T + Send>,
+    attack: impl FnOnce() -> anyhow::Result<Server>,
+) -> anyhow::Result<(Server, Vec<T>)> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = clients.map(|client| scope.spawn(client)).collect();
+        let server = attack();
+        load.is_over.store(true, Relaxed);
+        let results = threads.into_iter().map(|thread| thread.join());
+        let results = results.collect::<Result<Vec<T>, _>>();
+        Ok((
+            server?,
+            results.map_err(|_| anyhow::anyhow!("a client panicked"))?,
+        ))
+    })
+}

@@ -1,0 +1,326 @@
+//! Requests that make a service keep things, in a control group of 512 MiB. The kernel must not end the daemon, and the
+//! honest client must be answered during and after the attack. All attackers come from loopback, whose shares of the
+//! limits are the largest.
+
+use crate::cgroup::Cgroup;
+use crate::client::{Ask, Client};
+use crate::packet::{self, OPERATION_BYTES, Session, column as column_op, status, transfer as transfer_op};
+use crate::server::Server;
+use crate::service::{BALANCE, Name, Service};
+use crate::{Report, Scene, streams};
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use lineside_fabric_grpc::mock::{Blocks, Orderer};
+use lineside_fabric_grpc::source::Access;
+use lineside_fabric_maker::{Blocks as Maker, Network, Options, Workload};
+use lineside_hybrid_grpc::Client as HybridClient;
+use lineside_testkit::Random;
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// Memory of the daemon.
+const LIMIT_BYTES: u64 = 512 << 20;
+/// Time for an answer of a daemon under attack.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Operations of a packet of `transfer`.
+const OPERATIONS: usize = 12;
+/// Maximum number of pending transfers that are asked for.
+const PENDING_MAX: u64 = 200_000;
+/// Bytes of a value and of a cell of `column`, in the room of one packet.
+const VALUE_BYTES: usize = 1000;
+/// Requests in a row without a look at their answers.
+const BURST: u64 = 64;
+
+/// Starts the service in a control group, runs `attack`, and checks that the daemon has survived.
+fn confined(
+    service: &mut Service,
+    report: &mut Report,
+    attack: impl FnOnce(&Service, &mut Server, &mut Report) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let group = match Cgroup::new(LIMIT_BYTES) {
+        Ok(group) => group,
+        Err(error) => {
+            report.skipped = Some(format!("no right to make control groups here ({error})"));
+            return Ok(());
+        }
+    };
+    let mut server = service.start(Some(&group))?;
+    let attacked = attack(service, &mut server, report);
+    report.peak(group.peak_bytes());
+    report.count("ended by the kernel", group.kills()?);
+    ensure!(
+        group.kills()? == 0,
+        "the kernel ended the daemon: it used {LIMIT_BYTES} bytes"
+    );
+    attacked?;
+    ensure!(server.is_alive(), "the daemon ended");
+    let health = server.page("/healthz")?;
+    // 503 says that new clients are refused, which the attack may reach; anything else is no answer.
+    ensure!(
+        matches!(health.0, 200 | 503),
+        "/healthz says {}: {}",
+        health.0,
+        health.1
+    );
+    server.terminate()
+}
+
+fn any_port() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+/// Address `number` of the loopback network.
+fn source(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x7f01_0000 + number)
+}
+
+/// `spv`: questions for random transactions, of which nothing may be kept.
+pub fn spv(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    let mut service = Service::new(scene, Name::Spv, any_port(), "")?;
+    let total: u64 = scene.scale.of(20_000, 2_000_000);
+    confined(&mut service, report, |service, server, report| {
+        let mut honest = service.honest(server)?;
+        let mut random = Random(scene.seed);
+        let mut attacker = Client::new(server.listen, 1)?;
+        for _ in 0..total / BURST {
+            for _ in 0..BURST {
+                let mut body = vec![0; packet::spv::ROOT_BYTES];
+                random.fill(&mut body[..32]);
+                attacker.send(packet::spv::ROOT, &body);
+            }
+            report.count("answered", attacker.drain().0);
+        }
+        report.count("requests", total);
+        honest.check(PATIENCE)
+    })
+}
+
+/// `transfer`: sessions of many addresses, long packets that sessions remember, pending transfers, and streams with half
+/// a packet.
+pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    let mut service = Service::new(scene, Name::Transfer, any_port(), "account_bits = 16\n")?;
+    let sources: u32 = scene.scale.of(200, 5_000);
+    let connections: u32 = scene.scale.of(200, 3_000);
+    confined(&mut service, report, |service, server, report| {
+        let mut honest = service.honest(server)?;
+        let mut pending = honest.client.open_transfer(PATIENCE).context("no session")?;
+        for number in 0..sources {
+            let mut client = Client::from(source(number).into(), server.listen, 1)?;
+            while let Some(session) = client.open_transfer(Duration::from_millis(500)) {
+                report.count("sessions", 1);
+                remember(&mut client, &session);
+                if number > 0 {
+                    break;
+                }
+            }
+        }
+        report.count("pending", make_pending(&mut honest.client, &mut pending)?);
+        let streams = half_packets(server.listen, connections)?;
+        report.count("connections", streams.len() as u64);
+        honest.check(PATIENCE)
+    })
+}
+
+/// Has a packet executed whose outcomes the session remembers.
+fn remember(client: &mut Client, session: &Session) {
+    let refused = packet::operation(transfer_op::TRANSFER, 0, 1 << 100, 2, 1, 1);
+    let body = packet::execute(session, &[refused; OPERATIONS]);
+    client.ask(transfer_op::EXECUTE, &body, Duration::from_millis(500));
+}
+
+/// Sets amounts aside until the service refuses. Returns how many it took.
+fn make_pending(client: &mut Client, session: &mut Session) -> anyhow::Result<u64> {
+    let create = packet::operation(transfer_op::CREATE, 0, 2, 0, 0, 1);
+    let body = packet::execute(session, &[create]);
+    client
+        .ask(transfer_op::EXECUTE, &body, PATIENCE)
+        .context("no account")?;
+    session.next += 1;
+    let mut taken = 0;
+    while taken < PENDING_MAX.min(BALANCE) {
+        let name = |at: usize| u128::from(taken) + at as u128 + (1 << 64);
+        let operations: Vec<[u8; OPERATION_BYTES]> = (0..OPERATIONS)
+            .map(|at| packet::operation(transfer_op::TRANSFER, transfer_op::PENDING, 1, 2, 1, name(at)))
+            .collect();
+        let body = packet::execute(session, &operations);
+        let answer = client
+            .ask(transfer_op::EXECUTE, &body, PATIENCE)
+            .context("no answer")?;
+        if answer.status == status::BUSY {
+            continue;
+        }
+        session.next += 1;
+        let done = packet::outcomes(&answer.body)
+            .filter(|(code, ..)| *code == 0)
+            .count();
+        taken += done as u64;
+        if done < OPERATIONS {
+            return Ok(taken);
+        }
+    }
+    anyhow::bail!("{taken} pending transfers were taken, and none refused")
+}
+
+/// Opens connections by TCP and sends the first half of a packet on each. They stay open while the result lives.
+fn half_packets(server: SocketAddr, connections: u32) -> anyhow::Result<Vec<TcpStream>> {
+    let mut packet = packet::request(transfer_op::EXECUTE, 1, &vec![0; 60_000]);
+    packet.truncate(packet.len() / 2);
+    let mut streams = Vec::new();
+    for _ in 0..connections {
+        let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+        stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+        // The server may close a connection over its limits at once.
+        if stream.write_all(&packet).is_ok() {
+            streams.push(stream);
+        }
+    }
+    Ok(streams)
+}
+
+/// `column`: sessions of many addresses, each with a remembered change, then many long rows and cells that grow.
+pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    let mut service = Service::new(scene, Name::Column, any_port(), "")?;
+    let sources: u32 = scene.scale.of(300, 20_000);
+    let rows: u64 = scene.scale.of(20_000, 400_000);
+    confined(&mut service, report, |service, server, report| {
+        let mut honest = service.honest(server)?;
+        let value = vec![7; VALUE_BYTES];
+        for number in 0..sources {
+            let mut client = Client::from(source(number).into(), server.listen, 1)?;
+            if let Some(session) = client.open_column(Duration::from_millis(500)) {
+                report.count("sessions", 1);
+                let body = packet::column_body(session, b"shared", &value, 0);
+                client.ask(column_op::PUT, &body, Duration::from_millis(500));
+            }
+        }
+        let mut random = Random(scene.seed);
+        let mut attacker = Client::new(server.listen, 1)?;
+        for number in 0..rows {
+            // Without a session, each change has a name of its own (the nonce), which the service remembers.
+            let session = Session {
+                next: random.next(),
+                ..Session::default()
+            };
+            let (op, row) = match number % 2 {
+                0 => (column_op::PUT, format!("row{number}")),
+                _ => (column_op::APPEND, "grows".to_owned()),
+            };
+            attacker.send(op, &packet::column_body(session, row.as_bytes(), &value, 0));
+            if number % BURST == 0 {
+                report.count("answered", attacker.drain().0);
+            }
+        }
+        report.count("changes", rows);
+        honest.check(PATIENCE)
+    })
+}
+
+/// `fabric`: calls of Deliver whose message never ends, on many connections, while the replica takes a channel's blocks.
+pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    let runtime = Runtime::new()?;
+    let network = Arc::new(Network::new(7, Options::default()));
+    let workload = Workload {
+        keys: 60,
+        block: 5,
+        transactions: 30,
+        ..Workload::default()
+    };
+    let blocks: Vec<Bytes> = Maker::new(Arc::clone(&network), workload, 1)
+        .map(|made| made.bytes.into())
+        .collect();
+    let last = blocks.len() as u64 - 1;
+    let genesis = blocks[0].clone();
+    let mock = Blocks::new("lab", blocks, Access::Everybody);
+    mock.show(last + 1);
+    let orderer = runtime.block_on(Orderer::start("127.0.0.1:0", None, mock))?;
+    let mut service = Service::new(scene, Name::Fabric, any_port(), "")?;
+    let folder = service.folder.path();
+    network.client(0).write_msp(&folder.join("msp"))?;
+    fs::write(folder.join("genesis"), &genesis)?;
+    let keys = format!(
+        "genesis = {:?}\norderers = [{:?}]\nmsp_id = \"Org1MSP\"\nmsp = {:?}\n",
+        folder.join("genesis"),
+        orderer.endpoint(),
+        folder.join("msp"),
+    );
+    service.add_keys(&keys);
+    let connections = scene.scale.of(20, 200);
+    confined(&mut service, report, |_, server, report| {
+        let held = runtime.block_on(streams::hold(
+            server.listen,
+            "/protos.Deliver/Deliver",
+            connections,
+        ))?;
+        report.count("calls held", held.calls);
+        report.count("bytes held", held.bytes);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (_, status) = server.page("/status")?;
+            let status: serde_json::Value = serde_json::from_str(&status)?;
+            let taken = height(&status);
+            if taken == Some(last + 1) {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "under attack the replica took {taken:?} of {} blocks",
+                last + 1
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    })
+}
+
+/// Number of blocks that the replica holds, from `/status`.
+fn height(status: &serde_json::Value) -> Option<u64> {
+    let mut services = status["services"].as_array()?.iter();
+    let fabric = services.find(|service| service["name"] == "fabric")?;
+    fabric["host"]["height"].as_u64()
+}
+
+/// `hybrid`: batches of two million empty requests, and calls whose message never ends, on many connections.
+pub fn hybrid(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    let mut service = Service::new(scene, Name::Hybrid, any_port(), "")?;
+    let connections = scene.scale.of(20, 200);
+    let batches: u16 = scene.scale.of(4, 40);
+    let runtime = Runtime::new()?;
+    confined(&mut service, report, |service, server, report| {
+        let mut honest = service.honest(server)?;
+        let held = runtime.block_on(streams::hold(
+            server.listen,
+            "/lineside.hybrid.v1.Node/BatchSet",
+            connections,
+        ))?;
+        report.count("calls held", held.calls);
+        report.count("bytes held", held.bytes);
+        honest.check(PATIENCE)?;
+        drop(held);
+        let endpoint = server.listen.to_string();
+        let identity = service.identity(50)?;
+        let refused = runtime.block_on(async move {
+            let asks = (0..batches).map(|_| {
+                let (endpoint, identity) = (endpoint.clone(), identity.clone());
+                tokio::spawn(async move {
+                    let client = HybridClient::connect(&endpoint, None, identity).await?;
+                    client.connection().batch_set(vec![Bytes::new(); 2_000_000]).await
+                })
+            });
+            let asks: Vec<_> = asks.collect();
+            let mut refused = 0;
+            for ask in asks {
+                refused += u64::from(ask.await?.is_err());
+            }
+            anyhow::Ok(refused)
+        })?;
+        report.count("batches refused", refused);
+        ensure!(
+            refused == u64::from(batches),
+            "{refused} of {batches} empty batches were refused"
+        );
+        honest.check(PATIENCE)
+    })
+}

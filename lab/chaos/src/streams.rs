@@ -1,0 +1,97 @@
+//! Calls of gRPC whose message never ends, over HTTP/2.
+
+use anyhow::Context;
+use bytes::Bytes;
+use h2::SendStream;
+use h2::client::{SendRequest, handshake};
+use http::Request;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// Length that each message announces.
+const MESSAGE_BYTES: u32 = 4 << 20;
+/// Bytes of each message that are sent.
+const SENT_BYTES: usize = 1 << 20;
+/// Calls of one connection.
+const CALLS: usize = 16;
+/// Time in which the server gives room for more of a message.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Calls that are held open while this lives.
+pub struct Held {
+    /// Number of calls under way.
+    pub calls: u64,
+    /// Bytes that the server took of their messages.
+    pub bytes: u64,
+    open: Vec<(SendRequest<Bytes>, SendStream<Bytes>, h2::client::ResponseFuture)>,
+    connections: Vec<JoinHandle<Result<(), h2::Error>>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.open.clear();
+        for connection in &self.connections {
+            connection.abort();
+        }
+    }
+}
+
+/// Opens `connections` with some calls of `path` each, and sends a part of a message on every one. The server may refuse
+/// connections and calls over its limits; those are not held.
+///
+/// # Errors
+/// The server cannot be reached at all.
+pub async fn hold(server: SocketAddr, path: &str, connections: usize) -> anyhow::Result<Held> {
+    let mut held = Held {
+        calls: 0,
+        bytes: 0,
+        open: Vec::new(),
+        connections: Vec::new(),
+    };
+    for _ in 0..connections {
+        let stream = TcpStream::connect(server).await?;
+        // An error is the server's refusal.
+        let _ = call(stream, path, &mut held).await;
+    }
+    Ok(held)
+}
+
+/// Holds the calls of one connection, as many as the server takes.
+async fn call(stream: TcpStream, path: &str, held: &mut Held) -> anyhow::Result<()> {
+    let server = stream.peer_addr()?;
+    let (mut requests, connection) = handshake(stream).await?;
+    held.connections.push(tokio::spawn(connection));
+    for _ in 0..CALLS {
+        requests = tokio::time::timeout(PATIENCE, requests.ready()).await??;
+        let request = Request::post(format!("http://{server}{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())?;
+        let (response, mut message) = requests.send_request(request, false)?;
+        held.bytes += send(&mut message).await.context("the call broke")? as u64;
+        held.calls += 1;
+        held.open.push((requests.clone(), message, response));
+    }
+    Ok(())
+}
+
+/// Sends the beginning of a message, as far as the server gives room for it. Returns the bytes that were sent.
+async fn send(message: &mut SendStream<Bytes>) -> anyhow::Result<usize> {
+    let mut begin = vec![0];
+    begin.extend(MESSAGE_BYTES.to_be_bytes());
+    message.send_data(begin.into(), false)?;
+    let mut sent = 0;
+    message.reserve_capacity(SENT_BYTES);
+    while sent < SENT_BYTES {
+        let room = std::future::poll_fn(|context| message.poll_capacity(context));
+        let Ok(Some(room)) = tokio::time::timeout(PATIENCE, room).await else {
+            break;
+        };
+        let bytes = room?.min(SENT_BYTES - sent);
+        message.send_data(vec![0; bytes].into(), false)?;
+        sent += bytes;
+    }
+    Ok(sent)
+}

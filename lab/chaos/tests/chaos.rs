@@ -1,0 +1,68 @@
+//! Every case, short. `make soak` runs them long: `lineside-lab chaos --long`.
+
+use lineside_chaos::{CASES, Scale, Scene};
+use lineside_testkit::{binary, skipped};
+
+fn scene() -> Scene {
+    Scene {
+        program: binary("lineside"),
+        seed: 1,
+        scale: Scale::Short,
+        disk_forgets: false,
+    }
+}
+
+/// Runs the cases of one attack and panics at the first whose service did not hold.
+fn run(attack: &str) {
+    let cases = CASES.iter().filter(|case| case.attack == attack);
+    let (mut ran, scene) = (0, scene());
+    for case in cases {
+        let report = case.run(&scene);
+        ran += 1;
+        match &report.skipped {
+            Some(why) if report.held() => skipped(format_args!("{attack} {}: {why}", case.target)),
+            _ => assert!(report.held(), "{report:#?}"),
+        }
+    }
+    assert!(ran > 0, "there is no attack {attack}");
+}
+
+#[test]
+fn what_was_acknowledged_before_a_kill_is_there_exactly_once() {
+    run("kill");
+}
+
+#[test]
+fn odd_datagrams_change_nothing_for_an_honest_client() {
+    run("datagrams");
+}
+
+#[test]
+fn forged_sources_leave_an_honest_client_its_answers() {
+    run("forged");
+}
+
+#[test]
+fn no_attack_takes_more_memory_than_512_mib() {
+    run("memory");
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    run("full");
+}
+
+#[test]
+fn a_disk_that_forgets_is_found() {
+    let scene = Scene {
+        disk_forgets: true,
+        ..scene()
+    };
+    for target in ["transfer", "column", "hybrid"] {
+        let case = CASES
+            .iter()
+            .find(|case| (case.attack, case.target) == ("kill", target));
+        let report = case.expect("the case is there").run(&scene);
+        assert!(!report.held(), "nothing was found: {report:#?}");
+    }
+}
