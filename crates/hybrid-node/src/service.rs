@@ -7,7 +7,7 @@ use lineside_fastpath::Readers;
 use lineside_hybrid::Node;
 use lineside_hybrid::answer::code_name;
 use lineside_hybrid::genesis::{Genesis, database_id};
-use lineside_hybrid::node::{OpenLog, embedded};
+use lineside_hybrid::node::{OpenLog, embedded, unix_ms};
 use lineside_hybrid::secret::SecretKey;
 use lineside_hybrid::udp::{HybridFastPath, HybridHost};
 use lineside_hybrid_grpc as grpc;
@@ -62,6 +62,9 @@ struct Files {
     tls: Option<grpc::ServerTls>,
     disk: FsDisk,
 }
+
+/// Milliseconds by which the ledger's clock may be ahead of the machine's without a warning.
+const CLOCK_AHEAD_MS: u64 = 10_000;
 
 /// State that the status function shares with the running service.
 struct Shared {
@@ -169,7 +172,9 @@ impl Service for HybridService {
                 config.listen
             )
         })?;
-        let udp = config.udp().map(|listen| {
+        // Where both have one address, UDP has the port that gRPC got, which the system chose if the configuration has 0.
+        let together = |udp| if udp == config.listen { server.address } else { udp };
+        let udp = config.udp().map(together).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {
                 format!("hybrid cannot listen on {listen} by UDP (--udp gives another address, or off)")
             })
@@ -192,6 +197,19 @@ impl Service for HybridService {
             server: Some((runtime, server)),
         }))
     }
+}
+
+/// Returns a warning where the ledger's clock is far ahead of this machine's. The ledger's clock never goes back, so a
+/// single node whose clock was wrong once has this effect.
+fn clock_warning(tip_time_ms: u64, now_ms: u64) -> Option<String> {
+    let ahead_ms = tip_time_ms.checked_sub(now_ms)?;
+    (ahead_ms >= CLOCK_AHEAD_MS).then(|| {
+        format!(
+            "hybrid: the ledger's clock is {} s ahead of this machine's: requests that expire before then are refused \
+             as `expired`; give requests a later expiry, and check the clocks of all nodes",
+            ahead_ms / 1000
+        )
+    })
 }
 
 /// Returns an error where the genesis names another key for this node: the key of a node never changes. Nodes that are
@@ -295,6 +313,7 @@ impl Shared {
         out.warnings.extend(status.log_weaknesses);
         out.warnings
             .extend(status.cut.map(|cut| format!("hybrid: {cut}")));
+        out.warnings.extend(clock_warning(status.tip_time_ms, unix_ms()));
         let standing = self.gate.standing();
         let named = |what: String| format!("hybrid: gRPC: {what}");
         out.problems.extend(standing.problems.into_iter().map(named));
@@ -341,5 +360,18 @@ impl Shared {
         let connections = json!({"open": open, "refused": refused});
         service.details.insert("connections".into(), connections);
         out.services.push(service);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clock_warning;
+
+    #[test]
+    fn a_ledgers_clock_far_ahead_is_warned_of() {
+        assert_eq!(clock_warning(1_000, 500_000), None);
+        assert_eq!(clock_warning(509_999, 500_000), None);
+        let warning = clock_warning(86_900_000, 500_000).expect("a day ahead");
+        assert!(warning.contains("86400 s ahead"), "{warning}");
     }
 }

@@ -146,6 +146,9 @@ pub struct Status {
     pub height: u64,
     /// The newest block's hash.
     pub tip_hash: Hash,
+    /// Time of the newest block by the ledger's clock, in milliseconds since 1970. Requests that expire before it are
+    /// refused.
+    pub tip_time_ms: u64,
     /// The state's root after it.
     pub state_root: Hash,
     /// Keys that have a value.
@@ -404,6 +407,7 @@ impl<D: Disk> Node<D> {
             database: self.shared.database,
             height: tip.number,
             tip_hash: tip.hash(),
+            tip_time_ms: tip.time_ms,
             state_root: tip.state_root,
             keys: view.keys(),
             paper: view.roster().is_paper(),

@@ -17,7 +17,7 @@ use served::*;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Carries datagrams between one client and a server, but for those that `loses` takes: it is told which way, 0 to the
 /// server, and the how manyeth.
@@ -196,7 +196,14 @@ fn beyond_the_nodes_limit_requests_are_told_busy() {
     // The one thread that verifies waits for what does not come.
     let waits = write_request(50, &client.sign(5, linearizable), 1200).unwrap();
     socket.send(&waits).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while served.node.status().verified == 0 {
+        assert!(
+            Instant::now() < deadline,
+            "the thread does not take the first request"
+        );
+        std::thread::yield_now();
+    }
     // No lone get, which the receiving thread would answer by itself.
     let mut head = |id| write_request(id, &client.sign(6, Body::Head), 1200).unwrap();
     // One after the other: what comes together is one call, and the first call is taken whatever it has.
