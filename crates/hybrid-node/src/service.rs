@@ -172,7 +172,7 @@ impl Service for HybridService {
                 config.listen
             )
         })?;
-        // Where both have one address, UDP has the port that gRPC got, which the system chose if the configuration has 0.
+        // Where both have one address, UDP has the port that gRPC got: the system chose it if the configuration has 0.
         let together = |udp| if udp == config.listen { server.address } else { udp };
         let udp = config.udp().map(together).map(|listen| {
             start_udp(&config, listen, node.clone(), context.datapath.queue).with_context(|| {

@@ -1,5 +1,5 @@
-//! Requests with sources that no host has, on a link between two network namespaces. The server's kernel looks for these
-//! hosts in vain and keeps the replies meanwhile; an honest client must go on getting its answers.
+//! Requests with sources that no host has, on a link between two network namespaces. The server's kernel looks for
+//! these hosts in vain and keeps the replies meanwhile; an honest client must go on getting its answers.
 
 use crate::client::Client;
 use crate::server::Server;

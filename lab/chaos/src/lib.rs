@@ -1,16 +1,16 @@
 //! Attacks and faults against real daemons, with clients of their own that count what is lost, doubled or wrong.
 //!
-//! Each [`Case`] starts the program `lineside` as its users do, attacks it, and compares what its clients saw with what
-//! the daemon holds at the end. The clients of `transfer`, `column` and `spv` share no code with Lineside: the module `packet`
-//! writes their packets from `docs/wire-formats.md`. Requests to `hybrid` are signed by Lineside's own client; what is
-//! checked is the ledger.
+//! Each [`Case`] starts the program `lineside` as its users do, attacks it, and compares what its clients saw with
+//! what the daemon holds at the end. The clients of `transfer`, `column` and `spv` share no code with Lineside: the
+//! module `packet` writes their packets from `docs/wire-formats.md`. Requests to `hybrid` are signed by Lineside's own
+//! client; what is checked is the ledger.
 //!
 //! | case | attack | what must hold |
 //! |---|---|---|
 //! | `kill` | kill -9 under load, then a new start | each acknowledged change is there exactly once |
 //! | `datagrams` | random, cut, longer and mutated datagrams | the daemon answers an honest client as before |
-//! | `forged` | sources that no host has, on a link between two network namespaces | at least 95 % of honest requests are answered |
-//! | `memory` | requests that make a service keep things, in a control group of 512 MiB | the kernel ends nothing; the honest client is answered |
+//! | `forged` | sources that no host has, on a link | at least 95 % of honest requests are answered |
+//! | `memory` | requests that make a service keep things | it survives in 512 MiB, and the honest client is answered |
 //! | `full` | a disk without room, then with room again | nothing acknowledged is lost; refused in words |
 
 mod cgroup;

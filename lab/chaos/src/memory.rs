@@ -99,8 +99,8 @@ pub fn spv(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// `transfer`: sessions of many addresses, long packets that sessions remember, pending transfers, and streams with half
-/// a packet.
+/// `transfer`: sessions of many addresses, long packets that sessions remember, pending transfers, and streams with
+/// half a packet.
 pub fn transfer(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let mut service = Service::new(scene, Name::Transfer, any_port(), "account_bits = 16\n")?;
     let sources: u32 = scene.scale.of(200, 5_000);
@@ -219,7 +219,8 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     })
 }
 
-/// `fabric`: calls of Deliver whose message never ends, on many connections, while the replica takes a channel's blocks.
+/// `fabric`: calls of Deliver whose message never ends, on many connections, while the replica takes a channel's
+/// blocks.
 pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
     let network = Arc::new(Network::new(7, Options::default()));

@@ -38,8 +38,8 @@ impl Drop for Held {
     }
 }
 
-/// Opens `connections` with some calls of `path` each, and sends a part of a message on every one. The server may refuse
-/// connections and calls over its limits; those are not held.
+/// Opens `connections` with some calls of `path` each, and sends a part of a message on every one. The server may
+/// refuse connections and calls over its limits; those are not held.
 ///
 /// # Errors
 /// The server cannot be reached at all.
