@@ -8,7 +8,8 @@ pub use store::{FileStore, HeaderStore, MemoryStore, StoreError};
 
 use crate::hash::Display;
 use crate::{
-    Ancestor, Hash, Header, Network, ProofError, RuleError, TransactionProof, U256, check_rules, median_time,
+    Ancestor, HEADER_BYTES, Hash, Header, Network, ProofError, RuleError, TransactionProof, U256,
+    check_rules, median_time,
 };
 use entries::{Entries, Entry, Id};
 use std::cell::Cell;
@@ -196,10 +197,12 @@ impl HeaderChain {
 }
 
 impl<S: HeaderStore> HeaderChain<S> {
-    /// Reads the headers of `store` and checks them again. A tail of zeros, which a power cut can leave, is cut.
+    /// Reads the headers of `store` and checks them again. A last header that is not good, as a power cut can leave it,
+    /// is cut, with zeros that follow it.
     ///
     /// # Errors
-    /// [`ChainError::Store`]; [`ChainError::Stored`] for a header that is refused, which then stays in the store.
+    /// [`ChainError::Store`]; [`ChainError::Full`]; [`ChainError::Stored`] for another header that is refused. The
+    /// store is not changed then.
     pub fn open(network: Network, store: S, options: ChainOptions) -> Result<HeaderChain<S>, ChainError> {
         let mut chain = HeaderChain {
             network,
@@ -217,20 +220,18 @@ impl<S: HeaderStore> HeaderChain<S> {
         let (network, options, entries) = (self.network, &self.options, &mut self.entries);
         self.store.load(&mut |bytes| {
             if refused.is_some() {
-                is_tail_empty &= *bytes == [0; 80];
+                is_tail_empty &= *bytes == [0; HEADER_BYTES];
                 return is_tail_empty;
             }
             match add(entries, network, options, &Header::from_bytes(bytes), u32::MAX) {
                 Ok(_) => count += 1,
-                Err(error) => {
-                    refused = Some(error);
-                    is_tail_empty = *bytes == [0; 80];
-                }
+                Err(error) => refused = Some(error),
             }
-            is_tail_empty
+            true
         })?;
         match refused {
             None => Ok(()),
+            Some(error @ ChainError::Full { .. }) => Err(error),
             Some(_) if is_tail_empty => Ok(self.store.cut(count)?),
             Some(error) => Err(ChainError::Stored {
                 index: count,

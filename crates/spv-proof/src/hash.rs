@@ -139,6 +139,12 @@ impl core::fmt::Display for Display<'_> {
     }
 }
 
+impl core::fmt::Debug for Display<'_> {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Display::fmt(self, out)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -127,19 +127,9 @@ impl Eq for MerklePath {}
 
 impl core::fmt::Debug for MerklePath {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let hashes = self.hashes().iter().map(crate::hash::Display);
         out.debug_list()
-            .entries(hashes.map(|hash| DebugAsDisplay(hash)))
+            .entries(self.hashes().iter().map(crate::hash::Display))
             .finish()
-    }
-}
-
-/// Shows a hash in a list without quotes.
-struct DebugAsDisplay<'a>(crate::hash::Display<'a>);
-
-impl core::fmt::Debug for DebugAsDisplay<'_> {
-    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        core::fmt::Display::fmt(&self.0, out)
     }
 }
 

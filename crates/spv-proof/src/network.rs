@@ -99,9 +99,9 @@ impl Network {
     /// [`Network::limit_bits`], so that no header's target can lie between the two.
     pub fn limit(self) -> U256 {
         match self {
-            Network::Mainnet | Network::Testnet3 | Network::Testnet4 => U256::MAX.shr(32),
+            Network::Mainnet | Network::Testnet3 | Network::Testnet4 => U256::MAX >> 32,
             Network::Signet => decode_target(self.limit_bits()).unwrap_or(U256::ZERO),
-            Network::Regtest | Network::Simnet => U256::MAX.shr(1),
+            Network::Regtest | Network::Simnet => U256::MAX >> 1,
         }
     }
 

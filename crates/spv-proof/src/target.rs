@@ -17,7 +17,7 @@ pub fn decode_target(bits: u32) -> Option<U256> {
         if mantissa != 0 && length > 256 {
             return None;
         }
-        U256::from(u128::from(mantissa)).shl((8 * (size - 3)).min(255))
+        U256::from(u128::from(mantissa)) << (8 * (size - 3)).min(255)
     };
     let is_negative = bits & 0x0080_0000 != 0;
     (target != U256::ZERO && !is_negative).then_some(target)
@@ -28,7 +28,7 @@ pub fn encode_target(target: U256) -> u32 {
     let mut size = target.bits().div_ceil(8);
     let mut mantissa = match size {
         0..=3 => low_word(target) << (8 * (3 - size)),
-        _ => low_word(target.shr(8 * (size - 3))),
+        _ => low_word(target >> (8 * (size - 3))),
     };
     if mantissa & 0x0080_0000 != 0 {
         // The bit would be taken for the sign.
@@ -92,7 +92,7 @@ mod tests {
             (0x2001_0000, 248),
             (0x0300_0001, 0),
         ] {
-            assert_eq!(decode_target(bits), Some(U256::ONE.shl(shift)), "{bits:08x}");
+            assert_eq!(decode_target(bits), Some(U256::ONE << shift), "{bits:08x}");
         }
         assert_eq!(encode_target(U256::ZERO), 0);
         assert_eq!(encode_target(U256::from(0x80)), 0x0200_8000);

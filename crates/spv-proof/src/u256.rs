@@ -2,6 +2,7 @@
 
 use core::cmp::Ordering;
 use core::fmt;
+use core::ops::{Shl, Shr};
 
 /// Unsigned number of 256 bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -81,32 +82,6 @@ impl U256 {
         U256 { words }
     }
 
-    /// Returns the number shifted left by `count` bits, at most 255; bits above 2^256 are lost.
-    pub fn shl(self, count: u32) -> U256 {
-        let (skip, bits) = (count as usize / 64, count % 64);
-        let mut words = [0; 4];
-        for index in (skip.min(4)..4).rev() {
-            words[index] = self.words[index - skip] << bits;
-            if bits > 0 && index > skip {
-                words[index] |= self.words[index - skip - 1] >> (64 - bits);
-            }
-        }
-        U256 { words }
-    }
-
-    /// Returns the number shifted right by `count` bits, at most 255.
-    pub fn shr(self, count: u32) -> U256 {
-        let (skip, bits) = (count as usize / 64, count % 64);
-        let mut words = [0; 4];
-        for index in 0..4_usize.saturating_sub(skip) {
-            words[index] = self.words[index + skip] >> bits;
-            if bits > 0 && index + skip < 3 {
-                words[index] |= self.words[index + skip + 1] << (64 - bits);
-            }
-        }
-        U256 { words }
-    }
-
     /// Returns `self * factor / divisor`, rounded down, as if the product had room for all its bits; [`U256::MAX`] where
     /// the quotient needs more than 256 bits. `divisor` must not be 0.
     pub(crate) fn mul_div(self, factor: u32, divisor: u32) -> U256 {
@@ -139,7 +114,7 @@ impl U256 {
             return quotient;
         };
         for count in (0..=top).rev() {
-            let part = divisor.shl(count);
+            let part = divisor << count;
             if part <= remainder {
                 remainder = remainder.wrapping_sub(part);
                 quotient.words[count as usize / 64] |= 1 << (count % 64);
@@ -168,6 +143,40 @@ impl From<u128> for U256 {
         U256 {
             words: [value as u64, (value >> 64) as u64, 0, 0],
         }
+    }
+}
+
+impl Shl<u32> for U256 {
+    type Output = U256;
+
+    /// Shifts left by at most 255 bits; bits above 2^256 are lost.
+    fn shl(self, count: u32) -> U256 {
+        let (skip, bits) = (count as usize / 64, count % 64);
+        let mut words = [0; 4];
+        for (index, word) in words.iter_mut().enumerate().skip(skip) {
+            *word = self.words[index - skip] << bits;
+            if bits > 0 && index > skip {
+                *word |= self.words[index - skip - 1] >> (64 - bits);
+            }
+        }
+        U256 { words }
+    }
+}
+
+impl Shr<u32> for U256 {
+    type Output = U256;
+
+    /// Shifts right by at most 255 bits.
+    fn shr(self, count: u32) -> U256 {
+        let (skip, bits) = (count as usize / 64, count % 64);
+        let mut words = [0; 4];
+        for (word, index) in words.iter_mut().zip(skip..4) {
+            *word = self.words[index] >> bits;
+            if bits > 0 && index < 3 {
+                *word |= self.words[index + 1] << (64 - bits);
+            }
+        }
+        U256 { words }
     }
 }
 
@@ -209,8 +218,8 @@ mod tests {
         let mut found = vec![U256::ZERO, U256::ONE, U256::MAX];
         for length in 1..=256 {
             let words = core::array::from_fn(|_| random.next());
-            found.push(U256 { words }.shr(256 - length));
-            found.push(U256::MAX.shr(256 - length));
+            found.push(U256 { words } >> (256 - length));
+            found.push(U256::MAX >> (256 - length));
         }
         found
     }
@@ -226,19 +235,19 @@ mod tests {
             );
         }
         assert_eq!(U256::MAX.work_of_target(), U256::ONE);
-        assert_eq!(U256::ONE.work_of_target(), U256::ONE.shl(255));
+        assert_eq!(U256::ONE.work_of_target(), U256::ONE << 255);
     }
 
     #[test]
     fn shifts_sums_and_quotients_agree_with_each_other() {
         for number in numbers() {
             for count in [0, 1, 7, 63, 64, 65, 128, 200, 255] {
-                let low = number.shl(count).shr(count);
-                assert_eq!(low.shl(count), number.shl(count));
-                assert_eq!(number.shr(count).bits(), number.bits().saturating_sub(count));
+                let low = number << count >> count;
+                assert_eq!(low << count, number << count);
+                assert_eq!((number >> count).bits(), number.bits().saturating_sub(count));
             }
             if let Some(twice) = number.checked_add(number) {
-                assert_eq!(twice, number.shl(1));
+                assert_eq!(twice, number << 1);
                 assert_eq!(twice.mul_div(3, 6), number);
             }
             assert_eq!(number.mul_div(4_838_400, 4_838_400), number);
@@ -248,7 +257,7 @@ mod tests {
         }
         assert_eq!(U256::MAX.mul_div(2, 1), U256::MAX);
         assert_eq!(U256::from(1 << 100).to_u128(), Some(1 << 100));
-        assert_eq!(U256::ONE.shl(128).to_u128(), None);
-        assert!(U256::ONE.shl(128) > U256::from(u128::MAX));
+        assert_eq!((U256::ONE << 128).to_u128(), None);
+        assert!(U256::ONE << 128 > U256::from(u128::MAX));
     }
 }
