@@ -127,6 +127,9 @@ class File:
 
 
 def written(value):
+    if isinstance(value, bytes) and len(value) > 32:
+        rows = [value[at:at + 32].hex() for at in range(0, len(value), 32)]
+        return "\n".join(['"""', *rows, '"""'])
     if isinstance(value, bytes):
         return f'"{value.hex()}"'
     if isinstance(value, str):
@@ -134,7 +137,8 @@ def written(value):
     if isinstance(value, list) and value and isinstance(value[0], bytes):
         return "\n".join(["[", *(f'    "{item.hex()}",' for item in value), "]"])
     if isinstance(value, list):
-        return "[" + ", ".join(map(str, value)) + "]"
+        rows = [", ".join(map(str, value[at:at + 10])) for at in range(0, len(value), 10)]
+        return "\n".join(["[", *(f"    {row}," for row in rows), "]"]) if rows else "[]"
     return str(value)
 
 

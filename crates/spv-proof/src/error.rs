@@ -34,8 +34,8 @@ pub enum ProofError {
     WrongDepth = 2,
     /// No block has 0 transactions, or more than [`MAX_TRANSACTIONS`](crate::MAX_TRANSACTIONS).
     ImpossibleTransactionCount = 3,
-    /// A node and its sibling are equal where the tree has two nodes: on the left, or on the right of a node that is not
-    /// the last of an odd row.
+    /// A node and its sibling are equal where the tree has two nodes: on the left, or on the right of a node that is
+    /// not the last of an odd row.
     EqualSiblings = 4,
     /// The sibling of the last node of an odd row is not that node itself.
     MissingDuplicate = 5,

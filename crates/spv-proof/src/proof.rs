@@ -5,9 +5,9 @@ use crate::{Hash, Header, MerklePath, Network, ProofError, Transaction};
 
 /// Proof that a transaction is in a block, by its TXID.
 ///
-/// What a proof that holds does not show: that the block is in the chain with the most work (a [`HeaderChain`] shows
-/// it), and that the block's transactions follow the rules. The height and the transaction count are the server's words.
-/// Of the count only the height of the tree and the ends of its odd rows are used.
+/// A proof that holds does not show that the block is in the chain with the most work (a [`HeaderChain`] shows it), nor
+/// that the block's transactions follow the rules. The height and the transaction count are the server's words. Of the
+/// count only the height of the tree and the ends of its odd rows are used.
 ///
 /// [`HeaderChain`]: crate::HeaderChain
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

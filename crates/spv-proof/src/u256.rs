@@ -82,8 +82,8 @@ impl U256 {
         U256 { words }
     }
 
-    /// Returns `self * factor / divisor`, rounded down, as if the product had room for all its bits; [`U256::MAX`] where
-    /// the quotient needs more than 256 bits. `divisor` must not be 0.
+    /// Returns `self * factor / divisor`, rounded down, as if the product had room for all its bits; [`U256::MAX`]
+    /// where the quotient needs more than 256 bits. `divisor` must not be 0.
     pub(crate) fn mul_div(self, factor: u32, divisor: u32) -> U256 {
         let mut product = [0_u64; 5];
         let mut carry = 0;

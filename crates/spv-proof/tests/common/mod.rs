@@ -18,6 +18,7 @@ impl TryFrom<String> for Hex {
     type Error = String;
 
     fn try_from(text: String) -> Result<Hex, String> {
+        let text = text.replace('\n', "");
         let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).map_err(|error| error.to_string());
         (0..text.len())
             .step_by(2)
