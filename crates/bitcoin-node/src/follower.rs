@@ -280,6 +280,9 @@ impl Follower {
         };
         while !has_more(work, length) {
             if at >= info.blocks || length > needed.saturating_add(LONGER_MAX) {
+                if node.info()?.best != info.best {
+                    return Ok(Compared::Changed);
+                }
                 let is_loading = info.initial_block_download || info.headers > info.blocks;
                 if self.less_work == LessWork::Follow && !is_loading {
                     tracing::warn!(
@@ -349,7 +352,7 @@ fn at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> 
 /// It goes down in doubling steps until the chains agree, then halves the rest: at most 64 questions.
 fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<Option<u32>, NodeError> {
     let (mut height, mut step, mut differs) = (top, 1u32, None);
-    let mut agrees = |node: &mut dyn Node, height| {
+    let agrees = |node: &mut dyn Node, height| {
         let ours = local
             .hash_at(height)
             .ok_or_else(|| NodeError::new(node.describe(), Fault::LocalGap { height }))?;
