@@ -16,6 +16,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("util", 0),
     ("verify", 0),
     ("wire", 0),
+    ("bitcoin-node", 1),
     ("fastpath", 1),
     ("grpc", 1),
     ("journal", 1),

@@ -1,0 +1,74 @@
+//! Growing pauses between attempts.
+
+use std::time::Duration;
+
+/// Pauses that double from the shortest to the longest, each shortened by a random part of at most its half, so that
+/// clients which lost the same node do not all return in one moment.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    shortest: Duration,
+    longest: Duration,
+    next: Duration,
+    random: u64,
+}
+
+impl Backoff {
+    /// Pauses between `shortest` and `longest`; the random part comes from the system.
+    pub fn new(shortest: Duration, longest: Duration) -> Backoff {
+        // Without the system's random numbers, all pauses have the same random part: no reason to fail.
+        let seed = getrandom::u64().unwrap_or(1);
+        Backoff::seeded(shortest, longest, seed)
+    }
+
+    /// Pauses with random parts that follow from `seed`.
+    pub fn seeded(shortest: Duration, longest: Duration, seed: u64) -> Backoff {
+        Backoff {
+            shortest,
+            longest,
+            next: shortest,
+            random: seed | 1,
+        }
+    }
+
+    /// Returns the pause before the next attempt.
+    pub fn pause(&mut self) -> Duration {
+        let full = self.next.min(self.longest);
+        self.next = full.saturating_mul(2);
+        // Xorshift (Marsaglia, 2003).
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let part = (self.random >> 40) as f64 / (1u64 << 24) as f64;
+        full.mul_f64(1.0 - part / 2.0)
+    }
+
+    /// Begins with the shortest pause again, after a success.
+    pub fn reset(&mut self) {
+        self.next = self.shortest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_differ() {
+        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(3));
+        let pauses = |seed| {
+            let mut backoff = Backoff::seeded(shortest, longest, seed);
+            let pauses: Vec<Duration> = (0..20).map(|_| backoff.pause()).collect();
+            backoff.reset();
+            assert!(backoff.pause() <= shortest);
+            pauses
+        };
+        let (one, other) = (pauses(1), pauses(99));
+        assert_ne!(one, other);
+        for (index, pause) in one.iter().enumerate() {
+            let full = shortest.saturating_mul(1 << index.min(10)).min(longest);
+            assert!(*pause <= full && *pause >= full / 2, "{index}: {pause:?}");
+        }
+        let mut huge = Backoff::seeded(Duration::MAX / 2, Duration::MAX, 1);
+        assert!(huge.pause() > Duration::ZERO && huge.pause() > Duration::ZERO);
+    }
+}

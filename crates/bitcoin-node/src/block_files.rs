@@ -1,0 +1,357 @@
+//! Block files of Bitcoin Core, `blk00000.dat` and the next, read one block at a time.
+//!
+//! Source: `src/node/blockstorage.cpp` of Bitcoin Core. A record is the magic of the network, the length of the block in
+//! four bytes (little-endian), and the block. Files are extended in steps, so zeros follow the last record. Since version
+//! 28 every byte of a file is XORed with the eight bytes of `xor.dat` by its position in the file; the reserved bytes at
+//! the end may be zeros either way. Blocks lie in the order of their arrival, not of their heights, blocks of side
+//! branches included, and a crash may leave a torn record, after which the node goes on.
+
+use crate::hash::{BlockHash, HEADER_BYTES};
+use crate::options::BLOCK_BYTES_MAX;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Bytes in front of a block.
+const FRAME_BYTES: u64 = 8;
+/// Bytes that are read at once while the next record is searched.
+const SEARCH_BYTES: usize = 1 << 16;
+
+/// Reason why block files cannot be read.
+#[derive(Debug, Error)]
+pub enum BlockFilesError {
+    /// A file or directory cannot be read.
+    #[error("{}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The directory has no block files.
+    #[error(
+        "{}: there is no blk00000.dat here; give the directory `blocks` of Bitcoin Core's data directory",
+        path.display()
+    )]
+    None {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The key is not a key.
+    #[error("{}: it has {bytes} bytes, not 8; it is damaged or not of Bitcoin Core", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A file holds blocks of no network, or of another one.
+    #[error(
+        "{}: the first record does not begin with the magic {magic:02x?} of the configured network; \
+         give the block files of that network, with their xor.dat", path.display()
+    )]
+    OtherNetwork {
+        /// The file.
+        path: PathBuf,
+        /// The expected bytes.
+        magic: [u8; 4],
+    },
+}
+
+/// Place of a block in the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Number of the file: 7 for `blk00007.dat`.
+    pub file: u32,
+    /// First byte of the block in the file, after magic and length.
+    pub offset: u64,
+}
+
+/// A block from the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileBlock {
+    /// Its place.
+    pub position: Position,
+    /// Its hash.
+    pub hash: BlockHash,
+    /// The block as on the network, key taken off; only its length is checked.
+    pub raw: Vec<u8>,
+}
+
+/// Iterator over the blocks of a directory, by file and position.
+///
+/// It holds one block at a time. Bytes that are neither a whole record nor padding are skipped up to the next magic and
+/// counted, because a node leaves torn records too.
+#[derive(Debug)]
+pub struct BlockFiles {
+    dir: PathBuf,
+    magic: [u8; 4],
+    key: [u8; 8],
+    /// Numbers of the files that are not read yet, the last one first.
+    numbers: Vec<u32>,
+    current: Option<Current>,
+    skipped_bytes: u64,
+    bytes: u64,
+    total_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    number: u32,
+    path: PathBuf,
+    file: File,
+    len: u64,
+    at: u64,
+}
+
+impl BlockFiles {
+    /// Opens the block files in `dir`, whose network has `magic` in front of each block.
+    ///
+    /// # Errors
+    /// [`BlockFilesError`].
+    pub fn open(dir: &Path, magic: [u8; 4]) -> Result<BlockFiles, BlockFilesError> {
+        BlockFiles::open_at(dir, magic, Position { file: 0, offset: 0 })
+    }
+
+    /// Opens the block files like [`BlockFiles::open`], from `start` on, which is the position of a block.
+    ///
+    /// # Errors
+    /// [`BlockFilesError`].
+    pub fn open_at(dir: &Path, magic: [u8; 4], start: Position) -> Result<BlockFiles, BlockFilesError> {
+        let (mut numbers, mut total_bytes) = (Vec::new(), 0);
+        for entry in std::fs::read_dir(dir).map_err(io_at(dir))? {
+            let entry = entry.map_err(io_at(dir))?;
+            let number = entry.file_name().to_str().and_then(number_of);
+            let Some(number) = number.filter(|number| *number >= start.file) else {
+                continue;
+            };
+            numbers.push(number);
+            total_bytes += entry.metadata().map_err(io_at(&entry.path()))?.len();
+        }
+        if numbers.is_empty() {
+            return Err(BlockFilesError::None { path: dir.into() });
+        }
+        numbers.sort_unstable_by(|one, other| other.cmp(one));
+        let mut files = BlockFiles {
+            key: key_of(dir)?,
+            dir: dir.into(),
+            magic,
+            numbers,
+            current: None,
+            skipped_bytes: 0,
+            bytes: 0,
+            total_bytes,
+        };
+        files.check_network()?;
+        if start.offset >= FRAME_BYTES && files.numbers.last() == Some(&start.file) {
+            files.next_file()?;
+            if let Some(current) = &mut files.current {
+                current.at = start.offset - FRAME_BYTES;
+                files.bytes = current.at;
+            }
+        }
+        Ok(files)
+    }
+
+    /// Bytes of the files that are read already, and of all of them.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.bytes, self.total_bytes)
+    }
+
+    /// Bytes that are neither a whole record nor padding, so far.
+    pub fn skipped_bytes(&self) -> u64 {
+        self.skipped_bytes
+    }
+
+    fn check_network(&mut self) -> Result<(), BlockFilesError> {
+        let first = self.numbers.last().copied().unwrap_or(0);
+        let path = self.dir.join(name_of(first));
+        let file = File::open(&path).map_err(io_at(&path))?;
+        let mut magic = [0; 4];
+        match file.read_exact_at(&mut magic, 0) {
+            // A file that is still empty.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            read => read.map_err(io_at(&path))?,
+        }
+        let is_padding = magic == [0; 4];
+        unmask(&mut magic, 0, self.key);
+        if magic != self.magic && magic != [0; 4] && !is_padding {
+            let magic = self.magic;
+            return Err(BlockFilesError::OtherNetwork { path, magic });
+        }
+        Ok(())
+    }
+
+    /// Opens the next file; false where there is none.
+    fn next_file(&mut self) -> Result<bool, BlockFilesError> {
+        let Some(number) = self.numbers.pop() else {
+            return Ok(false);
+        };
+        let path = self.dir.join(name_of(number));
+        let file = File::open(&path).map_err(io_at(&path))?;
+        let len = file.metadata().map_err(io_at(&path))?.len();
+        self.current = Some(Current {
+            number,
+            path,
+            file,
+            len,
+            at: 0,
+        });
+        Ok(true)
+    }
+
+    /// Returns the next block of the current file.
+    fn next_in_file(&mut self) -> Result<Option<FileBlock>, BlockFilesError> {
+        let Some(current) = &mut self.current else {
+            return Ok(None);
+        };
+        let start = current.at;
+        let found = current.next(self.magic, self.key, &mut self.skipped_bytes);
+        self.bytes += current.at - start;
+        found.map_err(io_at(&current.path))
+    }
+}
+
+impl Iterator for BlockFiles {
+    type Item = Result<FileBlock, BlockFilesError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.next_in_file() {
+                Ok(Some(block)) => return Some(Ok(block)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.current = None;
+                    return Some(Err(error));
+                }
+            }
+            match self.next_file() {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.current = None;
+                    return None;
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+impl Current {
+    fn next(&mut self, magic: [u8; 4], key: [u8; 8], skipped: &mut u64) -> io::Result<Option<FileBlock>> {
+        while self.len - self.at >= FRAME_BYTES {
+            let mut frame = [0; FRAME_BYTES as usize];
+            self.read(&mut frame, self.at, key)?;
+            let [a, b, c, d, length @ ..] = frame;
+            let length = u32::from_le_bytes(length) as usize;
+            let offset = self.at + FRAME_BYTES;
+            let fits = (HEADER_BYTES..=BLOCK_BYTES_MAX).contains(&length);
+            if [a, b, c, d] == magic && fits && self.len - offset >= length as u64 {
+                let mut raw = vec![0; length];
+                self.read(&mut raw, offset, key)?;
+                self.at = offset + length as u64;
+                let position = Position {
+                    file: self.number,
+                    offset,
+                };
+                let hash = BlockHash::of_block(&raw).unwrap_or_default();
+                return Ok(Some(FileBlock { position, hash, raw }));
+            }
+            self.search(magic, key, skipped)?;
+        }
+        *skipped += self.len - self.at;
+        self.at = self.len;
+        Ok(None)
+    }
+
+    /// Goes on to the next magic after the first byte, or to the end.
+    fn search(&mut self, magic: [u8; 4], key: [u8; 8], skipped: &mut u64) -> io::Result<()> {
+        let from = self.at;
+        let mut buffer = vec![0; SEARCH_BYTES];
+        let (mut is_zero, mut is_masked_zero) = (true, true);
+        let mut at = from;
+        let end = loop {
+            let count = (self.len - at).min(SEARCH_BYTES as u64) as usize;
+            let bytes = &mut buffer[..count];
+            self.file.read_exact_at(bytes, at)?;
+            let skip = usize::from(at == from);
+            let mut plain = bytes.to_vec();
+            unmask(&mut plain, at, key);
+            let hit = plain.windows(4).skip(skip).position(|window| window == magic);
+            let is_last = at + count as u64 == self.len;
+            // Four bytes may lie across two reads, so the last three are read again.
+            let passed = match hit {
+                Some(hit) => hit + skip,
+                None if is_last => count,
+                None => count - 3,
+            };
+            is_zero &= bytes[..passed].iter().all(|byte| *byte == 0);
+            is_masked_zero &= plain[..passed].iter().all(|byte| *byte == 0);
+            at += passed as u64;
+            if hit.is_some() || is_last {
+                break at;
+            }
+        };
+        if !is_zero && !is_masked_zero {
+            *skipped += end - from;
+        }
+        self.at = end;
+        Ok(())
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64, key: [u8; 8]) -> io::Result<()> {
+        self.file.read_exact_at(bytes, at)?;
+        unmask(bytes, at, key);
+        Ok(())
+    }
+}
+
+/// Takes the key off bytes that lie at `at` in their file.
+fn unmask(bytes: &mut [u8], at: u64, key: [u8; 8]) {
+    if key == [0; 8] {
+        return;
+    }
+    let mut turned = key;
+    turned.rotate_left((at % 8) as usize);
+    let word = u64::from_ne_bytes(turned);
+    let (words, rest) = bytes.as_chunks_mut::<8>();
+    for bytes in words {
+        *bytes = (u64::from_ne_bytes(*bytes) ^ word).to_ne_bytes();
+    }
+    for (byte, key) in rest.iter_mut().zip(turned) {
+        *byte ^= key;
+    }
+}
+
+fn key_of(dir: &Path) -> Result<[u8; 8], BlockFilesError> {
+    let path = dir.join("xor.dat");
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok([0; 8]),
+        opened => opened.map_err(io_at(&path))?,
+    };
+    let bytes = file.metadata().map_err(io_at(&path))?.len();
+    if bytes != 8 {
+        return Err(BlockFilesError::Key { path, bytes });
+    }
+    let mut key = [0; 8];
+    file.read_exact_at(&mut key, 0).map_err(io_at(&path))?;
+    Ok(key)
+}
+
+/// Returns the number in `blk00007.dat`.
+fn number_of(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("blk")?.strip_suffix(".dat")?;
+    let is_number = digits.len() >= 5 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+fn name_of(number: u32) -> String {
+    format!("blk{number:05}.dat")
+}
+
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> BlockFilesError + use<> {
+    let path = path.to_path_buf();
+    move |source| BlockFilesError::Io { path, source }
+}

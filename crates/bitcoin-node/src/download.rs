@@ -1,0 +1,406 @@
+//! Download of a range of heights over several connections, in order.
+//!
+//! ```text
+//!   worker 1: claim 8 heights -> getblockhash (batch) -> getblock ... -+
+//!   worker 2: claim 8 heights -> ...                                   +-> blocks that wait, by height -> iterator
+//!   worker N: ...                                                     -+   (bounded in bytes)
+//! ```
+
+use crate::backoff::Backoff;
+use crate::error::{Fault, NodeError, SetupError};
+use crate::hash::{BlockHash, parent_of};
+use crate::node::Node;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Heights that a worker claims at once.
+const CLAIM: u32 = 8;
+/// Pauses of a worker between attempts.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// Time between two samples of the rate, and samples that are kept: the rate is that of the last minute.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
+const SAMPLES: usize = 30;
+
+/// Options of a download.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DownloadOptions {
+    /// Number of workers, each with a connection of its own.
+    pub workers: usize,
+    /// Bytes of blocks that may wait for earlier ones. Each worker may exceed it by one block.
+    pub look_ahead_bytes: usize,
+    /// Attempts at one call before the download fails, where the fault is transient.
+    pub attempts: u32,
+}
+
+impl Default for DownloadOptions {
+    fn default() -> Self {
+        DownloadOptions {
+            workers: 4,
+            look_ahead_bytes: 64 << 20,
+            attempts: 8,
+        }
+    }
+}
+
+/// Numbers for a progress bar.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Height of the next block; a download from here on resumes this one.
+    pub next_height: u32,
+    /// First height after the range.
+    pub end_height: u32,
+    /// Blocks that were returned.
+    pub blocks: u32,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Bytes a second, over the last minute.
+    pub bytes_per_second: f64,
+    /// Time left, if blocks go on at the rate of the last minute; `None` before there is one. Later blocks of the main
+    /// chain are longer than early ones, so that it is too short at first.
+    pub remaining: Option<Duration>,
+}
+
+/// A block of a download.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DownloadedBlock {
+    /// Its height.
+    pub height: u32,
+    /// Its hash, which is that of its header.
+    pub hash: BlockHash,
+    /// The block as on the network; its header names the block before it as the parent.
+    pub raw: Vec<u8>,
+}
+
+/// Iterator over the blocks of a range of heights, in order. It ends after the range, or after an error.
+///
+/// Dropping it ends the workers when their calls under way end; nothing waits for that.
+pub struct Download {
+    shared: Arc<Shared>,
+    next: u32,
+    end: u32,
+    parent: Option<BlockHash>,
+    blocks: u32,
+    bytes: u64,
+    started: Instant,
+    samples: VecDeque<(Instant, u32, u64)>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    options: DownloadOptions,
+    end: u32,
+}
+
+struct State {
+    /// Next height that no worker has claimed.
+    unclaimed: u32,
+    /// Height that the iterator waits for; its worker needs no room.
+    wanted: u32,
+    ready: BTreeMap<u32, (BlockHash, Vec<u8>)>,
+    ready_bytes: usize,
+    failure: Option<NodeError>,
+    stopped: bool,
+    workers: usize,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A worker that panicked left the state whole: it is changed in single steps.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let waited = self.changed.wait(state);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Download {
+    /// Starts the download of the heights in `range`. `parent` is the block before them, where it is known: the first
+    /// block has to be its child. `connect` is called once for each worker.
+    ///
+    /// # Errors
+    /// Those of `connect`.
+    pub fn start(
+        range: Range<u32>,
+        parent: Option<BlockHash>,
+        options: DownloadOptions,
+        mut connect: impl FnMut() -> Result<Box<dyn Node>, SetupError>,
+    ) -> Result<Download, SetupError> {
+        let count = options.workers.max(1);
+        let nodes: Result<Vec<_>, _> = (0..count).map(|_| connect()).collect();
+        let nodes = nodes?;
+        let state = State {
+            unclaimed: range.start,
+            wanted: range.start,
+            ready: BTreeMap::new(),
+            ready_bytes: 0,
+            failure: None,
+            stopped: false,
+            workers: nodes.len(),
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            options,
+            end: range.end,
+        });
+        for node in nodes {
+            let [shortest, longest] = PAUSES;
+            let worker = Worker {
+                shared: Arc::clone(&shared),
+                node,
+                backoff: Backoff::new(shortest, longest),
+            };
+            std::thread::Builder::new()
+                .name("block-download".into())
+                .spawn(move || worker.run())
+                .map_err(SetupError::Runtime)?;
+        }
+        let started = Instant::now();
+        Ok(Download {
+            shared,
+            next: range.start,
+            end: range.end,
+            parent,
+            blocks: 0,
+            bytes: 0,
+            started,
+            samples: VecDeque::from([(started, 0, 0)]),
+        })
+    }
+
+    /// Returns the numbers for a progress bar.
+    pub fn progress(&self) -> Progress {
+        let now = Instant::now();
+        let (since, blocks, bytes) = self.samples.front().copied().unwrap_or((self.started, 0, 0));
+        let seconds = now.duration_since(since).as_secs_f64().max(1e-9);
+        let blocks_per_second = f64::from(self.blocks - blocks) / seconds;
+        let left = f64::from(self.end.saturating_sub(self.next)) / blocks_per_second;
+        Progress {
+            next_height: self.next,
+            end_height: self.end,
+            blocks: self.blocks,
+            bytes: self.bytes,
+            elapsed: now.duration_since(self.started),
+            bytes_per_second: (self.bytes - bytes) as f64 / seconds,
+            remaining: Duration::try_from_secs_f64(left).ok(),
+        }
+    }
+
+    fn take(&mut self) -> Result<(BlockHash, Vec<u8>), NodeError> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some((hash, raw)) = state.ready.remove(&self.next) {
+                state.ready_bytes -= raw.len();
+                state.wanted = self.next + 1;
+                drop(state);
+                self.shared.changed.notify_all();
+                return Ok((hash, raw));
+            }
+            if let Some(error) = state.failure.take() {
+                return Err(error);
+            }
+            if state.workers == 0 {
+                let fault = Fault::Stopped { height: self.next };
+                return Err(NodeError::new("download", fault));
+            }
+            state = self.shared.wait(state);
+        }
+    }
+
+    fn sample(&mut self) {
+        let now = Instant::now();
+        let last = self.samples.back().map_or(self.started, |(at, ..)| *at);
+        if now.duration_since(last) >= SAMPLE_INTERVAL {
+            self.samples.push_back((now, self.blocks, self.bytes));
+            if self.samples.len() > SAMPLES {
+                self.samples.pop_front();
+            }
+        }
+    }
+
+    fn next_block(&mut self) -> Result<DownloadedBlock, NodeError> {
+        let height = self.next;
+        let (hash, raw) = self.take()?;
+        let found = raw.first_chunk().map(parent_of).unwrap_or_default();
+        if let Some(expected) = self.parent.filter(|expected| *expected != found) {
+            let fault = Fault::WrongParent {
+                height,
+                hash,
+                expected,
+                found,
+            };
+            return Err(NodeError::new("download", fault));
+        }
+        self.parent = Some(hash);
+        self.next += 1;
+        self.blocks += 1;
+        self.bytes += raw.len() as u64;
+        self.sample();
+        Ok(DownloadedBlock { height, hash, raw })
+    }
+
+    fn stop(&mut self) {
+        self.shared.lock().stopped = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Iterator for Download {
+    type Item = Result<DownloadedBlock, NodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next >= self.end {
+            return None;
+        }
+        let block = self.next_block();
+        if block.is_err() {
+            self.stop();
+            self.end = self.next;
+        }
+        Some(block)
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    node: Box<dyn Node>,
+    backoff: Backoff,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.lock().workers -= 1;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Worker {
+    fn run(mut self) {
+        if let Err(error) = self.fetch_all() {
+            let mut state = self.shared.lock();
+            state.failure.get_or_insert(error);
+            state.stopped = true;
+        }
+    }
+
+    fn fetch_all(&mut self) -> Result<(), NodeError> {
+        while let Some(heights) = self.claim() {
+            let count = heights.len() as u32;
+            let from = heights.start;
+            let hashes = self.repeat(|node| {
+                let hashes = node.hashes(from, count)?;
+                if hashes.len() < count as usize {
+                    let height = from + hashes.len() as u32;
+                    return Err(NodeError::new(node.describe(), Fault::NoSuchHeight { height }));
+                }
+                Ok(hashes)
+            })?;
+            for (height, hash) in heights.zip(hashes.into_iter().flatten()) {
+                if !self.wait_for_room(height) {
+                    return Ok(());
+                }
+                let Some(raw) = self.repeat(|node| block(node, &hash))? else {
+                    return Ok(());
+                };
+                let mut state = self.shared.lock();
+                state.ready_bytes += raw.len();
+                state.ready.insert(height, (hash, raw));
+                drop(state);
+                self.shared.changed.notify_all();
+            }
+        }
+        Ok(())
+    }
+
+    fn claim(&self) -> Option<Range<u32>> {
+        let mut state = self.shared.lock();
+        let from = state.unclaimed;
+        if state.stopped || from >= self.shared.end {
+            return None;
+        }
+        let end = from.saturating_add(CLAIM).min(self.shared.end);
+        state.unclaimed = end;
+        Some(from..end)
+    }
+
+    /// Waits until a block may be fetched; false where the download is stopped.
+    fn wait_for_room(&self, height: u32) -> bool {
+        let mut state = self.shared.lock();
+        loop {
+            if state.stopped {
+                return false;
+            }
+            let has_room = state.ready_bytes < self.shared.options.look_ahead_bytes;
+            if has_room || height == state.wanted {
+                return true;
+            }
+            state = self.shared.wait(state);
+        }
+    }
+
+    /// Makes a call until it succeeds; `None` where the download is stopped.
+    fn repeat<T>(
+        &mut self,
+        call: impl Fn(&mut dyn Node) -> Result<T, NodeError>,
+    ) -> Result<Option<T>, NodeError> {
+        for attempt in 1.. {
+            match call(&mut *self.node) {
+                Ok(done) => {
+                    self.backoff.reset();
+                    return Ok(Some(done));
+                }
+                Err(error) if !error.fault.is_transient() || attempt >= self.shared.options.attempts => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::debug!(attempt, "a call of the download failed: {error}");
+                    if !self.pause() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Keeps a pause; false where the download is stopped.
+    fn pause(&mut self) -> bool {
+        let end = Instant::now() + self.backoff.pause();
+        let mut state = self.shared.lock();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if state.stopped || left.is_zero() {
+                return !state.stopped;
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Fetches a block and checks its hash, which [`Node`] promises too.
+fn block(node: &mut dyn Node, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
+    let raw = node.block(hash)?;
+    let found = BlockHash::of_block(&raw).unwrap_or_default();
+    if found != *hash {
+        let asked = *hash;
+        return Err(NodeError::new(
+            node.describe(),
+            Fault::WrongBlock { asked, found },
+        ));
+    }
+    Ok(raw)
+}

@@ -1,0 +1,105 @@
+//! Node and follower together, with pauses while the node is away.
+
+use crate::backoff::Backoff;
+use crate::error::NodeError;
+use crate::follower::{Follower, LocalChain, Step};
+use crate::node::{Announcement, Node};
+use std::time::{Duration, Instant};
+
+/// Pauses between attempts to reach the node.
+const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+
+/// Something for the caller to do, or to show.
+#[derive(Debug)]
+pub enum Event {
+    /// The local chain has to change. Carry the step out before the next call.
+    Step(Step),
+    /// The local chain is the node's.
+    AtTip,
+    /// The node is away, lies, or cannot give what is needed; it is asked again after the pause. Calls during the pause
+    /// return [`Event::Pausing`].
+    Away {
+        /// The reason.
+        error: NodeError,
+        /// Time until the next attempt.
+        pause: Duration,
+    },
+    /// The pause after [`Event::Away`] is not over.
+    Pausing,
+}
+
+/// A node that is followed.
+pub struct Feed {
+    node: Box<dyn Node>,
+    follower: Follower,
+    backoff: Backoff,
+    retry_at: Option<Instant>,
+    at_tip: bool,
+    announced: Option<Announcement>,
+}
+
+impl Feed {
+    /// Follows `node`.
+    pub fn new(node: Box<dyn Node>, follower: Follower) -> Feed {
+        let [shortest, longest] = PAUSES;
+        Feed {
+            node,
+            follower,
+            backoff: Backoff::new(shortest, longest),
+            retry_at: None,
+            at_tip: false,
+            announced: None,
+        }
+    }
+
+    /// Returns the next event, after at most `timeout` and the time limits of the node's calls. It waits only where the
+    /// last event was [`Event::AtTip`] or a pause is to be kept.
+    pub fn next(&mut self, local: &dyn LocalChain, timeout: Duration) -> Event {
+        if let Some(retry_at) = self.retry_at {
+            let left = retry_at.saturating_duration_since(Instant::now());
+            std::thread::sleep(left.min(timeout));
+            if left > timeout {
+                return Event::Pausing;
+            }
+            self.retry_at = None;
+        }
+        match self.ask(local, timeout) {
+            Ok(Some(step)) => {
+                self.at_tip = false;
+                self.backoff.reset();
+                Event::Step(step)
+            }
+            Ok(None) => {
+                self.at_tip = true;
+                self.backoff.reset();
+                Event::AtTip
+            }
+            Err(error) => {
+                let pause = self.backoff.pause();
+                self.at_tip = false;
+                self.retry_at = Some(Instant::now() + pause);
+                Event::Away { error, pause }
+            }
+        }
+    }
+
+    /// Returns the announcement that led to the last comparison, if any.
+    pub fn announced(&self) -> Option<Announcement> {
+        self.announced
+    }
+
+    /// Returns the node.
+    pub fn node(&mut self) -> &mut dyn Node {
+        &mut *self.node
+    }
+
+    fn ask(&mut self, local: &dyn LocalChain, timeout: Duration) -> Result<Option<Step>, NodeError> {
+        if self.at_tip {
+            self.announced = self.node.wait_for_change(&self.follower.best(), timeout)?;
+            if self.announced.is_none() {
+                return Ok(None);
+            }
+        }
+        self.follower.next_step(&mut *self.node, local)
+    }
+}

@@ -1,0 +1,401 @@
+//! Follower of a node's chain: compares it with the local one and says what to do next.
+//!
+//! The follower holds no chain and does no I/O of its own. It asks the node through [`Node`], reads the local chain
+//! through [`LocalChain`], and returns one [`Step`] at a time, which the caller carries out before it asks for the next.
+//! So it makes no difference whether the caller or the node was restarted in between.
+//!
+//! A node's word is checked as far as headers go: each block has the hash that was asked for, is the child of the block
+//! before it, and, on a branch that would replace local blocks, meets its own target. Transactions, targets and dates
+//! are the caller's to check.
+
+use crate::error::{Fault, NodeError};
+use crate::hash::{BlockHash, HEADER_BYTES, decode, parent_of};
+use crate::node::{Node, NodeInfo};
+use bitcoin::Work;
+use bitcoin::pow::{CompactTarget, Target};
+use std::collections::VecDeque;
+
+/// Most hashes that are asked for ahead of the blocks.
+const AHEAD: u32 = 500;
+/// Most comparisons that a changing chain spoils before the follower gives up for now.
+const ATTEMPTS_MAX: u32 = 5;
+/// Headers of a branch that are asked for at once.
+const HEADERS: u32 = 500;
+/// Blocks by which a branch may be longer than the local one before its lack of work is taken as final.
+const LONGER_MAX: u32 = 100_000;
+
+/// The chain that is to become the node's.
+pub trait LocalChain {
+    /// Returns height and hash of the last block; `None` without blocks.
+    fn tip(&self) -> Option<(u32, BlockHash)>;
+
+    /// Returns the block at `height`; it is there from the first block up to the tip.
+    fn hash_at(&self, height: u32) -> Option<BlockHash>;
+
+    /// Returns the compact target (`bits`) in the header at `height`. With it the work of both branches is compared at a
+    /// reorganisation; where it is `None`, their lengths are.
+    fn bits_at(&self, height: u32) -> Option<u32> {
+        let _ = height;
+        None
+    }
+}
+
+/// Next change of the local chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Remove all blocks above `to_height`; the node's chain leaves the local one there.
+    Disconnect {
+        /// Height of the last block that stays.
+        to_height: u32,
+    },
+    /// Add a block on the tip.
+    Connect {
+        /// Its height, one above the tip.
+        height: u32,
+        /// Its hash, which is that of its header.
+        hash: BlockHash,
+        /// The block as on the network. Its header names the tip as the parent; the rest is not checked.
+        raw: Vec<u8>,
+    },
+}
+
+/// Answer to a node whose best chain has less work than the local one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LessWork {
+    /// [`Fault::LessWork`]; the local chain stays. No honest node goes back by itself.
+    #[default]
+    Refuse,
+    /// The node is followed, for operators who cut its chain by `invalidateblock`, unless the node is in its initial
+    /// download.
+    Follow,
+}
+
+/// Follower of a node's chain.
+#[derive(Debug)]
+pub struct Follower {
+    genesis: BlockHash,
+    less_work: LessWork,
+    /// Blocks of the node's chain that come after `after`.
+    ahead: VecDeque<BlockHash>,
+    after: BlockHash,
+    /// The node's tip when it was last compared.
+    best: BlockHash,
+    /// The node is known to be on the right network; asked again after each fault.
+    network_checked: bool,
+}
+
+/// Outcome of one comparison.
+enum Compared {
+    Equal,
+    /// The node's chain goes on from the local tip; `ahead` has its next blocks.
+    Longer,
+    Fork(u32),
+    /// The node's chain changed in the midst.
+    Changed,
+}
+
+impl Follower {
+    /// Follows nodes of the network whose first block is `genesis`.
+    pub fn new(genesis: BlockHash, less_work: LessWork) -> Follower {
+        Follower {
+            genesis,
+            less_work,
+            ahead: VecDeque::new(),
+            after: BlockHash::default(),
+            best: BlockHash::default(),
+            network_checked: false,
+        }
+    }
+
+    /// Returns the node's tip when it was last compared; wait for another one by [`Node::wait_for_change`].
+    pub fn best(&self) -> BlockHash {
+        self.best
+    }
+
+    /// Returns the next step towards the node's chain; `None` where the local chain is the node's.
+    ///
+    /// # Errors
+    /// Faults of the node. [`Fault::OtherNetwork`]; [`Fault::WrongBlock`]; [`Fault::WrongParent`] and [`Fault::NoWork`]
+    /// for a list that is no chain; [`Fault::LessWork`]; [`Fault::Pruned`] where a block that is needed is deleted;
+    /// [`Fault::Unsteady`]; [`Fault::LocalGap`]. After each the next call begins with a new comparison.
+    pub fn next_step(
+        &mut self,
+        node: &mut dyn Node,
+        local: &dyn LocalChain,
+    ) -> Result<Option<Step>, NodeError> {
+        let step = self.try_next_step(node, local);
+        if step.is_err() {
+            self.ahead.clear();
+            self.network_checked = false;
+        }
+        step
+    }
+
+    fn try_next_step(
+        &mut self,
+        node: &mut dyn Node,
+        local: &dyn LocalChain,
+    ) -> Result<Option<Step>, NodeError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let tip = local.tip();
+            let is_ahead = !self.ahead.is_empty() && tip.is_some_and(|(_, hash)| hash == self.after);
+            if !is_ahead {
+                match self.compare(node, local)? {
+                    Compared::Equal => return Ok(None),
+                    Compared::Fork(to_height) => return Ok(Some(Step::Disconnect { to_height })),
+                    Compared::Longer => {}
+                    Compared::Changed => continue,
+                }
+            }
+            let height = tip.map_or(0, |(height, _)| height + 1);
+            if let Some(step) = self.connect(node, height)? {
+                return Ok(Some(step));
+            }
+        }
+        Err(NodeError::new(
+            node.describe(),
+            Fault::Unsteady {
+                attempts: ATTEMPTS_MAX,
+            },
+        ))
+    }
+
+    /// Fetches the next block; `None` where the list turns out to be of two chains.
+    fn connect(&mut self, node: &mut dyn Node, height: u32) -> Result<Option<Step>, NodeError> {
+        let Some(hash) = self.ahead.pop_front() else {
+            return Ok(None);
+        };
+        let raw = match node.block(&hash) {
+            Ok(raw) => raw,
+            // A block of a chain that the node has left may be gone.
+            Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
+                self.ahead.clear();
+                if node.hash_at(height).is_ok_and(|now| now == hash) {
+                    return Err(error);
+                }
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let wrong = |fault| NodeError::new(node.describe(), fault);
+        let found = BlockHash::of_block(&raw).unwrap_or_default();
+        if found != hash {
+            return Err(wrong(Fault::WrongBlock { asked: hash, found }));
+        }
+        let header: &[u8; HEADER_BYTES] = raw.first_chunk().unwrap_or(&[0; HEADER_BYTES]);
+        if height > 0 && parent_of(header) != self.after {
+            self.ahead.clear();
+            let fault = Fault::WrongParent {
+                height,
+                hash,
+                expected: self.after,
+                found: parent_of(header),
+            };
+            // The chain may have changed while the list was read. If the node repeats it, the list is a lie.
+            let repeats = node.hash_at(height).is_ok_and(|now| now == hash)
+                && node.hash_at(height - 1).is_ok_and(|now| now == self.after);
+            let error = NodeError::new(node.describe(), fault);
+            return if repeats { Err(error) } else { Ok(None) };
+        }
+        self.after = hash;
+        Ok(Some(Step::Connect { height, hash, raw }))
+    }
+
+    fn compare(&mut self, node: &mut dyn Node, local: &dyn LocalChain) -> Result<Compared, NodeError> {
+        self.ahead.clear();
+        if !self.network_checked {
+            let (expected, found) = (self.genesis, node.hash_at(0)?);
+            if found != expected {
+                return Err(NodeError::new(
+                    node.describe(),
+                    Fault::OtherNetwork { expected, found },
+                ));
+            }
+            self.network_checked = true;
+        }
+        let info = node.info()?;
+        self.best = info.best;
+        let Some((height, hash)) = local.tip() else {
+            return self.look_ahead(node, 0, &info);
+        };
+        if info.best == hash {
+            return Ok(Compared::Equal);
+        }
+        if info.blocks > height {
+            match at(node, height)? {
+                Some(found) if found == hash => {
+                    self.after = hash;
+                    return self.look_ahead(node, height + 1, &info);
+                }
+                Some(_) => {}
+                None => return Ok(Compared::Changed),
+            }
+        }
+        let Some(fork) = fork_point(node, local, info.blocks.min(height))? else {
+            return Ok(Compared::Changed);
+        };
+        self.judge(node, local, &info, fork)
+    }
+
+    /// Lists the blocks from height `from` on.
+    fn look_ahead(&mut self, node: &mut dyn Node, from: u32, info: &NodeInfo) -> Result<Compared, NodeError> {
+        let count = info.blocks.saturating_sub(from).saturating_add(1).min(AHEAD);
+        let mut hashes = node.hashes(from, count)?;
+        hashes.truncate(count as usize);
+        self.ahead = hashes.into();
+        if from == 0 {
+            self.after = self.genesis;
+            if self.ahead.front().is_some_and(|first| *first != self.genesis) {
+                return Ok(Compared::Changed);
+            }
+        }
+        Ok(if self.ahead.is_empty() {
+            Compared::Changed
+        } else {
+            Compared::Longer
+        })
+    }
+
+    /// Decides whether the node's branch from `fork` on replaces the local one.
+    fn judge(
+        &mut self,
+        node: &mut dyn Node,
+        local: &dyn LocalChain,
+        info: &NodeInfo,
+        fork: u32,
+    ) -> Result<Compared, NodeError> {
+        let Some((height, hash)) = local.tip() else {
+            return Ok(Compared::Changed);
+        };
+        if fork == height {
+            // The node's chain went on from the local tip in the meantime.
+            return Ok(Compared::Changed);
+        }
+        let of_local = branch_work(local, fork, height);
+        let needed = height - fork;
+        let (mut work, mut length, mut at, mut parent) = (None, 0u32, fork, local.hash_at(fork));
+        let has_more = |work: Option<Work>, length: u32| match of_local {
+            Some(of_local) => work.is_some_and(|work| work >= of_local),
+            None => length >= needed,
+        };
+        while !has_more(work, length) {
+            if at >= info.blocks || length > needed.saturating_add(LONGER_MAX) {
+                if node.info()?.best != info.best {
+                    return Ok(Compared::Changed);
+                }
+                let is_loading = info.initial_block_download || info.headers > info.blocks;
+                if self.less_work == LessWork::Follow && !is_loading {
+                    tracing::warn!(
+                        node = node.describe(),
+                        fork,
+                        "the node left its chain for one with less work"
+                    );
+                    return Ok(Compared::Fork(fork));
+                }
+                let fault = Fault::LessWork {
+                    node_height: info.blocks,
+                    node_tip: info.best,
+                    local_height: height,
+                    local_tip: hash,
+                };
+                return Err(NodeError::new(node.describe(), fault));
+            }
+            let hashes = node.hashes(at + 1, HEADERS.min(info.blocks - at))?;
+            let headers = match node.headers(&hashes) {
+                Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => {
+                    return Ok(Compared::Changed);
+                }
+                headers => headers?,
+            };
+            if headers.is_empty() {
+                return Ok(Compared::Changed);
+            }
+            for (hash, header) in hashes.iter().zip(&headers) {
+                at += 1;
+                length += 1;
+                let found = BlockHash::of_header(header);
+                if found != *hash {
+                    return Err(NodeError::new(
+                        node.describe(),
+                        Fault::WrongBlock { asked: *hash, found },
+                    ));
+                }
+                if parent != Some(parent_of(header)) {
+                    return Ok(Compared::Changed);
+                }
+                let Some(more) = proven_work(header) else {
+                    let fault = Fault::NoWork {
+                        height: at,
+                        hash: *hash,
+                    };
+                    return Err(NodeError::new(node.describe(), fault));
+                };
+                work = Some(work.map_or(more, |work| work + more));
+                parent = Some(*hash);
+            }
+        }
+        Ok(Compared::Fork(fork))
+    }
+}
+
+/// Returns the node's block at `height`; `None` above its tip.
+fn at(node: &mut dyn Node, height: u32) -> Result<Option<BlockHash>, NodeError> {
+    match node.hash_at(height) {
+        Ok(hash) => Ok(Some(hash)),
+        Err(error) if matches!(error.fault, Fault::NoSuchHeight { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Finds the last height, at most `top`, at which both chains have one block; `None` where the node's chain changed.
+///
+/// It goes down in doubling steps until the chains agree, then halves the rest: at most 64 questions.
+fn fork_point(node: &mut dyn Node, local: &dyn LocalChain, top: u32) -> Result<Option<u32>, NodeError> {
+    let (mut height, mut step, mut differs) = (top, 1u32, None);
+    let agrees = |node: &mut dyn Node, height| {
+        let ours = local
+            .hash_at(height)
+            .ok_or_else(|| NodeError::new(node.describe(), Fault::LocalGap { height }))?;
+        Ok::<_, NodeError>(at(node, height)?.map(|theirs| theirs == ours))
+    };
+    while height > 0 {
+        match agrees(node, height)? {
+            None => return Ok(None),
+            Some(true) => break,
+            Some(false) => differs = Some(height),
+        }
+        height = height.saturating_sub(step);
+        step = step.saturating_mul(2);
+    }
+    // The first blocks are equal: both are of the configured network.
+    let mut low = height;
+    let Some(mut high) = differs else {
+        return Ok(Some(low));
+    };
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match agrees(node, middle)? {
+            None => return Ok(None),
+            Some(true) => low = middle,
+            Some(false) => high = middle,
+        }
+    }
+    Ok(Some(low))
+}
+
+/// Returns the work of the local blocks above `fork`; `None` where their targets are not known.
+fn branch_work(local: &dyn LocalChain, fork: u32, tip: u32) -> Option<Work> {
+    let mut sum = None;
+    for height in fork + 1..=tip {
+        let work = Target::from_compact(CompactTarget::from_consensus(local.bits_at(height)?)).to_work();
+        sum = Some(sum.map_or(work, |sum: Work| sum + work));
+    }
+    sum
+}
+
+/// Returns the work of a header that meets its own target.
+fn proven_work(header: &[u8; HEADER_BYTES]) -> Option<Work> {
+    let header = decode(header)?;
+    let target = header.target();
+    header.validate_pow(target).ok().map(|_| target.to_work())
+}

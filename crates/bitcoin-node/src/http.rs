@@ -1,0 +1,170 @@
+//! HTTP/1.1 to one server: one connection, kept open between requests, bounded answers.
+
+use crate::error::Fault;
+use crate::secret::Secret;
+use crate::stream::Address;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask<'a> {
+    /// Name of the call, for messages.
+    pub(crate) call: &'static str,
+    /// Path on the server.
+    pub(crate) path: &'a str,
+    /// Body of a POST; a GET without.
+    pub(crate) body: Option<Bytes>,
+    /// Longest answer, in bytes.
+    pub(crate) limit_bytes: usize,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// A server.
+pub(crate) struct Http {
+    address: Address,
+    host: HeaderValue,
+    connection: Option<SendRequest<Full<Bytes>>>,
+    /// Number of connections that were opened so far.
+    opened: u64,
+}
+
+/// Returns the header of the basic scheme (RFC 7617), which logs of hyper do not show.
+pub(crate) fn basic(pair: &Secret) -> Option<HeaderValue> {
+    let text = format!("Basic {}", BASE64_STANDARD.encode(pair.reveal()));
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+impl Http {
+    /// Prepares a client of the server at `address`; `authority` is its name for the header `Host`.
+    pub(crate) fn new(address: Address, authority: &str) -> Http {
+        Http {
+            address,
+            host: HeaderValue::from_str(authority).unwrap_or(HeaderValue::from_static("localhost")),
+            connection: None,
+            opened: 0,
+        }
+    }
+
+    /// Returns the number of connections so far; it changes when the node was restarted.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Sends a request and takes the whole answer.
+    ///
+    /// A server may close a connection while it is idle; then the request is sent once more on a new one. The caller
+    /// sets the time limit. Where it drops the future the connection is closed, so that no late answer is taken for
+    /// another one.
+    pub(crate) async fn send(
+        &mut self,
+        ask: &Ask<'_>,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Answer, Fault> {
+        if let Some(mut connection) = self.connection.take()
+            && connection.ready().await.is_ok()
+            && let Ok(response) = connection.send_request(self.request(ask, authorization)?).await
+        {
+            return self.take(connection, response, ask).await;
+        }
+        let stream = self.address.open().await?;
+        let lost = |error: hyper::Error| Fault::Lost {
+            call: ask.call,
+            why: chain(&error),
+        };
+        let (mut connection, task) = handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        self.opened += 1;
+        tokio::spawn(async move {
+            // The request that it carries gets the error.
+            let _ = task.await;
+        });
+        let request = self.request(ask, authorization)?;
+        let response = connection.send_request(request).await.map_err(lost)?;
+        self.take(connection, response, ask).await
+    }
+
+    fn request(
+        &self,
+        ask: &Ask<'_>,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Request<Full<Bytes>>, Fault> {
+        let method = if ask.body.is_some() {
+            Method::POST
+        } else {
+            Method::GET
+        };
+        let mut builder = Request::builder()
+            .method(method)
+            .uri(ask.path)
+            .header(HOST, &self.host);
+        if ask.body.is_some() {
+            builder = builder.header(CONTENT_TYPE, "application/json");
+        }
+        if let Some(authorization) = authorization {
+            builder = builder.header(AUTHORIZATION, authorization);
+        }
+        let body = Full::new(ask.body.clone().unwrap_or_default());
+        builder.body(body).map_err(|error| Fault::Lost {
+            call: ask.call,
+            why: error.to_string(),
+        })
+    }
+
+    async fn take(
+        &mut self,
+        connection: SendRequest<Full<Bytes>>,
+        response: Response<Incoming>,
+        ask: &Ask<'_>,
+    ) -> Result<Answer, Fault> {
+        let too_large = || Fault::TooLarge {
+            call: ask.call,
+            limit_bytes: ask.limit_bytes,
+        };
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        let announced = body.size_hint().exact().unwrap_or(0);
+        if announced > ask.limit_bytes as u64 {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::with_capacity(announced as usize);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Fault::Lost {
+                call: ask.call,
+                why: chain(&error),
+            })?;
+            let data = frame.data_ref().map(AsRef::as_ref).unwrap_or_default();
+            if bytes.len() + data.len() > ask.limit_bytes {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(data);
+        }
+        self.connection = Some(connection);
+        Ok(Answer { status, body: bytes })
+    }
+}
+
+/// Returns the texts of an error and its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

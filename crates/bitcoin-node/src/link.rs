@@ -1,0 +1,524 @@
+//! Calls of one node's RPC over its connections.
+
+use crate::answers::{self, NoResult, RpcError, fault_of, said};
+use crate::backoff::Backoff;
+use crate::error::Fault;
+use crate::hash::{BlockHash, HEADER_BYTES};
+use crate::http::{Answer, Ask, Http, basic};
+use crate::node::{Announcement, Header, NodeInfo, NoticedBy};
+use crate::notifier::{Notifier, Publisher, Subscriber};
+use crate::options::{
+    ANSWER_BYTES_MAX, BATCH_MAX, BLOCK_ANSWER_BYTES_MAX, BLOCK_BYTES_MAX, NodeOptions, Use,
+};
+use crate::secret::Credentials;
+use crate::socket::{BlockNotices, Socket};
+use crate::stream::Address;
+use crate::url::{Endpoint, NodeUrl};
+use hyper::header::HeaderValue;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+/// Time after a subscription in which the best block is asked for often: a publisher takes a subscription some time after
+/// it has answered the handshake, and what it publishes in between is lost.
+const SETTLING: Duration = Duration::from_secs(5);
+/// Pauses between attempts to subscribe.
+const SUBSCRIBE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
+/// Offers of Bitcoin Core besides its RPC.
+#[derive(Clone, Debug, Default)]
+struct Offers {
+    rest: bool,
+    publisher: Option<Publisher>,
+}
+
+/// Connections to a node.
+pub(crate) struct Link {
+    pub(crate) name: String,
+    pub(crate) options: NodeOptions,
+    is_btcd: bool,
+    address: Address,
+    authority: String,
+    credentials: Credentials,
+    authorization: Option<HeaderValue>,
+    http: Http,
+    socket: Option<Socket>,
+    next_id: u64,
+    /// Offers, and the number of HTTP connections when they were asked for.
+    offers: Option<(Offers, u64)>,
+    notifier: Option<(Notifier, Instant)>,
+    subscribe_pauses: Backoff,
+    subscribe_at: Instant,
+}
+
+impl Link {
+    pub(crate) fn new(
+        is_btcd: bool,
+        address: Address,
+        url: &NodeUrl,
+        credentials: Credentials,
+        options: NodeOptions,
+    ) -> Link {
+        let authority = url.endpoint().map(Endpoint::authority).unwrap_or_default();
+        let [shortest, longest] = SUBSCRIBE_PAUSES;
+        Link {
+            name: url.describe(),
+            options,
+            is_btcd,
+            http: Http::new(address.clone(), &authority),
+            address,
+            authority,
+            credentials,
+            authorization: None,
+            socket: None,
+            next_id: 1,
+            offers: None,
+            notifier: None,
+            subscribe_pauses: Backoff::new(shortest, longest),
+            subscribe_at: Instant::now(),
+        }
+    }
+
+    // ---- one request and its answer ----
+
+    /// Sends one request and returns the body of the answer, and the request's number.
+    async fn call(
+        &mut self,
+        call: &'static str,
+        params: &str,
+        limit_bytes: usize,
+    ) -> Result<(Vec<u8>, u64), Fault> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let text = format!(r#"{{"jsonrpc":"1.0","id":{id},"method":"{call}","params":[{params}]}}"#);
+        Ok((self.exchange(call, text, limit_bytes).await?, id))
+    }
+
+    /// Sends a batch of one method, numbered from 0.
+    async fn batch(
+        &mut self,
+        call: &'static str,
+        all_params: impl Iterator<Item = String>,
+    ) -> Result<Vec<u8>, Fault> {
+        let mut text = String::from("[");
+        for (id, params) in all_params.enumerate() {
+            let comma = if id == 0 { "" } else { "," };
+            // Writing to a string cannot fail.
+            let _ = write!(
+                text,
+                r#"{comma}{{"jsonrpc":"2.0","id":{id},"method":"{call}","params":[{params}]}}"#
+            );
+        }
+        text.push(']');
+        self.exchange(call, text, ANSWER_BYTES_MAX).await
+    }
+
+    async fn exchange(
+        &mut self,
+        call: &'static str,
+        text: String,
+        limit_bytes: usize,
+    ) -> Result<Vec<u8>, Fault> {
+        if self.is_btcd && self.options.web_socket == Use::Offered {
+            match self.exchange_by_socket(call, &text, limit_bytes).await {
+                // The node has no room for the socket, or a proxy does not let it pass.
+                Err(fault @ (Fault::Busy { .. } | Fault::Http { .. })) => {
+                    tracing::debug!(node = self.name, "no web socket, so HTTP is used: {fault}");
+                }
+                done => return done,
+            }
+        }
+        self.exchange_by_http(call, text, limit_bytes).await
+    }
+
+    async fn exchange_by_socket(
+        &mut self,
+        call: &'static str,
+        text: &str,
+        limit_bytes: usize,
+    ) -> Result<Vec<u8>, Fault> {
+        // Taken out, so that it is closed where this future is dropped in the midst.
+        if let Some(mut socket) = self.socket.take() {
+            match socket.ask(call, text.to_owned(), limit_bytes).await {
+                Ok(answer) => {
+                    self.socket = Some(socket);
+                    return Ok(answer);
+                }
+                // The node may have been restarted since the last call.
+                Err(Fault::Lost { .. }) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        let authorization = self.authorize(false)?;
+        let opened = Socket::open(
+            &self.address,
+            &self.authority,
+            authorization.as_ref(),
+            BLOCK_ANSWER_BYTES_MAX,
+        );
+        let mut socket = opened.await?;
+        let answer = socket.ask(call, text.to_owned(), limit_bytes).await?;
+        self.socket = Some(socket);
+        Ok(answer)
+    }
+
+    async fn exchange_by_http(
+        &mut self,
+        call: &'static str,
+        text: String,
+        limit_bytes: usize,
+    ) -> Result<Vec<u8>, Fault> {
+        let ask = Ask {
+            call,
+            path: "/",
+            body: Some(text.into()),
+            limit_bytes,
+        };
+        let authorization = self.authorize(false)?;
+        let mut answer = self.http.send(&ask, authorization.as_ref()).await?;
+        if answer.status == 401 {
+            let renewed = self.authorize(true)?;
+            if renewed != authorization {
+                answer = self.http.send(&ask, renewed.as_ref()).await?;
+            }
+        }
+        body_of(call, answer)
+    }
+
+    /// Returns the header with the credentials, read again where `renew` is set.
+    fn authorize(&mut self, renew: bool) -> Result<Option<HeaderValue>, Fault> {
+        if self.authorization.is_none() || renew {
+            let pair = self
+                .credentials
+                .pair()
+                .map_err(|source| match &self.credentials {
+                    Credentials::CookieFile(path) => Fault::Cookie {
+                        path: path.clone(),
+                        source,
+                    },
+                    _ => Fault::Connect { source },
+                })?;
+            self.authorization = pair.as_ref().and_then(basic);
+        }
+        Ok(self.authorization.clone())
+    }
+
+    // ---- the chain ----
+
+    pub(crate) async fn info(&mut self) -> Result<NodeInfo, Fault> {
+        const CALL: &str = "getblockchaininfo";
+        let (body, id) = self.call(CALL, "", ANSWER_BYTES_MAX).await?;
+        answers::info(&body, id).map_err(|error| fault_of(CALL, error))
+    }
+
+    async fn best(&mut self) -> Result<BlockHash, Fault> {
+        const CALL: &str = "getbestblockhash";
+        let (body, id) = self.call(CALL, "", ANSWER_BYTES_MAX).await?;
+        answers::hash(&body, id).map_err(|error| fault_of(CALL, error))
+    }
+
+    pub(crate) async fn hash_at(&mut self, height: u32) -> Result<BlockHash, Fault> {
+        const CALL: &str = "getblockhash";
+        let (body, id) = self.call(CALL, &height.to_string(), ANSWER_BYTES_MAX).await?;
+        answers::hash(&body, id).map_err(|error| height_fault(height, error))
+    }
+
+    pub(crate) async fn hashes(&mut self, from: u32, count: u32) -> Result<Vec<BlockHash>, Fault> {
+        const CALL: &str = "getblockhash";
+        let mut hashes = Vec::new();
+        let heights: Vec<u32> = (from..from.saturating_add(count)).collect();
+        for heights in heights.chunks(BATCH_MAX) {
+            let body = self.batch(CALL, heights.iter().map(u32::to_string)).await?;
+            let found = answers::hashes(&body, heights.len()).map_err(|error| fault_of(CALL, error))?;
+            for (height, hash) in heights.iter().zip(found) {
+                match hash.map_err(|error| height_fault(*height, error)) {
+                    Ok(hash) => hashes.push(hash),
+                    Err(Fault::NoSuchHeight { .. }) => return Ok(hashes),
+                    Err(fault) => return Err(fault),
+                }
+            }
+        }
+        Ok(hashes)
+    }
+
+    pub(crate) async fn header(&mut self, hash: &BlockHash) -> Result<Header, Fault> {
+        const CALL: &str = "getblockheader";
+        let params = [false, true].map(|details| format!("\"{hash}\",{details}"));
+        let body = self.batch(CALL, params.into_iter()).await?;
+        let header = answers::header(&body).map_err(|error| block_fault(CALL, hash, error))?;
+        check_hash(hash, BlockHash::of_header(&header.raw))?;
+        Ok(header)
+    }
+
+    pub(crate) async fn headers(&mut self, hashes: &[BlockHash]) -> Result<Vec<[u8; HEADER_BYTES]>, Fault> {
+        const CALL: &str = "getblockheader";
+        let mut headers = Vec::with_capacity(hashes.len());
+        for hashes in hashes.chunks(BATCH_MAX) {
+            let params = hashes.iter().map(|hash| format!("\"{hash}\",false"));
+            let body = self.batch(CALL, params).await?;
+            let found = answers::headers(&body, hashes.len()).map_err(|error| fault_of(CALL, error))?;
+            for (hash, header) in hashes.iter().zip(found) {
+                let header = header.map_err(|error| block_fault(CALL, hash, error))?;
+                check_hash(hash, BlockHash::of_header(&header))?;
+                headers.push(header);
+            }
+        }
+        Ok(headers)
+    }
+
+    pub(crate) async fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, Fault> {
+        const CALL: &str = "getblock";
+        self.probe().await?;
+        let by_rest = match &self.offers {
+            Some((Offers { rest: true, .. }, _)) => self.block_by_rest(hash).await?,
+            _ => None,
+        };
+        let raw = match by_rest {
+            Some(raw) => raw,
+            None => {
+                let params = format!("\"{hash}\",0");
+                let (body, id) = self.call(CALL, &params, BLOCK_ANSWER_BYTES_MAX).await?;
+                answers::block(&body, id).map_err(|error| block_fault(CALL, hash, error))?
+            }
+        };
+        match BlockHash::of_block(&raw) {
+            Some(found) => check_hash(hash, found)?,
+            None => {
+                return Err(Fault::Malformed {
+                    call: CALL,
+                    why: "the block is shorter than a header".into(),
+                });
+            }
+        }
+        if raw.len() > BLOCK_BYTES_MAX {
+            return Err(Fault::TooLarge {
+                call: CALL,
+                limit_bytes: BLOCK_BYTES_MAX,
+            });
+        }
+        Ok(raw)
+    }
+
+    /// Fetches a block by REST; `None` where it answers an error, whose reason the RPC says better.
+    async fn block_by_rest(&mut self, hash: &BlockHash) -> Result<Option<Vec<u8>>, Fault> {
+        let ask = Ask {
+            call: "REST block",
+            path: &format!("/rest/block/{hash}.bin"),
+            body: None,
+            limit_bytes: BLOCK_BYTES_MAX,
+        };
+        let answer = self.http.send(&ask, None).await?;
+        Ok((answer.status == 200).then_some(answer.body))
+    }
+
+    // ---- notifications ----
+
+    /// Asks Bitcoin Core what it offers, once for each connection, because a restart may change it.
+    async fn probe(&mut self) -> Result<(), Fault> {
+        let is_fresh = |(_, opened): &(Offers, u64)| *opened == self.http.opened();
+        if self.is_btcd || self.offers.as_ref().is_some_and(is_fresh) {
+            return Ok(());
+        }
+        let mut offers = Offers::default();
+        if self.options.notifications == Use::Offered {
+            const CALL: &str = "getzmqnotifications";
+            let (body, id) = self.call(CALL, "", ANSWER_BYTES_MAX).await?;
+            match answers::zmq_notifications(&body, id).map_err(|error| fault_of(CALL, error)) {
+                Ok(offered) => offers.publisher = Publisher::choose(&offered, &self.address.host),
+                // Built without ZMQ, or not allowed to this user.
+                Err(Fault::Rpc { .. }) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        if self.options.rest == Use::Offered {
+            let ask = Ask {
+                call: "REST chaininfo",
+                path: "/rest/chaininfo.json",
+                body: None,
+                limit_bytes: ANSWER_BYTES_MAX,
+            };
+            offers.rest = self.http.send(&ask, None).await?.status == 200;
+        }
+        tracing::debug!(node = self.name, ?offers.rest, zmq = offers.publisher.is_some(), "asked what the node offers");
+        self.offers = Some((offers, self.http.opened()));
+        Ok(())
+    }
+
+    /// Subscribes where the node offers notifications and no pause is to be kept. A failure is no error: polling goes
+    /// on.
+    async fn subscribe(&mut self) {
+        let now = Instant::now();
+        if self.notifier.is_some() || self.options.notifications == Use::Never || now < self.subscribe_at {
+            return;
+        }
+        let limit = self.options.call_timeout;
+        let opening = async {
+            if self.is_btcd {
+                let authorization = self.authorize(false)?;
+                let opened = BlockNotices::open(&self.address, &self.authority, authorization.as_ref());
+                return opened.await.map(|opened| Some(Notifier::Socket(opened)));
+            }
+            let offers = self
+                .offers
+                .as_ref()
+                .and_then(|(offers, _)| offers.publisher.clone());
+            match offers {
+                None => Ok(None),
+                Some(Publisher { address, topic }) => {
+                    let opened = Subscriber::open(&address, topic).await?;
+                    Ok(Some(Notifier::Zmq(opened)))
+                }
+            }
+        };
+        let opened = timeout(limit, opening).await.unwrap_or(Err(Fault::TimedOut {
+            call: "the subscription",
+            after: limit,
+        }));
+        match opened {
+            Ok(notifier) => {
+                self.subscribe_pauses.reset();
+                self.notifier = notifier.map(|notifier| (notifier, Instant::now()));
+            }
+            Err(fault) => self.unsubscribed(&fault),
+        }
+    }
+
+    fn unsubscribed(&mut self, fault: &Fault) {
+        let pause = self.subscribe_pauses.pause();
+        tracing::warn!(
+            node = self.name,
+            ?pause,
+            "no notifications, so the node is polled: {fault}"
+        );
+        self.notifier = None;
+        self.subscribe_at = Instant::now() + pause;
+    }
+
+    /// Waits until the best block may be another one than `known`, or for `wait`.
+    pub(crate) async fn wait(
+        &mut self,
+        known: &BlockHash,
+        wait: Duration,
+    ) -> Result<Option<Announcement>, Fault> {
+        let end = Instant::now() + wait;
+        loop {
+            if self.notifier.is_none() {
+                self.probe_within_limit().await?;
+                self.subscribe().await;
+            }
+            // After the subscription, so that nothing between the two is lost.
+            if let Some(announcement) = self.another_best(known).await? {
+                return Ok(Some(announcement));
+            }
+            let is_settled = |(_, since): &(Notifier, Instant)| since.elapsed() > SETTLING;
+            let interval = match &self.notifier {
+                Some(notifier) if is_settled(notifier) => self.options.backup_poll_interval,
+                _ => self.options.poll_interval,
+            };
+            if let Some(announcement) = self.notified(known, end.min(Instant::now() + interval)).await {
+                return Ok(Some(announcement));
+            }
+            if Instant::now() >= end {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn probe_within_limit(&mut self) -> Result<(), Fault> {
+        let after = self.options.call_timeout;
+        let call = "getzmqnotifications";
+        let probed = timeout(after, self.probe()).await;
+        probed.unwrap_or(Err(Fault::TimedOut { call, after }))
+    }
+
+    /// Asks for the best block within the time limit of a call.
+    async fn another_best(&mut self, known: &BlockHash) -> Result<Option<Announcement>, Fault> {
+        let after = self.options.call_timeout;
+        let call = "getbestblockhash";
+        let asked = timeout(after, self.best()).await;
+        let best = asked.unwrap_or(Err(Fault::TimedOut { call, after }))?;
+        Ok((best != *known).then_some(Announcement {
+            hash: best,
+            by: NoticedBy::Poll,
+        }))
+    }
+
+    /// Waits for a notification until `end`; without a subscription, just until then.
+    async fn notified(&mut self, known: &BlockHash, end: Instant) -> Option<Announcement> {
+        loop {
+            let Some((notifier, _)) = &mut self.notifier else {
+                sleep_until(end).await;
+                return None;
+            };
+            let by = notifier.by();
+            let first = timeout_at(end, notifier.next()).await.ok()?;
+            let newest = first.and_then(|first| {
+                let later = notifier.drain(known)?;
+                Ok(later.or(first.filter(|hash| hash != known)))
+            });
+            match newest {
+                Ok(Some(hash)) => return Some(Announcement { hash, by }),
+                // Of the block that is known already.
+                Ok(None) => {}
+                Err(fault) => {
+                    self.unsubscribed(&fault);
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the body of an answer that is JSON; the fault of another one.
+fn body_of(call: &'static str, answer: Answer) -> Result<Vec<u8>, Fault> {
+    let Answer { status, body } = answer;
+    let message = || said(&String::from_utf8_lossy(&body[..body.len().min(1024)]));
+    let is_json = matches!(body.trim_ascii_start().first(), Some(b'{' | b'['));
+    match status {
+        401 => Err(Fault::Unauthorized),
+        403 => Err(Fault::Forbidden),
+        200 => Ok(body),
+        _ if is_json => Ok(body),
+        503 => Err(Fault::Busy { message: message() }),
+        status => Err(Fault::Http {
+            call,
+            status,
+            message: message(),
+        }),
+    }
+}
+
+fn check_hash(asked: &BlockHash, found: BlockHash) -> Result<(), Fault> {
+    if *asked == found {
+        return Ok(());
+    }
+    Err(Fault::WrongBlock { asked: *asked, found })
+}
+
+fn height_fault(height: u32, error: NoResult) -> Fault {
+    match error {
+        NoResult::Error(RpcError { code, .. }) if answers::OUT_OF_RANGE.contains(&code) => {
+            Fault::NoSuchHeight { height }
+        }
+        error => fault_of("getblockhash", error),
+    }
+}
+
+fn block_fault(call: &'static str, hash: &BlockHash, error: NoResult) -> Fault {
+    let hash = *hash;
+    match error {
+        NoResult::Error(RpcError { code, .. }) if code == answers::NOT_FOUND => Fault::NoSuchBlock { hash },
+        // Bitcoin Core has one code for "Block not available (pruned data)", "Block not available (not fully
+        // downloaded)" and "Block not found on disk".
+        NoResult::Error(RpcError { code, message }) if code == answers::MISC => {
+            if message.contains("pruned") {
+                Fault::Pruned { hash }
+            } else if message.contains("not available") || message.contains("not found on disk") {
+                Fault::NotDownloaded { hash }
+            } else {
+                fault_of(call, NoResult::Error(RpcError { code, message }))
+            }
+        }
+        error => fault_of(call, error),
+    }
+}

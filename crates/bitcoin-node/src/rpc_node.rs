@@ -1,0 +1,102 @@
+//! Bitcoin Core and btcd by their RPC.
+//!
+//! Both speak nearly the same JSON-RPC. What differs: Bitcoin Core keeps HTTP connections open, may serve blocks by REST
+//! and announces them by ZMQ; btcd closes an HTTP connection after each answer, so its calls go by a web socket, and
+//! announces blocks on another one.
+
+use crate::error::{Fault, NodeError, SetupError};
+use crate::hash::{BlockHash, HEADER_BYTES};
+use crate::link::Link;
+use crate::node::{Announcement, Header, Node, NodeInfo};
+use crate::options::NodeOptions;
+use crate::secret::Credentials;
+use crate::stream::Address;
+use crate::url::{Endpoint, NodeUrl};
+use crate::{blocking::Blocking, tls};
+use std::time::Duration;
+
+/// A node by its RPC.
+pub(crate) struct RpcNode {
+    runtime: Blocking,
+    link: Link,
+}
+
+impl RpcNode {
+    pub(crate) fn new(url: &NodeUrl, options: &NodeOptions) -> Result<RpcNode, SetupError> {
+        let Some(endpoint) = url.endpoint() else {
+            return Err(SetupError::NotANode);
+        };
+        let tls = match (url, &options.ca_file) {
+            (NodeUrl::Btcd(_), Some(file)) => Some(tls::client_config(file)?),
+            (NodeUrl::Btcd(_), None) => return Err(SetupError::NoCertificate),
+            _ => None,
+        };
+        let Endpoint { host, port, .. } = endpoint;
+        let address = Address {
+            host: host.clone(),
+            port: *port,
+            tls,
+        };
+        let credentials = Credentials::choose(url, &options.credentials)?;
+        let is_btcd = !matches!(url, NodeUrl::Bitcoind(_));
+        Ok(RpcNode {
+            runtime: Blocking::new().map_err(SetupError::Runtime)?,
+            link: Link::new(is_btcd, address, url, credentials, options.clone()),
+        })
+    }
+}
+
+/// Runs a call of the link within a time limit.
+macro_rules! call {
+    ($node:ident, $name:literal, $limit:ident, $link:ident => $future:expr) => {{
+        let RpcNode { runtime, link } = $node;
+        let limit = link.options.$limit;
+        let done = {
+            let $link = &mut *link;
+            runtime.run($name, limit, $future)
+        };
+        done.map_err(|fault| NodeError::new(&link.name, fault))
+    }};
+}
+
+impl Node for RpcNode {
+    fn info(&mut self) -> Result<NodeInfo, NodeError> {
+        call!(self, "getblockchaininfo", call_timeout, link => link.info())
+    }
+
+    fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
+        call!(self, "getblockhash", call_timeout, link => link.hash_at(height))
+    }
+
+    fn hashes(&mut self, from: u32, count: u32) -> Result<Vec<BlockHash>, NodeError> {
+        call!(self, "getblockhash", block_timeout, link => link.hashes(from, count))
+    }
+
+    fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
+        call!(self, "getblockheader", call_timeout, link => link.header(hash))
+    }
+
+    fn headers(&mut self, hashes: &[BlockHash]) -> Result<Vec<[u8; HEADER_BYTES]>, NodeError> {
+        call!(self, "getblockheader", block_timeout, link => link.headers(hashes))
+    }
+
+    fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
+        call!(self, "getblock", block_timeout, link => link.block(hash))
+    }
+
+    fn wait_for_change(
+        &mut self,
+        known: &BlockHash,
+        timeout: Duration,
+    ) -> Result<Option<Announcement>, NodeError> {
+        let RpcNode { runtime, link } = self;
+        // The last question for the best block may begin just before the end.
+        let limit = timeout.saturating_add(link.options.call_timeout);
+        let waited = runtime.run("notifications", limit, link.wait(known, timeout));
+        waited.map_err(|fault: Fault| NodeError::new(&link.name, fault))
+    }
+
+    fn describe(&self) -> String {
+        self.link.name.clone()
+    }
+}

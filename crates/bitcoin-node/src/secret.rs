@@ -1,0 +1,222 @@
+//! Passwords that no message shows, and where they come from.
+
+use crate::error::SetupError;
+use crate::url::{Endpoint, NodeUrl};
+use lineside_util::key_file::read_owner_only;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Environment variable with the password of the node.
+pub const PASSWORD_VARIABLE: &str = "LINESIDE_NODE_PASSWORD";
+/// Longest cookie file that is read, in bytes; Bitcoin Core writes 75.
+const COOKIE_BYTES_MAX: u64 = 4096;
+
+/// Text that neither `Debug` nor `Display` shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text` out of messages.
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// Returns the text. Whatever it is written to must not be a log, a status page or a command line.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Proof of a right to use the node's RPC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// None: the node, or a proxy in front of it, asks for none.
+    None,
+    /// User and password: `rpcauth` or `rpcuser` of Bitcoin Core, `rpcuser` of btcd.
+    Password {
+        /// The user.
+        user: String,
+        /// The password.
+        password: Secret,
+    },
+    /// File that Bitcoin Core writes at each start, `.cookie` in its data directory. It is read for each connection
+    /// and again when the node answers 401.
+    CookieFile(PathBuf),
+}
+
+/// Sources of credentials besides the URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialSources {
+    /// Bitcoin Core's cookie file.
+    pub cookie_file: Option<PathBuf>,
+    /// File with the password in its first line, readable by its owner only.
+    pub password_file: Option<PathBuf>,
+    /// Password from the environment; [`CredentialSources::with_environment`] takes it from [`PASSWORD_VARIABLE`].
+    pub password: Option<Secret>,
+}
+
+impl CredentialSources {
+    /// Adds the password that the environment has in [`PASSWORD_VARIABLE`].
+    pub fn with_environment(mut self) -> Self {
+        self.password = std::env::var(PASSWORD_VARIABLE).ok().map(Secret::new);
+        self
+    }
+}
+
+impl Credentials {
+    /// Chooses the credentials for the node at `url`: the password of the URL, else of the file, else of the
+    /// environment, each with the user of the URL; else the cookie file.
+    ///
+    /// # Errors
+    /// [`SetupError`] where the sources contradict each other, a user has no password, or a file cannot be read.
+    pub fn choose(url: &NodeUrl, sources: &CredentialSources) -> Result<Credentials, SetupError> {
+        let Some(Endpoint { user, password, .. }) = url.endpoint() else {
+            return Ok(Credentials::None);
+        };
+        match (user, &sources.cookie_file) {
+            (Some(user), Some(_)) => Err(SetupError::TwoCredentials { user: user.clone() }),
+            (None, Some(path)) => Ok(Credentials::CookieFile(path.clone())),
+            (None, None) if sources.password_file.is_some() => Err(SetupError::PasswordWithoutUser),
+            (None, None) => Ok(Credentials::None),
+            (Some(user), None) => {
+                let password = match (password, &sources.password_file, &sources.password) {
+                    (Some(password), ..) => password.clone(),
+                    (None, Some(path), _) => password_of(path)?,
+                    (None, None, Some(password)) => password.clone(),
+                    (None, None, None) => {
+                        return Err(SetupError::NoPassword { user: user.clone() });
+                    }
+                };
+                Ok(Credentials::Password {
+                    user: user.clone(),
+                    password,
+                })
+            }
+        }
+    }
+
+    /// Returns `USER:PASSWORD`; `None` without credentials.
+    ///
+    /// # Errors
+    /// The system's reason where the cookie file cannot be read; `InvalidData` where it is no cookie.
+    pub(crate) fn pair(&self) -> io::Result<Option<Secret>> {
+        match self {
+            Credentials::None => Ok(None),
+            Credentials::Password { user, password } => {
+                Ok(Some(Secret(format!("{user}:{}", password.reveal()))))
+            }
+            Credentials::CookieFile(path) => cookie_of(path).map(Some),
+        }
+    }
+}
+
+fn password_of(path: &Path) -> Result<Secret, SetupError> {
+    let text = read_owner_only(path)?;
+    let first = text.lines().next().unwrap_or_default();
+    if first.is_empty() {
+        return Err(SetupError::EmptyPasswordFile { path: path.into() });
+    }
+    Ok(Secret::new(first))
+}
+
+fn cookie_of(path: &Path) -> io::Result<Secret> {
+    let mut text = String::new();
+    let mut file = std::fs::File::open(path)?.take(COOKIE_BYTES_MAX);
+    file.read_to_string(&mut text)?;
+    let cookie = text.trim_end();
+    if !cookie.contains(':') || cookie.contains(char::is_control) {
+        let why = "it does not hold USER:PASSWORD";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(Secret::new(cookie))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_util::key_file::write_owner_only;
+
+    #[test]
+    fn no_message_shows_a_secret() {
+        let secret = Secret::new("hunter2");
+        let credentials = Credentials::Password {
+            user: "alice".into(),
+            password: secret.clone(),
+        };
+        let url: NodeUrl = "bitcoind://alice:hunter2@node:8332".parse().unwrap();
+        for shown in [
+            format!("{secret} {secret:?}"),
+            format!("{credentials:?}"),
+            format!("{url} {url:?}"),
+        ] {
+            assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
+        }
+        assert_eq!(secret.reveal(), "hunter2");
+    }
+
+    #[test]
+    fn the_password_is_taken_from_the_url_then_the_file_then_the_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        write_owner_only(&path, b"of file\nsecond line\n").unwrap();
+        let all = CredentialSources {
+            cookie_file: None,
+            password_file: Some(path.clone()),
+            password: Some(Secret::new("of environment")),
+        };
+        let chosen = |url: &str, sources: &CredentialSources| {
+            let credentials = Credentials::choose(&url.parse().unwrap(), sources);
+            credentials.map(|credentials| credentials.pair().unwrap().map(|pair| pair.0))
+        };
+        let pair = |text: &str| Some(text.to_owned());
+        assert_eq!(chosen("btcd://u:of%20url@h:1", &all).unwrap(), pair("u:of url"));
+        assert_eq!(chosen("btcd://u@h:1", &all).unwrap(), pair("u:of file"));
+        let environment = CredentialSources {
+            password_file: None,
+            ..all.clone()
+        };
+        assert_eq!(
+            chosen("btcd://u@h:1", &environment).unwrap(),
+            pair("u:of environment")
+        );
+        let none = CredentialSources::default();
+        assert_eq!(chosen("btcd://h:1", &none).unwrap(), None);
+        let error = chosen("btcd://u@h:1", &none).unwrap_err().to_string();
+        assert!(error.contains(PASSWORD_VARIABLE), "{error}");
+        assert!(matches!(
+            chosen("btcd://h:1", &all),
+            Err(SetupError::PasswordWithoutUser)
+        ));
+
+        let cookie = folder.path().join(".cookie");
+        let sources = CredentialSources {
+            cookie_file: Some(cookie.clone()),
+            ..none
+        };
+        std::fs::write(&cookie, "__cookie__:00ff").unwrap();
+        assert_eq!(
+            chosen("bitcoind://h:1", &sources).unwrap(),
+            pair("__cookie__:00ff")
+        );
+        assert!(matches!(
+            chosen("bitcoind://u:p@h:1", &sources),
+            Err(SetupError::TwoCredentials { .. })
+        ));
+        std::fs::write(&cookie, "nothing of the kind").unwrap();
+        let kind = Credentials::CookieFile(cookie).pair().unwrap_err().kind();
+        assert_eq!(kind, io::ErrorKind::InvalidData);
+    }
+}

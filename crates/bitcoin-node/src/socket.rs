@@ -1,0 +1,151 @@
+//! Web sockets of btcd: requests on one, notifications of blocks on another.
+//!
+//! Source: `docs/json_rpc_api.md` of btcd, section "Websocket Extension". A socket is authenticated by the header of its
+//! handshake. Unlike an HTTP connection, which btcd closes after each answer, it stays open.
+
+use crate::answers::{self, SocketMessage, said};
+use crate::error::Fault;
+use crate::hash::BlockHash;
+use crate::options::BLOCK_ANSWER_BYTES_MAX;
+use crate::stream::{Address, Stream};
+use futures_util::{SinkExt, StreamExt};
+use hyper::header::{AUTHORIZATION, HeaderValue};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+/// Longest notification, in bytes. None has the transactions of a block, because no filter is loaded.
+const NOTIFICATION_BYTES_MAX: usize = 16 << 10;
+
+/// An open socket.
+pub(crate) struct Socket(WebSocketStream<Stream>);
+
+impl Socket {
+    /// Opens a socket to btcd's `/ws` for messages of at most `limit_bytes`.
+    pub(crate) async fn open(
+        address: &Address,
+        authority: &str,
+        authorization: Option<&HeaderValue>,
+        limit_bytes: usize,
+    ) -> Result<Socket, Fault> {
+        let stream = address.open().await?;
+        let scheme = if address.tls.is_some() { "wss" } else { "ws" };
+        let refused = |error: Error| fault("the web socket's handshake", limit_bytes, error);
+        let mut request = format!("{scheme}://{authority}/ws")
+            .into_client_request()
+            .map_err(refused)?;
+        if let Some(authorization) = authorization {
+            let headers = request.headers_mut();
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(limit_bytes))
+            .max_frame_size(Some(limit_bytes));
+        let (socket, _) = client_async_with_config(request, stream, Some(config))
+            .await
+            .map_err(refused)?;
+        Ok(Socket(socket))
+    }
+
+    async fn send(&mut self, call: &'static str, text: String) -> Result<(), Fault> {
+        let sent = self.0.send(Message::text(text)).await;
+        sent.map_err(|error| fault(call, BLOCK_ANSWER_BYTES_MAX, error))
+    }
+
+    /// Returns the next text; pings are answered by the library.
+    async fn receive(&mut self, call: &'static str, limit_bytes: usize) -> Result<Vec<u8>, Fault> {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(text.as_bytes().to_vec()),
+                Some(Ok(Message::Binary(bytes))) => return Ok(bytes.to_vec()),
+                Some(Ok(Message::Close(_))) | None => {
+                    return Err(Fault::Lost {
+                        call,
+                        why: "the node closed the web socket".into(),
+                    });
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(fault(call, limit_bytes, error)),
+            }
+        }
+    }
+
+    /// Sends a request, or a batch, and returns the answer. Only one may be on its way.
+    pub(crate) async fn ask(
+        &mut self,
+        call: &'static str,
+        text: String,
+        limit_bytes: usize,
+    ) -> Result<Vec<u8>, Fault> {
+        self.send(call, text).await?;
+        loop {
+            let message = self.receive(call, BLOCK_ANSWER_BYTES_MAX).await?;
+            // Notifications are short; a block is not read twice to find that it is none.
+            let is_short = message.len() <= NOTIFICATION_BYTES_MAX;
+            if is_short && answers::socket_message(&message) != SocketMessage::Answer {
+                continue;
+            }
+            if message.len() > limit_bytes {
+                return Err(Fault::TooLarge { call, limit_bytes });
+            }
+            return Ok(message);
+        }
+    }
+}
+
+/// Socket with notifications of blocks.
+pub(crate) struct BlockNotices(Socket);
+
+impl BlockNotices {
+    /// Opens a socket and asks for the notifications.
+    pub(crate) async fn open(
+        address: &Address,
+        authority: &str,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<BlockNotices, Fault> {
+        let mut socket = Socket::open(address, authority, authorization, NOTIFICATION_BYTES_MAX).await?;
+        let text = r#"{"jsonrpc":"1.0","method":"notifyblocks","params":[],"id":0}"#.to_owned();
+        let answer = socket.ask("notifyblocks", text, NOTIFICATION_BYTES_MAX).await?;
+        match answers::nothing(&answer, 0) {
+            Ok(()) => Ok(BlockNotices(socket)),
+            Err(error) => Err(answers::fault_of("notifyblocks", error)),
+        }
+    }
+
+    /// Waits for the next block that is connected or disconnected. Dropping the future loses no message.
+    pub(crate) async fn next(&mut self) -> Result<Option<BlockHash>, Fault> {
+        loop {
+            let message = self.0.receive("notifications", NOTIFICATION_BYTES_MAX).await?;
+            if let SocketMessage::Block(hash) = answers::socket_message(&message) {
+                return Ok(hash);
+            }
+        }
+    }
+}
+
+fn fault(call: &'static str, limit_bytes: usize, error: Error) -> Fault {
+    match error {
+        Error::Io(source) => Fault::Lost {
+            call,
+            why: source.to_string(),
+        },
+        Error::Capacity(_) => Fault::TooLarge { call, limit_bytes },
+        Error::Http(response) => match response.status().as_u16() {
+            401 => Fault::Unauthorized,
+            403 => Fault::Forbidden,
+            503 => Fault::Busy {
+                message: "there is no room for another web socket".into(),
+            },
+            status => Fault::Http {
+                call,
+                status,
+                message: String::new(),
+            },
+        },
+        other => Fault::Lost {
+            call,
+            why: said(&other.to_string()),
+        },
+    }
+}

@@ -1,0 +1,68 @@
+//! Connections by TCP, with TLS or without.
+
+use crate::error::Fault;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+
+/// Silence after which the kernel asks whether the peer is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Address of a peer, and TLS towards it.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    /// Name or IP address.
+    pub(crate) host: String,
+    /// TCP port.
+    pub(crate) port: u16,
+    /// `None` without TLS.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+}
+
+/// Both directions of a connection.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection.
+pub(crate) type Stream = Box<dyn Duplex>;
+
+impl Address {
+    /// Opens a connection to the first address of the host that takes one.
+    pub(crate) async fn open(&self) -> Result<Stream, Fault> {
+        let tcp = self.tcp().await.map_err(|source| Fault::Connect { source })?;
+        let Some(tls) = &self.tls else {
+            return Ok(Box::new(tcp));
+        };
+        let wrong = |why: String| Fault::Tls { why };
+        let name = ServerName::try_from(self.host.clone()).map_err(|error| wrong(error.to_string()))?;
+        let connector = TlsConnector::from(Arc::clone(tls));
+        match connector.connect(name, tcp).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            // A peer that closes is going away; only rustls's own errors are of TLS.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(wrong(error.to_string())),
+            Err(source) => Err(Fault::Connect { source }),
+        }
+    }
+
+    async fn tcp(&self) -> io::Result<TcpStream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in lookup_host((self.host.as_str(), self.port)).await? {
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+                    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+                    return Ok(stream);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}

@@ -1,0 +1,404 @@
+//! Bitcoin Core by replayed transcripts, and nodes that lie, stall, break off or flood.
+
+mod common;
+mod fake;
+
+use common::{Local, until};
+use fake::{Fake, Publisher, Reply, Request};
+use lineside_bitcoin_node::{
+    BlockHash, CredentialSources, Event, Fault, Feed, Follower, LessWork, Node, NodeError, NodeOptions,
+    NoticedBy, Use, connect,
+};
+use lineside_util::hex::to_hex;
+use std::time::{Duration, Instant};
+
+/// Time limit of a call in these tests, where the node is to exceed it.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn quick() -> NodeOptions {
+    NodeOptions {
+        poll_interval: Duration::from_millis(20),
+        ..NodeOptions::default()
+    }
+}
+
+fn node(fake: &Fake, options: &NodeOptions) -> Box<dyn Node> {
+    let url = format!("bitcoind://127.0.0.1:{}", fake.port);
+    connect(&url.parse().unwrap(), options).unwrap()
+}
+
+fn hash(fake: &Fake, height: usize) -> BlockHash {
+    BlockHash::of_block(&fake.block(height)).unwrap()
+}
+
+fn fault<T>(result: Result<T, NodeError>) -> Fault {
+    match result {
+        Ok(_) => panic!("it should fail"),
+        Err(error) => {
+            assert!(error.node.starts_with("bitcoind://127.0.0.1:"), "{error}");
+            error.fault
+        }
+    }
+}
+
+const UNKNOWN: BlockHash = BlockHash([9; 32]);
+
+#[test]
+fn the_transcript_of_a_node_is_read_with_and_without_rest() {
+    for files in [&["core.txt"][..], &["core-bare.txt", "core.txt"]] {
+        let fake = Fake::start(files, 1);
+        let mut node = node(&fake, &quick());
+        let info = node.info().unwrap();
+        assert_eq!(
+            (info.chain.as_str(), info.blocks, info.headers),
+            ("regtest", 5, 5)
+        );
+        assert_eq!(
+            (info.best, info.pruned, info.prune_height),
+            (hash(&fake, 5), false, None)
+        );
+        let all: Vec<BlockHash> = (0..6).map(|height| hash(&fake, height)).collect();
+        assert_eq!(node.hash_at(2).unwrap(), all[2]);
+        assert_eq!(node.hashes(0, 6).unwrap(), all);
+        assert_eq!(node.hashes(4, 3).unwrap(), all[4..]);
+        assert!(matches!(
+            fault(node.hash_at(6)),
+            Fault::NoSuchHeight { height: 6 }
+        ));
+
+        let header = node.header(&all[2]).unwrap();
+        assert_eq!((&header.raw[..], header.height), (&fake.block(2)[..80], Some(2)));
+        assert_eq!(node.header(&all[3]).unwrap().height, None);
+        assert_eq!(node.headers(&all[2..4]).unwrap()[1], fake.block(3)[..80]);
+        assert!(matches!(fault(node.header(&UNKNOWN)), Fault::NoSuchBlock { .. }));
+
+        assert_eq!(node.block(&all[1]).unwrap(), fake.block(1));
+        assert_eq!(node.block(&all[2]).unwrap(), fake.block(2));
+        let is_get = |(method, path): &Request| method == "GET" && path.starts_with("/rest/block/");
+        assert_eq!(
+            fake.seen().iter().filter(|one| is_get(one)).count(),
+            if files.len() == 1 { 2 } else { 0 }
+        );
+        if files.len() == 2 {
+            assert!(matches!(fault(node.block(&all[4])), Fault::NotDownloaded { .. }));
+        }
+        assert!(matches!(fault(node.block(&all[3])), Fault::Pruned { hash } if hash == all[3]));
+        assert!(matches!(fault(node.block(&UNKNOWN)), Fault::NoSuchBlock { .. }));
+        assert_eq!(fake.connections(), 1, "the connection is kept open");
+    }
+}
+
+#[test]
+fn a_node_that_starts_or_refuses_is_named() {
+    let fake = Fake::start(&["core-starting.txt", "core.txt"], 1);
+    let mut node = node(&fake, &quick());
+    let starting = fault(node.info());
+    assert!(
+        matches!(&starting, Fault::WarmingUp { message } if message == "Verifying blocks…"),
+        "{starting}"
+    );
+    assert!(starting.is_transient());
+    let busy = fault(node.hash_at(2));
+    assert!(
+        matches!(&busy, Fault::Busy { message } if message == "Work queue depth exceeded"),
+        "{busy}"
+    );
+    assert!(busy.is_transient());
+    assert!(matches!(fault(node.hash_at(3)), Fault::Forbidden));
+    assert!(matches!(fault(node.hash_at(4)), Fault::Rpc { code: -32603, .. }));
+    assert!(matches!(fault(node.hash_at(5)), Fault::Http { status: 302, .. }));
+}
+
+#[test]
+fn a_new_cookie_is_read_when_the_old_one_is_refused() {
+    let fake = Fake::start(&["core.txt"], 1);
+    let folder = tempfile::tempdir().unwrap();
+    let cookie = folder.path().join(".cookie");
+    let options = NodeOptions {
+        credentials: CredentialSources {
+            cookie_file: Some(cookie.clone()),
+            ..CredentialSources::default()
+        },
+        ..quick()
+    };
+    let mut node = node(&fake, &options);
+    assert!(matches!(fault(node.hash_at(2)), Fault::Cookie { path, .. } if path == cookie));
+    for (number, text) in ["__cookie__:00aa", "__cookie__:00bb", "__cookie__:00cc"]
+        .iter()
+        .enumerate()
+    {
+        fake.require(text);
+        let refused = node.hash_at(2);
+        if number > 0 {
+            // The file still has the cookie of the last start.
+            assert!(matches!(fault(refused), Fault::Unauthorized));
+        }
+        std::fs::write(&cookie, text).unwrap();
+        assert_eq!(node.hash_at(2).unwrap(), hash(&fake, 2), "{number}");
+    }
+}
+
+/// Makes one call to a node that plays `reply` at every block, and one to the same node healed.
+fn block_from(reply: impl Fn(&Fake) -> Reply, options: &NodeOptions) -> Fault {
+    let fake = Fake::start(&["core-bare.txt", "core.txt"], 1);
+    let mut node = node(&fake, options);
+    let reply = reply(&fake);
+    fake.trick(move |(method, _)| (method == "getblock").then(|| reply.clone()));
+    let asked = hash(&fake, 2);
+    let start = Instant::now();
+    let fault = fault(node.block(&asked));
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "{fault}: {:?}",
+        start.elapsed()
+    );
+    fake.trick(|_| None);
+    assert_eq!(
+        node.block(&asked).unwrap(),
+        fake.block(2),
+        "a good answer after {fault}"
+    );
+    fault
+}
+
+fn json(result: &str) -> Reply {
+    Reply::Whole(
+        200,
+        format!(r#"{{"result":{result},"error":null,"id":2}}"#).into(),
+    )
+}
+
+#[test]
+fn lies_about_a_block_are_named() {
+    let options = quick();
+    // The call is the second of the RPC: the first asks what the node offers.
+    let of = |fake: &Fake, height| format!("\"{}\"", to_hex(&fake.block(height)));
+    let found = block_from(|fake| json(&of(fake, 3)), &options);
+    assert!(
+        matches!(found, Fault::WrongBlock { .. }) && found.is_lie(),
+        "{found}"
+    );
+    let wrong_number = block_from(
+        |fake| {
+            Reply::Whole(
+                200,
+                format!(r#"{{"result":{},"error":null,"id":99}}"#, of(fake, 2)).into(),
+            )
+        },
+        &options,
+    );
+    assert!(matches!(wrong_number, Fault::Malformed { .. }), "{wrong_number}");
+    for body in [
+        "",
+        "{",
+        "[]",
+        "<html>",
+        r#"{"result":"00","error":null,"id":2}"#,
+        r#"{"result":"0","error":null,"id":2}"#,
+        r#"{"result":"zz","error":null,"id":2}"#,
+        r#"{"result":null,"error":null,"id":2}"#,
+        r#"{"result":{"a":[1]},"error":null,"id":2}"#,
+        r#"{"result":null,"error":"x","id":2}"#,
+        "\u{0}\u{1}",
+    ] {
+        let found = block_from(|_| Reply::Whole(200, body.into()), &options);
+        assert!(matches!(found, Fault::Malformed { .. }), "{body}: {found}");
+    }
+    let deep = "[".repeat(1 << 20);
+    let found = block_from(|_| Reply::Whole(200, deep.clone().into()), &options);
+    assert!(matches!(found, Fault::Malformed { .. }), "{found}");
+}
+
+#[test]
+fn floods_are_cut_off() {
+    let options = quick();
+    let announced = b"HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\n\r\n{".to_vec();
+    let found = block_from(|_| Reply::Cut(announced.clone()), &options);
+    assert!(matches!(found, Fault::TooLarge { .. }), "{found}");
+    let found = block_from(|_| Reply::Endless, &options);
+    assert!(
+        matches!(found, Fault::TooLarge { limit_bytes, .. } if limit_bytes < 9_000_000),
+        "{found}"
+    );
+    let long = format!("\"{}\"", "00".repeat(4_000_001));
+    let found = block_from(|_| json(&long), &options);
+    assert!(
+        matches!(found, Fault::TooLarge { .. } | Fault::WrongBlock { .. }),
+        "{found}"
+    );
+    let headers = [
+        &b"HTTP/1.1 200 OK\r\n"[..],
+        "X-Filler: aaaaaaaaaaaaaaaaaaaaaaaa\r\n"
+            .repeat(100_000)
+            .as_bytes(),
+    ]
+    .concat();
+    let found = block_from(|_| Reply::Cut(headers.clone()), &options);
+    assert!(matches!(found, Fault::Lost { .. }), "{found}");
+}
+
+#[test]
+fn a_connection_that_breaks_off_or_drips_ends_in_time() {
+    let options = NodeOptions {
+        call_timeout: SHORT,
+        block_timeout: SHORT,
+        ..quick()
+    };
+    let whole = |fake: &Fake| {
+        let body = format!(r#"{{"result":"{}","error":null,"id":2}}"#, to_hex(&fake.block(2)));
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    };
+    for bytes in [0, 1, 20, 60, 200] {
+        let found = block_from(|fake| Reply::Cut(whole(fake)[..bytes].to_vec()), &options);
+        assert!(
+            matches!(found, Fault::Lost { call: "getblock", .. }) && found.is_transient(),
+            "{bytes}: {found}"
+        );
+    }
+    let found = block_from(
+        |fake| Reply::Drip(whole(fake), Duration::from_millis(20)),
+        &options,
+    );
+    assert!(matches!(found, Fault::TimedOut { after: SHORT, .. }), "{found}");
+}
+
+#[test]
+fn a_connection_that_was_closed_while_idle_is_opened_again() {
+    let fake = Fake::start(&["core.txt"], 1);
+    let mut node = node(&fake, &quick());
+    for round in 1..4 {
+        assert!(node.hash_at(2).is_ok() && node.hash_at(3).is_ok());
+        assert_eq!(fake.connections(), round);
+        fake.close_all();
+    }
+    drop(fake);
+    let gone = fault(node.hash_at(2));
+    assert!(gone.is_transient(), "{gone}");
+}
+
+#[test]
+fn another_network_is_named_before_anything_is_connected() {
+    let fake = Fake::start(&["core.txt"], 1);
+    let mut feed = Feed::new(node(&fake, &quick()), Follower::new(UNKNOWN, LessWork::Refuse));
+    match feed.next(&Local::default(), Duration::ZERO) {
+        Event::Away { error, .. } => {
+            let is_it = matches!(error.fault, Fault::OtherNetwork { expected: UNKNOWN, found } if found == hash(&fake, 0));
+            assert!(is_it && error.fault.is_lie(), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!fake.seen().iter().any(|(method, _)| method == "getblock"));
+}
+
+// ---- ZMQ ----
+
+/// Options with which only ZMQ, or the first question of a wait, notices a block in time.
+fn patient() -> NodeOptions {
+    NodeOptions {
+        poll_interval: Duration::from_secs(600),
+        backup_poll_interval: Duration::from_secs(600),
+        ..NodeOptions::default()
+    }
+}
+
+#[test]
+fn a_block_is_announced_by_zmq() {
+    let publisher = Publisher::start(None);
+    let fake = Fake::start(&["core.txt"], publisher.port);
+    let mut node = node(&fake, &patient());
+    let (best, new) = (hash(&fake, 5), BlockHash([7; 32]));
+    assert_eq!(node.wait_for_change(&best, Duration::ZERO).unwrap(), None);
+    until("the subscription", || {
+        (publisher.subscribers() == 1).then_some(())
+    });
+    // Of the block that is known, of a transaction, then of a new block, with a request for a sign of life between them.
+    publisher.announce(best.0);
+    publisher.send(b"\x01\x06hashtx\x01\x01x\x00\x04\x01\0\0\0\x04\x07\x04PING\0\x09");
+    publisher.announce(new.0);
+    let announced = node
+        .wait_for_change(&best, Duration::from_secs(60))
+        .unwrap()
+        .unwrap();
+    assert_eq!((announced.hash, announced.by), (new, NoticedBy::Zmq));
+    // Three at once are one announcement.
+    publisher.announce_times([8; 32], 3);
+    assert!(
+        node.wait_for_change(&best, Duration::from_secs(60))
+            .unwrap()
+            .is_some()
+    );
+    assert_eq!(
+        node.wait_for_change(&best, Duration::from_millis(50)).unwrap(),
+        None
+    );
+}
+
+#[test]
+fn without_a_usable_publisher_the_node_is_polled() {
+    let garbage = Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".repeat(10));
+    let oversize = {
+        let mut bytes = lineside_bitcoin_node::zmq::opening(&[]);
+        bytes.extend_from_slice(&[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+        Some(bytes)
+    };
+    for greeting in [garbage, oversize, Some(Vec::new())] {
+        let publisher = Publisher::start(greeting);
+        let fake = Fake::start(&["core.txt"], publisher.port);
+        let options = NodeOptions {
+            call_timeout: SHORT,
+            ..quick()
+        };
+        let mut node = node(&fake, &options);
+        let announced = node
+            .wait_for_change(&UNKNOWN, Duration::from_secs(60))
+            .unwrap()
+            .unwrap();
+        assert_eq!((announced.hash, announced.by), (hash(&fake, 5), NoticedBy::Poll));
+        assert_eq!(
+            node.wait_for_change(&hash(&fake, 5), Duration::from_millis(100))
+                .unwrap(),
+            None
+        );
+    }
+}
+
+#[test]
+fn a_lost_publisher_is_subscribed_to_again() {
+    let publisher = Publisher::start(None);
+    let fake = Fake::start(&["core.txt"], publisher.port);
+    let mut node = node(&fake, &quick());
+    let best = hash(&fake, 5);
+    assert_eq!(node.wait_for_change(&best, Duration::ZERO).unwrap(), None);
+    until("the subscription", || {
+        (publisher.subscribers() == 1).then_some(())
+    });
+    publisher.drop_all();
+    until("the second subscription", || {
+        assert_eq!(
+            node.wait_for_change(&best, Duration::from_millis(100)).unwrap(),
+            None
+        );
+        (publisher.subscribers() == 1).then_some(())
+    });
+    publisher.announce([7; 32]);
+    let announced = node
+        .wait_for_change(&best, Duration::from_secs(60))
+        .unwrap()
+        .unwrap();
+    assert_eq!(announced.by, NoticedBy::Zmq);
+}
+
+#[test]
+fn what_is_not_wanted_is_not_asked_for() {
+    let fake = Fake::start(&["core.txt"], 1);
+    let options = NodeOptions {
+        notifications: Use::Never,
+        rest: Use::Never,
+        ..quick()
+    };
+    let mut node = node(&fake, &options);
+    node.block(&hash(&fake, 2)).unwrap();
+    assert!(node.wait_for_change(&UNKNOWN, Duration::ZERO).unwrap().is_some());
+    let methods: Vec<String> = fake.seen().into_iter().map(|(method, _)| method).collect();
+    assert_eq!(methods, ["getblock", "getbestblockhash"]);
+}

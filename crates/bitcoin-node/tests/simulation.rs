@@ -1,0 +1,458 @@
+//! A seeded simulation: competing chains, node restarts, lost notifications, faults in the midst of a comparison. After
+//! each change the follower brings the local chain to the node's best chain, or says why not.
+
+mod common;
+
+use common::Local;
+use lineside_bitcoin_node::{
+    Announcement, BlockHash, Fault, Follower, HEADER_BYTES, Header, LessWork, Node, NodeError, NodeInfo,
+    NoticedBy, Step, parent_of,
+};
+use lineside_testkit::Random;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Regtest's target, and one that takes four times the work.
+const BITS: [u32; 2] = [0x207f_ffff, 0x201f_ffff];
+
+/// A tree of blocks, and the branch that the node holds for the best.
+#[derive(Default)]
+struct Tree {
+    /// Headers with their heights and the work up to them, in units of regtest's.
+    blocks: HashMap<BlockHash, ([u8; HEADER_BYTES], u32, u64)>,
+    best: Vec<BlockHash>,
+    /// The node forgot this many blocks of its best chain in a crash.
+    missing: usize,
+    /// Calls until the next change in the midst, and the chain that it brings.
+    ambush: Option<(u32, Vec<BlockHash>)>,
+    /// Calls until the next lost connection.
+    loss: Option<u32>,
+    calls: u64,
+}
+
+impl Tree {
+    fn mine(&mut self, parent: Option<BlockHash>, salt: u64, bits: u32) -> BlockHash {
+        let (height, work) = parent.map_or((0, 0), |parent| {
+            let (_, height, work) = self.blocks[&parent];
+            (height + 1, work)
+        });
+        let mut header = [0; HEADER_BYTES];
+        header[0] = 1;
+        header[4..36].copy_from_slice(&parent.unwrap_or_default().0);
+        header[36..44].copy_from_slice(&salt.to_le_bytes());
+        header[72..76].copy_from_slice(&bits.to_le_bytes());
+        let limit = if bits == BITS[0] { 0x7f } else { 0x1f };
+        let hash = (0u32..)
+            .map(|nonce| {
+                header[76..].copy_from_slice(&nonce.to_le_bytes());
+                BlockHash::of_header(&header)
+            })
+            .find(|hash| hash.0[31] <= limit - 1)
+            .unwrap();
+        let more = if bits == BITS[0] { 1 } else { 4 };
+        self.blocks.insert(hash, (header, height, work + more));
+        hash
+    }
+
+    fn branch_to(&self, tip: BlockHash) -> Vec<BlockHash> {
+        let mut branch = vec![tip];
+        loop {
+            let (header, height, _) = &self.blocks[branch.last().unwrap()];
+            if *height == 0 {
+                break;
+            }
+            branch.push(parent_of(header));
+        }
+        branch.reverse();
+        branch
+    }
+
+    fn work(&self, chain: &[BlockHash]) -> u64 {
+        chain.last().map_or(0, |tip| self.blocks[tip].2)
+    }
+
+    fn visible(&self) -> &[BlockHash] {
+        &self.best[..self.best.len() - self.missing]
+    }
+}
+
+/// The node: each call may meet what the tree has prepared.
+#[derive(Clone)]
+struct Simulated(Arc<Mutex<Tree>>);
+
+impl Simulated {
+    fn call<T>(&self, answer: impl FnOnce(&Tree) -> Result<T, Fault>) -> Result<T, NodeError> {
+        let mut tree = self.0.lock().unwrap();
+        tree.calls += 1;
+        if let Some((calls, _)) = &mut tree.ambush {
+            *calls = calls.saturating_sub(1);
+        }
+        if let Some((0, chain)) = &tree.ambush {
+            tree.best = chain.clone();
+            tree.ambush = None;
+        }
+        let lost = match &mut tree.loss {
+            Some(calls) => {
+                *calls = calls.saturating_sub(1);
+                *calls == 0
+            }
+            None => false,
+        };
+        let answer = if lost {
+            tree.loss = None;
+            Err(Fault::Lost {
+                call: "a call",
+                why: "simulated".into(),
+            })
+        } else {
+            answer(&tree)
+        };
+        answer.map_err(|fault| NodeError::new("simulation", fault))
+    }
+}
+
+impl Node for Simulated {
+    fn info(&mut self) -> Result<NodeInfo, NodeError> {
+        self.call(|tree| {
+            let chain = tree.visible();
+            let blocks = chain.len() as u32 - 1;
+            Ok(NodeInfo {
+                chain: "regtest".into(),
+                blocks,
+                headers: blocks + tree.missing as u32,
+                best: chain[blocks as usize],
+                pruned: false,
+                prune_height: None,
+                initial_block_download: tree.missing > 0,
+            })
+        })
+    }
+
+    fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
+        self.call(|tree| {
+            let found = tree.visible().get(height as usize).copied();
+            found.ok_or(Fault::NoSuchHeight { height })
+        })
+    }
+
+    fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
+        self.call(|tree| {
+            let (raw, height, _) = tree.blocks.get(hash).ok_or(Fault::NoSuchBlock { hash: *hash })?;
+            let is_best = tree.visible().get(*height as usize) == Some(hash);
+            Ok(Header {
+                raw: *raw,
+                height: is_best.then_some(*height),
+            })
+        })
+    }
+
+    fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
+        self.call(|tree| {
+            let block = tree.blocks.get(hash);
+            let (raw, ..) = block.ok_or(Fault::NoSuchBlock { hash: *hash })?;
+            Ok(raw.to_vec())
+        })
+    }
+
+    fn wait_for_change(&mut self, known: &BlockHash, _: Duration) -> Result<Option<Announcement>, NodeError> {
+        let best = self.info()?.best;
+        let by = NoticedBy::Poll;
+        Ok((best != *known).then_some(Announcement { hash: best, by }))
+    }
+
+    fn describe(&self) -> String {
+        "simulation".into()
+    }
+}
+
+/// Follows until the chains are equal, or the node has less work.
+fn settle(follower: &mut Follower, node: &mut Simulated, local: &mut Local) -> Result<(), Fault> {
+    // Every step is progress but for a few that an ambush takes back.
+    for _ in 0..10_000 {
+        match follower.next_step(node, local) {
+            Ok(Some(step)) => local.apply(&step),
+            Ok(None) => return Ok(()),
+            Err(error) if matches!(error.fault, Fault::Lost { .. } | Fault::Unsteady { .. }) => {}
+            Err(error) => return Err(error.fault),
+        }
+    }
+    panic!("the chains do not become equal");
+}
+
+/// Changes the node: blocks on its tip, a branch that wins, a crash, a return.
+fn change(tree: &mut Tree, random: &mut Random) {
+    let bits = *random.pick(&BITS);
+    let mut extended = tree.best.clone();
+    match random.below(10) {
+        0..5 => {
+            for _ in 0..=random.below(6) {
+                let tip = tree.mine(extended.last().copied(), random.next(), bits);
+                extended.push(tip);
+            }
+        }
+        5..9 => {
+            // Most reorganisations are shallow, some reach almost down to the first block.
+            let depth = if random.one_in(20) {
+                random.index(extended.len())
+            } else {
+                random.index(8)
+            };
+            let fork = extended.len().saturating_sub(depth).max(1);
+            let needed = tree.work(&extended);
+            extended.truncate(fork);
+            while tree.work(&extended) < needed {
+                let tip = tree.mine(extended.last().copied(), random.next(), bits);
+                extended.push(tip);
+            }
+            assert_eq!(tree.branch_to(*extended.last().unwrap()), extended);
+        }
+        _ => {
+            // A crash loses the newest blocks until the node has fetched them again.
+            tree.missing = random.index(extended.len().min(10));
+            return;
+        }
+    }
+    tree.missing = 0;
+    match random.below(3) {
+        // The chain changes while the follower compares it.
+        0 => tree.ambush = Some((random.below(9) as u32 + 1, extended)),
+        _ => tree.best = extended,
+    }
+}
+
+fn simulate(seed: u64, changes: u32) -> (u64, usize) {
+    let mut random = Random(seed);
+    let mut tree = Tree::default();
+    let genesis = tree.mine(None, 0, BITS[0]);
+    tree.best = vec![genesis];
+    let mut node = Simulated(Arc::new(Mutex::new(tree)));
+    let mut local = Local::default();
+    let mut follower = Follower::new(genesis, LessWork::Refuse);
+    let mut refused = 0;
+    for number in 0..changes {
+        let mut tree = node.0.lock().unwrap();
+        change(&mut tree, &mut random);
+        tree.loss = random.one_in(3).then(|| random.below(12) as u32 + 1);
+        if random.one_in(4) {
+            // The program was restarted: nothing of the follower is left.
+            follower = Follower::new(genesis, LessWork::Refuse);
+        }
+        drop(tree);
+        if random.one_in(5) {
+            // The notification is lost: the change is met together with the next one.
+            continue;
+        }
+        match settle(&mut follower, &mut node, &mut local) {
+            Ok(()) => {
+                let mut tree = node.0.lock().unwrap();
+                // A change that no call has met yet is for later.
+                tree.ambush = None;
+                assert_eq!(local.hashes(), tree.visible(), "seed {seed}, change {number}");
+            }
+            Err(Fault::LessWork { .. }) => {
+                let tree = node.0.lock().unwrap();
+                let (ours, theirs) = (tree.work(&local.hashes()), tree.work(tree.visible()));
+                assert!(
+                    theirs < ours,
+                    "seed {seed}, change {number}: {theirs} is not less than {ours}"
+                );
+                refused += 1;
+            }
+            Err(fault) => panic!("seed {seed}, change {number}: {fault}"),
+        }
+    }
+    let tree = node.0.lock().unwrap();
+    (tree.calls, refused)
+}
+
+#[test]
+fn the_local_chain_is_the_nodes_after_each_of_ten_thousand_changes() {
+    for seed in 0..20 {
+        let (calls, refused) = simulate(seed, 500);
+        assert!(refused > 0, "seed {seed}: no crash was met");
+        assert!(calls < 200_000, "seed {seed}: {calls} calls");
+    }
+}
+
+#[test]
+fn a_deep_reorganisation_takes_few_questions() {
+    let mut tree = Tree::default();
+    let genesis = tree.mine(None, 0, BITS[0]);
+    let mut chain = vec![genesis];
+    for salt in 0..5000 {
+        let tip = tree.mine(chain.last().copied(), salt, BITS[0]);
+        chain.push(tip);
+    }
+    tree.best = chain.clone();
+    let mut node = Simulated(Arc::new(Mutex::new(tree)));
+    let mut local = Local::default();
+    let mut follower = Follower::new(genesis, LessWork::Refuse);
+    settle(&mut follower, &mut node, &mut local).unwrap();
+    for fork in [4999, 4990, 3000, 1] {
+        let mut tree = node.0.lock().unwrap();
+        let mut branch = chain[..=fork].to_vec();
+        // More work in fewer blocks, where there are enough of them.
+        let length = ((chain.len() - fork) / 4 + 1).max(2);
+        for salt in 0..length as u64 {
+            let tip = tree.mine(branch.last().copied(), salt + 1_000_000, BITS[1]);
+            branch.push(tip);
+        }
+        tree.best = branch;
+        let before = tree.calls;
+        drop(tree);
+        let step = follower.next_step(&mut node, &local).unwrap().unwrap();
+        assert_eq!(
+            step,
+            Step::Disconnect {
+                to_height: fork as u32
+            }
+        );
+        let calls = node.0.lock().unwrap().calls - before;
+        // Two for each header in this node, which has no batches, and a search.
+        assert!(
+            calls < 2 * length as u64 + 80,
+            "{calls} calls for a fork at {fork}"
+        );
+        let mut tree = node.0.lock().unwrap();
+        tree.best = chain.clone();
+    }
+}
+
+/// A node that lies about its chain in one way.
+struct Liar {
+    inner: Simulated,
+    lie: Lie,
+    blocks: Vec<BlockHash>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    OtherGenesis,
+    OtherBlock,
+    NoChain,
+    ShortBlock,
+}
+
+impl Node for Liar {
+    fn info(&mut self) -> Result<NodeInfo, NodeError> {
+        self.inner.info()
+    }
+
+    fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
+        match (self.lie, height) {
+            (Lie::OtherGenesis, 0) => Ok(self.blocks[1]),
+            (Lie::NoChain, 2) => Ok(self.blocks[4]),
+            _ => self.inner.hash_at(height),
+        }
+    }
+
+    fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
+        self.inner.header(hash)
+    }
+
+    fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
+        match self.lie {
+            Lie::OtherBlock if *hash == self.blocks[2] => self.inner.block(&self.blocks[3]),
+            Lie::ShortBlock if *hash == self.blocks[2] => Ok(vec![0; 79]),
+            _ => self.inner.block(hash),
+        }
+    }
+
+    fn wait_for_change(
+        &mut self,
+        known: &BlockHash,
+        timeout: Duration,
+    ) -> Result<Option<Announcement>, NodeError> {
+        self.inner.wait_for_change(known, timeout)
+    }
+
+    fn describe(&self) -> String {
+        "liar".into()
+    }
+}
+
+#[test]
+fn lies_are_named_and_nothing_of_them_is_connected() {
+    let mut tree = Tree::default();
+    let mut blocks = vec![tree.mine(None, 0, BITS[0])];
+    for salt in 1..6 {
+        let tip = tree.mine(blocks.last().copied(), salt, BITS[0]);
+        blocks.push(tip);
+    }
+    tree.best = blocks.clone();
+    let inner = Simulated(Arc::new(Mutex::new(tree)));
+    for lie in [Lie::OtherGenesis, Lie::OtherBlock, Lie::NoChain, Lie::ShortBlock] {
+        let mut node = Liar {
+            inner: inner.clone(),
+            lie,
+            blocks: blocks.clone(),
+        };
+        let mut follower = Follower::new(blocks[0], LessWork::Refuse);
+        let mut local = Local::default();
+        let fault = loop {
+            match follower.next_step(&mut node, &local) {
+                Ok(Some(step)) => local.apply(&step),
+                Ok(None) => panic!("{lie:?} is not noticed"),
+                Err(error) => break error.fault,
+            }
+        };
+        let connected = local.0.len();
+        match lie {
+            Lie::OtherGenesis => {
+                assert!(
+                    matches!(fault, Fault::OtherNetwork { found, .. } if found == blocks[1]),
+                    "{fault}"
+                );
+                assert_eq!(connected, 0);
+            }
+            Lie::OtherBlock => {
+                let is_it = matches!(fault, Fault::WrongBlock { asked, found } if (asked, found) == (blocks[2], blocks[3]));
+                assert!(is_it, "{fault}");
+                assert_eq!(connected, 2);
+            }
+            Lie::NoChain => {
+                assert!(matches!(fault, Fault::WrongParent { height: 2, .. }), "{fault}");
+                assert_eq!(connected, 2);
+            }
+            Lie::ShortBlock => {
+                assert!(matches!(fault, Fault::WrongBlock { .. }), "{fault}");
+                assert_eq!(connected, 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_branch_without_proof_of_work_is_refused() {
+    let mut tree = Tree::default();
+    let genesis = tree.mine(None, 0, BITS[0]);
+    let mut chain = vec![genesis];
+    for salt in 1..4 {
+        let tip = tree.mine(chain.last().copied(), salt, BITS[0]);
+        chain.push(tip);
+    }
+    tree.best = chain.clone();
+    let mut node = Simulated(Arc::new(Mutex::new(tree)));
+    let mut local = Local::default();
+    let mut follower = Follower::new(genesis, LessWork::Refuse);
+    settle(&mut follower, &mut node, &mut local).unwrap();
+
+    let mut tree = node.0.lock().unwrap();
+    let mut branch = vec![genesis];
+    for salt in 0..5u8 {
+        let mut header = [salt; HEADER_BYTES];
+        header[4..36].copy_from_slice(&branch.last().unwrap().0);
+        // The main chain's first target, which nobody meets by chance.
+        header[72..76].copy_from_slice(&0x1d00_ffff_u32.to_le_bytes());
+        let hash = BlockHash::of_header(&header);
+        tree.blocks.insert(hash, (header, branch.len() as u32, 1000));
+        branch.push(hash);
+    }
+    tree.best = branch;
+    drop(tree);
+    let error = follower.next_step(&mut node, &local).unwrap_err();
+    assert!(matches!(error.fault, Fault::NoWork { height: 1, .. }), "{error}");
+    assert!(error.fault.is_lie());
+    assert_eq!(local.0.len(), 4);
+}
