@@ -85,10 +85,9 @@ pub(crate) fn router(answers: Arc<Answers>) -> Router {
 async fn guard(State(answers): Shared, request: Request, next: Next) -> Response {
     count(&answers.counters.http_requests);
     let headers = request.headers();
+    let is_zero = |length: &HeaderValue| length == "0";
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
-        || !headers
-            .get(header::CONTENT_LENGTH)
-            .is_none_or(|length| length == "0");
+        || !headers.get(header::CONTENT_LENGTH).is_none_or(is_zero);
     let mut response = if request.method() != Method::GET && request.method() != Method::HEAD {
         (
             StatusCode::METHOD_NOT_ALLOWED,

@@ -46,13 +46,23 @@ pub struct BlockTree {
     nodes: Box<[[u8; 32]]>,
     /// Index of the first node of each level in `nodes`.
     levels: Box<[u32]>,
-    /// Positions of the transactions in ascending order of their TXIDs.
-    order: Box<[u32]>,
+    /// For each transaction the first six bytes of its TXID as the high bits of a number, and its position as the low
+    /// 16; in ascending order. A search touches a few neighbouring lines of the cache instead of TXIDs far apart.
+    order: Box<[u64]>,
+}
+
+/// Bits of a position in the order of TXIDs.
+const POSITION_BITS: u32 = 16;
+
+/// High bits of a TXID's number in the order.
+fn prefix(txid: &[u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, ..] = *txid;
+    u64::from_be_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 impl BlockTree {
     /// Bound of transactions of one block: 4,000,000 weight units, and at least 60 bytes of four units each.
-    pub const TRANSACTIONS_MAX: usize = 1 << 16;
+    pub const TRANSACTIONS_MAX: usize = 1 << POSITION_BITS;
 
     /// Builds the tree over a block's TXIDs, in block order, and compares its root with the header's.
     ///
@@ -85,8 +95,9 @@ impl BlockTree {
         if nodes[start] != header[ROOT] {
             return Err(TreeError::OtherRoot);
         }
-        let mut order: Box<[u32]> = (0..txids.len() as u32).collect();
-        order.sort_unstable_by_key(|position| &txids[*position as usize]);
+        let numbered = txids.iter().zip(0u64..);
+        let mut order: Box<[u64]> = numbered.map(|(txid, position)| prefix(txid) | position).collect();
+        order.sort_unstable();
         Ok(Self {
             hash: sha256d(&header),
             header,
@@ -118,7 +129,7 @@ impl BlockTree {
 
     /// Bytes of memory that the tree takes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.nodes.len() * 32 + (self.levels.len() + self.order.len()) * 4
+        size_of::<Self>() + self.nodes.len() * 32 + self.levels.len() * 4 + self.order.len() * 8
     }
 
     /// TXID at `position`.
@@ -128,10 +139,14 @@ impl BlockTree {
 
     /// Position of the transaction `txid` in the block.
     pub fn position(&self, txid: &[u8; 32]) -> Option<u32> {
-        let found = self
-            .order
-            .binary_search_by_key(&txid, |position| &self.nodes[*position as usize]);
-        found.ok().map(|index| self.order[index])
+        let prefix = prefix(txid);
+        let first = self.order.partition_point(|entry| *entry < prefix);
+        let same = self.order[first..]
+            .iter()
+            .take_while(|entry| **entry >> POSITION_BITS == prefix >> POSITION_BITS);
+        let mut positions = same.map(|entry| *entry as u16 as usize);
+        let found = positions.find(|position| self.nodes[*position] == *txid);
+        found.map(|position| position as u32)
     }
 
     /// Siblings on the way from the transaction at `position` to the root, deepest first. Where a node has no sibling
