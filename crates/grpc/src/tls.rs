@@ -97,6 +97,14 @@ impl ServerTls {
         self.mutual
     }
 
+    /// Returns the configuration for servers of other protocols than HTTP/2: it names no protocol, and takes clients
+    /// that name one.
+    pub fn stream_config(&self) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols.clear();
+        Arc::new(config)
+    }
+
     /// From our certificate and key; with CA certificates of clients, these have to show a certificate.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fastpath", 1),
     ("grpc", 1),
     ("journal", 1),
+    ("electrum", 2),
     ("net", 2),
     ("xdp", 2),
     ("service", 3),

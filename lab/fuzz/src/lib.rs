@@ -4,6 +4,7 @@
 
 mod blocks;
 mod deliver;
+mod electrum;
 mod encodings;
 mod fabric;
 mod frames;
@@ -74,6 +75,12 @@ pub const TARGETS: &[Target] = &[
         texts::console_request,
         texts::console_request_seeds,
         150,
+    ),
+    target(
+        "electrum_request",
+        electrum::request,
+        electrum::request_seeds,
+        30_000,
     ),
     target("ecdsa", ecdsa, signatures::ecdsa_seeds, 40),
     target("der", encodings::der, encodings::der_seeds, 30_000),

@@ -1,0 +1,105 @@
+//! Answers that need only the chain: the same for the Electrum protocol and for HTTP.
+
+use crate::chain::{HEADER_BYTES, ProofChain, Unavailable};
+use crate::limits::{Counters, Limits, count};
+use crate::merkle::{BlockTree, sha256d};
+use crate::trees::TreeCache;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// Times that one reply is computed before it is given up. Each further time means that the chain has changed, or that
+/// a tree was missing.
+pub(crate) const ATTEMPTS: usize = 8;
+
+/// The chain and the trees of its blocks.
+pub(crate) struct Answers {
+    pub chain: Arc<dyn ProofChain>,
+    pub limits: Limits,
+    pub counters: Arc<Counters>,
+    trees: TreeCache,
+    builds: Semaphore,
+}
+
+/// A tree that is not in the cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    height: u32,
+    hash: [u8; 32],
+    header: [u8; HEADER_BYTES],
+}
+
+/// Outcome of the search for the tree of the connected block at a height.
+pub(crate) enum Found {
+    Tree(Arc<BlockTree>),
+    /// It has to be built by [`Answers::build`] first.
+    Missing(Wanted),
+    NoBlock,
+}
+
+impl Answers {
+    pub fn new(chain: Arc<dyn ProofChain>, limits: Limits, counters: Arc<Counters>) -> Self {
+        Self {
+            chain,
+            trees: TreeCache::new(limits.tree_bytes),
+            builds: Semaphore::new(limits.tree_builds.max(1)),
+            limits,
+            counters,
+        }
+    }
+
+    /// Finds the tree of the connected block at `height`. `memo` is the tree that the caller used last.
+    pub fn tree(&self, height: u32, memo: &mut Option<Arc<BlockTree>>) -> Found {
+        let Some(hash) = self.chain.hash_at(height) else {
+            return Found::NoBlock;
+        };
+        if let Some(tree) = memo.as_ref().filter(|tree| *tree.hash() == hash) {
+            return Found::Tree(Arc::clone(tree));
+        }
+        if let Some(tree) = self.trees.get(&hash) {
+            *memo = Some(Arc::clone(&tree));
+            return Found::Tree(tree);
+        }
+        match self.chain.header_at(height) {
+            Some(header) => Found::Missing(Wanted { height, hash, header }),
+            None => Found::NoBlock,
+        }
+    }
+
+    /// Builds a tree, a bounded number at a time, on a thread that may block. `None`: the block is not connected any
+    /// more, and the caller has to begin again.
+    pub async fn build(self: &Arc<Self>, wanted: Wanted) -> Result<Option<Arc<BlockTree>>, Unavailable> {
+        let closed = |_| Unavailable("the server stops".into());
+        let permit = self.builds.acquire().await.map_err(closed)?;
+        // The request that had the permit before may have wanted the same tree.
+        if let Some(tree) = self.trees.get(&wanted.hash) {
+            return Ok(Some(tree));
+        }
+        let answers = Arc::clone(self);
+        let built = tokio::task::spawn_blocking(move || answers.build_now(wanted)).await;
+        drop(permit);
+        built.unwrap_or_else(|_| Err(Unavailable("reading a block's TXIDs panicked".into())))
+    }
+
+    fn build_now(&self, wanted: Wanted) -> Result<Option<Arc<BlockTree>>, Unavailable> {
+        if sha256d(&wanted.header) != wanted.hash {
+            // The chain changed between the two questions.
+            return Ok(None);
+        }
+        let Some(txids) = self.chain.txids(wanted.height, &wanted.hash)? else {
+            return Ok(None);
+        };
+        let tree = BlockTree::build(wanted.header, &txids).map_err(|error| {
+            let block = lineside_util::hex::to_display(&wanted.hash);
+            tracing::error!(
+                block,
+                height = wanted.height,
+                "a block's TXIDs are wrong and are not served: {error}"
+            );
+            Unavailable(format!("block {block}: {error}"))
+        })?;
+        count(&self.counters.trees_built);
+        let tree = Arc::new(tree);
+        self.trees.insert(Arc::clone(&tree));
+        Ok(Some(tree))
+    }
+}

@@ -1,0 +1,560 @@
+//! Connection of one Electrum client: one task that reads lines, answers them in their order, and writes.
+//!
+//! ```text
+//!            +------------------------ task ------------------------+
+//! client --> | lines -> parse -> answer from chain and trees -> out | --> client
+//!            |               \-> forward -> link ... reply  -> out  |
+//! chain ---> | new generation -> notification               -> out  |
+//!            +------------------------------------------------------+
+//! ```
+//! Requests are answered one after the other, so that a reply never overtakes the notification of a tip that it is
+//! newer than. While a bound is reached nothing more is read, and TCP holds the client back.
+
+use crate::answers::ATTEMPTS;
+use crate::forward::{Forwarder, begin_part, end_batch};
+use crate::gate::Admitted;
+use crate::limits::{Counters, Limits, count};
+use crate::methods::{Answered, Method, View, answer, notify};
+use crate::rate::Rate;
+use crate::reply;
+use crate::request::{BAD_REQUEST, Fault, INVALID_REQUEST, Line, Request, RpcError, parse};
+use crate::server::Shared;
+use crate::version::{Offer, Version};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Free bytes of the buffer before a client is read: at first, and for a client that fills them.
+const READ_BYTES: usize = 2 << 10;
+const READ_BYTES_MAX: usize = 64 << 10;
+/// Time without a request after which large buffers are given back.
+const QUIET: Duration = Duration::from_secs(2);
+/// Lines that are answered before other clients have their turn.
+const LINES_PER_TURN: usize = 64;
+/// Requests that a line which is no request counts as.
+const FAULT_COST: u32 = 5;
+
+/// Reason why no further line is answered now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// There is no whole line.
+    Input,
+    /// The client does not read, or too many of its requests wait for the upstream server.
+    Full,
+    /// The upstream server does not read.
+    Upstream,
+    /// The rate of requests; until this time.
+    Rate(u64),
+}
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The client sends no more; what it has sent is answered.
+    Ended,
+    /// No further line is answered, and the connection ends when the replies were written.
+    Refused,
+}
+
+struct Client {
+    shared: Arc<Shared>,
+    admitted: Admitted,
+    view: View,
+    is_negotiated: bool,
+    has_requested: bool,
+    input: Vec<u8>,
+    /// Bytes of `input` in which no end of a line was found.
+    searched: usize,
+    out: Vec<u8>,
+    /// Bytes of `out` that were written.
+    written: usize,
+    forwarder: Forwarder,
+    rate: Rate,
+    line_since: u64,
+    request_at: u64,
+    progress_at: u64,
+    /// TLS may hold bytes back that were written.
+    is_unflushed: bool,
+    state: State,
+}
+
+/// Writes some of `bytes`, or flushes if there are none. Cancelling it loses nothing.
+async fn push(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> std::io::Result<usize> {
+    match bytes {
+        [] => writer.flush().await.map(|()| 0),
+        bytes => match writer.write(bytes).await? {
+            0 => Err(std::io::ErrorKind::WriteZero.into()),
+            written => Ok(written),
+        },
+    }
+}
+
+/// Serves one client until it leaves, a bound is reached, or the server stops.
+pub(crate) async fn serve<S>(
+    stream: S,
+    is_tls: bool,
+    admitted: Admitted,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite,
+{
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let mut changes = shared.answers.chain.changes();
+    let mut client = Client::new(shared, admitted);
+    let timer = tokio::time::sleep(Duration::ZERO);
+    tokio::pin!(timer);
+    loop {
+        let pause = client.work().await;
+        if client.is_done(pause) {
+            break;
+        }
+        if !client.account() {
+            count(&client.counters().closed_memory);
+            break;
+        }
+        let due = client.instant(client.due(pause));
+        if due < timer.deadline() || timer.is_elapsed() {
+            timer.as_mut().reset(due);
+        }
+        let has_room = client.queued() < client.limits().queued_bytes;
+        let may_read = pause == Pause::Input && client.state == State::Open;
+        tokio::select! {
+            _ = stopped.changed() => break,
+            written = push(&mut writer, &client.out[client.written..]), if client.is_unwritten() => match written {
+                Ok(bytes) => client.wrote(bytes, is_tls),
+                Err(_) => break,
+            },
+            read = reader.read_buf(&mut client.input), if may_read => match read {
+                Ok(0) => client.state = State::Ended,
+                Ok(_) => {}
+                Err(_) => break,
+            },
+            event = client.forwarder.next(pause == Pause::Upstream), if has_room => if let Some(event) = event {
+                client.upstream(event);
+            },
+            changed = changes.changed(), if client.view.is_subscribed && has_room => match changed {
+                Ok(()) => client.notify(),
+                // The chain is gone, and the server will stop.
+                Err(_) => break,
+            },
+            () = &mut timer => if let Some(counter) = client.overdue() {
+                count(counter);
+                break;
+            },
+        }
+    }
+    // A client that has gone needs no farewell; one that does not read is not waited for.
+    let _ = tokio::time::timeout(Duration::from_millis(100), writer.shutdown()).await;
+}
+
+impl Client {
+    fn new(shared: Arc<Shared>, admitted: Admitted) -> Self {
+        let limits = &shared.answers.limits;
+        let rate = Rate::new(limits.requests_per_second, limits.burst);
+        let now = shared.now();
+        Self {
+            forwarder: Forwarder::new(Arc::clone(&shared)),
+            shared,
+            admitted,
+            view: View {
+                version: Version::V1_4,
+                is_subscribed: false,
+                told: None,
+                memo: None,
+            },
+            is_negotiated: false,
+            has_requested: false,
+            input: Vec::new(),
+            searched: 0,
+            out: Vec::new(),
+            written: 0,
+            rate,
+            line_since: now,
+            request_at: now,
+            progress_at: now,
+            is_unflushed: false,
+            state: State::Open,
+        }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.shared.answers.limits
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.answers.counters
+    }
+
+    fn instant(&self, time: u64) -> Instant {
+        Instant::from_std(self.shared.start + Duration::from_nanos(time))
+    }
+
+    /// Bytes that the client has to read.
+    fn queued(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// True while bytes of replies are not with the operating system.
+    fn is_unwritten(&self) -> bool {
+        self.queued() > 0 || self.is_unflushed
+    }
+
+    fn is_done(&self, pause: Pause) -> bool {
+        match self.state {
+            State::Open => false,
+            State::Ended => pause == Pause::Input && !self.is_unwritten() && self.forwarder.in_flight() == 0,
+            State::Refused => !self.is_unwritten(),
+        }
+    }
+
+    fn wrote(&mut self, bytes: usize, is_tls: bool) {
+        self.written += bytes;
+        self.is_unflushed = is_tls && bytes > 0;
+        self.progress_at = self.shared.now();
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
+        }
+    }
+
+    /// Answers whole lines until there is none or a bound is reached.
+    async fn work(&mut self) -> Pause {
+        let mut now = self.shared.now();
+        if !self.is_unwritten() {
+            self.progress_at = now;
+        }
+        let had_part = self.searched > 0;
+        let input = std::mem::take(&mut self.input);
+        let (mut start, mut lines) = (0, 0);
+        let pause = loop {
+            if self.state == State::Refused {
+                break Pause::Full;
+            }
+            self.forwarder.renew(self.view.version, now);
+            let limits = self.limits();
+            if self.queued() >= limits.queued_bytes || self.forwarder.in_flight() >= limits.in_flight {
+                break Pause::Full;
+            }
+            if self.forwarder.is_full() {
+                break Pause::Upstream;
+            }
+            let unsearched = start + self.searched;
+            let Some(length) = memchr::memchr(b'\n', &input[unsearched..]) else {
+                self.searched = input.len() - start;
+                break Pause::Input;
+            };
+            if let Some(until) = self.rate.wait(now) {
+                count(&self.counters().throttled);
+                break Pause::Rate(until);
+            }
+            let end = unsearched + length;
+            self.line(&input[start..end], now).await;
+            (start, self.searched) = (end + 1, 0);
+            lines += 1;
+            if lines % LINES_PER_TURN == 0 {
+                tokio::task::yield_now().await;
+                now = self.shared.now();
+            }
+        };
+        self.input = input;
+        if start > 0 || (!had_part && self.has_requested) {
+            self.line_since = now;
+        }
+        self.keep(start, pause);
+        pause
+    }
+
+    /// Keeps the part of the input that was not answered, and makes room for more.
+    fn keep(&mut self, start: usize, pause: Pause) {
+        let was_full = self.input.len() == self.input.capacity();
+        self.input.drain(..start);
+        if pause != Pause::Input {
+            self.searched = 0;
+        }
+        if self.searched > self.limits().line_bytes && self.state == State::Open {
+            self.refuse_line();
+        }
+        if self.state == State::Refused {
+            self.input.clear();
+            self.searched = 0;
+        }
+        if pause == Pause::Input && self.state == State::Open {
+            let free = self.input.capacity() - self.input.len();
+            if free < READ_BYTES {
+                let wanted = if was_full { 2 * self.input.capacity() } else { 0 };
+                self.input.reserve(wanted.clamp(READ_BYTES, READ_BYTES_MAX));
+            }
+        }
+    }
+
+    /// Answers a line that is too long with an error, and closes.
+    fn refuse_line(&mut self) {
+        count(&self.counters().closed_line);
+        count(&self.counters().errors);
+        let max = self.limits().line_bytes;
+        let error = RpcError::new(INVALID_REQUEST, format!("a line has at most {max} bytes"));
+        reply::error(&mut self.out, None, &error);
+        self.out.push(b'\n');
+        self.state = State::Refused;
+    }
+
+    async fn line(&mut self, line: &[u8], now: u64) {
+        if line.trim_ascii().is_empty() {
+            return self.rate.charge(now, 1);
+        }
+        if line.len() > self.limits().line_bytes {
+            return self.refuse_line();
+        }
+        self.request_at = now;
+        match parse(line, self.limits().batch) {
+            Err(fault) => {
+                count(&self.counters().errors);
+                self.rate.charge(now, FAULT_COST);
+                reply::error(&mut self.out, fault.id, &fault.error);
+                self.out.push(b'\n');
+            }
+            Ok(Line::One(request)) => {
+                self.rate.charge(now, 1);
+                self.one(&request, now).await;
+            }
+            Ok(Line::Batch(batch)) => {
+                self.rate.charge(now, batch.len() as u32);
+                self.batch(&batch, now).await;
+            }
+        }
+    }
+
+    async fn one(&mut self, request: &Request<'_>, now: u64) {
+        count(&self.counters().requests);
+        // A notification; the protocol has none from clients.
+        let Some(id) = request.id else { return };
+        if let Some(method) = Method::of(&request.method) {
+            self.has_requested = true;
+            let answered = answer(
+                &self.shared.answers,
+                &self.shared.about,
+                &mut self.view,
+                method,
+                (request, id),
+                &mut self.out,
+            )
+            .await;
+            self.out.push(b'\n');
+            self.note(answered, now);
+        } else if let Some(text) = self.fixed(request, id) {
+            self.out.extend_from_slice(&text);
+            self.out.push(b'\n');
+        } else {
+            let version = self.view.version;
+            self.forwarder
+                .call(&[(request, id)], None, version, now, &mut self.out);
+        }
+    }
+
+    fn note(&mut self, answered: Answered, now: u64) {
+        let Answered { is_error, cost } = answered;
+        count(if is_error {
+            &self.counters().errors
+        } else {
+            &self.counters().answered
+        });
+        self.rate.charge(now, cost);
+    }
+
+    /// Reply to a method that does not need the chain; `None` for one that is not answered here.
+    fn fixed(&mut self, request: &Request, id: &str) -> Option<Vec<u8>> {
+        let shared = Arc::clone(&self.shared);
+        let result = match &*request.method {
+            "server.version" => self.version(request),
+            "server.ping" => Ok("null".into()),
+            "server.banner" => Ok(serde_json::Value::from(&*shared.banner).to_string()),
+            "server.donation_address" => Ok(serde_json::Value::from(&*shared.donation_address).to_string()),
+            "server.peers.subscribe" => Ok("[]".into()),
+            // Other servers are not collected here.
+            "server.add_peer" => Ok("false".into()),
+            _ => {
+                self.has_requested = true;
+                return None;
+            }
+        };
+        self.has_requested = true;
+        let mut out = Vec::new();
+        match result {
+            Ok(result) => {
+                count(&self.counters().answered);
+                reply::begin_result(&mut out);
+                out.extend_from_slice(result.as_bytes());
+                reply::end(&mut out, id);
+            }
+            Err(error) => {
+                count(&self.counters().errors);
+                reply::error(&mut out, Some(id), &error);
+            }
+        }
+        Some(out)
+    }
+
+    fn version(&mut self, request: &Request) -> Result<String, RpcError> {
+        if self.is_negotiated {
+            return Err(RpcError::new(BAD_REQUEST, "server.version already sent"));
+        }
+        self.is_negotiated = true;
+        // From 1.6 on this has to be the first message; a client that has sent others speaks an older version.
+        let limit = if self.has_requested {
+            Version::V1_4_3
+        } else {
+            Version::V1_6
+        };
+        let chosen = Offer::read(request.params).map(|offer| offer.choose(limit));
+        match chosen {
+            Ok(Some(version)) => {
+                self.view.version = version;
+                Ok(serde_json::json!([self.shared.about.server_version, version.name()]).to_string())
+            }
+            Ok(None) => {
+                self.state = State::Refused;
+                Err(RpcError::new(BAD_REQUEST, Offer::refusal(request.params)))
+            }
+            Err(message) => {
+                self.state = State::Refused;
+                Err(RpcError::new(BAD_REQUEST, message))
+            }
+        }
+    }
+
+    /// Answers a batch. The replies from the chain are of one state of it, unless that changes all the time.
+    async fn batch(&mut self, batch: &[Result<Request<'_>, Fault<'_>>], now: u64) {
+        let (mut parts, mut local, mut forward) = (Vec::new(), Vec::new(), Vec::new());
+        for request in batch {
+            count(&self.counters().requests);
+            match request {
+                Err(fault) => {
+                    count(&self.counters().errors);
+                    begin_part(&mut parts);
+                    reply::error(&mut parts, fault.id, &fault.error);
+                }
+                Ok(Request { id: None, .. }) => {}
+                Ok(request @ Request { id: Some(id), .. }) => match Method::of(&request.method) {
+                    Some(method) => {
+                        self.has_requested = true;
+                        local.push((request, *id, method));
+                    }
+                    None => match self.fixed(request, id) {
+                        Some(text) => {
+                            begin_part(&mut parts);
+                            parts.extend_from_slice(&text);
+                        }
+                        None => forward.push((request, *id)),
+                    },
+                },
+            }
+        }
+        let fixed = parts.len();
+        for _ in 0..ATTEMPTS {
+            parts.truncate(fixed);
+            let generation = self.shared.answers.chain.generation();
+            for (request, id, method) in &local {
+                begin_part(&mut parts);
+                if parts.len() >= self.limits().queued_bytes {
+                    count(&self.counters().errors);
+                    let error = RpcError::new(BAD_REQUEST, "the replies to the batch are too long");
+                    reply::error(&mut parts, Some(id), &error);
+                    continue;
+                }
+                let (answers, about) = (&self.shared.answers, &self.shared.about);
+                let request = (*request, *id);
+                let answered = answer(answers, about, &mut self.view, *method, request, &mut parts).await;
+                self.note(answered, now);
+            }
+            if self.shared.answers.chain.generation() == generation {
+                break;
+            }
+            count(&self.counters().recomputed);
+        }
+        match forward.is_empty() {
+            true => end_batch(&parts, &mut self.out),
+            false => {
+                let version = self.view.version;
+                self.forwarder
+                    .call(&forward, Some(parts), version, now, &mut self.out);
+            }
+        }
+    }
+
+    fn upstream(&mut self, event: crate::upstream::Event) {
+        let now = self.shared.now();
+        self.forwarder.take(event, now, &mut self.out);
+    }
+
+    fn notify(&mut self) {
+        if notify(&self.shared.answers, &mut self.view, &mut self.out) {
+            count(&self.counters().notifications);
+        }
+    }
+
+    /// Declares the memory of the client. False: it is too much.
+    fn account(&mut self) -> bool {
+        let bytes = self.input.capacity() + self.out.capacity() + self.forwarder.memory_bytes();
+        self.admitted.set_memory(bytes)
+    }
+
+    /// Next time at which something may be overdue.
+    fn due(&self, pause: Pause) -> u64 {
+        let after = |start: u64, time: Duration| start + time.as_nanos() as u64;
+        let limits = self.limits();
+        let mut due = after(self.request_at, limits.idle);
+        if self.is_waiting_for_line() {
+            due = due.min(after(self.line_since, limits.line_time));
+        }
+        if self.is_unwritten() {
+            due = due.min(after(self.progress_at, limits.stall));
+        }
+        if self.state == State::Refused {
+            return due;
+        }
+        if let Pause::Rate(until) = pause {
+            due = due.min(until);
+        }
+        if self.has_large_buffers() {
+            due = due.min(after(self.request_at, QUIET));
+        }
+        self.forwarder.due().map_or(due, |forwarder| due.min(forwarder))
+    }
+
+    fn is_waiting_for_line(&self) -> bool {
+        !self.has_requested || self.searched > 0
+    }
+
+    fn has_large_buffers(&self) -> bool {
+        let is_large = |buffer: &Vec<u8>| buffer.is_empty() && buffer.capacity() > 2 * READ_BYTES;
+        is_large(&self.input) || is_large(&self.out)
+    }
+
+    /// Does what is due. Returns the counter of the reason for which the connection has to end.
+    fn overdue(&mut self) -> Option<&AtomicU64> {
+        let now = self.shared.now();
+        let is_over = |start: u64, time: Duration| now >= start + time.as_nanos() as u64;
+        let limits = self.limits();
+        if self.is_unwritten() && is_over(self.progress_at, limits.stall) {
+            return Some(&self.counters().closed_stalled);
+        }
+        let is_late = self.is_waiting_for_line() && is_over(self.line_since, limits.line_time);
+        if is_late || is_over(self.request_at, limits.idle) {
+            return Some(&self.counters().closed_idle);
+        }
+        if self.has_large_buffers() && is_over(self.request_at, QUIET) {
+            for buffer in [&mut self.input, &mut self.out] {
+                if buffer.is_empty() {
+                    *buffer = Vec::new();
+                }
+            }
+        }
+        self.forwarder.expire(now, &mut self.out);
+        None
+    }
+}

@@ -1,0 +1,154 @@
+//! Clients of one server: how many there are, in all and by network, and the memory of their lines and replies.
+
+use lineside_util::network::network_of;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Part of the memory that one network has at most.
+const MEMORY_SHARE: usize = 4;
+
+#[derive(Debug, Default)]
+struct Source {
+    clients: usize,
+    memory: Arc<AtomicUsize>,
+}
+
+/// Counts clients and their memory.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    clients_max: usize,
+    by_network_max: usize,
+    memory_max: usize,
+    memory: AtomicUsize,
+    sources: Mutex<(usize, HashMap<IpAddr, Source>)>,
+}
+
+impl Gate {
+    pub fn new(clients_max: usize, by_network_max: usize, memory_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            clients_max,
+            by_network_max,
+            memory_max,
+            memory: AtomicUsize::new(0),
+            sources: Mutex::default(),
+        })
+    }
+
+    // The map and the sum are whole after each statement, so a poisoned lock is taken.
+    fn sources(&self) -> MutexGuard<'_, (usize, HashMap<IpAddr, Source>)> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a client in; `None`: a limit is reached. The place is free again when the value is dropped.
+    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
+        let network = network_of(address);
+        let mut sources = self.sources();
+        let (clients, sources) = &mut *sources;
+        let taken = sources.get(&network).map_or(0, |source| source.clients);
+        if *clients >= self.clients_max || taken >= self.by_network_max {
+            return None;
+        }
+        let source = sources.entry(network).or_default();
+        source.clients += 1;
+        *clients += 1;
+        Some(Admitted {
+            gate: Arc::clone(self),
+            network,
+            of_network: Arc::clone(&source.memory),
+            memory: 0,
+        })
+    }
+
+    /// Number of clients.
+    pub fn clients(&self) -> usize {
+        self.sources().0
+    }
+}
+
+/// Place of one client, and its memory.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    gate: Arc<Gate>,
+    network: IpAddr,
+    of_network: Arc<AtomicUsize>,
+    memory: usize,
+}
+
+impl Admitted {
+    /// Sets the memory of the client to `bytes`. False: that is more than is left, for all or for the network.
+    pub fn set_memory(&mut self, bytes: usize) -> bool {
+        if bytes == self.memory {
+            return true;
+        }
+        // Added first, so that the sum is never less than nothing.
+        let set = |sum: &AtomicUsize| {
+            sum.fetch_add(bytes, Ordering::Relaxed);
+            sum.fetch_sub(self.memory, Ordering::Relaxed) - self.memory
+        };
+        let (all, network) = (set(&self.gate.memory), set(&self.of_network));
+        let has_grown = bytes > self.memory;
+        self.memory = bytes;
+        !has_grown || (all <= self.gate.memory_max && network <= self.gate.memory_max / MEMORY_SHARE)
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.set_memory(0);
+        let mut sources = self.gate.sources();
+        sources.0 -= 1;
+        if let Some(source) = sources.1.get_mut(&self.network) {
+            source.clients -= 1;
+            if source.clients == 0 {
+                sources.1.remove(&self.network);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn clients_are_counted_in_all_and_by_network() {
+        let gate = Gate::new(3, 2, 1000);
+        let first = gate.admit(address("2001:db8::1"));
+        let second = gate.admit(address("2001:db8::2"));
+        assert!(first.is_some() && second.is_some());
+        assert!(gate.admit(address("2001:db8::3")).is_none(), "one /64 has two");
+        let third = gate.admit(address("10.0.0.1"));
+        assert!(third.is_some());
+        assert!(gate.admit(address("10.0.0.2")).is_none(), "three in all");
+        drop(first);
+        assert!(gate.admit(address("10.0.0.2")).is_some());
+        drop((second, third));
+        assert_eq!(gate.clients(), 0);
+        assert!(gate.sources().1.is_empty());
+    }
+
+    #[test]
+    fn memory_is_bounded_in_all_and_by_network() {
+        let gate = Gate::new(9, 9, 1000);
+        let mut clients: Vec<_> = (0..5)
+            .map(|number| {
+                gate.admit(address(&format!("10.0.0.{}", number / 2)))
+                    .expect("room")
+            })
+            .collect();
+        assert!(clients[0].set_memory(200));
+        assert!(!clients[1].set_memory(51), "one network has a quarter");
+        assert!(clients[1].set_memory(50));
+        assert!(clients[0].set_memory(0));
+        assert!(clients[1].set_memory(250));
+        assert!(clients[2].set_memory(250) && clients[4].set_memory(250));
+        clients.clear();
+        assert_eq!(gate.memory.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,311 @@
+//! The server: listeners, a runtime of its own, and what all connections share.
+
+use crate::answers::Answers;
+use crate::chain::ProofChain;
+use crate::connection;
+use crate::esplora;
+use crate::gate::{Admitted, Gate};
+use crate::limits::{CounterValues, Counters, Limits, count};
+use crate::methods::About;
+use crate::upstream::Upstream;
+use lineside_grpc::ServerTls;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// Time for connections to end when the server stops.
+const STOP_TIME: Duration = Duration::from_secs(1);
+
+/// Name and ports under which the server can be reached, for `server.features`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Name or address.
+    pub name: String,
+    /// Port of TCP.
+    pub tcp_port: Option<u16>,
+    /// Port of TLS.
+    pub ssl_port: Option<u16>,
+}
+
+/// Sockets and texts of a server. The listeners are bound by the caller.
+pub struct Config {
+    /// Electrum protocol over TCP.
+    pub tcp: Option<TcpListener>,
+    /// Electrum protocol over TLS.
+    pub tls: Option<(TcpListener, ServerTls)>,
+    /// Esplora's paths over HTTP/1.1.
+    pub http: Option<TcpListener>,
+    /// Server for the methods that are not answered here.
+    pub upstream: Option<Upstream>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Threads that serve connections, at least one. Trees are built on others, [`Limits::tree_builds`] at a time.
+    pub threads: usize,
+    /// Name and version of this software, as in `Lineside 0.1.0`.
+    pub server_version: String,
+    /// Text that wallets show.
+    pub banner: String,
+    /// Address for donations to the operator.
+    pub donation_address: String,
+    /// Names and ports that the server can be reached at.
+    pub hosts: Vec<Host>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            tcp: None,
+            tls: None,
+            http: None,
+            upstream: None,
+            limits: Limits::default(),
+            threads: 2,
+            server_version: concat!("Lineside ", env!("CARGO_PKG_VERSION")).into(),
+            banner: String::new(),
+            donation_address: String::new(),
+            hosts: Vec::new(),
+        }
+    }
+}
+
+/// State that the connections of a server share.
+pub(crate) struct Shared {
+    pub answers: Arc<Answers>,
+    pub about: About,
+    pub banner: String,
+    pub donation_address: String,
+    pub upstream: Option<Upstream>,
+    /// Subscriptions of all clients at the upstream server.
+    pub subscriptions: AtomicUsize,
+    pub start: Instant,
+}
+
+impl Shared {
+    /// Nanoseconds since the start of the server.
+    pub fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// A running server. It stops when it is dropped, within about a second.
+pub struct Server {
+    tcp: Option<SocketAddr>,
+    tls: Option<SocketAddr>,
+    http: Option<SocketAddr>,
+    counters: Arc<Counters>,
+    gates: [Arc<Gate>; 2],
+    stop: watch::Sender<bool>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// Future of one listener.
+struct Listening {
+    listener: tokio::net::TcpListener,
+    gate: Arc<Gate>,
+    counters: Arc<Counters>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Server {
+    /// Starts to serve `chain`.
+    ///
+    /// # Errors
+    /// What the system says of the sockets or of the threads.
+    pub fn start(config: Config, chain: Arc<dyn ProofChain>) -> io::Result<Self> {
+        let counters = Arc::new(Counters::default());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(config.threads.max(1))
+            .max_blocking_threads(config.limits.tree_builds.max(1) + 2)
+            .thread_name("lineside-electrum")
+            .enable_all()
+            .build()?;
+        let limits = config.limits.clone();
+        let gate = Gate::new(limits.clients, limits.clients_by_network, limits.memory_bytes);
+        let http_gate = Gate::new(limits.http_clients, limits.http_clients_by_network, usize::MAX);
+        let shared = Arc::new(Shared {
+            answers: Arc::new(Answers::new(chain, limits, Arc::clone(&counters))),
+            about: About {
+                server_version: config.server_version,
+                hosts: config.hosts,
+            },
+            banner: config.banner,
+            donation_address: config.donation_address,
+            upstream: config.upstream,
+            subscriptions: AtomicUsize::new(0),
+            start: Instant::now(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let _inside = runtime.enter();
+        let listen = |listener: TcpListener, gate: &Arc<Gate>| -> io::Result<(SocketAddr, Listening)> {
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            let listening = Listening {
+                listener: tokio::net::TcpListener::from_std(listener)?,
+                gate: Arc::clone(gate),
+                counters: Arc::clone(&counters),
+                stopped: stopped.clone(),
+            };
+            Ok((address, listening))
+        };
+        let tcp = config.tcp.map(|listener| listen(listener, &gate)).transpose()?;
+        let tls = match config.tls {
+            Some((listener, tls)) => Some((listen(listener, &gate)?, tls)),
+            None => None,
+        };
+        let http = config
+            .http
+            .map(|listener| listen(listener, &http_gate))
+            .transpose()?;
+        let addresses = (
+            tcp.as_ref().map(|(address, _)| *address),
+            tls.as_ref().map(|((address, _), _)| *address),
+            http.as_ref().map(|(address, _)| *address),
+        );
+        if let Some((_, listening)) = tcp {
+            tokio::spawn(serve_tcp(listening, Arc::clone(&shared)));
+        }
+        if let Some(((_, listening), tls)) = tls {
+            tokio::spawn(serve_tls(listening, tls, Arc::clone(&shared)));
+        }
+        if let Some((_, listening)) = http {
+            tokio::spawn(serve_http(listening, Arc::clone(&shared.answers)));
+        }
+        drop(_inside);
+        Ok(Self {
+            tcp: addresses.0,
+            tls: addresses.1,
+            http: addresses.2,
+            counters,
+            gates: [gate, http_gate],
+            stop,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Address of the Electrum protocol over TCP.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        self.tcp
+    }
+
+    /// Address of the Electrum protocol over TLS.
+    pub fn tls(&self) -> Option<SocketAddr> {
+        self.tls
+    }
+
+    /// Address of HTTP.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// Values of the counters now.
+    pub fn counters(&self) -> CounterValues {
+        CounterValues {
+            clients: self.gates[0].clients() as u64,
+            http_clients: self.gates[1].clients() as u64,
+            ..self.counters.values()
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(STOP_TIME);
+        }
+    }
+}
+
+impl Listening {
+    /// Accepts connections and serves each in a task, until the server stops.
+    async fn run<Serving>(mut self, serve: impl Fn(TcpStream, IpAddr, Admitted) -> Serving)
+    where
+        Serving: Future<Output = ()> + Send + 'static,
+    {
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.try_join_next().is_some() {}
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                _ = self.stopped.changed() => break,
+            };
+            let (stream, address) = match accepted {
+                Ok((stream, address)) => (stream, address.ip()),
+                Err(error) => {
+                    // Out of file descriptors, for one: it passes, and a loop would only take time from others.
+                    tracing::warn!("a connection cannot be accepted: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let Some(admitted) = self.gate.admit(address) else {
+                if self
+                    .counters
+                    .refused
+                    .fetch_add(1, Ordering::Relaxed)
+                    .is_power_of_two()
+                {
+                    tracing::info!(%address, "a client is refused: the limit of clients is reached");
+                }
+                continue;
+            };
+            // Replies are written whole, so there is nothing to wait for.
+            let _ = stream.set_nodelay(true);
+            connections.spawn(serve(stream, address, admitted));
+        }
+        drop(self.listener);
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+async fn serve_tcp(listening: Listening, shared: Arc<Shared>) {
+    let stopped = listening.stopped.clone();
+    let serve = move |stream, _, admitted| {
+        count(&shared.answers.counters.accepted);
+        connection::serve(stream, false, admitted, Arc::clone(&shared), stopped.clone())
+    };
+    listening.run(serve).await;
+}
+
+async fn serve_tls(listening: Listening, tls: ServerTls, shared: Arc<Shared>) {
+    let stopped = listening.stopped.clone();
+    let acceptor = TlsAcceptor::from(tls.stream_config());
+    let serve = move |stream, address: IpAddr, admitted| {
+        let (shared, stopped, acceptor) = (Arc::clone(&shared), stopped.clone(), acceptor.clone());
+        async move {
+            let patience = shared.answers.limits.handshake;
+            match timeout(patience, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    count(&shared.answers.counters.accepted);
+                    connection::serve(stream, true, admitted, shared, stopped).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%address, "TLS: {error}"),
+                Err(_) => tracing::debug!(%address, "TLS: the handshake took too long"),
+            }
+        }
+    };
+    listening.run(serve).await;
+}
+
+async fn serve_http(listening: Listening, answers: Arc<Answers>) {
+    let stopped = listening.stopped.clone();
+    let router = esplora::router(Arc::clone(&answers));
+    let serve = move |stream, _, admitted| {
+        esplora::serve(
+            stream,
+            admitted,
+            router.clone(),
+            answers.limits.http_connection_time,
+            stopped.clone(),
+        )
+    };
+    listening.run(serve).await;
+}

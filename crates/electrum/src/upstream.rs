@@ -1,0 +1,289 @@
+//! Connection of one client to the Electrum server that answers what this one cannot.
+//!
+//! ```text
+//! client's task --- lines, bounded channel ---> task of the link ---> upstream server
+//!               <-- lines, bounded channel ----                  <---
+//! ```
+//! A link is a task with two loops, so that a server that does not read while it writes is still read.
+
+use crate::limits::Limits;
+use crate::version::Version;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::value::RawValue;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// Messages in each direction between a client's task and its link. A message is one line, or those of a batch.
+const MESSAGES: usize = 2;
+
+/// TLS to the upstream server cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS of the upstream Electrum server: {0}")]
+pub struct UpstreamTlsError(String);
+
+/// Certificates that the upstream server is trusted by.
+#[derive(Clone)]
+pub struct UpstreamTls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl UpstreamTls {
+    /// Trusts servers that show a certificate for `server_name` which `roots` have signed: certificates in PEM, of an
+    /// authority, or the server's own if that is signed by itself.
+    ///
+    /// # Errors
+    /// The certificates or the name cannot be read.
+    pub fn from_pem(roots: &[u8], server_name: &str) -> Result<Self, UpstreamTlsError> {
+        let wrong = |what: &dyn std::fmt::Display| UpstreamTlsError(what.to_string());
+        let mut store = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(roots) {
+            let root = root.map_err(|error| wrong(&error))?;
+            store.add(root).map_err(|error| wrong(&error))?;
+        }
+        if store.is_empty() {
+            return Err(wrong(&"no certificate in the file"));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(&error))?
+            .with_root_certificates(store)
+            .with_no_client_auth();
+        let name = ServerName::try_from(server_name.to_owned()).map_err(|error| wrong(&error))?;
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+        })
+    }
+}
+
+/// The Electrum server that answers the methods which need more than headers and proofs.
+#[derive(Clone)]
+pub struct Upstream {
+    /// Its host and port; a name is looked up for each connection.
+    pub address: String,
+    /// TLS to it; none: plain TCP.
+    pub tls: Option<UpstreamTls>,
+}
+
+/// Event of a link.
+pub(crate) enum Event {
+    /// A line from the upstream server, without its end.
+    Line(Vec<u8>),
+    /// The link has ended; the reason.
+    Gone(String),
+}
+
+/// A link that is open, or about to be.
+pub(crate) struct Link {
+    messages: mpsc::Sender<Vec<u8>>,
+    events: mpsc::Receiver<Event>,
+    queued: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Link {
+    /// Opens a link for a client that speaks `version`.
+    pub fn open(upstream: Upstream, version: Version, limits: &Limits) -> Self {
+        let (messages, to_send) = mpsc::channel(MESSAGES);
+        let (to_tell, events) = mpsc::channel(MESSAGES);
+        let queued = Arc::new(AtomicUsize::new(0));
+        let task = Task {
+            upstream,
+            version,
+            line_max: limits.upstream_line_bytes,
+            patience: limits.call_time,
+            queued: Arc::clone(&queued),
+        };
+        let task = tokio::spawn(async move {
+            let reason = match task.run(to_send, &to_tell).await {
+                Ok(()) => return,
+                Err(error) => error.to_string(),
+            };
+            // The client may be gone.
+            let _ = to_tell.send(Event::Gone(reason)).await;
+        });
+        Self {
+            messages,
+            events,
+            queued,
+            task,
+        }
+    }
+
+    /// True while no further message is taken.
+    pub fn is_full(&self) -> bool {
+        self.messages.capacity() == 0 && !self.messages.is_closed()
+    }
+
+    /// Sends lines, each with its end. Where the link has ended, its last event says so.
+    pub fn send(&self, lines: Vec<u8>) {
+        let bytes = lines.len();
+        self.queued.fetch_add(bytes, Ordering::Relaxed);
+        if self.messages.try_send(lines).is_err() {
+            self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that were not sent yet.
+    pub fn queued_bytes(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the next event; if `wants_room`, also until a message is taken, which is no event. Cancelling it loses
+    /// nothing.
+    pub async fn event(&mut self, wants_room: bool) -> Option<Event> {
+        let ended = || Event::Gone("the connection ended".into());
+        tokio::select! {
+            event = self.events.recv() => Some(event.unwrap_or_else(ended)),
+            Ok(_) = self.messages.reserve(), if wants_room => None,
+        }
+    }
+}
+
+struct Task {
+    upstream: Upstream,
+    version: Version,
+    line_max: usize,
+    patience: std::time::Duration,
+    queued: Arc<AtomicUsize>,
+}
+
+fn other(what: impl Into<String>) -> io::Error {
+    io::Error::other(what.into())
+}
+
+impl Task {
+    async fn run(self, to_send: mpsc::Receiver<Vec<u8>>, to_tell: &mpsc::Sender<Event>) -> io::Result<()> {
+        let late = |_| other("it did not answer in time");
+        let connecting = TcpStream::connect(&self.upstream.address);
+        let stream = timeout(self.patience, connecting).await.map_err(late)??;
+        stream.set_nodelay(true)?;
+        match self.upstream.tls.clone() {
+            None => self.serve(stream, to_send, to_tell).await,
+            Some(tls) => {
+                let shaking = TlsConnector::from(tls.config).connect(tls.name, stream);
+                let stream = timeout(self.patience, shaking).await.map_err(late)??;
+                self.serve(stream, to_send, to_tell).await
+            }
+        }
+    }
+
+    async fn serve(
+        self,
+        stream: impl AsyncRead + AsyncWrite,
+        mut to_send: mpsc::Receiver<Vec<u8>>,
+        to_tell: &mpsc::Sender<Event>,
+    ) -> io::Result<()> {
+        let (reader, mut writer) = tokio::io::split(stream);
+        let mut reader = BufReader::with_capacity(16 << 10, reader);
+        let greeting = self.greet(&mut reader, &mut writer);
+        let late = |_| other("it did not answer server.version in time");
+        timeout(self.patience, greeting).await.map_err(late)??;
+        let writing = async {
+            while let Some(lines) = to_send.recv().await {
+                let written = timeout(self.patience, writer.write_all(&lines)).await;
+                self.queued.fetch_sub(lines.len(), Ordering::Relaxed);
+                written.map_err(|_| other("it does not read"))??;
+                writer.flush().await?;
+            }
+            Ok(())
+        };
+        let reading = async {
+            loop {
+                let line = read_line(&mut reader, self.line_max).await?;
+                if to_tell.send(Event::Line(line)).await.is_err() {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::select! {
+            ended = writing => ended,
+            ended = reading => ended,
+        }
+    }
+
+    /// Agrees on a version, which every server expects first.
+    async fn greet(
+        &self,
+        reader: &mut (impl AsyncBufRead + Unpin),
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        let hello = format!(
+            "{{\"jsonrpc\":\"2.0\",\"method\":\"server.version\",\"params\":[\"lineside\",[\"{}\",\"{}\"]],\"id\":0}}\n",
+            Version::V1_4.name(),
+            self.version.name()
+        );
+        writer.write_all(hello.as_bytes()).await?;
+        writer.flush().await?;
+        let line = read_line(reader, self.line_max).await?;
+        let reply = UpstreamLine::read(&line).ok_or_else(|| other("it does not speak JSON-RPC"))?;
+        match reply.error {
+            None => Ok(()),
+            Some(error) => {
+                let said = crate::request::shorten(error.get());
+                Err(other(format!(
+                    "it refuses protocol version {}: {said}",
+                    self.version.name()
+                )))
+            }
+        }
+    }
+}
+
+/// Reads one line of at most `max` bytes, and returns it without its end.
+async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), max: usize) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    loop {
+        let part = reader.fill_buf().await?;
+        if part.is_empty() {
+            return Err(other("it closed the connection"));
+        }
+        let end = memchr::memchr(b'\n', part);
+        let taken = end.unwrap_or(part.len());
+        if line.len() + taken > max {
+            return Err(other(format!("it sent a line of more than {max} bytes")));
+        }
+        line.extend_from_slice(&part[..taken]);
+        reader.consume(taken + usize::from(end.is_some()));
+        if end.is_some() {
+            return Ok(line);
+        }
+    }
+}
+
+/// Line of the upstream server: a reply or a notification.
+#[derive(serde::Deserialize)]
+pub(crate) struct UpstreamLine<'a> {
+    #[serde(default)]
+    pub id: Option<u64>,
+    #[serde(borrow, default)]
+    pub method: Option<std::borrow::Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub error: Option<&'a RawValue>,
+}
+
+impl<'a> UpstreamLine<'a> {
+    /// Reads a line; `None` for what is not an object of this form.
+    pub fn read(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+}

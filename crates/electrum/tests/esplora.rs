@@ -1,0 +1,198 @@
+//! Esplora's paths over HTTP, over a chain in memory.
+
+mod common;
+
+use bitcoin::{MerkleBlock, consensus};
+use common::{TestChain, is_proof, loopback, serve, wait_for};
+use lineside_electrum::Server;
+use lineside_util::hex::{from_hex, to_display, to_hex};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+fn start(chain: &Arc<TestChain>, change: impl FnOnce(&mut lineside_electrum::Config)) -> Server {
+    serve(chain, |config| {
+        config.http = Some(loopback());
+        change(config);
+    })
+}
+
+/// Whole answer to the text of a request.
+fn exchange(server: &Server, request: &str) -> String {
+    let mut stream = TcpStream::connect(server.http().expect("HTTP")).expect("a connection");
+    stream.set_read_timeout(Some(common::PATIENCE)).expect("a socket");
+    stream.write_all(request.as_bytes()).expect("a request is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+/// Status and body of a path.
+fn get(server: &Server, path: &str) -> (u16, String) {
+    let answer = exchange(
+        server,
+        &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+    );
+    let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP");
+    assert!(
+        head.to_ascii_lowercase().contains("cache-control: no-store"),
+        "{head}"
+    );
+    (head[9..12].parse().expect("a status"), body.to_owned())
+}
+
+fn value(server: &Server, path: &str) -> Value {
+    let (status, body) = get(server, path);
+    assert_eq!(status, 200, "{path}: {body}");
+    serde_json::from_str(&body).expect("JSON")
+}
+
+#[test]
+fn paths_answer_as_esplora_does() {
+    let chain = TestChain::new(1, &[1, 300, 7]);
+    let server = start(&chain, |_| {});
+    let blocks = chain.blocks();
+    let ok = |path: &str| match get(&server, path) {
+        (200, body) => body,
+        other => panic!("{path}: {other:?}"),
+    };
+    assert_eq!(ok("/blocks/tip/height"), "2");
+    assert_eq!(ok("/blocks/tip/hash"), to_display(&blocks[2].hash()));
+    for (height, block) in blocks.iter().enumerate() {
+        let hash = to_display(&block.hash());
+        assert_eq!(ok(&format!("/block-height/{height}")), hash);
+        assert_eq!(ok(&format!("/block/{hash}/header")), to_hex(&block.bytes()));
+        for position in (0..block.txids.len()).step_by(7) {
+            let txid = block.txid(position);
+            let proof = value(&server, &format!("/tx/{txid}/merkle-proof"));
+            assert_eq!(
+                (&proof["block_height"], &proof["pos"]),
+                (&json!(height), &json!(position))
+            );
+            assert!(is_proof(&proof, &txid, &block.header));
+            let hex = ok(&format!("/tx/{txid}/merkleblock-proof"));
+            let read: MerkleBlock =
+                consensus::deserialize(&from_hex(&hex).expect("hex")).expect("a merkleblock");
+            let (mut matches, mut indexes) = (Vec::new(), Vec::new());
+            read.extract_matches(&mut matches, &mut indexes)
+                .expect("a true proof");
+            assert_eq!(
+                (read.header, matches, indexes),
+                (block.header, vec![txid], vec![position as u32])
+            );
+            assert_eq!(
+                value(&server, &format!("/tx/{txid}/status")),
+                json!({"confirmed": true, "block_height": height, "block_hash": hash, "block_time": block.header.time})
+            );
+        }
+    }
+    let hash = to_display(&blocks[1].hash());
+    let header = &blocks[1].header;
+    let mut times = [blocks[0].header.time, header.time];
+    times.sort_unstable();
+    assert_eq!(
+        value(&server, &format!("/block/{hash}")),
+        json!({
+            "id": hash, "height": 1, "version": 0x2000_0000, "timestamp": header.time, "tx_count": 300,
+            "merkle_root": header.merkle_root.to_string(), "previousblockhash": to_display(&blocks[0].hash()),
+            "mediantime": times[1], "nonce": header.nonce, "bits": 0x1d00_ffff, "difficulty": 1.0,
+        })
+    );
+    assert_eq!(
+        value(&server, &format!("/block/{hash}/status")),
+        json!({"in_best_chain": true, "height": 1, "next_best": to_display(&blocks[2].hash())})
+    );
+    assert_eq!(
+        value(&server, &format!("/tx/{}/status", "00".repeat(32))),
+        json!({"confirmed": false})
+    );
+}
+
+#[test]
+fn wrong_paths_have_esploras_texts() {
+    let chain = TestChain::new(2, &[1, 3]);
+    let server = start(&chain, |_| {});
+    let no = "ab".repeat(32);
+    for (path, status, body) in [
+        (
+            format!("/tx/{no}/merkle-proof"),
+            404,
+            "Transaction not found or is unconfirmed",
+        ),
+        (
+            format!("/tx/{no}/merkleblock-proof"),
+            404,
+            "Transaction not found or is unconfirmed",
+        ),
+        ("/tx/xyz/merkle-proof".into(), 400, "Invalid hex string"),
+        ("/tx/ab/status".into(), 400, "Invalid hex string"),
+        (format!("/block/{no}"), 404, "Block not found"),
+        (format!("/block/{no}/header"), 404, "Block not found"),
+        ("/block/%20/header".into(), 400, "Invalid hex string"),
+        ("/block-height/2".into(), 404, "Block not found"),
+        ("/block-height/99999999999".into(), 404, "Block not found"),
+        ("/block-height/-1".into(), 400, "Invalid number"),
+        ("/block-height/+1".into(), 400, "Invalid number"),
+        ("/address/x".into(), 404, "endpoint does not exist \"/address/x\""),
+        ("/".into(), 404, "endpoint does not exist \"/\""),
+    ] {
+        assert_eq!(get(&server, &path), (status, body.to_owned()), "{path}");
+    }
+    assert_eq!(
+        value(&server, &format!("/block/{no}/status")),
+        json!({"in_best_chain": false})
+    );
+    let post =
+        "POST /blocks/tip/height HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    assert!(exchange(&server, post).starts_with("HTTP/1.1 405"));
+    let body = "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
+    assert!(exchange(&server, body).starts_with("HTTP/1.1 413"));
+    *chain.fault.lock().expect("a lock") = Some("the index is damaged".into());
+    let (status, body) = get(&server, &format!("/tx/{no}/merkle-proof"));
+    assert_eq!(
+        (status, &*body),
+        (503, "the chain cannot answer now: the index is damaged")
+    );
+}
+
+#[test]
+fn no_proof_of_a_disconnected_block_is_given() {
+    let chain = TestChain::new(3, &[1, 4]);
+    let server = start(&chain, |_| {});
+    let old = chain.blocks()[1].clone();
+    // The block is replaced while its tree is read, and later while its proof is made of the tree that is kept.
+    *chain.in_txids.lock().expect("a lock") = Some(Box::new(|chain| chain.replace(1, &[5])));
+    let proof = |block: &common::Block| get(&server, &format!("/tx/{}/merkle-proof", block.txid(1)));
+    assert_eq!(proof(&old).0, 404);
+    let new = chain.blocks()[1].clone();
+    assert_eq!(proof(&new).0, 200);
+    *chain.in_hash_at.lock().expect("a lock") = Some(Box::new(|chain| chain.replace(1, &[6])));
+    assert_eq!(proof(&new).0, 404);
+    assert_eq!(
+        get(&server, &format!("/block/{}", to_display(&new.hash()))).0,
+        404
+    );
+    assert!(server.counters().recomputed >= 1);
+}
+
+#[test]
+fn connections_are_bounded() {
+    let chain = TestChain::new(4, &[1]);
+    let server = start(&chain, |config| config.limits.http_clients_by_network = 3);
+    let address = server.http().expect("HTTP");
+    let idle: Vec<TcpStream> = (0..3)
+        .map(|_| TcpStream::connect(address).expect("a connection"))
+        .collect();
+    wait_for("three connections", || server.counters().http_clients == 3);
+    let mut fourth = TcpStream::connect(address).expect("a connection");
+    assert_eq!(fourth.read(&mut [0; 8]).expect("the end"), 0);
+    assert_eq!(server.counters().refused, 1);
+    idle[0].shutdown(Shutdown::Both).expect("a socket");
+    wait_for("a free place", || server.counters().http_clients == 2);
+    assert_eq!(get(&server, "/blocks/tip/height"), (200, "0".into()));
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000));
+    wait_for("a free place", || server.counters().http_clients == 2);
+    let answer = exchange(&server, &long);
+    assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+}
