@@ -5,12 +5,11 @@ use lineside_fabric_grpc::client::endpoint;
 use lineside_fabric_grpc::serve::Limits;
 use lineside_fastpath::Range;
 use lineside_grpc::Limits as TransportLimits;
-use lineside_service::ByteSize;
 use lineside_service::config::{AddressRange, ConfigIssue, Issues, Section, given, loopback};
+use lineside_service::{ByteSize, OptionalAddress};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 /// Least memory with which blocks of usual sizes are taken and served.
@@ -45,7 +44,7 @@ pub struct FabricConfig {
     /// File with that certificate's key.
     pub tls_key: PathBuf,
     /// Address and port at which blocks are received over UDP.
-    pub udp_listen: UdpListen,
+    pub udp_listen: OptionalAddress,
     /// File with the key that is shared with `lineside fabric send`.
     pub udp_key: PathBuf,
     /// True if the packets of the papers are received instead, which have no MAC.
@@ -79,11 +78,6 @@ pub enum StateName {
     Fjall,
 }
 
-/// Address at which blocks are received over UDP; an empty text for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct UdpListen(pub Option<SocketAddr>);
-
 impl Default for FabricConfig {
     fn default() -> Self {
         Self {
@@ -98,7 +92,7 @@ impl Default for FabricConfig {
             tls_ca: PathBuf::new(),
             tls_certificate: PathBuf::new(),
             tls_key: PathBuf::new(),
-            udp_listen: UdpListen(None),
+            udp_listen: OptionalAddress(None),
             udp_key: PathBuf::new(),
             udp_paper: false,
             trusted_sources: Range::LOOPBACK.into_iter().map(AddressRange).collect(),
@@ -253,33 +247,6 @@ pub fn validation(threads: usize) -> Options {
     Options {
         threads,
         ..Options::default()
-    }
-}
-
-impl TryFrom<String> for UdpListen {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl FromStr for UdpListen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
-            return Ok(Self(None));
-        }
-        text.parse()
-            .map(|address| Self(Some(address)))
-            .map_err(|_| format!("{text:?} must be an address and a port, or empty"))
-    }
-}
-
-impl From<UdpListen> for String {
-    fn from(listen: UdpListen) -> Self {
-        listen.0.map(|address| address.to_string()).unwrap_or_default()
     }
 }
 

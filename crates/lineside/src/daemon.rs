@@ -230,6 +230,10 @@ fn restrict(
     let kept = Kept {
         places: Places {
             writes: writes.chain(pins.clone()).collect(),
+            reads: rights
+                .iter()
+                .flat_map(|rights| rights.reads.iter().cloned())
+                .collect(),
             removes_below: made.iter().chain(&pins).map(|made| folder_of(made)).collect(),
         },
         changes_files: rights

@@ -1,5 +1,8 @@
 //! `lineside spv …`
 
+mod download;
+mod init;
+mod light;
 mod serve;
 
 use crate::out::Unwritten;
@@ -19,11 +22,14 @@ use std::time::Duration;
 /// What can be done with the service.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Take blocks into the chain store: raw block files, or a node's directory of blk*.dat.
+    Init(init::Init),
+    /// Take blocks into the chain store: raw block files, a node's directory of blk*.dat, or those of a running node.
     Import(Import),
     Serve(serve::Serve),
     /// Ask a server where transactions are.
     Get(Get),
+    Sync(light::Sync),
+    Verify(light::Verify),
     /// Look a transaction up in the chain store itself, without the fast path.
     Locate(Locate),
 }
@@ -48,8 +54,10 @@ pub struct Import {
     /// Take blocks whose parents are unknown, checking everything else; they answer with height 4294967295.
     #[arg(long)]
     detached: bool,
-    /// Block files and directories.
-    #[arg(required = true)]
+    #[command(flatten)]
+    from_node: download::FromNode,
+    /// Block files and directories; before the blocks of a node, where both are given.
+    #[arg(required_unless_present = "node")]
     paths: Vec<PathBuf>,
 }
 
@@ -83,9 +91,12 @@ pub struct Locate {
 /// What stands in its way.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
+        Verb::Init(arguments) => init::run(&arguments, as_json),
         Verb::Import(arguments) => import(&arguments, as_json),
         Verb::Serve(arguments) => serve::run(arguments, as_json),
         Verb::Get(arguments) => get(&arguments, as_json),
+        Verb::Sync(arguments) => light::sync(&arguments, as_json),
+        Verb::Verify(arguments) => light::verify(&arguments, as_json),
         Verb::Locate(arguments) => locate(&arguments, as_json),
     }
 }
@@ -118,7 +129,11 @@ fn import(arguments: &Import, as_json: bool) -> anyhow::Result<()> {
     };
     let report = chain.import(&arguments.paths, options, &mut |at| bar.show(at));
     bar.finish();
-    let report = report?;
+    let mut report = report?;
+    if arguments.detached && arguments.from_node.is_given() {
+        bail!("--detached is for block files; a node's blocks are a chain");
+    }
+    arguments.from_node.run(&mut chain, &mut report)?;
     for refused in &report.refused {
         let hash = refused.hash.as_ref().map_or("a block".into(), to_display);
         tell!(

@@ -22,6 +22,14 @@ pub trait Leased: Send + Sync + 'static {
         ""
     }
 
+    /// Returns addresses at which the service listens besides its UDP address.
+    fn endpoints(&self) -> Vec<Endpoint> {
+        Vec::new()
+    }
+
+    /// Ends what the service runs besides its datapath and its lease. Called once, before the datapath ends.
+    fn stop(&self) {}
+
     /// Adds the state of the service to a status.
     fn status(&self, frontend: &Frontend, out: &mut StatusBuilder);
 }
@@ -95,10 +103,11 @@ impl<T: Leased> Running for RunningLeased<T> {
     }
 
     fn endpoints(&self) -> Vec<Endpoint> {
-        vec![Endpoint {
+        let udp = Endpoint {
             protocol: "udp",
             address: self.frontend.socket.local_addr(),
-        }]
+        };
+        std::iter::once(udp).chain(self.state.endpoints()).collect()
     }
 
     fn description(&self) -> String {
@@ -114,6 +123,7 @@ impl<T: Leased> Running for RunningLeased<T> {
         if std::mem::replace(&mut self.has_stopped, true) {
             return Ok(());
         }
+        self.state.stop();
         drop(self.renewal.take());
         if !keeps_fast_path {
             lease::end(self.state.lease_until_ns());

@@ -30,6 +30,7 @@ mod definition;
 mod descriptors;
 mod frontend;
 mod leased;
+mod optional_address;
 mod renewal;
 mod rights;
 pub mod status;
@@ -41,6 +42,7 @@ pub use definition::{Endpoint, Listen, PinnedWork, Running, Service, ServiceDef,
 pub use descriptors::raise_open_files_limit;
 pub use frontend::{Counted, Frontend, set_socket_counts, stall_problem};
 pub use leased::{Leased, RunningLeased, cannot_listen};
+pub use optional_address::OptionalAddress;
 pub use renewal::LeaseRenewal;
 pub use rights::{CallGroup, Rights};
 pub use status::{ServiceStatus, Snapshot, StatusBuilder, Tip};

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 pub struct Rights {
     /// Directories that the service changes, with all that is below them. They are there.
     pub writes: Vec<PathBuf>,
+    /// Files and directories that the service reads after its start, such as a password that another program renews.
+    /// They are there.
+    pub reads: Vec<PathBuf>,
     /// Groups of system calls beyond those that every server makes.
     pub calls: Vec<CallGroup>,
 }
@@ -23,6 +26,7 @@ impl Rights {
     pub fn of_directories(directories: impl IntoIterator<Item = PathBuf>) -> Self {
         Self {
             writes: directories.into_iter().collect(),
+            reads: Vec::new(),
             calls: vec![CallGroup::Files],
         }
     }

@@ -3,7 +3,9 @@
 use crate::chain::{IndexKind, Network};
 use crate::store::Geometry;
 use clap::ValueEnum;
+use lineside_bitcoin_node::{CredentialSources, Credentials, NodeUrl, SetupError, UrlError};
 use lineside_service::config::{ConfigIssue, Issues, Section, given, loopback};
+use lineside_service::{ByteSize, OptionalAddress};
 use lineside_wire::SPV_PORT;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -38,6 +40,75 @@ pub struct SpvConfig {
     pub lease_s: u64,
     /// Blocks that the fast path is filled with before it serves.
     pub prefill: Prefill,
+    /// Full node that is followed.
+    pub node: NodeName,
+    /// Cookie file of Bitcoin Core.
+    pub node_cookie: PathBuf,
+    /// File with the password of the node's RPC.
+    pub node_password: PathBuf,
+    /// Certificate of btcd's RPC.
+    pub node_ca: PathBuf,
+    /// Blocks on top of each other, the newest included, before the lowest of them is answered from.
+    pub min_confirmations: u32,
+    /// Address of the Electrum protocol over TCP.
+    pub electrum: OptionalAddress,
+    /// Address of the Electrum protocol over TLS.
+    pub electrum_tls: OptionalAddress,
+    /// Certificate of the Electrum server.
+    pub electrum_certificate: PathBuf,
+    /// Key of the certificate.
+    pub electrum_key: PathBuf,
+    /// Electrum server that answers what this one does not: `HOST:PORT`, or `tls://HOST:PORT`.
+    pub electrum_upstream: String,
+    /// Certificates that a server at `tls://` is trusted by.
+    pub electrum_upstream_ca: PathBuf,
+    /// Address of Esplora's paths over HTTP.
+    pub http: OptionalAddress,
+    /// Memory that requests can make the service keep.
+    pub memory_max: ByteSize,
+}
+
+/// Full node that is followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum NodeName {
+    /// None: the chain store alone.
+    #[default]
+    Embedded,
+    /// A node.
+    At(NodeUrl),
+}
+
+impl NodeName {
+    /// Returns the URL of the node; `None` without one.
+    pub fn url(&self) -> Option<&NodeUrl> {
+        match self {
+            Self::Embedded => None,
+            Self::At(url) => Some(url),
+        }
+    }
+}
+
+impl TryFrom<String> for NodeName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "embedded" {
+            return Ok(Self::Embedded);
+        }
+        // The message does not repeat the text, which may hold a password.
+        text.parse()
+            .map(Self::At)
+            .map_err(|error: UrlError| error.to_string())
+    }
+}
+
+impl From<NodeName> for String {
+    /// The password of a URL is left out.
+    fn from(node: NodeName) -> Self {
+        node.url()
+            .map_or_else(|| "embedded".to_owned(), NodeUrl::to_string)
+    }
 }
 
 /// Network of a chain of blocks.
@@ -48,10 +119,14 @@ pub enum NetworkName {
     Mainnet,
     /// The third test network.
     Testnet3,
+    /// The fourth test network.
+    Testnet4,
     /// The signed test network.
     Signet,
     /// A network for tests on one machine.
     Regtest,
+    /// The network of btcd for tests on one machine.
+    Simnet,
 }
 
 /// Place of the index of TXIDs.
@@ -92,6 +167,19 @@ impl Default for SpvConfig {
             paper_format: geometry.paper_format,
             lease_s: 60,
             prefill: Prefill::Tip(8),
+            node: NodeName::Embedded,
+            node_cookie: PathBuf::new(),
+            node_password: PathBuf::new(),
+            node_ca: PathBuf::new(),
+            min_confirmations: 1,
+            electrum: OptionalAddress(None),
+            electrum_tls: OptionalAddress(None),
+            electrum_certificate: PathBuf::new(),
+            electrum_key: PathBuf::new(),
+            electrum_upstream: String::new(),
+            electrum_upstream_ca: PathBuf::new(),
+            http: OptionalAddress(None),
+            memory_max: ByteSize::mib(256),
         }
     }
 }
@@ -116,7 +204,72 @@ impl SpvConfig {
         if config.enabled && config.data().is_none() {
             issues.add("enabled", "true: needs `data`, which is empty");
         }
+        issues.range("min_confirmations", config.min_confirmations.into(), 1..=1000);
+        if config.memory_max < ByteSize::mib(32) {
+            issues.add(
+                "memory_max",
+                format!("\"{}\": must be at least \"32 MiB\"", config.memory_max),
+            );
+        }
+        config.check_node(&mut issues);
+        config.check_wallets(&mut issues);
         issues.finish(config)
+    }
+
+    fn check_node(&self, issues: &mut Issues<'_>) {
+        let Some(url) = self.node.url() else { return };
+        if let NodeUrl::BlocksDir(_) = url {
+            issues.add(
+                "node",
+                "\"blocks-dir:…\" has no notifications; take the files in with `lineside spv import`",
+            );
+            return;
+        }
+        if let Err(error) = Credentials::choose(url, &self.credential_sources())
+            && !matches!(
+                error,
+                SetupError::PasswordFile(_) | SetupError::EmptyPasswordFile { .. }
+            )
+        {
+            issues.add("node", error.to_string());
+        }
+        if matches!(url, NodeUrl::Btcd(_)) && given(&self.node_ca).is_none() {
+            issues.add(
+                "node_ca",
+                "is empty: btcd:// needs the certificate that btcd made, its rpc.cert",
+            );
+        }
+    }
+
+    fn check_wallets(&self, issues: &mut Issues<'_>) {
+        let has_files = given(&self.electrum_certificate).zip(given(&self.electrum_key));
+        if self.electrum_tls.0.is_some() && has_files.is_none() {
+            issues.add("electrum_tls", "needs `electrum_certificate` and `electrum_key`");
+        }
+        let upstream = &self.electrum_upstream;
+        let is_tls = upstream.starts_with("tls://");
+        if !upstream.is_empty() && host_and_port(upstream).is_none() {
+            issues.add(
+                "electrum_upstream",
+                format!("{upstream:?} must be HOST:PORT or tls://HOST:PORT"),
+            );
+        }
+        if is_tls && given(&self.electrum_upstream_ca).is_none() {
+            issues.add(
+                "electrum_upstream_ca",
+                "is empty: tls:// needs certificates to trust",
+            );
+        }
+    }
+
+    /// Returns the sources of the node's credentials besides its URL.
+    pub fn credential_sources(&self) -> CredentialSources {
+        let sources = CredentialSources {
+            cookie_file: given(&self.node_cookie).map(Path::to_path_buf),
+            password_file: given(&self.node_password).map(Path::to_path_buf),
+            password: None,
+        };
+        sources.with_environment()
     }
 
     /// Returns the layout of the fast-path table.
@@ -141,6 +294,13 @@ impl SpvConfig {
     }
 }
 
+/// Returns host and port of an Electrum server in a configuration.
+pub fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.strip_prefix("tls://").unwrap_or(text).rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    (!host.is_empty() && !host.contains('/')).then_some((host, port))
+}
+
 impl From<NetworkName> for Network {
     fn from(name: NetworkName) -> Self {
         match name {
@@ -148,6 +308,8 @@ impl From<NetworkName> for Network {
             NetworkName::Testnet3 => Self::Testnet3,
             NetworkName::Signet => Self::Signet,
             NetworkName::Regtest => Self::Regtest,
+            NetworkName::Testnet4 => Self::Testnet4,
+            NetworkName::Simnet => Self::Simnet,
         }
     }
 }
@@ -157,6 +319,17 @@ impl From<IndexName> for IndexKind {
         match name {
             IndexName::Memory => Self::Memory,
             IndexName::Disk => Self::Disk,
+        }
+    }
+}
+
+impl Prefill {
+    /// Returns the number of newest blocks that the fast path is filled with.
+    pub fn blocks(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Tip(blocks) => blocks,
+            Self::All => u32::MAX,
         }
     }
 }

@@ -3,6 +3,8 @@
 //! One lock order: chain, then the fast path's writer. A fill happens under the chain's read lock and a reorganisation
 //! under its write lock, so no fill can be late.
 
+mod view;
+
 use crate::chain::{Chain, ChainError, CheckedBlock, Network, Refused, Submitted, Tip};
 use crate::fastpath;
 use crate::reader::Place;
@@ -13,7 +15,8 @@ use lineside_fastpath::{DropReason, Host, Reader, Readers, Reply, Source, Verdic
 use lineside_wire::{NATIVE_REPLY_BIT, SPV_PAPER_REPLY_BYTES, Status, native};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use tokio::sync::watch;
 use zerocopy::IntoBytes;
 
 const ECHO_PLACES: usize = 4096;
@@ -27,6 +30,10 @@ pub struct SpvHost {
     readers: Readers,
     paper_format: bool,
     echoes: Echoes,
+    /// Number of the chain's present state; it only grows.
+    generation: AtomicU64,
+    /// The generation that was made known last.
+    known: watch::Sender<u64>,
 }
 
 impl SpvHost {
@@ -47,7 +54,13 @@ impl SpvHost {
             readers,
             paper_format,
             echoes: Echoes::default(),
+            generation: AtomicU64::new(0),
+            known: watch::Sender::new(0),
         }
+    }
+
+    fn chain(&self) -> RwLockReadGuard<'_, Box<dyn Chain>> {
+        self.chain.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn writer(&self) -> MutexGuard<'_, Box<dyn SpvFill + Send>> {
@@ -66,14 +79,17 @@ impl SpvHost {
         // Checking is the long part, and needs no lock.
         let block = CheckedBlock::check(raw_block, self.network)?;
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
-        self.change(chain.as_mut(), |chain, writer| {
+        let submitted = self.change(chain.as_mut(), |chain, writer| {
             // A detached block answers at once, perhaps for transactions that another block holds too.
             forget(block.txids(), writer);
             let submitted = chain.accept(&block, detached)?;
             let followed = follow(chain, writer);
             followed.map_err(|error| Refused::Storage(std::io::Error::other(error)))?;
             Ok(submitted)
-        })
+        });
+        drop(chain);
+        self.make_known();
+        submitted
     }
 
     /// Goes to the best branch of a chain that has learned of it elsewhere, as [`SpvHost::submit`] does.
@@ -87,12 +103,12 @@ impl SpvHost {
 
     /// The chain's tip, if anything is connected.
     pub fn tip(&self) -> Option<Tip> {
-        self.chain.read().unwrap_or_else(PoisonError::into_inner).tip()
+        self.chain().tip()
     }
 
     /// Blocks that the chain has, and transactions in them.
     pub fn size(&self) -> (u64, u64) {
-        self.chain.read().unwrap_or_else(PoisonError::into_inner).size()
+        self.chain().size()
     }
 
     /// What the writer of the fast path did so far.
@@ -116,6 +132,7 @@ impl SpvHost {
         // has: what was found before is on its way out, and is waited for.
         self.readers.wait();
         let done = act(chain, writer.as_mut());
+        self.generation.fetch_add(1, Relaxed);
         writer.commit(&tip_of(chain), chain.state());
         done
     }
@@ -123,7 +140,9 @@ impl SpvHost {
     /// Fills the fast path with every transaction of the newest `blocks` connected blocks, as far as they can be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(tip) = chain.tip() else { return };
+        let Some(tip) = chain.tip().filter(|_| blocks > 0) else {
+            return;
+        };
         for height in tip.height.saturating_sub(blocks.saturating_sub(1))..=tip.height {
             let Some(block) = chain.at_height(height) else {
                 continue;

@@ -13,12 +13,15 @@
 //!            -> SpvFill::begin: the fast path forwards everything -> wait until answers under way have left
 //!            -> invalidate its transactions, change the chain -> SpvFill::commit: the fast path answers at the new tip
 //!            durable after SpvHost::sync
+//!  thread `spv-node`: follows a full node and gives its blocks to SpvHost
+//!  threads `lineside-electrum`: answer wallets and explorers over TCP from SpvHost
 //!  thread `lease`: asks SpvHost for its tip, then renews the lease; without it the fast path forwards
 //! ```
 //!
 //! [`fastpath`] is the executable specification of the fast path; it reads the table in [`store`] through [`reader`].
 //! [`writer`] holds the single writer that fills it. [`chain`] stores blocks and transactions, and [`host`] answers
-//! from it. [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the service to the
+//! from it. [`follow`] brings the chain to a full node's, and [`wallets`] shows it to the server of the Electrum
+//! protocol. [`client`] sends requests and [`reply`] parses replies. [`datapath`] describes the service to the
 //! datapaths.
 
 pub mod chain;
@@ -26,6 +29,8 @@ pub mod client;
 pub mod config;
 pub mod datapath;
 pub mod fastpath;
+pub mod follow;
+mod frontends;
 pub mod host;
 #[rustfmt::skip] // generated
 pub mod layout;
@@ -34,4 +39,5 @@ pub mod reply;
 pub mod request;
 pub mod service;
 pub mod store;
+pub mod wallets;
 pub mod writer;

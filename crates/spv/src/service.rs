@@ -1,19 +1,21 @@
 //! The `spv` service in the daemon: chain store, host, fast path, sockets, and the lease.
 
-use crate::chain::ChainStore;
-use crate::config::{Prefill, SpvConfig};
+use crate::chain::{self, ChainStore};
+use crate::config::SpvConfig;
 use crate::datapath;
 use crate::fastpath::SpvFastPath;
+use crate::follow::FollowOptions;
+use crate::frontends::{self, Frontends, Prepared};
 use crate::host::SpvHost;
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use anyhow::{Context, bail};
 use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
-use lineside_service::config::{ConfigIssue, Section, section};
+use lineside_service::config::{ConfigIssue, Section, given, section};
 use lineside_service::{
-    Counted, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef, StartContext,
-    StatusBuilder, Tip, cannot_listen,
+    Counted, Endpoint, Frontend, Leased, Listen, Rights, Running, RunningLeased, Service, ServiceDef,
+    StartContext, StatusBuilder, Tip, cannot_listen,
 };
 use lineside_util::hex::to_display;
 use lineside_wire::{SPV_SLOT, SpvCounter, metric};
@@ -33,11 +35,14 @@ pub const DEF: ServiceDef = ServiceDef {
 
 fn parse(section: &Section) -> Result<Box<dyn Service>, Vec<ConfigIssue>> {
     let config = SpvConfig::parse(section)?;
-    Ok(Box::new(SpvService { config }))
+    let prepared = None;
+    Ok(Box::new(SpvService { config, prepared }))
 }
 
 struct SpvService {
     config: SpvConfig,
+    /// Sockets and keys, opened by `privileged_init`.
+    prepared: Option<Prepared>,
 }
 
 /// State of the running service.
@@ -45,6 +50,7 @@ struct SpvState {
     store: Arc<Store>,
     fastpath: Arc<SpvFastPath>,
     host: Arc<SpvHost>,
+    frontends: Frontends,
     /// True if the table of an earlier daemon was taken over with what it held.
     was_kept: bool,
 }
@@ -59,6 +65,7 @@ impl Service for SpvService {
     }
 
     fn listens(&self) -> Vec<Listen> {
+        // The other addresses are TCP, which shares no port with a fast path.
         vec![Listen {
             key: "listen",
             address: self.config.listen,
@@ -79,11 +86,24 @@ impl Service for SpvService {
 
     fn privileged_init(&mut self, _context: &mut StartContext) -> anyhow::Result<()> {
         // Opening the store starts threads, which must not have more rights than the others: `start` does it.
-        data_of(&self.config).map(drop)
+        data_of(&self.config)?;
+        self.prepared = Some(frontends::prepare(&self.config)?);
+        Ok(())
     }
 
     fn rights(&self) -> Rights {
-        Rights::of_directories([self.config.data.clone()])
+        let mut rights = Rights::of_directories([self.config.data.clone()]);
+        // Bitcoin Core writes a new cookie file at each start, so it is the folder that must be readable.
+        let cookie = given(&self.config.node_cookie).and_then(Path::parent);
+        let folder = cookie.map(|folder| {
+            if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            }
+        });
+        rights.reads.extend(folder.map(Path::to_path_buf));
+        rights
     }
 
     fn program(&self) -> Option<ProgramSpec> {
@@ -94,7 +114,8 @@ impl Service for SpvService {
     }
 
     fn start(self: Box<Self>, context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {
-        let Self { config } = *self;
+        let Self { config, prepared } = *self;
+        let prepared = prepared.context("the sockets of spv are not open")?;
         let chain = open_chain(&config, &mut context.warnings)?;
         let geometry = config.geometry();
         let mut programs = context.attachment.programs();
@@ -114,21 +135,23 @@ impl Service for SpvService {
         };
         let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.paper_format);
         let host = Arc::new(host);
-        match config.prefill {
-            Prefill::None => {}
-            Prefill::Tip(blocks) => host.prefill(blocks),
-            Prefill::All => host.prefill(u32::MAX),
-        }
+        host.prefill(config.prefill.blocks());
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let options = context.socket_options(config.listen);
         let (answers_first, answers_rest) = (Arc::clone(&fastpath) as _, Arc::clone(&host) as _);
         let socket = SocketDatapath::start(options, answers_first, answers_rest, &readers)
             .with_context(|| cannot_listen(DEF.name, config.listen))?;
         let asked = Arc::clone(&host);
+        let options = FollowOptions {
+            min_confirmations: config.min_confirmations,
+            prefill_blocks: config.prefill.blocks(),
+        };
+        let frontends = Frontends::start(prepared, &host, options)?;
         let state = Arc::new(SpvState {
             store,
             fastpath,
             host,
+            frontends,
             was_kept,
         });
         let is_well = move || {
@@ -154,6 +177,14 @@ impl Leased for SpvState {
         }
     }
 
+    fn endpoints(&self) -> Vec<Endpoint> {
+        self.frontends.endpoints()
+    }
+
+    fn stop(&self) {
+        self.frontends.stop();
+    }
+
     fn status(&self, frontend: &Frontend, out: &mut StatusBuilder) {
         let counted = Counted {
             names: SpvCounter::ALL.map(SpvCounter::name),
@@ -167,6 +198,10 @@ impl Leased for SpvState {
             hash: to_display(&tip.hash),
             height: tip.height,
         });
+        let height = self.host.tip().map(|tip| tip.height);
+        status
+            .details
+            .insert("spv".into(), self.frontends.status(height, out));
         let written = self.host.writer_counts();
         let (blocks, transactions) = self.host.size();
         for (metric, value) in [
@@ -189,6 +224,15 @@ impl Leased for SpvState {
 /// The reason why it cannot be opened.
 pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Result<ChainStore> {
     let data = data_of(config)?;
+    if let Some(found) = ChainStore::network_of(data)?
+        && found != config.network.into()
+    {
+        bail!(
+            "{}: this chain store holds {found}, not {}; give --network {found}, or another --data",
+            data.display(),
+            chain::Network::from(config.network)
+        );
+    }
     let opened = ChainStore::open_with(Some(data), config.network.into(), config.index.into());
     let (chain, rebuilt) = opened.with_context(|| format!("opening {}", data.display()))?;
     warnings.extend(rebuilt.map(|rebuilt| format!("{}: {rebuilt}", data.display())));
@@ -199,11 +243,16 @@ pub fn open_chain(config: &SpvConfig, warnings: &mut Vec<String>) -> anyhow::Res
 fn data_of(config: &SpvConfig) -> anyhow::Result<&Path> {
     let Some(data) = config.data() else {
         bail!(
-            "[spv] data is empty: it names the directory of the chain store, which `lineside spv import` makes"
+            "[spv] data is empty: it names the directory of the chain store, which `lineside spv init` makes"
         );
     };
-    if !data.exists() {
-        bail!("{} is not there: `lineside spv import` makes it", data.display());
+    let network = config.network;
+    if ChainStore::network_of(data)?.is_none() {
+        bail!(
+            "{}: there is no chain store; `lineside spv init --data {0} --network {}` makes an empty one",
+            data.display(),
+            chain::Network::from(network)
+        );
     }
     Ok(data)
 }

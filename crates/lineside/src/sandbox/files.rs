@@ -43,6 +43,8 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/random", "/dev/urandom"];
 pub struct Places {
     /// Directories that it changes, with all that is below them.
     pub writes: Vec<PathBuf>,
+    /// Files and directories that it reads.
+    pub reads: Vec<PathBuf>,
     /// Directories in which it removes an empty directory that it made, should the start fail.
     pub removes_below: Vec<PathBuf>,
 }
@@ -69,6 +71,9 @@ pub(super) fn restrict(places: &Places) -> anyhow::Result<Option<String>> {
     }
     for path in &places.writes {
         rules = allow(rules, path, changed)?;
+    }
+    for path in &places.reads {
+        rules = allow(rules, path, read)?;
     }
     for path in &places.removes_below {
         rules = allow(rules, path, AccessFs::RemoveDir)?;

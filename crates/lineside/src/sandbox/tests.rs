@@ -12,6 +12,7 @@ const CHILD: &str = "LINESIDE_TEST_FORBIDDEN_CALL";
 fn kept(writes: &Path) -> Kept {
     Kept {
         places: Places {
+            reads: Vec::new(),
             writes: vec![writes.into()],
             removes_below: Vec::new(),
         },

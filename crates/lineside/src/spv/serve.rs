@@ -37,6 +37,32 @@ pub struct Serve {
     /// Seconds for which the fast path may answer without hearing from the host.
     #[arg(long)]
     lease_s: Option<u64>,
+    /// The full node that is followed: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT,
+    /// btcd+notls://… for btcd without TLS, or embedded for none. The password may be in --node-password or in the
+    /// environment, LINESIDE_NODE_PASSWORD.
+    #[arg(long, value_name = "URL")]
+    node: Option<String>,
+    /// The cookie file of Bitcoin Core, `.cookie` in its data directory.
+    #[arg(long, value_name = "FILE")]
+    node_cookie: Option<PathBuf>,
+    /// A file with the password of the node's RPC in its first line, which only its owner may read.
+    #[arg(long, value_name = "FILE")]
+    node_password: Option<PathBuf>,
+    /// The certificate of btcd's RPC, `rpc.cert` in its data directory.
+    #[arg(long, value_name = "FILE")]
+    node_ca: Option<PathBuf>,
+    /// Blocks on top of each other, the newest included, before the lowest of them is answered from.
+    #[arg(long, value_name = "N")]
+    min_confirmations: Option<u32>,
+    /// Serve wallets by the Electrum protocol over TCP at this address.
+    #[arg(long, value_name = "ADDR:PORT")]
+    electrum: Option<SocketAddr>,
+    /// The Electrum server that answers what this one does not.
+    #[arg(long, value_name = "[tls://]HOST:PORT")]
+    electrum_upstream: Option<String>,
+    /// Serve explorers by Esplora's paths over HTTP at this address.
+    #[arg(long, value_name = "ADDR:PORT")]
+    http: Option<SocketAddr>,
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -55,6 +81,14 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     section.set_some("prefill", arguments.prefill);
     section.set_some("line_bits", arguments.line_bits);
     section.set_some("lease_s", arguments.lease_s);
+    section.set_some("node", arguments.node);
+    section.set_some("node_cookie", arguments.node_cookie);
+    section.set_some("node_password", arguments.node_password);
+    section.set_some("node_ca", arguments.node_ca);
+    section.set_some("min_confirmations", arguments.min_confirmations);
+    section.set_some("electrum", arguments.electrum);
+    section.set_some("electrum_upstream", arguments.electrum_upstream);
+    section.set_some("http", arguments.http);
     if section
         .read::<SpvConfig>()
         .is_ok_and(|read| given(&read.data).is_none())

@@ -37,6 +37,9 @@ pub trait Chain: Send + Sync {
     /// The connected block at `height`.
     fn at_height(&self, height: u32) -> Option<BlockId>;
 
+    /// Number of the block with this hash, connected or not.
+    fn by_hash(&self, hash: &[u8; 32]) -> Option<BlockId>;
+
     /// What is known of a block, connected or not.
     fn block(&self, id: BlockId) -> Option<BlockInfo>;
 
@@ -101,6 +104,10 @@ impl Chain for ChainStore {
 
     fn at_height(&self, height: u32) -> Option<BlockId> {
         self.at_height(height)
+    }
+
+    fn by_hash(&self, hash: &[u8; 32]) -> Option<BlockId> {
+        self.by_hash(hash)
     }
 
     fn block(&self, id: BlockId) -> Option<BlockInfo> {

@@ -12,7 +12,7 @@ use super::types::ChainError;
 use lineside_util::data_dir::{DataDir, Kind};
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a record, and of the head of `blocks.dat`.
@@ -272,6 +272,21 @@ fn head(network: Network) -> [u8; RECORD] {
     let crc = crc32c(&bytes[..RECORD - 4]);
     bytes[RECORD - 4..].copy_from_slice(&crc.to_le_bytes());
     bytes
+}
+
+/// Returns the network of the store in `dir`; `None` where no block file has been begun.
+pub(super) fn network_of(dir: &Path) -> Result<Option<Network>, ChainError> {
+    let path = dir.join("blocks.dat");
+    let mut bytes = [0; RECORD];
+    match File::open(&path).and_then(|mut file| file.read_exact(&mut bytes)) {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(io(&path)(error)),
+    }
+    let network = Network::ALL.into_iter().find(|network| bytes == head(*network));
+    network.map(Some).ok_or(ChainError::NotAStore { path })
 }
 
 fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(), ChainError> {

@@ -1,7 +1,7 @@
 //! The Bitcoin networks that a store can hold, and what differs between them here.
 
-use bitcoin::consensus::Params;
-use bitcoin::pow::Target;
+use bitcoin::pow::{CompactTarget, Target};
+use lineside_spv_proof as proof;
 
 /// A Bitcoin network: it sets the proof-of-work limit and the magic of block files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -11,39 +11,40 @@ pub enum Network {
     Mainnet,
     /// The third test network.
     Testnet3,
+    /// The fourth test network (BIP 94).
+    Testnet4,
     /// The signed test network (the default signet).
     Signet,
     /// A private network with trivial difficulty.
     Regtest,
+    /// btcd's private network.
+    Simnet,
 }
 
 impl Network {
     /// All networks, for messages and detection.
-    pub const ALL: [Network; 4] = [
+    pub const ALL: [Network; 6] = [
         Network::Mainnet,
         Network::Testnet3,
+        Network::Testnet4,
         Network::Signet,
         Network::Regtest,
+        Network::Simnet,
     ];
 
     /// The easiest target that a block of this network may claim.
     pub fn easiest_target(self) -> Target {
-        Params::new(self.inner()).max_attainable_target
+        Target::from_compact(CompactTarget::from_consensus(self.rules().limit_bits()))
     }
 
     /// The four bytes in front of every block in a block file.
     pub fn magic(self) -> [u8; 4] {
-        self.inner().magic().to_bytes()
+        self.rules().magic()
     }
 
     /// The name used in the configuration.
     pub fn name(self) -> &'static str {
-        match self {
-            Network::Mainnet => "mainnet",
-            Network::Testnet3 => "testnet3",
-            Network::Signet => "signet",
-            Network::Regtest => "regtest",
-        }
+        self.rules().name()
     }
 
     /// The byte that stands for this network in the store's files.
@@ -53,15 +54,20 @@ impl Network {
             Network::Testnet3 => 2,
             Network::Signet => 3,
             Network::Regtest => 4,
+            Network::Testnet4 => 5,
+            Network::Simnet => 6,
         }
     }
 
-    fn inner(self) -> bitcoin::Network {
+    /// Returns the network as the library of light clients knows it, with the rules of its headers.
+    pub fn rules(self) -> proof::Network {
         match self {
-            Network::Mainnet => bitcoin::Network::Bitcoin,
-            Network::Testnet3 => bitcoin::Network::Testnet,
-            Network::Signet => bitcoin::Network::Signet,
-            Network::Regtest => bitcoin::Network::Regtest,
+            Network::Mainnet => proof::Network::Mainnet,
+            Network::Testnet3 => proof::Network::Testnet3,
+            Network::Testnet4 => proof::Network::Testnet4,
+            Network::Signet => proof::Network::Signet,
+            Network::Regtest => proof::Network::Regtest,
+            Network::Simnet => proof::Network::Simnet,
         }
     }
 }

@@ -162,6 +162,19 @@ impl ChainStore {
         }
     }
 
+    /// Returns the number of the block with this hash, connected or not.
+    pub fn by_hash(&self, hash: &[u8; 32]) -> Option<BlockId> {
+        self.by_hash.get(hash).copied()
+    }
+
+    /// Returns the network of the store in `dir`; `None` where there is no store. Nothing is changed there.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not that of a store.
+    pub fn network_of(dir: &Path) -> Result<Option<Network>, ChainError> {
+        super::files::network_of(dir)
+    }
+
     /// The network that this store holds.
     pub fn network(&self) -> Network {
         self.network

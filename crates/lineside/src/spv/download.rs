@@ -1,0 +1,134 @@
+//! Takes the blocks of a running full node into the chain store, over several connections.
+
+use crate::progress::CountBar;
+use crate::tell;
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use lineside_bitcoin_node::{
+    BlockHash, CredentialSources, Download, DownloadOptions, NodeOptions, NodeUrl, Progress, connect,
+};
+use lineside_spv::chain::{ChainStore, CheckedBlock, ImportReport};
+use std::path::PathBuf;
+
+/// Blocks that are taken before they are made durable.
+const BLOCKS_PER_SYNC: u64 = 1000;
+
+/// A node whose blocks are taken.
+#[derive(Args)]
+pub struct FromNode {
+    /// Take the blocks of this full node: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT, or
+    /// btcd+notls://… for btcd without TLS. A download that was interrupted goes on where it ended.
+    #[arg(long, value_name = "URL")]
+    node: Option<NodeUrl>,
+    /// The cookie file of Bitcoin Core, `.cookie` in its data directory.
+    #[arg(long, value_name = "FILE", requires = "node")]
+    node_cookie: Option<PathBuf>,
+    /// A file with the password of the node's RPC in its first line, which only its owner may read.
+    #[arg(long, value_name = "FILE", requires = "node")]
+    node_password: Option<PathBuf>,
+    /// The certificate of btcd's RPC, `rpc.cert` in its data directory.
+    #[arg(long, value_name = "FILE", requires = "node")]
+    node_ca: Option<PathBuf>,
+    /// Connections to the node.
+    #[arg(long, value_name = "N", requires = "node", default_value_t = 4)]
+    connections: u8,
+}
+
+impl FromNode {
+    /// Returns true if a node is given.
+    pub fn is_given(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// Takes the node's blocks above the store's tip, and adds them to `report`.
+    ///
+    /// # Errors
+    /// The node cannot be asked, is on another network or another branch, or gives a block that is refused; what was
+    /// taken before stays.
+    pub fn run(&self, chain: &mut ChainStore, report: &mut ImportReport) -> anyhow::Result<()> {
+        let Some(url) = &self.node else { return Ok(()) };
+        let sources = CredentialSources {
+            cookie_file: self.node_cookie.clone(),
+            password_file: self.node_password.clone(),
+            password: None,
+        };
+        let options = NodeOptions {
+            credentials: sources.with_environment(),
+            ca_file: self.node_ca.clone(),
+            ..NodeOptions::default()
+        };
+        let mut node = connect(url, &options)?;
+        let genesis = BlockHash(chain.network().rules().genesis().hash());
+        let first = node.hash_at(0)?;
+        ensure!(
+            first == genesis,
+            "{}: the node's first block is {first}, and that of {} is {genesis}: it is on another network",
+            url.describe(),
+            chain.network()
+        );
+        let tip = chain.tip();
+        if let Some(tip) = tip {
+            let theirs = node.hash_at(tip.height)?;
+            if theirs != BlockHash(tip.hash) {
+                bail!(
+                    "{}: the node has another block at height {} than the store; `lineside spv serve --node` follows \
+                     reorganisations",
+                    url.describe(),
+                    tip.height
+                );
+            }
+        }
+        let start = tip.map_or(0, |tip| tip.height + 1);
+        let end = node.info()?.blocks + 1;
+        let workers = DownloadOptions {
+            workers: usize::from(self.connections.max(1)),
+            ..DownloadOptions::default()
+        };
+        let parent = tip.map(|tip| BlockHash(tip.hash));
+        let download = Download::start(start..end, parent, workers, || connect(url, &options))?;
+        let taken = take(chain, download, u64::from(end - start.min(end)), report);
+        chain.sync()?;
+        taken.with_context(|| format!("taking the blocks of {}", url.describe()))
+    }
+}
+
+fn take(
+    chain: &mut ChainStore,
+    mut download: Download,
+    blocks: u64,
+    report: &mut ImportReport,
+) -> anyhow::Result<()> {
+    let bar = CountBar::new(blocks);
+    let mut taken = 0;
+    while let Some(block) = download.next() {
+        let block = block?;
+        let checked = CheckedBlock::check(&block.raw, chain.network());
+        let checked = checked.with_context(|| format!("block {} at height {}", block.hash, block.height))?;
+        let submitted = chain.accept(&checked, false)?;
+        chain.connect(submitted.id)?;
+        taken += 1;
+        report.blocks += 1;
+        report.connected += 1;
+        report.bytes += block.raw.len() as u64;
+        report.transactions += checked.txids().len() as u64;
+        if taken % BLOCKS_PER_SYNC == 0 {
+            chain.sync()?;
+        }
+        bar.show(taken);
+    }
+    bar.finish();
+    if blocks > 0 {
+        tell!("lineside: {}", said(&download.progress()));
+    }
+    Ok(())
+}
+
+fn said(progress: &Progress) -> String {
+    let seconds = progress.elapsed.as_secs_f64().max(1e-9);
+    format!(
+        "{} blocks, {:.1} MB in {seconds:.1} s: {:.1} MB/s",
+        progress.blocks,
+        progress.bytes as f64 / 1e6,
+        progress.bytes as f64 / 1e6 / seconds
+    )
+}

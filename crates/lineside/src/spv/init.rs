@@ -1,0 +1,40 @@
+//! `lineside spv init`: makes an empty chain store.
+
+use crate::say;
+use anyhow::bail;
+use clap::Args;
+use lineside_spv::chain::{ChainStore, Network};
+use lineside_spv::config::NetworkName;
+use std::path::PathBuf;
+
+/// Make an empty chain store, which `spv serve --node` fills from a full node.
+#[derive(Args)]
+pub struct Init {
+    /// The chain store's directory, which is made.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The network, which sets the proof-of-work limit.
+    #[arg(long, value_enum, default_value = "mainnet")]
+    network: NetworkName,
+}
+
+/// Makes the store.
+///
+/// # Errors
+/// A store that is there already; the system's reason.
+pub fn run(arguments: &Init, as_json: bool) -> anyhow::Result<()> {
+    let (data, network) = (&arguments.data, Network::from(arguments.network));
+    if let Some(found) = ChainStore::network_of(data)? {
+        bail!("{}: there is a chain store of {found} already", data.display());
+    }
+    drop(ChainStore::open(Some(data), network)?);
+    if as_json {
+        say!(
+            "{}",
+            serde_json::json!({"data": data.to_string_lossy(), "network": network.name()})
+        )?;
+    } else {
+        say!("{}: an empty chain store of {network}", data.display())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,443 @@
+//! Follows a full node: a thread that brings the host's chain to the node's, block by block.
+//!
+//! ```text
+//!   node --- announcement, blocks ---> Feed (lineside-bitcoin-node): which step is next
+//!                                        | Connect, Disconnect
+//!                                        v
+//!                                      checked, accepted (durable at the latest when the node's tip is reached)
+//!                                        | min_confirmations reached
+//!                                        v
+//!                                      connected: fast path and host answer from it
+//! ```
+//!
+//! A step down is carried out before any step up, so nothing of a disconnected block is answered after a newer block is
+//! connected. While the node is away, the host goes on answering from what it has.
+
+use crate::chain::{BlockInfo, ChainError, CheckedBlock, Refused};
+use crate::host::SpvHost;
+use lineside_bitcoin_node::{
+    Backoff, BlockHash, Event, Feed, Follower, LessWork, LocalChain, Node, NodeError, Step,
+};
+use lineside_util::hex::to_display;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longest time that one call of the feed waits, so that the thread notices its end.
+const WAIT: Duration = Duration::from_millis(200);
+/// Blocks that are accepted before they are connected together while the chain catches up: each change of the chain
+/// waits for all answers under way.
+const BLOCKS_PER_CHANGE: usize = 200;
+/// Blocks that are accepted before they are made durable while the chain catches up.
+const BLOCKS_PER_SYNC: u32 = 500;
+/// Time between two questions for the node's height while the chain catches up.
+const HEIGHT_INTERVAL: Duration = Duration::from_secs(2);
+/// Pauses after a block that was refused.
+const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
+/// Options of a follower.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowOptions {
+    /// Blocks on top of each other, the newest included, before the lowest of them is answered from; at least 1.
+    pub min_confirmations: u32,
+    /// Newest blocks that the fast path is filled with when the node's tip is reached.
+    pub prefill_blocks: u32,
+}
+
+/// State of the connection to a node, for status and health.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeState {
+    /// Address of the node, without secrets.
+    pub node: String,
+    /// Height of the node's best block when it was last asked.
+    pub node_height: Option<u32>,
+    /// True while the host's chain is the node's.
+    pub at_tip: bool,
+    /// Reason why the node is not followed now, and since when.
+    pub away: Option<(String, Instant)>,
+    /// Reason why what the node gives is not served: a lie, or another network.
+    pub refused: Option<String>,
+    /// Reorganisations since the start, and blocks of the longest of them.
+    pub reorganisations: u64,
+    /// Blocks of the longest reorganisation since the start.
+    pub deepest: u32,
+}
+
+impl NodeState {
+    /// Returns the sentences for `/healthz`: problems, then warnings. `height` is that of the host's tip.
+    pub fn health(&self, height: Option<u32>) -> (Vec<String>, Vec<String>) {
+        let tip = height.map_or_else(|| "no block".to_owned(), |height| format!("height {height}"));
+        let behind = match (self.node_height, height) {
+            (Some(node), Some(height)) if node > height => {
+                format!(", {} blocks behind the node", node - height)
+            }
+            (Some(node), None) => format!(", {} blocks behind the node", u64::from(node) + 1),
+            _ => String::new(),
+        };
+        let mut problems = Vec::new();
+        let mut warnings = Vec::new();
+        if let Some(why) = &self.refused {
+            problems.push(format!("spv: what {} gives is not served: {why}", self.node));
+        } else if let Some((why, since)) = &self.away {
+            let seconds = since.elapsed().as_secs();
+            warnings.push(format!(
+                "spv: {} is away for {seconds} s; answers are those of {tip}{behind}: {why}",
+                self.node
+            ));
+        } else if !self.at_tip {
+            warnings.push(format!(
+                "spv: catching up with {}; answers are those of {tip}{behind}",
+                self.node
+            ));
+        }
+        (problems, warnings)
+    }
+}
+
+/// A block that was accepted and has too few confirmations to be answered from.
+#[derive(Clone, Copy)]
+struct Held {
+    height: u32,
+    hash: [u8; 32],
+    bits: u32,
+}
+
+impl Held {
+    fn of(block: &BlockInfo) -> Self {
+        Self {
+            height: block.height,
+            hash: block.hash,
+            bits: bits_of(&block.header),
+        }
+    }
+}
+
+fn bits_of(header: &[u8; 80]) -> u32 {
+    u32::from_le_bytes([header[72], header[73], header[74], header[75]])
+}
+
+/// The chain as the node's client compares it: connected blocks and those that are held.
+struct Local<'a> {
+    host: &'a SpvHost,
+    held: &'a VecDeque<Held>,
+}
+
+impl Local<'_> {
+    fn held_at(&self, height: u32) -> Option<&Held> {
+        let first = self.held.front()?.height;
+        self.held.get(height.checked_sub(first)? as usize)
+    }
+}
+
+impl LocalChain for Local<'_> {
+    fn tip(&self) -> Option<(u32, BlockHash)> {
+        if let Some(held) = self.held.back() {
+            return Some((held.height, BlockHash(held.hash)));
+        }
+        self.host.tip().map(|tip| (tip.height, BlockHash(tip.hash)))
+    }
+
+    fn hash_at(&self, height: u32) -> Option<BlockHash> {
+        if let Some(held) = self.held_at(height) {
+            return Some(BlockHash(held.hash));
+        }
+        self.host.at_height(height).map(|block| BlockHash(block.hash))
+    }
+
+    fn bits_at(&self, height: u32) -> Option<u32> {
+        if let Some(held) = self.held_at(height) {
+            return Some(held.bits);
+        }
+        self.host.at_height(height).map(|block| bits_of(&block.header))
+    }
+}
+
+/// A thread that follows a node; it ends when this is dropped.
+pub struct NodeFollower {
+    is_over: Arc<AtomicBool>,
+    state: Arc<Mutex<NodeState>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl NodeFollower {
+    /// Starts to follow `node`.
+    ///
+    /// # Errors
+    /// The system's reason why there is no thread; a chain whose newest blocks cannot be held back.
+    pub fn start(host: Arc<SpvHost>, node: Box<dyn Node>, options: FollowOptions) -> anyhow::Result<Self> {
+        let state = NodeState {
+            node: node.describe(),
+            ..NodeState::default()
+        };
+        let genesis = host.network().rules().genesis().hash();
+        let feed = Feed::new(node, Follower::new(BlockHash(genesis), LessWork::Refuse));
+        let state = Arc::new(Mutex::new(state));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let held = hold_back(&host, options.min_confirmations)?;
+        let mut following = Following {
+            host,
+            feed,
+            held,
+            options,
+            state: Arc::clone(&state),
+            unsynced: 0,
+            unfilled: 0,
+            disconnected: 0,
+            asked_height: None,
+            was_at_tip: false,
+            backoff: Backoff::new(PAUSES[0], PAUSES[1]),
+        };
+        let over = Arc::clone(&is_over);
+        let named = std::thread::Builder::new().name("spv-node".into());
+        let thread = named.spawn(move || {
+            while !over.load(Relaxed) {
+                following.turn(&over);
+            }
+        })?;
+        Ok(Self {
+            is_over,
+            state,
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns the state of the connection.
+    pub fn state(&self) -> NodeState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for NodeFollower {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Disconnects the newest blocks, which have fewer than `min_confirmations`. Returns them.
+fn hold_back(host: &SpvHost, min_confirmations: u32) -> Result<VecDeque<Held>, ChainError> {
+    let Some(tip) = host.tip() else {
+        return Ok(VecDeque::new());
+    };
+    let count = min_confirmations.saturating_sub(1).min(tip.height + 1);
+    let first = tip.height + 1 - count;
+    let held = (first..=tip.height).filter_map(|height| host.at_height(height));
+    let held = held.map(|block| Held::of(&block)).collect();
+    if count > 0 {
+        host.disconnect_above(first.checked_sub(1))?;
+        host.make_known();
+    }
+    Ok(held)
+}
+
+/// State of the thread.
+struct Following {
+    host: Arc<SpvHost>,
+    feed: Feed,
+    held: VecDeque<Held>,
+    options: FollowOptions,
+    state: Arc<Mutex<NodeState>>,
+    /// Blocks accepted since the last one was made durable.
+    unsynced: u32,
+    /// Blocks connected that the fast path was not filled with.
+    unfilled: u32,
+    /// Blocks disconnected by the reorganisation under way.
+    disconnected: u32,
+    asked_height: Option<Instant>,
+    /// True if the chain was the node's before this step.
+    was_at_tip: bool,
+    backoff: Backoff,
+}
+
+/// Reason why a step was not carried out.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error("block {}: {refused}", to_display(hash))]
+    Refused { hash: [u8; 32], refused: Refused },
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+impl Following {
+    /// Waits for one event and carries it out.
+    fn turn(&mut self, is_over: &AtomicBool) {
+        let local = Local {
+            host: &self.host,
+            held: &self.held,
+        };
+        match self.feed.next(&local, WAIT) {
+            Event::Step(step) => match self.carry_out(step) {
+                Ok(()) => {
+                    self.backoff.reset();
+                    if !self.was_at_tip {
+                        self.ask_height();
+                    }
+                    self.was_at_tip = false;
+                    self.set(|state| (state.at_tip, state.away, state.refused) = (false, None, None));
+                }
+                Err(error) => self.refuse(&error, is_over),
+            },
+            Event::AtTip => match self.connect_confirmed() {
+                Ok(()) => self.arrive(),
+                Err(error) => self.refuse(&error.into(), is_over),
+            },
+            Event::Away { error, pause } => self.leave(&error, pause),
+            Event::Pausing => {}
+        }
+    }
+
+    fn set(&self, change: impl FnOnce(&mut NodeState)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn carry_out(&mut self, step: Step) -> Result<(), StepError> {
+        match step {
+            Step::Disconnect { to_height } => self.disconnect(to_height)?,
+            Step::Connect { height, hash, raw } => {
+                let refused = |refused| StepError::Refused {
+                    hash: hash.0,
+                    refused,
+                };
+                let block = CheckedBlock::check(&raw, self.host.network()).map_err(refused)?;
+                self.host.accept(&block).map_err(refused)?;
+                let bits = raw.first_chunk().map_or(0, bits_of);
+                self.held.push_back(Held {
+                    height,
+                    hash: hash.0,
+                    bits,
+                });
+                self.unsynced += 1;
+                // The next block after the tip is connected at once; many, or those of a reorganisation, together.
+                let is_many = self.held.len() >= self.confirmations() - 1 + BLOCKS_PER_CHANGE;
+                if self.was_at_tip || is_many {
+                    self.connect_confirmed()?;
+                }
+                if self.unsynced >= BLOCKS_PER_SYNC {
+                    self.host.sync()?;
+                    self.unsynced = 0;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn confirmations(&self) -> usize {
+        self.options.min_confirmations.max(1) as usize
+    }
+
+    /// Connects the held blocks that have enough confirmations.
+    fn connect_confirmed(&mut self) -> Result<(), ChainError> {
+        let count = (self.held.len() + 1).saturating_sub(self.confirmations());
+        if count > 0 {
+            let hashes: Vec<_> = self.held.iter().take(count).map(|held| held.hash).collect();
+            self.host.connect(&hashes)?;
+            self.held.drain(..count);
+            self.unfilled = self.unfilled.saturating_add(count as u32);
+        }
+        Ok(())
+    }
+
+    fn disconnect(&mut self, to_height: u32) -> Result<(), ChainError> {
+        while self.held.back().is_some_and(|held| held.height > to_height) {
+            self.held.pop_back();
+            self.disconnected += 1;
+        }
+        let Some(tip) = self.host.tip().filter(|tip| tip.height > to_height) else {
+            return Ok(());
+        };
+        self.disconnected += tip.height - to_height;
+        self.host.disconnect_above(Some(to_height))?;
+        tracing::info!(
+            node = self.feed.node().describe(),
+            from = tip.height,
+            to = to_height,
+            "the node's chain was reorganised: blocks are disconnected"
+        );
+        Ok(())
+    }
+
+    /// The host's chain is the node's: makes it durable, fills the fast path and makes the tip known.
+    fn arrive(&mut self) {
+        let blocks = std::mem::take(&mut self.unfilled).min(self.options.prefill_blocks);
+        if blocks > 0 {
+            self.host.prefill(blocks);
+        }
+        self.host.make_known();
+        if std::mem::take(&mut self.unsynced) > 0
+            && let Err(error) = self.host.sync()
+        {
+            tracing::error!(%error, "the blocks of the node cannot be made durable");
+            self.set(|state| state.refused = Some(error.to_string()));
+            return;
+        }
+        self.was_at_tip = true;
+        let disconnected = std::mem::take(&mut self.disconnected);
+        let local = Local {
+            host: &self.host,
+            held: &self.held,
+        };
+        let height = local.tip().map(|(height, _)| height);
+        self.set(|state| {
+            if disconnected > 0 {
+                state.reorganisations += 1;
+                state.deepest = state.deepest.max(disconnected);
+            }
+            if !state.at_tip {
+                tracing::debug!(height, "the chain is the node's");
+            }
+            (state.at_tip, state.away, state.refused) = (true, None, None);
+            state.node_height = height;
+        });
+    }
+
+    fn leave(&mut self, error: &NodeError, pause: Duration) {
+        self.was_at_tip = false;
+        self.host.make_known();
+        let why = error.to_string();
+        let is_lie = error.fault.is_lie();
+        self.set(|state| {
+            state.at_tip = false;
+            if is_lie {
+                state.refused = Some(why.clone());
+            }
+            let is_new = state.away.as_ref().is_none_or(|(before, _)| *before != why);
+            if is_new {
+                tracing::warn!(node = state.node, pause_ms = pause.as_millis() as u64, "{why}");
+            }
+            let since = state.away.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+            state.away = Some((why, since));
+        });
+    }
+
+    /// A block of the node is not taken: says so and pauses, without keeping the thread from its end.
+    fn refuse(&mut self, error: &StepError, is_over: &AtomicBool) {
+        self.host.make_known();
+        let why = error.to_string();
+        tracing::warn!(
+            node = self.feed.node().describe(),
+            "the node gives what cannot be served: {why}"
+        );
+        self.set(|state| (state.at_tip, state.refused) = (false, Some(why)));
+        let end = Instant::now() + self.backoff.pause();
+        while Instant::now() < end && !is_over.load(Relaxed) {
+            std::thread::sleep(WAIT);
+        }
+    }
+
+    fn ask_height(&mut self) {
+        if self
+            .asked_height
+            .is_some_and(|asked| asked.elapsed() < HEIGHT_INTERVAL)
+        {
+            return;
+        }
+        self.asked_height = Some(Instant::now());
+        if let Ok(info) = self.feed.node().info() {
+            self.set(|state| state.node_height = Some(info.blocks));
+        }
+    }
+}

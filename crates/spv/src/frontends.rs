@@ -1,0 +1,198 @@
+//! Further fronts of the running service: the node that is followed, and the server of wallets and explorers.
+
+use crate::config::{SpvConfig, host_and_port};
+use crate::follow::{FollowOptions, NodeFollower};
+use crate::host::SpvHost;
+use crate::wallets::HostChain;
+use anyhow::Context;
+use lineside_bitcoin_node::{Node, NodeOptions, connect};
+use lineside_electrum::{Config, Host, Limits, Server, Upstream, UpstreamTls};
+use lineside_grpc::ServerTls;
+use lineside_service::config::given;
+use lineside_service::{Endpoint, StatusBuilder};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is opened while the process still has all its rights: sockets, keys and certificates.
+pub struct Prepared {
+    node: Option<Box<dyn Node>>,
+    wallets: Option<Config>,
+}
+
+/// Opens what the configuration names.
+///
+/// # Errors
+/// A file that cannot be read, an address that cannot be listened at, or a node that cannot be asked at all.
+pub fn prepare(config: &SpvConfig) -> anyhow::Result<Prepared> {
+    let options = NodeOptions {
+        credentials: config.credential_sources(),
+        ca_file: given(&config.node_ca).map(Path::to_path_buf),
+        ..NodeOptions::default()
+    };
+    let node = config.node.url().map(|url| connect(url, &options)).transpose()?;
+    Ok(Prepared {
+        node,
+        wallets: wallets(config)?,
+    })
+}
+
+/// Binds the sockets of the server of wallets; `None` where the configuration wants none.
+fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
+    let listen = |key: &str, address: Option<SocketAddr>| {
+        let bind = |address| {
+            TcpListener::bind(address)
+                .with_context(|| format!("spv cannot listen on {address} ([spv] {key})"))
+        };
+        address.map(bind).transpose()
+    };
+    let tcp = listen("electrum", config.electrum.0)?;
+    let tls = listen("electrum_tls", config.electrum_tls.0)?;
+    let http = listen("http", config.http.0)?;
+    if tcp.is_none() && tls.is_none() && http.is_none() {
+        return Ok(None);
+    }
+    let tls = match tls {
+        None => None,
+        Some(listener) => {
+            let files = (&config.electrum_certificate, &config.electrum_key);
+            Some((listener, ServerTls::from_files(files.0, files.1, None)?))
+        }
+    };
+    let port = |listener: &TcpListener| listener.local_addr().ok().map(|address| address.port());
+    let host = Host {
+        name: String::new(),
+        tcp_port: tcp.as_ref().and_then(port),
+        ssl_port: tls.as_ref().and_then(|(listener, _)| port(listener)),
+    };
+    Ok(Some(Config {
+        tcp,
+        tls,
+        http,
+        upstream: upstream(config)?,
+        limits: limits(config),
+        server_version: concat!("Lineside ", env!("CARGO_PKG_VERSION")).to_owned(),
+        hosts: vec![host],
+        ..Config::default()
+    }))
+}
+
+/// Returns the limits of the server of wallets. Half of the memory is for lines and replies, a quarter for trees.
+fn limits(config: &SpvConfig) -> Limits {
+    Limits {
+        memory_bytes: config.memory_max.bytes() / 2,
+        tree_bytes: config.memory_max.bytes() / 4,
+        ..Limits::default()
+    }
+}
+
+fn upstream(config: &SpvConfig) -> anyhow::Result<Option<Upstream>> {
+    let Some((host, port)) = host_and_port(&config.electrum_upstream) else {
+        return Ok(None);
+    };
+    let tls = if config.electrum_upstream.starts_with("tls://") {
+        let path = &config.electrum_upstream_ca;
+        let roots =
+            std::fs::read(path).with_context(|| format!("[spv] electrum_upstream_ca {}", path.display()))?;
+        Some(UpstreamTls::from_pem(&roots, host.trim_matches(['[', ']']))?)
+    } else {
+        None
+    };
+    Ok(Some(Upstream {
+        address: format!("{host}:{port}"),
+        tls,
+    }))
+}
+
+/// The fronts of a running service.
+pub struct Frontends {
+    follower: Mutex<Option<NodeFollower>>,
+    wallets: Mutex<Option<Server>>,
+}
+
+impl Frontends {
+    /// Starts what was prepared.
+    ///
+    /// # Errors
+    /// The system's reason why there can be no threads.
+    pub fn start(prepared: Prepared, host: &Arc<SpvHost>, options: FollowOptions) -> anyhow::Result<Self> {
+        let follow = |node| NodeFollower::start(Arc::clone(host), node, options);
+        let follower = prepared.node.map(follow).transpose()?;
+        let serve = |config| Server::start(config, Arc::new(HostChain(Arc::clone(host))));
+        let wallets = prepared.wallets.map(serve).transpose()?;
+        Ok(Self {
+            follower: Mutex::new(follower),
+            wallets: Mutex::new(wallets),
+        })
+    }
+
+    /// Returns the addresses of the server of wallets.
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        let wallets = self.wallets.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(server) = wallets.as_ref() else {
+            return Vec::new();
+        };
+        let all = [
+            ("electrum", server.tcp()),
+            ("electrum_tls", server.tls()),
+            ("http", server.http()),
+        ];
+        let endpoint = |(protocol, address)| {
+            Some(Endpoint {
+                protocol,
+                address: address?,
+            })
+        };
+        all.into_iter().filter_map(endpoint).collect()
+    }
+
+    /// Ends all fronts.
+    pub fn stop(&self) {
+        drop(self.wallets.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(
+            self.follower
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+    }
+
+    /// Adds the health of the node's connection to a status, and returns an object with its state and the counts of the
+    /// server of wallets.
+    pub fn status(&self, height: Option<u32>, out: &mut StatusBuilder) -> serde_json::Value {
+        let mut object = serde_json::Map::new();
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(follower) = follower.as_ref() {
+            let state = follower.state();
+            let (problems, warnings) = state.health(height);
+            out.problems.extend(problems);
+            out.warnings.extend(warnings);
+            let away_s = state.away.as_ref().map(|(_, since)| since.elapsed().as_secs());
+            let node = serde_json::json!({
+                "node": state.node, "node_height": state.node_height, "at_tip": state.at_tip, "away_s": away_s,
+                "why_away": state.away.as_ref().map(|(why, _)| why), "refused": state.refused,
+                "reorganisations": state.reorganisations, "deepest_reorganisation": state.deepest,
+            });
+            object.insert("node".into(), node);
+        }
+        let wallets = self.wallets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = wallets.as_ref() {
+            object.insert("electrum".into(), counts(server));
+        }
+        serde_json::Value::Object(object)
+    }
+}
+
+fn counts(server: &Server) -> serde_json::Value {
+    let counts = server.counters();
+    serde_json::json!({
+        "clients": counts.clients, "accepted": counts.accepted, "refused": counts.refused,
+        "requests": counts.requests, "answered": counts.answered, "errors": counts.errors,
+        "forwarded": counts.forwarded, "upstream_failures": counts.upstream_failures,
+        "notifications": counts.notifications, "throttled": counts.throttled,
+        "closed_line": counts.closed_line, "closed_idle": counts.closed_idle,
+        "closed_stalled": counts.closed_stalled, "closed_memory": counts.closed_memory,
+        "trees_built": counts.trees_built, "recomputed": counts.recomputed,
+        "http_requests": counts.http_requests, "http_clients": counts.http_clients,
+    })
+}

@@ -1,0 +1,152 @@
+//! What a node's follower and the server of wallets need of the host: single steps of the chain, and reads that fill
+//! nothing.
+
+use super::{SpvHost, follow, forget};
+use crate::chain::{BlockInfo, ChainError, CheckedBlock, Located, Refused, Submitted, Tip};
+use crate::store::Hash;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::watch;
+
+impl SpvHost {
+    /// Returns the network of the chain.
+    pub fn network(&self) -> crate::chain::Network {
+        self.network
+    }
+
+    /// Returns the number of the chain's present state. It changes in the same step as the chain, and only grows.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Relaxed)
+    }
+
+    /// Returns a channel that receives the generation after changes of the chain, when [`SpvHost::make_known`] was
+    /// called.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.known.subscribe()
+    }
+
+    /// Tells the receivers of [`SpvHost::changes`] the present generation, if they do not know it. A reorganisation is
+    /// made known once, at its end.
+    pub fn make_known(&self) {
+        let now = self.generation();
+        self.known
+            .send_if_modified(|known| std::mem::replace(known, now) != now);
+    }
+
+    /// Takes a block without connecting it. Its parent must be known.
+    ///
+    /// # Errors
+    /// The reason why the block was refused; nothing of it is kept then.
+    pub fn accept(&self, block: &CheckedBlock) -> Result<Submitted, Refused> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        chain.accept(block, false)
+    }
+
+    /// Connects blocks that were accepted, each a child of the one before, the first a child of the tip. Every answer
+    /// that this makes wrong has left, and its line is gone, before a newer one leaves.
+    ///
+    /// # Errors
+    /// [`ChainError::IllegalStep`] for any other block; the blocks before it are connected then.
+    pub fn connect(&self, hashes: &[Hash]) -> Result<(), ChainError> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        self.change(chain.as_mut(), |chain, writer| {
+            for hash in hashes {
+                let id = chain.by_hash(hash).ok_or(ChainError::NoSuchBlock(u32::MAX))?;
+                forget(&chain.txids(id)?, writer);
+                chain.connect(id)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Disconnects every block above `height`. When this returns, nothing is answered from them.
+    ///
+    /// # Errors
+    /// The chain's; the fast path and host agree also then, at the block where it stopped.
+    pub fn disconnect_above(&self, height: Option<u32>) -> Result<(), ChainError> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        self.change(chain.as_mut(), |chain, writer| {
+            while let Some(tip) = chain
+                .tip()
+                .filter(|tip| height.is_none_or(|height| tip.height > height))
+            {
+                let id = chain
+                    .at_height(tip.height)
+                    .ok_or(ChainError::NoSuchBlock(tip.height))?;
+                writer.drop_block(&tip.hash);
+                chain.disconnect(id)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Connects the best chain among the accepted blocks.
+    ///
+    /// # Errors
+    /// The chain's; the fast path and host agree also then, at the block where it stopped.
+    pub fn connect_best(&self) -> Result<(), ChainError> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        self.change(chain.as_mut(), follow)
+    }
+
+    /// Returns the connected block at `height`.
+    pub fn at_height(&self, height: u32) -> Option<BlockInfo> {
+        let chain = self.chain();
+        chain.block(chain.at_height(height)?)
+    }
+
+    /// Returns the last connected block.
+    pub fn tip_block(&self) -> Option<BlockInfo> {
+        let chain = self.chain();
+        chain.block(chain.at_height(chain.tip()?.height)?)
+    }
+
+    /// Returns the block with this hash if it is connected.
+    pub fn connected(&self, hash: &Hash) -> Option<BlockInfo> {
+        let chain = self.chain();
+        let block = chain.block(chain.by_hash(hash)?)?;
+        block.connected.then_some(block)
+    }
+
+    /// Appends the headers of at most `count` connected blocks from height `start` on, all of one state of the chain.
+    /// Returns how many these are.
+    pub fn headers(&self, start: u32, count: u32, into: &mut Vec<u8>) -> u32 {
+        let chain = self.chain();
+        let mut appended = 0;
+        for height in start..start.saturating_add(count) {
+            let Some(block) = chain.at_height(height).and_then(|id| chain.block(id)) else {
+                break;
+            };
+            into.extend(block.header);
+            appended += 1;
+        }
+        appended
+    }
+
+    /// Returns the place of `txid` in the connected blocks, without filling the fast path.
+    ///
+    /// # Errors
+    /// The chain cannot tell; this never means that the transaction is unknown.
+    pub fn locate(&self, txid: &Hash) -> Result<Option<Located>, ChainError> {
+        self.chain().locate(txid)
+    }
+
+    /// Returns the TXIDs of the block `hash` in block order; `None` if it is not connected.
+    ///
+    /// # Errors
+    /// They cannot be read now.
+    pub fn txids(&self, hash: &Hash) -> Result<Option<Vec<Hash>>, ChainError> {
+        let chain = self.chain();
+        let id = chain
+            .by_hash(hash)
+            .filter(|id| chain.block(*id).is_some_and(|block| block.connected));
+        id.map(|id| chain.txids(id).map(|txids| txids.into_owned()))
+            .transpose()
+    }
+
+    /// Returns the tip as [`SpvHost::tip`] does, with the number of its state.
+    pub fn tip_and_generation(&self) -> (Option<Tip>, u64) {
+        let chain = self.chain();
+        (chain.tip(), self.generation())
+    }
+}
