@@ -78,8 +78,7 @@ pub enum SetupError {
 pub struct NodeError {
     /// The node, without secrets.
     pub node: String,
-    /// What happened.
-    #[source]
+    /// What happened. It is part of the message, so it is not its source again.
     pub fault: Fault,
 }
 

@@ -65,8 +65,8 @@ pub enum LessWork {
     /// [`Fault::LessWork`]; the local chain stays. No honest node goes back by itself.
     #[default]
     Refuse,
-    /// The node is followed, for operators who cut its chain by `invalidateblock`, unless the node is in its initial
-    /// download.
+    /// The node is followed, for operators who cut its chain by `invalidateblock`, unless it is in its initial download
+    /// or does not know the local tip: then it has lost data.
     Follow,
 }
 
@@ -284,7 +284,7 @@ impl Follower {
                     return Ok(Compared::Changed);
                 }
                 let is_loading = info.initial_block_download || info.headers > info.blocks;
-                if self.less_work == LessWork::Follow && !is_loading {
+                if self.less_work == LessWork::Follow && !is_loading && knows(node, &hash)? {
                     tracing::warn!(
                         node = node.describe(),
                         fork,
@@ -335,6 +335,15 @@ impl Follower {
             }
         }
         Ok(Compared::Fork(fork))
+    }
+}
+
+/// Returns true where the node has heard of a block. A node that lost its data, or begins with none, has not.
+fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
+    match node.header(hash) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -25,6 +25,9 @@ const SETTLING: Duration = Duration::from_secs(5);
 /// Pauses between attempts to subscribe.
 const SUBSCRIBE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
+/// Longest wait for a change; a longer one could not be added to the clock.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
+
 /// Offers of Bitcoin Core besides its RPC.
 #[derive(Clone, Debug, Default)]
 struct Offers {
@@ -400,7 +403,7 @@ impl Link {
         known: &BlockHash,
         wait: Duration,
     ) -> Result<Option<Announcement>, Fault> {
-        let end = Instant::now() + wait;
+        let end = Instant::now() + wait.min(WAIT_MAX);
         loop {
             if self.notifier.is_none() {
                 self.probe_within_limit().await?;

@@ -402,3 +402,40 @@ fn what_is_not_wanted_is_not_asked_for() {
     let methods: Vec<String> = fake.seen().into_iter().map(|(method, _)| method).collect();
     assert_eq!(methods, ["getblock", "getbestblockhash"]);
 }
+
+#[test]
+fn a_node_that_is_away_is_asked_again_after_pauses() {
+    let fake = Fake::start(&["core-bare.txt", "core.txt"], 1);
+    let mut feed = Feed::new(
+        node(&fake, &quick()),
+        Follower::new(hash(&fake, 0), LessWork::Refuse),
+    );
+    let mut local = Local::default();
+    let body = format!(
+        "{{\"result\":null,\"error\":{{\"code\":{},\"message\":\"Loading\"}},\"id\":1}}",
+        -28
+    );
+    fake.trick(move |_| Some(Reply::Whole(500, body.clone().into())));
+    let mut pauses = Vec::new();
+    while pauses.len() < 3 {
+        match feed.next(&local, Duration::from_millis(10)) {
+            Event::Away { error, pause } => {
+                assert!(matches!(error.fault, Fault::WarmingUp { .. }), "{error}");
+                pauses.push((pause, fake.seen().len()));
+            }
+            Event::Pausing => assert_eq!(pauses.last().map(|(_, seen)| *seen), Some(fake.seen().len())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(pauses[2].0 >= Duration::from_millis(500), "{pauses:?}");
+    fake.trick(|_| None);
+    let connected = until("the first block", || {
+        match feed.next(&local, Duration::from_secs(1)) {
+            Event::Step(step) => Some(step),
+            Event::Pausing => None,
+            other => panic!("{other:?}"),
+        }
+    });
+    local.apply(&connected);
+    assert_eq!(local.hashes(), [hash(&fake, 0)]);
+}
