@@ -177,6 +177,7 @@ fn download(name: &str, btcd: &Btcd, options: &NodeOptions) {
             ..DownloadOptions::default()
         };
         let range = tip + 1 - BIG..tip + 1;
+        let before = cpu_seconds();
         let mut download = Download::start(range, None, with, || connect(&url, options)).expect("clients");
         for block in download.by_ref() {
             block.expect("a block");
@@ -188,4 +189,17 @@ fn download(name: &str, btcd: &Btcd, options: &NodeOptions) {
             progress.bytes / 1_000_000
         );
     }
+}
+
+/// Returns the processor time of this process so far. The unit of the kernel's file is a hundredth of a second.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    let after_name = text.rsplit(')').next().unwrap_or_default();
+    let field = |at: usize| {
+        after_name
+            .split_whitespace()
+            .nth(at)
+            .and_then(|text| text.parse::<f64>().ok())
+    };
+    (field(11).unwrap_or(0.0) + field(12).unwrap_or(0.0)) / 100.0
 }

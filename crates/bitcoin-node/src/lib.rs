@@ -58,8 +58,8 @@
 //! - REST and ZMQ are used where the node says that it offers them. ZMQ is spoken without security (mechanism NULL), as
 //!   Bitcoin Core offers it: its notifications only say when to ask.
 //! - TLS is for btcd; Bitcoin Core's RPC has none. A tunnel or a proxy has to be on this host.
-//! - The password of a URL is readable in the process list where the URL is an argument: give a file, or the environment
-//!   variable [`PASSWORD_VARIABLE`].
+//! - The password of a URL is readable in the process list where the URL is an argument: give a file, or the
+//!   environment variable [`PASSWORD_VARIABLE`].
 //! - The system's name service has no time limit; while it hangs, a call ends in time, but a thread stays with it.
 
 pub mod answers;

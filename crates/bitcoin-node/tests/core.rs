@@ -282,8 +282,11 @@ fn another_network_is_named_before_anything_is_connected() {
     let mut feed = Feed::new(node(&fake, &quick()), Follower::new(UNKNOWN, LessWork::Refuse));
     match feed.next(&Local::default(), Duration::ZERO) {
         Event::Away { error, .. } => {
-            let is_it = matches!(error.fault, Fault::OtherNetwork { expected: UNKNOWN, found } if found == hash(&fake, 0));
-            assert!(is_it && error.fault.is_lie(), "{error}");
+            assert!(error.fault.is_lie(), "{error}");
+            let Fault::OtherNetwork { expected, found } = error.fault else {
+                panic!("{error}")
+            };
+            assert_eq!((expected, found), (UNKNOWN, hash(&fake, 0)));
         }
         other => panic!("{other:?}"),
     }
@@ -311,7 +314,8 @@ fn a_block_is_announced_by_zmq() {
     until("the subscription", || {
         (publisher.subscribers() == 1).then_some(())
     });
-    // Of the block that is known, of a transaction, then of a new block, with a request for a sign of life between them.
+    // Of the block that is known, of a transaction, then of a new block, with a request for a sign of life between
+    // them.
     publisher.announce(best.0);
     publisher.send(b"\x01\x06hashtx\x01\x01x\x00\x04\x01\0\0\0\x04\x07\x04PING\0\x09");
     publisher.announce(new.0);

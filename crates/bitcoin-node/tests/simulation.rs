@@ -48,7 +48,7 @@ impl Tree {
                 header[76..].copy_from_slice(&nonce.to_le_bytes());
                 BlockHash::of_header(&header)
             })
-            .find(|hash| hash.0[31] <= limit - 1)
+            .find(|hash| hash.0[31] < limit)
             .unwrap();
         let more = if bits == BITS[0] { 1 } else { 4 };
         self.blocks.insert(hash, (header, height, work + more));
@@ -455,8 +455,10 @@ fn lies_are_named_and_nothing_of_them_is_connected() {
                 assert_eq!(connected, 0);
             }
             Lie::OtherBlock => {
-                let is_it = matches!(fault, Fault::WrongBlock { asked, found } if (asked, found) == (blocks[2], blocks[3]));
-                assert!(is_it, "{fault}");
+                let Fault::WrongBlock { asked, found } = fault else {
+                    panic!("{fault}")
+                };
+                assert_eq!((asked, found), (blocks[2], blocks[3]));
                 assert_eq!(connected, 2);
             }
             Lie::NoChain => {
