@@ -184,10 +184,8 @@ fn download(name: &str, btcd: &Btcd, options: &NodeOptions) {
         }
         let progress = download.progress();
         let rate = progress.bytes as f64 / progress.elapsed.as_secs_f64() / 1e6;
-        println!(
-            "{name}: {workers} workers, {} MB: {rate:.0} MB/s",
-            progress.bytes / 1_000_000
-        );
+        let of_core = progress.bytes as f64 / (cpu_seconds() - before) / 1e6;
+        println!("{name}: {workers} workers: {rate:.0} MB/s; the client alone {of_core:.0} MB/s a core");
     }
 }
 
