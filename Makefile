@@ -23,6 +23,7 @@ test: setup
 	cargo test --workspace --locked
 	cargo test -p lineside-verify --no-default-features --locked
 	@bash scripts/test-kafka.sh
+	@bash scripts/test-btcd.sh --test btcd
 
 # The same on a system that has nothing yet: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:

@@ -1,10 +1,10 @@
 //! Block files of Bitcoin Core, `blk00000.dat` and the next, read one block at a time.
 //!
-//! Source: `src/node/blockstorage.cpp` of Bitcoin Core. A record is the magic of the network, the length of the block in
-//! four bytes (little-endian), and the block. Files are extended in steps, so zeros follow the last record. Since version
-//! 28 every byte of a file is XORed with the eight bytes of `xor.dat` by its position in the file; the reserved bytes at
-//! the end may be zeros either way. Blocks lie in the order of their arrival, not of their heights, blocks of side
-//! branches included, and a crash may leave a torn record, after which the node goes on.
+//! Source: `src/node/blockstorage.cpp` of Bitcoin Core. A record is the magic of the network, the length of the block
+//! in four bytes (little-endian), and the block. Files are extended in steps, so zeros follow the last record. Since
+//! version 28 every byte of a file is XORed with the eight bytes of `xor.dat` by its position in the file; the
+//! reserved bytes at the end may be zeros either way. Blocks lie in the order of their arrival, not of their heights,
+//! blocks of side branches included, and a crash may leave a torn record, after which the node goes on.
 
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::options::BLOCK_BYTES_MAX;

@@ -77,15 +77,14 @@ pub enum SetupError {
 #[error("{node}: {fault}")]
 pub struct NodeError {
     /// The node, without secrets.
-    pub node: String,
-    /// What happened.
-    #[source]
+    pub node: Box<str>,
+    /// What happened. It is part of the message, so it is not its source again.
     pub fault: Fault,
 }
 
 impl NodeError {
     /// Puts a fault and its node together.
-    pub fn new(node: impl Into<String>, fault: Fault) -> NodeError {
+    pub fn new(node: impl Into<Box<str>>, fault: Fault) -> NodeError {
         NodeError {
             node: node.into(),
             fault,

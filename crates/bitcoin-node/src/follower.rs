@@ -1,8 +1,8 @@
 //! Follower of a node's chain: compares it with the local one and says what to do next.
 //!
 //! The follower holds no chain and does no I/O of its own. It asks the node through [`Node`], reads the local chain
-//! through [`LocalChain`], and returns one [`Step`] at a time, which the caller carries out before it asks for the next.
-//! So it makes no difference whether the caller or the node was restarted in between.
+//! through [`LocalChain`], and returns one [`Step`] at a time, which the caller carries out before it asks for the
+//! next. So it makes no difference whether the caller or the node was restarted in between.
 //!
 //! A node's word is checked as far as headers go: each block has the hash that was asked for, is the child of the block
 //! before it, and, on a branch that would replace local blocks, meets its own target. Transactions, targets and dates
@@ -32,8 +32,8 @@ pub trait LocalChain {
     /// Returns the block at `height`; it is there from the first block up to the tip.
     fn hash_at(&self, height: u32) -> Option<BlockHash>;
 
-    /// Returns the compact target (`bits`) in the header at `height`. With it the work of both branches is compared at a
-    /// reorganisation; where it is `None`, their lengths are.
+    /// Returns the compact target (`bits`) in the header at `height`. With it the work of both branches is compared at
+    /// a reorganisation; where it is `None`, their lengths are.
     fn bits_at(&self, height: u32) -> Option<u32> {
         let _ = height;
         None
@@ -65,8 +65,8 @@ pub enum LessWork {
     /// [`Fault::LessWork`]; the local chain stays. No honest node goes back by itself.
     #[default]
     Refuse,
-    /// The node is followed, for operators who cut its chain by `invalidateblock`, unless the node is in its initial
-    /// download.
+    /// The node is followed, for operators who cut its chain by `invalidateblock`, unless it is in its initial download
+    /// or does not know the local tip: then it has lost data.
     Follow,
 }
 
@@ -284,7 +284,7 @@ impl Follower {
                     return Ok(Compared::Changed);
                 }
                 let is_loading = info.initial_block_download || info.headers > info.blocks;
-                if self.less_work == LessWork::Follow && !is_loading {
+                if self.less_work == LessWork::Follow && !is_loading && knows(node, &hash)? {
                     tracing::warn!(
                         node = node.describe(),
                         fork,
@@ -335,6 +335,15 @@ impl Follower {
             }
         }
         Ok(Compared::Fork(fork))
+    }
+}
+
+/// Returns true where the node has heard of a block. A node that lost its data, or begins with none, has not.
+fn knows(node: &mut dyn Node, hash: &BlockHash) -> Result<bool, NodeError> {
+    match node.header(hash) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.fault, Fault::NoSuchBlock { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -19,11 +19,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-/// Time after a subscription in which the best block is asked for often: a publisher takes a subscription some time after
-/// it has answered the handshake, and what it publishes in between is lost.
+/// Time after a subscription in which the best block is asked for often: a publisher takes a subscription some time
+/// after it has answered the handshake, and what it publishes in between is lost.
 const SETTLING: Duration = Duration::from_secs(5);
 /// Pauses between attempts to subscribe.
 const SUBSCRIBE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
+/// Longest wait for a change; a longer one could not be added to the clock.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 /// Offers of Bitcoin Core besides its RPC.
 #[derive(Clone, Debug, Default)]
@@ -356,7 +359,9 @@ impl Link {
             if self.is_btcd {
                 let authorization = self.authorize(false)?;
                 let opened = BlockNotices::open(&self.address, &self.authority, authorization.as_ref());
-                return opened.await.map(|opened| Some(Notifier::Socket(opened)));
+                return opened
+                    .await
+                    .map(|opened| Some(Notifier::Socket(Box::new(opened))));
             }
             let offers = self
                 .offers
@@ -400,7 +405,7 @@ impl Link {
         known: &BlockHash,
         wait: Duration,
     ) -> Result<Option<Announcement>, Fault> {
-        let end = Instant::now() + wait;
+        let end = Instant::now() + wait.min(WAIT_MAX);
         loop {
             if self.notifier.is_none() {
                 self.probe_within_limit().await?;

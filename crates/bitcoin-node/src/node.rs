@@ -74,8 +74,8 @@ pub trait Node: Send {
     /// [`Fault::NoSuchHeight`] above the tip; faults of the connection and of the answer.
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError>;
 
-    /// Returns the blocks from height `from` on: `count` of them, or fewer where the chain ends. The list is not read in
-    /// one moment, so it may belong to two chains: check that each block is the parent of the next.
+    /// Returns the blocks from height `from` on: `count` of them, or fewer where the chain ends. The list is not read
+    /// in one moment, so it may belong to two chains: check that each block is the parent of the next.
     ///
     /// # Errors
     /// Faults of the connection and of the answer; no block at all is an empty list.

@@ -17,7 +17,7 @@ const DRAINED_MAX: usize = 10_000;
 /// A subscription.
 pub(crate) enum Notifier {
     Zmq(Subscriber),
-    Socket(BlockNotices),
+    Socket(Box<BlockNotices>),
 }
 
 impl Notifier {

@@ -1,8 +1,8 @@
 //! Bitcoin Core and btcd by their RPC.
 //!
-//! Both speak nearly the same JSON-RPC. What differs: Bitcoin Core keeps HTTP connections open, may serve blocks by REST
-//! and announces them by ZMQ; btcd closes an HTTP connection after each answer, so its calls go by a web socket, and
-//! announces blocks on another one.
+//! Both speak nearly the same JSON-RPC. What differs: Bitcoin Core keeps HTTP connections open, may serve blocks by
+//! REST and announces them by ZMQ; btcd closes an HTTP connection after each answer, so its calls go by a web socket,
+//! and announces blocks on another one.
 
 use crate::error::{Fault, NodeError, SetupError};
 use crate::hash::{BlockHash, HEADER_BYTES};
@@ -55,7 +55,7 @@ macro_rules! call {
             let $link = &mut *link;
             runtime.run($name, limit, $future)
         };
-        done.map_err(|fault| NodeError::new(&link.name, fault))
+        done.map_err(|fault| NodeError::new(link.name.as_str(), fault))
     }};
 }
 
@@ -93,7 +93,7 @@ impl Node for RpcNode {
         // The last question for the best block may begin just before the end.
         let limit = timeout.saturating_add(link.options.call_timeout);
         let waited = runtime.run("notifications", limit, link.wait(known, timeout));
-        waited.map_err(|fault: Fault| NodeError::new(&link.name, fault))
+        waited.map_err(|fault: Fault| NodeError::new(link.name.as_str(), fault))
     }
 
     fn describe(&self) -> String {

@@ -1,7 +1,7 @@
 //! Web sockets of btcd: requests on one, notifications of blocks on another.
 //!
-//! Source: `docs/json_rpc_api.md` of btcd, section "Websocket Extension". A socket is authenticated by the header of its
-//! handshake. Unlike an HTTP connection, which btcd closes after each answer, it stays open.
+//! Source: `docs/json_rpc_api.md` of btcd, section "Websocket Extension". A socket is authenticated by the header of
+//! its handshake. Unlike an HTTP connection, which btcd closes after each answer, it stays open.
 
 use crate::answers::{self, SocketMessage, said};
 use crate::error::Fault;

@@ -188,8 +188,9 @@ impl Topic {
 
 /// Decodes a message of the topics: the block that it announces; `None` for transactions and for every other message.
 ///
-/// Source: `doc/zmq.md` of Bitcoin Core. The frames are the topic, the body, and a counter of four bytes; the body begins
-/// with the hash, last byte first, and `sequence` adds `C` (connected), `D` (disconnected), or `A`, `R` for transactions.
+/// Source: `doc/zmq.md` of Bitcoin Core. The frames are the topic, the body, and a counter of four bytes; the body
+/// begins with the hash, last byte first, and `sequence` adds `C` (connected), `D` (disconnected), or `A`, `R` for
+/// transactions.
 pub fn announced(frames: &[Vec<u8>]) -> Option<BlockHash> {
     let [topic, body, counter] = frames else {
         return None;

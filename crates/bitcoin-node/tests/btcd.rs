@@ -1,7 +1,7 @@
 //! A real btcd on simnet: followed through mining, reorganisations and a restart, by each way to ask it.
 //!
-//! The program is `LINESIDE_BTCD`, or `btcd` on the path; `go install github.com/btcsuite/btcd@latest` makes it. Without
-//! it the tests print one line and pass.
+//! The program is `LINESIDE_BTCD`, or `btcd` on the path; `go install github.com/btcsuite/btcd@latest` makes it.
+//! Without it the tests print one line and pass.
 
 mod common;
 

@@ -282,8 +282,11 @@ fn another_network_is_named_before_anything_is_connected() {
     let mut feed = Feed::new(node(&fake, &quick()), Follower::new(UNKNOWN, LessWork::Refuse));
     match feed.next(&Local::default(), Duration::ZERO) {
         Event::Away { error, .. } => {
-            let is_it = matches!(error.fault, Fault::OtherNetwork { expected: UNKNOWN, found } if found == hash(&fake, 0));
-            assert!(is_it && error.fault.is_lie(), "{error}");
+            assert!(error.fault.is_lie(), "{error}");
+            let Fault::OtherNetwork { expected, found } = error.fault else {
+                panic!("{error}")
+            };
+            assert_eq!((expected, found), (UNKNOWN, hash(&fake, 0)));
         }
         other => panic!("{other:?}"),
     }
@@ -311,7 +314,8 @@ fn a_block_is_announced_by_zmq() {
     until("the subscription", || {
         (publisher.subscribers() == 1).then_some(())
     });
-    // Of the block that is known, of a transaction, then of a new block, with a request for a sign of life between them.
+    // Of the block that is known, of a transaction, then of a new block, with a request for a sign of life between
+    // them.
     publisher.announce(best.0);
     publisher.send(b"\x01\x06hashtx\x01\x01x\x00\x04\x01\0\0\0\x04\x07\x04PING\0\x09");
     publisher.announce(new.0);
@@ -401,4 +405,41 @@ fn what_is_not_wanted_is_not_asked_for() {
     assert!(node.wait_for_change(&UNKNOWN, Duration::ZERO).unwrap().is_some());
     let methods: Vec<String> = fake.seen().into_iter().map(|(method, _)| method).collect();
     assert_eq!(methods, ["getblock", "getbestblockhash"]);
+}
+
+#[test]
+fn a_node_that_is_away_is_asked_again_after_pauses() {
+    let fake = Fake::start(&["core-bare.txt", "core.txt"], 1);
+    let mut feed = Feed::new(
+        node(&fake, &quick()),
+        Follower::new(hash(&fake, 0), LessWork::Refuse),
+    );
+    let mut local = Local::default();
+    let body = format!(
+        "{{\"result\":null,\"error\":{{\"code\":{},\"message\":\"Loading\"}},\"id\":1}}",
+        -28
+    );
+    fake.trick(move |_| Some(Reply::Whole(500, body.clone().into())));
+    let mut pauses = Vec::new();
+    while pauses.len() < 3 {
+        match feed.next(&local, Duration::from_millis(10)) {
+            Event::Away { error, pause } => {
+                assert!(matches!(error.fault, Fault::WarmingUp { .. }), "{error}");
+                pauses.push((pause, fake.seen().len()));
+            }
+            Event::Pausing => assert_eq!(pauses.last().map(|(_, seen)| *seen), Some(fake.seen().len())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(pauses[2].0 >= Duration::from_millis(500), "{pauses:?}");
+    fake.trick(|_| None);
+    let connected = until("the first block", || {
+        match feed.next(&local, Duration::from_secs(1)) {
+            Event::Step(step) => Some(step),
+            Event::Pausing => None,
+            other => panic!("{other:?}"),
+        }
+    });
+    local.apply(&connected);
+    assert_eq!(local.hashes(), [hash(&fake, 0)]);
 }

@@ -48,7 +48,7 @@ impl Tree {
                 header[76..].copy_from_slice(&nonce.to_le_bytes());
                 BlockHash::of_header(&header)
             })
-            .find(|hash| hash.0[31] <= limit - 1)
+            .find(|hash| hash.0[31] < limit)
             .unwrap();
         let more = if bits == BITS[0] { 1 } else { 4 };
         self.blocks.insert(hash, (header, height, work + more));
@@ -319,6 +319,54 @@ fn a_deep_reorganisation_takes_few_questions() {
     }
 }
 
+#[test]
+fn a_shorter_chain_is_followed_only_on_request_and_only_by_a_node_that_knows_the_tip() {
+    let mut tree = Tree::default();
+    let genesis = tree.mine(None, 0, BITS[0]);
+    let mut chain = vec![genesis];
+    for salt in 1..9 {
+        let tip = tree.mine(chain.last().copied(), salt, BITS[0]);
+        chain.push(tip);
+    }
+    tree.best = chain.clone();
+    let mut node = Simulated(Arc::new(Mutex::new(tree)));
+    let mut local = Local::default();
+    let mut refusing = Follower::new(genesis, LessWork::Refuse);
+    let mut following = Follower::new(genesis, LessWork::Follow);
+    settle(&mut refusing, &mut node, &mut local).unwrap();
+
+    // In its initial download the node has less for a while.
+    node.0.lock().unwrap().missing = 3;
+    for follower in [&mut refusing, &mut following] {
+        let error = follower.next_step(&mut node, &local).unwrap_err();
+        assert!(
+            matches!(
+                error.fault,
+                Fault::LessWork {
+                    node_height: 5,
+                    local_height: 8,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+    // Cut by hand.
+    node.0.lock().unwrap().missing = 0;
+    node.0.lock().unwrap().best.truncate(6);
+    assert!(refusing.next_step(&mut node, &local).is_err());
+    let step = following.next_step(&mut node, &local).unwrap();
+    assert_eq!(step, Some(Step::Disconnect { to_height: 5 }));
+    // Begun with no data.
+    node.0
+        .lock()
+        .unwrap()
+        .blocks
+        .retain(|_, (_, height, _)| *height < 6);
+    assert!(following.next_step(&mut node, &local).is_err());
+    assert_eq!(local.0.len(), 9);
+}
+
 /// A node that lies about its chain in one way.
 struct Liar {
     inner: Simulated,
@@ -407,8 +455,10 @@ fn lies_are_named_and_nothing_of_them_is_connected() {
                 assert_eq!(connected, 0);
             }
             Lie::OtherBlock => {
-                let is_it = matches!(fault, Fault::WrongBlock { asked, found } if (asked, found) == (blocks[2], blocks[3]));
-                assert!(is_it, "{fault}");
+                let Fault::WrongBlock { asked, found } = fault else {
+                    panic!("{fault}")
+                };
+                assert_eq!((asked, found), (blocks[2], blocks[3]));
                 assert_eq!(connected, 2);
             }
             Lie::NoChain => {

@@ -2,6 +2,7 @@
 //!
 //! `make fuzz` runs them under libFuzzer; `cargo test` runs each over its seeds and a fixed number of mutations.
 
+mod bitcoin_node;
 mod blocks;
 mod deliver;
 mod electrum;
@@ -63,6 +64,20 @@ pub const TARGETS: &[Target] = &[
     target("txid_index", stores::txid_index, stores::txid_index_seeds, 20),
     target("adopt", stores::adopt, stores::adopt_seeds, 2_000),
     target("config", texts::config, texts::config_seeds, 3_000),
+    target(
+        "node_answer",
+        bitcoin_node::answer,
+        bitcoin_node::answer_seeds,
+        30_000,
+    ),
+    target("node_zmq", bitcoin_node::zmq, bitcoin_node::zmq_seeds, 30_000),
+    target("node_url", bitcoin_node::url, bitcoin_node::url_seeds, 50_000),
+    target(
+        "node_block_files",
+        bitcoin_node::block_files,
+        blocks::block_file_seeds,
+        500,
+    ),
     target("hex", texts::hex, texts::hex_seeds, 20_000),
     target(
         "console_answer",

@@ -49,8 +49,10 @@ macro_rules! targets {
 }
 
 targets! {
-    frame xdp request reply block block_file store_files txid_index adopt config hex console_answer console_request
-    electrum_request ecdsa der sec1 hash journal merkle transfer_request transfer_entry transfer_ledger
+    frame xdp request reply block block_file store_files txid_index adopt config
+    node_answer node_zmq node_url node_block_files
+    hex console_answer console_request electrum_request
+    ecdsa der sec1 hash journal merkle transfer_request transfer_entry transfer_ledger
     fabric_walk fabric_certificate fabric_block fabric_packets
     fabric_deliver
     hbase_response
