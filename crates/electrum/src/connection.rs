@@ -166,6 +166,7 @@ impl Client {
                 is_subscribed: false,
                 told: None,
                 memo: None,
+                proof: None,
             },
             is_negotiated: false,
             has_requested: false,

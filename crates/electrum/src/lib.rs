@@ -20,6 +20,7 @@
 
 mod answers;
 mod chain;
+mod checkpoint;
 mod connection;
 mod esplora;
 mod forward;

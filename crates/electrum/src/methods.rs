@@ -5,6 +5,7 @@
 
 use crate::answers::{ATTEMPTS, Answers, Found, Wanted};
 use crate::chain::{HEADER_BYTES, TipInfo};
+use crate::checkpoint::Proof;
 use crate::limits::count;
 use crate::merkle::{BlockTree, sha256d};
 use crate::reply;
@@ -51,6 +52,8 @@ pub(crate) struct View {
     pub told: Option<[u8; 32]>,
     /// Tree that was used last.
     pub memo: Option<Arc<BlockTree>>,
+    /// Proof for a checkpoint that was made last.
+    pub proof: Option<Proof>,
 }
 
 /// Facts about the server that `server.features` gives besides those of the chain.
@@ -62,7 +65,13 @@ pub(crate) struct About {
 
 enum Stop {
     Error(RpcError),
+    /// A tree has to be built first.
     Missing(Wanted),
+    /// A proof for a checkpoint has to be made first.
+    Unproved {
+        height: u32,
+        cp_height: u32,
+    },
 }
 
 impl From<RpcError> for Stop {
@@ -179,6 +188,17 @@ pub(crate) async fn answer(
                     }
                 }
             }
+            Err(Stop::Unproved { height, cp_height }) => {
+                out.truncate(start);
+                cost += TREE_COST;
+                match answers.prove(height, cp_height).await {
+                    Ok(proof) => view.proof = proof,
+                    Err(error) => {
+                        failure = RpcError::new(UNAVAILABLE, error.to_string());
+                        break;
+                    }
+                }
+            }
             Ok(_) | Err(Stop::Error(_)) => {
                 out.truncate(start);
                 count(&answers.counters.recomputed);
@@ -202,7 +222,7 @@ fn attempt(
         Method::Merkle => merkle(answers, view, &request.params()?, out),
         Method::IdFromPosition => id_from_position(answers, view, &request.params()?, out),
         Method::TscMerkle => tsc_merkle(answers, view, &request.params()?, out),
-        Method::Header => header(answers, &request.params()?, out),
+        Method::Header => header(answers, view, &request.params()?, out),
         Method::Headers => headers(answers, view, &request.params()?, out),
         Method::Subscribe => {
             request.params::<NoParams>()?;
@@ -369,28 +389,54 @@ fn tsc_merkle(
     Ok(0)
 }
 
-/// A proof for `cp_height` is a path in a tree over all headers, which is not kept here.
-fn refuse_checkpoint(cp_height: u32) -> Result<(), Stop> {
-    match cp_height {
-        0 => Ok(()),
-        _ => Err(bad(
-            "cp_height is not supported: this server keeps no tree over the headers",
-        )),
+/// Proof of the header at `height` for the checkpoint `cp_height`, made before or still to be made.
+fn checkpoint<'a>(answers: &Answers, view: &'a View, height: u32, cp_height: u32) -> Result<&'a Proof, Stop> {
+    let tip = answers.chain.tip().map_or(0, |tip| tip.height);
+    if height > cp_height || cp_height > tip {
+        let message =
+            format!("require header height {height} <= cp_height {cp_height} <= chain height {tip}");
+        return Err(bad(message));
     }
+    let proof = view.proof.as_ref().filter(|proof| {
+        let is_wanted = proof.height == height && proof.cp_height == cp_height;
+        is_wanted && answers.chain.hash_at(cp_height) == Some(proof.cp_hash)
+    });
+    proof.ok_or(Stop::Unproved { height, cp_height })
 }
 
-fn header(answers: &Answers, params: &HeaderParams, out: &mut Vec<u8>) -> Result<u32, Stop> {
-    refuse_checkpoint(params.cp_height)?;
-    let header = answers.chain.header_at(params.height);
-    let header = header.ok_or_else(|| out_of_range(params.height))?;
+/// Writes the members of a proof for a checkpoint.
+fn write_proof(proof: &Proof, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"branch\":[");
+    for (level, sibling) in proof.branch.iter().enumerate() {
+        out.extend_from_slice(if level == 0 { b"\"" } else { b",\"" });
+        reply::hash(out, sibling);
+        out.push(b'"');
+    }
+    out.extend_from_slice(b"],\"root\":\"");
+    reply::hash(out, &proof.root);
+    out.push(b'"');
+}
+
+fn header(answers: &Answers, view: &View, params: &HeaderParams, out: &mut Vec<u8>) -> Result<u32, Stop> {
+    let HeaderParams { height, cp_height } = *params;
+    let header = answers.chain.header_at(height);
+    let header = header.ok_or_else(|| out_of_range(height))?;
+    if cp_height > 0 {
+        let proof = checkpoint(answers, view, height, cp_height)?;
+        out.push(b'{');
+        write_proof(proof, out);
+        out.extend_from_slice(b",\"header\":");
+    }
     out.push(b'"');
     reply::hex(out, &header);
     out.push(b'"');
+    if cp_height > 0 {
+        out.push(b'}');
+    }
     Ok(0)
 }
 
 fn headers(answers: &Answers, view: &View, params: &HeadersParams, out: &mut Vec<u8>) -> Result<u32, Stop> {
-    refuse_checkpoint(params.cp_height)?;
     let max = answers.limits.headers;
     let mut headers = Vec::new();
     let count = answers
@@ -413,6 +459,11 @@ fn headers(answers: &Answers, view: &View, params: &HeadersParams, out: &mut Vec
     }
     out.extend_from_slice(b",\"max\":");
     reply::number(out, max);
+    if count > 0 && params.cp_height > 0 {
+        let last = params.start_height + count - 1;
+        out.push(b',');
+        write_proof(checkpoint(answers, view, last, params.cp_height)?, out);
+    }
     out.push(b'}');
     Ok(count / HEADERS_PER_REQUEST)
 }

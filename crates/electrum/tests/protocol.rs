@@ -183,15 +183,15 @@ fn errors_say_what_is_wrong() {
         ),
         (
             "blockchain.block.header",
-            "[1,2]".into(),
+            "[1,3]".into(),
             1,
-            "cp_height is not supported".into(),
+            "require header height 1 <= cp_height 3 <= chain height 2".into(),
         ),
         (
             "blockchain.block.headers",
-            "[0,1,2]".into(),
+            "[0,3,1]".into(),
             1,
-            "cp_height is not supported".into(),
+            "require header height 2 <= cp_height 1 <= chain height 2".into(),
         ),
         (
             "blockchain.headers.subscribe",

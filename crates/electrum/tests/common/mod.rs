@@ -68,7 +68,7 @@ struct State {
     generation: u64,
 }
 
-type Hook = Box<dyn FnOnce(&TestChain) + Send>;
+pub type Hook = Box<dyn FnOnce(&TestChain) + Send>;
 
 /// A chain whose blocks the test connects and disconnects.
 pub struct TestChain {
