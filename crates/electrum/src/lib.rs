@@ -31,6 +31,7 @@ mod methods;
 mod rate;
 mod reply;
 pub mod request;
+mod results;
 mod server;
 mod trees;
 mod upstream;

@@ -79,16 +79,7 @@ fn proofs_are_right_around_the_ends_of_chunks() {
     for cp_height in [
         1, 2, 5, 255, 510, 511, 512, 513, 1022, 1023, 1024, 1535, 2047, 2048, 2199,
     ] {
-        let heights = [
-            0,
-            1,
-            cp_height / 2,
-            511,
-            512,
-            1023,
-            cp_height - 1,
-            cp_height,
-        ];
+        let heights = [0, 1, cp_height / 2, 511, 512, 1023, cp_height - 1, cp_height];
         for height in heights.into_iter().filter(|height| *height <= cp_height) {
             check(&mut client, &blocks, height, cp_height);
         }

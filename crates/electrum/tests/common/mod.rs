@@ -84,7 +84,7 @@ pub struct TestChain {
 }
 
 impl TestChain {
-    /// Returns a chain of blocks with so many transactions.
+    /// Returns a chain of blocks with these numbers of transactions.
     pub fn new(seed: u64, blocks: &[usize]) -> Arc<Self> {
         let chain = Self {
             state: Mutex::default(),
