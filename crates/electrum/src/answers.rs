@@ -1,10 +1,11 @@
 //! Answers that need only the chain: the same for the Electrum protocol and for HTTP.
 
 use crate::chain::{HEADER_BYTES, ProofChain, Unavailable};
+use crate::checkpoint::{Checkpoints, Proof};
 use crate::limits::{Counters, Limits, count};
 use crate::merkle::{BlockTree, sha256d};
 use crate::trees::TreeCache;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
 /// Times that one reply is computed before it is given up. Each further time means that the chain has changed, or that
@@ -18,6 +19,7 @@ pub(crate) struct Answers {
     pub counters: Arc<Counters>,
     trees: TreeCache,
     builds: Semaphore,
+    checkpoints: Mutex<Checkpoints>,
 }
 
 /// A tree that is not in the cache.
@@ -42,6 +44,7 @@ impl Answers {
             chain,
             trees: TreeCache::new(limits.tree_bytes),
             builds: Semaphore::new(limits.tree_builds.max(1)),
+            checkpoints: Mutex::default(),
             limits,
             counters,
         }
@@ -78,6 +81,22 @@ impl Answers {
         let built = tokio::task::spawn_blocking(move || answers.build_now(wanted)).await;
         drop(permit);
         built.unwrap_or_else(|_| Err(Unavailable("reading a block's TXIDs panicked".into())))
+    }
+
+    /// Makes the proof of a header for a checkpoint, on a thread that may block. `None`: the chain is shorter, or has
+    /// changed, and the caller has to begin again.
+    pub async fn prove(self: &Arc<Self>, height: u32, cp_height: u32) -> Result<Option<Proof>, Unavailable> {
+        let closed = |_| Unavailable("the server stops".into());
+        let permit = self.builds.acquire().await.map_err(closed)?;
+        let answers = Arc::clone(self);
+        let proved = tokio::task::spawn_blocking(move || {
+            // Chunks are only added whole, so a poisoned lock is taken.
+            let mut checkpoints = answers.checkpoints.lock().unwrap_or_else(PoisonError::into_inner);
+            checkpoints.prove(&*answers.chain, height, cp_height)
+        })
+        .await;
+        drop(permit);
+        proved.map_err(|_| Unavailable("reading headers panicked".into()))
     }
 
     fn build_now(&self, wanted: Wanted) -> Result<Option<Arc<BlockTree>>, Unavailable> {

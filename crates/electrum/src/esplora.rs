@@ -1,14 +1,14 @@
 //! Paths of Esplora's HTTP interface that need only headers and proofs.
 //!
-//! Source: API.md of Blockstream/esplora, and the texts and statuses of src/rest.rs of Blockstream/electrs. Replies carry
-//! `Cache-Control: no-store`, because a proof ends with a reorganisation.
+//! Source: API.md of Blockstream/esplora, and the texts and statuses of src/rest.rs of Blockstream/electrs. Replies
+//! carry `Cache-Control: no-store`, because a proof ends with a reorganisation.
 
 use crate::answers::{ATTEMPTS, Answers, Found};
 use crate::chain::{HEADER_BYTES, Unavailable};
 use crate::gate::Admitted;
 use crate::limits::count;
 use crate::merkle::BlockTree;
-use crate::methods::write_merkle;
+use crate::results::write_merkle;
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};

@@ -25,7 +25,7 @@ type Subscription = (Box<str>, Box<str>);
 enum Kind {
     /// A request of the client: its identifier, and its batch.
     Call(Box<str>, Option<u64>),
-    /// A subscription that is taken up again; its status is told as a notification.
+    /// A subscription that is taken up again; its status is sent as a notification.
     Renewal(Subscription),
 }
 

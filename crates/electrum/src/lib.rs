@@ -20,6 +20,7 @@
 
 mod answers;
 mod chain;
+mod checkpoint;
 mod connection;
 mod esplora;
 mod forward;
@@ -30,6 +31,7 @@ mod methods;
 mod rate;
 mod reply;
 pub mod request;
+mod results;
 mod server;
 mod trees;
 mod upstream;

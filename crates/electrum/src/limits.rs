@@ -49,7 +49,7 @@ pub struct Limits {
     pub headers: u32,
     /// Bytes of Merkle trees that are kept.
     pub tree_bytes: usize,
-    /// Merkle trees that are built at a time.
+    /// Merkle trees of blocks, and proofs of headers for a checkpoint, that are made at a time.
     pub tree_builds: usize,
     /// Maximum number of HTTP connections at a time.
     pub http_clients: usize,

@@ -3,15 +3,14 @@
 //! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol, commit 6fdb11f; `get_tsc_merkle` is documented by
 //! kyuupichan/electrumx in the file of this name. Codes and wording of errors follow ElectrumX.
 
-use crate::answers::{ATTEMPTS, Answers, Found, Wanted};
-use crate::chain::{HEADER_BYTES, TipInfo};
+use crate::answers::{ATTEMPTS, Answers};
+use crate::checkpoint::Proof;
 use crate::limits::count;
-use crate::merkle::{BlockTree, sha256d};
+use crate::merkle::BlockTree;
 use crate::reply;
-use crate::request::{BAD_REQUEST, Request, RpcError, UNAVAILABLE, shorten};
+use crate::request::{Request, RpcError, UNAVAILABLE};
+use crate::results::{self, Stop};
 use crate::version::Version;
-use lineside_util::hex::to_display;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A method that needs the chain.
@@ -51,6 +50,8 @@ pub(crate) struct View {
     pub told: Option<[u8; 32]>,
     /// Tree that was used last.
     pub memo: Option<Arc<BlockTree>>,
+    /// Proof for a checkpoint that was made last.
+    pub proof: Option<Proof>,
 }
 
 /// Facts about the server that `server.features` gives besides those of the chain.
@@ -60,70 +61,9 @@ pub(crate) struct About {
     pub hosts: Vec<crate::server::Host>,
 }
 
-enum Stop {
-    Error(RpcError),
-    Missing(Wanted),
-}
-
-impl From<RpcError> for Stop {
-    fn from(error: RpcError) -> Self {
-        Stop::Error(error)
-    }
-}
-
-fn bad(message: impl Into<Cow<'static, str>>) -> Stop {
-    Stop::Error(RpcError::new(BAD_REQUEST, message))
-}
-
 #[derive(serde::Deserialize)]
 #[serde(expecting = "no parameters")]
 struct NoParams {}
-
-#[derive(serde::Deserialize)]
-#[serde(expecting = "tx_hash and height")]
-struct MerkleParams<'a> {
-    #[serde(borrow)]
-    tx_hash: Cow<'a, str>,
-    height: u32,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(expecting = "tx_hash, height, txid_or_tx and target_type")]
-struct TscParams<'a> {
-    #[serde(borrow)]
-    tx_hash: Cow<'a, str>,
-    height: u32,
-    #[serde(borrow, default)]
-    txid_or_tx: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    target_type: Option<Cow<'a, str>>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(expecting = "height, tx_pos and merkle")]
-struct PositionParams {
-    height: u32,
-    tx_pos: u32,
-    #[serde(default)]
-    merkle: bool,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(expecting = "height and cp_height")]
-struct HeaderParams {
-    height: u32,
-    #[serde(default)]
-    cp_height: u32,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(expecting = "start_height, count and cp_height")]
-struct HeadersParams {
-    start_height: u32,
-    count: u32,
-    #[serde(default)]
-    cp_height: u32,
-}
 
 /// Outcome of a request, for the counters and for the rate of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,9 +75,6 @@ pub(crate) struct Answered {
 
 /// Requests that a tree which has to be built counts as.
 const TREE_COST: u32 = 20;
-/// Headers that count as one request.
-const HEADERS_PER_REQUEST: u32 = 50;
-
 /// Writes the whole reply to one request. The reply is true for one state of the chain.
 pub(crate) async fn answer(
     answers: &Arc<Answers>,
@@ -179,6 +116,17 @@ pub(crate) async fn answer(
                     }
                 }
             }
+            Err(Stop::Unproved { height, cp_height }) => {
+                out.truncate(start);
+                cost += TREE_COST;
+                match answers.prove(height, cp_height).await {
+                    Ok(proof) => view.proof = proof,
+                    Err(error) => {
+                        failure = RpcError::new(UNAVAILABLE, error.to_string());
+                        break;
+                    }
+                }
+            }
             Ok(_) | Err(Stop::Error(_)) => {
                 out.truncate(start);
                 count(&answers.counters.recomputed);
@@ -199,239 +147,20 @@ fn attempt(
     out: &mut Vec<u8>,
 ) -> Result<u32, Stop> {
     match method {
-        Method::Merkle => merkle(answers, view, &request.params()?, out),
-        Method::IdFromPosition => id_from_position(answers, view, &request.params()?, out),
-        Method::TscMerkle => tsc_merkle(answers, view, &request.params()?, out),
-        Method::Header => header(answers, &request.params()?, out),
-        Method::Headers => headers(answers, view, &request.params()?, out),
+        Method::Merkle => results::merkle(answers, view, &request.params()?, out),
+        Method::IdFromPosition => results::id_from_position(answers, view, &request.params()?, out),
+        Method::TscMerkle => results::tsc_merkle(answers, view, &request.params()?, out),
+        Method::Header => results::header(answers, view, &request.params()?, out),
+        Method::Headers => results::headers(answers, view, &request.params()?, out),
         Method::Subscribe => {
             request.params::<NoParams>()?;
-            subscribe(answers, view, out)
+            results::subscribe(answers, view, out)
         }
         Method::Features => {
             request.params::<NoParams>()?;
-            features(answers, about, out)
+            results::features(answers, about, out)
         }
     }
-}
-
-/// Tree of the block at `height`, and the position of a transaction in it.
-fn find(
-    answers: &Answers,
-    view: &mut View,
-    tx_hash: &str,
-    height: u32,
-) -> Result<(Arc<BlockTree>, u32), Stop> {
-    let txid = from_display_fast(tx_hash)
-        .ok_or_else(|| bad(format!("{} should be a transaction hash", shorten(tx_hash))))?;
-    let tree = tree(answers, view, height)?;
-    let position = tree.position(&txid).ok_or_else(|| {
-        bad(format!(
-            "tx {} not in block at height {height}",
-            to_display(&txid)
-        ))
-    })?;
-    Ok((tree, position))
-}
-
-fn tree(answers: &Answers, view: &mut View, height: u32) -> Result<Arc<BlockTree>, Stop> {
-    match answers.tree(height, &mut view.memo) {
-        Found::Tree(tree) => Ok(tree),
-        Found::Missing(wanted) => Err(Stop::Missing(wanted)),
-        Found::NoBlock => Err(out_of_range(height)),
-    }
-}
-
-fn out_of_range(height: u32) -> Stop {
-    bad(format!("height {height} out of range"))
-}
-
-/// Reads a hash as explorers show it. `lineside_util` does so too, digit by digit through a parser of numbers; this is
-/// a table, because it is done for each proof.
-fn from_display_fast(text: &str) -> Option<[u8; 32]> {
-    static VALUES: [u8; 256] = {
-        let mut values = [0xff; 256];
-        let mut value = 0;
-        while value < 16 {
-            values[b"0123456789abcdef"[value] as usize] = value as u8;
-            values[b"0123456789ABCDEF"[value] as usize] = value as u8;
-            value += 1;
-        }
-        values
-    };
-    let digits: &[u8; 64] = text.as_bytes().try_into().ok()?;
-    let (mut hash, mut wrong) = ([0; 32], 0);
-    for (byte, pair) in hash.iter_mut().rev().zip(digits.as_chunks::<2>().0) {
-        let (high, low) = (VALUES[usize::from(pair[0])], VALUES[usize::from(pair[1])]);
-        wrong |= high | low;
-        *byte = high << 4 | low & 15;
-    }
-    (wrong <= 15).then_some(hash)
-}
-
-/// Writes the siblings of a path as an array of hashes.
-pub(crate) fn write_path(tree: &BlockTree, position: u32, out: &mut Vec<u8>) {
-    out.push(b'[');
-    for (level, (sibling, _)) in tree.path(position).enumerate() {
-        out.extend_from_slice(if level == 0 { b"\"" } else { b",\"" });
-        reply::hash(out, sibling);
-        out.push(b'"');
-    }
-    out.push(b']');
-}
-
-/// Writes the object of `get_merkle`, which Esplora's `merkle-proof` gives too.
-pub(crate) fn write_merkle(tree: &BlockTree, height: u32, position: u32, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"block_height\":");
-    reply::number(out, height);
-    out.extend_from_slice(b",\"merkle\":");
-    write_path(tree, position, out);
-    out.extend_from_slice(b",\"pos\":");
-    reply::number(out, position);
-    out.push(b'}');
-}
-
-fn merkle(answers: &Answers, view: &mut View, params: &MerkleParams, out: &mut Vec<u8>) -> Result<u32, Stop> {
-    let (tree, position) = find(answers, view, &params.tx_hash, params.height)?;
-    write_merkle(&tree, params.height, position, out);
-    Ok(0)
-}
-
-fn id_from_position(
-    answers: &Answers,
-    view: &mut View,
-    params: &PositionParams,
-    out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
-    let PositionParams { height, tx_pos, .. } = *params;
-    let tree = tree(answers, view, height)?;
-    let txid = tree
-        .txid(tx_pos)
-        .ok_or_else(|| bad(format!("no tx at position {tx_pos} in block at height {height}")))?;
-    if params.merkle {
-        out.extend_from_slice(b"{\"merkle\":");
-        write_path(&tree, tx_pos, out);
-        out.extend_from_slice(b",\"tx_hash\":");
-    }
-    out.push(b'"');
-    reply::hash(out, txid);
-    out.push(b'"');
-    if params.merkle {
-        out.push(b'}');
-    }
-    Ok(0)
-}
-
-fn tsc_merkle(
-    answers: &Answers,
-    view: &mut View,
-    params: &TscParams,
-    out: &mut Vec<u8>,
-) -> Result<u32, Stop> {
-    match params.txid_or_tx.as_deref() {
-        None | Some("txid") => {}
-        Some("tx") => {
-            return Err(bad(
-                "txid_or_tx = \"tx\" is not supported: transactions are not kept here",
-            ));
-        }
-        Some(_) => return Err(bad("txid_or_tx should be \"txid\"")),
-    }
-    let target_type = params.target_type.as_deref().unwrap_or("block_hash");
-    if !["block_hash", "block_header", "merkle_root"].contains(&target_type) {
-        return Err(bad(
-            "target_type should be \"block_hash\", \"block_header\" or \"merkle_root\"",
-        ));
-    }
-    let (tree, position) = find(answers, view, &params.tx_hash, params.height)?;
-    out.extend_from_slice(b"{\"composite\":false,\"index\":");
-    reply::number(out, position);
-    out.extend_from_slice(b",\"nodes\":[");
-    for (level, (sibling, is_duplicate)) in tree.path(position).enumerate() {
-        out.extend_from_slice(if level == 0 { b"\"" } else { b",\"" });
-        match is_duplicate {
-            true => out.push(b'*'),
-            false => reply::hash(out, sibling),
-        }
-        out.push(b'"');
-    }
-    out.extend_from_slice(b"],\"proofType\":\"branch\",\"target\":\"");
-    match target_type {
-        "block_header" => reply::hex(out, tree.header()),
-        "merkle_root" => reply::hash(out, tree.root()),
-        _ => reply::hash(out, tree.hash()),
-    }
-    out.extend_from_slice(b"\",\"targetType\":\"");
-    out.extend_from_slice(target_type.as_bytes());
-    out.extend_from_slice(b"\",\"txOrId\":\"");
-    out.extend(params.tx_hash.bytes().map(|digit| digit.to_ascii_lowercase()));
-    out.extend_from_slice(b"\"}");
-    Ok(0)
-}
-
-/// A proof for `cp_height` is a path in a tree over all headers, which is not kept here.
-fn refuse_checkpoint(cp_height: u32) -> Result<(), Stop> {
-    match cp_height {
-        0 => Ok(()),
-        _ => Err(bad(
-            "cp_height is not supported: this server keeps no tree over the headers",
-        )),
-    }
-}
-
-fn header(answers: &Answers, params: &HeaderParams, out: &mut Vec<u8>) -> Result<u32, Stop> {
-    refuse_checkpoint(params.cp_height)?;
-    let header = answers.chain.header_at(params.height);
-    let header = header.ok_or_else(|| out_of_range(params.height))?;
-    out.push(b'"');
-    reply::hex(out, &header);
-    out.push(b'"');
-    Ok(0)
-}
-
-fn headers(answers: &Answers, view: &View, params: &HeadersParams, out: &mut Vec<u8>) -> Result<u32, Stop> {
-    refuse_checkpoint(params.cp_height)?;
-    let max = answers.limits.headers;
-    let mut headers = Vec::new();
-    let count = answers
-        .chain
-        .headers(params.start_height, params.count.min(max), &mut headers);
-    out.extend_from_slice(b"{\"count\":");
-    reply::number(out, count);
-    if view.version >= Version::V1_6 {
-        out.extend_from_slice(b",\"headers\":[");
-        for (index, header) in headers.chunks(HEADER_BYTES).enumerate() {
-            out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
-            reply::hex(out, header);
-            out.push(b'"');
-        }
-        out.push(b']');
-    } else {
-        out.extend_from_slice(b",\"hex\":\"");
-        reply::hex(out, &headers);
-        out.push(b'"');
-    }
-    out.extend_from_slice(b",\"max\":");
-    reply::number(out, max);
-    out.push(b'}');
-    Ok(count / HEADERS_PER_REQUEST)
-}
-
-fn write_tip(tip: &TipInfo, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"height\":");
-    reply::number(out, tip.height);
-    out.extend_from_slice(b",\"hex\":\"");
-    reply::hex(out, &tip.header);
-    out.extend_from_slice(b"\"}");
-}
-
-fn subscribe(answers: &Answers, view: &mut View, out: &mut Vec<u8>) -> Result<u32, Stop> {
-    let tip = answers.chain.tip();
-    let tip = tip.ok_or_else(|| Stop::Error(RpcError::new(UNAVAILABLE, "there is no block yet")))?;
-    write_tip(&tip, out);
-    view.is_subscribed = true;
-    view.told = Some(tip.hash);
-    Ok(0)
 }
 
 /// Writes a notification of the present tip, if the client has asked for such and was not told of this one. True: it
@@ -442,53 +171,8 @@ pub(crate) fn notify(answers: &Answers, view: &mut View, out: &mut Vec<u8>) -> b
         return false;
     };
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"blockchain.headers.subscribe","params":["#);
-    write_tip(&tip, out);
+    results::write_tip(&tip, out);
     out.extend_from_slice(b"]}\n");
     view.told = Some(tip.hash);
     true
-}
-
-fn features(answers: &Answers, about: &About, out: &mut Vec<u8>) -> Result<u32, Stop> {
-    let genesis = answers.chain.header_at(0);
-    let genesis = genesis.ok_or_else(|| Stop::Error(RpcError::new(UNAVAILABLE, "there is no block yet")))?;
-    let ports = |host: &crate::server::Host| {
-        let ports = serde_json::json!({"tcp_port": host.tcp_port, "ssl_port": host.ssl_port});
-        (host.name.clone(), ports)
-    };
-    let features = serde_json::json!({
-        "genesis_hash": to_display(&sha256d(&genesis)),
-        "hash_function": "sha256",
-        "hosts": about.hosts.iter().map(ports).collect::<serde_json::Map<_, _>>(),
-        "protocol_max": Version::V1_6.name(),
-        "protocol_min": Version::V1_4.name(),
-        "pruning": null,
-        "server_version": about.server_version,
-    });
-    // Writing text into memory cannot fail.
-    let _ = serde_json::to_writer(out, &features);
-    Ok(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lineside_util::hex::from_display;
-
-    #[test]
-    fn hashes_are_read_as_the_slow_way_reads_them() {
-        let hash = std::array::from_fn(|index| (9 * index) as u8);
-        let shown = to_display(&hash);
-        assert_eq!(from_display_fast(&shown), Some(hash));
-        assert_eq!(from_display_fast(&shown.to_uppercase()), Some(hash));
-        for at in 0..64 {
-            for wrong in [' ', 'g', '/', ':', '@', 'G', '`', '+'] {
-                let mut text = shown.clone();
-                text.replace_range(at..=at, &wrong.to_string());
-                assert_eq!(from_display(&text), None);
-                assert_eq!(from_display_fast(&text), None, "{text}");
-            }
-        }
-        assert_eq!(from_display_fast(&shown[1..]), None);
-        assert_eq!(from_display_fast(""), None);
-    }
 }

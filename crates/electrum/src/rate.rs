@@ -25,7 +25,7 @@ impl Rate {
         (from > now).then_some(from)
     }
 
-    /// Takes the tokens of so many requests, which may be more than there are: later ones wait for them.
+    /// Takes the tokens of this number of requests, which may be more than there are: later ones wait for them.
     pub fn charge(&mut self, now: u64, requests: u32) {
         self.full_at = self.full_at.max(now) + self.per_request * u64::from(requests);
     }

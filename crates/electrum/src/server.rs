@@ -118,7 +118,7 @@ impl Server {
     /// Starts to serve `chain`.
     ///
     /// # Errors
-    /// What the system says of the sockets or of the threads.
+    /// Errors of the system about sockets or threads.
     pub fn start(config: Config, chain: Arc<dyn ProofChain>) -> io::Result<Self> {
         let counters = Arc::new(Counters::default());
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -225,11 +225,10 @@ impl Task {
         reader: &mut (impl AsyncBufRead + Unpin),
         writer: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<()> {
-        let hello = format!(
-            "{{\"jsonrpc\":\"2.0\",\"method\":\"server.version\",\"params\":[\"lineside\",[\"{}\",\"{}\"]],\"id\":0}}\n",
-            Version::V1_4.name(),
-            self.version.name()
-        );
+        let (min, max) = (Version::V1_4.name(), self.version.name());
+        let params = format!(r#"["lineside",["{min}","{max}"]]"#);
+        let hello =
+            format!("{{\"jsonrpc\":\"2.0\",\"method\":\"server.version\",\"params\":{params},\"id\":0}}\n");
         writer.write_all(hello.as_bytes()).await?;
         writer.flush().await?;
         let line = read_line(reader, self.line_max).await?;

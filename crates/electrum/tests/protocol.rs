@@ -9,6 +9,7 @@ use electrum_client::raw_client::RawClient;
 use lineside_electrum::Host;
 use serde_json::Value;
 
+const TSC: &str = "blockchain.transaction.get_tsc_merkle";
 const MERKLE: &str = "blockchain.transaction.get_merkle";
 
 #[test]
@@ -81,9 +82,7 @@ fn conversations_are_as_they_were_recorded() {
             r#"{"jsonrpc":"2.0","id":12,"method":"blockchain.transaction.id_from_pos","params":[1,4,true]}"#
                 .into(),
             format!(r#"{{"id":13,"method":"blockchain.transaction.get_tsc_merkle","params":["{last}",1]}}"#),
-            format!(
-                r#"{{"id":14,"method":"blockchain.transaction.get_tsc_merkle","params":["{last}",1,"txid","merkle_root"]}}"#
-            ),
+            format!(r#"{{"id":14,"method":"{TSC}","params":["{last}",1,"txid","merkle_root"]}}"#),
             r#"{"jsonrpc":"2.0","id":15,"method":"blockchain.scripthash.get_balance","params":["00"]}"#
                 .into(),
             r#"{"jsonrpc":"2.0","id":16,"method":"server.version","params":["recorder","1.4"]}"#.into(),
@@ -183,15 +182,15 @@ fn errors_say_what_is_wrong() {
         ),
         (
             "blockchain.block.header",
-            "[1,2]".into(),
+            "[1,3]".into(),
             1,
-            "cp_height is not supported".into(),
+            "require header height 1 <= cp_height 3 <= chain height 2".into(),
         ),
         (
             "blockchain.block.headers",
-            "[0,1,2]".into(),
+            "[0,3,1]".into(),
             1,
-            "cp_height is not supported".into(),
+            "require header height 2 <= cp_height 1 <= chain height 2".into(),
         ),
         (
             "blockchain.headers.subscribe",

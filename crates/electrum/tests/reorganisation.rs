@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Block, Client, TestChain, is_proof, serve, wait_for};
+use common::{Block, Client, Hook, TestChain, is_proof, serve, wait_for};
 use lineside_testkit::Random;
 use serde_json::Value;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const MERKLE: &str = "blockchain.transaction.get_merkle";
 
 /// Replaces the last block while the next answer is computed.
-fn replace_in(hook: &Mutex<Option<Box<dyn FnOnce(&TestChain) + Send>>>) {
+fn replace_in(hook: &Mutex<Option<Hook>>) {
     *hook.lock().expect("a lock") = Some(Box::new(|chain| chain.replace(1, &[6])));
 }
 

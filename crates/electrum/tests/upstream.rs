@@ -283,7 +283,7 @@ fn subscriptions_are_taken_up_again() {
     }
     client.result("blockchain.scripthash.unsubscribe", r#"["bb"]"#);
     seen.cut();
-    // Each status is told again, because it may have changed meanwhile.
+    // Each status is sent again, because it may have changed meanwhile.
     let mut told = [client.receive(), client.receive()];
     told.sort_by_key(|line| line["params"][0].to_string());
     for (line, name) in told.iter().zip(["aa", "cc"]) {
@@ -345,15 +345,15 @@ fn both_sides_speak_tls() {
     let tls =
         || lineside_grpc::ServerTls::from_pem(certificate.as_bytes(), key.as_bytes(), None).expect("TLS");
     // The upstream server is one of ours, with a chain of its own, behind TLS.
-    let behind = serve(&TestChain::new(3, &[1, 2]), |config| {
+    let second = serve(&TestChain::new(3, &[1, 2]), |config| {
         config.tls = Some((loopback(), tls()));
-        config.server_version = "behind".into();
+        config.server_version = "second".into();
     });
     let chain = TestChain::new(4, &[1, 2, 3]);
     let server = serve(&chain, |config| {
         config.tls = Some((loopback(), tls()));
         config.upstream = Some(Upstream {
-            address: behind.tls().expect("TLS").to_string(),
+            address: second.tls().expect("TLS").to_string(),
             tls: Some(UpstreamTls::from_pem(certificate.as_bytes(), "localhost").expect("TLS")),
         });
     });
@@ -390,10 +390,10 @@ fn both_sides_speak_tls() {
         ask(&format!("[{}]", many.join(","))).as_array().map(Vec::len),
         Some(256)
     );
-    // The one behind has no upstream server, and says so.
+    // The second server has no upstream server, and says so.
     let reply = ask(r#"{"id":2,"method":"blockchain.estimatefee","params":[2]}"#);
     assert_eq!(reply["error"]["code"], -32601, "{reply}");
-    assert_eq!(behind.counters().accepted, 1);
+    assert_eq!(second.counters().accepted, 1);
 }
 
 #[test]

@@ -68,7 +68,7 @@ struct State {
     generation: u64,
 }
 
-type Hook = Box<dyn FnOnce(&TestChain) + Send>;
+pub type Hook = Box<dyn FnOnce(&TestChain) + Send>;
 
 /// A chain whose blocks the test connects and disconnects.
 pub struct TestChain {
@@ -84,7 +84,7 @@ pub struct TestChain {
 }
 
 impl TestChain {
-    /// Returns a chain of blocks with so many transactions.
+    /// Returns a chain of blocks with these numbers of transactions.
     pub fn new(seed: u64, blocks: &[usize]) -> Arc<Self> {
         let chain = Self {
             state: Mutex::default(),

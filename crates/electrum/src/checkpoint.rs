@@ -1,0 +1,139 @@
+//! Proofs that a header is in the chain up to a checkpoint: paths in a Merkle tree over the hashes of all headers.
+//! Clients ask for them by `cp_height`.
+//!
+//! Source: docs/protocol-methods.rst of spesmilo/electrum-protocol. The tree duplicates the last node of a level, as
+//! the tree of a block does. Kept are the roots of whole chunks of headers, 64 bytes for each chunk. A proof hashes the
+//! headers of two chunks and the tree over the roots: about 4,000 hashes for a million headers.
+
+use crate::chain::{HEADER_BYTES, ProofChain};
+use crate::merkle::{join, sha256d};
+
+/// Levels of the tree below the roots of chunks, and headers of a chunk.
+const CHUNK_LEVELS: u32 = 9;
+const CHUNK: u32 = 1 << CHUNK_LEVELS;
+
+/// A whole chunk of headers.
+struct Chunk {
+    root: [u8; 32],
+    /// Hash of its last header. While that block is connected, so are all before it.
+    last: [u8; 32],
+}
+
+/// Proof for one header and one checkpoint. It stays true while the block of the checkpoint is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proof {
+    pub height: u32,
+    pub cp_height: u32,
+    /// Hash of the header at `cp_height`.
+    pub cp_hash: [u8; 32],
+    pub branch: Vec<[u8; 32]>,
+    pub root: [u8; 32],
+}
+
+/// Roots of the chunks of a chain, as far as they were needed.
+#[derive(Default)]
+pub(crate) struct Checkpoints {
+    chunks: Vec<Chunk>,
+}
+
+impl Checkpoints {
+    /// Makes the proof that the header at `height` is in the chain up to `cp_height`, which is not less. `None`: the
+    /// chain is shorter, or has changed meanwhile.
+    pub fn prove(&mut self, chain: &dyn ProofChain, height: u32, cp_height: u32) -> Option<Proof> {
+        let length = cp_height.checked_add(1)?;
+        let whole = (length / CHUNK) as usize;
+        self.forget_disconnected(chain);
+        while self.chunks.len() < whole {
+            let chunk = self.read(chain, self.chunks.len() as u32, CHUNK)?;
+            let last = *chunk.last()?;
+            let (root, _) = reduce(chunk, 0, Some(CHUNK_LEVELS));
+            self.chunks.push(Chunk { root, last });
+        }
+        let mut roots: Vec<[u8; 32]> = self.chunks[..whole].iter().map(|chunk| chunk.root).collect();
+        let rest = match length % CHUNK {
+            0 => Vec::new(),
+            rest => self.read(chain, whole as u32, rest)?,
+        };
+        let cp_hash = match rest.last() {
+            Some(last) => *last,
+            None => self.chunks[whole - 1].last,
+        };
+        // A chain of less than a chunk is the whole tree, which ends where one node is left.
+        let levels = (whole > 0).then_some(CHUNK_LEVELS);
+        let own = height / CHUNK;
+        let mut branch = Vec::new();
+        if !rest.is_empty() {
+            let (root, siblings) = reduce(rest, height % CHUNK, levels);
+            roots.push(root);
+            if own as usize == whole {
+                branch = siblings;
+            }
+        }
+        if (own as usize) < whole {
+            let chunk = self.read(chain, own, CHUNK)?;
+            let (root, siblings) = reduce(chunk, height % CHUNK, levels);
+            if root != roots[own as usize] {
+                return None;
+            }
+            branch = siblings;
+        }
+        let (root, above) = reduce(roots, own, None);
+        branch.extend(above);
+        Some(Proof {
+            height,
+            cp_height,
+            cp_hash,
+            branch,
+            root,
+        })
+    }
+
+    /// Drops the chunks whose last block is not connected any more.
+    fn forget_disconnected(&mut self, chain: &dyn ProofChain) {
+        while let Some(chunk) = self.chunks.last() {
+            if chain.hash_at(self.chunks.len() as u32 * CHUNK - 1) == Some(chunk.last) {
+                return;
+            }
+            self.chunks.pop();
+        }
+    }
+
+    /// Hashes of the first `count` headers of a chunk, which follow one another and the chunk before. Chunks are read
+    /// one after the other, so that without this check two of them could be of two chains.
+    fn read(&self, chain: &dyn ProofChain, index: u32, count: u32) -> Option<Vec<[u8; 32]>> {
+        let mut headers = Vec::with_capacity(count as usize * HEADER_BYTES);
+        if chain.headers(index * CHUNK, count, &mut headers) != count {
+            return None;
+        }
+        let before = index.checked_sub(1);
+        let mut previous = before.map(|before| self.chunks[before as usize].last);
+        let mut hashes = Vec::with_capacity(count as usize);
+        for header in headers.as_chunks::<HEADER_BYTES>().0 {
+            if previous.is_some_and(|previous| previous != header[4..36]) {
+                return None;
+            }
+            let hash = sha256d(header);
+            previous = Some(hash);
+            hashes.push(hash);
+        }
+        Some(hashes)
+    }
+}
+
+/// Root over `nodes` and the siblings of the node at `index` on the way to it. Stops after `levels`, or, without that,
+/// where one node is left.
+fn reduce(mut nodes: Vec<[u8; 32]>, index: u32, levels: Option<u32>) -> ([u8; 32], Vec<[u8; 32]>) {
+    let mut index = index as usize;
+    let mut siblings = Vec::new();
+    while levels.map_or(nodes.len() > 1, |levels| siblings.len() < levels as usize) {
+        let last = nodes.len() - 1;
+        // The siblings of an index beyond the nodes are of no use, and are not used.
+        siblings.push(nodes[(index ^ 1).min(last)]);
+        nodes = nodes
+            .chunks(2)
+            .map(|pair| join(&pair[0], pair.get(1).unwrap_or(&pair[0])))
+            .collect();
+        index /= 2;
+    }
+    (nodes[0], siblings)
+}
