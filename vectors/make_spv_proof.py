@@ -1,5 +1,6 @@
-"""Proofs, headers and difficulties, right and wrong: vectors/spv-proof/*.toml. From the formats of Bitcoin alone: hashlib,
-whole numbers of Python, and rules as Bitcoin Core's pow.cpp, BIP94, BIP141 and btcd's difficulty.go state them."""
+"""Proofs, headers and difficulties, right and wrong: vectors/spv-proof/*.toml. From the formats of Bitcoin alone:
+hashlib, whole numbers of Python, and rules as Bitcoin Core's pow.cpp, BIP94, BIP141 and btcd's difficulty.go state
+them."""
 import hashlib
 import random
 import struct
@@ -250,7 +251,8 @@ def bad_transactions(file):
     file.proof("a common transaction with its witness", block, 2, raw=with_witness(common))
     many = transaction(b"\x01" * 300, tuple((n, b"\x51" * (n % 3)) for n in range(260)))
     file.proof("a transaction with long counts", [sha256d(many)], 0, raw=many)
-    for what, raw in [("without its last byte", common[:-1]), ("and a byte more", common + b"\0"), ("without bytes", b""),
+    for what, raw in [("without its last byte", common[:-1]), ("and a byte more", common + b"\0"),
+                      ("without bytes", b""),
                       ("with no input", common[:4] + b"\0" + common[46:]),
                       ("with a superfluous witness", common[:4] + b"\0\1" + common[4:-4] + b"\0" + common[-4:]),
                       ("with an unknown witness flag", with_witness(common).replace(b"\0\1", b"\0\2", 1)),
@@ -273,7 +275,8 @@ def bad_roots(file):
         file.proof(f"another hash at level {level}", leaves, 5, "wrong root", path=flipped(path, level, level))
     file.proof("only one transaction, and it is another one", txids(1, 1), 0, "wrong root", txid=txids(1, 2)[0])
     file.proof("the header of another block", leaves, 5, "wrong root", header=header(root_of(txids(11, 12))))
-    file.proof("a header above its target", leaves, 5, "wrong proof of work", header=header(root_of(leaves), good=False))
+    file.proof("a header above its target", leaves, 5, "wrong proof of work",
+               header=header(root_of(leaves), good=False))
     file.proof("a header in another byte order", leaves, 5, "invalid target", header=raw[::-1])
     for what, bits in [("of 0", 0x03000000), ("that is negative", 0x04923456), ("too long by a byte", 0x21010000),
                        ("above the limit of the network by 1", 0x21008000)]:

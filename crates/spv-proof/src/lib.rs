@@ -7,8 +7,8 @@
 //!   HeaderChain::accept                TransactionProof::verify      proof of work, shape, path, root
 //!     parent, proof of work,                   |
 //!     difficulty, time, most work              v
-//!          |                           HeaderChain::confirmations_of  is the header in the best chain?
-//!          +----------------------------------^
+//!          +--------------------------> HeaderChain::verify          is the header in the best chain?
+//!                                       returns confirmations
 //! ```
 //!
 //! Without the feature `std` (a default one) the crate needs neither `std` nor `alloc`: [`Network`], [`Header`],
@@ -37,10 +37,7 @@
 //! assert_eq!(proof.verify(Network::Mainnet, &[7; 32]), Err(ProofError::WrongRoot));
 //! ```
 
-#![cfg_attr(not(feature = "std"), no_std)]
-
-#[cfg(all(test, not(feature = "std")))]
-extern crate std;
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 
 #[cfg(feature = "std")]
 mod chain;

@@ -1,7 +1,8 @@
 //! Rules of a header that depend on its ancestors: target, time, and the time warp rule of testnet4.
 //!
 //! Sources: Bitcoin Core's `pow.cpp` (`GetNextWorkRequired`) and `validation.cpp` (`ContextualCheckBlockHeader`),
-//! BIP94, BIP113, btcd's `blockchain/difficulty.go`. Not checked: the least version that BIP34, BIP65 and BIP66 require.
+//! BIP94, BIP113, btcd's `blockchain/difficulty.go`. The least version that BIP34, BIP65 and BIP66 require is not
+//! checked.
 
 use crate::network::{MIN_DIFFICULTY_AFTER_S, TARGET_TIMESPAN_S};
 use crate::{Network, RETARGET_INTERVAL, RetargetRule, decode_target, encode_target};

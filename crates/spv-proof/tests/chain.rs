@@ -1,5 +1,7 @@
 //! The chain of headers: mined headers of regtest and simnet, reorganisations, checkpoints, the store.
 
+#![cfg(feature = "std")]
+
 mod common;
 
 use common::mine;

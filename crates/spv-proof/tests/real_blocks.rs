@@ -1,5 +1,7 @@
 //! Real blocks of the main network and testnet3: every transaction's proof holds, and no changed one does.
 
+#![cfg(feature = "std")]
+
 mod common;
 
 use bitcoin::hashes::Hash as _;

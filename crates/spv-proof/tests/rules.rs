@@ -1,5 +1,7 @@
 //! Rules of headers, on chains of times and targets without proof of work: other computations are the oracle.
 
+#![cfg(feature = "std")]
+
 use bitcoin::pow::CompactTarget;
 use lineside_spv_proof::{
     Ancestor, MAX_FUTURE_S, Network, RETARGET_INTERVAL, RetargetRule, RuleError, check_rules, decode_target,

@@ -1,5 +1,7 @@
 //! The vectors that `vectors/make_spv_proof.py` works out, through the Rust library and the C header.
 
+#![cfg(feature = "std")]
+
 mod common;
 
 use common::{HeaderVector, Hex, ProofVector, code, vectors};

@@ -142,8 +142,8 @@ pub const TARGETS: &[Target] = &[
     target("hybrid_ledger", hybrid::ledger, hybrid::ledger_seeds, 600),
     target("hybrid_proof", hybrid::proof, hybrid::proof_seeds, 3_000),
     target("hybrid_snapshot", hybrid::snapshot, hybrid::snapshot_seeds, 300),
-    target("spv_proof", proofs::proof, proofs::proof_seeds, 20_000),
-    target("spv_headers", proofs::headers, proofs::header_seeds, 2_000),
+    target("spv_proof", proofs::proof, proofs::proof_seeds, 40_000),
+    target("spv_headers", proofs::headers, proofs::header_seeds, 400),
     target(
         "spv_header_file",
         proofs::header_file,

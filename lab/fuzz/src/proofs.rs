@@ -131,6 +131,11 @@ fn plain_root(leaf: Hash, path: &[Hash], index: u32) -> Hash {
 
 /// A proof, by TXID, by a transaction's bytes, or by WTXID.
 pub fn proof(bytes: &[u8]) {
+    judge(bytes);
+}
+
+/// Checks a proof and what follows from it; returns whether it holds.
+fn judge(bytes: &[u8]) -> bool {
     let mut input = Input(bytes);
     let kind = input.byte() % 3;
     let header = Header::from_bytes(&input.array());
@@ -138,7 +143,8 @@ pub fn proof(bytes: &[u8]) {
     let hashes = read_path(&mut input);
     let id: Hash = input.array();
     let Ok(path) = MerklePath::new(&hashes) else {
-        return assert_eq!(hashes.len(), 33);
+        assert_eq!(hashes.len(), 33);
+        return false;
     };
     let proof = TransactionProof {
         header,
@@ -161,6 +167,7 @@ pub fn proof(bytes: &[u8]) {
     if holds && kind == 0 {
         assert_eq!(plain_root(id, &hashes, index), header.merkle_root);
     }
+    holds
 }
 
 fn by_bytes(proof: &TransactionProof, raw: &[u8]) -> bool {
@@ -225,6 +232,10 @@ pub fn proof_seeds() -> Vec<Vec<u8>> {
             seeds.extend((0..3).map(|kind| block.seed(index, kind)));
         }
     }
+    assert!(
+        seeds.iter().all(|seed| judge(seed)),
+        "every seed is a proof that holds"
+    );
     seeds
 }
 
