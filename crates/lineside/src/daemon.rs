@@ -38,6 +38,8 @@ pub struct Serving {
     pub listen: SocketAddr,
     /// Datapath or protocol by which it answers, in words.
     pub datapath: String,
+    /// Further addresses, with their protocols.
+    pub also: Vec<Endpoint>,
 }
 
 impl Daemon {
@@ -129,11 +131,13 @@ impl Daemon {
     /// Returns the running services; at least one.
     pub fn serving(&self) -> Vec<Serving> {
         let serving = |running: &dyn Running| {
-            let first = running.endpoints().first()?.address;
+            let mut endpoints = running.endpoints().into_iter();
+            let first = endpoints.next()?.address;
             Some(Serving {
                 name: running.name(),
                 listen: first,
                 datapath: running.description(),
+                also: endpoints.collect(),
             })
         };
         self.running

@@ -6,7 +6,7 @@ use crate::out::{self, Unwritten};
 use crate::session::Session;
 use crate::wrong::Wrong;
 use clap::Args;
-use lineside_service::{DatapathKind, XdpModeName};
+use lineside_service::{DatapathKind, Endpoint, XdpModeName};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -112,8 +112,13 @@ pub fn announce(session: &Session, as_json: bool) -> Result<(), Unwritten> {
     if as_json {
         return say!("{}", started(session));
     }
-    all.iter()
-        .try_for_each(|one| say!("{} on {} ({})", one.name, one.listen, one.datapath))
+    for one in &all {
+        say!("{} on {} ({})", one.name, one.listen, one.datapath)?;
+        for Endpoint { protocol, address } in &one.also {
+            say!("  {protocol} on {address}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Prints where the console is and how the daemon ends.
@@ -129,7 +134,14 @@ pub fn announce_end(session: &Session) -> Result<(), Unwritten> {
 
 /// Returns the object that announces the services of `session`.
 pub fn started(session: &Session) -> serde_json::Value {
-    let object = |one: &Serving| json!({"name": one.name, "listen": one.listen, "datapath": one.datapath});
+    let object = |one: &Serving| {
+        let also = one
+            .also
+            .iter()
+            .map(|also| (also.protocol.to_owned(), json!(also.address)));
+        let also: serde_json::Map<_, _> = also.collect();
+        json!({"name": one.name, "listen": one.listen, "datapath": one.datapath, "also": also})
+    };
     let services: Vec<_> = session.daemon().serving().iter().map(object).collect();
     let first = services.first().cloned().unwrap_or_default();
     json!({

@@ -1,8 +1,8 @@
 //! `lineside spv …`
 
 mod download;
+mod hide;
 mod init;
-mod light;
 mod serve;
 
 use crate::out::Unwritten;
@@ -28,8 +28,6 @@ pub enum Verb {
     Serve(serve::Serve),
     /// Ask a server where transactions are.
     Get(Get),
-    Sync(light::Sync),
-    Verify(light::Verify),
     /// Look a transaction up in the chain store itself, without the fast path.
     Locate(Locate),
 }
@@ -90,13 +88,14 @@ pub struct Locate {
 /// # Errors
 /// What stands in its way.
 pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
+    if matches!(verb, Verb::Serve(_) | Verb::Import(_)) {
+        hide::hide_password()?;
+    }
     match verb {
         Verb::Init(arguments) => init::run(&arguments, as_json),
         Verb::Import(arguments) => import(&arguments, as_json),
         Verb::Serve(arguments) => serve::run(arguments, as_json),
         Verb::Get(arguments) => get(&arguments, as_json),
-        Verb::Sync(arguments) => light::sync(&arguments, as_json),
-        Verb::Verify(arguments) => light::verify(&arguments, as_json),
         Verb::Locate(arguments) => locate(&arguments, as_json),
     }
 }

@@ -1,7 +1,7 @@
 //! Takes the blocks of a running full node into the chain store, over several connections.
 
 use crate::progress::CountBar;
-use crate::tell;
+
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use lineside_bitcoin_node::{

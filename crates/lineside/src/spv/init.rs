@@ -1,6 +1,5 @@
 //! `lineside spv init`: makes an empty chain store.
 
-use crate::say;
 use anyhow::bail;
 use clap::Args;
 use lineside_spv::chain::{ChainStore, Network};

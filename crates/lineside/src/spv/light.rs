@@ -1,7 +1,6 @@
 //! `lineside spv sync` and `spv verify`: the paper's light client. It keeps its own chain of headers, asks a server for
 //! a proof, recomputes the Merkle root and compares it with its own header.
 
-use crate::{say, tell};
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_spv::chain::Network;

@@ -1,0 +1,330 @@
+//! `lineside spv` in front of a real node: btcd on simnet mines, reorganises and is killed, and wallets and explorers
+//! are answered from its chain. Without btcd these tests say so and pass.
+
+#[allow(
+    dead_code,
+    reason = "a part of what the tests of the node's client have is used"
+)]
+#[path = "../../bitcoin-node/tests/common/mod.rs"]
+mod common;
+
+use common::{Btcd, btcd_program, until};
+use lineside_testkit::skipped;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+fn lineside(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+fn succeeded(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// `lineside spv serve` with both fronts; killed when dropped.
+struct Server {
+    child: Child,
+    said: Value,
+    _output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(data: &Path, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
+            .args([
+                "spv",
+                "serve",
+                "--json",
+                "--network",
+                "simnet",
+                "--listen",
+                "127.0.0.1:0",
+            ])
+            .args([
+                "--datapath",
+                "socket",
+                "--console",
+                "127.0.0.1:0",
+                "--line-bits",
+                "12",
+            ])
+            .args(["--electrum", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        Self {
+            child,
+            said: serde_json::from_str(&line).expect("the server says where it serves"),
+            _output: output,
+        }
+    }
+
+    fn address(&self, protocol: &str) -> SocketAddr {
+        let text = self.said["services"][0]["also"][protocol].as_str().unwrap();
+        text.parse().unwrap()
+    }
+
+    /// Body of a page by HTTP.
+    fn page(&self, address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    fn console(&self, path: &str) -> String {
+        let console = self.said["console"].as_str().unwrap();
+        self.page(console.strip_prefix("http://").unwrap().parse().unwrap(), path)
+    }
+
+    fn tip(&self) -> String {
+        self.page(self.address("http"), "/blocks/tip/hash")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One call of the Electrum protocol on a connection of its own.
+fn electrum(address: SocketAddr, method: &str, params: &Value) -> Value {
+    let stream = TcpStream::connect(address).unwrap();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    for (id, method, params) in [
+        (0, "server.version", &json!(["test", "1.4"])),
+        (1, method, params),
+    ] {
+        writeln!(
+            &stream,
+            "{}",
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        )
+        .unwrap();
+    }
+    let answers = lines
+        .by_ref()
+        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut answers = answers.skip_while(|answer| answer["id"] != 1);
+    answers.next().unwrap()
+}
+
+fn started() -> Option<(PathBuf, Btcd, tempfile::TempDir)> {
+    let Some(program) = btcd_program() else {
+        skipped("btcd is not installed (LINESIDE_BTCD, or btcd on the path)");
+        return None;
+    };
+    let btcd = Btcd::start(&program, false, None);
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("chain");
+    succeeded(&lineside(&[
+        "spv",
+        "init",
+        "--network",
+        "simnet",
+        "--data",
+        data.to_str().unwrap(),
+    ]));
+    Some((program, btcd, folder))
+}
+
+fn tip_of(btcd: &Btcd) -> String {
+    btcd.chain().last().unwrap().to_string()
+}
+
+/// Coinbase transaction of the block at `height`, by the node's own word.
+fn coinbase_at(btcd: &Btcd, height: usize) -> String {
+    let block = btcd.call("getblock", json!([btcd.chain()[height].to_string(), 1]));
+    block["tx"][0].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
+    let Some((program, mut btcd, folder)) = started() else {
+        return;
+    };
+    let data = folder.path().join("chain");
+    btcd.generate(20);
+    let server = Server::start(&data, &["--node", &btcd.url()]);
+    until("the server has the node's chain", || {
+        (server.tip() == tip_of(&btcd)).then_some(())
+    });
+
+    // A proof by the Electrum protocol, checked by the library of another project.
+    let txid = coinbase_at(&btcd, 15);
+    let answer = electrum(
+        server.address("electrum"),
+        "blockchain.transaction.get_merkle",
+        &json!([txid, 15]),
+    );
+    assert_eq!(
+        (&answer["result"]["block_height"], &answer["result"]["pos"]),
+        (&json!(15), &json!(0))
+    );
+    let block = btcd.call("getblock", json!([btcd.chain()[15].to_string(), 1]));
+    // The only transaction of a block is its root.
+    assert_eq!(
+        (&block["merkleroot"], &answer["result"]["merkle"]),
+        (&json!(txid), &json!([]))
+    );
+    let proof = server.page(server.address("http"), &format!("/tx/{txid}/merkleblock-proof"));
+    let raw = lineside_util::hex::from_hex(proof.trim()).unwrap();
+    let proof: bitcoin::MerkleBlock = bitcoin::consensus::deserialize(&raw).unwrap();
+    let (mut found, mut places) = (Vec::new(), Vec::new());
+    proof.extract_matches(&mut found, &mut places).unwrap();
+    assert_eq!(found[0].to_string(), txid);
+
+    // A reorganisation: nothing of the old branch is answered when the new tip is.
+    let old = coinbase_at(&btcd, 19);
+    let gone = btcd.chain()[18].to_string();
+    btcd.call("invalidateblock", json!([gone]));
+    btcd.generate(5);
+    until("the server has the new branch", || {
+        (server.tip() == tip_of(&btcd)).then_some(())
+    });
+    let answer = electrum(
+        server.address("electrum"),
+        "blockchain.transaction.get_merkle",
+        &json!([old, 19]),
+    );
+    assert!(answer["error"].is_object(), "{answer}");
+    let get = lineside(&[
+        "spv",
+        "get",
+        "--server",
+        server.said["listen"].as_str().unwrap(),
+        &old,
+    ]);
+    assert_eq!(get.status.code(), Some(1), "{get:?}");
+    let status: Value = serde_json::from_str(&server.console("/status")).unwrap();
+    assert_eq!(
+        status["services"][0]["spv"]["node"]["reorganisations"], 1,
+        "{status}"
+    );
+    assert!(
+        !server.console("/status").contains("secret"),
+        "the password is shown"
+    );
+
+    // The node is killed: answers go on, /healthz says it, and the server comes back to the node by itself.
+    let last = tip_of(&btcd);
+    btcd.kill();
+    until("the health page says that the node is away", || {
+        server.console("/healthz").contains("is away").then_some(())
+    });
+    assert_eq!(server.tip(), last);
+    btcd.restart(&program);
+    // A killed btcd loses its newest blocks: its chain must grow beyond what the server has.
+    btcd.generate(40);
+    until("the server follows again", || {
+        (server.tip() == tip_of(&btcd)).then_some(())
+    });
+
+    // The server is killed in the midst and started again.
+    btcd.generate(10);
+    drop(server);
+    btcd.generate(10);
+    let server = Server::start(&data, &["--node", &btcd.url()]);
+    until("the new server has the node's chain", || {
+        (server.tip() == tip_of(&btcd)).then_some(())
+    });
+    let arguments = std::fs::read(format!("/proc/{}/cmdline", server.child.id())).unwrap();
+    let arguments = String::from_utf8_lossy(&arguments);
+    assert!(
+        !arguments.contains("secret"),
+        "the password is in the list of processes: {arguments}"
+    );
+}
+
+#[test]
+fn a_first_download_goes_on_and_another_network_is_refused() {
+    let Some((_, btcd, folder)) = started() else {
+        return;
+    };
+    let data = folder.path().join("chain");
+    let data = data.to_str().unwrap();
+    btcd.generate(150);
+    let import = [
+        "spv",
+        "import",
+        "--network",
+        "simnet",
+        "--data",
+        data,
+        "--node",
+        &btcd.url(),
+    ];
+    assert!(succeeded(&lineside(&import)).starts_with("151 blocks"));
+    btcd.generate(7);
+    assert!(succeeded(&lineside(&import)).starts_with("7 blocks"));
+    let again = ["spv", "init", "--network", "simnet", "--data", data];
+    assert_eq!(lineside(&again).status.code(), Some(1));
+
+    let other = folder.path().join("other");
+    let other = other.to_str().unwrap();
+    succeeded(&lineside(&[
+        "spv",
+        "init",
+        "--network",
+        "regtest",
+        "--data",
+        other,
+    ]));
+    let wrong = [
+        "spv",
+        "import",
+        "--network",
+        "regtest",
+        "--data",
+        other,
+        "--node",
+        &btcd.url(),
+    ];
+    let output = lineside(&wrong);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("another network"), "{said}");
+    // A server never makes a store, and does not take another network's.
+    let nowhere = folder.path().join("nowhere");
+    for (path, network, words) in [
+        (nowhere.to_str().unwrap(), "simnet", "spv init"),
+        (other, "simnet", "holds regtest"),
+    ] {
+        let output = lineside(&[
+            "spv",
+            "serve",
+            "--network",
+            network,
+            "--data",
+            path,
+            "--datapath",
+            "socket",
+        ]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{said}");
+    }
+    assert!(!nowhere.exists());
+}
