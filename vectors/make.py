@@ -17,7 +17,7 @@ def main():
     stale = []
     for script in sorted(HERE.glob("make_*.py")):
         service = importlib.import_module(script.stem)
-        folder = HERE / script.stem.removeprefix("make_")
+        folder = HERE / script.stem.removeprefix("make_").replace("_", "-")
         for file in service.files():
             path = folder / f"{file.name}.toml"
             if sys.argv[1:] == ["--check"]:

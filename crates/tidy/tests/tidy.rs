@@ -11,6 +11,7 @@ use std::process::Command;
 const FLOORS: &[(&str, u8)] = &[
     ("bpf-build", 0),
     ("hbase-client", 0),
+    ("spv-proof", 0),
     ("tidy", 0),
     ("util", 0),
     ("verify", 0),

@@ -13,6 +13,7 @@ mod input;
 mod journal;
 mod mutate;
 mod packets;
+mod proofs;
 // The driver of lineside-verify's own differential test: that crate stands below this one, so what both use is there.
 #[path = "../../../crates/verify/tests/driver/mod.rs"]
 mod signatures;
@@ -119,6 +120,14 @@ pub const TARGETS: &[Target] = &[
     target("hybrid_ledger", hybrid::ledger, hybrid::ledger_seeds, 600),
     target("hybrid_proof", hybrid::proof, hybrid::proof_seeds, 3_000),
     target("hybrid_snapshot", hybrid::snapshot, hybrid::snapshot_seeds, 300),
+    target("spv_proof", proofs::proof, proofs::proof_seeds, 20_000),
+    target("spv_headers", proofs::headers, proofs::header_seeds, 2_000),
+    target(
+        "spv_header_file",
+        proofs::header_file,
+        proofs::header_file_seeds,
+        500,
+    ),
 ];
 
 /// The target of this name.

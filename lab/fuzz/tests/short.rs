@@ -55,4 +55,5 @@ targets! {
     fabric_deliver
     hbase_response
     hybrid_request hybrid_datagram hybrid_ledger hybrid_proof hybrid_snapshot
+    spv_proof spv_headers spv_header_file
 }

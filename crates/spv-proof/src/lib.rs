@@ -1,0 +1,78 @@
+//! Checks of a light client: what it needs to believe the answers of a proof server without trusting the server.
+//!
+//! ```text
+//!   headers from any server            TXID, proof from any server
+//!          |                                   |
+//!          v                                   v
+//!   HeaderChain::accept                TransactionProof::verify      proof of work, shape, path, root
+//!     parent, proof of work,                   |
+//!     difficulty, time, most work              v
+//!          |                           HeaderChain::confirmations_of  is the header in the best chain?
+//!          +----------------------------------^
+//! ```
+//!
+//! Without the feature `std` (a default one) the crate needs neither `std` nor `alloc`: [`Network`], [`Header`],
+//! [`TransactionProof`], [`WitnessProof`], and the rules of headers ([`check_rules`]) work on fixed memory. `std` adds
+//! `Tree`, the server's side, and `HeaderChain` with its stores. `clients/c/lineside_spv.h` has the checks of proofs
+//! in C with the numbers of [`ProofError`]; both are tested with the vectors in `vectors/spv-proof`.
+//!
+//! Hashes are in wire order everywhere, the order in which they are hashed. People read them in the other order:
+//! [`to_display`], [`from_display`], [`reversed`].
+//!
+//! # Example
+//!
+//! ```
+//! use lineside_spv_proof::{MerklePath, Network, ProofError, TransactionProof};
+//!
+//! let header = Network::Mainnet.genesis();
+//! let proof = TransactionProof {
+//!     header,
+//!     height: 0,
+//!     transaction_count: 1,
+//!     index: 0,
+//!     path: MerklePath::EMPTY,
+//! };
+//! // The only transaction of block 0 is its coinbase, so that the Merkle root is its TXID.
+//! assert_eq!(proof.verify(Network::Mainnet, &header.merkle_root), Ok(()));
+//! assert_eq!(proof.verify(Network::Mainnet, &[7; 32]), Err(ProofError::WrongRoot));
+//! ```
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+#[cfg(all(test, not(feature = "std")))]
+extern crate std;
+
+#[cfg(feature = "std")]
+mod chain;
+mod error;
+mod hash;
+mod header;
+mod merkle;
+mod network;
+mod proof;
+mod rules;
+mod target;
+mod transaction;
+#[cfg(feature = "std")]
+mod tree;
+mod u256;
+
+#[cfg(feature = "std")]
+pub use chain::{
+    Accepted, ChainError, ChainOptions, Checkpoint, FileStore, HeaderChain, HeaderStore, MemoryStore,
+    RangeError, StoreError, Tip, TipChange,
+};
+pub use error::ProofError;
+pub use hash::{Hash, from_display, hash_pair, reversed, sha256d, to_display};
+pub use header::{HEADER_BYTES, Header};
+pub use merkle::{MAX_PATH, MAX_TRANSACTIONS, MerklePath, depth_of};
+pub use network::{Network, RETARGET_INTERVAL, RetargetRule, UnknownNetwork};
+pub use proof::{TransactionProof, WitnessProof};
+pub use rules::{
+    Ancestor, MAX_FUTURE_S, MEDIAN_TIME_SPAN, RuleError, check_rules, median_time, required_bits, retarget,
+};
+pub use target::{decode_target, encode_target};
+pub use transaction::Transaction;
+#[cfg(feature = "std")]
+pub use tree::Tree;
+pub use u256::U256;
