@@ -32,6 +32,8 @@ pub mod layout;
 pub mod reader;
 pub mod reply;
 pub mod request;
+mod ring;
 pub mod service;
 pub mod store;
+mod tree_cache;
 pub mod writer;
