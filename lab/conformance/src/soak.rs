@@ -37,6 +37,7 @@ const GEOMETRY: Geometry = Geometry {
     line_bits: 10,
     ways: 4,
     block_bits: 5,
+    tree_bits: 10,
     paper_index: false,
     paper_format: true,
 };
