@@ -1,4 +1,6 @@
 """What becomes of requests to `spv`: vectors/spv/*.toml."""
+import hashlib
+
 from packet import *
 
 ZERO = bytes(32)
@@ -12,6 +14,7 @@ def txid(number):
 
 def block(number, height):
     return {
+        "header": bytes((0x13 + 29 * number + 5 * i) % 256 for i in range(80)),
         "root": bytes((0x80 + 5 * number + 3 * i) % 256 for i in range(32)),
         "hash": bytes((0x40 + 11 * number + 7 * i) % 256 for i in range(32)),
         "height": height,
@@ -19,19 +22,43 @@ def block(number, height):
 
 
 TIP = {"hash": bytes((0x21 + 13 * i) % 256 for i in range(32)), "height": 0x01020306}
-BLOCKS = [  # block, TXIDs that the fast path has, TXIDs that only the host has
-    (block(0, 0x01020304), range(1, 17), []),
-    (block(1, 0xFFFFFFFF), [17, 18], []),  # height not known
-    (block(2, 0x01020305), [], [21, 22]),
+BLOCKS = [  # block, TXIDs that the fast path has, TXIDs that only the host has, whether the fast path has its tree
+    (block(0, 0x01020304), range(1, 17), [], True),
+    (block(1, 0xFFFFFFFF), [17, 18], [], True),  # height not known
+    (block(2, 0x01020305), [], [21, 22], True),
+    (block(3, 0x01020302), range(40, 51), [51, 52], True),  # 13 transactions: odd rows
+    (block(4, 0x01020301), [55], [], True),  # one transaction
+    (block(5, 0x01020300), [56, 57, 58], [], False),
+    (block(6, 0x01020306), [60], [], True),  # one transaction, whose TXID is the root
 ]
+BLOCKS[6][0]["root"] = txid(60)
 UNKNOWN = 30
 
 
 def place(number):
-    for of, fastpath, host in BLOCKS:
+    for of, fastpath, host, _ in BLOCKS:
         if number in fastpath or number in host:
             return of
     return None
+
+
+# ---- Merkle paths (developer.bitcoin.org, "Merkle Trees"; a row of odd length ends with its last node twice) ----
+
+def sha256d(data):
+    return hashlib.sha256(hashlib.sha256(data).digest()).digest()
+
+
+def path_of(number):
+    """Number of transactions, index and path of a transaction in its block."""
+    row = next([*fastpath, *host] for _, fastpath, host, _ in BLOCKS if number in fastpath or number in host)
+    count, index = len(row), row.index(number)
+    row, at, path = [txid(number) for number in row], index, []
+    while len(row) > 1:
+        row += row[-1:] * (len(row) % 2)
+        path.append(row[at ^ 1])
+        row = [sha256d(row[i] + row[i + 1]) for i in range(0, len(row), 2)]
+        at >>= 1
+    return count, index, path
 
 
 # ---- native payloads ----
@@ -69,6 +96,45 @@ def roots_reply(numbers):
         else:
             body += ZERO + ZERO + struct.pack(">II", 0, 1)
     return header(0x82, len(body)) + body
+
+
+NOISE = bytes((0xA5 + 17 * i) % 256 for i in range(1200))
+
+
+def proof_request(number, room, filled=True, body_bytes=None):
+    head = number if isinstance(number, bytes) else txid(number)
+    size = 136 + 32 * room if body_bytes is None else body_bytes
+    body = (head + (NOISE if filled else bytes(1200)))[:size]
+    return header(3, len(body)) + body
+
+
+def proof_reply(number, room):
+    of, tail = place(number), TIP["hash"] + struct.pack(">II", TIP["height"], 0)
+    if not of:
+        return header(0x83, 136 + 32 * room, status=1) + bytes(96) + tail + bytes(32 * room)
+    count, index, path = path_of(number)
+    if len(path) > room:
+        body = bytes(84) + struct.pack(">III", count, 0, len(path)) + bytes(40 + 32 * room)
+        return header(0x83, len(body), status=TOO_LONG) + body
+    body = of["header"] + struct.pack(">IIII", of["height"], count, index, len(path)) + tail
+    body += b"".join(path) + bytes(32 * (room - len(path)))
+    return header(0x83, len(body)) + body
+
+
+def headers_request(start, count, room, body_bytes=None):
+    size = 48 + 80 * room if body_bytes is None else body_bytes
+    body = (struct.pack(">II", start, count) + NOISE)[:size]
+    return header(4, len(body)) + body
+
+
+def headers_reply(start, count, room):
+    by_height = {of["height"]: of["header"] for of, *_ in BLOCKS if of["height"] != 0xFFFFFFFF}
+    found = []
+    while len(found) < count and start + len(found) in by_height:
+        found.append(by_height[start + len(found)])
+    body = TIP["hash"] + struct.pack(">IIII", TIP["height"], start, len(found), 0)
+    body += b"".join(found) + bytes(80 * (room - len(found)))
+    return header(0x84, len(body)) + body
 
 
 # ---- files of vectors ----
@@ -114,9 +180,9 @@ class File:
                 for key, value in self.state.items()]
         out += ["", "[endpoint]", f'mac = "{mac.hex()}"', f'addresses = ["{OWN4}", "{OWN6}"]',
                 'broadcast = "10.0.0.255"', "", "[tip]", f'hash = "{TIP["hash"].hex()}"', f"height = {TIP['height']}"]
-        for of, fastpath, host in BLOCKS:
+        for of, fastpath, host, tree in BLOCKS:
             out += ["", "[[block]]", f'hash = "{of["hash"].hex()}"', f'root = "{of["root"].hex()}"',
-                    f"height = {of['height']}", listed("fastpath", fastpath), listed("host", host)]
+                    f"height = {of['height']}", hexes("header", of["header"]), f"tree = {str(tree).lower()}", listed("fastpath", fastpath), listed("host", host)]
         return "\n".join(out + self.vectors) + "\n"
 
 
@@ -175,7 +241,7 @@ def payloads():
     refused("root, length 65535", root_request(2, body_bytes=65535))
     refused("root, a status in a request", root_request(2, status=1))
     refused("operation 0", root_request(2, op=0))
-    refused("operation 3, which is not known", root_request(2, op=3))
+    refused("operation 5, which is not known", root_request(2, op=5))
     refused("operation 127, which is not known", root_request(2, op=127))
     for version in (0, 2, 255):
         refused(f"version {version}", root_request(2, version=version), UNSUPPORTED)
@@ -183,7 +249,7 @@ def payloads():
             UNSUPPORTED)
     for magic in (0x4C54, 0x4D53, 0x534C):
         file.drop(f"magic {magic:04x}", root_request(2, magic=magic), "not_a_request", True)
-    for op in (0x81, 0x82, 0x80, 0xFF):
+    for op in (0x81, 0x82, 0x83, 0x84, 0x80, 0xFF):
         file.drop(f"reply bit in a request: operation {op:02x}", root_request(2, op=op), "reply_bit", True)
     file.drop("reply bit decides before the version", root_request(2, op=0x81, version=9), "reply_bit", True)
     file.drop("a whole reply of ours", root_reply(2), "reply_bit", True)
@@ -220,6 +286,77 @@ def payloads():
         second[at] = 1
         body = bytes(36) + struct.pack(">I", 2) + item(1) + bytes(second)
         refused(f"roots, padding of the second item not zero at byte {at}", roots_request([], body=body))
+    return file
+
+
+def proofs():
+    """What `proof` and `headers` are answered with."""
+    file = File("proofs", "Merkle paths and headers: what the fast path gives, and what the host alone.")
+    for v6 in (False, True):
+        family = "IPv6" if v6 else "IPv4"
+        file.hit(f"proof, 16 transactions, {family}", proof_request(7, 12), proof_reply(7, 12), v6=v6)
+        file.forward(f"proof, unknown, {family}", proof_request(UNKNOWN, 12), "misses", proof_reply(UNKNOWN, 12), v6=v6)
+    for room in range(4, 15):
+        file.hit(f"proof, path of 4, room for {room}", proof_request(3, room), proof_reply(3, room))
+    for room in range(4):
+        file.forward(f"proof, path of 4, room for {room}: too long", proof_request(3, room), "forwarded_native",
+                     proof_reply(3, room))
+    for number in (1, 2, 16):
+        file.hit(f"proof, 16 transactions, index {number - 1}", proof_request(number, 4), proof_reply(number, 4))
+    for number in range(40, 51):
+        file.hit(f"proof, 13 transactions, index {number - 40}", proof_request(number, 5), proof_reply(number, 5))
+    for number in (51, 52):
+        file.forward(f"proof, 13 transactions, index {number - 40}: its line is not cached", proof_request(number, 5),
+                     "misses", proof_reply(number, 5))
+    for number in (17, 18):
+        file.hit(f"proof, 2 transactions, no known height, index {number - 17}", proof_request(number, 1),
+                 proof_reply(number, 1))
+    file.hit("proof, one transaction: no path, no room", proof_request(55, 0), proof_reply(55, 0))
+    file.hit("proof, one transaction: no path, room for 14", proof_request(55, 14), proof_reply(55, 14))
+    file.forward("proof, one transaction that is the root: never at the line", proof_request(60, 0), "misses",
+                 proof_reply(60, 0))
+    for number in (56, 57, 58):
+        file.forward(f"proof, block without a tree, 3 transactions, index {number - 56}", proof_request(number, 2),
+                     "misses", proof_reply(number, 2))
+    file.forward("proof, block without a tree, room for 1: a miss before it is too long", proof_request(57, 1),
+                 "misses", proof_reply(57, 1))
+    file.forward("proof, not cached: the host knows it", proof_request(22, 3), "misses", proof_reply(22, 3))
+    file.forward("proof, TXID all zero is unknown", proof_request(ZERO, 0), "misses", proof_reply(UNKNOWN, 0))
+    file.forward("proof, unknown, room for 14", proof_request(31, 14), "misses", proof_reply(31, 14))
+    file.hit("proof, padded with zeros", proof_request(9, 6, filled=False), proof_reply(9, 6))
+    file.hit("proof, path of 4, 0 hops in the request", proof_request(5, 4), proof_reply(5, 4), False, ttl=0)
+    vlan = bytes.fromhex("81002007")
+    file.hit("proof, VLAN tag", proof_request(5, 11), proof_reply(5, 11), False, tags=vlan)
+    file.hit("proof, Ethernet padding stays", proof_request(5, 4), proof_reply(5, 4), False, trailer=b"\0\xff\x55")
+
+    def refused(what, request, status=BAD_REQUEST):
+        file.forward(what, request, "forwarded_native", refusal(request, status))
+
+    for size in (0, 32, 135, 137, 152, 167, 169, 199, 136 + 32 * 14 - 1, 136 + 32 * 14 + 1, 136 + 32 * 15, 1160):
+        refused(f"proof, {size} bytes after the header", proof_request(7, 0, body_bytes=size))
+    good = proof_request(7, 12)
+    refused("proof, length says 32 bytes less than there are", good[:6] + struct.pack(">H", 136 + 32 * 11) + good[8:])
+    refused("proof, a status in a request", good[:4] + b"\0\x0e" + good[6:])
+    refused("proof, version 2", good[:2] + b"\x02" + good[3:], UNSUPPORTED)
+    file.drop("a whole reply to proof", proof_reply(7, 12), "reply_bit", True)
+
+    def headers_of(what, start, count, room):
+        file.forward(f"headers, {what}", headers_request(start, count, room), "forwarded_native",
+                     headers_reply(start, count, room))
+
+    headers_of("one", 0x01020304, 1, 1)
+    headers_of("three of three", 0x01020300, 3, 3)
+    headers_of("two, with room for 14", 0x01020301, 2, 14)
+    headers_of("14: the chain ends before", 0x01020302, 14, 14)
+    headers_of("above the tip: none", 0x01020307, 4, 4)
+    headers_of("height 0, which is not here", 0, 1, 1)
+    headers_of("height 0xffffffff is none", 2**32 - 1, 2, 2)
+    refused("headers, none asked for", headers_request(0x01020300, 0, 2))
+    refused("headers, more than there is room for", headers_request(0x01020300, 3, 2))
+    refused("headers, 2^32 - 1 of them", headers_request(0x01020300, 2**32 - 1, 14))
+    for size in (0, 8, 47, 48, 127, 129, 48 + 80 * 15):
+        refused(f"headers, {size} bytes after the header", headers_request(0x01020300, 1, 0, body_bytes=size))
+    file.drop("a whole reply to headers", headers_reply(0x01020300, 1, 1), "reply_bit", True)
     return file
 
 
@@ -312,6 +449,9 @@ def others():
     over.forward("paper, unknown", txid(UNKNOWN), "not_leased", PAPER_UNKNOWN)
     over.forward("root, cached", root_request(2), "not_leased", root_reply(2))
     over.forward("roots, cached", roots_request([1, 17]), "not_leased", roots_reply([1, 17]))
+    over.forward("proof, cached", proof_request(7, 12), "not_leased", proof_reply(7, 12))
+    over.forward("headers are the host's", headers_request(0x01020304, 1, 1), "forwarded_native",
+                 headers_reply(0x01020304, 1, 1))
     bad = root_request(2, op=9)
     over.forward("an unknown operation is the host's with and without lease", bad, "forwarded_native",
                  refusal(bad, BAD_REQUEST))
@@ -323,6 +463,7 @@ def others():
     changing.forward("paper, cached", HIT, "not_leased")
     changing.forward("root, cached", root_request(2), "not_leased")
     changing.forward("roots, cached", roots_request([1, 17]), "not_leased")
+    changing.forward("proof, cached", proof_request(7, 12), "not_leased")
 
     refused = File("paper-refused", "With the paper's format switched off.", paper_format=False)
     refused.drop("paper, cached", HIT, "paper_refused", True)
@@ -343,4 +484,4 @@ def others():
 
 
 def files():
-    return [payloads(), frames(), *others()]
+    return [payloads(), proofs(), frames(), *others()]

@@ -65,8 +65,14 @@ _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 #define LS_SPV_PAPER_REPLY_BYTES 32
 #define LS_SPV_HEIGHT_UNKNOWN 0xffffffff
 #define LS_SPV_ROOTS_MAX 16
+#define LS_SPV_PROOF_DEPTH_MAX 14
+#define LS_SPV_HEADERS_MAX 14
+#define LS_SPV_HEADER_BYTES 80
+#define LS_SPV_TREE_HEAD_NODES 3
 #define LS_SPV_OP_ROOT 1
 #define LS_SPV_OP_ROOTS 2
+#define LS_SPV_OP_PROOF 3
+#define LS_SPV_OP_HEADERS 4
 
 /* Where one transaction is, and the tip this was true at. */
 struct ls_root_reply {
@@ -95,13 +101,38 @@ struct ls_root_item {
 };
 _Static_assert(sizeof(struct ls_root_item) == 72, "root_item");
 
+/* Where one transaction is, and its Merkle path's length. Unknown: zeros but for the tip. Too long (more hashes than the request has room for): zeros but for transactions and depth. */
+struct ls_proof_reply {
+	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
+	__be32 height; /* height of the block; 0xffffffff: not known */
+	__be32 transactions; /* number of transactions in the block */
+	__be32 index; /* position of the transaction in the block, from 0 */
+	__be32 depth; /* hashes that follow */
+	__u64 tip_hash[4]; /* hash of the best block when this was answered */
+	__be32 tip_height; /* height of the best block */
+	__be32 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
+
+/* Begins the body of a `headers` reply. Fewer headers than asked for: the chain ends there; none: it has not that height. */
+struct ls_headers_head {
+	__u64 tip_hash[4]; /* hash of the best block when this was answered */
+	__be32 tip_height; /* height of the best block */
+	__be32 start; /* height of the first header, as asked for */
+	__be32 count; /* headers that follow */
+	__be32 reserved; /* zero */
+};
+_Static_assert(sizeof(struct ls_headers_head) == 48, "headers_head");
+
 /* One cache line of the cache: one TXID and the block that holds it. */
 struct ls_spv_line {
 	__u64 seq; /* odd while being written */
 	__u64 txid[4]; /* the whole TXID, wire byte order */
 	__u32 block; /* index into the block table */
 	__u32 generation; /* generation of that block when filled; 0: empty line */
-	__u64 reserved[2]; /* zero */
+	__u32 index; /* position of the transaction in that block */
+	__u32 reserved; /* zero */
+	__u64 reserved_2; /* zero */
 };
 _Static_assert(sizeof(struct ls_spv_line) == 64, "spv_line");
 
@@ -111,11 +142,19 @@ struct ls_spv_block {
 	__u32 height; /* height, or 0xffffffff */
 	__u64 root[4]; /* Merkle root, wire byte order */
 	__u64 root_sum; /* sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply */
-	__u64 reserved[2]; /* zero */
+	__u64 tree; /* the block's tree: first node in the lower half, stamp in the upper; 0: none. Only while it stays, the nodes are the tree's */
+	__u32 transactions; /* number of transactions in the block; only with a tree */
+	__u32 depth; /* length of the tree's paths; only with a tree */
 	__u64 hash[4]; /* block hash, wire byte order */
 	__u64 reserved_2[4]; /* zero */
 };
 _Static_assert(sizeof(struct ls_spv_block) == 128, "spv_block");
+
+/* One node of a Merkle tree, or 32 bytes of the header before it. A tree lies in one piece: header, TXIDs, then row by row. */
+struct ls_spv_node {
+	__u64 hash[4]; /* wire byte order */
+};
+_Static_assert(sizeof(struct ls_spv_node) == 32, "spv_node");
 
 /* What the whole cache stands on: lease, epoch, tip, hash key and geometry. */
 struct ls_spv_control {
@@ -129,8 +168,8 @@ struct ls_spv_control {
 	__u32 block_mask; /* number of block slots - 1 */
 	__u32 paper_index; /* 1: index by the TXID's low bits, as the paper does; 0: keyed hash */
 	__u32 paper_format; /* 1: the paper's packets are answered; 0: dropped */
-	__u32 layout_version; /* 1; another one is not adopted */
-	__u32 reserved; /* zero */
+	__u32 layout_version; /* 3; another one is not adopted */
+	__u32 tree_nodes; /* number of nodes for trees; 0: none, and proofs are the host's */
 	__u64 chain_state; /* state of the chain that filled the lines; only a daemon whose chain is in it keeps them */
 	__u64 reserved_2[8]; /* zero */
 };

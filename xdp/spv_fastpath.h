@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The fast path of `spv`: the C twin of crates/spv/src/fastpath.rs. Which requests it answers, and what it counts. */
 #pragma once
-#include "spv_native.h"
+#include "spv_proof.h"
 
 static __always_inline int spv_count(enum ls_spv_counter counter, int verdict)
 {
@@ -25,6 +25,22 @@ static __always_inline int spv_finish(enum spv_outcome outcome)
 	default:
 		return spv_count(LS_SPV_COUNTER_FORWARDED_NATIVE, XDP_PASS);
 	}
+}
+
+static __always_inline enum spv_outcome spv_native(void *data, void *end, const struct ls_datagram *found,
+						   const struct ls_spv_control *control, __u64 now_ns)
+{
+	struct ls_native_header *header = data + (found->udp & 63) + sizeof(struct udphdr);
+
+	if ((void *)(header + 1) > end || !spv_is_request(header, found->payload_bytes))
+		return SPV_HOSTS;
+	if (header->op == LS_SPV_OP_ROOT && found->payload_bytes == SPV_ROOT_BYTES)
+		return spv_native_root(data, end, found, control, now_ns);
+	if (header->op == LS_SPV_OP_ROOTS)
+		return spv_native_roots(data, end, found, control, now_ns);
+	if (header->op == LS_SPV_OP_PROOF)
+		return spv_native_proof(data, end, found, control, now_ns);
+	return SPV_HOSTS;
 }
 
 /* `payload` holds a whole request of the paper's; its TXID has been read. */

@@ -182,17 +182,3 @@ static __always_inline enum spv_outcome spv_native_roots(void *data, void *end, 
 	}
 	return ls_reply(data, end, found, sum) ? SPV_HOSTS : SPV_HIT;
 }
-
-static __always_inline enum spv_outcome spv_native(void *data, void *end, const struct ls_datagram *found,
-						   const struct ls_spv_control *control, __u64 now_ns)
-{
-	struct ls_native_header *header = data + (found->udp & 63) + sizeof(struct udphdr);
-
-	if ((void *)(header + 1) > end || !spv_is_request(header, found->payload_bytes))
-		return SPV_HOSTS;
-	if (header->op == LS_SPV_OP_ROOT && found->payload_bytes == SPV_ROOT_BYTES)
-		return spv_native_root(data, end, found, control, now_ns);
-	if (header->op == LS_SPV_OP_ROOTS)
-		return spv_native_roots(data, end, found, control, now_ns);
-	return SPV_HOSTS;
-}

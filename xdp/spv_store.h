@@ -9,6 +9,7 @@
 #include "order.h"
 
 #define SPV_SET_LINES 4
+#define SPV_CELL_NODES 4
 
 /* Four lines to a map value, so that one lookup reaches a whole set: of 4, half of 2, or a quarter of it. */
 struct spv_cell {
@@ -31,6 +32,19 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ls_spv_block);
 } spv_blocks SEC(".maps");
+
+/* Four nodes to a map value: a tree begins with one, so that one lookup reaches the whole header before it. */
+struct spv_tree_cell {
+	struct ls_spv_node node[SPV_CELL_NODES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 18);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct spv_tree_cell);
+} spv_trees SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -60,6 +74,7 @@ struct spv_geometry {
 	__u32 ways;
 	__u32 paper_index;
 	__u32 block_mask;
+	__u32 tree_nodes; /* 0: no trees */
 };
 
 #ifndef LS_NATIVE
@@ -69,6 +84,7 @@ const
 	.set_bits = 20,
 	.ways = 4,
 	.block_mask = (1 << 18) - 1,
+	.tree_nodes = 1 << 20,
 };
 
 static __always_inline __u32 spv_first_line(const struct ls_spv_control *control, const __u64 txid[4])
@@ -87,6 +103,7 @@ static __always_inline __u32 spv_first_line(const struct ls_spv_control *control
 struct spv_place {
 	struct ls_spv_block *block;
 	__u32 generation;
+	__u32 index; /* of the transaction in the block */
 };
 
 /*
@@ -125,6 +142,7 @@ static __always_inline int spv_find(const struct ls_spv_control *control, const 
 		return 0;
 	slot = LS_READ_ONCE(line->block) & spv_geometry.block_mask;
 	place->generation = LS_READ_ONCE(line->generation);
+	place->index = LS_READ_ONCE(line->index);
 	ls_read_barrier();
 	if ((seq & 1) || LS_READ_ONCE(line->seq) != seq || !place->generation)
 		return 0;
@@ -147,6 +165,26 @@ static __always_inline int spv_root_of(const struct spv_place *place, __u64 root
 	for (int i = 0; i < 4; i++)
 		root[i] = LS_READ_ONCE(place->block->root[i]);
 	return spv_stands(place);
+}
+
+/* The value with the node `at`, which is within the table whatever `at` is; `cells` is the number of values. */
+static __always_inline struct spv_tree_cell *spv_tree_cell_of(__u32 at, __u32 cells)
+{
+	__u32 cell = at / SPV_CELL_NODES & (cells - 1);
+
+	return bpf_map_lookup_elem(&spv_trees, &cell);
+}
+
+/*
+ * Index of the sibling of node `at` in a row of `width` nodes: a last one without a neighbour is its own. Without a
+ * branch, which the verifier would follow both ways in each row.
+ */
+static __always_inline __u64 spv_sibling(__u64 at, __u64 width)
+{
+	__s64 sibling = at ^ 1, beyond = (__s64)(width - 1) - sibling;
+
+	asm volatile("" : "+r"(beyond));
+	return sibling + (beyond & beyond >> 63);
 }
 
 /* Whether the fast path may answer at `now_ns`; the epoch that the answer must end in. */

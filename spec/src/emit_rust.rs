@@ -176,6 +176,7 @@ fn message(w: &mut String, layout: &Struct) {
             "be64" => "U64",
             "b16" => "[u8; 16]",
             "b32" => "[u8; 32]",
+            "b80" => "[u8; 80]",
             other => panic!("spec: {other} cannot be in a message"),
         };
         let _ = writeln!(w, "    /// {}\n    pub {}: {kind},", field.doc, field.name);

@@ -152,8 +152,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b16` and `b32` (bytes), `u64x4` (four words),
-    /// `u32x8`.
+    /// Bytes of one field, by its type's name: `u8`, `be16`, `u32`, `b16`, `b32` and `b80` (bytes), `u64x4` (four
+    /// words), `u32x8`.
     pub fn bytes(&self) -> usize {
         match self.kind.as_str() {
             "u8" => 1,
@@ -162,6 +162,7 @@ impl Field {
             "u64" | "be64" => 8,
             "b16" => 16,
             "b32" => 32,
+            "b80" => 80,
             _ => match self.array() {
                 Some((bits, count)) => bits / 8 * count,
                 None => panic!("spec: field {} has the unknown type {}", self.name, self.kind),

@@ -3,6 +3,7 @@
 mod download;
 mod hide;
 mod init;
+mod light;
 mod serve;
 
 use crate::out::Unwritten;
@@ -28,6 +29,8 @@ pub enum Verb {
     Serve(serve::Serve),
     /// Ask a server where transactions are.
     Get(Get),
+    Sync(light::Sync),
+    Verify(light::Verify),
     /// Look a transaction up in the chain store itself, without the fast path.
     Locate(Locate),
 }
@@ -96,6 +99,8 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Import(arguments) => import(&arguments, as_json),
         Verb::Serve(arguments) => serve::run(arguments, as_json),
         Verb::Get(arguments) => get(&arguments, as_json),
+        Verb::Sync(arguments) => light::sync(&arguments, as_json),
+        Verb::Verify(arguments) => light::verify(&arguments, as_json),
         Verb::Locate(arguments) => locate(&arguments, as_json),
     }
 }

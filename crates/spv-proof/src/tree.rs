@@ -91,6 +91,11 @@ impl Tree {
         MerklePath::new(&hashes[..length]).ok()
     }
 
+    /// Returns all rows, the leaves first and the root last. An odd row has no copy of its last node.
+    pub fn nodes(&self) -> &[Hash] {
+        &self.nodes
+    }
+
     /// Returns the bytes that the tree takes in memory.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Tree>() + self.nodes.capacity() * size_of::<Hash>()

@@ -3,16 +3,21 @@
 pub use crate::reply::Answer;
 
 use crate::reader::Place;
-use crate::reply;
+use crate::reply::{self, Proven};
 use crate::store::Hash;
 use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
+use lineside_spv_proof::{Header, TransactionProof};
 use lineside_wire::{
-    RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX, Status, native,
+    HeadersHead, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX, SPV_OP_HEADERS,
+    SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
 };
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use zerocopy::IntoBytes;
+
+/// Hashes that a question for a proof has room for at first: a block of 4,096 transactions.
+const PROOF_ROOM: usize = 12;
 
 /// Asks one server. Not shared: one question at a time.
 #[derive(Debug)]
@@ -49,6 +54,17 @@ pub enum ClientError {
     /// More TXIDs than one request holds, or none.
     #[error("{0} TXIDs in one request: 1 to {SPV_ROOTS_MAX} are possible")]
     Count(usize),
+    /// More headers than one request can ask for, or none.
+    #[error("{0} headers in one request: 1 to {SPV_HEADERS_MAX} are possible")]
+    HeaderCount(usize),
+    /// The Merkle path is longer than a packet of this service can be.
+    #[error("{server}: the Merkle path has {depth} hashes, and a reply holds at most {SPV_PROOF_DEPTH_MAX}")]
+    LongPath {
+        /// Server that was asked.
+        server: SocketAddr,
+        /// Length of the path.
+        depth: u32,
+    },
     /// The system's word.
     #[error("asking {server}: {source}")]
     Io {
@@ -114,6 +130,48 @@ impl Client {
         })
     }
 
+    /// Where `txid` (wire byte order) is, with the Merkle path to its block's header; nothing found: no connected block
+    /// holds it. The caller verifies the proof ([`TransactionProof::verify`]); here nothing of it is checked.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn proof(&mut self, txid: &Hash) -> Result<Answer<Option<TransactionProof>>, ClientError> {
+        let mut room = PROOF_ROOM;
+        loop {
+            let mut body = vec![0; size_of::<ProofReply>() + room * size_of::<Hash>()];
+            body[..32].copy_from_slice(txid);
+            let proven = self.ask(SPV_OP_PROOF, &body, |status, reply| {
+                reply::proof(status, reply, room)
+            })?;
+            match proven {
+                Proven::Answered(answer) => return Ok(answer),
+                // A path that is still too long is longer than any before, so that this ends.
+                Proven::TooLong(depth) if depth as usize <= SPV_PROOF_DEPTH_MAX => room = depth as usize,
+                Proven::TooLong(depth) => {
+                    let server = self.server;
+                    return Err(ClientError::LongPath { server, depth });
+                }
+            }
+        }
+    }
+
+    /// Headers of the chain from the height `start` on, 1 to 14; fewer than `count` where the chain ends, none above its
+    /// tip. The caller checks that they are a chain; here nothing of them is checked.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn headers(&mut self, start: u32, count: usize) -> Result<Answer<Vec<Header>>, ClientError> {
+        if !(1..=SPV_HEADERS_MAX).contains(&count) {
+            return Err(ClientError::HeaderCount(count));
+        }
+        let mut body = vec![0; size_of::<HeadersHead>() + count * SPV_HEADER_BYTES];
+        body[..4].copy_from_slice(&start.to_be_bytes());
+        body[4..8].copy_from_slice(&(count as u32).to_be_bytes());
+        self.ask(SPV_OP_HEADERS, &body, |status, reply| {
+            reply::headers(status, reply, start, count)
+        })
+    }
+
     /// As [`Client::root`], in the paper's format: the Merkle root alone. That format has no request ids, so each
     /// question uses a port of its own, which keeps late answers to earlier ones away.
     ///
@@ -148,7 +206,7 @@ impl Client {
             let (status, body) = reply::parse(op, id, datagram)?;
             Some(match status {
                 Status::Busy => Err(Again::Busy),
-                Status::Ok | Status::Unknown => read(status, body).map(Ok).ok_or(Again::Wait),
+                Status::Ok | Status::Unknown | Status::TooLong => read(status, body).map(Ok).ok_or(Again::Wait),
                 status => Ok(Err(ClientError::Refused { server, status })),
             })
         };

@@ -278,6 +278,7 @@ impl SpvConfig {
             line_bits: self.line_bits,
             ways: self.ways,
             block_bits: self.block_bits,
+            tree_bits: Geometry::default().tree_bits,
             paper_index: self.paper_index,
             paper_format: self.paper_format,
         }

@@ -1,6 +1,6 @@
 //! The store of `spv` in BPF maps, and what `spv` brings to every datapath that takes whole frames.
 
-use crate::store::{Geometry, Store};
+use crate::store::{Geometry, Store, TREE_ALIGN};
 use lineside_wire::SPV_SLOT;
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
@@ -17,6 +17,7 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
         geometry.ways,
         geometry.paper_index.into(),
         geometry.blocks() as u32 - 1,
+        geometry.tree_nodes() as u32,
     ];
     ProgramSpec {
         object: OBJECT,
@@ -26,6 +27,7 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
         entries: vec![
             ("spv_lines", (geometry.lines() / LINES_PER_VALUE) as u32),
             ("spv_blocks", geometry.blocks() as u32),
+            ("spv_trees", geometry.tree_entries() as u32 / TREE_ALIGN),
         ],
         value_bytes: Vec::new(),
         constants: vec![(
@@ -43,6 +45,7 @@ pub fn store(datapath: &mut XdpDatapath, geometry: &Geometry) -> Result<Store, X
     Ok(Store {
         lines: datapath.table("spv_lines", geometry.lines())?,
         blocks: datapath.table("spv_blocks", geometry.blocks())?,
+        trees: datapath.table("spv_trees", geometry.tree_entries())?,
         control: datapath.table("spv_control", 1)?,
     })
 }

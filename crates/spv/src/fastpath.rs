@@ -1,12 +1,13 @@
 //! The fast path of `spv`: the executable specification of `xdp/spv_fastpath.h` and `xdp/spv_native.h`.
 
 use crate::chain::Tip;
-use crate::reader::{Place, Session};
-use crate::request::{self, Request};
+use crate::reader::{BlockProof, NoProof, Place, Session};
+use crate::request::{self, HeaderRange, Request};
 use crate::store::{Hash, Store};
 use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Verdict};
 use lineside_wire::{
-    NATIVE_REPLY_BIT, NativeHeader, RootItem, RootReply, RootsHead, SpvCounter, Status, native,
+    HeadersHead, NATIVE_REPLY_BIT, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES,
+    SPV_HEADERS_MAX, SPV_PROOF_DEPTH_MAX, SpvCounter, Status, native,
 };
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -74,6 +75,18 @@ impl SpvFastPath {
                 let (places, tip) = self.within_one_epoch(now_ns, answer)?;
                 Ok(put_roots(reply, header, &places, tip))
             }
+            Request::Proof(header, txid, room) if Session::has_trees(&self.store) => {
+                let answer = |session: &Session<'_>| {
+                    let proof = session.proof(txid, room).map_err(|why| match why {
+                        NoProof::Missing => Leave(SpvCounter::Misses),
+                        NoProof::TooLong => Leave(SpvCounter::ForwardedNative),
+                    })?;
+                    Ok((proof, session.tip()))
+                };
+                let (proof, tip) = self.within_one_epoch(now_ns, answer)?;
+                Ok(put_proof(reply, header, room, &FoundProof::Found(proof), tip))
+            }
+            Request::Proof(..) | Request::Headers(..) => Err(Leave(SpvCounter::ForwardedNative)),
         }
     }
 }
@@ -148,6 +161,85 @@ pub(crate) fn put_roots(
     reply.put(header.as_bytes())
         && reply.put(head.as_bytes())
         && places.iter().all(|place| reply.put(item(place).as_bytes()))
+}
+
+/// Answer to `proof`.
+#[derive(Debug)]
+pub(crate) enum FoundProof {
+    /// The proof.
+    Found(BlockProof),
+    /// No connected block holds the transaction.
+    Unknown,
+    /// The path of a block with so many transactions is so long, and the request has less room.
+    TooLong { transactions: u32, depth: usize },
+}
+
+/// Writes the reply to `proof`, as long as a request with room for `room` hashes. `false` when it does not fit.
+pub(crate) fn put_proof(
+    reply: &mut Reply,
+    request: &NativeHeader,
+    room: usize,
+    found: &FoundProof,
+    tip: Tip,
+) -> bool {
+    let mut body = ProofReply {
+        header: [0; SPV_HEADER_BYTES],
+        height: 0.into(),
+        transactions: 0.into(),
+        index: 0.into(),
+        depth: 0.into(),
+        tip_hash: tip.hash,
+        tip_height: tip.height.into(),
+        reserved: 0.into(),
+    };
+    let mut path = &[[0; 32]; SPV_PROOF_DEPTH_MAX];
+    let status = match found {
+        FoundProof::Found(proof) => {
+            body.header = proof.header;
+            body.height = proof.height.into();
+            body.transactions = proof.transactions.into();
+            body.index = proof.index.into();
+            body.depth = (proof.depth as u32).into();
+            path = &proof.path;
+            Status::Ok
+        }
+        FoundProof::Unknown => Status::Unknown,
+        FoundProof::TooLong { transactions, depth } => {
+            body.transactions = (*transactions).into();
+            body.depth = (*depth as u32).into();
+            (body.tip_hash, body.tip_height) = ([0; 32], 0.into());
+            Status::TooLong
+        }
+    };
+    let path = path[..room.min(SPV_PROOF_DEPTH_MAX)].as_flattened();
+    let header = native::reply_header(request, status, (size_of::<ProofReply>() + path.len()) as u16);
+    reply.put(header.as_bytes()) && reply.put(body.as_bytes()) && reply.put(path)
+}
+
+/// Writes the reply to `headers`: those of `found`, at most as many as were asked for. `false` when it does not fit.
+pub(crate) fn put_headers(
+    reply: &mut Reply,
+    request: &NativeHeader,
+    range: HeaderRange,
+    found: &[[u8; SPV_HEADER_BYTES]],
+    tip: Tip,
+) -> bool {
+    let found = &found[..found.len().min(range.count)];
+    let rest = [0; SPV_HEADERS_MAX * SPV_HEADER_BYTES];
+    let rest = &rest[..(range.room.min(SPV_HEADERS_MAX) - found.len()) * SPV_HEADER_BYTES];
+    let head = HeadersHead {
+        tip_hash: tip.hash,
+        tip_height: tip.height.into(),
+        start: range.start.into(),
+        count: (found.len() as u32).into(),
+        reserved: 0.into(),
+    };
+    let bytes = size_of::<HeadersHead>() + found.as_flattened().len() + rest.len();
+    let header = native::reply_header(request, Status::Ok, bytes as u16);
+    reply.put(header.as_bytes())
+        && reply.put(head.as_bytes())
+        && reply.put(found.as_flattened())
+        && reply.put(rest)
 }
 
 fn status_of(place: Option<&Place>) -> (Status, Place) {

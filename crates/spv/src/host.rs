@@ -5,22 +5,29 @@
 
 mod view;
 
-use crate::chain::{Chain, ChainError, CheckedBlock, Network, Refused, Submitted, Tip};
-use crate::fastpath;
-use crate::reader::Place;
-use crate::request::{self, Request};
-use crate::store::Hash;
+use crate::chain::{BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Submitted, Tip};
+use crate::fastpath::{self, FoundProof};
+use crate::reader::{BlockProof, Place};
+use crate::request::{self, HeaderRange, Request};
+use crate::store::{self, Hash};
+use crate::tree_cache::TreeCache;
 use crate::writer::{BlockRef, SpvFill, WriterCounts};
 use lineside_fastpath::{DropReason, Host, Reader, Readers, Reply, Source, Verdict, lease};
-use lineside_wire::{NATIVE_REPLY_BIT, SPV_PAPER_REPLY_BYTES, Status, native};
+use lineside_spv_proof::{Tree, depth_of};
+use lineside_wire::{
+    NATIVE_REPLY_BIT, SPV_HEADER_BYTES, SPV_PAPER_REPLY_BYTES, SPV_PROOF_DEPTH_MAX, Status, native,
+};
 use std::hash::{BuildHasher, RandomState};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 use zerocopy::IntoBytes;
 
 const ECHO_PLACES: usize = 4096;
 const ECHO_PAUSE_NS: u64 = 1_000_000_000;
+/// Bytes of trees that the host keeps: about 250 blocks of 2,048 transactions.
+const TREE_CACHE_BYTES: usize = 32 << 20;
 
 /// The chain and the fast path that it fills.
 pub struct SpvHost {
@@ -30,6 +37,7 @@ pub struct SpvHost {
     readers: Readers,
     paper_format: bool,
     echoes: Echoes,
+    trees: TreeCache,
     /// Number of the chain's present state; it only grows.
     generation: AtomicU64,
     /// The generation that was made known last.
@@ -54,8 +62,18 @@ impl SpvHost {
             readers,
             paper_format,
             echoes: Echoes::default(),
+            trees: TreeCache::new(TREE_CACHE_BYTES),
             generation: AtomicU64::new(0),
             known: watch::Sender::new(0),
+        }
+    }
+
+    /// The host with a cache of Merkle trees of at most so many bytes, in place of 32 MiB.
+    #[must_use]
+    pub fn with_tree_cache(self, bytes_max: usize) -> Self {
+        Self {
+            trees: TreeCache::new(bytes_max),
+            ..self
         }
     }
 
@@ -137,19 +155,28 @@ impl SpvHost {
         done
     }
 
-    /// Fills the fast path with every transaction of the newest `blocks` connected blocks, as far as they can be read.
+    /// Fills the fast path with every transaction of the newest `blocks` connected blocks, and with as many of their
+    /// trees as it has room for, as far as they can be read.
     pub fn prefill(&self, blocks: u32) {
         let chain = self.chain.read().unwrap_or_else(PoisonError::into_inner);
         let Some(tip) = chain.tip().filter(|_| blocks > 0) else {
             return;
         };
-        for height in tip.height.saturating_sub(blocks.saturating_sub(1))..=tip.height {
+        let heights = tip.height.saturating_sub(blocks.saturating_sub(1))..=tip.height;
+        let first_tree = self.first_tree(chain.as_ref(), &heights);
+        for height in heights {
             let Some(block) = chain.at_height(height) else {
                 continue;
             };
-            let filled = chain.txids(block).and_then(|txids| {
-                let mut each = txids.iter();
-                each.try_for_each(|txid| self.locate_and_fill(chain.as_ref(), txid).map(|_| ()))
+            let filled = self.fill_lines(chain.as_ref(), block).and_then(|()| {
+                let Some(info) = chain.block(block).filter(|_| height >= first_tree) else {
+                    return Ok(());
+                };
+                let tree = self.tree(chain.as_ref(), block)?;
+                let mut writer = self.writer();
+                let ticket = writer.admit(&block_ref(&info));
+                writer.fill_tree(ticket, &info.header, &tree);
+                Ok(())
             });
             if let Err(error) = filled {
                 tracing::warn!(%error, height, "the fast path could not be filled in advance");
@@ -158,22 +185,78 @@ impl SpvHost {
         }
     }
 
+    /// The lowest of `heights` from which on all trees together have room in the fast path.
+    fn first_tree(&self, chain: &dyn Chain, heights: &RangeInclusive<u32>) -> u32 {
+        let mut room = self.writer().tree_nodes();
+        for height in heights.clone().rev() {
+            let info = chain.at_height(height).and_then(|block| chain.block(block));
+            let nodes = info.and_then(|info| store::nodes_of(info.transactions));
+            match room.checked_sub(nodes.unwrap_or(0)) {
+                Some(left) if room > 0 => room = left,
+                _ => return height.saturating_add(1),
+            }
+        }
+        *heights.start()
+    }
+
+    fn fill_lines(&self, chain: &dyn Chain, block: BlockId) -> Result<(), ChainError> {
+        for txid in chain.txids(block)?.iter() {
+            self.locate_and_fill(chain, txid)?;
+        }
+        Ok(())
+    }
+
     fn locate_and_fill(&self, chain: &dyn Chain, txid: &Hash) -> Result<Option<Place>, ChainError> {
         let Some(found) = chain.locate(txid)? else {
             return Ok(None);
         };
-        let block = BlockRef {
-            hash: found.block_hash,
-            root: found.root,
-            height: found.height,
-        };
+        let block = located_ref(&found);
         let mut writer = self.writer();
         let ticket = writer.admit(&block);
-        writer.fill(txid, ticket);
+        writer.fill(txid, ticket, found.position);
         Ok(Some(Place {
             root: block.root,
             block_hash: block.hash,
             height: block.height,
+        }))
+    }
+
+    /// The tree of `block`, which has at most 2^14 transactions.
+    fn tree(&self, chain: &dyn Chain, block: BlockId) -> Result<Arc<Tree>, ChainError> {
+        self.trees.get(block, || {
+            // The chain has no block without transactions.
+            Tree::new(&chain.txids(block)?).map_err(|_| ChainError::NoSuchBlock(block.0))
+        })
+    }
+
+    /// The proof of `txid`, whose line and tree the fast path is filled with.
+    fn prove_and_fill(&self, chain: &dyn Chain, txid: &Hash, room: usize) -> Result<FoundProof, ChainError> {
+        let Some(found) = chain.locate(txid)? else {
+            return Ok(FoundProof::Unknown);
+        };
+        let missing = || ChainError::NoSuchBlock(found.block.0);
+        let info = chain.block(found.block).ok_or_else(missing)?;
+        let (transactions, depth) = (info.transactions, depth_of(info.transactions));
+        // Before the tree is computed: what is refused should cost little.
+        if depth > room {
+            return Ok(FoundProof::TooLong { transactions, depth });
+        }
+        let tree = self.tree(chain, found.block)?;
+        let whole = tree.merkle_path(found.position).ok_or_else(missing)?;
+        let mut path = [[0; 32]; SPV_PROOF_DEPTH_MAX];
+        let places = path.get_mut(..whole.hashes().len()).ok_or_else(missing)?;
+        places.copy_from_slice(whole.hashes());
+        let mut writer = self.writer();
+        let ticket = writer.admit(&located_ref(&found));
+        writer.fill(txid, ticket, found.position);
+        writer.fill_tree(ticket, &info.header, &tree);
+        Ok(FoundProof::Found(BlockProof {
+            header: info.header,
+            height: found.height,
+            transactions,
+            index: found.position,
+            depth,
+            path,
         }))
     }
 
@@ -220,6 +303,13 @@ impl SpvHost {
             Request::Roots(header, items) => {
                 let places: Result<Vec<_>, _> = items.iter().map(|item| place(&item.root)).collect();
                 places.map(|places| fastpath::put_roots(reply, header, &places, tip))
+            }
+            Request::Proof(header, txid, room) => self
+                .prove_and_fill(chain.as_ref(), txid, room)
+                .map(|found| fastpath::put_proof(reply, header, room, &found, tip)),
+            Request::Headers(header, range) => {
+                let headers = headers_of(chain.as_ref(), range);
+                headers.map(|headers| fastpath::put_headers(reply, header, range, &headers, tip))
             }
         };
         sender.enter();
@@ -310,6 +400,35 @@ fn forget(txids: &[Hash], writer: &mut dyn SpvFill) {
     for txid in txids {
         writer.invalidate(txid);
     }
+}
+
+fn located_ref(found: &Located) -> BlockRef {
+    BlockRef {
+        hash: found.block_hash,
+        root: found.root,
+        height: found.height,
+    }
+}
+
+fn block_ref(info: &BlockInfo) -> BlockRef {
+    BlockRef {
+        hash: info.hash,
+        root: info.root,
+        height: info.height,
+    }
+}
+
+/// The headers of `range` that the chain has.
+fn headers_of(chain: &dyn Chain, range: HeaderRange) -> Result<Vec<[u8; SPV_HEADER_BYTES]>, ChainError> {
+    let mut headers = Vec::with_capacity(range.count);
+    for height in (range.start..=u32::MAX).take(range.count) {
+        let Some(block) = chain.at_height(height) else {
+            break;
+        };
+        let info = chain.block(block).ok_or(ChainError::NoSuchBlock(block.0))?;
+        headers.push(info.header);
+    }
+    Ok(headers)
 }
 
 fn cannot_tell(error: &ChainError) {

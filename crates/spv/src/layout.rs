@@ -17,8 +17,12 @@ pub struct SpvLine {
     pub block: AtomicU32,
     /// generation of that block when filled; 0: empty line
     pub generation: AtomicU32,
+    /// position of the transaction in that block
+    pub index: AtomicU32,
     /// zero
-    pub reserved: [AtomicU64; 2],
+    pub reserved: AtomicU32,
+    /// zero
+    pub reserved_2: AtomicU64,
 }
 
 const _: () = assert!(size_of::<SpvLine>() == 64);
@@ -38,8 +42,12 @@ pub struct SpvBlock {
     pub root: [AtomicU64; 4],
     /// sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply
     pub root_sum: AtomicU64,
-    /// zero
-    pub reserved: [AtomicU64; 2],
+    /// the block's tree: first node in the lower half, stamp in the upper; 0: none. Only while it stays, the nodes are the tree's
+    pub tree: AtomicU64,
+    /// number of transactions in the block; only with a tree
+    pub transactions: AtomicU32,
+    /// length of the tree's paths; only with a tree
+    pub depth: AtomicU32,
     /// block hash, wire byte order
     pub hash: [AtomicU64; 4],
     /// zero
@@ -50,6 +58,19 @@ const _: () = assert!(size_of::<SpvBlock>() == 128);
 
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for SpvBlock {}
+
+/// One node of a Merkle tree, or 32 bytes of the header before it. A tree lies in one piece: header, TXIDs, then row by row.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SpvNode {
+    /// wire byte order
+    pub hash: [AtomicU64; 4],
+}
+
+const _: () = assert!(size_of::<SpvNode>() == 32);
+
+// SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
+unsafe impl Shared for SpvNode {}
 
 /// What the whole cache stands on: lease, epoch, tip, hash key and geometry.
 #[repr(C)]
@@ -75,10 +96,10 @@ pub struct SpvControl {
     pub paper_index: AtomicU32,
     /// 1: the paper's packets are answered; 0: dropped
     pub paper_format: AtomicU32,
-    /// 1; another one is not adopted
+    /// 3; another one is not adopted
     pub layout_version: AtomicU32,
-    /// zero
-    pub reserved: AtomicU32,
+    /// number of nodes for trees; 0: none, and proofs are the host's
+    pub tree_nodes: AtomicU32,
     /// state of the chain that filled the lines; only a daemon whose chain is in it keeps them
     pub chain_state: AtomicU64,
     /// zero

@@ -7,6 +7,7 @@ use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
 use crate::store::{self, Hash, Store};
 use lineside_fastpath::lease;
+use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, fence};
 
 /// A time in which the fast path may answer; what is read in it counts only if [`Session::holds`] at its end.
@@ -24,6 +25,32 @@ pub struct Place {
     pub block_hash: Hash,
     /// Height of the block.
     pub height: u32,
+}
+
+/// Where a transaction is, and the path from it to its block's Merkle root, as a packet has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockProof {
+    /// Header of the block.
+    pub header: [u8; SPV_HEADER_BYTES],
+    /// Height of the block.
+    pub height: u32,
+    /// Number of transactions in the block.
+    pub transactions: u32,
+    /// Position of the transaction in the block.
+    pub index: u32,
+    /// Length of the path.
+    pub depth: usize,
+    /// Siblings from the transaction's on, and zeros after the last one.
+    pub path: [Hash; SPV_PROOF_DEPTH_MAX],
+}
+
+/// Why there is no proof here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoProof {
+    /// No whole line has the TXID, or its block has no whole tree.
+    Missing,
+    /// The path is longer than there is room for.
+    TooLong,
 }
 
 impl<'a> Session<'a> {
@@ -53,23 +80,89 @@ impl<'a> Session<'a> {
     /// Where `txid` is, if a whole line has it and its block stands. The first line of the set with the TXID's first
     /// word decides: the writer never lets a set hold two of them.
     pub fn find(&self, txid: &Hash) -> Option<Place> {
+        let (block, generation, _) = self.block_of(txid)?;
+        block_body(block, generation)
+    }
+
+    /// True if the table has room for trees; without, every proof is the host's.
+    pub fn has_trees(store: &Store) -> bool {
+        store.control().tree_nodes.load(Relaxed) != 0
+    }
+
+    /// Returns where `txid` is and its path, of at most `room` hashes, if a whole line has it and its block's tree is in
+    /// the table.
+    ///
+    /// # Errors
+    /// [`NoProof`]
+    pub fn proof(&self, txid: &Hash, room: usize) -> Result<BlockProof, NoProof> {
+        let (block, generation, index) = self.block_of(txid).ok_or(NoProof::Missing)?;
+        if block.generation.load(Acquire) != generation {
+            return Err(NoProof::Missing);
+        }
+        let tree = block.tree.load(Acquire);
+        if tree == 0 {
+            return Err(NoProof::Missing);
+        }
+        let depth = (block.depth.load(Relaxed) & 31) as usize;
+        if depth > room {
+            return Err(NoProof::TooLong);
+        }
+        let mut proof = BlockProof {
+            header: [0; SPV_HEADER_BYTES],
+            height: block.height.load(Relaxed),
+            transactions: block.transactions.load(Relaxed),
+            index,
+            depth,
+            path: [[0; 32]; SPV_PROOF_DEPTH_MAX],
+        };
+        self.tree_body(tree as u32, &mut proof);
+        fence(Acquire);
+        let whole = block.tree.load(Relaxed) == tree && block.generation.load(Relaxed) == generation;
+        whole.then_some(proof).ok_or(NoProof::Missing)
+    }
+
+    /// Reads header and path out of the tree at `first`.
+    fn tree_body(&self, first: u32, proof: &mut BlockProof) {
+        let nodes = self.store.trees.as_slice();
+        // The number of nodes is a power of two.
+        let node = |at: u32| {
+            let node = &nodes[at as usize & (nodes.len() - 1)];
+            store::bytes(&store::load(&node.hash))
+        };
+        for (index, part) in proof.header.chunks_mut(32).enumerate() {
+            part.copy_from_slice(&node(first.wrapping_add(index as u32))[..part.len()]);
+        }
+        let (mut row, mut width) = (first.wrapping_add(SPV_TREE_HEAD_NODES as u32), proof.transactions);
+        let mut at = proof.index;
+        for hash in proof.path.iter_mut().take(proof.depth) {
+            // The last node of an odd row is its own sibling.
+            *hash = node(row.wrapping_add((at ^ 1).min(width.wrapping_sub(1))));
+            (row, width, at) = (row.wrapping_add(width), width.div_ceil(2), at >> 1);
+        }
+    }
+
+    /// The block that a whole line of `txid` names, the block's generation in the line, and the index there.
+    fn block_of(&self, txid: &Hash) -> Option<(&'a SpvBlock, u32, u32)> {
         let txid = store::words(txid);
         let mut set = self.store.set(&txid).iter();
         let line = set.find(|line| line.txid[0].load(Relaxed) == txid[0])?;
-        let (slot, generation) = line_body(line, &txid)?;
+        let (slot, generation, index) = line_body(line, &txid)?;
         let mask = self.store.control().block_mask.load(Relaxed);
-        block_body(&self.store.blocks.as_slice()[(slot & mask) as usize], generation)
+        let block = &self.store.blocks.as_slice()[(slot & mask) as usize];
+        Some((block, generation, index))
     }
 }
 
-/// Slot and generation of the block that `line` refers to, if it holds `txid` and nobody wrote it meanwhile.
-fn line_body(line: &SpvLine, txid: &[u64; 4]) -> Option<(u32, u32)> {
+/// Slot and generation of the block that `line` refers to, and the transaction's index in it, if the line holds `txid`
+/// and nobody wrote it meanwhile.
+fn line_body(line: &SpvLine, txid: &[u64; 4]) -> Option<(u32, u32, u32)> {
     let seq = line.seq.load(Acquire);
     let same = store::load(&line.txid) == *txid;
     let (slot, generation) = (line.block.load(Relaxed), line.generation.load(Relaxed));
+    let index = line.index.load(Relaxed);
     fence(Acquire);
     let whole = seq & 1 == 0 && line.seq.load(Relaxed) == seq;
-    (same && whole && generation != 0).then_some((slot, generation))
+    (same && whole && generation != 0).then_some((slot, generation, index))
 }
 
 /// What `block` says, if it is of `generation` before and after.

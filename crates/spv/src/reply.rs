@@ -2,13 +2,16 @@
 
 use crate::chain::Tip;
 use crate::reader::Place;
+use crate::store::Hash;
+use lineside_spv_proof::{Header, MerklePath, TransactionProof};
 use lineside_wire::{
-    NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, RootItem, RootReply, RootsHead, Status, native,
+    HeadersHead, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, ProofReply, RootItem, RootReply, RootsHead,
+    SPV_HEADER_BYTES, Status, native,
 };
 use zerocopy::FromBytes;
 
 /// Where transactions are, and the tip that all of it was true at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<T> {
     /// What was found.
     pub found: T,
@@ -71,6 +74,59 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
     };
     Some(Answer {
         found: items.iter().map(place).collect::<Option<_>>()?,
+        tip: Tip {
+            hash: head.tip_hash,
+            height: head.tip_height.get(),
+        },
+    })
+}
+
+/// What a reply to `proof` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proven {
+    /// The proof, which is not checked here, or that no connected block holds the transaction.
+    Answered(Answer<Option<TransactionProof>>),
+    /// The path has this number of hashes, more than the request had room for.
+    TooLong(u32),
+}
+
+/// What a reply to `proof` with room for `room` hashes says; `None`: it is broken.
+pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
+    let (reply, rest) = ProofReply::ref_from_prefix(body).ok()?;
+    let hashes = <[Hash]>::ref_from_bytes(rest).ok()?;
+    let depth = reply.depth.get();
+    if hashes.len() != room {
+        return None;
+    }
+    let found = match status {
+        Status::Ok => Some(TransactionProof {
+            header: Header::from_bytes(&reply.header),
+            height: reply.height.get(),
+            transaction_count: reply.transactions.get(),
+            index: reply.index.get(),
+            path: MerklePath::new(hashes.get(..depth as usize)?).ok()?,
+        }),
+        Status::Unknown => None,
+        Status::TooLong if depth as usize > room => return Some(Proven::TooLong(depth)),
+        _ => return None,
+    };
+    let tip = Tip {
+        hash: reply.tip_hash,
+        height: reply.tip_height.get(),
+    };
+    Some(Proven::Answered(Answer { found, tip }))
+}
+
+/// What a reply to `headers` says: those that the chain has of `count` from the height `start` on; `None`: it is broken.
+pub fn headers(status: Status, body: &[u8], start: u32, count: usize) -> Option<Answer<Vec<Header>>> {
+    let (head, rest) = HeadersHead::ref_from_prefix(body).ok()?;
+    let headers = <[[u8; SPV_HEADER_BYTES]]>::ref_from_bytes(rest).ok()?;
+    let there = head.count.get() as usize;
+    if status != Status::Ok || head.start.get() != start || headers.len() != count || there > count {
+        return None;
+    }
+    Some(Answer {
+        found: headers[..there].iter().map(Header::from_bytes).collect(),
         tip: Tip {
             hash: head.tip_hash,
             height: head.tip_height.get(),

@@ -2,8 +2,10 @@
 
 use crate::store::Hash;
 use lineside_wire::{
-    NativeHeader, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX, Status, native,
+    HeadersHead, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
 };
+use std::ops::RangeInclusive;
 use zerocopy::FromBytes;
 
 /// A well-formed native request.
@@ -14,6 +16,21 @@ pub enum Request<'a> {
     /// 1 to [`SPV_ROOTS_MAX`] items, each with its TXID where the reply has the root. Their padding is not checked
     /// yet: see [`is_padded`].
     Roots(&'a NativeHeader, &'a [RootItem]),
+    /// One TXID whose Merkle path is asked for, and the number of hashes that the reply has room for.
+    Proof(&'a NativeHeader, &'a Hash, usize),
+    /// Headers of the chain.
+    Headers(&'a NativeHeader, HeaderRange),
+}
+
+/// Headers that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderRange {
+    /// Height of the first.
+    pub start: u32,
+    /// Number of them: 1 to `room`.
+    pub count: usize,
+    /// Number that the reply has room for.
+    pub room: usize,
 }
 
 impl<'a> Request<'a> {
@@ -29,6 +46,8 @@ impl<'a> Request<'a> {
                 is_zero(padding).then_some(Self::Root(header, txid))
             }
             SPV_OP_ROOTS => roots(body).map(|items| Self::Roots(header, items)),
+            SPV_OP_PROOF => proof(body).map(|(txid, room)| Self::Proof(header, txid, room)),
+            SPV_OP_HEADERS => headers(body).map(|range| Self::Headers(header, range)),
             _ => None,
         }
         .ok_or(Status::BadRequest)
@@ -48,6 +67,38 @@ fn roots(body: &[u8]) -> Option<&[RootItem]> {
     let padded = is_zero(&head.tip_hash) && head.tip_height.get() == 0;
     let counted = items.len() == head.count.get() as usize && (1..=SPV_ROOTS_MAX).contains(&items.len());
     (padded && counted).then_some(items)
+}
+
+/// Number of pieces of `each` bytes after the first `head` of `bytes`, if they are whole and as many as may be.
+fn room(bytes: usize, head: usize, each: usize, allowed: RangeInclusive<usize>) -> Option<usize> {
+    let rest = bytes.checked_sub(head)?;
+    let pieces = rest / each;
+    (rest % each == 0 && allowed.contains(&pieces)).then_some(pieces)
+}
+
+// What follows the TXID only makes the request as long as its reply; nobody looks at it.
+fn proof(body: &[u8]) -> Option<(&Hash, usize)> {
+    let room = room(
+        body.len(),
+        size_of::<ProofReply>(),
+        size_of::<Hash>(),
+        0..=SPV_PROOF_DEPTH_MAX,
+    )?;
+    Some((body.first_chunk()?, room))
+}
+
+fn headers(body: &[u8]) -> Option<HeaderRange> {
+    let room = room(
+        body.len(),
+        size_of::<HeadersHead>(),
+        SPV_HEADER_BYTES,
+        1..=SPV_HEADERS_MAX,
+    )?;
+    let word = |at: usize| Some(u32::from_be_bytes(*body.get(at..)?.first_chunk()?));
+    let (start, count) = (word(0)?, word(4)? as usize);
+    (1..=room)
+        .contains(&count)
+        .then_some(HeaderRange { start, count, room })
 }
 
 /// Whether an item of a request is zero behind its TXID, as it must be.

@@ -209,6 +209,8 @@ impl Leased for SpvState {
             (metric::SPV_CONFLICTS, written.conflicts),
             (metric::SPV_INVALIDATIONS, written.invalidations),
             (metric::SPV_LATE_FILLS, written.late),
+            (metric::SPV_TREE_FILLS, written.tree_fills),
+            (metric::SPV_TREE_EVICTIONS, written.tree_evictions),
             (metric::SPV_BLOCKS, blocks),
             (metric::SPV_TRANSACTIONS, transactions),
         ] {

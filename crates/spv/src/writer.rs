@@ -2,7 +2,10 @@
 
 use crate::chain::Tip;
 use crate::layout::{SpvBlock, SpvLine};
+use crate::ring::Ring;
 use crate::store::{self, Hash, Store};
+use lineside_spv_proof::{Tree, depth_of};
+use lineside_wire::SPV_HEADER_BYTES;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release, fence};
@@ -36,6 +39,10 @@ pub struct WriterCounts {
     pub invalidations: u64,
     /// Fills refused because their block had been dropped.
     pub late: u64,
+    /// Trees written.
+    pub tree_fills: u64,
+    /// Trees that gave their place to another one.
+    pub tree_evictions: u64,
 }
 
 /// Writes of the host into the fast-path table of `spv`, whatever memory the table is in.
@@ -46,9 +53,15 @@ pub trait SpvFill {
     fn commit(&mut self, tip: &Tip, chain_state: u64);
     /// A place for `block`; the same one while it is not dropped.
     fn admit(&mut self, block: &BlockRef) -> Ticket;
-    /// Caches that `txid` is in the block of `ticket`; `false` when that block has been dropped since, or when its
-    /// Merkle root is this very TXID: such a reply would be a request again, and is the host's to give.
-    fn fill(&mut self, txid: &Hash, ticket: Ticket) -> bool;
+    /// Caches that `txid` is in the block of `ticket`, at the position `index`; `false` when that block has been dropped
+    /// since, or when its Merkle root is this very TXID: such a reply would be a request again, and is the host's to
+    /// give.
+    fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool;
+    /// Caches the tree of the block of `ticket`, from which the proofs of its cached TXIDs are answered; it takes the
+    /// place of the oldest trees. `false` when that block has been dropped since, or its tree does not fit.
+    fn fill_tree(&mut self, ticket: Ticket, header: &[u8; SPV_HEADER_BYTES], tree: &Tree) -> bool;
+    /// Number of nodes that all cached trees together may have; 0: none is cached.
+    fn tree_nodes(&self) -> u32;
     /// Forgets `txid`; `true` when it was cached.
     fn invalidate(&mut self, txid: &Hash) -> bool;
     /// Forgets every line of the block; `true` when it had a place.
@@ -63,6 +76,7 @@ pub struct StoreWriter {
     slots: HashMap<Hash, u32>,
     owners: HashMap<u32, Hash>,
     next_slot: u32,
+    ring: Ring,
     random: u64,
     counts: WriterCounts,
 }
@@ -70,16 +84,26 @@ pub struct StoreWriter {
 impl StoreWriter {
     /// The only writer of `store`, which is emptied.
     pub fn new(store: Arc<Store>) -> Self {
-        let writer = Self {
+        let writer = Self::over(store, 0x9e37_79b9_7f4a_7c15);
+        writer.clear();
+        writer
+    }
+
+    fn over(store: Arc<Store>, random: u64) -> Self {
+        // The memory, and not the control word, which may not be formatted yet.
+        let nodes = match store.trees.as_slice().len() as u32 {
+            store::TREE_ALIGN => 0,
+            nodes => nodes,
+        };
+        Self {
             store,
             slots: HashMap::new(),
             owners: HashMap::new(),
             next_slot: 0,
-            random: 0x9e37_79b9_7f4a_7c15,
+            ring: Ring::new(nodes),
+            random,
             counts: WriterCounts::default(),
-        };
-        writer.clear();
-        writer
+        }
     }
 
     /// The only writer of `store`, after an earlier one that may have ended anywhere. If the chain is in the state that
@@ -91,14 +115,7 @@ impl StoreWriter {
         if !kept {
             return (Self::new(store), false);
         }
-        let mut writer = Self {
-            store: Arc::clone(&store),
-            slots: HashMap::new(),
-            owners: HashMap::new(),
-            next_slot: 0,
-            random: control.epoch.load(Relaxed) | 1,
-            counts: WriterCounts::default(),
-        };
+        let mut writer = Self::over(Arc::clone(&store), control.epoch.load(Relaxed) | 1);
         writer.begin();
         for line in store.lines.as_slice() {
             let generation = line.generation.load(Relaxed);
@@ -107,23 +124,39 @@ impl StoreWriter {
             let stands = generation == 0 || (generation & 1 == 0 && of_block == Some(generation));
             // What does not stand now must not come to stand when a block's generation is raised below.
             if line.seq.load(Relaxed) & 1 != 0 || !stands {
-                write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], 0, 0);
+                write_line(line, line.seq.load(Relaxed) & !1, &[0; 4], Spot::NONE);
             }
         }
         for (slot, block) in store.blocks.as_slice().iter().enumerate() {
             let generation = block.generation.load(Relaxed);
             let hash = store::bytes(&store::load(&block.hash));
-            if generation & 1 != 0 || writer.slots.contains_key(&hash) {
-                block.generation.store(next_generation(generation), Release);
-            } else if generation != 0 {
+            let is_kept = generation & 1 == 0 && generation != 0 && !writer.slots.contains_key(&hash);
+            if is_kept {
                 writer.slots.insert(hash, slot as u32);
                 writer.owners.insert(slot as u32, hash);
                 writer.next_slot = (slot as u32 + 1) & control.block_mask.load(Relaxed);
+            } else if generation != 0 {
+                block.generation.store(next_generation(generation), Release);
+            }
+            if !is_kept || !writer.adopt_tree(slot as u32) {
+                block.tree.store(0, Relaxed);
             }
         }
         let epoch = control.epoch.load(Relaxed);
         control.epoch.store(epoch.wrapping_add(1), Release);
         (writer, true)
+    }
+
+    /// A word for a tree is written after the tree, and taken away before its nodes change: that it is there says that
+    /// the tree is whole.
+    fn adopt_tree(&mut self, slot: u32) -> bool {
+        let block = self.block(slot);
+        let (word, count) = (block.tree.load(Relaxed), block.transactions.load(Relaxed));
+        let depth = block.depth.load(Relaxed) as usize;
+        match store::nodes_of(count) {
+            Some(nodes) if word != 0 && depth == depth_of(count) => self.ring.adopt(nodes, slot, word),
+            _ => false,
+        }
     }
 
     fn clear(&self) {
@@ -136,11 +169,12 @@ impl StoreWriter {
             if generation != 0 {
                 block.generation.store(next_generation(generation), Release);
             }
+            block.tree.store(0, Relaxed);
         }
         for line in self.store.lines.as_slice() {
             let seq = line.seq.load(Relaxed);
             if line.generation.load(Relaxed) != 0 || seq & 1 != 0 {
-                write_line(line, seq & !1, &[0; 4], 0, 0);
+                write_line(line, seq & !1, &[0; 4], Spot::NONE);
             }
         }
         control.epoch.store(epoch.wrapping_add(1), Release);
@@ -167,6 +201,7 @@ impl StoreWriter {
         let block = self.block(slot);
         let generation = block.generation.load(Relaxed);
         block.generation.store(next_generation(generation), Release);
+        block.tree.store(0, Relaxed);
         self.counts.invalidations += 1;
     }
 }
@@ -179,12 +214,30 @@ fn next_generation(generation: u32) -> u32 {
     }
 }
 
-fn write_line(line: &SpvLine, seq: u64, txid: &[u64; 4], block: u32, generation: u32) {
+/// What a line says of its TXID.
+#[derive(Clone, Copy)]
+struct Spot {
+    block: u32,
+    generation: u32,
+    index: u32,
+}
+
+impl Spot {
+    /// That of an empty line.
+    const NONE: Self = Self {
+        block: 0,
+        generation: 0,
+        index: 0,
+    };
+}
+
+fn write_line(line: &SpvLine, seq: u64, txid: &[u64; 4], spot: Spot) {
     line.seq.store(seq | 1, Relaxed);
     fence(Release);
     store::save(&line.txid, txid);
-    line.block.store(block, Relaxed);
-    line.generation.store(generation, Relaxed);
+    line.block.store(spot.block, Relaxed);
+    line.generation.store(spot.generation, Relaxed);
+    line.index.store(spot.index, Relaxed);
     line.seq.store((seq | 1).wrapping_add(1), Release);
 }
 
@@ -226,12 +279,13 @@ impl SpvFill for StoreWriter {
         entry.root_sum.store(store::root_sum(&root), Relaxed);
         store::save(&entry.hash, &store::words(&block.hash));
         entry.height.store(block.height, Relaxed);
+        entry.tree.store(0, Relaxed);
         entry.generation.store(generation, Release);
         self.slots.insert(block.hash, slot);
         Ticket { slot, generation }
     }
 
-    fn fill(&mut self, txid: &Hash, ticket: Ticket) -> bool {
+    fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool {
         if self.block(ticket.slot).generation.load(Relaxed) != ticket.generation {
             self.counts.late += 1;
             return false;
@@ -255,15 +309,55 @@ impl SpvFill for StoreWriter {
                 &set[self.random_way(set.len())]
             }
         };
-        write_line(
-            line,
-            line.seq.load(Relaxed),
-            &txid,
-            ticket.slot,
-            ticket.generation,
-        );
+        let spot = Spot {
+            block: ticket.slot,
+            generation: ticket.generation,
+            index,
+        };
+        write_line(line, line.seq.load(Relaxed), &txid, spot);
         self.counts.fills += 1;
         true
+    }
+
+    fn fill_tree(&mut self, ticket: Ticket, header: &[u8; SPV_HEADER_BYTES], tree: &Tree) -> bool {
+        let store = Arc::clone(&self.store);
+        let block = &store.blocks.as_slice()[ticket.slot as usize];
+        if block.generation.load(Relaxed) != ticket.generation {
+            self.counts.late += 1;
+            return false;
+        }
+        if block.tree.load(Relaxed) != 0 {
+            // A block has one tree.
+            return true;
+        }
+        let count = tree.transaction_count();
+        let taken = store::nodes_of(count).and_then(|nodes| self.ring.take(nodes, ticket.slot));
+        let Some((word, gone)) = taken else {
+            return false;
+        };
+        for region in gone {
+            let old = self.block(region.slot);
+            if old.tree.load(Relaxed) == region.word {
+                old.tree.store(0, Relaxed);
+                self.counts.tree_evictions += 1;
+            }
+        }
+        // A reader that sees a new node sees also that the tree which had its place is gone.
+        fence(Release);
+        let places = &store.trees.as_slice()[word as u32 as usize..];
+        let head = store::head_nodes(header);
+        for (place, node) in places.iter().zip(head.iter().chain(tree.nodes())) {
+            store::save(&place.hash, &store::words(node));
+        }
+        block.transactions.store(count, Relaxed);
+        block.depth.store(tree.depth() as u32, Relaxed);
+        block.tree.store(word, Release);
+        self.counts.tree_fills += 1;
+        true
+    }
+
+    fn tree_nodes(&self) -> u32 {
+        self.ring.nodes()
     }
 
     fn invalidate(&mut self, txid: &Hash) -> bool {
@@ -271,7 +365,7 @@ impl SpvFill for StoreWriter {
         let mut found = false;
         for line in self.store.set(&txid) {
             if line.generation.load(Relaxed) != 0 && store::load(&line.txid) == txid {
-                write_line(line, line.seq.load(Relaxed), &[0; 4], 0, 0);
+                write_line(line, line.seq.load(Relaxed), &[0; 4], Spot::NONE);
                 found = true;
             }
         }

@@ -69,7 +69,7 @@ fn ask(fastpath: &SpvFastPath, request: &[u8]) -> Result<Vec<u8>, Verdict> {
 fn hit_miss_and_the_end_of_the_lease() {
     let mut rig = rig(small());
     let ticket = rig.writer.admit(&block(1));
-    assert!(rig.writer.fill(&hash(9, 1), ticket));
+    assert!(rig.writer.fill(&hash(9, 1), ticket, 0));
     assert_eq!(ask(&rig.fastpath, &hash(9, 1)), Ok(hash(2, 1).to_vec()));
     assert_eq!(ask(&rig.fastpath, &hash(9, 2)), Err(Verdict::Forward));
     lease::end(&rig.store.control().lease_until_ns);
@@ -122,7 +122,7 @@ fn what_is_not_a_request_is_dropped_with_its_reason() {
 fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
     let mut rig = rig(small());
     let ticket = rig.writer.admit(&block(1));
-    assert!(rig.writer.fill(&hash(9, 1), ticket));
+    assert!(rig.writer.fill(&hash(9, 1), ticket, 0));
     rig.writer.begin();
     assert_eq!(
         ask(&rig.fastpath, &hash(9, 1)),
@@ -138,11 +138,11 @@ fn a_dropped_block_takes_its_lines_and_late_fills_with_it() {
         1,
     );
     assert_eq!(ask(&rig.fastpath, &hash(9, 1)), Err(Verdict::Forward));
-    assert!(!rig.writer.fill(&hash(9, 1), ticket), "a late fill");
+    assert!(!rig.writer.fill(&hash(9, 1), ticket, 0), "a late fill");
     assert_eq!(ask(&rig.fastpath, &hash(9, 1)), Err(Verdict::Forward));
     let again = rig.writer.admit(&block(1));
     assert_ne!(again, ticket);
-    assert!(rig.writer.fill(&hash(9, 1), again));
+    assert!(rig.writer.fill(&hash(9, 1), again, 0));
     assert_eq!(ask(&rig.fastpath, &hash(9, 1)), Ok(hash(2, 1).to_vec()));
     assert_eq!(rig.writer.counts().late, 1);
 }
@@ -157,9 +157,9 @@ fn txids_of_one_line_keep_apart() {
     });
     let ticket = rig.writer.admit(&block(1));
     let (first, second) = (hash(9, 8), hash(9, 16));
-    assert!(rig.writer.fill(&first, ticket));
+    assert!(rig.writer.fill(&first, ticket, 0));
     assert_eq!(ask(&rig.fastpath, &second), Err(Verdict::Forward));
-    assert!(rig.writer.fill(&second, ticket));
+    assert!(rig.writer.fill(&second, ticket, 0));
     assert_eq!(ask(&rig.fastpath, &first), Err(Verdict::Forward));
     assert_eq!(rig.writer.counts().conflicts, 1);
 }
@@ -186,7 +186,7 @@ fn the_papers_index_is_the_low_22_bits_of_the_first_wire_bytes() {
 fn a_new_writer_clears_what_was_left_half_done() {
     let mut rig = rig(small());
     let ticket = rig.writer.admit(&block(1));
-    assert!(rig.writer.fill(&hash(9, 1), ticket));
+    assert!(rig.writer.fill(&hash(9, 1), ticket, 0));
     rig.store.lines.as_slice()[3].seq.fetch_or(1, Ordering::Relaxed);
     rig.store.control().epoch.fetch_or(1, Ordering::Relaxed);
     let _writer = StoreWriter::new(Arc::clone(&rig.store));
@@ -227,7 +227,7 @@ proptest! {
             match step {
                 Step::Fill(txid, number) => {
                     let ticket = rig.writer.admit(&block(number));
-                    prop_assert!(rig.writer.fill(&hash(9, txid), ticket));
+                    prop_assert!(rig.writer.fill(&hash(9, txid), ticket, 0));
                     prop_assert_eq!(ask(&rig.fastpath, &hash(9, txid)), Ok(hash(2, number).to_vec()));
                     truth.insert(txid, number);
                 }
@@ -280,7 +280,7 @@ fn no_torn_answer_beside_a_writer() {
         for round in 0..400_000u32 {
             let txid = round % 8;
             let ticket = writer.admit(&block(8 * (round / 8 % 3) + txid));
-            assert!(writer.fill(&hash(9, txid), ticket));
+            assert!(writer.fill(&hash(9, txid), ticket, 0));
         }
         done.store(true, Ordering::Relaxed);
         assert!(readers.map(|reader| reader.join().unwrap()).iter().sum::<u64>() > 0);
@@ -306,7 +306,7 @@ fn adoption_clears_lines_that_stand_for_no_block() {
             .filter(|line| line.generation.load(Ordering::Relaxed) != 0)
             .count();
         let ticket = writer.admit(&block(7));
-        assert!(writer.fill(&[4; 32], ticket));
+        assert!(writer.fill(&[4; 32], ticket, 0));
         left
     };
     assert_eq!(adopted(0, 2, 2), 64);

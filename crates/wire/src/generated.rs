@@ -209,11 +209,29 @@ pub const SPV_HEIGHT_UNKNOWN: u32 = 0xffffffff;
 /// Items that one `roots` packet may hold: 1,208 bytes.
 pub const SPV_ROOTS_MAX: usize = 16;
 
+/// Hashes that a `proof` packet may have room for: the path of a block of 16,384 transactions, 600 bytes.
+pub const SPV_PROOF_DEPTH_MAX: usize = 14;
+
+/// Headers that one `headers` packet may hold: 1,184 bytes.
+pub const SPV_HEADERS_MAX: usize = 14;
+
+/// Bytes of a block's header.
+pub const SPV_HEADER_BYTES: usize = 80;
+
+/// Nodes before a tree's leaves in the fast-path table: the block's header, then zeros.
+pub const SPV_TREE_HEAD_NODES: usize = 3;
+
 /// Operation `root` of `spv`.
 pub const SPV_OP_ROOT: u8 = 1;
 
 /// Operation `roots` of `spv`.
 pub const SPV_OP_ROOTS: u8 = 2;
+
+/// Operation `proof` of `spv`.
+pub const SPV_OP_PROOF: u8 = 3;
+
+/// Operation `headers` of `spv`.
+pub const SPV_OP_HEADERS: u8 = 4;
 
 /// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -263,13 +281,55 @@ pub struct RootItem {
 
 const _: () = assert!(size_of::<RootItem>() == 72);
 
+/// Where one transaction is, and its Merkle path's length. Unknown: zeros but for the tip. Too long (more hashes than the request has room for): zeros but for transactions and depth. 136 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct ProofReply {
+    /// the block's header, wire byte order (the request has the TXID here)
+    pub header: [u8; 80],
+    /// height of the block; 0xffffffff: not known
+    pub height: U32,
+    /// number of transactions in the block
+    pub transactions: U32,
+    /// position of the transaction in the block, from 0
+    pub index: U32,
+    /// hashes that follow
+    pub depth: U32,
+    /// hash of the best block when this was answered
+    pub tip_hash: [u8; 32],
+    /// height of the best block
+    pub tip_height: U32,
+    /// zero
+    pub reserved: U32,
+}
+
+const _: () = assert!(size_of::<ProofReply>() == 136);
+
+/// Begins the body of a `headers` reply. Fewer headers than asked for: the chain ends there; none: it has not that height. 48 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct HeadersHead {
+    /// hash of the best block when this was answered
+    pub tip_hash: [u8; 32],
+    /// height of the best block
+    pub tip_height: U32,
+    /// height of the first header, as asked for
+    pub start: U32,
+    /// headers that follow
+    pub count: U32,
+    /// zero
+    pub reserved: U32,
+}
+
+const _: () = assert!(size_of::<HeadersHead>() == 48);
+
 /// Counters of the fast path part of `spv`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SpvCounter {
     /// requests answered by the fast path
     Hits = 0,
-    /// requests forwarded because the TXID was not cached or was being written
+    /// requests forwarded because the TXID, or the tree of its block, was not cached or was being written
     Misses = 1,
     /// requests forwarded because the lease had ended or the chain was changing
     NotLeased = 2,
@@ -1843,7 +1903,7 @@ pub mod metric {
         labels: &["datapath"],
         help: "requests answered by the fast path",
     };
-    /// requests forwarded because the TXID was not cached or was being written
+    /// requests forwarded because the TXID, or the tree of its block, was not cached or was being written
     pub const SPV_MISSES: Metric = Metric {
         name: "lineside_spv_misses_total",
         key: "misses",
@@ -1851,7 +1911,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["datapath"],
-        help: "requests forwarded because the TXID was not cached or was being written",
+        help: "requests forwarded because the TXID, or the tree of its block, was not cached or was being written",
     };
     /// requests forwarded because the lease had ended or the chain was changing
     pub const SPV_NOT_LEASED: Metric = Metric {
@@ -1912,6 +1972,26 @@ pub mod metric {
         unit: "",
         labels: &[],
         help: "fills refused because their block had been dropped",
+    };
+    /// Merkle trees that the host wrote into the fast path
+    pub const SPV_TREE_FILLS: Metric = Metric {
+        name: "lineside_spv_tree_fills_total",
+        key: "tree_fills",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "Merkle trees that the host wrote into the fast path",
+    };
+    /// Merkle trees that gave their place to another one
+    pub const SPV_TREE_EVICTIONS: Metric = Metric {
+        name: "lineside_spv_tree_evictions_total",
+        key: "tree_evictions",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "Merkle trees that gave their place to another one",
     };
     /// height of the best block
     pub const SPV_TIP_HEIGHT: Metric = Metric {
@@ -2535,7 +2615,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 84] = [
+    pub const ALL: [&Metric; 86] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2558,6 +2638,8 @@ pub mod metric {
         &SPV_CONFLICTS,
         &SPV_INVALIDATIONS,
         &SPV_LATE_FILLS,
+        &SPV_TREE_FILLS,
+        &SPV_TREE_EVICTIONS,
         &SPV_TIP_HEIGHT,
         &SPV_BLOCKS,
         &SPV_TRANSACTIONS,

@@ -122,7 +122,7 @@ fn fill(store: Arc<Store>, seed: u64) -> Workload {
     let tickets = admit(&mut writer, &roots);
     let workload = Workload::draw(seed, |txid, block| {
         let is_empty = |line: &lineside_spv::layout::SpvLine| line.generation.load(Relaxed) == 0;
-        store.set(&words(txid)).iter().any(is_empty) && writer.fill(txid, tickets[block])
+        store.set(&words(txid)).iter().any(is_empty) && writer.fill(txid, tickets[block], 0)
     });
     open(&store, &mut writer);
     workload
@@ -136,7 +136,7 @@ pub fn software_store(workload: &Workload) -> Result<Arc<Store>> {
     let mut writer = StoreWriter::new(Arc::clone(&store));
     let tickets = admit(&mut writer, &workload.roots);
     for (number, txid) in workload.txids.iter().enumerate() {
-        writer.fill(txid, tickets[number % tickets.len()]);
+        writer.fill(txid, tickets[number % tickets.len()], 0);
     }
     open(&store, &mut writer);
     Ok(store)

@@ -21,7 +21,7 @@ use lineside_spv::writer::{SpvFill, StoreWriter, WriterCounts};
 use lineside_testkit::Random;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing};
-use lineside_wire::{SPV_PORT, SPV_ROOTS_MAX, csum};
+use lineside_wire::{SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, csum};
 use lineside_xdp::{XdpDatapath, XdpError};
 use sabotage::Saboteur;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -37,9 +37,12 @@ const GEOMETRY: Geometry = Geometry {
     line_bits: 10,
     ways: 4,
     block_bits: 5,
+    tree_bits: 10,
     paper_index: false,
     paper_format: true,
 };
+/// Longest path in a block: at most 2 * 32 transactions.
+const DEPTH_MAX: usize = 6;
 /// Positions of each height that most requests are for.
 const HOT: u32 = 8;
 const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -357,6 +360,8 @@ impl Phase<'_> {
         report.written.conflicts += written.conflicts;
         report.written.invalidations += written.invalidations;
         report.written.late += written.late;
+        report.written.tree_fills += written.tree_fills;
+        report.written.tree_evictions += written.tree_evictions;
         let mut held = scene.faults.lock().unwrap_or_else(PoisonError::into_inner);
         report.torn += held.0.torn;
         report.stale += held.0.stale;
@@ -446,8 +451,13 @@ impl Thread<'_> {
 
     fn next_ask(&mut self) -> Ask {
         match self.random.below(8) {
-            0..4 => Ask::Paper(self.any_tx()),
-            4..7 => Ask::Root(self.any_tx(), self.random.next()),
+            0..3 => Ask::Paper(self.any_tx()),
+            3..5 => Ask::Root(self.any_tx(), self.random.next()),
+            5..7 => {
+                // Every path fits.
+                let room = DEPTH_MAX + self.random.index(SPV_PROOF_DEPTH_MAX + 1 - DEPTH_MAX);
+                Ask::Proof(self.any_tx(), room, self.random.next())
+            }
             _ => {
                 let mut all = [Tx::default(); SPV_ROOTS_MAX];
                 // Few of many items are all cached: mostly short ones.

@@ -51,8 +51,10 @@ impl FrameService for Spv {
         vec![
             NativeMap::table("spv_lines", store, |store| &store.lines),
             NativeMap::table("spv_blocks", store, |store| &store.blocks),
+            NativeMap::table("spv_trees", store, |store| &store.trees),
             NativeMap::table("spv_control", store, |store| &store.control),
             NativeMap::value("spv_drafts"),
+            NativeMap::value("spv_paths"),
             NativeMap::value("spv_counts"),
         ]
     }

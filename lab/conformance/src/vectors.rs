@@ -98,10 +98,21 @@ pub struct Block {
     pub root: Hex<32>,
     /// Its height.
     pub height: u32,
+    /// Its header.
+    pub header: Hex<80>,
+    /// Whether the fast path holds its tree.
+    pub tree: bool,
     /// Its TXIDs that the fast path holds too.
     pub fastpath: Vec<Hex<32>>,
     /// Its other TXIDs.
     pub host: Vec<Hex<32>>,
+}
+
+impl Block {
+    /// Its TXIDs in block order: those that the fast path holds come first.
+    pub fn txids(&self) -> impl Iterator<Item = [u8; 32]> {
+        self.fastpath.iter().chain(&self.host).map(|txid| txid.0)
+    }
 }
 
 /// A request, and what becomes of it.
@@ -318,6 +329,12 @@ height = 1
 hash = "0000000000000000000000000000000000000000000000000000000000000000"
 root = "0000000000000000000000000000000000000000000000000000000000000000"
 height = 1
+header = """
+0000000000000000000000000000000000000000000000000000000000000000
+0000000000000000000000000000000000000000000000000000000000000000
+00000000000000000000000000000000
+"""
+tree = false
 fastpath = []
 host = []
 [[vector]]
@@ -345,8 +362,8 @@ host = "reply"
     fn what_is_wrong_is_said() {
         let cases = [
             (
-                "height = 1\nfastpath",
-                "height = 1\nfastpaths",
+                "tree = false\nfastpath",
+                "tree = false\nfastpaths",
                 "unknown field `fastpaths`",
             ),
             ("00 01", "00 0", "an odd number of hex digits"),

@@ -48,6 +48,10 @@ fn a_million_replies() {
         report.written.conflicts > 1000 && report.written.invalidations > 100,
         "{report:#?}"
     );
+    assert!(
+        report.written.tree_fills > 100 && report.written.tree_evictions > 100,
+        "{report:#?}"
+    );
     for (name, counts) in &report.datapaths {
         assert!(
             counts.replies > 100_000 && counts.forwarded > 1000,

@@ -14,6 +14,7 @@ use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
+use lineside_spv_proof::Tree;
 use lineside_testkit::skipped;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{SPV_PORT, SpvCounter};
@@ -67,10 +68,14 @@ fn fill(file: &File, store: &Arc<Store>) -> StoreWriter {
             root: block.root.0,
             height: block.height,
         });
-        block
-            .fastpath
-            .iter()
-            .for_each(|txid| _ = writer.fill(&txid.0, ticket));
+        for (index, txid) in (0..).zip(&block.fastpath) {
+            writer.fill(&txid.0, ticket, index);
+        }
+        if block.tree {
+            let txids: Vec<_> = block.txids().collect();
+            let tree = Tree::new(&txids).expect("transactions");
+            assert!(writer.fill_tree(ticket, &block.header.0, &tree));
+        }
     }
     match file.state.lease {
         Lease::Valid => lease::renew(&store.control().lease_until_ns, 1 << 40),

@@ -11,6 +11,7 @@ use lineside_spv::chain::Tip;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
+use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::frame::{self, Addressing, Datagram};
 use lineside_wire::{SPV_PORT, csum};
@@ -194,6 +195,7 @@ const GEOMETRY: Geometry = Geometry {
     line_bits: 6,
     ways: 4,
     block_bits: 4,
+    tree_bits: 8,
     paper_index: false,
     paper_format: true,
 };
@@ -230,10 +232,14 @@ impl Rig {
                 root: block.root.0,
                 height: block.height,
             });
-            block
-                .fastpath
-                .iter()
-                .for_each(|txid| _ = writer.fill(&txid.0, ticket));
+            for (index, txid) in (0..).zip(&block.fastpath) {
+                writer.fill(&txid.0, ticket, index);
+            }
+            if block.tree {
+                let txids: Vec<_> = block.txids().collect();
+                let tree = Tree::new(&txids).expect("transactions");
+                assert!(writer.fill_tree(ticket, &block.header.0, &tree));
+            }
         }
         let endpoint = endpoint(kind);
         let datapath = native::<Spv>(&store, &GEOMETRY, &endpoint, SPV_PORT).expect("memory");

@@ -13,8 +13,8 @@ use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_testkit::{DemoBlock, DemoChain};
 use lineside_wire::{
-    NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX, Status,
-    native,
+    NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_HEADERS_MAX, SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT,
+    SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
 };
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
@@ -139,6 +139,19 @@ fn parsed_is_all_there_is(data: &[u8]) {
                 body.extend(item.as_bytes());
             }
             (SPV_OP_ROOTS, header.request_id, body)
+        }
+        // What these are padded with is not looked at.
+        Ok(Request::Proof(header, txid, room)) => {
+            assert!(room <= SPV_PROOF_DEPTH_MAX && data.len() == 16 + 136 + 32 * room);
+            let body = [&txid[..], &data[48..]].concat();
+            (SPV_OP_PROOF, header.request_id, body)
+        }
+        Ok(Request::Headers(header, range)) => {
+            assert!((1..=range.room).contains(&range.count) && range.room <= SPV_HEADERS_MAX);
+            assert_eq!(data.len(), 16 + 48 + 80 * range.room);
+            let count = range.count as u32;
+            let body = [&range.start.to_be_bytes()[..], &count.to_be_bytes(), &data[24..]].concat();
+            (SPV_OP_HEADERS, header.request_id, body)
         }
         Err(status) => {
             let expected = if data[2] == 1 {

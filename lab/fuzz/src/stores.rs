@@ -272,6 +272,7 @@ const GEOMETRY: Geometry = Geometry {
     line_bits: 4,
     ways: 4,
     block_bits: 2,
+    tree_bits: 5,
     paper_index: true,
     paper_format: true,
 };
@@ -390,7 +391,7 @@ fn step(
             // What the fast path held of this block before may have another root; admitting it keeps the place it has.
             let ticket = writer.admit(&block);
             assert_eq!(writer.admit(&block), ticket);
-            if writer.fill(&txid, ticket) {
+            if writer.fill(&txid, ticket, u32::from(number)) {
                 assert_eq!(find(&txid).map(|place| place.block_hash), Some(block.hash));
             } else {
                 // Its block has just been admitted: only a root that is the TXID itself may be the reason.

@@ -7,10 +7,11 @@ use lineside_spv::chain::Tip;
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::store::{Geometry, Hash, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
+use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
-    NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_ROOTS_MAX,
-    SpvCounter, native,
+    HeadersHead, NATIVE_REPLY_BIT, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_OP_HEADERS,
+    SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SpvCounter, native,
 };
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub fn cases() -> Vec<Case> {
         line_bits: 10,
         ways: 4,
         block_bits: 4,
+        tree_bits: 8,
         ..Geometry::default()
     };
     let case = |geometry, loopback, state| Case {
@@ -80,6 +82,9 @@ pub fn cases() -> Vec<Case> {
         false,
         State::Answering,
     ));
+    // Without trees.
+    let tree_bits = 0;
+    cases.push(case(Geometry { tree_bits, ..small }, false, State::Answering));
     for state in [State::LeaseEnded, State::ChainChanging, State::HalfWritten] {
         cases.push(case(small, false, state));
     }
@@ -144,12 +149,17 @@ fn words(store: &Store) -> Vec<u64> {
     for line in store.lines.as_slice() {
         all.push(line.seq.load(Relaxed));
         all.extend(hash(&line.txid));
-        all.extend([&line.block, &line.generation].map(|word| u64::from(word.load(Relaxed))));
+        all.extend([&line.block, &line.generation, &line.index].map(|word| u64::from(word.load(Relaxed))));
     }
     for block in store.blocks.as_slice() {
         all.extend([&block.generation, &block.height].map(|word| u64::from(word.load(Relaxed))));
         all.extend(hash(&block.root));
         all.extend(hash(&block.hash));
+        all.push(block.tree.load(Relaxed));
+        all.extend([&block.transactions, &block.depth].map(|word| u64::from(word.load(Relaxed))));
+    }
+    for node in store.trees.as_slice() {
+        all.extend(hash(&node.hash));
     }
     let control = store.control();
     all.extend([&control.lease_until_ns, &control.epoch].map(|word| word.load(Relaxed)));
@@ -190,20 +200,32 @@ fn tip() -> Tip {
 
 /// TXIDs below this are cached, if no other took their line.
 const CACHED: u64 = 60;
+/// Transactions of each block, all cached: together [`CACHED`]. The block of 5 has no tree.
+const SIZES: [u64; 6] = [1, 2, 3, 5, 17, 32];
+const TREELESS: u64 = 5;
 const ASKED: u64 = 90;
 
 fn fill(store: &Arc<Store>, state: State) -> StoreWriter {
     let mut writer = StoreWriter::new(Arc::clone(store));
     writer.begin();
     writer.commit(&tip(), 1);
-    for number in 0..CACHED {
-        let block = number / 10;
+    let mut first = 0;
+    for (block, size) in (0..).zip(SIZES) {
         let ticket = writer.admit(&BlockRef {
             hash: hash(1000 + block),
             root: hash(2000 + block),
             height: block as u32,
         });
-        writer.fill(&hash(number), ticket);
+        let txids: Vec<_> = (first..first + size).map(hash).collect();
+        for (index, txid) in (0..).zip(&txids) {
+            writer.fill(txid, ticket, index);
+        }
+        let mut header = [block as u8; SPV_HEADER_BYTES];
+        header[..32].copy_from_slice(&hash(3000 + block));
+        if let Some(tree) = Tree::new(&txids).ok().filter(|_| size != TREELESS) {
+            writer.fill_tree(ticket, &header, &tree);
+        }
+        first += size;
     }
     match state {
         State::Answering => {}
@@ -234,6 +256,19 @@ fn payloads() -> Vec<Vec<u8>> {
             count as u32,
         ));
     }
+    for number in 0..ASKED {
+        let depth = 5;
+        for room in [0, depth - 1, depth, depth + 1, SPV_PROOF_DEPTH_MAX] {
+            payloads.push(proof_request(number, room * 32));
+        }
+    }
+    for bytes in [1, 16, 31, 33, 15 * 32] {
+        payloads.push(proof_request(50, bytes));
+    }
+    payloads.push(proof_request(50, 0)[..16 + 32].to_vec());
+    for room in [0, 1, 14, 15] {
+        payloads.push(headers_request(room as u32, room));
+    }
     payloads.push(roots_request(0..3, 4));
     payloads.push(roots_request(0..3, 2));
     for (op, id) in [(SPV_OP_ROOT, 1), (SPV_OP_ROOT | NATIVE_REPLY_BIT, 2), (99, 3)] {
@@ -253,6 +288,28 @@ fn root_request(number: u64) -> Vec<u8> {
         .to_vec();
     request.extend_from_slice(&hash(number));
     request.resize(request.len() + body - 32, 0);
+    request
+}
+
+/// The request is as long as a reply with so many bytes of path, and filled with what nobody looks at.
+fn proof_request(number: u64, path_bytes: usize) -> Vec<u8> {
+    let body = size_of::<ProofReply>() + path_bytes;
+    let mut request = native::request_header(SPV_OP_PROOF, number, body as u16)
+        .as_bytes()
+        .to_vec();
+    request.extend_from_slice(&hash(number));
+    request.resize(request.len() + body - 32, 0xa5);
+    request
+}
+
+fn headers_request(count: u32, room: usize) -> Vec<u8> {
+    let body = size_of::<HeadersHead>() + room * SPV_HEADER_BYTES;
+    let mut request = native::request_header(SPV_OP_HEADERS, 8, body as u16)
+        .as_bytes()
+        .to_vec();
+    request.extend_from_slice(&3u32.to_be_bytes());
+    request.extend_from_slice(&count.to_be_bytes());
+    request.resize(request.len() + body - 8, 0);
     request
 }
 

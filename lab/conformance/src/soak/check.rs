@@ -1,12 +1,18 @@
 //! One reply held against what was true while it was made.
 
 use super::truth::{Block, History, Names, State, Tx};
+use lineside_spv::reply::{self, Proven};
 use lineside_spv::store::Hash;
+use lineside_spv_proof::{TransactionProof, Tree};
 use lineside_wire::{
-    NATIVE_REPLY_BIT, NativeHeader, RootItem, RootReply, RootsHead, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_ROOTS_MAX,
-    Status, native,
+    NATIVE_REPLY_BIT, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_OP_PROOF, SPV_OP_ROOT,
+    SPV_OP_ROOTS, SPV_ROOTS_MAX, Status, native,
 };
+use std::collections::HashMap;
 use zerocopy::{FromBytes, IntoBytes};
+
+/// Merkle roots that a checker remembers.
+const ROOTS: usize = 10_000;
 
 /// A request, and what is needed to check its reply.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +23,8 @@ pub enum Ask {
     Root(Tx, u64),
     /// Native `roots` of the first so many, with this request id.
     Roots([Tx; SPV_ROOTS_MAX], usize, u64),
+    /// `proof` with room for so many hashes, with this request id.
+    Proof(Tx, usize, u64),
 }
 
 impl Ask {
@@ -31,6 +39,12 @@ impl Ask {
                 into.extend_from_slice(header(SPV_OP_ROOT, *id, bytes).as_bytes());
                 into.extend_from_slice(&names.txid(*tx));
                 into.resize(size_of::<NativeHeader>() + bytes, 0);
+            }
+            Self::Proof(tx, room, id) => {
+                let bytes = size_of::<ProofReply>() + room * size_of::<Hash>();
+                into.extend_from_slice(header(SPV_OP_PROOF, *id, bytes).as_bytes());
+                into.extend_from_slice(&names.txid(*tx));
+                into.resize(size_of::<NativeHeader>() + bytes, *id as u8);
             }
             Self::Roots(all, count, id) => {
                 let bytes = size_of::<RootsHead>() + count * size_of::<RootItem>();
@@ -82,6 +96,8 @@ pub struct Checker<'a> {
     names: &'a Names,
     history: &'a History,
     recent: State,
+    /// Merkle roots of the TXIDs of blocks, by the block's Merkle root in its header, which is only a name here.
+    roots: HashMap<Hash, Hash>,
 }
 
 /// An answer for one transaction; `None`: unknown.
@@ -93,6 +109,7 @@ impl<'a> Checker<'a> {
             names,
             history,
             recent: State::empty(),
+            roots: HashMap::new(),
         }
     }
 
@@ -111,6 +128,7 @@ impl<'a> Checker<'a> {
         match ask {
             Ask::Paper(tx) => self.paper(*tx, reply, window, from_host),
             Ask::Root(tx, id) => self.root(*tx, *id, reply, window, from_host),
+            Ask::Proof(tx, room, id) => self.proof(*tx, (*room, *id), reply, window, from_host),
             Ask::Roots(all, count, id) => self.roots(&all[..*count], *id, reply, window, from_host),
         }
     }
@@ -243,6 +261,72 @@ impl<'a> Checker<'a> {
                 self.item(tx, &state, status == Status::Ok, place, from_host)
             }
             Err(fault) => fault,
+        }
+    }
+
+    fn proof(
+        &mut self,
+        tx: Tx,
+        (room, id): (usize, u64),
+        reply: &[u8],
+        window: Window,
+        from_host: bool,
+    ) -> Checked {
+        let bytes = size_of::<ProofReply>() + room * size_of::<Hash>();
+        let (status, at) = match self.header(SPV_OP_PROOF, id, bytes, reply) {
+            Ok(found) => found,
+            Err(fault) => return fault,
+        };
+        let Some(Proven::Answered(answer)) = reply::proof(status, &reply[at..], room) else {
+            return wrong("no body");
+        };
+        let state = match self.state_of_tip(&answer.tip.hash, answer.tip.height, window) {
+            Ok(state) => state,
+            Err(fault) => return fault,
+        };
+        let used = answer.found.map_or(0, |proof| proof.path.hashes().len());
+        let rest = &reply[at + size_of::<ProofReply>() + used * size_of::<Hash>()..];
+        if rest.iter().any(|byte| *byte != 0) {
+            return wrong("bytes after the path");
+        }
+        let Some(proof) = answer.found else {
+            return self.item(tx, &state, false, (&[0; 32], &[0; 32], 0), from_host);
+        };
+        let header = &proof.header;
+        let place = (&header.merkle_root, &header.previous, proof.height);
+        match self.item(tx, &state, true, place, from_host) {
+            Checked::True => self.path(tx, &proof),
+            other => other,
+        }
+    }
+
+    /// A proof whose header is that of the right block: all else must be of that block too.
+    fn path(&mut self, tx: Tx, proof: &TransactionProof) -> Checked {
+        let Some(block) = self.names.block_of_root(&proof.header.merkle_root) else {
+            return torn("the header");
+        };
+        let txids = self.names.txids(block);
+        let said = (
+            proof.header.to_bytes(),
+            proof.transaction_count,
+            proof.index,
+        );
+        let due = (
+            self.names.header(block),
+            txids.len() as u32,
+            self.names.index(block, tx),
+        );
+        if said != due {
+            return torn(format!("{tx:?} in {block:?}: {said:02x?}, not {due:02x?}"));
+        }
+        if self.roots.len() >= ROOTS {
+            self.roots.clear();
+        }
+        let root = self.roots.entry(proof.header.merkle_root);
+        let root = *root.or_insert_with(|| Tree::new(&txids).map_or([0; 32], |tree| tree.root()));
+        match proof.path.root_in(&self.names.txid(tx), proof.index, proof.transaction_count) {
+            Ok(reached) if reached == root => Checked::True,
+            other => torn(format!("{tx:?} in {block:?}: the path leads to {other:02x?}")),
         }
     }
 

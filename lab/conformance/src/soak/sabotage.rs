@@ -3,6 +3,8 @@
 use lineside_spv::chain::Tip;
 use lineside_spv::store::{self, Hash, Store};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket, WriterCounts};
+use lineside_spv_proof::Tree;
+use lineside_wire::SPV_HEADER_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -21,17 +23,20 @@ pub enum Sabotage {
     NoGeneration,
     /// A change does not wait for the answers that it makes old.
     NoGrace,
+    /// A block keeps its tree when another one is written over it.
+    KeepTree,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::KeepDropped,
         Self::KeepDuplicates,
         Self::NoEpoch,
         Self::NoSequence,
         Self::NoGeneration,
         Self::NoGrace,
+        Self::KeepTree,
     ];
 }
 
@@ -129,14 +134,33 @@ impl SpvFill for Saboteur {
         ticket
     }
 
-    fn fill(&mut self, txid: &Hash, ticket: Ticket) -> bool {
-        let filled = self.inner.fill(txid, ticket);
+    fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool {
+        let filled = self.inner.fill(txid, ticket, index);
         if let (Sabotage::NoSequence, Some((other, of))) = (self.fault, self.before.replace((*txid, ticket)))
             && of != ticket
         {
             self.swap_line(txid, &other);
         }
         filled
+    }
+
+    fn fill_tree(&mut self, ticket: Ticket, header: &[u8; SPV_HEADER_BYTES], tree: &Tree) -> bool {
+        let blocks = self.store.blocks.as_slice();
+        let before: Vec<u64> = match self.fault {
+            Sabotage::KeepTree => blocks.iter().map(|block| block.tree.load(Relaxed)).collect(),
+            _ => Vec::new(),
+        };
+        let filled = self.inner.fill_tree(ticket, header, tree);
+        for (block, tree) in blocks.iter().zip(before) {
+            if tree != 0 && block.tree.load(Relaxed) == 0 {
+                block.tree.store(tree, Release);
+            }
+        }
+        filled
+    }
+
+    fn tree_nodes(&self) -> u32 {
+        self.inner.tree_nodes()
     }
 
     fn invalidate(&mut self, txid: &Hash) -> bool {

@@ -6,6 +6,7 @@ use lineside_spv::chain::{
 };
 use lineside_spv::store::{self, Hash};
 use lineside_testkit::Random;
+use lineside_wire::SPV_HEADER_BYTES;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,6 +95,25 @@ impl Names {
 
     pub fn hash(&self, block: Block) -> Hash {
         self.hash_of(Kind::Block, block.number(), block.number())
+    }
+
+    /// A header that names its block twice, by hash and by root.
+    pub fn header(&self, block: Block) -> [u8; SPV_HEADER_BYTES] {
+        let mut header = [0x5a; SPV_HEADER_BYTES];
+        header[4..36].copy_from_slice(&self.hash(block));
+        header[36..68].copy_from_slice(&self.root(block));
+        header[72..].copy_from_slice(&self.word(Kind::Block, 8, block.number()).to_le_bytes());
+        header
+    }
+
+    /// The TXIDs of `block`, in its order.
+    pub fn txids(&self, block: Block) -> Vec<Hash> {
+        self.txs(block).map(|tx| self.txid(tx)).collect()
+    }
+
+    /// Position of `tx` in `block`, which holds it.
+    pub fn index(&self, block: Block, tx: Tx) -> u32 {
+        self.txs(block).take_while(|other| *other != tx).count() as u32
     }
 
     pub fn txid(&self, tx: Tx) -> Hash {
@@ -306,7 +326,7 @@ impl Chain for SoakChain {
                 root: self.names.root(block),
                 block_hash: self.names.hash(block),
                 height: block.height,
-                position: tx.position,
+                position: self.names.index(block, tx),
             })
         });
         Ok(found)
@@ -337,7 +357,7 @@ impl Chain for SoakChain {
             hash: self.names.hash(block),
             parent: [0; 32],
             root: self.names.root(block),
-            header: [0; 80],
+            header: self.names.header(block),
             height: block.height,
             transactions: self.names.txs(block).count() as u32,
             detached: false,
@@ -347,9 +367,7 @@ impl Chain for SoakChain {
 
     fn txids(&self, id: BlockId) -> Result<Cow<'_, [Hash]>, ChainError> {
         let block = Block::of_number(id.0);
-        Ok(Cow::Owned(
-            self.names.txs(block).map(|tx| self.names.txid(tx)).collect(),
-        ))
+        Ok(Cow::Owned(self.names.txids(block)))
     }
 
     fn accept(&mut self, _: &CheckedBlock, _: bool) -> Result<Submitted, Refused> {

@@ -2,7 +2,8 @@
 
 use lineside_conformance::vectors::{Block, File};
 use lineside_spv::chain::{
-    BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Reorg, Submitted, Tip,
+    BlockId, BlockInfo, Chain, ChainError, CheckedBlock, DETACHED_HEIGHT, Located, Network, Refused, Reorg,
+    Submitted, Tip,
 };
 use std::borrow::Cow;
 
@@ -36,19 +37,16 @@ impl Chain for Table {
     }
 
     fn locate(&self, txid: &[u8; 32]) -> Result<Option<Located>, ChainError> {
-        let holds = |block: &&Block| {
-            block
-                .fastpath
-                .iter()
-                .chain(&block.host)
-                .any(|known| known.0 == *txid)
-        };
-        Ok(self.blocks.iter().find(holds).map(|block| Located {
-            block: BlockId(0),
-            root: block.root.0,
-            block_hash: block.hash.0,
-            height: block.height,
-            position: 0,
+        let mut blocks = (0..).zip(&self.blocks);
+        Ok(blocks.find_map(|(number, block)| {
+            let position = block.txids().position(|known| known == *txid)?;
+            Some(Located {
+                block: BlockId(number),
+                root: block.root.0,
+                block_hash: block.hash.0,
+                height: block.height,
+                position: position as u32,
+            })
         }))
     }
 
@@ -64,16 +62,30 @@ impl Chain for Table {
         (self.blocks.len() as u64, 0)
     }
 
-    fn at_height(&self, _: u32) -> Option<BlockId> {
-        None
+    fn at_height(&self, height: u32) -> Option<BlockId> {
+        let mut blocks = (0..).zip(&self.blocks);
+        blocks.find_map(|(number, block)| {
+            (block.height == height && height != DETACHED_HEIGHT).then_some(BlockId(number))
+        })
     }
 
-    fn block(&self, _: BlockId) -> Option<BlockInfo> {
-        None
+    fn block(&self, id: BlockId) -> Option<BlockInfo> {
+        let block = self.blocks.get(id.0 as usize)?;
+        Some(BlockInfo {
+            hash: block.hash.0,
+            parent: [0; 32],
+            root: block.root.0,
+            header: block.header.0,
+            height: block.height,
+            transactions: block.txids().count() as u32,
+            detached: block.height == DETACHED_HEIGHT,
+            connected: true,
+        })
     }
 
-    fn txids(&self, _: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError> {
-        Ok(Cow::Borrowed(&[]))
+    fn txids(&self, id: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError> {
+        let block = self.blocks.get(id.0 as usize);
+        Ok(Cow::Owned(block.map_or_else(Vec::new, |block| block.txids().collect())))
     }
 
     fn accept(&mut self, _: &CheckedBlock, _: bool) -> Result<Submitted, Refused> {

@@ -1,0 +1,131 @@
+//! Where trees lie in the fast-path table: one after the other, and again from the start, each over the oldest ones.
+
+use crate::store::TREE_ALIGN;
+use std::collections::BTreeMap;
+
+/// A place that a tree takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    /// The block table's slot of the tree's block.
+    pub slot: u32,
+    /// The block's word for it: stamp and first node.
+    pub word: u64,
+    end: u32,
+}
+
+/// Regions of a table of nodes, by their first node. No two overlap.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    nodes: u32,
+    next: u32,
+    stamp: u32,
+    regions: BTreeMap<u32, Region>,
+}
+
+impl Ring {
+    /// An empty ring over this number of nodes.
+    pub fn new(nodes: u32) -> Self {
+        Self {
+            nodes,
+            next: 0,
+            stamp: 0,
+            regions: BTreeMap::new(),
+        }
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// Returns the word of a new region of `length` nodes, a multiple of [`TREE_ALIGN`], and the regions that it
+    /// overlaps, which are no more; `None` where the table is too small.
+    pub fn take(&mut self, length: u32, slot: u32) -> Option<(u64, Vec<Region>)> {
+        debug_assert!(length > 0 && length.is_multiple_of(TREE_ALIGN));
+        if length > self.nodes {
+            return None;
+        }
+        let start = if length > self.nodes - self.next { 0 } else { self.next };
+        let end = start + length;
+        let gone = self.overlapping(start, end);
+        let gone = gone.iter().filter_map(|first| self.regions.remove(first)).collect();
+        // Stamp 0 with node 0 would be "no tree".
+        self.stamp = self.stamp.checked_add(1).unwrap_or(1);
+        let word = u64::from(self.stamp) << 32 | u64::from(start);
+        self.regions.insert(start, Region { slot, word, end });
+        self.next = end % self.nodes;
+        Some((word, gone))
+    }
+
+    /// Takes a region over that an earlier writer made; false where it cannot be one.
+    pub fn adopt(&mut self, length: u32, slot: u32, word: u64) -> bool {
+        let (start, stamp) = (word as u32, (word >> 32) as u32);
+        let Some(end) = start.checked_add(length).filter(|end| *end <= self.nodes) else {
+            return false;
+        };
+        if stamp == 0 || !start.is_multiple_of(TREE_ALIGN) || !self.overlapping(start, end).is_empty() {
+            return false;
+        }
+        self.regions.insert(start, Region { slot, word, end });
+        if stamp > self.stamp {
+            (self.stamp, self.next) = (stamp, end % self.nodes);
+        }
+        true
+    }
+
+    /// First nodes of the regions that have a node in `start..end`.
+    fn overlapping(&self, start: u32, end: u32) -> Vec<u32> {
+        let from_the_last = self.regions.range(..end).rev();
+        let overlapping = from_the_last.take_while(|(_, region)| region.end > start);
+        overlapping.map(|(first, _)| *first).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_testkit::Random;
+
+    #[test]
+    fn a_region_is_lost_when_another_takes_one_of_its_nodes_and_never_before() {
+        let mut random = Random(5);
+        let mut ring = Ring::new(64);
+        // Oracle: the word that each node belongs to.
+        let mut owner = [0; 64];
+        let mut words = std::collections::HashSet::new();
+        for slot in 0..10_000 {
+            let length = 4 * (1 + random.below(17) as u32);
+            let Some((word, gone)) = ring.take(length, slot) else {
+                assert!(length > 64);
+                continue;
+            };
+            assert!(words.insert(word), "a word twice");
+            let start = word as u32 as usize;
+            let taken = start..start + length as usize;
+            let mut lost: Vec<u64> = owner[taken.clone()].iter().copied().filter(|word| *word != 0).collect();
+            lost.dedup();
+            let mut gone: Vec<u64> = gone.iter().map(|region| region.word).collect();
+            gone.reverse();
+            assert_eq!(gone, lost);
+            owner.iter_mut().filter(|word| lost.contains(word)).for_each(|word| *word = 0);
+            owner[taken].fill(word);
+        }
+    }
+
+    #[test]
+    fn what_is_adopted_lies_within_and_apart_and_is_stamped_before_all_that_comes() {
+        let mut ring = Ring::new(64);
+        let word = |stamp: u64, first: u64| stamp << 32 | first;
+        assert!(ring.adopt(8, 1, word(7, 8)));
+        assert!(!ring.adopt(8, 2, word(8, 12)), "overlaps");
+        assert!(!ring.adopt(16, 2, word(8, 0)), "overlaps from below");
+        assert!(!ring.adopt(8, 2, word(0, 32)), "no stamp");
+        assert!(!ring.adopt(8, 2, word(3, 60)), "beyond the end");
+        assert!(!ring.adopt(8, 2, word(3, u32::MAX.into())), "far beyond the end");
+        assert!(!ring.adopt(8, 2, word(3, 33)), "not aligned");
+        assert!(ring.adopt(8, 2, word(3, 32)));
+        let (next, gone) = ring.take(24, 3).unwrap();
+        assert_eq!((next, gone.len()), (word(8, 16), 1));
+        assert_eq!(gone[0].slot, 2);
+    }
+}
