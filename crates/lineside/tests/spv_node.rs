@@ -198,6 +198,22 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     proof.extract_matches(&mut found, &mut places).unwrap();
     assert_eq!(found[0].to_string(), txid);
 
+    // The paper's three steps: own headers, a proof, the comparison.
+    let headers = folder.path().join("headers");
+    let light = [
+        "--network",
+        "simnet",
+        "--headers",
+        headers.to_str().unwrap(),
+        "--server",
+    ];
+    let listen = server.said["listen"].as_str().unwrap();
+    let verify = |txid: &str| lineside(&[&["spv", "verify", "--json"], &light[..], &[listen, txid]].concat());
+    let said: Value = serde_json::from_str(&succeeded(&verify(&txid))).unwrap();
+    assert_eq!((&said["height"], &said["confirmations"]), (&json!(15), &json!(6)));
+    assert_eq!(said["block"], btcd.chain()[15].to_string());
+    assert_eq!(verify(&"7".repeat(64)).status.code(), Some(1));
+
     // A reorganisation: nothing of the old branch is answered when the new tip is.
     let old = coinbase_at(&btcd, 19);
     let gone = btcd.chain()[18].to_string();
@@ -220,6 +236,14 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
         &old,
     ]);
     assert_eq!(get.status.code(), Some(1), "{get:?}");
+    assert_eq!(verify(&old).status.code(), Some(1));
+    let sync = lineside(&[&["spv", "sync", "--json"], &light[..], &[listen]].concat());
+    let said: Value = serde_json::from_str(&succeeded(&sync)).unwrap();
+    assert_eq!(
+        said["tip"],
+        tip_of(&btcd),
+        "the client's chain follows the branch with more work"
+    );
     let status: Value = serde_json::from_str(&server.console("/status")).unwrap();
     assert_eq!(
         status["services"][0]["spv"]["node"]["reorganisations"], 1,

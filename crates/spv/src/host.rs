@@ -5,7 +5,9 @@
 
 mod view;
 
-use crate::chain::{BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Submitted, Tip};
+use crate::chain::{
+    BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Submitted, Tip,
+};
 use crate::fastpath::{self, FoundProof};
 use crate::reader::{BlockProof, Place};
 use crate::request::{self, HeaderRange, Request};

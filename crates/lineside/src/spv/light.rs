@@ -6,12 +6,10 @@ use clap::Args;
 use lineside_spv::chain::Network;
 use lineside_spv::client::Client;
 use lineside_spv::config::NetworkName;
-use lineside_spv_proof::{
-    ChainError, ChainOptions, Checkpoint, FileStore, Header, HeaderChain, TransactionProof,
-};
+use lineside_spv_proof::{ChainError, ChainOptions, Checkpoint, FileStore, HeaderChain, TransactionProof};
 use lineside_util::data_dir::{DataDir, Kind};
 use lineside_util::hex::{from_display, to_display};
-use lineside_wire::SPV_PORT;
+use lineside_wire::{SPV_HEADERS_MAX, SPV_PORT};
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Kind of the directory of a light client.
 const KIND: Kind = Kind::new("spv-headers", 1).beside(&["headers.dat"]);
 /// Headers asked for at once; a reply of UDP has room for a few.
-const HEADERS: u32 = 14;
+const HEADERS: usize = SPV_HEADERS_MAX;
 /// Headers accepted before they are made durable.
 const HEADERS_PER_SYNC: u32 = 20_000;
 
@@ -117,7 +115,6 @@ impl Opened {
             if headers.is_empty() && back == 1 {
                 break;
             }
-            let headers: Vec<_> = headers.iter().map(Header::from_bytes).collect();
             let count = headers.len() as u32;
             match self.chain.accept_range(&headers, now()?) {
                 Ok(accepted) => {
