@@ -65,6 +65,7 @@
 pub mod answers;
 mod backoff;
 mod block_files;
+mod blocks_dir;
 mod blocking;
 mod download;
 mod error;
@@ -85,6 +86,7 @@ mod url;
 pub mod zmq;
 
 pub use backoff::Backoff;
+pub use blocks_dir::BlocksDir;
 pub use block_files::{BlockFiles, BlockFilesError, FileBlock, Position};
 pub use download::{Download, DownloadOptions, DownloadedBlock, Progress};
 pub use error::{Fault, NodeError, SetupError};
