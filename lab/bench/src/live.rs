@@ -46,6 +46,7 @@ pub fn run(generator: &Generator, interface: u32, target: Target, duration: Dura
     let plan = Plan {
         port: target.port,
         memcached: target.memcached,
+        proof: false,
         entry_bits: ENTRY_BITS,
         last: 0,
         echo: target.echo,
