@@ -61,7 +61,9 @@ impl BlocksDir {
             None => BlockFiles::open(&self.dir, self.magic),
             Some(position) => BlockFiles::open_at(&self.dir, self.magic, position),
         };
-        let files = files.map_err(|error| self.fault(Fault::Files(error)))?.headers_only();
+        let files = files
+            .map_err(|error| self.fault(Fault::Files(error)))?
+            .headers_only();
         for block in files {
             let block = block.map_err(|error| self.fault(Fault::Files(error)))?;
             self.read = Some(block.position);
@@ -74,7 +76,8 @@ impl BlocksDir {
     fn enter(&mut self, block: FileBlock) {
         let mut ready = vec![block];
         while let Some(block) = ready.pop() {
-            let (Some(header), false) = (block.raw.first_chunk(), self.entries.contains_key(&block.hash)) else {
+            let (Some(header), false) = (block.raw.first_chunk(), self.entries.contains_key(&block.hash))
+            else {
                 continue;
             };
             let Some(work) = proven_work(header) else { continue };
@@ -162,7 +165,10 @@ impl Node for BlocksDir {
         let position = self.entry(hash)?.position;
         let files = BlockFiles::open_at(&self.dir, self.magic, position);
         let mut files = files.map_err(|error| self.fault(Fault::Files(error)))?;
-        let block = files.next().transpose().map_err(|error| self.fault(Fault::Files(error)))?;
+        let block = files
+            .next()
+            .transpose()
+            .map_err(|error| self.fault(Fault::Files(error)))?;
         match block {
             Some(block) if block.hash == *hash => Ok(block.raw),
             Some(block) => Err(self.fault(Fault::WrongBlock {

@@ -6,9 +6,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash as _;
 use common::Local;
-use lineside_bitcoin_node::{
-    BlockHash, BlocksDir, Event, Fault, Feed, Follower, LessWork, Node, NodeError,
-};
+use lineside_bitcoin_node::{BlockHash, BlocksDir, Event, Fault, Feed, Follower, LessWork, Node, NodeError};
 use lineside_testkit::DemoChain;
 use std::fs::File;
 use std::io::Write;
@@ -59,7 +57,10 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
     let raw: Vec<_> = chain.iter().map(|block| block.raw.as_slice()).collect();
     append(dir.path(), 0, &[&first, raw[2], raw[0], raw[1]], 0);
     let node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
-    let mut feed = Feed::new(Box::new(node), Follower::new(BlockHash(first_hash), LessWork::Refuse));
+    let mut feed = Feed::new(
+        Box::new(node),
+        Follower::new(BlockHash(first_hash), LessWork::Refuse),
+    );
     let mut local = Local::default();
     let expect = |local: &Local, hashes: &[[u8; 32]]| {
         let hashes: Vec<_> = hashes.iter().map(|hash| BlockHash(*hash)).collect();
@@ -72,7 +73,9 @@ fn appended_blocks_and_branches_are_followed_in_any_order() {
     append(dir.path(), 0, &[raw[3]], 40);
     append(dir.path(), 1, &[raw[4], raw[3]], 0);
     until_followed(&mut feed, &mut local, chain[4].hash);
-    let hashes: Vec<_> = std::iter::once(first_hash).chain(chain[..5].iter().map(|block| block.hash)).collect();
+    let hashes: Vec<_> = std::iter::once(first_hash)
+        .chain(chain[..5].iter().map(|block| block.hash))
+        .collect();
     expect(&local, &hashes);
 
     // A branch that is longer from the second block on.
