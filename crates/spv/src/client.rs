@@ -8,8 +8,9 @@ use crate::store::Hash;
 use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
 use lineside_spv_proof::{Header, TransactionProof};
 use lineside_wire::{
-    HeadersHead, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX, SPV_OP_HEADERS,
-    SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
+    HeadersHead, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status,
+    native,
 };
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -206,7 +207,9 @@ impl Client {
             let (status, body) = reply::parse(op, id, datagram)?;
             Some(match status {
                 Status::Busy => Err(Again::Busy),
-                Status::Ok | Status::Unknown | Status::TooLong => read(status, body).map(Ok).ok_or(Again::Wait),
+                Status::Ok | Status::Unknown | Status::TooLong => {
+                    read(status, body).map(Ok).ok_or(Again::Wait)
+                }
                 status => Ok(Err(ClientError::Refused { server, status })),
             })
         };

@@ -6,8 +6,8 @@ use crate::request::{self, HeaderRange, Request};
 use crate::store::{Hash, Store};
 use lineside_fastpath::{Counters, DropReason, FastPath, Reply, Source, Verdict};
 use lineside_wire::{
-    HeadersHead, NATIVE_REPLY_BIT, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES,
-    SPV_HEADERS_MAX, SPV_PROOF_DEPTH_MAX, SpvCounter, Status, native,
+    HeadersHead, NATIVE_REPLY_BIT, NativeHeader, ProofReply, RootItem, RootReply, RootsHead,
+    SPV_HEADER_BYTES, SPV_HEADERS_MAX, SPV_PROOF_DEPTH_MAX, SpvCounter, Status, native,
 };
 use std::sync::Arc;
 use zerocopy::IntoBytes;

@@ -3,7 +3,9 @@
 //! One lock order: chain, then the fast path's writer. A fill happens under the chain's read lock and a reorganisation
 //! under its write lock, so no fill can be late.
 
-use crate::chain::{BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Submitted, Tip};
+use crate::chain::{
+    BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Submitted, Tip,
+};
 use crate::fastpath::{self, FoundProof};
 use crate::reader::{BlockProof, Place};
 use crate::request::{self, HeaderRange, Request};

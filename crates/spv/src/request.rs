@@ -3,7 +3,8 @@
 use crate::store::Hash;
 use lineside_wire::{
     HeadersHead, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status,
+    native,
 };
 use std::ops::RangeInclusive;
 use zerocopy::FromBytes;

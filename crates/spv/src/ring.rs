@@ -45,10 +45,17 @@ impl Ring {
         if length > self.nodes {
             return None;
         }
-        let start = if length > self.nodes - self.next { 0 } else { self.next };
+        let start = if length > self.nodes - self.next {
+            0
+        } else {
+            self.next
+        };
         let end = start + length;
         let gone = self.overlapping(start, end);
-        let gone = gone.iter().filter_map(|first| self.regions.remove(first)).collect();
+        let gone = gone
+            .iter()
+            .filter_map(|first| self.regions.remove(first))
+            .collect();
         // Stamp 0 with node 0 would be "no tree".
         self.stamp = self.stamp.checked_add(1).unwrap_or(1);
         let word = u64::from(self.stamp) << 32 | u64::from(start);
@@ -102,12 +109,19 @@ mod tests {
             assert!(words.insert(word), "a word twice");
             let start = word as u32 as usize;
             let taken = start..start + length as usize;
-            let mut lost: Vec<u64> = owner[taken.clone()].iter().copied().filter(|word| *word != 0).collect();
+            let mut lost: Vec<u64> = owner[taken.clone()]
+                .iter()
+                .copied()
+                .filter(|word| *word != 0)
+                .collect();
             lost.dedup();
             let mut gone: Vec<u64> = gone.iter().map(|region| region.word).collect();
             gone.reverse();
             assert_eq!(gone, lost);
-            owner.iter_mut().filter(|word| lost.contains(word)).for_each(|word| *word = 0);
+            owner
+                .iter_mut()
+                .filter(|word| lost.contains(word))
+                .for_each(|word| *word = 0);
             owner[taken].fill(word);
         }
     }

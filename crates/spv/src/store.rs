@@ -8,8 +8,8 @@
 use crate::layout::{SpvBlock, SpvControl, SpvLine, SpvNode};
 use lineside_fastpath::hash;
 use lineside_fastpath::memory::Table;
-use std::io;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PROOF_DEPTH_MAX, SPV_TREE_HEAD_NODES};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A TXID, block hash or Merkle root in wire byte order: as it is hashed, not as explorers print it.

@@ -124,7 +124,12 @@ mod tests {
         let large = cache.get(BlockId(9), || tree(1000)).unwrap();
         assert_eq!(large.transaction_count(), 1000);
         assert!(!is_built(2), "what is too large takes nobody's place");
-        assert!(cache.get(BlockId(10), || Err(ChainError::NoSuchBlock(10))).is_err());
-        assert_eq!(cache.inner().trees.len(), cache.inner().by_use.len());
+        assert!(
+            cache
+                .get(BlockId(10), || Err(ChainError::NoSuchBlock(10)))
+                .is_err()
+        );
+        let inner = cache.inner();
+        assert_eq!(inner.trees.len(), inner.by_use.len());
     }
 }

@@ -9,8 +9,8 @@ use lineside_spv::chain::Tip;
 use lineside_spv::datapath as spv;
 use lineside_spv::store::{Geometry, Store, words};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
-use lineside_wire::endpoint::Endpoint;
 use lineside_spv_proof::Tree;
+use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PORT, SpvCounter};
 use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
 use std::collections::BTreeMap;
@@ -67,10 +67,10 @@ impl XdpFastPath {
                 height: block as u32,
             });
             // Which of the numbers belong to this block, in an order of no pattern that caches could follow.
-            let number = |index: usize| {
-                (index * PROVEN_BLOCKS + block).wrapping_mul(SCATTER) % PROVEN_TXIDS
-            };
-            let own: Vec<Hash> = (0..PROVEN_TXIDS / PROVEN_BLOCKS).map(|index| txids[number(index)]).collect();
+            let number = |index: usize| (index * PROVEN_BLOCKS + block).wrapping_mul(SCATTER) % PROVEN_TXIDS;
+            let own: Vec<Hash> = (0..PROVEN_TXIDS / PROVEN_BLOCKS)
+                .map(|index| txids[number(index)])
+                .collect();
             for (index, txid) in (0..).zip(&own) {
                 self.writer.fill(txid, ticket, index);
             }
@@ -80,7 +80,8 @@ impl XdpFastPath {
         }
         let measured = measure(self);
         for (number, txid) in txids.iter().enumerate() {
-            self.writer.fill(txid, self.tickets[number % self.tickets.len()], 0);
+            self.writer
+                .fill(txid, self.tickets[number % self.tickets.len()], 0);
         }
         measured
     }

@@ -89,7 +89,13 @@ fn measure_by(
 }
 
 /// ns a call of `rewrite` with `program` behind it, by the kernel's clock within the program.
-fn call(generator: &Generator, rewrite: &str, program: BorrowedFd<'_>, entry_bits: u32, calls: u32) -> Result<f64> {
+fn call(
+    generator: &Generator,
+    rewrite: &str,
+    program: BorrowedFd<'_>,
+    entry_bits: u32,
+    calls: u32,
+) -> Result<f64> {
     let last = u64::from(calls) - 1;
     let plan = Plan {
         port: SPV_PORT,

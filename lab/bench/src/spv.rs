@@ -303,7 +303,10 @@ impl Field {
             workload,
             ..
         } = self;
-        match pair.client.run(CLIENT_CORE, || measure(fastpath, generator, workload)) {
+        match pair
+            .client
+            .run(CLIENT_CORE, || measure(fastpath, generator, workload))
+        {
             Err(BenchError::Void(why)) => {
                 notes.push(format!("a per-packet figure is void: {why}"));
                 Ok(None)

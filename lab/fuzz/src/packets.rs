@@ -13,8 +13,8 @@ use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_testkit::{DemoBlock, DemoChain};
 use lineside_wire::{
-    NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_HEADERS_MAX, SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT,
-    SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
+    NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_HEADERS_MAX, SPV_OP_HEADERS, SPV_OP_PROOF,
+    SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
 };
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};

@@ -10,8 +10,9 @@ use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter};
 use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
-    HeadersHead, NATIVE_REPLY_BIT, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_OP_HEADERS,
-    SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SpvCounter, native,
+    HeadersHead, NATIVE_REPLY_BIT, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX,
+    SpvCounter, native,
 };
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -306,11 +306,7 @@ impl<'a> Checker<'a> {
             return torn("the header");
         };
         let txids = self.names.txids(block);
-        let said = (
-            proof.header.to_bytes(),
-            proof.transaction_count,
-            proof.index,
-        );
+        let said = (proof.header.to_bytes(), proof.transaction_count, proof.index);
         let due = (
             self.names.header(block),
             txids.len() as u32,
@@ -324,7 +320,10 @@ impl<'a> Checker<'a> {
         }
         let root = self.roots.entry(proof.header.merkle_root);
         let root = *root.or_insert_with(|| Tree::new(&txids).map_or([0; 32], |tree| tree.root()));
-        match proof.path.root_in(&self.names.txid(tx), proof.index, proof.transaction_count) {
+        match proof
+            .path
+            .root_in(&self.names.txid(tx), proof.index, proof.transaction_count)
+        {
             Ok(reached) if reached == root => Checked::True,
             other => torn(format!("{tx:?} in {block:?}: the path leads to {other:02x?}")),
         }

@@ -85,7 +85,9 @@ impl Chain for Table {
 
     fn txids(&self, id: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError> {
         let block = self.blocks.get(id.0 as usize);
-        Ok(Cow::Owned(block.map_or_else(Vec::new, |block| block.txids().collect())))
+        Ok(Cow::Owned(
+            block.map_or_else(Vec::new, |block| block.txids().collect()),
+        ))
     }
 
     fn accept(&mut self, _: &CheckedBlock, _: bool) -> Result<Submitted, Refused> {
