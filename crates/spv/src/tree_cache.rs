@@ -40,8 +40,8 @@ impl TreeCache {
         }
     }
 
-    /// Returns the tree of `block`, which `build` makes where it is not here. Two threads may build one tree at the same
-    /// time.
+    /// Returns the tree of `block`, which `build` makes where it is not here. Two threads may build one tree at the
+    /// same time.
     ///
     /// # Errors
     /// Those of `build`.
