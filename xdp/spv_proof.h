@@ -35,8 +35,8 @@ static __always_inline __u32 spv_ones(__u32 count)
 }
 
 /*
- * Reads the proof of `proof->txid`. SPV_HIT: it is whole, if the epoch holds. Global, so that the verifier walks it once
- * and not for every way that leads here.
+ * Reads the proof of `proof->txid`. SPV_HIT: it is whole, if the epoch holds. Global, so that the verifier walks it
+ * once and not for every way that leads here.
  */
 __noinline int spv_read_proof(struct spv_proof *proof)
 {
