@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the client of full nodes, and the daemon in front of one, on a real btcd: LINESIDE_BTCD, or btcd on the path, or
-# one that Go installs into target/, which takes about a minute. Where there is neither btcd nor Go, the tests say so and
+# Tests the client of full nodes, and the daemon in front of one, on a real btcd: LINESIDE_BTCD, or btcd on the path,
+# or one that Go installs into target/, which takes about a minute. Without btcd and Go, the tests say so and
 # pass.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
