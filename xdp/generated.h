@@ -101,7 +101,7 @@ struct ls_root_item {
 };
 _Static_assert(sizeof(struct ls_root_item) == 72, "root_item");
 
-/* Where one transaction is, and its Merkle path's length. Unknown: zeros but for the tip. Too long (more hashes than the request has room for): zeros but for transactions and depth. */
+/* Unknown: zeros but for the tip. Too long: but for transactions and depth. */
 struct ls_proof_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: not known */
@@ -114,7 +114,7 @@ struct ls_proof_reply {
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
 
-/* Begins the body of a `headers` reply. Fewer headers than asked for: the chain ends there; none: it has not that height. */
+/* Begins a reply to `headers`. Fewer than asked for: the chain ends there. */
 struct ls_headers_head {
 	__u64 tip_hash[4]; /* hash of the best block when this was answered */
 	__be32 tip_height; /* height of the best block */
@@ -142,7 +142,7 @@ struct ls_spv_block {
 	__u32 height; /* height, or 0xffffffff */
 	__u64 root[4]; /* Merkle root, wire byte order */
 	__u64 root_sum; /* sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply */
-	__u64 tree; /* the block's tree: first node in the lower half, stamp in the upper; 0: none. Only while it stays, the nodes are the tree's */
+	__u64 tree; /* first node of the block's tree, and in the upper half its stamp; 0: no tree */
 	__u32 transactions; /* number of transactions in the block; only with a tree */
 	__u32 depth; /* length of the tree's paths; only with a tree */
 	__u64 hash[4]; /* block hash, wire byte order */
@@ -150,7 +150,7 @@ struct ls_spv_block {
 };
 _Static_assert(sizeof(struct ls_spv_block) == 128, "spv_block");
 
-/* One node of a Merkle tree, or 32 bytes of the header before it. A tree lies in one piece: header, TXIDs, then row by row. */
+/* One node of a Merkle tree, or 32 bytes of the header that lies before the tree. */
 struct ls_spv_node {
 	__u64 hash[4]; /* wire byte order */
 };

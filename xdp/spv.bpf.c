@@ -17,5 +17,5 @@ int ls_spv(struct xdp_md *ctx)
 
 /* For native/native.c: the maps, and the constants with their sections. */
 #define LS_SPV_MAPS(X) \
-	X(spv_lines) X(spv_blocks) X(spv_trees) X(spv_control) X(spv_counts) X(spv_drafts) X(spv_paths)
+	X(spv_lines) X(spv_blocks) X(spv_trees) X(spv_control) X(spv_counts) X(spv_drafts) X(spv_proofs)
 #define LS_SPV_CONSTANTS(X) X(".rodata.spv", spv_geometry)

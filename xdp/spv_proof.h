@@ -9,17 +9,21 @@
 #define SPV_HASH_BYTES 32
 #define SPV_PROOF_BYTES (sizeof(struct ls_native_header) + sizeof(struct ls_proof_reply))
 
-/* A path being read, one to a CPU. */
-struct spv_path {
-	__u64 hash[LS_SPV_PROOF_DEPTH_MAX][4];
+/* A proof being read, one to a CPU. */
+struct spv_proof {
+	__u64 txid[4];
+	__u32 room;   /* a one for each hash that the packet has room for */
+	__u32 levels; /* a one for each hash that there is */
+	struct ls_proof_reply reply;
+	__u64 path[LS_SPV_PROOF_DEPTH_MAX][4];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct spv_path);
-} spv_paths SEC(".maps");
+	__type(value, struct spv_proof);
+} spv_proofs SEC(".maps");
 
 /* `count` ones, hidden from the compiler: the verifier then learns nothing from a test of one of them. */
 static __always_inline __u32 spv_ones(__u32 count)
@@ -31,76 +35,92 @@ static __always_inline __u32 spv_ones(__u32 count)
 }
 
 /*
- * Reads header and path of the transaction at `place` into *reply and *path. `room` has a one for each hash that the
- * packet has room for, and *levels gets one for each that there is. SPV_HIT: whole, if the epoch holds.
+ * Reads the proof of `proof->txid`. SPV_HIT: it is whole, if the epoch holds. Global, so that the verifier walks it
+ * once and not for every way that leads here.
  */
-static __always_inline enum spv_outcome spv_read_proof(const struct spv_place *place, __u32 room,
-						       struct ls_proof_reply *reply, struct spv_path *path,
-						       __u32 *levels)
+__noinline int spv_read_proof(struct spv_proof *proof)
 {
-	__u64 tree = LS_READ_ONCE(place->block->tree), at = place->index, width;
-	__u32 cells = spv_geometry.tree_nodes / SPV_CELL_NODES, row = (__u32)tree, depth;
-	struct spv_tree_cell *head;
+	__u32 zero = 0, row, depth, levels;
+	struct ls_spv_control *control = bpf_map_lookup_elem(&spv_control, &zero);
+	__u64 txid[4], tree, at, width;
+	struct spv_place place;
 
+	if (!control || !proof)
+		return SPV_HOSTS;
+	__builtin_memcpy(txid, proof->txid, sizeof(txid));
+	if (!spv_find(control, txid, &place))
+		return SPV_MISS;
+	tree = LS_READ_ONCE(place.block->tree);
 	if (!tree)
 		return SPV_MISS;
 	ls_read_barrier();
-	width = LS_READ_ONCE(place->block->transactions);
-	depth = LS_READ_ONCE(place->block->depth) & 31;
-	*levels = spv_ones(depth);
-	if (*levels & ~room)
+	width = LS_READ_ONCE(place.block->transactions);
+	depth = LS_READ_ONCE(place.block->depth) & 31;
+	levels = spv_ones(depth);
+	if (levels & ~proof->room)
 		return SPV_HOSTS;
-	reply->height = bpf_htonl(LS_READ_ONCE(place->block->height));
-	reply->transactions = bpf_htonl(width);
-	reply->index = bpf_htonl(place->index);
-	reply->depth = bpf_htonl(depth);
-	head = spv_tree_cell_of(row, cells);
-	if (!head)
-		return SPV_MISS;
-	for (int i = 0; i < LS_SPV_HEADER_BYTES / 8; i++)
-		reply->header[i] = LS_READ_ONCE(head->node[i / 4].hash[i % 4]);
+	proof->levels = levels;
+	proof->reply.height = bpf_htonl(LS_READ_ONCE(place.block->height));
+	proof->reply.transactions = bpf_htonl(width);
+	proof->reply.index = bpf_htonl(place.index);
+	proof->reply.depth = bpf_htonl(depth);
+	row = (__u32)tree;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < LS_SPV_TREE_HEAD_NODES; i++) {
+		struct ls_spv_node *node = spv_node(row + i);
+
+		if (!node)
+			return SPV_MISS;
+		for (int j = 0; j < 4 && 4 * i + j < LS_SPV_HEADER_BYTES / 8; j++)
+			proof->reply.header[4 * i + j] = LS_READ_ONCE(node->hash[j]);
+	}
+	at = place.index;
 	row += LS_SPV_TREE_HEAD_NODES;
 	/* The loads of a row need no other row's: all are on their way at once. */
 #pragma clang loop unroll(full)
 	for (__u32 level = 0; level < LS_SPV_PROOF_DEPTH_MAX; level++) {
-		struct spv_tree_cell *cell;
-		__u32 node;
+		struct ls_spv_node *node;
 
-		if (!(*levels >> level & 1))
+		if (!(levels >> level & 1))
 			continue;
-		node = row + spv_sibling(at, width);
-		cell = spv_tree_cell_of(node, cells);
-		if (!cell)
+		node = spv_node(row + spv_sibling(at, width));
+		if (!node)
 			return SPV_MISS;
 		for (int i = 0; i < 4; i++)
-			path->hash[level][i] = LS_READ_ONCE(cell->node[node % SPV_CELL_NODES].hash[i]);
+			proof->path[level][i] = LS_READ_ONCE(node->hash[i]);
 		row += width;
 		width = (width + 1) >> 1;
 		at >>= 1;
 	}
 	ls_read_barrier();
-	return LS_READ_ONCE(place->block->tree) == tree && spv_stands(place) ? SPV_HIT : SPV_MISS;
+	return LS_READ_ONCE(place.block->tree) == tree && spv_stands(&place) ? SPV_HIT : SPV_MISS;
 }
 
 /* Copies a path into the packet and zeros into the rest of its room; the sum. */
 static __always_inline __u64 spv_put_path(void *data, void *end, const struct ls_datagram *found,
-					  const struct spv_path *path, __u32 levels, __u32 room)
+					  const struct spv_proof *proof)
 {
+	__u32 levels = proof->levels, room = proof->room;
 	__u64 sum = 0;
 
 #pragma clang loop unroll(full)
 	for (__u32 level = 0; level < LS_SPV_PROOF_DEPTH_MAX; level++) {
-		__u64 *to = data + (found->udp & 63) + sizeof(struct udphdr) + SPV_PROOF_BYTES + level * SPV_HASH_BYTES;
-		__u64 mask = -(__u64)(levels >> level & 1);
+		__u64 mask = -(__u64)(levels >> level & 1), *to;
+		__u32 udp = found->udp;
 
 		if (!(room >> level & 1))
 			continue;
-		/* The verifier must see the check on the very register that is used. */
+		/*
+		 * A pointer of its own for each hash: what the verifier learns of one it must not remember of the next, or it
+		 * would walk what follows again for each.
+		 */
+		asm volatile("" : "+r"(udp));
+		to = data + (udp & 63) + sizeof(struct udphdr) + SPV_PROOF_BYTES + level * SPV_HASH_BYTES;
 		asm volatile("" : "+r"(to));
 		if ((void *)(to + 4) > end)
 			continue;
 		for (int i = 0; i < 4; i++) {
-			__u64 word = path->hash[level][i] & mask;
+			__u64 word = proof->path[level][i] & mask;
 
 			to[i] = word;
 			sum += (__u32)word;
@@ -110,36 +130,46 @@ static __always_inline __u64 spv_put_path(void *data, void *end, const struct ls
 	return sum;
 }
 
+/* Copies whole words; the sum of their halves. */
+static __always_inline __u64 spv_copy(__u64 *to, const __u64 *from, __u32 bytes)
+{
+	__u64 sum = 0;
+
+	for (__u32 i = 0; i < bytes / 8; i++) {
+		__u64 word = from[i];
+
+		to[i] = word;
+		sum += (__u32)word;
+		sum += word >> 32;
+	}
+	return sum;
+}
+
 static __always_inline enum spv_outcome spv_native_proof(void *data, void *end, const struct ls_datagram *found,
 							 const struct ls_spv_control *control, __u64 now_ns)
 {
 	struct ls_native_header *header = data + (found->udp & 63) + sizeof(struct udphdr);
-	struct ls_proof_reply *body = (void *)(header + 1), reply;
-	__u32 zero = 0, bytes = found->payload_bytes - SPV_PROOF_BYTES, room, levels;
-	struct spv_path *path = bpf_map_lookup_elem(&spv_paths, &zero);
-	enum spv_outcome outcome;
-	struct spv_place place;
-	__u64 txid[4], epoch, sum;
+	struct ls_proof_reply *body = (void *)(header + 1);
+	__u32 zero = 0, bytes = found->payload_bytes - SPV_PROOF_BYTES;
+	struct spv_proof *proof = bpf_map_lookup_elem(&spv_proofs, &zero);
+	__u64 epoch, sum;
+	int outcome;
 
 	/* A payload that is too short wraps to a number that is too large. */
-	if (!spv_geometry.tree_nodes || !path || bytes > LS_SPV_PROOF_DEPTH_MAX * SPV_HASH_BYTES ||
+	if (!spv_geometry.tree_nodes || !proof || bytes > LS_SPV_PROOF_DEPTH_MAX * SPV_HASH_BYTES ||
 	    bytes % SPV_HASH_BYTES || (void *)(body + 1) > end)
 		return SPV_HOSTS;
-	room = spv_ones(bytes / SPV_HASH_BYTES);
+	proof->room = spv_ones(bytes / SPV_HASH_BYTES);
 	if (!spv_begin(control, now_ns, &epoch))
 		return SPV_NOT_LEASED;
-	__builtin_memcpy(txid, body->header, sizeof(txid));
-	if (!spv_find(control, txid, &place))
-		return SPV_MISS;
-	outcome = spv_read_proof(&place, room, &reply, path, &levels);
+	__builtin_memcpy(proof->txid, body->header, sizeof(proof->txid));
+	outcome = spv_read_proof(proof);
 	if (outcome != SPV_HIT)
 		return outcome;
-	spv_tip(control, reply.tip_hash, &reply.tip_height);
-	reply.reserved = 0;
+	spv_tip(control, proof->reply.tip_hash, &proof->reply.tip_height);
 	if (!spv_end(control, epoch))
 		return SPV_NOT_LEASED;
-	sum = spv_native_header(header) + spv_sum(&reply, sizeof(reply));
-	__builtin_memcpy(body, &reply, sizeof(reply));
-	sum += spv_put_path(data, end, found, path, levels, room);
+	sum = spv_native_header(header) + spv_copy((void *)body, (void *)&proof->reply, sizeof(proof->reply));
+	sum += spv_put_path(data, end, found, proof);
 	return ls_reply(data, end, found, sum) ? SPV_HOSTS : SPV_HIT;
 }

@@ -9,7 +9,6 @@
 #include "order.h"
 
 #define SPV_SET_LINES 4
-#define SPV_CELL_NODES 4
 
 /* Four lines to a map value, so that one lookup reaches a whole set: of 4, half of 2, or a quarter of it. */
 struct spv_cell {
@@ -33,17 +32,16 @@ struct {
 	__type(value, struct ls_spv_block);
 } spv_blocks SEC(".maps");
 
-/* Four nodes to a map value: a tree begins with one, so that one lookup reaches the whole header before it. */
-struct spv_tree_cell {
-	struct ls_spv_node node[SPV_CELL_NODES];
-};
-
+/*
+ * One node to a map value: an offset within a value would make the verifier remember where it comes from, and walk each
+ * row again for each of them.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, 1 << 20);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct spv_tree_cell);
+	__type(value, struct ls_spv_node);
 } spv_trees SEC(".maps");
 
 struct {
@@ -167,12 +165,12 @@ static __always_inline int spv_root_of(const struct spv_place *place, __u64 root
 	return spv_stands(place);
 }
 
-/* The value with the node `at`, which is within the table whatever `at` is; `cells` is the number of values. */
-static __always_inline struct spv_tree_cell *spv_tree_cell_of(__u32 at, __u32 cells)
+/* The node `at`, which is within the table whatever `at` is. */
+static __always_inline struct ls_spv_node *spv_node(__u32 at)
 {
-	__u32 cell = at / SPV_CELL_NODES & (cells - 1);
+	__u32 node = at & (spv_geometry.tree_nodes - 1);
 
-	return bpf_map_lookup_elem(&spv_trees, &cell);
+	return bpf_map_lookup_elem(&spv_trees, &node);
 }
 
 /*

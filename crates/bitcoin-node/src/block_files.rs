@@ -76,7 +76,10 @@ pub struct FileBlock {
     pub position: Position,
     /// Its hash.
     pub hash: BlockHash,
-    /// The block as on the network, key taken off; only its length is checked.
+    /// Number of bytes of the block.
+    pub bytes: usize,
+    /// The block as on the network, key taken off; only its length is checked. From an iterator over headers: the
+    /// header alone.
     pub raw: Vec<u8>,
 }
 
@@ -95,6 +98,8 @@ pub struct BlockFiles {
     skipped_bytes: u64,
     bytes: u64,
     total_bytes: u64,
+    /// Most bytes of a block that are read.
+    read_max: usize,
 }
 
 #[derive(Debug)]
@@ -143,6 +148,7 @@ impl BlockFiles {
             skipped_bytes: 0,
             bytes: 0,
             total_bytes,
+            read_max: BLOCK_BYTES_MAX,
         };
         files.check_network()?;
         if start.offset >= FRAME_BYTES && files.numbers.last() == Some(&start.file) {
@@ -153,6 +159,13 @@ impl BlockFiles {
             }
         }
         Ok(files)
+    }
+
+    /// Reads the header of each block from here on, and not the rest of it.
+    #[must_use]
+    pub fn headers_only(mut self) -> BlockFiles {
+        self.read_max = HEADER_BYTES;
+        self
     }
 
     /// Bytes of the files that are read already, and of all of them.
@@ -208,7 +221,7 @@ impl BlockFiles {
             return Ok(None);
         };
         let start = current.at;
-        let found = current.next(self.magic, self.key, &mut self.skipped_bytes);
+        let found = current.next(self.magic, self.key, self.read_max, &mut self.skipped_bytes);
         self.bytes += current.at - start;
         found.map_err(io_at(&current.path))
     }
@@ -240,7 +253,13 @@ impl Iterator for BlockFiles {
 }
 
 impl Current {
-    fn next(&mut self, magic: [u8; 4], key: [u8; 8], skipped: &mut u64) -> io::Result<Option<FileBlock>> {
+    fn next(
+        &mut self,
+        magic: [u8; 4],
+        key: [u8; 8],
+        read_max: usize,
+        skipped: &mut u64,
+    ) -> io::Result<Option<FileBlock>> {
         while self.len - self.at >= FRAME_BYTES {
             let mut frame = [0; FRAME_BYTES as usize];
             self.read(&mut frame, self.at, key)?;
@@ -249,7 +268,7 @@ impl Current {
             let offset = self.at + FRAME_BYTES;
             let fits = (HEADER_BYTES..=BLOCK_BYTES_MAX).contains(&length);
             if [a, b, c, d] == magic && fits && self.len - offset >= length as u64 {
-                let mut raw = vec![0; length];
+                let mut raw = vec![0; length.min(read_max)];
                 self.read(&mut raw, offset, key)?;
                 self.at = offset + length as u64;
                 let position = Position {
@@ -257,7 +276,12 @@ impl Current {
                     offset,
                 };
                 let hash = BlockHash::of_block(&raw).unwrap_or_default();
-                return Ok(Some(FileBlock { position, hash, raw }));
+                return Ok(Some(FileBlock {
+                    position,
+                    hash,
+                    bytes: length,
+                    raw,
+                }));
             }
             self.search(magic, key, skipped)?;
         }

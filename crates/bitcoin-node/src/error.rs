@@ -1,5 +1,6 @@
 //! Errors: of the set-up before a node is asked, and of the node.
 
+use crate::block_files::BlockFilesError;
 use crate::hash::BlockHash;
 use crate::secret::PASSWORD_VARIABLE;
 use crate::url::UrlError;
@@ -217,6 +218,9 @@ pub enum Fault {
         /// The reason.
         why: String,
     },
+    /// The block files cannot be read.
+    #[error("block files: {0}")]
+    Files(BlockFilesError),
     /// The node is on another network.
     #[error(
         "the node is on another network: its first block is {found}, that of this store is {expected}; \

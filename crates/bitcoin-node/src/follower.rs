@@ -403,7 +403,7 @@ fn branch_work(local: &dyn LocalChain, fork: u32, tip: u32) -> Option<Work> {
 }
 
 /// Returns the work of a header that meets its own target.
-fn proven_work(header: &[u8; HEADER_BYTES]) -> Option<Work> {
+pub(crate) fn proven_work(header: &[u8; HEADER_BYTES]) -> Option<Work> {
     let header = decode(header)?;
     let target = header.target();
     header.validate_pow(target).ok().map(|_| target.to_work())

@@ -66,6 +66,7 @@ pub mod answers;
 mod backoff;
 mod block_files;
 mod blocking;
+mod blocks_dir;
 mod download;
 mod error;
 mod feed;
@@ -86,6 +87,7 @@ pub mod zmq;
 
 pub use backoff::Backoff;
 pub use block_files::{BlockFiles, BlockFilesError, FileBlock, Position};
+pub use blocks_dir::BlocksDir;
 pub use download::{Download, DownloadOptions, DownloadedBlock, Progress};
 pub use error::{Fault, NodeError, SetupError};
 pub use feed::{Event, Feed};

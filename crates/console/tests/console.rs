@@ -38,6 +38,8 @@ fn example() -> Snapshot {
         metric::SPV_CONFLICTS,
         metric::SPV_INVALIDATIONS,
         metric::SPV_LATE_FILLS,
+        metric::SPV_TREE_FILLS,
+        metric::SPV_TREE_EVICTIONS,
         metric::SPV_BLOCKS,
         metric::SPV_TRANSACTIONS,
         metric::UNSENT,

@@ -218,7 +218,7 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
             "spv",
             "network",
             "\"bitcoin\"",
-            "`mainnet`, `testnet3`, `signet`, `regtest`",
+            "`testnet4`, `signet`, `regtest`, `simnet`",
         ),
         ("spv", "index", "\"ram\"", "`memory` or `disk`"),
         ("spv", "index", "\"disk\"", "needs `data`"),

@@ -156,8 +156,8 @@ impl Client {
         }
     }
 
-    /// Headers of the chain from the height `start` on, 1 to 14; fewer than `count` where the chain ends, none above its
-    /// tip. The caller checks that they are a chain; here nothing of them is checked.
+    /// Headers of the chain from the height `start` on, 1 to 14; fewer than `count` where the chain ends, none above
+    /// its tip. The caller checks that they are a chain; here nothing of them is checked.
     ///
     /// # Errors
     /// See [`ClientError`].

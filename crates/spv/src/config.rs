@@ -32,6 +32,8 @@ pub struct SpvConfig {
     pub ways: u32,
     /// Binary logarithm of the number of blocks.
     pub block_bits: u32,
+    /// Binary logarithm of the number of Merkle tree nodes; 0: the fast path answers no proofs.
+    pub tree_bits: u32,
     /// True if a TXID's low 22 bits choose its line, as in the paper, in place of a keyed hash.
     pub paper_index: bool,
     /// True if the paper's packets are answered.
@@ -163,6 +165,7 @@ impl Default for SpvConfig {
             line_bits: geometry.line_bits,
             ways: geometry.ways,
             block_bits: geometry.block_bits,
+            tree_bits: geometry.tree_bits,
             paper_index: geometry.paper_index,
             paper_format: geometry.paper_format,
             lease_s: 60,
@@ -194,6 +197,9 @@ impl SpvConfig {
         let mut issues = Issues::new(section);
         issues.range("line_bits", config.line_bits.into(), 3..=28);
         issues.range("block_bits", config.block_bits.into(), 1..=24);
+        if config.tree_bits != 0 {
+            issues.range("tree_bits", config.tree_bits.into(), 4..=26);
+        }
         issues.range("lease_s", config.lease_s, 1..=3600);
         if ![1, 2, 4].contains(&config.ways) {
             issues.add("ways", format!("{}: must be 1, 2 or 4", config.ways));
@@ -218,13 +224,6 @@ impl SpvConfig {
 
     fn check_node(&self, issues: &mut Issues<'_>) {
         let Some(url) = self.node.url() else { return };
-        if let NodeUrl::BlocksDir(_) = url {
-            issues.add(
-                "node",
-                "\"blocks-dir:…\" has no notifications; take the files in with `lineside spv import`",
-            );
-            return;
-        }
         if let Err(error) = Credentials::choose(url, &self.credential_sources())
             && !matches!(
                 error,
@@ -278,7 +277,7 @@ impl SpvConfig {
             line_bits: self.line_bits,
             ways: self.ways,
             block_bits: self.block_bits,
-            tree_bits: Geometry::default().tree_bits,
+            tree_bits: self.tree_bits,
             paper_index: self.paper_index,
             paper_format: self.paper_format,
         }

@@ -1,6 +1,6 @@
 //! The store of `spv` in BPF maps, and what `spv` brings to every datapath that takes whole frames.
 
-use crate::store::{Geometry, Store, TREE_ALIGN};
+use crate::store::{Geometry, Store};
 use lineside_wire::SPV_SLOT;
 use lineside_xdp::{ProgramSpec, XdpDatapath, XdpError};
 
@@ -27,7 +27,7 @@ pub fn program(geometry: &Geometry, port: u16) -> ProgramSpec {
         entries: vec![
             ("spv_lines", (geometry.lines() / LINES_PER_VALUE) as u32),
             ("spv_blocks", geometry.blocks() as u32),
-            ("spv_trees", geometry.tree_entries() as u32 / TREE_ALIGN),
+            ("spv_trees", geometry.tree_entries() as u32),
         ],
         value_bytes: Vec::new(),
         constants: vec![(

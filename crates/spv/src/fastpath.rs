@@ -165,6 +165,10 @@ pub(crate) fn put_roots(
 
 /// Answer to `proof`.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, on the stack, where packets pass"
+)]
 pub(crate) enum FoundProof {
     /// The proof.
     Found(BlockProof),

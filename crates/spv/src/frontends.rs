@@ -1,11 +1,13 @@
 //! Further fronts of the running service: the node that is followed, and the server of wallets and explorers.
 
+use crate::chain::Network;
 use crate::config::{SpvConfig, host_and_port};
 use crate::follow::{FollowOptions, NodeFollower};
 use crate::host::SpvHost;
 use crate::wallets::HostChain;
 use anyhow::Context;
-use lineside_bitcoin_node::{Node, NodeOptions, connect};
+
+use lineside_bitcoin_node::{BlockFiles, BlocksDir, Node, NodeOptions, NodeUrl, connect};
 use lineside_electrum::{Config, Host, Limits, Server, Upstream, UpstreamTls};
 use lineside_grpc::ServerTls;
 use lineside_service::config::given;
@@ -30,7 +32,15 @@ pub fn prepare(config: &SpvConfig) -> anyhow::Result<Prepared> {
         ca_file: given(&config.node_ca).map(Path::to_path_buf),
         ..NodeOptions::default()
     };
-    let node = config.node.url().map(|url| connect(url, &options)).transpose()?;
+    let magic = Network::from(config.network).magic();
+    let node = match config.node.url() {
+        None => None,
+        Some(NodeUrl::BlocksDir(path)) => {
+            BlockFiles::open(path, magic)?;
+            Some(Box::new(BlocksDir::new(path, magic, options.poll_interval)) as Box<dyn Node>)
+        }
+        Some(url) => Some(connect(url, &options)?),
+    };
     Ok(Prepared {
         node,
         wallets: wallets(config)?,

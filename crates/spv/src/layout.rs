@@ -42,7 +42,7 @@ pub struct SpvBlock {
     pub root: [AtomicU64; 4],
     /// sum of the root's eight 32-bit words in memory order, for the checksum of a paper reply
     pub root_sum: AtomicU64,
-    /// the block's tree: first node in the lower half, stamp in the upper; 0: none. Only while it stays, the nodes are the tree's
+    /// first node of the block's tree, and in the upper half its stamp; 0: no tree
     pub tree: AtomicU64,
     /// number of transactions in the block; only with a tree
     pub transactions: AtomicU32,
@@ -59,7 +59,7 @@ const _: () = assert!(size_of::<SpvBlock>() == 128);
 // SAFETY: the struct is `repr(C)`, holds atomics alone, and its size, checked above, leaves no padding.
 unsafe impl Shared for SpvBlock {}
 
-/// One node of a Merkle tree, or 32 bytes of the header before it. A tree lies in one piece: header, TXIDs, then row by row.
+/// One node of a Merkle tree, or 32 bytes of the header that lies before the tree.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SpvNode {

@@ -1,4 +1,4 @@
-//! The `spv` service: which Merkle root holds this transaction?
+//! The `spv` service: which Merkle root holds this transaction, and by which path?
 //!
 //! ```text
 //!  datagram -> XDP: spv.bpf.c over the fast-path table ----------------------------------------> reply (XDP_TX)
@@ -13,6 +13,8 @@
 //!            -> SpvFill::begin: the fast path forwards everything -> wait until answers under way have left
 //!            -> invalidate its transactions, change the chain -> SpvFill::commit: the fast path answers at the new tip
 //!            durable after SpvHost::sync
+//!  proof: the host computes the block's Merkle tree once (a bounded cache), and SpvFill::fill_tree puts it into the
+//!         table, from which the fast path collects the paths of all its transactions
 //!  thread `spv-node`: follows a full node and gives its blocks to SpvHost
 //!  threads `lineside-electrum`: answer wallets and explorers over TCP from SpvHost
 //!  thread `lease`: asks SpvHost for its tip, then renews the lease; without it the fast path forwards

@@ -89,8 +89,8 @@ impl<'a> Session<'a> {
         store.control().tree_nodes.load(Relaxed) != 0
     }
 
-    /// Returns where `txid` is and its path, of at most `room` hashes, if a whole line has it and its block's tree is in
-    /// the table.
+    /// Returns where `txid` is and its path, of at most `room` hashes, if a whole line has it and its block's tree is
+    /// in the table.
     ///
     /// # Errors
     /// [`NoProof`]

@@ -83,6 +83,7 @@ pub fn roots(status: Status, body: &[u8], count: usize) -> Option<Answer<Vec<Opt
 
 /// What a reply to `proof` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and soon taken apart")]
 pub enum Proven {
     /// The proof, which is not checked here, or that no connected block holds the transaction.
     Answered(Answer<Option<TransactionProof>>),
@@ -117,7 +118,8 @@ pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
     Some(Proven::Answered(Answer { found, tip }))
 }
 
-/// What a reply to `headers` says: those that the chain has of `count` from the height `start` on; `None`: it is broken.
+/// What a reply to `headers` says: those that the chain has of `count` from the height `start` on; `None`: it is
+/// broken.
 pub fn headers(status: Status, body: &[u8], start: u32, count: usize) -> Option<Answer<Vec<Header>>> {
     let (head, rest) = HeadersHead::ref_from_prefix(body).ok()?;
     let headers = <[[u8; SPV_HEADER_BYTES]]>::ref_from_bytes(rest).ok()?;

@@ -10,6 +10,7 @@ use crate::host::SpvHost;
 use crate::store::Store;
 use crate::writer::StoreWriter;
 use anyhow::{Context, bail};
+use lineside_bitcoin_node::NodeUrl;
 use lineside_fastpath::{Readers, lease};
 use lineside_net::SocketDatapath;
 use lineside_service::config::{ConfigIssue, Section, given, section};
@@ -103,6 +104,9 @@ impl Service for SpvService {
             }
         });
         rights.reads.extend(folder.map(Path::to_path_buf));
+        if let Some(NodeUrl::BlocksDir(path)) = self.config.node.url() {
+            rights.reads.push(path.clone());
+        }
         rights
     }
 
@@ -134,7 +138,7 @@ impl Service for SpvService {
             (writer, false)
         };
         let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.paper_format);
-        let host = Arc::new(host);
+        let host = Arc::new(host.with_tree_cache(config.memory_max.bytes() / 8));
         host.prefill(config.prefill.blocks());
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let options = context.socket_options(config.listen);

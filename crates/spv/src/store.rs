@@ -100,8 +100,7 @@ impl Geometry {
 /// Smallest log2 of the number of nodes, but for 0.
 const TREE_BITS_MIN: u32 = 4;
 
-/// A tree begins at a multiple of this number of nodes: so many are in one value of the map (`SPV_CELL_NODES` in
-/// `xdp/spv_store.h`), and one lookup reaches the whole header.
+/// A tree begins at a multiple of this number of nodes, so that its header lies in two cache lines.
 pub const TREE_ALIGN: u32 = 4;
 
 /// The four tables of a fast-path table.

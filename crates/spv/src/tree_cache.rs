@@ -40,8 +40,8 @@ impl TreeCache {
         }
     }
 
-    /// Returns the tree of `block`, which `build` makes where it is not here. Two threads may build one tree at the same
-    /// time.
+    /// Returns the tree of `block`, which `build` makes where it is not here. Two threads may build one tree at the
+    /// same time.
     ///
     /// # Errors
     /// Those of `build`.
@@ -129,6 +129,7 @@ mod tests {
                 .get(BlockId(10), || Err(ChainError::NoSuchBlock(10)))
                 .is_err()
         );
-        assert_eq!(cache.inner().trees.len(), cache.inner().by_use.len());
+        let inner = cache.inner();
+        assert_eq!(inner.trees.len(), inner.by_use.len());
     }
 }

@@ -53,9 +53,9 @@ pub trait SpvFill {
     fn commit(&mut self, tip: &Tip, chain_state: u64);
     /// A place for `block`; the same one while it is not dropped.
     fn admit(&mut self, block: &BlockRef) -> Ticket;
-    /// Caches that `txid` is in the block of `ticket`, at the position `index`; `false` when that block has been dropped
-    /// since, or when its Merkle root is this very TXID: such a reply would be a request again, and is the host's to
-    /// give.
+    /// Caches that `txid` is in the block of `ticket`, at the position `index`; `false` when that block has been
+    /// dropped since, or when its Merkle root is this very TXID: such a reply would be a request again, and is the
+    /// host's to give.
     fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool;
     /// Caches the tree of the block of `ticket`, from which the proofs of its cached TXIDs are answered; it takes the
     /// place of the oldest trees. `false` when that block has been dropped since, or its tree does not fit.

@@ -322,6 +322,10 @@ impl Chain for Faulty {
     fn at_height(&self, height: u32) -> Option<BlockId> {
         self.chain.at_height(height)
     }
+    fn by_hash(&self, hash: &[u8; 32]) -> Option<BlockId> {
+        self.chain.by_hash(hash)
+    }
+
     fn block(&self, id: BlockId) -> Option<BlockInfo> {
         self.chain.block(id)
     }

@@ -281,7 +281,7 @@ pub struct RootItem {
 
 const _: () = assert!(size_of::<RootItem>() == 72);
 
-/// Where one transaction is, and its Merkle path's length. Unknown: zeros but for the tip. Too long (more hashes than the request has room for): zeros but for transactions and depth. 136 bytes, network byte order.
+/// Unknown: zeros but for the tip. Too long: but for transactions and depth. 136 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ProofReply {
@@ -305,7 +305,7 @@ pub struct ProofReply {
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Begins the body of a `headers` reply. Fewer headers than asked for: the chain ends there; none: it has not that height. 48 bytes, network byte order.
+/// Begins a reply to `headers`. Fewer than asked for: the chain ends there. 48 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct HeadersHead {

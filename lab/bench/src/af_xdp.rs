@@ -27,6 +27,7 @@ pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: Clo
     let frame = template(&Plan {
         port: SPV_PORT,
         memcached: false,
+        proof: false,
         entry_bits: 0,
         last: 0,
         echo: false,

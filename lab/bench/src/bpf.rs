@@ -7,9 +7,11 @@ use crate::workload::{BLOCKS, Hash, TXIDS, Workload};
 use hdrhistogram::Histogram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use lineside_wire::frame::{Addressing, build};
+use lineside_wire::{NativeHeader, ProofReply, SPV_OP_PROOF, native};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use zerocopy::IntoBytes;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generator.bpf.o"));
 
@@ -20,6 +22,9 @@ pub const SPV_FRAME_BYTES: usize = HEAD_BYTES + 32;
 pub const MC_HEAD: [u8; 12] = *b"\x00\x01\x00\x00\x00\x01\x00\x00get ";
 /// A frame with a memcached `get` of a 32-byte key.
 pub const MC_FRAME_BYTES: usize = HEAD_BYTES + MC_HEAD.len() + 32 + 2;
+/// A frame with a native request for the proof of a transaction in a block of 2,048.
+const PROOF_FRAME_BYTES: usize = HEAD_BYTES + size_of::<NativeHeader>() + PROOF_BODY_BYTES;
+const PROOF_BODY_BYTES: usize = size_of::<ProofReply>() + 11 * 32;
 const SEND_BYTES: usize = 128;
 const BUCKETS: usize = 1024;
 const SEEN_BYTES: usize = 48 + 8 * BUCKETS;
@@ -46,6 +51,8 @@ pub struct Plan {
     pub port: u16,
     /// The requests are memcached's.
     pub memcached: bool,
+    /// The requests are native ones for proofs, by `bench_rewrite_proof`.
+    pub proof: bool,
     /// log2 of how many entries are asked for before the first one again; 0: always the same.
     pub entry_bits: u32,
     /// Number of the call that [`Sent::last_ns`] is of.
@@ -141,6 +148,10 @@ impl Generator {
         let frame = template(plan);
         send[..HEAD_BYTES].copy_from_slice(&frame[..HEAD_BYTES]);
         send[48..48 + MC_HEAD.len()].copy_from_slice(&MC_HEAD);
+        if plan.proof {
+            let header = native::request_header(SPV_OP_PROOF, 1, PROOF_BODY_BYTES as u16);
+            send[48..48 + size_of::<NativeHeader>()].copy_from_slice(header.as_bytes());
+        }
         send[88..96].copy_from_slice(&plan.last.to_ne_bytes());
         let base = if plan.memcached { TXIDS as u32 } else { 0 };
         send[96..100].copy_from_slice(&base.to_ne_bytes());
@@ -188,10 +199,10 @@ impl Generator {
 
 /// The frame whose head every request has; UDP checksum 0: none.
 pub fn template(plan: &Plan) -> Vec<u8> {
-    let bytes = if plan.memcached {
-        MC_FRAME_BYTES
-    } else {
-        SPV_FRAME_BYTES
+    let bytes = match plan {
+        Plan { memcached: true, .. } => MC_FRAME_BYTES,
+        Plan { proof: true, .. } => PROOF_FRAME_BYTES,
+        _ => SPV_FRAME_BYTES,
     };
     let mut frame = vec![0; bytes];
     let addressing = Addressing {

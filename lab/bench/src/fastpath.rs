@@ -3,20 +3,25 @@
 use crate::error::{Result, io};
 use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
 use crate::sys;
-use crate::workload::{Hash, Shape, Workload};
+use crate::workload::{Hash, PROVEN_TXIDS, Shape, Workload};
 use lineside_fastpath::lease;
 use lineside_spv::chain::Tip;
 use lineside_spv::datapath as spv;
 use lineside_spv::store::{Geometry, Store, words};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
+use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
-use lineside_wire::{SPV_PORT, SpvCounter};
+use lineside_wire::{SPV_HEADER_BYTES, SPV_PORT, SpvCounter};
 use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// Blocks of the measurement of proofs, of 2,048 transactions each.
+const PROVEN_BLOCKS: usize = 64;
+/// An odd number with its bits well spread.
+const SCATTER: usize = 0x9e37_79b1;
 /// Longer than any bench runs.
 const LEASE_NS: u64 = 1 << 42;
 
@@ -25,6 +30,7 @@ pub struct XdpFastPath {
     datapath: XdpDatapath,
     root: OwnedFd,
     writer: StoreWriter,
+    /// Of the workload's blocks.
     tickets: Vec<Ticket>,
 }
 
@@ -61,6 +67,35 @@ impl XdpFastPath {
                 self.writer.invalidate(txid);
             }
         }
+    }
+
+    /// Puts the first [`PROVEN_TXIDS`] of the workload into 64 blocks with trees, scattered, while `measure` runs.
+    pub fn with_proofs<T>(&mut self, workload: &Workload, measure: impl FnOnce(&mut Self) -> T) -> T {
+        let txids = &workload.txids[..PROVEN_TXIDS];
+        for block in 0..PROVEN_BLOCKS {
+            let ticket = self.writer.admit(&BlockRef {
+                hash: Workload::block_hash(workload.roots.len() + block),
+                root: [0xb2; 32],
+                height: block as u32,
+            });
+            // Which of the numbers belong to this block, in an order of no pattern that caches could follow.
+            let number = |index: usize| (index * PROVEN_BLOCKS + block).wrapping_mul(SCATTER) % PROVEN_TXIDS;
+            let own: Vec<Hash> = (0..PROVEN_TXIDS / PROVEN_BLOCKS)
+                .map(|index| txids[number(index)])
+                .collect();
+            for (index, txid) in (0..).zip(&own) {
+                self.writer.fill(txid, ticket, index);
+            }
+            if let Ok(tree) = Tree::new(&own) {
+                self.writer.fill_tree(ticket, &[0xb3; SPV_HEADER_BYTES], &tree);
+            }
+        }
+        let measured = measure(self);
+        for (number, txid) in txids.iter().enumerate() {
+            self.writer
+                .fill(txid, self.tickets[number % self.tickets.len()], 0);
+        }
+        measured
     }
 
     /// Loads the programs anew and puts them in the place of the running ones `count` times, while `load` runs; the

@@ -57,6 +57,7 @@ pub fn run(
     let plan = Plan {
         port: target.port,
         memcached: target.memcached,
+        proof: false,
         // Every TXID once before the first one again.
         entry_bits: workload.txids.len().trailing_zeros(),
         last: 0,

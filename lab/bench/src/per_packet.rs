@@ -5,7 +5,7 @@ use crate::bpf::{Generator, Plan, template};
 use crate::error::{BenchError, Result, io};
 use crate::fastpath::XdpFastPath;
 use crate::sys::{self, Run};
-use crate::workload::TXIDS;
+use crate::workload::{PROVEN_TXIDS, TXIDS, Workload};
 use lineside_wire::SPV_PORT;
 use serde::Serialize;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,23 +27,48 @@ pub struct PerPacket {
 }
 
 /// Always the same TXID: everything is in the nearest cache.
-pub fn hot_hit(fastpath: &mut XdpFastPath, generator: &Generator) -> Result<PerPacket> {
+pub fn hot_hit(fastpath: &mut XdpFastPath, generator: &Generator, _: &Workload) -> Result<PerPacket> {
     measure(fastpath, generator, 0)
 }
 
 /// Another TXID each time, all over the store.
-pub fn random_hit(fastpath: &mut XdpFastPath, generator: &Generator) -> Result<PerPacket> {
+pub fn random_hit(fastpath: &mut XdpFastPath, generator: &Generator, _: &Workload) -> Result<PerPacket> {
     measure(fastpath, generator, TXIDS.trailing_zeros())
 }
 
+/// The proof of another TXID each time, all over 64 blocks of 2,048: paths of 11 hashes.
+pub fn random_proof(
+    fastpath: &mut XdpFastPath,
+    generator: &Generator,
+    workload: &Workload,
+) -> Result<PerPacket> {
+    fastpath.with_proofs(workload, |fastpath| {
+        measure_by(
+            "bench_rewrite_proof",
+            fastpath,
+            generator,
+            PROVEN_TXIDS.trailing_zeros(),
+        )
+    })
+}
+
 fn measure(fastpath: &mut XdpFastPath, generator: &Generator, entry_bits: u32) -> Result<PerPacket> {
+    measure_by("bench_rewrite", fastpath, generator, entry_bits)
+}
+
+fn measure_by(
+    rewrite: &str,
+    fastpath: &mut XdpFastPath,
+    generator: &Generator,
+    entry_bits: u32,
+) -> Result<PerPacket> {
     let calls = TXIDS as u32;
     let trivial = generator.program("bench_tx")?;
     let (mut costs, mut rewritings) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let rewriting = call(generator, trivial.as_fd(), entry_bits, calls)?;
+        let rewriting = call(generator, rewrite, trivial.as_fd(), entry_bits, calls)?;
         let hits = fastpath.hits()?;
-        let whole = call(generator, fastpath.root().as_fd(), entry_bits, calls)?;
+        let whole = call(generator, rewrite, fastpath.root().as_fd(), entry_bits, calls)?;
         let risen = fastpath.hits()? - hits;
         if risen != u64::from(calls) {
             return Err(BenchError::Void(format!(
@@ -63,19 +88,26 @@ fn measure(fastpath: &mut XdpFastPath, generator: &Generator, entry_bits: u32) -
     })
 }
 
-/// ns a call of `bench_rewrite` with `program` behind it, by the kernel's clock within the program.
-fn call(generator: &Generator, program: BorrowedFd<'_>, entry_bits: u32, calls: u32) -> Result<f64> {
+/// ns a call of `rewrite` with `program` behind it, by the kernel's clock within the program.
+fn call(
+    generator: &Generator,
+    rewrite: &str,
+    program: BorrowedFd<'_>,
+    entry_bits: u32,
+    calls: u32,
+) -> Result<f64> {
     let last = u64::from(calls) - 1;
     let plan = Plan {
         port: SPV_PORT,
         memcached: false,
+        proof: rewrite == "bench_rewrite_proof",
         entry_bits,
         last,
         echo: false,
     };
     generator.set_next(program)?;
     generator.begin(&plan)?;
-    let rewrite = generator.program("bench_rewrite")?;
+    let rewrite = generator.program(rewrite)?;
     let verdict = sys::test_run(rewrite.as_fd(), &template(&plan), calls, Run::Repeat)
         .map_err(io("measuring a program"))?;
     let sent = generator.sent()?;

@@ -55,6 +55,9 @@ pub struct Contestant {
     /// Cost of a packet that is hit, anywhere in 4 M lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random_hit: Option<PerPacket>,
+    /// Cost of a native request for a proof that is hit, anywhere in 64 blocks of 2,048 transactions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_proof: Option<PerPacket>,
     /// Why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
@@ -265,6 +268,7 @@ fn write_contestant(out: &mut Formatter<'_>, name: &str, contestant: &Contestant
     for (what, cost) in [
         ("hot hit", contestant.hot_hit),
         ("random hit", contestant.random_hit),
+        ("random proof", contestant.random_proof),
     ] {
         let Some(PerPacket {
             min_ns,

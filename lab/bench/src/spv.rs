@@ -11,7 +11,7 @@ use crate::per_packet::PerPacket;
 use crate::report::{Checks, Contestant, Figures, Replacements, Report, latency_us};
 use crate::servers;
 use crate::field::{By, CLIENT_CORE, ECHO, Field, SOCKET, SW, SW_CACHE, SW_SPIN, Who};
-use crate::workload::{Expect, Shape};
+use crate::workload::{Expect, Shape, Workload};
 use crate::{import, per_packet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ const QUIET_LOAD_MAX: f64 = 0.3;
 /// Programs replaced under load in a full run.
 const REPLACEMENTS: usize = 1_000;
 /// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
-const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
+const GATES: [(&str, Bound, f64, Option<f64>); 15] = [
     ("xdp_max/sw_cache", AtLeast, 5.0, Some(7.0)),
     ("xdp_max/sw", AtLeast, 8.0, Some(12.0)),
     ("xdp_max/socket", AtLeast, 4.0, Some(6.0)),
@@ -39,6 +39,7 @@ const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
     ("socket client latency sw_spin/xdp", AtLeast, 2.0, Some(2.8)),
     (HOT_HIT, AtMost, 35.0, Some(25.0)),
     (RANDOM_HIT, AtMost, 180.0, Some(140.0)),
+    (RANDOM_PROOF, AtMost, 450.0, Some(300.0)),
     (VERIFIED, AtMost, 19_999.0, None),
     (REPLACED, AtMost, 0.0, None),
     (IMPORTED, AtLeast, 100.0, None),
@@ -47,6 +48,7 @@ const GATES: [(&str, Bound, f64, Option<f64>); 14] = [
 const REPLACING_SLICE: Duration = Duration::from_millis(200);
 const HOT_HIT: &str = "hot hit, ns";
 const RANDOM_HIT: &str = "random hit, ns";
+const RANDOM_PROOF: &str = "random proof, ns";
 const VERIFIED: &str = "verified instructions";
 const REPLACED: &str = "lost while replacing";
 const IMPORTED: &str = "import, MB/s of a core";
@@ -138,7 +140,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let rounds = options.rounds.max(1);
     let mut step = 0;
     let mut tell = |doing| {
-        let of = rounds * runs.len() + 4;
+        let of = rounds * runs.len() + 5;
         progress(Progress {
             doing,
             done: step,
@@ -151,6 +153,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let hot_hit = field.per_packet(per_packet::hot_hit, &mut notes)?;
     tell("a packet's cost");
     let random_hit = field.per_packet(per_packet::random_hit, &mut notes)?;
+    tell("a proof's cost");
+    let random_proof = field.per_packet(per_packet::random_proof, &mut notes)?;
     let mut samples = Samples::new();
     for round in 0..rounds {
         for place in 0..runs.len() {
@@ -171,6 +175,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut contestants = contestants(&samples);
     if let Some(xdp) = contestants.get_mut("xdp") {
         (xdp.hot_hit, xdp.random_hit) = (hot_hit, random_hit);
+        xdp.random_proof = random_proof;
     }
     if let (Some(peer), Err(why)) = (contestants.get_mut("memcached"), &field.memcached) {
         peer.not_measured = Some(why.clone());
@@ -182,6 +187,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
         .all(|key| ratios.get(key) >= Some(&SW_OF_ECHO_MIN));
     let value_of = |key: &str| match key {
         HOT_HIT => hot_hit.map(|cost| cost.median_ns),
+        RANDOM_PROOF => random_proof.map(|cost| cost.median_ns),
         RANDOM_HIT => random_hit.map(|cost| cost.median_ns),
         VERIFIED => verified_instructions
             .values()
@@ -224,16 +230,20 @@ impl Field {
     /// `None`, with a note, when the figure is void.
     fn per_packet(
         &mut self,
-        measure: fn(&mut XdpFastPath, &Generator) -> Result<PerPacket>,
+        measure: fn(&mut XdpFastPath, &Generator, &Workload) -> Result<PerPacket>,
         notes: &mut Vec<String>,
     ) -> Result<Option<PerPacket>> {
         let Self {
             fastpath,
             generator,
             pair,
+            workload,
             ..
         } = self;
-        match pair.client.run(CLIENT_CORE, || measure(fastpath, generator)) {
+        match pair
+            .client
+            .run(CLIENT_CORE, || measure(fastpath, generator, workload))
+        {
             Err(BenchError::Void(why)) => {
                 notes.push(format!("a per-packet figure is void: {why}"));
                 Ok(None)

@@ -10,6 +10,9 @@ pub type Hash = [u8; 32];
 pub const BLOCKS: usize = 512;
 /// TXIDs, all of them known to every contestant.
 pub const TXIDS: usize = BLOCKS * 2048;
+/// TXIDs whose blocks' trees the fast path has in the measurement of proofs: the first of the stream, by number in 64
+/// blocks of 2,048.
+pub const PROVEN_TXIDS: usize = 64 * 2048;
 /// Client ports of the live generator.
 pub const PORTS: usize = 32_768;
 

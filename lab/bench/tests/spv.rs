@@ -47,7 +47,7 @@ fn everybody_answers_and_nobody_wrongly() {
     }
     let xdp = &report.contestants["xdp"];
     assert!(
-        xdp.hot_hit.is_some() && xdp.random_hit.is_some(),
+        xdp.hot_hit.is_some() && xdp.random_hit.is_some() && xdp.random_proof.is_some(),
         "{:?}",
         report.checks.notes
     );

@@ -54,7 +54,7 @@ impl FrameService for Spv {
             NativeMap::table("spv_trees", store, |store| &store.trees),
             NativeMap::table("spv_control", store, |store| &store.control),
             NativeMap::value("spv_drafts"),
-            NativeMap::value("spv_paths"),
+            NativeMap::value("spv_proofs"),
             NativeMap::value("spv_counts"),
         ]
     }

@@ -66,6 +66,8 @@ enum Rule {
     NoGeneration,
     /// A change does not wait for the answers that it makes old.
     NoGrace,
+    /// A block keeps its Merkle tree when another one is written over it.
+    KeepTree,
     /// `column`: changes straight in the table are not told.
     Untold,
     /// `column`: a server whose notice nobody acknowledges does not wait for its lease to end.
@@ -84,6 +86,7 @@ impl Rule {
             Self::NoSequence => Sabotage::NoSequence,
             Self::NoGeneration => Sabotage::NoGeneration,
             Self::NoGrace => Sabotage::NoGrace,
+            Self::KeepTree => Sabotage::KeepTree,
             Self::Untold | Self::Hasty | Self::NoClock => return None,
         })
     }

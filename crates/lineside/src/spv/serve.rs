@@ -38,7 +38,7 @@ pub struct Serve {
     #[arg(long)]
     lease_s: Option<u64>,
     /// The full node that is followed: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT,
-    /// btcd+notls://… for btcd without TLS, or embedded for none. The password may be in --node-password or in the
+    /// btcd+notls://… for btcd without TLS, blocks-dir:PATH for a node's block files, or embedded for none. The password may be in --node-password or in the
     /// environment, LINESIDE_NODE_PASSWORD.
     #[arg(long, value_name = "URL")]
     node: Option<String>,

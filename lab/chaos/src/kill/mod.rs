@@ -18,7 +18,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time in which the acknowledged changes between two kills must come.
+/// Time after which the daemon is killed although fewer changes are acknowledged than were wanted.
+const LOAD_TIME: Duration = Duration::from_secs(3);
+/// Time in which the first acknowledged change after a kill must come.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for which a client waits for an answer, over kills and starts.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -71,15 +73,7 @@ impl Load {
         let mut random = Random(scene.seed);
         for _ in 0..scene.scale.of(4, 40) {
             let wanted = self.acknowledged.load(Relaxed) + 100 + random.below(scene.scale.of(2_000, 20_000));
-            let deadline = Instant::now() + LOAD_TIMEOUT;
-            while self.acknowledged.load(Relaxed) < wanted {
-                anyhow::ensure!(
-                    Instant::now() < deadline,
-                    "the clients get too few answers: {:?}",
-                    self.faults
-                );
-                std::thread::sleep(LOOK);
-            }
+            self.wait_for(wanted)?;
             report.peak(server.peak_bytes());
             server.kill();
             if scene.disk_forgets {
@@ -89,6 +83,23 @@ impl Load {
             report.count("kills", 1);
         }
         Ok(server)
+    }
+
+    /// Waits until `wanted` changes are acknowledged, or for a time in which any are.
+    fn wait_for(&self, wanted: u64) -> anyhow::Result<()> {
+        let (begin, before) = (Instant::now(), self.acknowledged.load(Relaxed));
+        loop {
+            let now = self.acknowledged.load(Relaxed);
+            if now >= wanted || (now > before && begin.elapsed() > LOAD_TIME) {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                begin.elapsed() < LOAD_TIMEOUT,
+                "the clients get no answers: {:?}",
+                self.faults
+            );
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Adds what the clients counted to `report`.

@@ -351,6 +351,11 @@ impl Chain for SoakChain {
         self.connected.at(height as usize).map(Block::id)
     }
 
+    fn by_hash(&self, hash: &Hash) -> Option<BlockId> {
+        let mut connected = (0..).map_while(|height| self.at_height(height));
+        connected.find(|id| self.block(*id).is_some_and(|block| block.hash == *hash))
+    }
+
     fn block(&self, id: BlockId) -> Option<BlockInfo> {
         let block = Block::of_number(id.0);
         Some(BlockInfo {

@@ -69,6 +69,11 @@ impl Chain for Table {
         })
     }
 
+    fn by_hash(&self, hash: &[u8; 32]) -> Option<BlockId> {
+        let mut connected = (0..).map_while(|height| self.at_height(height));
+        connected.find(|id| self.block(*id).is_some_and(|block| block.hash == *hash))
+    }
+
     fn block(&self, id: BlockId) -> Option<BlockInfo> {
         let block = self.blocks.get(id.0 as usize)?;
         Some(BlockInfo {

@@ -1,0 +1,207 @@
+//! Directory with block files of Bitcoin Core, followed as if it were a node: the branch with the most work is its
+//! chain, and blocks that are appended are noticed at intervals.
+//!
+//! The node's index is not read. Headers are read from the files, and a block is read when it is asked for. Files that
+//! the node deletes (pruning) or writes anew (a new download) make the directory unusable, which is named.
+
+use crate::block_files::{BlockFiles, FileBlock, Position};
+use crate::error::{Fault, NodeError};
+use crate::follower::proven_work;
+use crate::hash::{BlockHash, HEADER_BYTES, parent_of};
+use crate::node::{Announcement, Header, Node, NodeInfo, NoticedBy};
+use bitcoin::Work;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A block in the files whose ancestors are all there.
+struct Entry {
+    header: [u8; HEADER_BYTES],
+    height: u32,
+    work: Work,
+    position: Position,
+}
+
+/// A directory of block files.
+pub struct BlocksDir {
+    dir: PathBuf,
+    magic: [u8; 4],
+    poll_interval: Duration,
+    entries: HashMap<BlockHash, Entry>,
+    /// Blocks whose parent has not been found, by that parent.
+    waiting: HashMap<BlockHash, Vec<FileBlock>>,
+    /// The branch with the most work, by height.
+    best: Vec<BlockHash>,
+    /// Last block that was read.
+    read: Option<Position>,
+}
+
+impl BlocksDir {
+    /// Follows the files in `dir`, whose network has `magic` in front of each block. Nothing is read before the first
+    /// call.
+    pub fn new(dir: &Path, magic: [u8; 4], poll_interval: Duration) -> BlocksDir {
+        BlocksDir {
+            dir: dir.into(),
+            magic,
+            poll_interval,
+            entries: HashMap::new(),
+            waiting: HashMap::new(),
+            best: Vec::new(),
+            read: None,
+        }
+    }
+
+    fn fault(&self, fault: Fault) -> NodeError {
+        NodeError::new(self.describe(), fault)
+    }
+
+    /// Reads the headers that were appended since the last call.
+    fn read_on(&mut self) -> Result<(), NodeError> {
+        let files = match self.read {
+            None => BlockFiles::open(&self.dir, self.magic),
+            Some(position) => BlockFiles::open_at(&self.dir, self.magic, position),
+        };
+        let files = files
+            .map_err(|error| self.fault(Fault::Files(error)))?
+            .headers_only();
+        for block in files {
+            let block = block.map_err(|error| self.fault(Fault::Files(error)))?;
+            self.read = Some(block.position);
+            self.enter(block);
+        }
+        Ok(())
+    }
+
+    /// Enters a block, and those that waited for it.
+    fn enter(&mut self, block: FileBlock) {
+        let mut ready = vec![block];
+        while let Some(block) = ready.pop() {
+            let (Some(header), false) = (block.raw.first_chunk(), self.entries.contains_key(&block.hash))
+            else {
+                continue;
+            };
+            let Some(work) = proven_work(header) else { continue };
+            let parent = parent_of(header);
+            let (height, work) = match self.entries.get(&parent) {
+                Some(parent) => (parent.height + 1, parent.work + work),
+                None if parent == BlockHash::default() => (0, work),
+                None => {
+                    self.waiting.entry(parent).or_default().push(block);
+                    continue;
+                }
+            };
+            let entry = Entry {
+                header: *header,
+                height,
+                work,
+                position: block.position,
+            };
+            self.entries.insert(block.hash, entry);
+            let best = self.best.last().and_then(|best| self.entries.get(best));
+            if best.is_none_or(|best| work > best.work) {
+                self.lead(block.hash);
+            }
+            ready.extend(self.waiting.remove(&block.hash).unwrap_or_default());
+        }
+    }
+
+    /// Makes the branch that ends with `tip` the best one.
+    fn lead(&mut self, tip: BlockHash) {
+        let (mut branch, mut at) = (Vec::new(), tip);
+        while let Some(entry) = self.entries.get(&at) {
+            if self.best.get(entry.height as usize) == Some(&at) {
+                break;
+            }
+            branch.push(at);
+            at = parent_of(&entry.header);
+        }
+        let keep = self.entries.get(&at).map_or(0, |entry| entry.height as usize + 1);
+        self.best.truncate(keep);
+        self.best.extend(branch.into_iter().rev());
+    }
+
+    fn entry(&self, hash: &BlockHash) -> Result<&Entry, NodeError> {
+        let entry = self.entries.get(hash);
+        entry.ok_or_else(|| self.fault(Fault::NoSuchBlock { hash: *hash }))
+    }
+}
+
+impl Node for BlocksDir {
+    fn info(&mut self) -> Result<NodeInfo, NodeError> {
+        self.read_on()?;
+        let Some(best) = self.best.last().copied() else {
+            return Err(self.fault(Fault::NoSuchHeight { height: 0 }));
+        };
+        let height = self.best.len() as u32 - 1;
+        Ok(NodeInfo {
+            chain: "blocks-dir".into(),
+            blocks: height,
+            headers: height,
+            best,
+            pruned: false,
+            prune_height: None,
+            initial_block_download: false,
+        })
+    }
+
+    fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
+        if self.read.is_none() {
+            self.read_on()?;
+        }
+        let hash = self.best.get(height as usize).copied();
+        hash.ok_or_else(|| self.fault(Fault::NoSuchHeight { height }))
+    }
+
+    fn header(&mut self, hash: &BlockHash) -> Result<Header, NodeError> {
+        let entry = self.entry(hash)?;
+        let is_best = self.best.get(entry.height as usize) == Some(hash);
+        Ok(Header {
+            raw: entry.header,
+            height: is_best.then_some(entry.height),
+        })
+    }
+
+    fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
+        let position = self.entry(hash)?.position;
+        let files = BlockFiles::open_at(&self.dir, self.magic, position);
+        let mut files = files.map_err(|error| self.fault(Fault::Files(error)))?;
+        let block = files
+            .next()
+            .transpose()
+            .map_err(|error| self.fault(Fault::Files(error)))?;
+        match block {
+            Some(block) if block.hash == *hash => Ok(block.raw),
+            Some(block) => Err(self.fault(Fault::WrongBlock {
+                asked: *hash,
+                found: block.hash,
+            })),
+            None => Err(self.fault(Fault::NoSuchBlock { hash: *hash })),
+        }
+    }
+
+    fn wait_for_change(
+        &mut self,
+        known: &BlockHash,
+        timeout: Duration,
+    ) -> Result<Option<Announcement>, NodeError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            self.read_on()?;
+            if let Some(best) = self.best.last().filter(|best| *best != known) {
+                return Ok(Some(Announcement {
+                    hash: *best,
+                    by: NoticedBy::Poll,
+                }));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            std::thread::sleep(left.min(self.poll_interval));
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!("blocks-dir:{}", self.dir.display())
+    }
+}

@@ -1,0 +1,115 @@
+//! A directory of block files, followed while blocks are appended in any order, on branches, with torn records.
+
+mod common;
+
+use bitcoin::consensus::serialize;
+use bitcoin::constants::genesis_block;
+use bitcoin::hashes::Hash as _;
+use common::Local;
+use lineside_bitcoin_node::{BlockHash, BlocksDir, Event, Fault, Feed, Follower, LessWork, Node, NodeError};
+use lineside_testkit::DemoChain;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
+const KEY: [u8; 8] = [7, 1, 200, 33, 90, 255, 4, 18];
+
+/// Appends records to a block file, with the key on.
+fn append(dir: &Path, number: u32, blocks: &[&[u8]], torn: usize) {
+    let path = dir.join(format!("blk{number:05}.dat"));
+    let mut file = File::options().create(true).append(true).open(&path).unwrap();
+    let mut at = file.metadata().unwrap().len() as usize;
+    for block in blocks {
+        let mut record = [&MAGIC[..], &(block.len() as u32).to_le_bytes(), block].concat();
+        record.truncate(record.len() - torn);
+        for byte in &mut record {
+            *byte ^= KEY[at % 8];
+            at += 1;
+        }
+        file.write_all(&record).unwrap();
+    }
+}
+
+fn genesis() -> (Vec<u8>, [u8; 32]) {
+    let block = genesis_block(bitcoin::Network::Regtest);
+    (serialize(&block), block.block_hash().to_byte_array())
+}
+
+fn follow(feed: &mut Feed, local: &mut Local) -> Result<(), NodeError> {
+    loop {
+        match feed.next(local, Duration::from_millis(1)) {
+            Event::Step(step) => local.apply(&step),
+            Event::AtTip => return Ok(()),
+            Event::Away { error, .. } => return Err(error),
+            Event::Pausing => {}
+        }
+    }
+}
+
+#[test]
+fn appended_blocks_and_branches_are_followed_in_any_order() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
+    let (first, first_hash) = genesis();
+    let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(6).collect();
+    let raw: Vec<_> = chain.iter().map(|block| block.raw.as_slice()).collect();
+    append(dir.path(), 0, &[&first, raw[2], raw[0], raw[1]], 0);
+    let node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
+    let mut feed = Feed::new(
+        Box::new(node),
+        Follower::new(BlockHash(first_hash), LessWork::Refuse),
+    );
+    let mut local = Local::default();
+    let expect = |local: &Local, hashes: &[[u8; 32]]| {
+        let hashes: Vec<_> = hashes.iter().map(|hash| BlockHash(*hash)).collect();
+        assert_eq!(local.hashes(), hashes);
+    };
+    follow(&mut feed, &mut local).unwrap();
+    expect(&local, &[first_hash, chain[0].hash, chain[1].hash, chain[2].hash]);
+
+    // A torn record at the end is no block; the node goes on in the next file.
+    append(dir.path(), 0, &[raw[3]], 40);
+    append(dir.path(), 1, &[raw[4], raw[3]], 0);
+    until_followed(&mut feed, &mut local, chain[4].hash);
+    let hashes: Vec<_> = std::iter::once(first_hash)
+        .chain(chain[..5].iter().map(|block| block.hash))
+        .collect();
+    expect(&local, &hashes);
+
+    // A branch that is longer from the second block on.
+    let branch: Vec<_> = DemoChain::branch(2, 3, chain[0].hash, 2).take(5).collect();
+    let raw: Vec<_> = branch.iter().rev().map(|block| block.raw.as_slice()).collect();
+    append(dir.path(), 1, &raw, 0);
+    until_followed(&mut feed, &mut local, branch[4].hash);
+    let mut hashes = vec![first_hash, chain[0].hash];
+    hashes.extend(branch.iter().map(|block| block.hash));
+    expect(&local, &hashes);
+    let side = feed.node().header(&BlockHash(chain[3].hash)).unwrap();
+    assert_eq!(side.height, None, "a block of a side branch has no height");
+}
+
+fn until_followed(feed: &mut Feed, local: &mut Local, tip: [u8; 32]) {
+    common::until("the appended blocks", || {
+        follow(feed, local).unwrap();
+        (local.hashes().last() == Some(&BlockHash(tip))).then_some(())
+    });
+}
+
+#[test]
+fn a_directory_that_cannot_be_followed_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
+    let error = node.info().unwrap_err();
+    assert!(matches!(error.fault, Fault::Files(_)), "{error}");
+    assert!(error.to_string().contains("blk00000.dat"), "{error}");
+    // A block that was there and is gone: pruned, or the files were written anew.
+    let (first, first_hash) = genesis();
+    append(dir.path(), 0, &[&first], 0);
+    std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
+    assert_eq!(node.info().unwrap().best, BlockHash(first_hash));
+    std::fs::remove_file(dir.path().join("blk00000.dat")).unwrap();
+    let error = node.block(&BlockHash(first_hash)).unwrap_err();
+    assert!(matches!(error.fault, Fault::Files(_)), "{error}");
+}
