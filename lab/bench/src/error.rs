@@ -59,7 +59,10 @@ impl BenchError {
     pub const fn is_of_the_machine(&self) -> bool {
         matches!(
             self,
-            Self::NotAllowed(_) | Self::NotMeasured(_) | Self::TooFewCores | Self::Xdp(XdpError::NotAllowed(_))
+            Self::NotAllowed(_)
+                | Self::NotMeasured(_)
+                | Self::TooFewCores
+                | Self::Xdp(XdpError::NotAllowed(_))
         )
     }
 }

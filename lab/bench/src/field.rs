@@ -154,7 +154,11 @@ impl Field {
         let plan = ClosedLoop {
             window,
             expect,
-            warm_up: if matches!(by, By::Paced(_)) { Duration::ZERO } else { duration / 8 },
+            warm_up: if matches!(by, By::Paced(_)) {
+                Duration::ZERO
+            } else {
+                duration / 8
+            },
             duration,
         };
         let (workload, generator) = (&*self.workload, &self.generator);

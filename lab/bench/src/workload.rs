@@ -63,7 +63,9 @@ impl Workload {
     /// The roots that [`Workload::draw`] gives for this seed.
     pub fn roots(seed: u64, shape: Shape) -> Vec<Hash> {
         let mut random = Random(!seed);
-        (0..shape.blocks).map(|block| any_hash(&mut random, block)).collect()
+        (0..shape.blocks)
+            .map(|block| any_hash(&mut random, block))
+            .collect()
     }
 
     /// Draws TXIDs, each again until `takes` it (given the TXID and its block's number).

@@ -10,7 +10,8 @@ struct Csv(Vec<BTreeMap<String, String>>);
 
 impl Csv {
     fn read(folder: &Path, name: &str) -> Self {
-        let text = std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text =
+            std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut lines = text.lines().map(cells);
         let columns = lines.next().expect("a line of names");
         let rows = lines.map(|row| {
@@ -42,7 +43,8 @@ fn cells(line: &str) -> Vec<String> {
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
     let cell = &row[column];
-    cell.parse().unwrap_or_else(|_| panic!("{column} is {cell:?} in {row:?}"))
+    cell.parse()
+        .unwrap_or_else(|_| panic!("{column} is {cell:?} in {row:?}"))
 }
 
 /// Probability that a key is lost, by Poisson's distribution of the keys of a set: not the program's binomial one.
@@ -65,16 +67,23 @@ fn check_collisions(folder: &Path) {
         let (keys, ways) = (number(row, "keys"), number(row, "ways") as u32);
         let expected = poisson_lost_percent(keys, number(row, "lines_log2") as i32, ways);
         let computed = number(row, "lost_computed_percent");
-        assert!((computed - expected).abs() < 2e-3 * expected + 1e-9, "{row:?}: {expected}");
+        assert!(
+            (computed - expected).abs() < 2e-3 * expected + 1e-9,
+            "{row:?}: {expected}"
+        );
         if row["lines_log2"] != "22" {
             continue;
         }
         // Six standard deviations of a number of losses that is about Poisson's.
         let losses = keys * expected / 100.0;
         let room = 100.0 * (6.0 * losses.sqrt() + 3.0) / keys;
-        assert!((number(row, "lost_measured_percent") - expected).abs() < room, "{row:?}: {expected}");
+        assert!(
+            (number(row, "lost_measured_percent") - expected).abs() < room,
+            "{row:?}: {expected}"
+        );
         for kind in ["hit_comparisons", "miss_comparisons"] {
-            let [measured, computed] = ["measured", "computed"].map(|how| number(row, &format!("{kind}_{how}")));
+            let [measured, computed] =
+                ["measured", "computed"].map(|how| number(row, &format!("{kind}_{how}")));
             assert!((measured - computed).abs() < 0.02, "{kind}: {row:?}");
         }
     }
@@ -87,7 +96,11 @@ fn check_collisions(folder: &Path) {
 
 fn check_throughput(folder: &Path) {
     let table = Csv::read(folder, "fig16-transactions-per-block.csv");
-    assert_eq!(table.0.len(), 3 * 2 * 2, "transactions in a block, totals, contestants");
+    assert_eq!(
+        table.0.len(),
+        3 * 2 * 2,
+        "transactions in a block, totals, contestants"
+    );
     for row in &table.0 {
         let product = number(row, "transactions_per_block") * number(row, "blocks");
         assert_eq!(product, number(row, "transactions"));
@@ -132,7 +145,10 @@ fn check_load(folder: &Path) {
         assert_eq!(number(row, "roof_replies_per_s"), roof, "{row:?}");
         assert!((number(row, "link_replies_per_s") - 10e9 / 8.0 / 98.0).abs() < 1.0);
         // The client never asks more often than it is told to.
-        assert!(number(row, "replies_per_s") <= 1.1 * number(row, "offered_per_s"), "{row:?}");
+        assert!(
+            number(row, "replies_per_s") <= 1.1 * number(row, "offered_per_s"),
+            "{row:?}"
+        );
     }
     let table = Csv::read(folder, "fig21-latency.csv");
     assert_eq!(table.0.len(), 5 * 2 * 2, "contestants, clients, shapes");
@@ -146,7 +162,12 @@ fn check_load(folder: &Path) {
         number(rows[0], "server_us_per_reply")
     };
     // What the fast path is for: the server has less to do. A factor of two is far from the measured one.
-    assert!(server("100") < server("0") / 2.0, "{} {}", server("100"), server("0"));
+    assert!(
+        server("100") < server("0") / 2.0,
+        "{} {}",
+        server("100"),
+        server("0")
+    );
 }
 
 /// Text of every `text` element of an SVG whose elements are all closed in order.
@@ -158,7 +179,10 @@ fn texts(svg: &str) -> Vec<String> {
         }
         let (tag, after) = after.split_once('>').expect("a tag that ends");
         rest = after;
-        let name = tag.split([' ', '\n', '/']).find(|part| !part.is_empty()).unwrap_or("");
+        let name = tag
+            .split([' ', '\n', '/'])
+            .find(|part| !part.is_empty())
+            .unwrap_or("");
         if tag.starts_with('/') {
             assert_eq!(open.pop(), Some(name), "closed in order");
         } else if !tag.ends_with('/') && !tag.starts_with(['?', '!']) {
@@ -172,16 +196,107 @@ fn texts(svg: &str) -> Vec<String> {
 
 /// Each plot with its figure's number, its axes, and a part of each series' name.
 const PLOTS: [(&str, &[&str]); 10] = [
-    ("fig13-collisions", &["Figure 13", "keys sent", "[%]", "1-way, measured", "4-way, computed", "2^24", "paper: less"]),
-    ("fig13-comparisons", &["Figure 13", "keys sent", "tags compared", "2-way, hit, measured", "4-way, miss, computed"]),
-    ("fig16-transactions-per-block", &["Figure 16", "transactions in the chain", "[replies/s]", "sw, 1024", "echo, 4096"]),
-    ("fig18-throughput", &["Figure 18", "blocks of 2,048", "[replies/s]", "SW Cache", "paper: HW)", "HW Max", "socket"]),
-    ("fig19-hit-rate", &["Figure 19", "hit rate", "[replies/s]", "measured", "linear", "harmonic", "slower of both"]),
-    ("fig19-hit-rate-open-loop", &["Figure 19", "hit rate", "open loop", "linear", "harmonic"]),
-    ("fig20-roofline", &["Figure 20", "[requests/s]", "[replies/s]", "sw, roof", "xdp, roof", "10 GbE"]),
-    ("fig21-latency", &["Figure 21", "transactions in a block", "[µs]", "SW Cache", "sw_spin", "paper: HW"]),
-    ("fig21-latency-live-frames", &["Figure 21", "transactions in a block", "[µs]", "client's interface"]),
-    ("server-load", &["Load of the server", "hit rate", "[µs a reply]", "sw_cache, no fast", "xdp before sw: server"]),
+    (
+        "fig13-collisions",
+        &[
+            "Figure 13",
+            "keys sent",
+            "[%]",
+            "1-way, measured",
+            "4-way, computed",
+            "2^24",
+            "paper: less",
+        ],
+    ),
+    (
+        "fig13-comparisons",
+        &[
+            "Figure 13",
+            "keys sent",
+            "tags compared",
+            "2-way, hit, measured",
+            "4-way, miss, computed",
+        ],
+    ),
+    (
+        "fig16-transactions-per-block",
+        &[
+            "Figure 16",
+            "transactions in the chain",
+            "[replies/s]",
+            "sw, 1024",
+            "echo, 4096",
+        ],
+    ),
+    (
+        "fig18-throughput",
+        &[
+            "Figure 18",
+            "blocks of 2,048",
+            "[replies/s]",
+            "SW Cache",
+            "paper: HW)",
+            "HW Max",
+            "socket",
+        ],
+    ),
+    (
+        "fig19-hit-rate",
+        &[
+            "Figure 19",
+            "hit rate",
+            "[replies/s]",
+            "measured",
+            "linear",
+            "harmonic",
+            "slower of both",
+        ],
+    ),
+    (
+        "fig19-hit-rate-open-loop",
+        &["Figure 19", "hit rate", "open loop", "linear", "harmonic"],
+    ),
+    (
+        "fig20-roofline",
+        &[
+            "Figure 20",
+            "[requests/s]",
+            "[replies/s]",
+            "sw, roof",
+            "xdp, roof",
+            "10 GbE",
+        ],
+    ),
+    (
+        "fig21-latency",
+        &[
+            "Figure 21",
+            "transactions in a block",
+            "[µs]",
+            "SW Cache",
+            "sw_spin",
+            "paper: HW",
+        ],
+    ),
+    (
+        "fig21-latency-live-frames",
+        &[
+            "Figure 21",
+            "transactions in a block",
+            "[µs]",
+            "client's interface",
+        ],
+    ),
+    (
+        "server-load",
+        &[
+            "Load of the server",
+            "hit rate",
+            "[µs a reply]",
+            "sw_cache, no fast",
+            "xdp before sw: server",
+        ],
+    ),
 ];
 
 fn check_plots(folder: &Path, written: &BTreeSet<String>) {
@@ -215,12 +330,22 @@ fn the_quick_figures_hold_against_other_formulas_and_are_whole() {
     let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     let files = said["files"].as_array().expect("files").iter();
     let written: BTreeSet<String> = files
-        .map(|file| Path::new(file.as_str().expect("a path")).file_name().expect("a name"))
+        .map(|file| {
+            Path::new(file.as_str().expect("a path"))
+                .file_name()
+                .expect("a name")
+        })
         .map(|name| name.to_string_lossy().into_owned())
         .collect();
     let there: BTreeSet<String> = std::fs::read_dir(&out)
         .expect("the folder")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     assert_eq!(written, there);
     check_collisions(&out);
@@ -235,7 +360,17 @@ fn the_quick_figures_hold_against_other_formulas_and_are_whole() {
     check_throughput(&out);
     check_hit_rate(&out);
     check_load(&out);
-    for value in ["1.07", "1.84", "1.97", "at most 26.2", "at most 10.4 %", "1.64", "3.22", "86.0 W", "67.5 W"] {
+    for value in [
+        "1.07",
+        "1.84",
+        "1.97",
+        "at most 26.2",
+        "at most 10.4 %",
+        "1.64",
+        "3.22",
+        "86.0 W",
+        "67.5 W",
+    ] {
         assert!(!paper.find(&[("paper", value)]).is_empty(), "{value}");
     }
     assert_eq!((&said["lost"], &said["wrong"]), (&0.into(), &0.into()));

@@ -11,7 +11,9 @@ pub enum PapersError {
     #[error(transparent)]
     Bench(#[from] BenchError),
     /// The fast-path table could not be made.
-    #[error("making a fast-path table of 2^{line_bits} lines: {source}; this needs {mebibytes} MiB of memory")]
+    #[error(
+        "making a fast-path table of 2^{line_bits} lines: {source}; this needs {mebibytes} MiB of memory"
+    )]
     Table {
         /// log2 of the number of lines.
         line_bits: u32,

@@ -1,6 +1,7 @@
 //! Line charts as SVG: a title, two axes with labels, and a legend to the right of the plot.
 
 use crate::error::{PapersError, Result};
+use crate::table::number;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::coord::{Shift, combinators::IntoLogRange};
 use plotters::prelude::*;
@@ -39,8 +40,10 @@ pub struct Axis {
 pub enum Scale {
     /// From 0 on, or from the least value where that is negative.
     Linear,
-    /// Logarithmic, with marks at powers of this base.
-    Log(u32),
+    /// Logarithmic, with marks at 1, 2 and 5 times the powers of ten.
+    Log10,
+    /// Logarithmic, with marks at the powers of two.
+    Log2,
 }
 
 /// How the points of a series are drawn.
@@ -99,20 +102,23 @@ impl Chart {
         let root = SVGBackend::new(path, (WIDTH, HEIGHT)).into_drawing_area();
         root.fill(&WHITE)?;
         let (plot, legend) = root.split_horizontally(WIDTH as i32 - LEGEND_WIDTH);
-        let (x, y) = (self.x.range(self.visible(|point| point.0)), self.y.range(self.visible(|point| point.1)));
-        let log = |range: &std::ops::Range<f64>, base: u32| range.clone().log_scale().base(f64::from(base));
-        match (self.x.scale, self.y.scale) {
-            (Scale::Linear, Scale::Linear) => self.plot(&plot, x, y)?,
-            (Scale::Log(base), Scale::Linear) => self.plot(&plot, log(&x, base), y)?,
-            (Scale::Linear, Scale::Log(base)) => self.plot(&plot, x, log(&y, base))?,
-            (Scale::Log(a), Scale::Log(b)) => self.plot(&plot, log(&x, a), log(&y, b))?,
+        let (x, y) = (
+            self.x.range(self.visible(|point| point.0)),
+            self.y.range(self.visible(|point| point.1)),
+        );
+        match (self.x.scale == Scale::Log10, self.y.scale == Scale::Log10) {
+            (false, false) => self.plot(&plot, x, y)?,
+            (true, false) => self.plot(&plot, x.log_scale(), y)?,
+            (false, true) => self.plot(&plot, x, y.log_scale())?,
+            (true, true) => self.plot(&plot, x.log_scale(), y.log_scale())?,
         }
         self.legend(&legend)?;
         root.present()
     }
 
     fn is_visible(&self, point: &(f64, f64)) -> bool {
-        let fits = |value: f64, axis: &Axis| value.is_finite() && (axis.scale == Scale::Linear || value > 0.0);
+        let fits =
+            |value: f64, axis: &Axis| value.is_finite() && (axis.scale == Scale::Linear || value > 0.0);
         fits(point.0, &self.x) && fits(point.1, &self.y)
     }
 
@@ -141,13 +147,14 @@ impl Chart {
             .axis_desc_style((FONT, 15))
             .label_style((FONT, 13))
             .light_line_style(WHITE)
-            .x_label_formatter(&label)
-            .y_label_formatter(&label)
+            .x_label_formatter(&|value| self.x.scale.label(*value))
+            .y_label_formatter(&|value| self.y.scale.label(*value))
             .draw()?;
         for series in &self.series {
             let colour = COLOURS[series.colour % COLOURS.len()];
             let points: Vec<_> = (series.points.iter().copied())
                 .filter(|point| self.is_visible(point))
+                .map(|point| (self.x.scale.place(point.0), self.y.scale.place(point.1)))
                 .collect();
             if series.style == Style::Computed {
                 chart.draw_series(DashedLineSeries::new(points, 6, 4, colour.stroke_width(2)))?;
@@ -156,7 +163,9 @@ impl Chart {
             if series.style == Style::Measured {
                 chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
             }
-            let circles = points.into_iter().map(|point| Circle::new(point, 4, colour.filled()));
+            let circles = points
+                .into_iter()
+                .map(|point| Circle::new(point, 4, colour.filled()));
             chart.draw_series(circles)?;
         }
         Ok(())
@@ -190,7 +199,7 @@ impl Chart {
 impl Axis {
     fn range(&self, values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values {
+        for value in values.map(|value| self.scale.place(value)) {
             (least, most) = (least.min(value), most.max(value));
         }
         if least > most {
@@ -198,7 +207,33 @@ impl Axis {
         }
         match self.scale {
             Scale::Linear => least.min(0.0)..(most * 1.06).max(least + f64::EPSILON),
-            Scale::Log(_) => least / 1.3..most * 1.3,
+            Scale::Log10 => least / 1.3..most * 1.3,
+            Scale::Log2 => least - 0.25..most + 0.25,
+        }
+    }
+}
+
+impl Scale {
+    /// Where a value is drawn: the plotter knows powers of ten alone.
+    fn place(self, value: f64) -> f64 {
+        match self {
+            Self::Linear | Self::Log10 => value,
+            Self::Log2 => value.log2(),
+        }
+    }
+
+    /// Text of a mark, given its place; empty where a mark would crowd the axis.
+    fn label(self, place: f64) -> String {
+        let is_near = |value: f64, to: f64| (value / to - 1.0).abs() < 1e-6;
+        match self {
+            Self::Linear => label(place),
+            Self::Log10 => {
+                let mantissa = place / 10f64.powf((place.log10() + 1e-9).floor());
+                let is_marked = [1.0, 2.0, 5.0].into_iter().any(|mark| is_near(mantissa, mark));
+                if is_marked { label(place) } else { String::new() }
+            }
+            Self::Log2 if (place - place.round()).abs() < 1e-6 => number(place.exp2().round()),
+            Self::Log2 => String::new(),
         }
     }
 }
@@ -220,13 +255,13 @@ fn lines(name: &str) -> Vec<String> {
 }
 
 /// A value at an axis, short: 250 k and not 250000.
-fn label(value: &f64) -> String {
+fn label(value: f64) -> String {
     let (value, unit) = match value.abs() {
         size if size >= 1e6 => (value / 1e6, " M"),
         size if size >= 1e4 => (value / 1e3, " k"),
-        _ => (*value, ""),
+        _ => (value, ""),
     };
-    crate::table::number((value * 1e6).round() / 1e6) + unit
+    number((value * 1e6).round() / 1e6) + unit
 }
 
 #[cfg(test)]
@@ -235,9 +270,12 @@ mod tests {
 
     #[test]
     fn labels_and_legends_are_short() {
-        assert_eq!(label(&250_000.0), "250 k");
-        assert_eq!(label(&0.01), "0.01");
-        assert_eq!(label(&12_755_102.0), "12.7551 M");
+        assert_eq!(label(250_000.0), "250 k");
+        assert_eq!(label(0.01), "0.01");
+        assert_eq!(label(12_755_102.0), "12.7551 M");
+        assert_eq!(Scale::Log2.label(18.0), "262144");
+        assert_eq!([Scale::Log2.label(18.5), Scale::Log10.label(30_000.0)], ["", ""]);
+        assert_eq!(Scale::Log10.label(20_000.0), "20 k");
         assert_eq!(
             lines("sw, the paper's software with a tree index"),
             ["sw, the paper's software with a", "tree index"]

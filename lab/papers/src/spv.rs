@@ -14,8 +14,8 @@ mod paper;
 
 use crate::error::{Result, writing};
 use collisions::{Collisions, Index, KEYS, LINE_BITS, WAYS};
-use lineside_bench::figures::Machine;
 use lineside_bench::Progress;
+use lineside_bench::figures::Machine;
 use measure::Measurements;
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -80,7 +80,7 @@ pub struct Summary {
     pub comparisons: Vec<Comparison>,
     /// Files that were written.
     pub files: Vec<PathBuf>,
-    /// Requests lost in closed loops.
+    /// Requests lost in the socket client's loops.
     pub lost: u64,
     /// Wrong replies.
     pub wrong: u64,
@@ -183,16 +183,27 @@ impl Display for Summary {
             "papers spv, seed {}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before\n",
             self.seed
         )?;
-        writeln!(out, "{:<8}{:<62}{:>18}{:>14}", "figure", "quantity", "paper", "ours")?;
+        writeln!(
+            out,
+            "{:<8}{:<62}{:>18}{:>14}",
+            "figure", "quantity", "paper", "ours"
+        )?;
         for row in &self.comparisons {
             let ours = crate::table::number(row.ours) + if row.unit.is_empty() { "" } else { " " } + row.unit;
-            writeln!(out, "{:<8}{:<62}{:>18}{ours:>14}", row.figure, row.quantity, row.paper)?;
+            writeln!(
+                out,
+                "{:<8}{:<62}{:>18}{ours:>14}",
+                row.figure, row.quantity, row.paper
+            )?;
             if !row.remark.is_empty() {
                 writeln!(out, "{:<8}  {}", "", row.remark)?;
             }
         }
         if let Some(why) = &self.not_measured {
-            writeln!(out, "\nfigures 16, 18, 19, 20, 21 and the server's load are not measured: {why}")?;
+            writeln!(
+                out,
+                "\nfigures 16, 18, 19, 20, 21 and the server's load are not measured: {why}"
+            )?;
         }
         writeln!(out)?;
         self.files

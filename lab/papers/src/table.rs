@@ -60,8 +60,12 @@ fn quoted(cell: &str) -> String {
 
 /// Returns a figure with six significant digits, so that a table keeps small percentages.
 pub fn number(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 { "0".into() } else { String::new() };
+    if value.abs() < 1e-12 || !value.is_finite() {
+        return if value.is_finite() {
+            "0".into()
+        } else {
+            String::new()
+        };
     }
     let digits = (5 - value.abs().log10().floor() as i32).clamp(0, 15) as usize;
     let text = format!("{value:.digits$}");
@@ -91,6 +95,7 @@ mod tests {
             (0.000_004_123_45, "0.00000412345"),
             (100.0, "100"),
             (0.0, "0"),
+            (1e-14, "0"),
             (f64::NAN, ""),
         ];
         for (value, text) in cases {

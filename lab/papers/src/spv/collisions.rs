@@ -56,7 +56,7 @@ pub struct Collisions {
     pub miss_comparisons: f64,
 }
 
-/// Returns the expected values by the closed forms above.
+/// Returns the expected values by the closed forms above, for a table of at least two sets.
 pub fn computed(keys: usize, line_bits: u32, ways: u32) -> Collisions {
     let sets = (1u64 << line_bits) as f64 / f64::from(ways);
     let (n, w) = (keys as f64, f64::from(ways));
@@ -95,7 +95,13 @@ fn binomial(trials: usize, sets: f64) -> impl Iterator<Item = f64> {
 ///
 /// # Errors
 /// Where there is no memory for the table.
-pub fn measure(line_bits: u32, ways: u32, index: Index, keys: &[usize], seed: u64) -> Result<Vec<Collisions>> {
+pub fn measure(
+    line_bits: u32,
+    ways: u32,
+    index: Index,
+    keys: &[usize],
+    seed: u64,
+) -> Result<Vec<Collisions>> {
     let geometry = Geometry {
         line_bits,
         ways,
@@ -214,16 +220,20 @@ mod tests {
 
     #[test]
     fn the_closed_forms_are_those_of_known_cases() {
-        // One set of one line: all keys but one are lost.
-        let one = computed(10, 1, 2);
-        assert!((one.lost_percent - 80.0).abs() < 1e-9, "{one:?}");
+        // Two keys over two lines: they meet in half of the cases, and one of the two is lost.
+        let two = computed(2, 1, 1);
+        assert!((two.lost_percent - 25.0).abs() < 1e-9, "{two:?}");
+        assert!((two.sharing_percent - 50.0).abs() < 1e-9, "{two:?}");
         // Direct-mapped, by the textbook formula for occupied bins.
         for keys in KEYS {
             let bins = f64::from(1 << LINE_BITS);
             let occupied = bins * (1.0 - (1.0 - 1.0 / bins).powf(keys as f64));
             let expected = 100.0 * (1.0 - occupied / keys as f64);
             let found = computed(keys, LINE_BITS, 1);
-            assert!((found.lost_percent - expected).abs() < 1e-6, "{found:?} {expected}");
+            assert!(
+                (found.lost_percent - expected).abs() < 1e-6,
+                "{found:?} {expected}"
+            );
             assert_eq!(found.hit_comparisons, 1.0);
         }
         // The paper says less than 1 % at 250,000 keys: that needs 2^24 lines.
@@ -251,7 +261,10 @@ mod tests {
             let found = computed(keys, bits, ways);
             let simulated = 100.0 * lost as f64 / f64::from(rounds) / keys as f64;
             let near = |a: f64, b: f64| (a - b).abs() < 0.03 * b.max(0.02);
-            assert!(near(found.lost_percent, simulated), "{ways} ways: {found:?} {simulated}");
+            assert!(
+                near(found.lost_percent, simulated),
+                "{ways} ways: {found:?} {simulated}"
+            );
             let per_set = kept as f64 / f64::from(rounds) / sets as f64;
             assert!(near(found.miss_comparisons, per_set));
             assert!(near(found.hit_comparisons, ranks as f64 / kept as f64));
@@ -269,13 +282,19 @@ mod tests {
                     // Five standard deviations, of about as many losses as there are.
                     let losses = expected.lost_percent * keys as f64 / 100.0;
                     let room = 100.0 * (5.0 * losses.sqrt() + 3.0) / keys as f64;
-                    assert!((found.lost_percent - expected.lost_percent).abs() <= room, "{found:?} {expected:?}");
+                    assert!(
+                        (found.lost_percent - expected.lost_percent).abs() <= room,
+                        "{found:?} {expected:?}"
+                    );
                     assert!((found.hit_comparisons - expected.hit_comparisons).abs() < 0.05);
                     assert!((found.miss_comparisons - expected.miss_comparisons).abs() < 0.05);
                     // Keys that share come in groups of more than `ways`.
                     let sharing = expected.sharing_percent * keys as f64 / 100.0;
                     let room = 100.0 * (5.0 * (sharing * f64::from(ways + 1)).sqrt() + 10.0) / keys as f64;
-                    assert!((found.sharing_percent - expected.sharing_percent).abs() < room, "{found:?} {expected:?}");
+                    assert!(
+                        (found.sharing_percent - expected.sharing_percent).abs() < room,
+                        "{found:?} {expected:?}"
+                    );
                 }
             }
         }

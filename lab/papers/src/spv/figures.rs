@@ -3,8 +3,8 @@
 use super::CollisionRow;
 use super::collisions::{Collisions, Index, KEYS, LINE_BITS, WAYS, computed};
 use super::measure::{
-    Contestant, ECHO, HITS, LATENCY, LIVE_FRAMES, LOAD, LOAD_HITS, LOADED, Measurements, OFFERED, PAPER_PER_BLOCK,
-    PER_BLOCK, ROOFLINE, SOCKET_CLIENT, SW, THROUGHPUT, XDP, XDP_THEN_SW,
+    Contestant, ECHO, HITS, LATENCY, LIVE_FRAMES, LOAD, LOAD_HITS, LOADED, Measurements, OFFERED,
+    PAPER_PER_BLOCK, PER_BLOCK, ROOFLINE, SOCKET_CLIENT, SW, THROUGHPUT, XDP, XDP_THEN_SW,
 };
 use super::models::{self, LINK_BITS_PER_S, link_rps};
 use crate::error::Result;
@@ -112,7 +112,8 @@ pub fn collisions(out: &Path, rows: &[CollisionRow]) -> Result<Vec<PathBuf>> {
 /// Numbers of keys from the paper's least to its greatest, evenly on a logarithmic axis.
 fn curve_keys() -> impl Iterator<Item = usize> {
     let (least, most) = (KEYS[0] as f64, KEYS[KEYS.len() - 1] as f64);
-    (0..=CURVE_POINTS).map(move |at| (least * (most / least).powf(f64::from(at) / f64::from(CURVE_POINTS))) as usize)
+    (0..=CURVE_POINTS)
+        .map(move |at| (least * (most / least).powf(f64::from(at) / f64::from(CURVE_POINTS))) as usize)
 }
 
 fn measured_points(rows: &[CollisionRow], ways: u32, of: fn(&Collisions) -> f64) -> Vec<(f64, f64)> {
@@ -127,20 +128,35 @@ fn lost_chart(rows: &[CollisionRow]) -> Chart {
     let mut all = Vec::new();
     for (colour, ways) in WAYS.into_iter().enumerate() {
         let points = measured_points(rows, ways, |found| found.lost_percent);
-        all.push(series(format!("{ways}-way, measured"), colour, Style::Points, points));
+        all.push(series(
+            format!("{ways}-way, measured"),
+            colour,
+            Style::Points,
+            points,
+        ));
         let curve = curve_keys().map(|keys| (keys as f64, computed(keys, LINE_BITS, ways).lost_percent));
         // A loss that cannot be seen among 250,000 keys would only stretch the axis.
         let curve = curve.filter(|point| point.1 > 1e-5).collect();
-        all.push(series(format!("{ways}-way, computed"), colour, Style::Computed, curve));
+        all.push(series(
+            format!("{ways}-way, computed"),
+            colour,
+            Style::Computed,
+            curve,
+        ));
     }
     let large = curve_keys().map(|keys| (keys as f64, computed(keys, LINE_BITS + 2, 1).lost_percent));
-    all.push(series("1-way with 2^24 lines, computed", 6, Style::Computed, large.collect()));
+    all.push(series(
+        "1-way with 2^24 lines, computed",
+        6,
+        Style::Computed,
+        large.collect(),
+    ));
     let papers = "paper: less than 1 % at 250,000 keys, 1-way";
     all.push(series(papers, 7, Style::Points, vec![(250_000.0, 1.0)]));
     Chart {
         title: "Figure 13: keys lost to collisions, 2^22 lines".into(),
-        x: axis("keys sent to the table", Scale::Log(10)),
-        y: axis("keys that another key replaced [%]", Scale::Log(10)),
+        x: axis("keys sent to the table", Scale::Log10),
+        y: axis("keys that another key replaced [%]", Scale::Log10),
         series: all,
     }
 }
@@ -160,7 +176,7 @@ fn comparisons_chart(rows: &[CollisionRow]) -> Chart {
     }
     Chart {
         title: "Figure 13: tags compared by a look-up, 2^22 lines".into(),
-        x: axis("keys sent to the table", Scale::Log(10)),
+        x: axis("keys sent to the table", Scale::Log10),
         y: axis("tags compared, one after the other", Scale::Linear),
         series: all,
     }
@@ -197,7 +213,9 @@ fn per_block(found: &Measurements) -> Figure {
     for shape in &found.shapes {
         let echo = rps(*shape, ECHO.who);
         for (kind, contestant) in [SW, ECHO].into_iter().enumerate() {
-            let Some(value) = rps(*shape, contestant.who) else { continue };
+            let Some(value) = rps(*shape, contestant.who) else {
+                continue;
+            };
             table.push([
                 shape.transactions.to_string(),
                 shape.blocks.to_string(),
@@ -206,17 +224,24 @@ fn per_block(found: &Measurements) -> Figure {
                 number(value),
                 cell(echo.map(|echo| value / echo)),
             ]);
-            let at = PER_BLOCK.iter().position(|per_block| *per_block == shape.transactions);
+            let at = PER_BLOCK
+                .iter()
+                .position(|per_block| *per_block == shape.transactions);
             lines[kind * PER_BLOCK.len() + at.unwrap_or(0)].push((shape.txids() as f64, value));
         }
     }
     let named = lines.into_iter().enumerate().map(|(at, points)| {
         let (kind, per_block) = ([SW, ECHO][at / PER_BLOCK.len()], PER_BLOCK[at % PER_BLOCK.len()]);
-        series(format!("{}, {per_block} in a block", kind.name), at, Style::Measured, points)
+        series(
+            format!("{}, {per_block} in a block", kind.name),
+            at,
+            Style::Measured,
+            points,
+        )
     });
     let chart = Chart {
-        title: "Figure 16: transactions in a block do not matter".into(),
-        x: axis("transactions in the chain", Scale::Log(2)),
+        title: "Figure 16: throughput and transactions in a block".into(),
+        x: axis("transactions in the chain", Scale::Log2),
         y: axis("throughput [replies/s]", Scale::Linear),
         series: named.collect(),
     };
@@ -268,8 +293,8 @@ fn throughput(found: &Measurements) -> Figure {
     }
     let chart = Chart {
         title: "Figure 18: throughput against the number of blocks".into(),
-        x: axis("blocks of 2,048 transactions", Scale::Log(2)),
-        y: axis("throughput [replies/s]", Scale::Log(10)),
+        x: axis("blocks of 2,048 transactions", Scale::Log2),
+        y: axis("throughput [replies/s]", Scale::Log10),
         series: all,
     };
     Figure {
@@ -302,7 +327,12 @@ fn with_papers(name: &str, paper: &str) -> String {
 
 /// Throughput of a sweep at each hit rate.
 pub fn sweep_points(found: &Measurements, by: By) -> Vec<(f64, f64)> {
-    let at = |hits: u64| Some((hits as f64, of(found.sweep.get(&(hits, by)), |sample| sample.rps)?));
+    let at = |hits: u64| {
+        Some((
+            hits as f64,
+            of(found.sweep.get(&(hits, by)), |sample| sample.rps)?,
+        ))
+    };
     HITS.into_iter().filter_map(at).collect()
 }
 
@@ -325,8 +355,18 @@ fn hit_rate(found: &Measurements) -> Figure {
     ];
     let mut charts = Vec::new();
     let loops = [
-        ("closed", By::Window64, "fig19-hit-rate", "closed loop, 64 requests in flight"),
-        ("open", By::Live, "fig19-hit-rate-open-loop", "open loop of live frames"),
+        (
+            "closed",
+            By::Window64,
+            "fig19-hit-rate",
+            "closed loop, 64 requests in flight",
+        ),
+        (
+            "open",
+            By::Live,
+            "fig19-hit-rate-open-loop",
+            "open loop of live frames",
+        ),
     ];
     for (kind, by, file, text) in loops {
         let points = sweep_points(found, by);
@@ -351,7 +391,12 @@ fn hit_rate(found: &Measurements) -> Figure {
         let mut all = vec![series("measured: xdp before sw", 0, Style::Measured, points)];
         for (at, (name, model)) in models.into_iter().enumerate() {
             let curve = (0..=100).map(|hits| (f64::from(hits), model(f64::from(hits), last.1, first.1)));
-            all.push(series(format!("model: {name}"), at + 1, Style::Computed, curve.collect()));
+            all.push(series(
+                format!("model: {name}"),
+                at + 1,
+                Style::Computed,
+                curve.collect(),
+            ));
         }
         let chart = Chart {
             title: format!("Figure 19: throughput against hit rate, {text}"),
@@ -373,9 +418,11 @@ pub fn system_rps(found: &Measurements, contestant: Contestant) -> Option<f64> {
     let paced = OFFERED
         .iter()
         .filter_map(|offered| of(found.paced.get(&(contestant.name, *offered)), |sample| sample.rps));
-    let driven = [By::Window64, By::Live]
-        .into_iter()
-        .filter_map(|by| found.runs.median(found.main, contestant.who, by, |sample| sample.rps));
+    let driven = [By::Window64, By::Live].into_iter().filter_map(|by| {
+        found
+            .runs
+            .median(found.main, contestant.who, by, |sample| sample.rps)
+    });
     paced.chain(driven).reduce(f64::max)
 }
 
@@ -391,11 +438,15 @@ fn roofline(found: &Measurements) -> Figure {
     let link = link_rps(LINK_BITS_PER_S);
     let mut all = Vec::new();
     for (colour, contestant) in ROOFLINE.into_iter().enumerate() {
-        let Some(system) = system_rps(found, contestant) else { continue };
+        let Some(system) = system_rps(found, contestant) else {
+            continue;
+        };
         let mut points = Vec::new();
         for offered in OFFERED {
             let samples = found.paced.get(&(contestant.name, offered));
-            let Some(value) = of(samples, |sample| sample.rps) else { continue };
+            let Some(value) = of(samples, |sample| sample.rps) else {
+                continue;
+            };
             table.push([
                 contestant.name.into(),
                 offered.to_string(),
@@ -409,14 +460,24 @@ fn roofline(found: &Measurements) -> Figure {
         let name = with_papers(contestant.name, contestant.paper);
         all.push(series(format!("{name}, measured"), colour, Style::Points, points));
         let roof = curve(f64::from(OFFERED[0]), 2.0 * link).map(|load| (load, models::roof(load, system)));
-        all.push(series(format!("{}, roof", contestant.name), colour, Style::Computed, roof.collect()));
+        all.push(series(
+            format!("{}, roof", contestant.name),
+            colour,
+            Style::Computed,
+            roof.collect(),
+        ));
     }
     let roof = curve(f64::from(OFFERED[0]), 2.0 * link).map(|load| (load, models::roof(load, f64::INFINITY)));
-    all.push(series("10 GbE, 74-byte frames", 6, Style::Computed, roof.collect()));
+    all.push(series(
+        "10 GbE, 74-byte frames",
+        6,
+        Style::Computed,
+        roof.collect(),
+    ));
     let chart = Chart {
         title: "Figure 20: rooflines of software and fast path".into(),
-        x: axis("offered load [requests/s]", Scale::Log(10)),
-        y: axis("throughput [replies/s]", Scale::Log(10)),
+        x: axis("offered load [requests/s]", Scale::Log10),
+        y: axis("throughput [replies/s]", Scale::Log10),
         series: all,
     };
     Figure {
@@ -444,7 +505,11 @@ fn latency(found: &Measurements) -> Figure {
     let mut charts = Vec::new();
     let clients = [
         (By::Window1, "fig21-latency", "socket client"),
-        (By::LiveWindow1, "fig21-latency-live-frames", "at the client's interface"),
+        (
+            By::LiveWindow1,
+            "fig21-latency-live-frames",
+            "at the client's interface",
+        ),
     ];
     for (by, file, text) in clients {
         let mut all = Vec::new();
@@ -452,7 +517,9 @@ fn latency(found: &Measurements) -> Figure {
             let mut points = Vec::new();
             for shape in found.shapes.iter().filter(|shape| shape.blocks == found.blocks) {
                 let median = |of| found.runs.median(*shape, contestant.who, by, of);
-                let Some(p50_us) = median(|sample| sample.p50_us) else { continue };
+                let Some(p50_us) = median(|sample| sample.p50_us) else {
+                    continue;
+                };
                 table.push([
                     shape.transactions.to_string(),
                     shape.blocks.to_string(),
@@ -469,8 +536,8 @@ fn latency(found: &Measurements) -> Figure {
         }
         let chart = Chart {
             title: format!("Figure 21: round trip, {} blocks, {text}", found.blocks),
-            x: axis("transactions in a block", Scale::Log(2)),
-            y: axis("median round trip [µs]", Scale::Log(10)),
+            x: axis("transactions in a block", Scale::Log2),
+            y: axis("median round trip [µs]", Scale::Log10),
             series: all,
         };
         charts.push((file, chart));
@@ -542,7 +609,12 @@ fn load(found: &Measurements) -> Figure {
     let both = costs
         .iter()
         .map(|(hits, cost)| (*hits, cost.server_us + cost.fastpath_us));
-    all.push(series("xdp before sw: server and XDP program", 4, Style::Measured, both.collect()));
+    all.push(series(
+        "xdp before sw: server and XDP program",
+        4,
+        Style::Measured,
+        both.collect(),
+    ));
     let chart = Chart {
         title: format!("Load of the server at {LOAD} requests/s (paper: table 6, by power)"),
         x: axis("hit rate of the fast path [%]", Scale::Linear),

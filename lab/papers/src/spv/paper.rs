@@ -53,7 +53,9 @@ pub fn collisions(rows: &[CollisionRow]) -> Vec<Comparison> {
         .filter(|row| row.line_bits == LINE_BITS && row.keys == 250_000 && row.index == Index::LowBits);
     for collision in papers {
         let ways = collision.ways;
-        let Some(measured) = collision.measured else { continue };
+        let Some(measured) = collision.measured else {
+            continue;
+        };
         let (paper, remark) = match ways {
             1 => (
                 "< 1 %",
@@ -68,8 +70,18 @@ pub fn collisions(rows: &[CollisionRow]) -> Vec<Comparison> {
     }
     for bits in [LINE_BITS + 1, LINE_BITS + 2] {
         let what = format!("keys lost of 250,000, 1-way, 2^{bits} lines, computed");
-        let remark = if bits == LINE_BITS + 2 { "the least power of two with less than 1 %" } else { "" };
-        found.push(row("13", what, "", (computed(250_000, bits, 1).lost_percent, "%"), remark));
+        let remark = if bits == LINE_BITS + 2 {
+            "the least power of two with less than 1 %"
+        } else {
+            ""
+        };
+        found.push(row(
+            "13",
+            what,
+            "",
+            (computed(250_000, bits, 1).lost_percent, "%"),
+            remark,
+        ));
     }
     found
 }
@@ -95,7 +107,9 @@ fn mean_ratio(
     of: fn(&Sample) -> f64,
 ) -> Option<f64> {
     let ratios: Vec<f64> = shapes
-        .filter_map(|shape| Some(found.runs.median(shape, a.0, a.1, of)? / found.runs.median(shape, b.0, b.1, of)?))
+        .filter_map(|shape| {
+            Some(found.runs.median(shape, a.0, a.1, of)? / found.runs.median(shape, b.0, b.1, of)?)
+        })
         .collect();
     (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
 }
@@ -103,7 +117,15 @@ fn mean_ratio(
 /// The largest spread of `sw` over the numbers of transactions in a block, at one number of transactions, each against
 /// the `echo` of its shape.
 fn per_block(found: &Measurements) -> Option<Comparison> {
-    let ratio = |shape| mean_ratio(found, [shape].into_iter(), by_socket(SW.who), by_socket(super::measure::ECHO.who), rps);
+    let ratio = |shape| {
+        mean_ratio(
+            found,
+            [shape].into_iter(),
+            by_socket(SW.who),
+            by_socket(super::measure::ECHO.who),
+            rps,
+        )
+    };
     let totals = found.shapes.iter().map(|shape| shape.txids());
     let spread = |total| {
         let shapes = PER_BLOCK.map(|transactions| Shape {
@@ -111,7 +133,9 @@ fn per_block(found: &Measurements) -> Option<Comparison> {
             transactions,
         });
         let ratios = shapes.into_iter().filter_map(ratio);
-        let (least, most) = ratios.fold((f64::INFINITY, 0.0f64), |(a, b), ratio| (a.min(ratio), b.max(ratio)));
+        let (least, most) = ratios.fold((f64::INFINITY, 0.0f64), |(a, b), ratio| {
+            (a.min(ratio), b.max(ratio))
+        });
         100.0 * (most / least - 1.0)
     };
     let most = totals.map(spread).reduce(f64::max)?;
@@ -136,10 +160,34 @@ fn throughput(found: &Measurements) -> Vec<Comparison> {
     let (sw, cache, xdp) = (by_socket(SW.who), by_socket(SW_CACHE.who), by_socket(XDP.who));
     let live = (XDP.who, By::Live);
     let cases = [
-        ("throughput sw_cache/sw", "1.07", cache, sw, "ours has 4 ways and no idle core between cache and tree"),
-        ("throughput xdp/sw_cache", "1.84", xdp, cache, "the client is the limit of xdp"),
-        ("throughput xdp/sw", "1.97", xdp, sw, "the client is the limit of xdp"),
-        ("throughput xdp_max/sw", "at most 26.2", live, sw, "one core sends and answers; the paper's filled 10 GbE"),
+        (
+            "throughput sw_cache/sw",
+            "1.07",
+            cache,
+            sw,
+            "the cache saves the descent of the tree, a small part of a server's work for a datagram",
+        ),
+        (
+            "throughput xdp/sw_cache",
+            "1.84",
+            xdp,
+            cache,
+            "the client is the limit of xdp",
+        ),
+        (
+            "throughput xdp/sw",
+            "1.97",
+            xdp,
+            sw,
+            "the client is the limit of xdp",
+        ),
+        (
+            "throughput xdp_max/sw",
+            "at most 26.2",
+            live,
+            sw,
+            "one core sends and answers; the paper's filled 10 GbE",
+        ),
         ("throughput socket/sw", "", by_socket(SOCKET.who), sw, ""),
     ];
     let of = |(what, paper, a, b, remark): (&'static str, &'static str, _, _, &'static str)| {
@@ -166,7 +214,10 @@ fn hit_rate(found: &Measurements) -> Vec<Comparison> {
                 .iter()
                 .map(|(hits, value)| models::error_percent(model(*hits, last.1, first.1), *value));
             let (paper, remark) = match (name, kind) {
-                ("linear", "closed loop") => ("at most 10.4 %", "the paper does not say if its client waits for replies"),
+                ("linear", "closed loop") => (
+                    "at most 10.4 %",
+                    "the paper does not say if its client waits for replies",
+                ),
                 ("linear", _) => ("at most 10.4 %", ""),
                 _ => ("", ""),
             };
@@ -204,15 +255,29 @@ fn latency(found: &Measurements) -> Vec<Comparison> {
     ];
     let clients = [
         (By::Window1, "socket client", ""),
-        (By::LiveWindow1, "live frames", "at the client's interface, without the client's own path"),
+        (
+            By::LiveWindow1,
+            "live frames",
+            "at the client's interface, without the client's own path",
+        ),
     ];
     let mut rows = Vec::new();
     for (by, client, remark) in clients {
         for (what, paper, a, b) in cases {
-            let shapes = found.shapes.iter().copied().filter(|shape| shape.blocks == found.blocks);
+            let shapes = found
+                .shapes
+                .iter()
+                .copied()
+                .filter(|shape| shape.blocks == found.blocks);
             let ratio = mean_ratio(found, shapes, (a, by), (b, by), |sample| sample.p50_us);
             let Some(ratio) = ratio else { continue };
-            rows.push(row("21", format!("latency {what}, {client}"), paper, (ratio, ""), remark));
+            rows.push(row(
+                "21",
+                format!("latency {what}, {client}"),
+                paper,
+                (ratio, ""),
+                remark,
+            ));
         }
     }
     rows
@@ -230,13 +295,23 @@ fn load(found: &Measurements) -> Vec<Comparison> {
     let of = |(name, contestant, hits, paper)| {
         let cost = cost(found, contestant, hits)?;
         let what = format!("server's processor time, {name}");
-        let remark = if paper == "86.0 W" { "the paper measures the power that the whole machine draws" } else { "" };
+        let remark = if paper == "86.0 W" {
+            "the paper measures the power that the whole machine draws"
+        } else {
+            ""
+        };
         Some(row("table 6", what, paper, (cost.server_us, "us"), remark))
     };
     let mut rows: Vec<_> = cases.into_iter().filter_map(of).collect();
     if let Some(cost) = cost(found, XDP_THEN_SW, 100) {
         let remark = "by the kernel's run time statistics, which are part of it";
-        rows.push(row("table 6", "XDP program, all hits", "", (cost.fastpath_us, "us"), remark));
+        rows.push(row(
+            "table 6",
+            "XDP program, all hits",
+            "",
+            (cost.fastpath_us, "us"),
+            remark,
+        ));
     }
     rows
 }
