@@ -4,7 +4,7 @@
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .DEFAULT_GOAL := build
-.PHONY: setup build run test test-fresh test-kernels bench fuzz soak hbase spec lint deny fmt
+.PHONY: setup build run test test-fresh test-kernels bench papers fuzz soak hbase spec lint deny fmt
 
 setup:
 	@bash scripts/setup.sh
@@ -41,6 +41,10 @@ bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench verify
 	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
 	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid
+
+# The papers' figures as SVG and CSV in papers-spv/: root and two quiet cores, about six minutes; see docs/papers.md.
+papers: setup
+	cargo run --release --locked --quiet -p lineside-lab -- papers spv $(ARGS)
 
 # Every decoder under libFuzzer, a minute each; `make test` runs the same targets briefly.
 fuzz: setup

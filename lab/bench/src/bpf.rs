@@ -3,7 +3,7 @@
 use crate::error::{BenchError, Result, bpf};
 use crate::netns::{CLIENT_ADDRESS, CLIENT_MAC, SERVER_ADDRESS, SERVER_MAC};
 use crate::sys;
-use crate::workload::{Hash, TXIDS, Workload};
+use crate::workload::{BLOCKS, Hash, TXIDS, Workload};
 use hdrhistogram::Histogram;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use lineside_wire::frame::{Addressing, build};
@@ -94,7 +94,10 @@ impl Generator {
             .open_memory(OBJECT)
             .map_err(bpf("reading the generators"))?;
         let object = open.load().map_err(bpf("loading the generators"))?;
-        let roots: Vec<u8> = workload.roots.concat();
+        let roots: Vec<u8> = (workload.roots.iter().cycle().take(BLOCKS))
+            .flatten()
+            .copied()
+            .collect();
         map(&object, "bench_root_map")?
             .update(&ZERO, &roots, MapFlags::ANY)
             .map_err(bpf("writing roots"))?;

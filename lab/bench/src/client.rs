@@ -159,7 +159,7 @@ impl<'a> Flight<'a> {
 
     /// The next request; it counts as sent at `now_ns`. `None`: one of the same block is still in flight.
     pub fn ask(&mut self, now_ns: u64) -> Option<&'a [u8; 32]> {
-        let place = &mut self.asked[self.next as usize % BLOCKS];
+        let place = &mut self.asked[self.next as usize % self.workload.places()];
         if place.is_some() {
             return None;
         }
@@ -181,7 +181,7 @@ impl<'a> Flight<'a> {
     pub fn take_back(&mut self, count: usize) {
         for _ in 0..count {
             self.next -= 1;
-            self.asked[self.next as usize % BLOCKS] = None;
+            self.asked[self.next as usize % self.workload.places()] = None;
             self.in_flight -= 1;
             self.tally.sent -= 1;
         }
@@ -193,7 +193,7 @@ impl<'a> Flight<'a> {
         let mark = payload
             .get(30..32)
             .map_or(0, |bytes| usize::from(u16::from_le_bytes([bytes[0], bytes[1]])));
-        let place = &mut self.asked[mark % BLOCKS];
+        let place = &mut self.asked[mark % self.workload.places()];
         let expect = self.plan.expect;
         match *place {
             Some(asked) if payload == self.workload.reply(asked.number, expect) => {

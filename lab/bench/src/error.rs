@@ -53,6 +53,20 @@ pub enum BenchError {
     Void(String),
 }
 
+impl BenchError {
+    /// True if this machine or this user cannot run the bench at all: no root, no BPF, one core, a peer that is not
+    /// installed.
+    pub const fn is_of_the_machine(&self) -> bool {
+        matches!(
+            self,
+            Self::NotAllowed(_)
+                | Self::NotMeasured(_)
+                | Self::TooFewCores
+                | Self::Xdp(XdpError::NotAllowed(_))
+        )
+    }
+}
+
 /// What every step of a bench gives.
 pub type Result<T> = std::result::Result<T, BenchError>;
 

@@ -3,7 +3,7 @@
 use crate::error::{Result, io};
 use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
 use crate::sys;
-use crate::workload::{Hash, PROVEN_TXIDS, Workload};
+use crate::workload::{Hash, PROVEN_TXIDS, Shape, Workload};
 use lineside_fastpath::lease;
 use lineside_spv::chain::Tip;
 use lineside_spv::datapath as spv;
@@ -25,7 +25,7 @@ const SCATTER: usize = 0x9e37_79b1;
 /// Longer than any bench runs.
 const LEASE_NS: u64 = 1 << 42;
 
-/// The loaded XDP programs on a store of 2^22 lines that holds every TXID of the workload.
+/// The loaded XDP programs on a store of 2^22 lines that holds every TXID of the workload, or a part of them.
 pub struct XdpFastPath {
     datapath: XdpDatapath,
     root: OwnedFd,
@@ -36,7 +36,7 @@ pub struct XdpFastPath {
 
 impl XdpFastPath {
     /// Loads the programs, then draws a workload whose every TXID found an empty line.
-    pub fn load(seed: u64) -> Result<(Self, Workload)> {
+    pub fn load(seed: u64, shape: Shape) -> Result<(Self, Workload)> {
         let geometry = Geometry::default();
         let mut datapath = XdpDatapath::load(vec![image()], None)?;
         let store = spv::store(&mut datapath, &geometry)?;
@@ -47,7 +47,7 @@ impl XdpFastPath {
         let root = datapath
             .with_root(|root| root.try_clone_to_owned())?
             .map_err(io("opening ls_root"))?;
-        let (writer, tickets, workload) = fill(Arc::new(store), seed);
+        let (writer, tickets, workload) = fill(Arc::new(store), seed, shape);
         let fastpath = Self {
             datapath,
             root,
@@ -55,6 +55,18 @@ impl XdpFastPath {
             tickets,
         };
         Ok((fastpath, workload))
+    }
+
+    /// Keeps in the table those TXIDs of the workload that it was loaded with whose number `keeps` takes, and no others.
+    pub fn keep(&mut self, workload: &Workload, keeps: impl Fn(u64) -> bool) {
+        for (number, txid) in workload.txids.iter().enumerate() {
+            if keeps(number as u64) {
+                self.writer
+                    .fill(txid, self.tickets[number % self.tickets.len()], 0);
+            } else {
+                self.writer.invalidate(txid);
+            }
+        }
     }
 
     /// Puts the first [`PROVEN_TXIDS`] of the workload into 64 blocks with trees, scattered, while `measure` runs.
@@ -159,11 +171,11 @@ fn open(store: &Store, writer: &mut StoreWriter) {
 }
 
 /// Draws the workload into the store.
-fn fill(store: Arc<Store>, seed: u64) -> (StoreWriter, Vec<Ticket>, Workload) {
+fn fill(store: Arc<Store>, seed: u64, shape: Shape) -> (StoreWriter, Vec<Ticket>, Workload) {
     let mut writer = StoreWriter::new(Arc::clone(&store));
-    let roots = Workload::roots(seed);
+    let roots = Workload::roots(seed, shape);
     let tickets = admit(&mut writer, &roots);
-    let workload = Workload::draw(seed, |txid, block| {
+    let workload = Workload::draw(seed, shape, |txid, block| {
         let is_empty = |line: &lineside_spv::layout::SpvLine| line.generation.load(Relaxed) == 0;
         store.set(&words(txid)).iter().any(is_empty) && writer.fill(txid, tickets[block], 0)
     });

@@ -6,6 +6,7 @@ use crate::bpf::{Generator, Plan, SAMPLE, template};
 use crate::client::Tally;
 use crate::error::{BenchError, Result, io};
 use crate::sys::{self, Run};
+use crate::workload::{BLOCKS, Workload};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -16,8 +17,6 @@ const PATIENCE: Duration = Duration::from_millis(30);
 /// Frames that the kernel runs at once.
 const BATCH: u32 = 64;
 const REQUESTS_MAX: f64 = 1e9;
-/// The stream's length: every TXID once before the first one again.
-const ENTRY_BITS: u32 = crate::workload::TXIDS.trailing_zeros();
 
 /// Whom to drive, and how.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +33,19 @@ pub struct Target {
 
 /// Drives `target` for about `duration`. The calling thread stands in the client's namespace, `interface` is the
 /// index of its end.
-pub fn run(generator: &Generator, interface: u32, target: Target, duration: Duration) -> Result<Tally> {
+pub fn run(
+    generator: &Generator,
+    interface: u32,
+    workload: &Workload,
+    target: Target,
+    duration: Duration,
+) -> Result<Tally> {
+    if workload.roots.len() > BLOCKS {
+        return Err(BenchError::Void(format!(
+            "the live-frames generator tells {BLOCKS} blocks apart, not {}",
+            workload.roots.len()
+        )));
+    }
     let (send, check) = match target {
         Target { memcached: true, .. } => ("bench_live_mc", "bench_check_mc"),
         Target { one_by_one: true, .. } => ("bench_live_1", "bench_check"),
@@ -47,7 +58,8 @@ pub fn run(generator: &Generator, interface: u32, target: Target, duration: Dura
         port: target.port,
         memcached: target.memcached,
         proof: false,
-        entry_bits: ENTRY_BITS,
+        // Every TXID once before the first one again.
+        entry_bits: workload.txids.len().trailing_zeros(),
         last: 0,
         echo: target.echo,
     };

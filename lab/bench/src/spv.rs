@@ -3,28 +3,23 @@
 use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
 use crate::error::{BenchError, Result};
-use crate::fastpath::{self, XdpFastPath};
+use crate::fastpath::XdpFastPath;
+use crate::field::{By, CLIENT_CORE, ECHO, Field, SOCKET, SW, SW_CACHE, SW_SPIN, Who};
 use crate::gate::Bound::{self, AtLeast, AtMost};
 use crate::gate::{Gate, median};
 use crate::machine::Machine;
-use crate::memcached;
-use crate::netns::Pair;
 use crate::per_packet::PerPacket;
 use crate::report::{Checks, Contestant, Figures, Replacements, Report, latency_us};
-use crate::servers::{self, Running, Software, Truth};
-use crate::workload::{Expect, Workload};
-use crate::{import, live, per_packet};
-use lineside_wire::SPV_PORT;
+use crate::servers;
+use crate::workload::{Expect, Shape, Workload};
+use crate::{import, per_packet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 pub use crate::progress::Progress;
 
-/// Core of the client and of the generators.
-const CLIENT_CORE: usize = 0;
 /// `sw` below this share of `echo` would be a straw man.
 const SW_OF_ECHO_MIN: f64 = 0.3;
 /// A load above this before the bench begins is said in the report.
@@ -101,30 +96,6 @@ impl Options {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
-    Software(Software),
-    Memcached,
-    Xdp,
-}
-
-/// By what a contestant is driven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum By {
-    Window64,
-    Window1,
-    AfXdp,
-    AfXdpWindow1,
-    Live,
-    LiveWindow1,
-}
-
-const ECHO: Who = Who::Software(Software::Echo);
-const SW: Who = Who::Software(Software::Sw);
-const SW_CACHE: Who = Who::Software(Software::SwCache);
-const SW_SPIN: Who = Who::Software(Software::SwSpin);
-const SOCKET: Who = Who::Software(Software::Socket);
-
 /// Every run of a round.
 const RUNS: [(Who, By); 24] = [
     (Who::Xdp, By::Live),
@@ -155,17 +126,6 @@ const RUNS: [(Who, By); 24] = [
 
 type Samples = BTreeMap<(Who, By), Vec<Tally>>;
 
-/// What every run needs.
-struct Field {
-    pair: Arc<Pair>,
-    fastpath: XdpFastPath,
-    workload: Arc<Workload>,
-    generator: Generator,
-    truth: Truth,
-    /// Or why it does not run.
-    memcached: std::result::Result<Running, String>,
-}
-
 /// Runs the scenario, telling `progress` before each step.
 ///
 /// # Errors
@@ -175,7 +135,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     if machine.cores < 2 {
         return Err(BenchError::TooFewCores);
     }
-    let mut field = Field::new(options.seed)?;
+    let mut field = Field::new(options.seed, Shape::default(), true)?;
     let runs: Vec<_> = RUNS.into_iter().filter(|(who, _)| field.has(*who)).collect();
     let rounds = options.rounds.max(1);
     let mut step = 0;
@@ -201,7 +161,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             // Each round begins elsewhere, so that nobody always stands behind the same neighbour.
             let (who, by) = runs[(place + round * 5) % runs.len()];
             tell("contestants");
-            let tally = field.run(who, by, options.duration)?;
+            let tally = field.run(who, by, options.duration)?.tally;
             samples.entry((who, by)).or_default().push(tally);
         }
     }
@@ -267,29 +227,6 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
 }
 
 impl Field {
-    fn new(seed: u64) -> Result<Self> {
-        let pair = Arc::new(Pair::new()?);
-        let (fastpath, workload) = XdpFastPath::load(seed)?;
-        let workload = Arc::new(workload);
-        let generator = Generator::load(&workload)?;
-        let truth = Truth {
-            tree: Arc::new(workload.tree()),
-            store: fastpath::software_store(&workload)?,
-        };
-        let memcached = match memcached::find() {
-            Some(binary) => memcached::start(&pair, binary, &workload).map_err(|error| error.to_string()),
-            None => Err("it is not installed".into()),
-        };
-        Ok(Self {
-            pair,
-            fastpath,
-            workload,
-            generator,
-            truth,
-            memcached,
-        })
-    }
-
     /// `None`, with a note, when the figure is void.
     fn per_packet(
         &mut self,
@@ -351,71 +288,6 @@ impl Field {
         };
         pair.server
             .run(servers::SERVER_CORE, || fastpath.replace_under(count, load))
-    }
-
-    fn has(&self, who: Who) -> bool {
-        who != Who::Memcached || self.memcached.is_ok()
-    }
-
-    /// Starts `who`, drives it, stops it.
-    fn run(&self, who: Who, by: By, duration: Duration) -> Result<Tally> {
-        match who {
-            Who::Software(software) => {
-                let running = servers::start(&self.pair, software, &self.truth)?;
-                let tally = self.drive(who, by, duration);
-                running.end()?;
-                tally
-            }
-            Who::Memcached => self.drive(who, by, duration),
-            Who::Xdp => {
-                let _attached = self
-                    .pair
-                    .server
-                    .run(CLIENT_CORE, || self.fastpath.attach(&self.pair))?;
-                self.drive(who, by, duration)
-            }
-        }
-    }
-
-    fn drive(&self, who: Who, by: By, duration: Duration) -> Result<Tally> {
-        let expect = if who == ECHO { Expect::Echo } else { Expect::Root };
-        let window = if matches!(by, By::Window1 | By::AfXdpWindow1) {
-            1
-        } else {
-            64
-        };
-        // Frames that XDP_TX returns over a veth are polled only where an XDP program stands (6.18, veth_xdp_flush).
-        let passes = who == Who::Xdp && matches!(by, By::Window64 | By::Window1);
-        let plan = ClosedLoop {
-            window,
-            expect,
-            warm_up: duration / 8,
-            duration,
-        };
-        let (workload, generator) = (&*self.workload, &self.generator);
-        let interface = self.pair.client_index;
-        self.pair.client.run(CLIENT_CORE, || match by {
-            By::Window64 | By::Window1 => {
-                let _passing = if passes {
-                    Some(generator.attach_pass(interface)?)
-                } else {
-                    None
-                };
-                client::socket(workload, plan)
-            }
-            By::AfXdp | By::AfXdpWindow1 => crate::af_xdp::run(generator, interface, workload, plan),
-            By::Live | By::LiveWindow1 => {
-                let memcached = who == Who::Memcached;
-                let port = if memcached { memcached::PORT } else { SPV_PORT };
-                let target = live::Target {
-                    port,
-                    memcached,
-                    echo: expect == Expect::Echo,
-                    one_by_one: by == By::LiveWindow1,
-                };
-                live::run(generator, interface, target, duration)
-            }
-        })
     }
 }
 

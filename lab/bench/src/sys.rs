@@ -272,6 +272,26 @@ pub fn attach_native(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Makes the kernel count the run time of BPF programs until the result is dropped.
+pub fn count_run_time() -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    let fd = check(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })?;
+    // SAFETY: the kernel has just given us this descriptor, and no other code knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Run time of a BPF program in ns, that of its tail calls too, since [`count_run_time`].
+pub fn run_time_ns(program: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: all zeros is a valid value of this struct.
+    let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: the program is open, `info` is `length` bytes long, and both outlive the call.
+    check(unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
+    })?;
+    Ok(info.run_time_ns)
+}
+
 /// How [`test_run`] runs a program.
 #[derive(Clone, Copy, Debug)]
 pub enum Run {

@@ -1,4 +1,4 @@
-//! What is asked and what is right: 512 blocks of 2,048 transactions each, from a seed.
+//! What is asked and what is right: 512 blocks of 2,048 transactions each, or another shape, from a seed.
 
 use lineside_testkit::Random;
 use std::collections::BTreeMap;
@@ -16,7 +16,32 @@ pub const PROVEN_TXIDS: usize = 64 * 2048;
 /// Client ports of the live generator.
 pub const PORTS: usize = 32_768;
 
-/// Entry `i` belongs to block `i mod 512`. The last two bytes of a TXID are `i mod 32,768` and those of a root are its
+/// Number of blocks and of transactions in each of them; both powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shape {
+    /// Blocks, 64 to 32,768; the generators of live frames take at most [`BLOCKS`].
+    pub blocks: usize,
+    /// Transactions in each block.
+    pub transactions: usize,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            blocks: BLOCKS,
+            transactions: TXIDS / BLOCKS,
+        }
+    }
+}
+
+impl Shape {
+    /// Number of TXIDs, at most [`TXIDS`].
+    pub const fn txids(self) -> usize {
+        self.blocks * self.transactions
+    }
+}
+
+/// Entry `i` belongs to block `i` modulo the number of blocks. The last two bytes of a TXID are `i mod 32,768` and those of a root are its
 /// block's number (little-endian), so that a reply can be told apart; all other bytes are random.
 pub struct Workload {
     /// In the order in which they are asked.
@@ -36,19 +61,21 @@ pub enum Expect {
 
 impl Workload {
     /// The roots that [`Workload::draw`] gives for this seed.
-    pub fn roots(seed: u64) -> Vec<Hash> {
+    pub fn roots(seed: u64, shape: Shape) -> Vec<Hash> {
         let mut random = Random(!seed);
-        (0..BLOCKS).map(|block| any_hash(&mut random, block)).collect()
+        (0..shape.blocks)
+            .map(|block| any_hash(&mut random, block))
+            .collect()
     }
 
     /// Draws TXIDs, each again until `takes` it (given the TXID and its block's number).
-    pub fn draw(seed: u64, mut takes: impl FnMut(&Hash, usize) -> bool) -> Self {
+    pub fn draw(seed: u64, shape: Shape, mut takes: impl FnMut(&Hash, usize) -> bool) -> Self {
         let mut random = Random(seed);
-        let roots = Self::roots(seed);
-        let mut txids = Vec::with_capacity(TXIDS);
-        while txids.len() < TXIDS {
+        let roots = Self::roots(seed, shape);
+        let mut txids = Vec::with_capacity(shape.txids());
+        while txids.len() < shape.txids() {
             let txid = any_hash(&mut random, txids.len() % PORTS);
-            if takes(&txid, txids.len() % BLOCKS) {
+            if takes(&txid, txids.len() % shape.blocks) {
                 txids.push(txid);
             }
         }
@@ -66,19 +93,29 @@ impl Workload {
     pub fn tree(&self) -> BTreeMap<Hash, Hash> {
         let entries = self.txids.iter().enumerate();
         entries
-            .map(|(number, txid)| (*txid, self.roots[number % BLOCKS]))
+            .map(|(number, txid)| (*txid, *self.root(number)))
             .collect()
+    }
+
+    /// The root of the block that entry `number` belongs to.
+    fn root(&self, number: usize) -> &Hash {
+        &self.roots[number % self.roots.len()]
+    }
+
+    /// Number of requests that their replies' last two bytes tell apart, at most [`BLOCKS`].
+    pub fn places(&self) -> usize {
+        self.roots.len().min(BLOCKS)
     }
 
     /// The request number `number`.
     pub fn request(&self, number: u64) -> &Hash {
-        &self.txids[number as usize % TXIDS]
+        &self.txids[number as usize % self.txids.len()]
     }
 
     /// The right reply to it.
     pub fn reply(&self, number: u64, expect: Expect) -> &Hash {
         match expect {
-            Expect::Root => &self.roots[number as usize % BLOCKS],
+            Expect::Root => self.root(number as usize),
             Expect::Echo => self.request(number),
         }
     }
@@ -99,7 +136,7 @@ mod tests {
     fn the_same_seed_draws_the_same_and_every_entry_says_which_it_is() {
         let every_third = |seed| {
             let mut count = 0;
-            Workload::draw(seed, |_, _| {
+            Workload::draw(seed, Shape::default(), |_, _| {
                 count += 1;
                 count % 3 != 0
             })

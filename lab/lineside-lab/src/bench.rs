@@ -218,7 +218,7 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
 }
 
 /// Shows how far it is while it runs.
-fn with_bar<T>(run: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
+pub fn with_bar<T>(run: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg} {pos}/{len} {eta}") {
         bar.set_style(style);

@@ -6,6 +6,7 @@ mod demo;
 mod demo_chain;
 mod diff;
 mod fabric;
+mod papers;
 mod replay;
 mod soak;
 
@@ -33,6 +34,10 @@ enum Command {
     Diff(diff::Diff),
     Soak(soak::Soak),
     Replay(replay::Replay),
+    Papers {
+        #[command(subcommand)]
+        paper: papers::Paper,
+    },
     /// Generated channels of Hyperledger Fabric, and an orderer that delivers recorded blocks.
     Fabric {
         #[command(subcommand)]
@@ -57,6 +62,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Diff(arguments) => diff::run(&arguments, as_json),
         Command::Soak(arguments) => soak::run(&arguments, as_json),
         Command::Replay(arguments) => replay::run(&arguments, as_json),
+        Command::Papers { paper } => papers::run(&paper, as_json),
         Command::Fabric { verb } => fabric::run(&verb, as_json),
     }
 }

@@ -1,0 +1,191 @@
+//! The contestants of `spv` on two namespaces, and the ways in which they are driven.
+
+use crate::bpf::Generator;
+use crate::client::{self, ClosedLoop, Tally};
+use crate::error::Result;
+use crate::fastpath::{self, XdpFastPath};
+use crate::netns::Pair;
+use crate::servers::{self, Running, Software, Truth};
+use crate::workload::{Expect, Shape, Workload};
+use crate::{live, memcached, paced, sys};
+use lineside_wire::SPV_PORT;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Core of the client and of the generators.
+pub const CLIENT_CORE: usize = 0;
+
+/// A contestant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// A server on a socket.
+    Software(Software),
+    /// memcached, where it is installed.
+    Memcached,
+    /// Our XDP datapath with every TXID in its table and no server after it.
+    Xdp,
+    /// Our XDP datapath and, for what is not in its table, the paper's software.
+    XdpThenSw,
+}
+
+/// By what a contestant is driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// The socket client, 64 requests in flight.
+    Window64,
+    /// The socket client, one request in flight.
+    Window1,
+    /// The AF_XDP client, 64 requests in flight.
+    AfXdp,
+    /// The AF_XDP client, one request in flight.
+    AfXdpWindow1,
+    /// The generator of live frames, an open loop.
+    Live,
+    /// The generator of live frames, one request in flight.
+    LiveWindow1,
+    /// The socket client at this number of requests a second.
+    Paced(u32),
+}
+
+/// The contestant `echo`.
+pub const ECHO: Who = Who::Software(Software::Echo);
+/// The contestant `sw`.
+pub const SW: Who = Who::Software(Software::Sw);
+/// The contestant `sw_cache`.
+pub const SW_CACHE: Who = Who::Software(Software::SwCache);
+/// The contestant `sw_spin`.
+pub const SW_SPIN: Who = Who::Software(Software::SwSpin);
+/// The contestant `socket`.
+pub const SOCKET: Who = Who::Software(Software::Socket);
+
+/// One run of a contestant, and its cost.
+#[derive(Clone, Debug)]
+pub struct Driven {
+    /// Requests and replies.
+    pub tally: Tally,
+    /// Processor time of this process less the client's thread, in ns: that of the server's threads.
+    pub server_ns: u64,
+}
+
+/// Everything that a run needs.
+pub struct Field {
+    /// The two namespaces.
+    pub pair: Arc<Pair>,
+    /// The XDP datapath.
+    pub fastpath: XdpFastPath,
+    /// Requests and right replies.
+    pub workload: Arc<Workload>,
+    /// The generator of live frames.
+    pub generator: Generator,
+    /// The data of the software contestants.
+    pub truth: Truth,
+    /// The server, or why it does not run.
+    pub memcached: std::result::Result<Running, String>,
+}
+
+impl Field {
+    /// Makes the namespaces, loads the XDP programs and draws the workload; `with_memcached` starts memcached too.
+    pub fn new(seed: u64, shape: Shape, with_memcached: bool) -> Result<Self> {
+        let pair = Arc::new(Pair::new()?);
+        let (fastpath, workload) = XdpFastPath::load(seed, shape)?;
+        let workload = Arc::new(workload);
+        let generator = Generator::load(&workload)?;
+        let truth = Truth {
+            tree: Arc::new(workload.tree()),
+            store: fastpath::software_store(&workload)?,
+        };
+        let memcached = match memcached::find() {
+            _ if !with_memcached => Err("it takes no part".into()),
+            Some(binary) => memcached::start(&pair, binary, &workload).map_err(|error| error.to_string()),
+            None => Err("it is not installed".into()),
+        };
+        Ok(Self {
+            pair,
+            fastpath,
+            workload,
+            generator,
+            truth,
+            memcached,
+        })
+    }
+
+    /// True if the contestant can run here.
+    pub fn has(&self, who: Who) -> bool {
+        who != Who::Memcached || self.memcached.is_ok()
+    }
+
+    /// Starts `who`, drives it, stops it.
+    pub fn run(&self, who: Who, by: By, duration: Duration) -> Result<Driven> {
+        let running = match who {
+            Who::Software(software) => Some(servers::start(&self.pair, software, &self.truth)?),
+            Who::XdpThenSw => Some(servers::start(&self.pair, Software::Sw, &self.truth)?),
+            Who::Memcached | Who::Xdp => None,
+        };
+        let _attached = match who {
+            Who::Xdp | Who::XdpThenSw => {
+                let attach = || self.fastpath.attach(&self.pair);
+                Some(self.pair.server.run(CLIENT_CORE, attach)?)
+            }
+            Who::Software(_) | Who::Memcached => None,
+        };
+        let process_ns = sys::process_ns();
+        let driven = self.drive(who, by, duration);
+        let process_ns = sys::process_ns() - process_ns;
+        running.map_or(Ok(()), Running::end)?;
+        let (tally, client_ns) = driven?;
+        Ok(Driven {
+            tally,
+            server_ns: process_ns.saturating_sub(client_ns),
+        })
+    }
+
+    /// Returns what the client saw, and the processor time of its thread in ns.
+    fn drive(&self, who: Who, by: By, duration: Duration) -> Result<(Tally, u64)> {
+        let expect = if who == ECHO { Expect::Echo } else { Expect::Root };
+        let window = match by {
+            By::Window1 | By::AfXdpWindow1 => 1,
+            By::Paced(_) => client::WINDOW_MAX.min(self.workload.places() / 2),
+            _ => 64,
+        };
+        // Frames that XDP_TX returns over a veth are polled only where an XDP program is attached (6.18,
+        // veth_xdp_flush).
+        let passes = matches!(who, Who::Xdp | Who::XdpThenSw)
+            && matches!(by, By::Window64 | By::Window1 | By::Paced(_));
+        let plan = ClosedLoop {
+            window,
+            expect,
+            warm_up: if matches!(by, By::Paced(_)) {
+                Duration::ZERO
+            } else {
+                duration / 8
+            },
+            duration,
+        };
+        let (workload, generator) = (&*self.workload, &self.generator);
+        let interface = self.pair.client_index;
+        self.pair.client.run(CLIENT_CORE, || {
+            let _passing = if passes {
+                Some(generator.attach_pass(interface)?)
+            } else {
+                None
+            };
+            let tally = match by {
+                By::Window64 | By::Window1 => client::socket(workload, plan),
+                By::Paced(rate) => paced::socket(workload, plan, rate),
+                By::AfXdp | By::AfXdpWindow1 => crate::af_xdp::run(generator, interface, workload, plan),
+                By::Live | By::LiveWindow1 => {
+                    let memcached = who == Who::Memcached;
+                    let port = if memcached { memcached::PORT } else { SPV_PORT };
+                    let target = live::Target {
+                        port,
+                        memcached,
+                        echo: expect == Expect::Echo,
+                        one_by_one: by == By::LiveWindow1,
+                    };
+                    live::run(generator, interface, workload, target, duration)
+                }
+            }?;
+            Ok((tally, sys::thread_ns()))
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Runs of the contestants of `spv` one by one, for whoever draws figures: with a workload of any shape, a hit rate of
+//! the XDP datapath, and the processor time of servers.
+
+use crate::error::{Result, io};
+use crate::field::{Driven, Field};
+use crate::report::latency_us;
+use crate::sys;
+use lineside_testkit::Random;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use crate::field::{By, Who};
+pub use crate::gate::median;
+pub use crate::machine::Machine;
+pub use crate::servers::Software;
+pub use crate::workload::Shape;
+
+/// One run of a contestant.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Checked, right replies a second.
+    pub rps: f64,
+    /// Median latency in µs.
+    pub p50_us: f64,
+    /// 99th percentile of the latency in µs.
+    pub p99_us: f64,
+    /// Requests sent.
+    pub sent: u64,
+    /// Right replies.
+    pub right: u64,
+    /// Requests without a reply; an open loop loses what a server cannot take.
+    pub lost: u64,
+    /// Wrong replies.
+    pub wrong: u64,
+    /// Length of the run in seconds.
+    pub took_s: f64,
+    /// Processor time of the server's threads in ns; without a warm-up it is of `sent` requests.
+    pub server_ns: u64,
+    /// Run time of the XDP program in ns, by the kernel's statistics; 0 where they were not asked for.
+    pub fastpath_ns: u64,
+}
+
+/// Contestants over one workload.
+pub struct Setting {
+    field: Field,
+}
+
+impl Setting {
+    /// Makes the namespaces, loads the XDP programs, draws the workload; every TXID is in the table.
+    ///
+    /// # Errors
+    /// Without root, without BPF, with one core.
+    pub fn new(seed: u64, shape: Shape) -> Result<Self> {
+        if sys::cores() < 2 {
+            return Err(crate::BenchError::TooFewCores);
+        }
+        Ok(Self {
+            field: Field::new(seed, shape, false)?,
+        })
+    }
+
+    /// Keeps this share of the TXIDs in the table of the XDP datapath, chosen at random from their numbers. A higher
+    /// percentage keeps all TXIDs of a lower one.
+    pub fn set_hit_percent(&mut self, percent: u64) {
+        let workload = Arc::clone(&self.field.workload);
+        self.field
+            .fastpath
+            .keep(&workload, |number| is_kept(number, percent));
+    }
+
+    /// Starts `who`, drives it, stops it.
+    ///
+    /// # Errors
+    /// Those of namespaces, sockets and BPF.
+    pub fn run(&self, who: Who, by: By, duration: Duration) -> Result<Sample> {
+        let driven = self.field.run(who, by, duration)?;
+        Ok(sample(&driven, 0))
+    }
+
+    /// The same while the kernel measures the run time of the XDP program, which makes it slower.
+    ///
+    /// # Errors
+    /// Those of [`Setting::run`]; what the kernel says of its statistics.
+    pub fn run_with_cost(&self, who: Who, by: By, duration: Duration) -> Result<Sample> {
+        let _on = sys::count_run_time().map_err(io("turning on the run time of BPF programs"))?;
+        let root = self.field.fastpath.root();
+        let read = || sys::run_time_ns(root.as_fd()).map_err(io("reading the run time of ls_root"));
+        let before_ns = read()?;
+        let driven = self.field.run(who, by, duration)?;
+        Ok(sample(&driven, read()?.saturating_sub(before_ns)))
+    }
+}
+
+fn is_kept(number: u64, percent: u64) -> bool {
+    Random(number).percent(percent)
+}
+
+fn sample(driven: &Driven, fastpath_ns: u64) -> Sample {
+    let Driven { tally, server_ns } = driven;
+    Sample {
+        rps: tally.rps(),
+        p50_us: latency_us(tally, 0.5),
+        p99_us: latency_us(tally, 0.99),
+        sent: tally.sent,
+        right: tally.right,
+        lost: tally.lost,
+        wrong: tally.wrong,
+        took_s: tally.took_ns as f64 / 1e9,
+        server_ns: *server_ns,
+        fastpath_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kept_share_is_the_percentage_and_grows_with_it() {
+        let kept = |percent| (0..100_000).filter(move |number| is_kept(*number, percent));
+        for percent in [0, 10, 50, 90, 100] {
+            let share = kept(percent).count() as f64 / 1000.0;
+            assert!((share - percent as f64).abs() < 0.7, "{percent}: {share}");
+        }
+        assert!(kept(30).all(|number| is_kept(number, 40)));
+    }
+}

@@ -1,0 +1,302 @@
+//! Figure 13: keys that a table loses because others took their places, and the tags that a look-up compares.
+//!
+//! Measured on the fast-path table that the daemon uses, and computed. With `n` keys that are uniform over `s` sets of
+//! `w` lines, the number `X` of keys of one set is binomial with `n` trials and probability `1/s`. A set keeps
+//! `K = min(X, w)` of them, each further key replaces one, so
+//!
+//! - a key is lost with probability `s * E[max(X - w, 0)] / n` (for `w` = 1: `1 - s/n * (1 - (1 - 1/s)^n)`);
+//! - a key shares a set with at least `w` others with probability `P(Y >= w)`, `Y` binomial with `n - 1` trials;
+//! - a hit compares `E[K (K + 1) / 2] / E[K]` tags, and a miss `E[K]`, where lines are looked at one after the other and
+//!   empty ones are not compared. A circuit compares all `w` at once.
+
+use crate::error::{PapersError, Result};
+use lineside_spv::store::{Geometry, Hash, Store, words};
+use lineside_spv::writer::{BlockRef, SpvFill as _, StoreWriter, Ticket};
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Numbers of keys in the paper's figure.
+pub const KEYS: [usize; 3] = [10_000, 50_000, 250_000];
+/// Lines a set in the paper's figure.
+pub const WAYS: [u32; 3] = [1, 2, 4];
+/// log2 of the number of lines of the paper's table.
+pub const LINE_BITS: u32 = 22;
+
+/// How a key's set is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Index {
+    /// By keyed hash, as the daemon does.
+    Keyed,
+    /// By the low bits of the TXID, as the paper does.
+    LowBits,
+}
+
+impl Index {
+    /// Name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Keyed => "keyed hash",
+            Self::LowBits => "low bits",
+        }
+    }
+}
+
+/// What a table does to its keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Collisions {
+    /// Keys that are no longer in the table, in percent.
+    pub lost_percent: f64,
+    /// Keys whose set was given more keys than it has lines, in percent.
+    pub sharing_percent: f64,
+    /// Tags compared by a look-up of a key that is in the table.
+    pub hit_comparisons: f64,
+    /// Tags compared by a look-up of another key.
+    pub miss_comparisons: f64,
+}
+
+/// Returns the expected values by the closed forms above, for a table of at least two sets.
+pub fn computed(keys: usize, line_bits: u32, ways: u32) -> Collisions {
+    let sets = (1u64 << line_bits) as f64 / f64::from(ways);
+    let (n, w) = (keys as f64, f64::from(ways));
+    let (mut kept, mut ranks, mut excess) = (0.0, 0.0, 0.0);
+    for (count, probability) in binomial(keys, sets).enumerate() {
+        let count = count as f64;
+        let stays = count.min(w);
+        kept += stays * probability;
+        ranks += stays * (stays + 1.0) / 2.0 * probability;
+        excess += (count - stays) * probability;
+    }
+    let alone: f64 = binomial(keys.saturating_sub(1), sets).take(ways as usize).sum();
+    Collisions {
+        lost_percent: 100.0 * sets * excess / n,
+        sharing_percent: 100.0 * (1.0 - alone).max(0.0),
+        hit_comparisons: ranks / kept,
+        miss_comparisons: kept,
+    }
+}
+
+/// Probabilities of 0, 1, 2, ... successes in `trials`, each with probability `1 / sets`, until they vanish.
+fn binomial(trials: usize, sets: f64) -> impl Iterator<Item = f64> {
+    let n = trials as f64;
+    let mut next = Some((0.0, (n * (-1.0 / sets).ln_1p()).exp()));
+    let mean = n / sets;
+    std::iter::from_fn(move || {
+        let (count, probability) = next?;
+        let following = probability * (n - count) / ((count + 1.0) * (sets - 1.0));
+        let ends = count > mean && following < 1e-300;
+        next = (!ends && count < n).then_some((count + 1.0, following));
+        Some(probability)
+    })
+}
+
+/// Fills a table of 2^`line_bits` lines with TXIDs and looks after each number of `keys`, which rise.
+///
+/// # Errors
+/// Where there is no memory for the table.
+pub fn measure(
+    line_bits: u32,
+    ways: u32,
+    index: Index,
+    keys: &[usize],
+    seed: u64,
+) -> Result<Vec<Collisions>> {
+    let geometry = Geometry {
+        line_bits,
+        ways,
+        block_bits: 1,
+        tree_bits: 0,
+        paper_index: index == Index::LowBits,
+        ..Geometry::default()
+    };
+    let store = Store::anonymous(&geometry).map_err(|source| PapersError::Table {
+        line_bits,
+        mebibytes: 64 << line_bits >> 20,
+        source,
+    })?;
+    let store = Arc::new(store);
+    let mut filled = Filled::new(Arc::clone(&store), seed);
+    keys.iter()
+        .map(|count| {
+            filled.fill_up_to(*count);
+            Ok(filled.look())
+        })
+        .collect()
+}
+
+struct Filled {
+    store: Arc<Store>,
+    writer: StoreWriter,
+    ticket: Ticket,
+    seed: u64,
+    txids: Vec<Hash>,
+    /// Keys given to each set, by the address of its first line.
+    given: HashMap<usize, u32>,
+}
+
+impl Filled {
+    fn new(store: Arc<Store>, seed: u64) -> Self {
+        let mut writer = StoreWriter::new(Arc::clone(&store));
+        let ticket = writer.admit(&BlockRef {
+            hash: [1; 32],
+            root: [2; 32],
+            height: 1,
+        });
+        Self {
+            store,
+            writer,
+            ticket,
+            seed,
+            txids: Vec::new(),
+            given: HashMap::new(),
+        }
+    }
+
+    fn place(&self, txid: &Hash) -> usize {
+        self.store.set(&words(txid)).as_ptr() as usize
+    }
+
+    fn fill_up_to(&mut self, count: usize) {
+        while self.txids.len() < count {
+            let txid = txid(self.seed, self.txids.len() as u64);
+            self.writer.fill(&txid, self.ticket, 0);
+            *self.given.entry(self.place(&txid)).or_default() += 1;
+            self.txids.push(txid);
+        }
+    }
+
+    /// Number of tags compared until `txid` was found or no line was left, and if it was found.
+    fn look_up(&self, txid: &Hash) -> (u32, bool) {
+        let words = words(txid);
+        let mut compared = 0;
+        for line in self.store.set(&words) {
+            if line.generation.load(Relaxed) == 0 {
+                continue;
+            }
+            compared += 1;
+            if (line.txid.iter().zip(words)).all(|(tag, word)| tag.load(Relaxed) == word) {
+                return (compared, true);
+            }
+        }
+        (compared, false)
+    }
+
+    fn look(&self) -> Collisions {
+        let ways = self.store.control().ways.load(Relaxed);
+        let (mut hits, mut hit_tags, mut miss_tags, mut sharing) = (0u64, 0u64, 0u64, 0u64);
+        for (number, key) in self.txids.iter().enumerate() {
+            let (compared, found) = self.look_up(key);
+            if found {
+                hits += 1;
+                hit_tags += u64::from(compared);
+            }
+            sharing += u64::from(self.given[&self.place(key)] > ways);
+            let (compared, _) = self.look_up(&txid(!self.seed, number as u64));
+            miss_tags += u64::from(compared);
+        }
+        let keys = self.txids.len().max(1) as f64;
+        Collisions {
+            lost_percent: 100.0 * (keys - hits as f64) / keys,
+            sharing_percent: 100.0 * sharing as f64 / keys,
+            hit_comparisons: hit_tags as f64 / hits.max(1) as f64,
+            miss_comparisons: miss_tags as f64 / keys,
+        }
+    }
+}
+
+/// A TXID: the double SHA-256 of a transaction's bytes, here of two numbers.
+fn txid(seed: u64, number: u64) -> Hash {
+    let mut transaction = [0; 16];
+    transaction[..8].copy_from_slice(&seed.to_le_bytes());
+    transaction[8..].copy_from_slice(&number.to_le_bytes());
+    Sha256::digest(Sha256::digest(transaction)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lineside_testkit::Random;
+
+    #[test]
+    fn the_closed_forms_are_those_of_known_cases() {
+        // Two keys over two lines: they meet in half of the cases, and one of the two is lost.
+        let two = computed(2, 1, 1);
+        assert!((two.lost_percent - 25.0).abs() < 1e-9, "{two:?}");
+        assert!((two.sharing_percent - 50.0).abs() < 1e-9, "{two:?}");
+        // Direct-mapped, by the textbook formula for occupied bins.
+        for keys in KEYS {
+            let bins = f64::from(1 << LINE_BITS);
+            let occupied = bins * (1.0 - (1.0 - 1.0 / bins).powf(keys as f64));
+            let expected = 100.0 * (1.0 - occupied / keys as f64);
+            let found = computed(keys, LINE_BITS, 1);
+            assert!(
+                (found.lost_percent - expected).abs() < 1e-6,
+                "{found:?} {expected}"
+            );
+            assert_eq!(found.hit_comparisons, 1.0);
+        }
+        // The paper says less than 1 % at 250,000 keys: that needs 2^24 lines.
+        let lost = |bits| computed(250_000, bits, 1).lost_percent;
+        assert!((lost(22) - 2.922).abs() < 0.001 && lost(23) > 1.0 && lost(24) < 1.0);
+    }
+
+    /// Counters in an array, which know nothing of stores, sets in memory or binomials.
+    #[test]
+    fn the_closed_forms_agree_with_bins_and_balls() {
+        for (bits, ways, keys) in [(12, 1, 2000), (12, 2, 2000), (12, 4, 3000), (10, 4, 2000)] {
+            let mut random = Random(7);
+            let sets = (1usize << bits) / ways as usize;
+            let (rounds, mut lost, mut ranks, mut kept) = (200, 0u64, 0u64, 0u64);
+            for _ in 0..rounds {
+                let mut bins = vec![0u32; sets];
+                (0..keys).for_each(|_| bins[random.index(sets)] += 1);
+                for bin in bins {
+                    lost += u64::from(bin.saturating_sub(ways));
+                    let stays = bin.min(ways);
+                    kept += u64::from(stays);
+                    ranks += u64::from((1..=stays).sum::<u32>());
+                }
+            }
+            let found = computed(keys, bits, ways);
+            let simulated = 100.0 * lost as f64 / f64::from(rounds) / keys as f64;
+            let near = |a: f64, b: f64| (a - b).abs() < 0.03 * b.max(0.02);
+            assert!(
+                near(found.lost_percent, simulated),
+                "{ways} ways: {found:?} {simulated}"
+            );
+            let per_set = kept as f64 / f64::from(rounds) / sets as f64;
+            assert!(near(found.miss_comparisons, per_set));
+            assert!(near(found.hit_comparisons, ranks as f64 / kept as f64));
+        }
+    }
+
+    #[test]
+    fn the_real_table_loses_as_many_as_computed() {
+        for index in [Index::Keyed, Index::LowBits] {
+            for ways in WAYS {
+                let keys = [2_000, 20_000];
+                let found = measure(14, ways, index, &keys, 1).expect("memory for 2^14 lines");
+                for (keys, found) in keys.into_iter().zip(found) {
+                    let expected = computed(keys, 14, ways);
+                    // Five standard deviations, of about as many losses as there are.
+                    let losses = expected.lost_percent * keys as f64 / 100.0;
+                    let room = 100.0 * (5.0 * losses.sqrt() + 3.0) / keys as f64;
+                    assert!(
+                        (found.lost_percent - expected.lost_percent).abs() <= room,
+                        "{found:?} {expected:?}"
+                    );
+                    assert!((found.hit_comparisons - expected.hit_comparisons).abs() < 0.05);
+                    assert!((found.miss_comparisons - expected.miss_comparisons).abs() < 0.05);
+                    // Keys that share come in groups of more than `ways`.
+                    let sharing = expected.sharing_percent * keys as f64 / 100.0;
+                    let room = 100.0 * (5.0 * (sharing * f64::from(ways + 1)).sqrt() + 10.0) / keys as f64;
+                    assert!(
+                        (found.sharing_percent - expected.sharing_percent).abs() < room,
+                        "{found:?} {expected:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The runs that figures 16, 18, 19, 20 and 21 and the server's load are drawn from.
+
+use super::Options;
+use lineside_bench::figures::{By, Sample, Setting, Shape, Software, Who, median};
+use lineside_bench::{BenchError, Progress};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Numbers of transactions in a block of figures 16 and 21.
+pub const PER_BLOCK: [usize; 3] = [1024, 2048, 4096];
+/// The number that the paper keeps to in its other figures.
+pub const PAPER_PER_BLOCK: usize = 2048;
+/// Hit rates of figure 19, in percent.
+pub const HITS: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
+/// Hit rates for the server's load, in percent.
+pub const LOAD_HITS: [u64; 6] = [0, 25, 50, 75, 90, 100];
+/// Offered loads of figure 20, in requests a second.
+pub const OFFERED: [u32; 7] = [10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000];
+/// Offered load at which the server's processor time is measured, in requests a second.
+pub const LOAD: u32 = 50_000;
+
+/// A contestant, the way in which it is driven, and its name in the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contestant {
+    /// Our name.
+    pub name: &'static str,
+    /// Name in the paper; empty for a contestant that the paper has not.
+    pub paper: &'static str,
+    /// Server or datapath.
+    pub who: Who,
+}
+
+const fn contestant(name: &'static str, paper: &'static str, who: Who) -> Contestant {
+    Contestant { name, paper, who }
+}
+
+/// No look-up at all.
+pub const ECHO: Contestant = contestant("echo", "", Who::Software(Software::Echo));
+/// The paper's software.
+pub const SW: Contestant = contestant("sw", "SW", Who::Software(Software::Sw));
+/// The paper's software with a cache before the tree.
+pub const SW_CACHE: Contestant = contestant("sw_cache", "SW Cache", Who::Software(Software::SwCache));
+/// The paper's software that never sleeps.
+pub const SW_SPIN: Contestant = contestant("sw_spin", "", Who::Software(Software::SwSpin));
+/// Our socket datapath.
+pub const SOCKET: Contestant = contestant("socket", "", Who::Software(Software::Socket));
+/// Our XDP datapath.
+pub const XDP: Contestant = contestant("xdp", "HW", Who::Xdp);
+/// Our XDP datapath before the paper's software.
+pub const XDP_THEN_SW: Contestant = contestant("xdp + sw", "HW", Who::XdpThenSw);
+
+/// Contestants of figure 18 by the socket client; `xdp` by live frames is the paper's HW Max.
+pub const THROUGHPUT: [Contestant; 5] = [ECHO, SW, SW_CACHE, SOCKET, XDP];
+/// Contestants of figure 21.
+pub const LATENCY: [Contestant; 5] = [SW, SW_CACHE, SW_SPIN, SOCKET, XDP];
+/// Contestants of figure 20.
+pub const ROOFLINE: [Contestant; 3] = [SW, SW_CACHE, XDP];
+/// Servers without a fast path in the driver.
+pub const LOADED: [Contestant; 3] = [SW, SW_CACHE, SOCKET];
+
+/// Clients of figure 21 and of figure 19's sweep.
+pub const SOCKET_CLIENT: &str = "socket client";
+/// The generator of live frames.
+pub const LIVE_FRAMES: &str = "live frames";
+
+/// Runs by shape of the chain, contestant and client.
+#[derive(Default)]
+pub struct Runs(BTreeMap<(Shape, Who, By), Vec<Sample>>);
+
+impl Runs {
+    /// Median over the rounds, where there was a run.
+    pub fn median(&self, shape: Shape, who: Who, by: By, of: fn(&Sample) -> f64) -> Option<f64> {
+        median(self.0.get(&(shape, who, by))?.iter().map(of))
+    }
+}
+
+/// Everything that was measured.
+pub struct Measurements {
+    /// Runs for figures 16, 18 and 21.
+    pub runs: Runs,
+    /// Shapes in the order in which they were run.
+    pub shapes: Vec<Shape>,
+    /// Blocks of figure 21.
+    pub blocks: usize,
+    /// The shape of the next fields.
+    pub main: Shape,
+    /// Figure 19: runs of `xdp + sw` by hit rate, closed loop and open loop.
+    pub sweep: BTreeMap<(u64, By), Vec<Sample>>,
+    /// Figure 20: runs by contestant and offered load.
+    pub paced: BTreeMap<(&'static str, u32), Vec<Sample>>,
+    /// Processor time at [`LOAD`], by contestant and hit rate.
+    pub costs: BTreeMap<(&'static str, u64), Vec<Sample>>,
+    /// Requests lost in the socket client's loops, which wait for two seconds.
+    pub lost: u64,
+    /// Wrong replies.
+    pub wrong: u64,
+}
+
+/// Returns the shapes of the chain; figure 21 has those of figure 16 that have its number of blocks.
+fn shapes(options: &Options) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for transactions in PER_BLOCK {
+        let of_total = options.transactions.iter().map(|total| total / transactions);
+        for blocks in of_total {
+            shapes.push(Shape { blocks, transactions });
+        }
+    }
+    shapes
+}
+
+/// The largest chain with the paper's number of transactions in a block.
+fn main_shape(options: &Options) -> Shape {
+    let most = options.transactions.iter().max().copied().unwrap_or_default();
+    Shape {
+        blocks: most / PAPER_PER_BLOCK,
+        transactions: PAPER_PER_BLOCK,
+    }
+}
+
+/// What a shape is run for.
+fn plan(options: &Options, shape: Shape) -> Vec<(Who, By)> {
+    let mut plan = vec![(ECHO.who, By::Window64), (SW.who, By::Window64)];
+    if shape.transactions == PAPER_PER_BLOCK {
+        plan.extend(THROUGHPUT.map(|contestant| (contestant.who, By::Window64)));
+        plan.push((XDP.who, By::Live));
+    }
+    if shape.blocks == options.blocks {
+        plan.extend(LATENCY.map(|contestant| (contestant.who, By::Window1)));
+        plan.extend(LATENCY.map(|contestant| (contestant.who, By::LiveWindow1)));
+    }
+    plan.sort_unstable();
+    plan.dedup();
+    plan
+}
+
+/// Number of steps that [`run`] reports, without that of figure 13.
+pub fn steps(options: &Options) -> usize {
+    let rounds = options.rounds.max(1);
+    let of_shapes: usize = shapes(options)
+        .into_iter()
+        .map(|shape| plan(options, shape).len() + 1)
+        .sum();
+    let of_main = HITS.len() * 2 + OFFERED.len() * ROOFLINE.len() + LOADED.len() + LOAD_HITS.len();
+    (of_shapes + of_main) * rounds
+}
+
+/// Runs everything.
+pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Measurements, BenchError> {
+    let shapes = shapes(options);
+    let mut runner = Runner {
+        rounds: options.rounds.max(1),
+        duration: options.duration,
+        done: 1,
+        of: steps(options) + 1,
+        progress,
+        found: Measurements {
+            runs: Runs::default(),
+            shapes: shapes.clone(),
+            blocks: options.blocks,
+            main: main_shape(options),
+            sweep: BTreeMap::new(),
+            paced: BTreeMap::new(),
+            costs: BTreeMap::new(),
+            lost: 0,
+            wrong: 0,
+        },
+    };
+    for shape in shapes {
+        runner.tell("loading");
+        let mut setting = Setting::new(options.seed, shape)?;
+        runner.contestants(&setting, shape, &plan(options, shape))?;
+        if shape == main_shape(options) {
+            runner.roofline(&setting)?;
+            runner.sweep(&mut setting)?;
+            runner.costs(&mut setting)?;
+        }
+        // The namespaces and maps of this shape are gone before the next is loaded.
+        drop(setting);
+    }
+    Ok(runner.found)
+}
+
+struct Runner<'a> {
+    rounds: usize,
+    duration: Duration,
+    done: usize,
+    of: usize,
+    progress: &'a mut dyn FnMut(Progress),
+    found: Measurements,
+}
+
+impl Runner<'_> {
+    fn tell(&mut self, doing: &'static str) {
+        (self.progress)(Progress {
+            doing,
+            done: self.done,
+            of: self.of,
+        });
+        self.done += 1;
+    }
+
+    /// Runs, and counts faults. An open loop may lose what the server cannot take, and the generator of live frames
+    /// gives a request up after 200 ms, in which a busy machine may not have run the server at all.
+    fn run(&mut self, setting: &Setting, who: Who, by: By, with_cost: bool) -> Result<Sample, BenchError> {
+        let run = if with_cost {
+            Setting::run_with_cost
+        } else {
+            Setting::run
+        };
+        let sample = run(setting, who, by, self.duration)?;
+        self.found.wrong += sample.wrong;
+        if !matches!(by, By::Live | By::LiveWindow1) {
+            self.found.lost += sample.lost;
+        }
+        Ok(sample)
+    }
+
+    fn contestants(&mut self, setting: &Setting, shape: Shape, plan: &[(Who, By)]) -> Result<(), BenchError> {
+        for round in 0..self.rounds {
+            for place in 0..plan.len() {
+                // Each round begins with another contestant, so that none always follows the same one.
+                let (who, by) = plan[(place + round * 5) % plan.len()];
+                self.tell("figures 16, 18 and 21");
+                let sample = self.run(setting, who, by, false)?;
+                self.found
+                    .runs
+                    .0
+                    .entry((shape, who, by))
+                    .or_default()
+                    .push(sample);
+            }
+        }
+        Ok(())
+    }
+
+    fn roofline(&mut self, setting: &Setting) -> Result<(), BenchError> {
+        for _ in 0..self.rounds {
+            for offered in OFFERED {
+                for contestant in ROOFLINE {
+                    self.tell("figure 20");
+                    let sample = self.run(setting, contestant.who, By::Paced(offered), false)?;
+                    let place = self.found.paced.entry((contestant.name, offered));
+                    place.or_default().push(sample);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sweep(&mut self, setting: &mut Setting) -> Result<(), BenchError> {
+        for _ in 0..self.rounds {
+            for hits in HITS {
+                setting.set_hit_percent(hits);
+                for by in [By::Window64, By::Live] {
+                    self.tell("figure 19");
+                    let sample = self.run(setting, XDP_THEN_SW.who, by, false)?;
+                    self.found.sweep.entry((hits, by)).or_default().push(sample);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn costs(&mut self, setting: &mut Setting) -> Result<(), BenchError> {
+        let by = By::Paced(LOAD);
+        for _ in 0..self.rounds {
+            for contestant in LOADED {
+                self.tell("the server's load");
+                let sample = self.run(setting, contestant.who, by, true)?;
+                self.found
+                    .costs
+                    .entry((contestant.name, 0))
+                    .or_default()
+                    .push(sample);
+            }
+            for hits in LOAD_HITS {
+                setting.set_hit_percent(hits);
+                self.tell("the server's load");
+                let sample = self.run(setting, XDP_THEN_SW.who, by, true)?;
+                let place = self.found.costs.entry((XDP_THEN_SW.name, hits));
+                place.or_default().push(sample);
+            }
+        }
+        Ok(())
+    }
+}

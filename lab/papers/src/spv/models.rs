@@ -1,0 +1,72 @@
+//! Models of throughput: the paper's, and those that a closed loop follows.
+
+/// Bytes of a request or a reply on the wire of Ethernet without preamble and frame check sequence.
+pub const FRAME_BYTES: u32 = 74;
+/// Preamble and start (8), frame check sequence (4), gap between frames (12).
+const ETHERNET_EXTRA_BYTES: u32 = 24;
+/// The link of the paper.
+pub const LINK_BITS_PER_S: f64 = 10e9;
+
+/// Requests a second that a link takes each way.
+pub fn link_rps(bits_per_s: f64) -> f64 {
+    bits_per_s / 8.0 / f64::from(FRAME_BYTES + ETHERNET_EXTRA_BYTES)
+}
+
+/// The paper's equation (1): `T = (T_HW - T_SW) / 100 * H + T_SW`, with `H` in percent. It holds where hits and misses
+/// are limited by the senders, independently of each other.
+pub fn linear(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
+    (hit_rps - miss_rps) / 100.0 * hit_percent + miss_rps
+}
+
+/// The harmonic mean `1/T = h/T_HW + (1 - h)/T_SW`: times add up where one thing is done after the other.
+pub fn harmonic(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
+    let hits = hit_percent / 100.0;
+    1.0 / (hits / hit_rps + (1.0 - hits) / miss_rps)
+}
+
+/// The bound `min(T_HW, T_SW / (1 - h))`: the server and the fast path work at the same time, and the slower of the two
+/// limits both, because a closed loop keeps their mix.
+pub fn bottleneck(hit_percent: f64, hit_rps: f64, miss_rps: f64) -> f64 {
+    let misses = 1.0 - hit_percent / 100.0;
+    if misses <= 0.0 {
+        return hit_rps;
+    }
+    hit_rps.min(miss_rps / misses)
+}
+
+/// A roofline: throughput is the offered load up to what the system or the link takes.
+pub fn roof(offered_rps: f64, system_rps: f64) -> f64 {
+    offered_rps.min(system_rps).min(link_rps(LINK_BITS_PER_S))
+}
+
+/// Error of `modelled` in percent of `measured`.
+pub fn error_percent(modelled: f64, measured: f64) -> f64 {
+    100.0 * (modelled - measured).abs() / measured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_gigabit_ethernet_takes_12_755_million_requests() {
+        assert!((link_rps(LINK_BITS_PER_S) - 12_755_102.04).abs() < 0.01);
+        assert_eq!(roof(20e6, 1e9), link_rps(LINK_BITS_PER_S));
+        assert_eq!((roof(5.0, 10.0), roof(20.0, 10.0)), (5.0, 10.0));
+    }
+
+    #[test]
+    fn all_models_meet_at_both_ends_and_order_between_them() {
+        for model in [linear, harmonic, bottleneck] {
+            assert!((model(0.0, 970.0, 490.0) - 490.0).abs() < 1e-9);
+            assert!((model(100.0, 970.0, 490.0) - 970.0).abs() < 1e-9);
+        }
+        for hits in [10.0, 50.0, 90.0] {
+            assert!(harmonic(hits, 970.0, 490.0) < linear(hits, 970.0, 490.0));
+            assert!(harmonic(hits, 970.0, 490.0) < bottleneck(hits, 970.0, 490.0));
+        }
+        // Half of the requests at 1 a second, half at 3: two take 4/3 s.
+        assert!((harmonic(50.0, 3.0, 1.0) - 1.5).abs() < 1e-12);
+        assert_eq!(error_percent(110.0, 100.0), 10.0);
+    }
+}
