@@ -395,7 +395,7 @@ fn hit_rate(found: &Measurements) -> Figure {
         for (at, (name, model)) in MODELS.into_iter().enumerate() {
             let curve = (0..=100).map(|hits| (f64::from(hits), model(f64::from(hits), last.1, first.1)));
             all.push(series(
-                format!("model: {name}"),
+                format!("model: {name}{}", if at == 0 { ", the paper's" } else { "" }),
                 at + 1,
                 Style::Computed,
                 curve.collect(),
