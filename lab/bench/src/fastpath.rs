@@ -57,7 +57,7 @@ impl XdpFastPath {
         Ok((fastpath, workload))
     }
 
-    /// Keeps in the table those TXIDs of the workload that it was loaded with whose number `keeps` takes, and no others.
+    /// Keeps in the table those TXIDs of its workload whose number `keeps` takes, and no others.
     pub fn keep(&mut self, workload: &Workload, keeps: impl Fn(u64) -> bool) {
         for (number, txid) in workload.txids.iter().enumerate() {
             if keeps(number as u64) {

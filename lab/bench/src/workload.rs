@@ -41,7 +41,8 @@ impl Shape {
     }
 }
 
-/// Entry `i` belongs to block `i` modulo the number of blocks. The last two bytes of a TXID are `i mod 32,768` and those of a root are its
+/// Entry `i` belongs to block `i` modulo the number of blocks. The last two bytes of a TXID are `i mod 32,768` and those
+/// of a root are its
 /// block's number (little-endian), so that a reply can be told apart; all other bytes are random.
 pub struct Workload {
     /// In the order in which they are asked.

@@ -38,8 +38,8 @@ pub struct Serve {
     #[arg(long)]
     lease_s: Option<u64>,
     /// The full node that is followed: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT,
-    /// btcd+notls://… for btcd without TLS, blocks-dir:PATH for a node's block files, or embedded for none. The password may be in --node-password or in the
-    /// environment, LINESIDE_NODE_PASSWORD.
+    /// btcd+notls://… for btcd without TLS, blocks-dir:PATH for a node's block files, or embedded for none. The
+    /// password may be in --node-password or in the environment, LINESIDE_NODE_PASSWORD.
     #[arg(long, value_name = "URL")]
     node: Option<String>,
     /// The cookie file of Bitcoin Core, `.cookie` in its data directory.

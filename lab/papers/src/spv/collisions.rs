@@ -6,7 +6,8 @@
 //!
 //! - a key is lost with probability `s * E[max(X - w, 0)] / n` (for `w` = 1: `1 - s/n * (1 - (1 - 1/s)^n)`);
 //! - a key shares a set with at least `w` others with probability `P(Y >= w)`, `Y` binomial with `n - 1` trials;
-//! - a hit compares `E[K (K + 1) / 2] / E[K]` tags, and a miss `E[K]`, where lines are looked at one after the other and
+//! - a hit compares `E[K (K + 1) / 2] / E[K]` tags, and a miss `E[K]`, where lines are looked at one after the other
+//!   and
 //!   empty ones are not compared. A circuit compares all `w` at once.
 
 use crate::error::{PapersError, Result};

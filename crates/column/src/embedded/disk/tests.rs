@@ -294,7 +294,8 @@ fn after_a_repair_in_the_middle_changes_are_made_and_kept() {
         assert!(flip(&segment, SEGMENT_HEADER_BYTES + 40, 3));
         let is_refused = reopened(directory.path()).is_none();
         let done = repair(directory.path()).unwrap();
-        assert_eq!(done.lost.is_some(), is_refused, "{done:?}");
+        // A damaged journal is refused also where the files of rows hold everything that was in it.
+        assert!(done.lost.is_none() || is_refused, "{done:?}");
         let mut now = reopened(directory.path()).expect("a repaired table opens");
         for round in 0..2 {
             let table = open(directory.path()).unwrap();
