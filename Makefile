@@ -42,7 +42,7 @@ bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench fabric
 	cargo run --release --locked --quiet -p lineside-lab -- bench hybrid
 
-# The papers' figures as SVG and CSV in papers-spv/: root and two quiet cores, about six minutes; see docs/papers.md.
+# The papers' figures as SVG and CSV in papers-spv/: root and two quiet cores, about five minutes; see docs/papers.md.
 papers: setup
 	cargo run --release --locked --quiet -p lineside-lab -- papers spv $(ARGS)
 

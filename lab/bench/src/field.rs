@@ -144,7 +144,6 @@ impl Field {
         let expect = if who == ECHO { Expect::Echo } else { Expect::Root };
         let window = match by {
             By::Window1 | By::AfXdpWindow1 => 1,
-            By::Paced(_) => client::WINDOW_MAX.min(self.workload.places() / 2),
             _ => 64,
         };
         // Frames that XDP_TX returns over a veth are polled only where an XDP program is attached (6.18,

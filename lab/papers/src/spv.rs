@@ -44,7 +44,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// All of it: about six minutes.
+    /// All of it: about five minutes.
     pub fn new(out: PathBuf) -> Self {
         Self {
             out,
@@ -160,7 +160,21 @@ fn collision_rows(options: &Options) -> Result<Vec<CollisionRow>> {
     Ok(rows)
 }
 
+/// A load above this before the run is named: servers on a busy machine lose processor time, and XDP hardly does.
+const QUIET_LOAD_MAX: f64 = 0.3;
+
 impl Summary {
+    /// A reason for which ratios of a datapath to software are not those of a quiet machine.
+    pub fn warning(&self) -> Option<String> {
+        let load = self.machine.load_before;
+        (load > QUIET_LOAD_MAX).then(|| {
+            format!(
+                "the machine was not quiet: load {load} before the run, which servers feel most; ratios to `sw` are too \
+                 large"
+            )
+        })
+    }
+
     /// Faults of the system itself: replies lost or wrong.
     pub fn failures(&self) -> Vec<String> {
         let counts = [(self.lost, "requests lost"), (self.wrong, "wrong replies")];
@@ -198,6 +212,9 @@ impl Display for Summary {
             if !row.remark.is_empty() {
                 writeln!(out, "{:<8}  {}", "", row.remark)?;
             }
+        }
+        if let Some(warning) = self.warning() {
+            writeln!(out, "\n{warning}")?;
         }
         if let Some(why) = &self.not_measured {
             writeln!(

@@ -6,7 +6,7 @@ use super::measure::{
     Contestant, ECHO, HITS, LATENCY, LIVE_FRAMES, LOAD, LOAD_HITS, LOADED, Measurements, OFFERED,
     PAPER_PER_BLOCK, PER_BLOCK, ROOFLINE, SOCKET_CLIENT, SW, THROUGHPUT, XDP, XDP_THEN_SW,
 };
-use super::models::{self, LINK_BITS_PER_S, link_rps};
+use super::models::{self, LINK_BITS_PER_S, MODELS, link_rps};
 use crate::error::Result;
 use crate::plot::{Axis, Chart, Scale, Series, Style};
 use crate::table::{Table, number};
@@ -53,6 +53,12 @@ fn series(name: impl Into<String>, colour: usize, style: Style, points: Vec<(f64
 /// Median of several runs.
 fn of(samples: Option<&Vec<Sample>>, value: impl Fn(&Sample) -> f64) -> Option<f64> {
     median(samples?.iter().map(value))
+}
+
+/// Requests lost in all rounds of a run.
+fn lost(samples: Option<&Vec<Sample>>) -> String {
+    let lost = samples.into_iter().flatten().map(|sample| sample.lost);
+    lost.sum::<u64>().to_string()
 }
 
 /// A cell that may be empty.
@@ -347,12 +353,8 @@ fn hit_rate(found: &Measurements) -> Figure {
         "linear_error_percent",
         "harmonic_error_percent",
         "bottleneck_error_percent",
+        "lost",
     ]);
-    let models: [(&str, fn(f64, f64, f64) -> f64); 3] = [
-        ("linear, the paper's", models::linear),
-        ("harmonic", models::harmonic),
-        ("the slower of both", models::bottleneck),
-    ];
     let mut charts = Vec::new();
     let loops = [
         (
@@ -374,7 +376,7 @@ fn hit_rate(found: &Measurements) -> Figure {
             continue;
         };
         for (hits, value) in &points {
-            let modelled = models.map(|(_, model)| model(*hits, last.1, first.1));
+            let modelled = MODELS.map(|(_, model)| model(*hits, last.1, first.1));
             let error = |at: usize| number(models::error_percent(modelled[at], *value));
             table.push([
                 number(*hits),
@@ -386,13 +388,14 @@ fn hit_rate(found: &Measurements) -> Figure {
                 error(0),
                 error(1),
                 error(2),
+                lost(found.sweep.get(&(*hits as u64, by))),
             ]);
         }
         let mut all = vec![series("measured: xdp before sw", 0, Style::Measured, points)];
-        for (at, (name, model)) in models.into_iter().enumerate() {
+        for (at, (name, model)) in MODELS.into_iter().enumerate() {
             let curve = (0..=100).map(|hits| (f64::from(hits), model(f64::from(hits), last.1, first.1)));
             all.push(series(
-                format!("model: {name}"),
+                format!("model: {name}{}", if at == 0 { ", the paper's" } else { "" }),
                 at + 1,
                 Style::Computed,
                 curve.collect(),
@@ -434,6 +437,7 @@ fn roofline(found: &Measurements) -> Figure {
         "roof_replies_per_s",
         "system_replies_per_s",
         "link_replies_per_s",
+        "lost",
     ]);
     let link = link_rps(LINK_BITS_PER_S);
     let mut all = Vec::new();
@@ -454,6 +458,7 @@ fn roofline(found: &Measurements) -> Figure {
                 number(models::roof(offered.into(), system)),
                 number(system),
                 number(link),
+                lost(samples),
             ]);
             points.push((f64::from(offered), value));
         }
@@ -579,6 +584,7 @@ fn load(found: &Measurements) -> Figure {
         "server_us_per_reply",
         "server_core_percent",
         "xdp_program_us_per_reply",
+        "lost",
     ]);
     let mut row = |contestant: Contestant, hits| {
         let cost = cost(found, contestant, hits)?;
@@ -590,6 +596,7 @@ fn load(found: &Measurements) -> Figure {
             number(cost.server_us),
             number(cost.core_percent),
             number(cost.fastpath_us),
+            lost(found.costs.get(&(contestant.name, hits))),
         ]);
         Some(cost)
     };

@@ -39,6 +39,16 @@ pub fn roof(offered_rps: f64, system_rps: f64) -> f64 {
     offered_rps.min(system_rps).min(link_rps(LINK_BITS_PER_S))
 }
 
+/// A model of throughput: hit rate in percent, throughput of hits alone, throughput of misses alone.
+pub type Model = fn(f64, f64, f64) -> f64;
+
+/// The models of figure 19 by name.
+pub const MODELS: [(&str, Model); 3] = [
+    ("linear", linear),
+    ("harmonic", harmonic),
+    ("slower of both", bottleneck),
+];
+
 /// Error of `modelled` in percent of `measured`.
 pub fn error_percent(modelled: f64, measured: f64) -> f64 {
     100.0 * (modelled - measured).abs() / measured

@@ -5,7 +5,7 @@ use super::CollisionRow;
 use super::collisions::{Index, LINE_BITS, computed};
 use super::figures::{cost, papers_shapes, sweep_points, system_rps};
 use super::measure::{Measurements, PER_BLOCK, SOCKET, SW, SW_CACHE, XDP, XDP_THEN_SW};
-use super::models::{self, LINK_BITS_PER_S, link_rps};
+use super::models::{self, LINK_BITS_PER_S, MODELS, link_rps};
 use crate::error::Result;
 use crate::table::{Table, number};
 use lineside_bench::figures::{By, Sample, Shape, Who};
@@ -199,17 +199,12 @@ fn throughput(found: &Measurements) -> Vec<Comparison> {
 
 fn hit_rate(found: &Measurements) -> Vec<Comparison> {
     let mut rows = Vec::new();
-    let models: [(&str, fn(f64, f64, f64) -> f64); 3] = [
-        ("linear", models::linear),
-        ("harmonic", models::harmonic),
-        ("slower of both", models::bottleneck),
-    ];
     for (kind, by) in [("closed loop", By::Window64), ("open loop", By::Live)] {
         let points = sweep_points(found, by);
         let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else {
             continue;
         };
-        for (name, model) in models {
+        for (name, model) in MODELS {
             let errors = points
                 .iter()
                 .map(|(hits, value)| models::error_percent(model(*hits, last.1, first.1), *value));
