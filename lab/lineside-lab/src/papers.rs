@@ -68,6 +68,7 @@ fn to_json(summary: &spv::Summary) -> Value {
     json!({
         "paper": "spv", "seed": summary.seed, "machine": summary.machine,
         "comparisons": summary.comparisons.iter().map(row).collect::<Vec<_>>(),
-        "files": summary.files, "warning": summary.warning(), "lost": summary.lost, "wrong": summary.wrong, "not_measured": summary.not_measured,
+        "files": summary.files, "warning": summary.warning(), "lost": summary.lost, "wrong": summary.wrong,
+        "not_measured": summary.not_measured,
     })
 }

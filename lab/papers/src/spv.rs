@@ -169,8 +169,8 @@ impl Summary {
         let load = self.machine.load_before;
         (load > QUIET_LOAD_MAX).then(|| {
             format!(
-                "the machine was not quiet: load {load} before the run, which servers feel most; ratios to `sw` are too \
-                 large"
+                "the machine was not quiet: load {load} before the run, which servers feel most; ratios to `sw` are \
+                 too large"
             )
         })
     }
