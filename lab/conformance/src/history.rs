@@ -221,12 +221,14 @@ pub fn run_at(
     Ok(report)
 }
 
-/// The same over another table, in one phase; without cells that have a life of their own. `meanwhile` is called all
-/// the time with the number of cells that the fast path answered.
+/// The same over another table, in one phase; without cells that have a life of their own.
+///
+/// The run calls `meanwhile` about every 10 ms with the number of cells that the fast path answered. After
+/// `options.reads` of them the run goes on for as long as `meanwhile` returns true.
 ///
 /// # Errors
 /// What the system says of random numbers.
-pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64)) -> io::Result<Report> {
+pub fn run_over(options: &Options, over: Over, meanwhile: &mut dyn FnMut(u64) -> bool) -> io::Result<Report> {
     let started = Instant::now();
     let tally = Tally::default();
     let mut report = Report::default();
@@ -336,7 +338,10 @@ fn run_here(
         is_here: true,
         renew: &mut renew,
     };
-    run_phase(options, phase, due, tally, report, progress)
+    run_phase(options, phase, due, tally, report, &mut |reads| {
+        progress(reads);
+        false
+    })
 }
 
 fn run_phase(
@@ -345,7 +350,7 @@ fn run_phase(
     due: u64,
     tally: &Tally,
     report: &mut Report,
-    progress: &mut dyn FnMut(u64),
+    meanwhile: &mut dyn FnMut(u64) -> bool,
 ) -> io::Result<()> {
     let Over {
         store,
@@ -385,8 +390,8 @@ fn run_phase(
         let mut random = Random(!options.seed);
         // A fast path that answers hardly anything is a fault of its own: the report shows it.
         let most = due.saturating_mul(HOST_FOR_ONE_OF_FASTPATH);
-        let goes_on = || tally.fastpath.load(Relaxed) < due && tally.host.load(Relaxed) < most;
-        while goes_on() && !tally.stop.load(Relaxed) {
+        let mut wants_more = true;
+        while wants_more && tally.host.load(Relaxed) < most && !tally.stop.load(Relaxed) {
             lease::renew(&store.control().lease_until_ns, LEASE_NS);
             (phase.renew)();
             let (switches, pauses) = (random.below(200) == 0, random.below(25) == 0);
@@ -398,7 +403,8 @@ fn run_phase(
             if switches {
                 coherence.switch(false);
             }
-            progress(tally.fastpath.load(Relaxed));
+            let reads = tally.fastpath.load(Relaxed);
+            wants_more = meanwhile(reads) || reads < due;
         }
         scene.stop.store(true, Relaxed);
     });

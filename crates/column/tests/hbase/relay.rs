@@ -7,9 +7,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub struct Relay {
-    lost: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<u64>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Datagrams of 1000 that the relay loses.
+    of_1000: AtomicU64,
+    /// Datagrams that it has lost.
+    lost: AtomicU64,
 }
 
 impl Relay {
@@ -22,35 +30,40 @@ impl Relay {
     ) -> Self {
         let to_server = Arc::new(UdpSocket::bind(as_lineside).unwrap());
         let to_lineside = Arc::new(UdpSocket::bind(as_server).unwrap());
-        let (lost, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
         let ways = [
             (Arc::clone(&to_server), Arc::clone(&to_lineside), lineside),
             (to_lineside, to_server, server),
         ];
         let threads = ways.into_iter().zip([3, 5]).map(|((from, to, address), seed)| {
-            let (lost, stop) = (Arc::clone(&lost), Arc::clone(&stop));
+            let (counts, stop) = (Arc::clone(&counts), Arc::clone(&stop));
             from.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-            std::thread::spawn(move || carry(&from, &to, address, seed, &lost, &stop))
+            std::thread::spawn(move || carry(&from, &to, address, seed, &counts, &stop))
         });
         Self {
             threads: threads.collect(),
-            lost,
+            counts,
             stop,
         }
     }
 
-    /// Of 1000 datagrams so many are lost from now on.
+    /// Loses `of_1000` of 1000 datagrams from now on.
     pub fn lose(&self, of_1000: u64) {
-        self.lost.store(of_1000, Relaxed);
+        self.counts.of_1000.store(of_1000, Relaxed);
     }
 
-    /// Ends it; how many were lost.
+    /// The number of datagrams that the relay has lost.
+    pub fn lost(&self) -> u64 {
+        self.counts.lost.load(Relaxed)
+    }
+
+    /// Ends the relay. Returns the number of datagrams that it has lost.
     pub fn end(self) -> u64 {
         self.stop.store(true, Relaxed);
-        self.threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .sum()
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        self.counts.lost.load(Relaxed)
     }
 }
 
@@ -59,10 +72,10 @@ fn carry(
     to: &UdpSocket,
     address: SocketAddr,
     seed: u64,
-    lost: &AtomicU64,
+    counts: &Counts,
     stop: &AtomicBool,
-) -> u64 {
-    let (mut state, mut count) = (seed, 0);
+) {
+    let mut state = seed;
     let mut held: Option<Vec<u8>> = None;
     let mut bytes = [0; 2048];
     while !stop.load(Relaxed) {
@@ -73,8 +86,8 @@ fn carry(
             .wrapping_mul(0x5851_f42d_4c95_7f2d)
             .wrapping_add(0x1405_7b7e_f767_814f);
         let chance = (state >> 33) % 1000;
-        if chance < lost.load(Relaxed) {
-            count += 1;
+        if chance < counts.of_1000.load(Relaxed) {
+            counts.lost.fetch_add(1, Relaxed);
             // Some of them come late.
             held = (chance % 4 == 0).then(|| bytes[..length].to_vec()).or(held);
             continue;
@@ -86,5 +99,4 @@ fn carry(
             to.send_to(&late, address).unwrap();
         }
     }
-    count
 }
