@@ -1,21 +1,25 @@
 //! What the tests and benches of Lineside share: seeded [`Random`] numbers, tests that are [`skipped`], network
 //! namespaces ([`netns`]), frames of any source ([`PacketSocket`]), BPF file systems ([`bpffs`]), the CPUs of a thread
-//! ([`cpu`]), servers as processes ([`Daemon`]), and generated chains of Bitcoin blocks ([`DemoChain`]). Nothing here
-//! is linked into the daemon.
+//! ([`cpu`]), servers as processes ([`Daemon`]), generated chains of Bitcoin blocks ([`DemoChain`],
+//! [`RegtestChain`]), and a node that has one of them ([`CoreMini`]). Nothing here is linked into the daemon.
 
 mod binary;
 pub mod bpffs;
+mod core_mini;
 pub mod cpu;
 mod daemon;
 mod demo_chain;
 pub mod netns;
 mod packet;
 mod random;
+mod regtest_chain;
 mod skip;
 
 pub use binary::binary;
+pub use core_mini::CoreMini;
 pub use daemon::Daemon;
 pub use demo_chain::{DemoBlock, DemoChain};
 pub use packet::PacketSocket;
 pub use random::Random;
+pub use regtest_chain::RegtestChain;
 pub use skip::skipped;

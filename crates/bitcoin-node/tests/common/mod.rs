@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use bitcoin::hashes::Hash as _;
 use lineside_bitcoin_node::{BlockHash, LocalChain, Step};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -131,8 +132,10 @@ impl Btcd {
         let path = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(path("btcd.conf"), "").unwrap();
         let mut command = Command::new(program);
-        // Simnet's version byte of addresses is 0x3f (chaincfg/params.go).
-        let address = bitcoin::base58::encode_check(&[&[0x3f][..], &[7; 20]].concat());
+        // Simnet's version byte of script addresses is 0x7b (chaincfg/params.go). The script is OP_TRUE, so that tests
+        // can spend what is mined without keys.
+        let script = bitcoin::hashes::hash160::Hash::hash(&[0x51]).to_byte_array();
+        let address = bitcoin::base58::encode_check(&[&[0x7b][..], &script].concat());
         command
             .args(["--simnet", "--nodnsseed", "--norelaypriority"])
             .args(["--rpcuser", USER, "--rpcpass", PASSWORD, "--miningaddr", &address])
