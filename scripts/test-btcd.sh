@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the client of full nodes, and the daemon in front of one, on a real btcd: LINESIDE_BTCD, or btcd on the path,
-# or one that Go installs into target/, which takes about a minute. Without btcd and Go, the tests say so and
-# pass.
+# Tests the client of full nodes, and `lineside spv` in front of it, on a real btcd: LINESIDE_BTCD, or btcd on the path,
+# or one that Go installs into target/, which takes about a minute. Where there is neither btcd nor Go, the tests say so
+# and pass.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,5 +16,5 @@ if [ -z "${LINESIDE_BTCD:-}" ] && ! command -v btcd >/dev/null; then
     fi
     [ ! -x "$programs/btcd" ] || export LINESIDE_BTCD="$programs/btcd"
 fi
-cargo test -p lineside-bitcoin-node --locked "$@"
-cargo test -p lineside --test spv_node --locked "$@"
+cargo test -p lineside-bitcoin-node --locked --test btcd
+cargo test -p lineside --locked --test spv_node --test spv_btcd

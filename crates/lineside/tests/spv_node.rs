@@ -1,137 +1,15 @@
 //! `lineside spv` in front of a real node: btcd on simnet mines, reorganises and is killed, and wallets and explorers
 //! are answered from its chain. Without btcd these tests say so and pass.
 
-#[allow(
-    dead_code,
-    reason = "a part of what the tests of the node's client have is used"
-)]
 #[path = "../../bitcoin-node/tests/common/mod.rs"]
 mod common;
+mod spv_server;
 
 use common::{Btcd, btcd_program, until};
 use lineside_testkit::skipped;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-
-fn lineside(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lineside"))
-        .args(words)
-        .output()
-        .unwrap()
-}
-
-fn succeeded(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    text
-}
-
-/// `lineside spv serve` with both fronts; killed when dropped.
-struct Server {
-    child: Child,
-    said: Value,
-    _output: BufReader<ChildStdout>,
-}
-
-impl Server {
-    fn start(data: &Path, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
-            .args([
-                "spv",
-                "serve",
-                "--json",
-                "--network",
-                "simnet",
-                "--listen",
-                "127.0.0.1:0",
-            ])
-            .args([
-                "--datapath",
-                "socket",
-                "--console",
-                "127.0.0.1:0",
-                "--line-bits",
-                "12",
-            ])
-            .args(["--electrum", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .args(more)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        Self {
-            child,
-            said: serde_json::from_str(&line).expect("the server says where it serves"),
-            _output: output,
-        }
-    }
-
-    fn address(&self, protocol: &str) -> SocketAddr {
-        let text = self.said["services"][0]["also"][protocol].as_str().unwrap();
-        text.parse().unwrap()
-    }
-
-    /// Body of a page by HTTP.
-    fn page(&self, address: SocketAddr, path: &str) -> String {
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-
-    fn console(&self, path: &str) -> String {
-        let console = self.said["console"].as_str().unwrap();
-        self.page(console.strip_prefix("http://").unwrap().parse().unwrap(), path)
-    }
-
-    fn tip(&self) -> String {
-        self.page(self.address("http"), "/blocks/tip/hash")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// One call of the Electrum protocol on a connection of its own.
-fn electrum(address: SocketAddr, method: &str, params: &Value) -> Value {
-    let stream = TcpStream::connect(address).unwrap();
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-    for (id, method, params) in [
-        (0, "server.version", &json!(["test", "1.4"])),
-        (1, method, params),
-    ] {
-        writeln!(
-            &stream,
-            "{}",
-            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
-        )
-        .unwrap();
-    }
-    let answers = lines
-        .by_ref()
-        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-    let mut answers = answers.skip_while(|answer| answer["id"] != 1);
-    answers.next().unwrap()
-}
+use spv_server::{Server, electrum, lineside, store, succeeded};
+use std::path::PathBuf;
 
 fn started() -> Option<(PathBuf, Btcd, tempfile::TempDir)> {
     let Some(program) = btcd_program() else {
@@ -140,15 +18,7 @@ fn started() -> Option<(PathBuf, Btcd, tempfile::TempDir)> {
     };
     let btcd = Btcd::start(&program, false, None);
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("chain");
-    succeeded(&lineside(&[
-        "spv",
-        "init",
-        "--network",
-        "simnet",
-        "--data",
-        data.to_str().unwrap(),
-    ]));
+    store(folder.path(), "simnet");
     Some((program, btcd, folder))
 }
 
@@ -169,7 +39,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     };
     let data = folder.path().join("chain");
     btcd.generate(20);
-    let server = Server::start(&data, &["--node", &btcd.url()]);
+    let server = Server::start("simnet", &data, &["--node", &btcd.url()]);
     until("the server has the node's chain", || {
         (server.tip() == tip_of(&btcd)).then_some(())
     });
@@ -272,7 +142,7 @@ fn a_node_that_mines_and_reorganises_is_served_to_wallets_and_explorers() {
     btcd.generate(10);
     drop(server);
     btcd.generate(10);
-    let server = Server::start(&data, &["--node", &btcd.url()]);
+    let server = Server::start("simnet", &data, &["--node", &btcd.url()]);
     until("the new server has the node's chain", || {
         (server.tip() == tip_of(&btcd)).then_some(())
     });

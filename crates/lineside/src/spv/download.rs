@@ -100,7 +100,7 @@ fn take(
 ) -> anyhow::Result<()> {
     let bar = CountBar::new(blocks);
     let mut taken = 0;
-    while let Some(block) = download.next() {
+    for block in download.by_ref() {
         let block = block?;
         let checked = CheckedBlock::check(&block.raw, chain.network());
         let checked = checked.with_context(|| format!("block {} at height {}", block.hash, block.height))?;

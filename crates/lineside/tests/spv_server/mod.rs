@@ -1,0 +1,174 @@
+//! `lineside spv` as commands and as a server with all fronts.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+/// Longest wait for an answer of a server.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `lineside` to its end.
+pub fn lineside(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lineside"))
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+/// Returns what a command printed, which must have succeeded.
+pub fn succeeded(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+/// Makes an empty store of `network` below `folder`, and returns its path.
+pub fn store(folder: &Path, network: &str) -> std::path::PathBuf {
+    let data = folder.join("chain");
+    let path = data.to_str().unwrap();
+    succeeded(&lineside(&["spv", "init", "--network", network, "--data", path]));
+    data
+}
+
+/// `lineside spv serve` with both fronts; killed when dropped.
+pub struct Server {
+    pub child: Child,
+    pub said: Value,
+    _output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    pub fn start(network: &str, data: &Path, more: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lineside"))
+            .args(["spv", "serve", "--json", "--network", network])
+            .args(["--listen", "127.0.0.1:0", "--datapath", "socket"])
+            .args(["--console", "127.0.0.1:0", "--line-bits", "12"])
+            .args(["--electrum", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        Self {
+            child,
+            said: serde_json::from_str(&line).expect("the server says where it serves"),
+            _output: output,
+        }
+    }
+
+    pub fn address(&self, protocol: &str) -> SocketAddr {
+        let text = self.said["services"][0]["also"][protocol].as_str().unwrap();
+        text.parse().unwrap()
+    }
+
+    /// Address of the native protocol, UDP.
+    pub fn udp(&self) -> SocketAddr {
+        self.said["listen"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Body of a page by HTTP.
+    pub fn page(&self, address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    pub fn console(&self, path: &str) -> String {
+        let console = self.said["console"].as_str().unwrap();
+        self.page(console.strip_prefix("http://").unwrap().parse().unwrap(), path)
+    }
+
+    pub fn tip(&self) -> String {
+        self.page(self.address("http"), "/blocks/tip/hash")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client of the Electrum protocol, one request at a time.
+pub struct Electrum {
+    stream: TcpStream,
+    lines: std::io::Lines<BufReader<TcpStream>>,
+    next_id: u64,
+    /// Notifications that came while an answer was waited for.
+    pub notified: Vec<Value>,
+}
+
+impl Electrum {
+    /// Connects and agrees on protocol 1.4.
+    pub fn connect(address: SocketAddr) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let lines = BufReader::new(stream.try_clone()?).lines();
+        let mut client = Self {
+            stream,
+            lines,
+            next_id: 0,
+            notified: Vec::new(),
+        };
+        client.call("server.version", &json!(["test", "1.4"]))?;
+        Ok(client)
+    }
+
+    /// Returns the whole answer, with its result or its error.
+    pub fn call(&mut self, method: &str, params: &Value) -> std::io::Result<Value> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        // One write, so that no part waits until the part before is acknowledged.
+        self.stream.write_all(format!("{request}\n").as_bytes())?;
+        loop {
+            let line = self.next()?;
+            if line["id"] == id {
+                return Ok(line);
+            }
+            self.notified.push(line);
+        }
+    }
+
+    /// Returns the next notification of `method`.
+    pub fn notification(&mut self, method: &str) -> Value {
+        loop {
+            let found = self.notified.iter().position(|line| line["method"] == method);
+            if let Some(found) = found {
+                return self.notified.remove(found);
+            }
+            let line = self.next().unwrap();
+            self.notified.push(line);
+        }
+    }
+
+    fn next(&mut self) -> std::io::Result<Value> {
+        let end = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        let line = self.lines.next().ok_or_else(end)??;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+/// One call of the Electrum protocol on a connection of its own.
+pub fn electrum(address: SocketAddr, method: &str, params: &Value) -> Value {
+    Electrum::connect(address).unwrap().call(method, params).unwrap()
+}
