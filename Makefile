@@ -23,7 +23,8 @@ test: setup
 	cargo test --workspace --locked
 	cargo test -p lineside-verify --no-default-features --locked
 	@bash scripts/test-kafka.sh
-	@bash scripts/test-btcd.sh --test btcd
+	@bash scripts/test-btcd.sh
+	@bash scripts/test-spv-peers.sh
 
 # The same on a system that has nothing yet: DISTRO=bookworm or noble, see scripts/test-fresh.sh.
 test-fresh:
@@ -36,6 +37,7 @@ test-kernels: setup
 # The figures, on this machine: two quiet cores, and root for the first.
 bench: build
 	cargo run --release --locked --quiet -p lineside-lab -- bench spv
+	cargo run --release --locked --quiet -p lineside-lab -- bench electrum
 	cargo run --release --locked --quiet -p lineside-lab -- bench transfer
 	cargo run --release --locked --quiet -p lineside-lab -- bench column
 	cargo run --release --locked --quiet -p lineside-lab -- bench verify

@@ -15,7 +15,7 @@ mod sweeps;
 #[cfg(test)]
 mod tests;
 mod told;
-mod usage;
+pub(crate) mod usage;
 mod writes;
 pub mod ycsb;
 

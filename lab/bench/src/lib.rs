@@ -8,6 +8,7 @@ mod af_xdp;
 mod bpf;
 mod client;
 pub mod column;
+pub mod electrum;
 mod error;
 pub mod fabric;
 mod fastpath;

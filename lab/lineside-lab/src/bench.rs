@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside::say;
-use lineside_bench::{Progress, column, fabric, hybrid, spv, transfer, verify};
+use lineside_bench::{Progress, column, electrum, fabric, hybrid, spv, transfer, verify};
 use serde_json::Value;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -20,6 +20,22 @@ pub enum Scenario {
         /// Folder on a disk, for the blocks that are imported and their store; both are removed.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
+    },
+    /// Merkle proofs by the Electrum protocol over TCP, ours and ElectrumX's over one chain in one run; and the time
+    /// from a node's announcement of a block to its first answer on the fast path. Needs no rights, and two quiet
+    /// cores.
+    Electrum {
+        #[command(flatten)]
+        common: Common,
+        /// Folder for the servers' data, which is removed.
+        #[arg(long, default_value_os_t = std::env::temp_dir())]
+        data: PathBuf,
+        /// The program `lineside` [default: next to this program]
+        #[arg(long, value_name = "FILE")]
+        program: Option<PathBuf>,
+        /// The program `electrumx_server` [default: LINESIDE_ELECTRUMX, or on the path]
+        #[arg(long, value_name = "FILE")]
+        electrumx: Option<PathBuf>,
     },
     /// Transfers of digital assets: the paper's packets against the paper's software, and durable ones beside Redis and
     /// PostgreSQL. Makes network namespaces and removes them; needs root, BPF and two quiet cores.
@@ -131,6 +147,33 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
                 ..options
             };
             let report = with_bar(|progress| spv::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+        Scenario::Electrum {
+            common,
+            data,
+            program,
+            electrumx,
+        } => {
+            let program = match program {
+                Some(program) => program.clone(),
+                None => std::env::current_exe()?.with_file_name("lineside"),
+            };
+            if !program.exists() {
+                bail!("{} is not there: build it, or give --program", program.display());
+            }
+            let options = if common.quick {
+                electrum::Options::quick(program)
+            } else {
+                electrum::Options::new(program)
+            };
+            let options = electrum::Options {
+                seed: common.seed,
+                folder: data.clone(),
+                electrumx: electrumx.clone(),
+                ..options
+            };
+            let report = with_bar(|progress| electrum::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }
         Scenario::Transfer { common, data, figure } => {

@@ -1,0 +1,274 @@
+//! What the scenario `electrum` found, as one JSON object or as a table.
+
+use super::load::{CONNECTIONS, Round, WINDOW};
+use super::{Announced, Options, Rounds};
+use crate::gate::Bound::{self, AtLeast, AtMost};
+use crate::gate::{Gate, median, write_gates};
+use crate::machine::Machine;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+
+/// What is judged: bound, gate, stretch.
+const GATES: [(&str, Bound, f64, f64); 2] =
+    [(PER_CORE, AtLeast, 40.0, 100.0), (ANNOUNCED, AtMost, 30.0, 10.0)];
+const PER_CORE: &str = "per core lineside/electrumx";
+const WALL: &str = "wall lineside/electrumx";
+const ANNOUNCED: &str = "announcement to answer, ms";
+
+/// The scenario's outcome.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `electrum`.
+    pub scenario: &'static str,
+    /// Seed of the chain and of the order of requests.
+    pub seed: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// By name.
+    pub contestants: BTreeMap<&'static str, Contestant>,
+    /// Medians of the rounds' ratios.
+    pub ratios: BTreeMap<&'static str, f64>,
+    /// From the node's announcement to the first answer.
+    pub announced: Announced,
+    /// Whether the figures may be believed, and whether they are good enough.
+    pub checks: Checks,
+}
+
+/// One contestant's figures, or why there are none.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Contestant {
+    /// `blockchain.transaction.get_merkle` of random transactions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub get_merkle: Option<Figures>,
+    /// Why there are no figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
+}
+
+/// Medians over the rounds; sums where said.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Checked, right replies a second.
+    pub rps: f64,
+    /// Right replies for each second of the server's processor time.
+    pub rps_per_core: f64,
+    /// Cores that the server used.
+    pub cores: f64,
+    /// Median latency.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// Requests sent, in all rounds.
+    pub sent: u64,
+    /// Requests without a reply, in all rounds.
+    pub lost: u64,
+    /// Wrong replies, in all rounds.
+    pub wrong: u64,
+}
+
+/// What must be true of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checks {
+    /// Requests of all contestants without a reply.
+    pub lost: u64,
+    /// Wrong replies of all contestants.
+    pub wrong: u64,
+    /// The first wrong reply: contestant, case, request and reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_wrong: Option<String>,
+    /// By what is judged.
+    pub gates: BTreeMap<&'static str, Gate>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Figures {
+    fn of(rounds: &[Round]) -> Option<Self> {
+        let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value));
+        let quantile = |at: f64| of(&|round| round.latency.value_at_quantile(at) as f64 / 1e3);
+        Some(Self {
+            rps: of(&Round::rps)?,
+            rps_per_core: of(&Round::per_core)?,
+            cores: of(&|round| round.cpu_s / round.took.as_secs_f64())?,
+            p50_us: quantile(0.5)?,
+            p99_us: quantile(0.99)?,
+            sent: rounds.iter().map(|round| round.sent).sum(),
+            lost: rounds.iter().map(|round| round.lost).sum(),
+            wrong: rounds.iter().map(|round| round.wrong).sum(),
+        })
+    }
+}
+
+impl Contestant {
+    fn of(rounds: &std::result::Result<&[Round], &String>) -> Self {
+        Self {
+            get_merkle: rounds.as_ref().ok().and_then(|rounds| Figures::of(rounds)),
+            not_measured: rounds.err().cloned(),
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn new(options: &Options, machine: Machine, rounds: &Rounds, announced: Announced) -> Self {
+        let ours = Ok(rounds.lineside.as_slice());
+        let theirs = rounds.electrumx.as_ref().map(Vec::as_slice);
+        let mut ratios = BTreeMap::new();
+        if let Ok(theirs) = theirs {
+            for (key, of) in [
+                (PER_CORE, Round::per_core as fn(&Round) -> f64),
+                (WALL, Round::rps),
+            ] {
+                let pairs = rounds.lineside.iter().zip(theirs);
+                ratios
+                    .extend(median(pairs.map(|(one, other)| of(one) / of(other))).map(|ratio| (key, ratio)));
+            }
+        }
+        let all = || rounds.lineside.iter().chain(theirs.unwrap_or_default());
+        let value = |key| match key {
+            ANNOUNCED => Some(announced.first_answer_ms),
+            key => ratios.get(key).copied(),
+        };
+        let judge = |(key, is, gate, stretch)| (key, Gate::judge(value(key), is, gate, Some(stretch), true));
+        let checks = Checks {
+            lost: all().map(|round| round.lost).sum(),
+            wrong: all().map(|round| round.wrong).sum::<u64>() + announced.wrong,
+            first_wrong: all().find_map(|round| round.first_wrong.clone()),
+            gates: GATES.into_iter().map(judge).collect(),
+            notes: notes(options, &machine),
+        };
+        Self {
+            scenario: "electrum",
+            seed: options.seed,
+            contestants: [
+                ("lineside", Contestant::of(&ours)),
+                ("electrumx", Contestant::of(&theirs)),
+            ]
+            .into(),
+            machine,
+            ratios,
+            announced,
+            checks,
+        }
+    }
+
+    /// What is wrong with the system itself, not with its speed: replies lost or wrong.
+    pub fn failures(&self) -> Vec<String> {
+        let Checks { lost, wrong, .. } = self.checks;
+        let what = [(lost, "requests lost"), (wrong, "wrong replies")];
+        let found = what.into_iter().filter(|(count, _)| *count > 0);
+        let found = found.map(|(count, what)| format!("{count} {what}"));
+        found.chain(self.checks.first_wrong.clone()).collect()
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+fn notes(options: &Options, machine: &Machine) -> Vec<String> {
+    let mut notes = vec![
+        format!(
+            "{} blocks of 2,048 transactions, {CONNECTIONS} connections, {WINDOW} requests under way on each; client \
+             and node on core 0, the servers on core 1",
+            options.blocks
+        ),
+        "per core: right replies for each second of processor time of the server's process; the client's share of a \
+         connection in the kernel is not in it"
+            .into(),
+        "ElectrumX without limits of a session; it pads each packet to 1,024 bytes and may hold a reply for a second"
+            .into(),
+        "the announcement is the node's write to the ZMQ subscription; the node is in memory, the fast path that of \
+         the socket datapath"
+            .into(),
+    ];
+    if cfg!(debug_assertions) {
+        notes.push("the client is not a release build: replies a second are a lower bound".into());
+    }
+    if machine.load_before > 0.5 {
+        notes.push(format!(
+            "the machine was not quiet: load {} before the bench",
+            machine.load_before
+        ));
+    }
+    notes
+}
+
+impl Display for Report {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Machine {
+            cpu,
+            cores,
+            kernel,
+            load_before,
+            ..
+        } = &self.machine;
+        let (scenario, seed) = (self.scenario, self.seed);
+        writeln!(
+            out,
+            "{scenario}, seed {seed}, on {cores} x {cpu}, Linux {kernel}, load {load_before} before"
+        )?;
+        let head = [
+            "replies/s",
+            "per core",
+            "cores",
+            "p50 us",
+            "p99 us",
+            "sent",
+            "lost",
+            "wrong",
+        ];
+        write!(out, "\n{:<22}", "get_merkle")?;
+        head.iter().try_for_each(|column| write!(out, "{column:>12}"))?;
+        writeln!(out)?;
+        for (name, contestant) in &self.contestants {
+            if let Some(why) = &contestant.not_measured {
+                writeln!(out, "{name:<22}not measured: {why}")?;
+            }
+            let Some(Figures {
+                rps,
+                rps_per_core,
+                cores,
+                p50_us,
+                p99_us,
+                sent,
+                lost,
+                wrong,
+            }) = contestant.get_merkle
+            else {
+                continue;
+            };
+            write!(
+                out,
+                "{name:<22}{rps:>12.0}{rps_per_core:>12.0}{cores:>12.2}{p50_us:>12.0}{p99_us:>12.0}"
+            )?;
+            writeln!(out, "{sent:>12}{lost:>12}{wrong:>12}")?;
+        }
+        writeln!(out, "\n{:<36}{:>9}", "ratio", "")?;
+        for (key, ratio) in &self.ratios {
+            writeln!(out, "{key:<36}{ratio:>9.2}")?;
+        }
+        write_gates(out, &self.checks.gates)?;
+        let Announced {
+            blocks,
+            first_answer_ms,
+            first_answer_max_ms,
+            any_answer_ms,
+            fast_path_first,
+            ..
+        } = self.announced;
+        writeln!(
+            out,
+            "\n{blocks} blocks announced: first answer of the fast path after {first_answer_ms:.2} ms (longest \
+             {first_answer_max_ms:.2}), of either after {any_answer_ms:.2} ms; {fast_path_first} were answered by the \
+             fast path first"
+        )?;
+        writeln!(out, "lost {}, wrong {}", self.checks.lost, self.checks.wrong)?;
+        (self.checks.first_wrong.iter()).try_for_each(|words| writeln!(out, "wrong: {words}"))?;
+        self.checks
+            .notes
+            .iter()
+            .try_for_each(|note| writeln!(out, "note: {note}"))
+    }
+}
