@@ -228,7 +228,8 @@ fn restrict(
         drop_all_but(&[])?;
     }
     let rights: Vec<_> = services.iter().map(|service| service.rights()).collect();
-    let pins = has_programs.then(|| context.datapath.pin_dir.clone());
+    // Without a BPF file system there is no folder of pins.
+    let pins = (context.attachment.has_pins()).then(|| context.datapath.pin_dir.clone());
     let writes = rights.iter().flat_map(|rights| rights.writes.iter().cloned());
     let made = data_dir::made_directories();
     let kept = Kept {

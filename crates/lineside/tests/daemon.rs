@@ -4,8 +4,8 @@ mod daemons;
 
 use daemons::{Bpf, alone, lineside};
 use lineside_spv::client::{Client, ClientError};
-use lineside_testkit::skipped;
-use lineside_testkit::{DemoBlock, DemoChain};
+use lineside_testkit::bpffs::hide_bpffs;
+use lineside_testkit::{DemoBlock, DemoChain, skipped};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -164,6 +164,30 @@ fn keep_fast_path_leaves_it_and_detach_takes_it_away() {
             "the fast path answers after detach"
         );
         assert!(!Path::new(bpf.path()).join("lo").exists());
+    });
+}
+
+#[test]
+fn without_a_bpf_file_system_the_fast_path_ends_with_the_daemon() {
+    alone(|| {
+        if !hide_bpffs() {
+            return;
+        }
+        let daemon = match daemons::start(&["--datapath", "xdp"], None) {
+            Err(why) if why.contains("BPF is not allowed") => return skipped(why),
+            started => started.expect("daemon"),
+        };
+        assert!(daemon.said[0].contains("xdp datapath"), "{:?}", daemon.said);
+        let block = demo_block();
+        let mut asking = client();
+        let mut ask = || asking.paper_root(&block.txids[1]);
+        for _ in 0..2 {
+            assert_eq!(ask().expect("an answer"), Some(block.root));
+        }
+        assert_eq!(xdp_counter("hits"), 1);
+        let said = daemon.signal(libc::SIGTERM);
+        assert!(said.contains("the fast path ends with this process"), "{said}");
+        assert!(ask().is_err(), "the fast path answers after the daemon's end");
     });
 }
 

@@ -70,6 +70,11 @@ impl XdpAttachment {
         self.programs().is_some()
     }
 
+    /// Returns true if programs are loaded and their maps are pinned below the folder of pins.
+    pub fn has_pins(&self) -> bool {
+        self.programs().as_ref().is_some_and(XdpDatapath::has_pins)
+    }
+
     /// Attaches the programs. Where the datapath is `auto` and the interface refuses them, the fast paths stay in user
     /// space and `warnings` say why.
     ///

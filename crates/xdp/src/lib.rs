@@ -121,6 +121,11 @@ impl XdpDatapath {
         self.adopted
     }
 
+    /// Returns true if the maps are pinned, so that they can outlive this process.
+    pub fn has_pins(&self) -> bool {
+        self.pins.is_some()
+    }
+
     /// Where the program runs, once attached.
     pub fn mode(&self) -> Option<AttachedMode> {
         self.link.as_ref().map(Link::mode)
