@@ -18,7 +18,7 @@ pub enum IndexKind {
     /// In memory, about 10 bytes a transaction, made anew at each opening.
     #[default]
     Memory,
-    /// On disk beside the blocks, about 40 bytes a transaction.
+    /// On disk next to the blocks, about 21 bytes a transaction.
     Disk,
 }
 
