@@ -13,8 +13,10 @@ build: setup
 	cargo build --release --locked -p lineside
 	@bash scripts/split-debug.sh target/release/lineside
 
-# A demonstration that needs nothing; ARGS are its options, as in `make run ARGS="--datapath socket"`.
+# A demonstration that needs nothing; ARGS are its options, as in `make run ARGS="--datapath socket"`. The demonstration
+# prints commands of `lineside`, which is built with it.
 run: setup
+	cargo build --release --locked --quiet -p lineside -p lineside-lab
 	cargo run --release --locked --quiet -p lineside-lab -- demo $(ARGS)
 
 # Once from nothing, as CI does it, is sooner without what the compiler keeps for the next time.

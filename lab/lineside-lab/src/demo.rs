@@ -1,5 +1,5 @@
-//! `lineside-lab demo`: a daemon over a demonstration chain, some answers and who gave them, the hit rate, and the
-//! round trip compared with that of the papers' software.
+//! `lineside-lab demo`: a daemon over a demonstration chain, some answers and who gave them, the hit rate, the round
+//! trip compared with that of the papers' software, and two commands to try.
 
 use crate::demo_chain::{BLOCKS, TRANSACTIONS, demo_blocks, write_demo_store};
 use anyhow::{Context, bail};
@@ -25,6 +25,8 @@ const STRIDE: usize = 32;
 /// Rounds of the comparison; in each, first one contestant is asked everything, then the other.
 const ROUNDS: usize = 5;
 const QUESTIONS_PER_ROUND: usize = 1000;
+/// The command of the daemon where its program is not next to this one: it is built first.
+const BUILT_FIRST: &str = "cargo run --release --locked --quiet -p lineside --";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Hash = [u8; 32];
@@ -43,6 +45,16 @@ pub struct Demonstration {
     round_trip: Comparison,
     /// `xdp generic` or the like; says what the figures are figures of.
     datapath: String,
+    /// Commands that ask the server about one of the transactions.
+    commands: Commands,
+}
+
+/// Whole lines for a shell.
+#[derive(Serialize)]
+struct Commands {
+    get: String,
+    /// Checks the proof with a chain of headers of its own.
+    verify: String,
 }
 
 #[derive(Serialize)]
@@ -70,8 +82,10 @@ struct Comparison {
     questions: usize,
     lineside_p50_us: f64,
     sw_p50_us: f64,
-    /// Software's round trip by ours.
-    ratio: f64,
+    /// The software's median round trip divided by ours: the smallest of the rounds, and the largest.
+    ratio_min: f64,
+    ratio_max: f64,
+    rounds: usize,
     lost: u64,
 }
 
@@ -152,7 +166,14 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     }
     let serving = session.daemon().serving();
     let spv = serving.first().context("spv does not run")?;
-    let shown = show(spv.listen, spv.datapath.clone(), &*session.daemon().observed())?;
+    // The headers of a light client lie next to the store, and go when the demonstration ends.
+    let headers = data.with_file_name("headers");
+    let shown = show(
+        spv.listen,
+        spv.datapath.clone(),
+        &headers,
+        &*session.daemon().observed(),
+    )?;
     if as_json {
         let mut started = run::started(&session);
         started["demonstration"] = serde_json::to_value(&shown)?;
@@ -169,13 +190,15 @@ fn serve(arguments: Demo, data: &Path, as_json: bool) -> anyhow::Result<()> {
     session.serve()
 }
 
-/// Asks the server at `listen`, which serves the demonstration chain; `observe` says what it has counted.
+/// Asks the server at `listen`, which serves the demonstration chain; `observe` says what it has counted. The command
+/// that verifies a transaction keeps its chain of headers in `headers`.
 ///
 /// # Errors
 /// No answer, a wrong one, or what the system says.
 pub fn show(
     listen: SocketAddr,
     datapath: String,
+    headers: &Path,
     observe: &dyn Fn() -> Snapshot,
 ) -> anyhow::Result<Demonstration> {
     let chain: Vec<_> = demo_blocks().map(|block| (block.root, block.txids)).collect();
@@ -213,8 +236,8 @@ pub fn show(
     let index = chain
         .iter()
         .flat_map(|(root, txids)| txids.iter().map(|txid| (*txid, *root)));
-    let software =
-        Software::start(beside(listen), index.collect()).context("the software to compare with")?;
+    let software = Software::start((reachable(listen.ip()), 0).into(), index.collect())
+        .context("the software to compare with")?;
     // Spread over the chain, and over the tree.
     let few: Vec<_> = questions
         .iter()
@@ -222,7 +245,9 @@ pub fn show(
         .copied()
         .collect();
     let round_trip = compare(listen, software.local_addr(), &few)?;
+    let txid = answers.last().map_or("", |shown| &shown.txid);
     Ok(Demonstration {
+        commands: commands(listen, txid, headers),
         blocks: BLOCKS,
         transactions_per_block: TRANSACTIONS,
         answers,
@@ -259,22 +284,42 @@ fn check(found: Option<Hash>, txid: &Hash, root: &Hash) -> anyhow::Result<()> {
     }
 }
 
-/// A free port at the address that the server is asked at.
-fn beside(listen: SocketAddr) -> SocketAddr {
-    let address = match listen.ip() {
+/// Returns the address at which a client of this machine reaches a server that listens at `address`.
+fn reachable(address: IpAddr) -> IpAddr {
+    match address {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         address => address,
+    }
+}
+
+fn commands(listen: SocketAddr, txid: &str, headers: &Path) -> Commands {
+    let next = std::env::current_exe().map(|program| program.with_file_name("lineside"));
+    let program = match next {
+        Ok(program) if program.is_file() => program.display().to_string(),
+        _ => BUILT_FIRST.into(),
     };
-    (address, 0).into()
+    let server = SocketAddr::new(reachable(listen.ip()), listen.port());
+    let headers = headers.display();
+    Commands {
+        get: format!("{program} spv get --server {server} {txid}"),
+        verify: format!(
+            "{program} spv verify --network regtest --headers {headers} --server {server} {txid}"
+        ),
+    }
 }
 
 fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> anyhow::Result<Comparison> {
     let mut seen = [RoundTrips::default(), RoundTrips::default()];
+    let mut ratios = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
-        for (seen, server) in seen.iter_mut().zip([lineside, sw]) {
-            seen.add(round_trips(server, questions).with_context(|| format!("asking {server}"))?);
+        let mut medians = [f64::NAN; 2];
+        for ((seen, median), server) in seen.iter_mut().zip(&mut medians).zip([lineside, sw]) {
+            let round = round_trips(server, questions).with_context(|| format!("asking {server}"))?;
+            *median = p50_us(&round);
+            seen.add(round);
         }
+        ratios.push(medians[1] / medians[0]);
     }
     let [ours, theirs] = &seen;
     if ours.wrong + theirs.wrong > 0 {
@@ -284,17 +329,20 @@ fn compare(lineside: SocketAddr, sw: SocketAddr, questions: &[(Hash, Hash)]) -> 
             theirs.wrong
         );
     }
-    let p50_us = |seen: &RoundTrips| {
-        seen.median()
-            .map_or(f64::NAN, |median| median.as_nanos() as f64 / 1e3)
-    };
     Ok(Comparison {
         questions: ours.taken.len(),
         lineside_p50_us: p50_us(ours),
         sw_p50_us: p50_us(theirs),
-        ratio: p50_us(theirs) / p50_us(ours),
+        ratio_min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+        ratio_max: ratios.iter().copied().fold(0.0, f64::max),
+        rounds: ROUNDS,
         lost: ours.lost + theirs.lost,
     })
+}
+
+fn p50_us(seen: &RoundTrips) -> f64 {
+    seen.median()
+        .map_or(f64::NAN, |median| median.as_nanos() as f64 / 1e3)
 }
 
 impl Answerer {
@@ -344,7 +392,9 @@ impl fmt::Display for Demonstration {
             questions,
             lineside_p50_us,
             sw_p50_us,
-            ratio,
+            ratio_min,
+            ratio_max,
+            rounds,
             lost,
         } = &self.round_trip;
         writeln!(
@@ -354,15 +404,21 @@ impl fmt::Display for Demonstration {
         )?;
         writeln!(
             out,
-            "  the papers' software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio:.1} \
-             times that"
+            "  the papers' software (one thread, recvfrom, tree index, sendto): {sw_p50_us:.1} us, {ratio_min:.1} to \
+             {ratio_max:.1} times that in {rounds} rounds"
         )?;
         if *lost > 0 {
             writeln!(out, "  ({lost} packets were lost and sent again)")?;
         }
-        write!(
+        writeln!(
             out,
             "  one question at a time over lo: a demonstration, no measure of what a network card can do"
+        )?;
+        let Commands { get, verify } = &self.commands;
+        writeln!(out, "ask about a transaction from another terminal:\n  {get}")?;
+        write!(
+            out,
+            "and verify it as a light client, with block headers that the client checks itself:\n  {verify}"
         )
     }
 }

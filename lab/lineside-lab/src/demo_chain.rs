@@ -1,18 +1,27 @@
-//! The chain that the demonstration and `replay` use where no other is given: 64 blocks of 2,048 transactions.
+//! The chain that the demonstration and `replay` use where no other is given: regtest's first block, one block with
+//! nothing to spend, then 64 blocks of 2,048 transactions. Light clients accept it as a chain of regtest.
 
 use lineside_spv::chain::{ChainStore, Network};
-use lineside_testkit::{DemoBlock, DemoChain};
+use lineside_testkit::{DemoBlock, RegtestChain};
 use std::path::Path;
 
-/// Blocks of the chain.
+/// Number of the blocks with many transactions.
 pub const BLOCKS: usize = 64;
-/// Transactions in each block.
+/// Transactions in each of them.
 pub const TRANSACTIONS: u32 = 2048;
 const SEED: u64 = 1;
 
-/// Returns the blocks of the chain, from its first on.
+/// Returns the blocks of the chain that have many transactions, the lowest first.
 pub fn demo_blocks() -> impl Iterator<Item = DemoBlock> {
-    DemoChain::new(SEED, TRANSACTIONS).take(BLOCKS)
+    all_blocks().skip(2)
+}
+
+fn all_blocks() -> impl Iterator<Item = DemoBlock> {
+    let mut chain = RegtestChain::new(SEED);
+    let first = [RegtestChain::genesis(), chain.next(&[], 0)];
+    // The coinbase and the transaction that splits its value are two of them.
+    let rest = (0..BLOCKS).map(move |_| chain.next(&[], TRANSACTIONS - 2));
+    first.into_iter().chain(rest)
 }
 
 /// Returns the chain in memory.
@@ -32,7 +41,7 @@ pub fn write_demo_store(directory: &Path) -> anyhow::Result<()> {
 }
 
 fn fill(mut chain: ChainStore) -> anyhow::Result<ChainStore> {
-    for block in demo_blocks() {
+    for block in all_blocks() {
         chain.submit(&block.raw, false)?;
     }
     chain.catch_up()?;

@@ -1,7 +1,9 @@
 //! `lineside-lab demo` as a user runs it.
 
-use lineside_testkit::DemoChain;
+use lineside_testkit::{Daemon, RegtestChain, binary};
 use std::process::{Command, Output};
+
+const SIGTERM: i32 = 15;
 
 fn lab(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
@@ -47,10 +49,13 @@ fn the_demonstration_needs_nothing_and_ends_with_once() {
     };
     assert_eq!(by("first"), ["host", "host", "host", "host", "user_space"]);
     assert_eq!(by("again"), ["user_space"; 5]);
-    let block = DemoChain::new(1, 2048).nth(11).unwrap();
+    let mut chain = RegtestChain::new(1);
+    chain.next(&[], 0);
+    let block = (0..12).map(|_| chain.next(&[], 2046)).last().unwrap();
     assert_eq!(answers[0]["txid"], display(&block.txids[1024]));
     assert_eq!(answers[0]["root"], display(&block.root));
-    assert!(shown["round_trip"]["ratio"].as_f64().unwrap() > 0.0);
+    let ratio = |which: &str| shown["round_trip"][which].as_f64().unwrap();
+    assert!(0.0 < ratio("ratio_min") && ratio("ratio_min") <= ratio("ratio_max"));
 
     let temporary = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_lineside-lab"))
@@ -68,4 +73,27 @@ fn the_demonstration_needs_nothing_and_ends_with_once() {
     ] {
         assert!(said.contains(part), "{said}");
     }
+}
+
+#[test]
+fn the_commands_that_the_demonstration_prints_can_be_pasted() {
+    let program = binary("lineside");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_lineside-lab"));
+    demo.args(["demo", "--datapath", "socket", "--listen", "127.0.0.1:0"])
+        .args(["--console", "127.0.0.1:0"]);
+    let demo = Daemon::start(&mut demo).unwrap();
+    let paste = |verb: &str| {
+        let line = demo.said.iter().find(|line| line.contains(verb));
+        let line = line.unwrap_or_else(|| panic!("no {verb}: {:#?}", demo.said));
+        let words = line.split_whitespace().skip_while(|word| *word != "spv");
+        let output = Command::new(&program).args(words).output().expect("run");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{line}: {output:?}");
+        text
+    };
+    let found = paste(" spv get ");
+    assert!(found.contains("height 61"), "{found}");
+    let verified = paste(" spv verify ");
+    assert!(verified.contains("height 61"), "{verified}");
+    demo.signal(SIGTERM);
 }
