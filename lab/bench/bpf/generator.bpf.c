@@ -22,6 +22,11 @@
 #define HEAD_BYTES 42 /* Ethernet, IPv4, UDP */
 #define KEY_BYTES 32
 #define PROOF_HEAD_BYTES 16 /* the native header */
+#define PROOF_TAIL_BYTES 136 /* the reply's fields before its path */
+#define PROOF_DEPTH 11
+#define PROOF_PATH_AT (HEAD_BYTES + PROOF_HEAD_BYTES + PROOF_TAIL_BYTES)
+#define PROOF_BYTES (PROOF_PATH_AT + PROOF_DEPTH * KEY_BYTES)
+#define PROVEN (64 * 2048)
 #define SPV_BYTES (HEAD_BYTES + KEY_BYTES)
 /* memcached: 8 bytes of UDP frame header, "get ", key, "\r\n" */
 #define MC_HEAD_BYTES 12
@@ -33,7 +38,7 @@
 /* What to send, and what was sent. One CPU writes it. */
 struct bench_send {
 	__u64 head[6];     /* HEAD_BYTES of template; the source port is set for each request */
-	__u64 mc_head[2];  /* MC_HEAD_BYTES; bench_rewrite_proof: PROOF_HEAD_BYTES */
+	__u64 mc_head[2];  /* MC_HEAD_BYTES; of proofs: PROOF_HEAD_BYTES, where the entry replaces the request id */
 	__u64 next;        /* number of the next request */
 	__u64 first_ns;    /* when the first left */
 	__u64 last_ns;     /* bench_rewrite: when call number `last` began */
@@ -54,6 +59,11 @@ struct bench_seen {
 
 struct bench_key {
 	__u64 word[4];
+};
+
+/* Ends of the path that a reply must have: the transaction's sibling, and the root's child. */
+struct bench_path {
+	struct bench_key first, last;
 };
 
 struct bench_roots {
@@ -84,6 +94,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct bench_key);
 } bench_stream SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROVEN);
+	__type(key, __u32);
+	__type(value, struct bench_path);
+} bench_paths SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -147,6 +164,24 @@ static __always_inline int put_mc_request(void *data, void *end, struct bench_se
 	return 0;
 }
 
+/*
+ * A native request for a proof: its header, whose request id is the entry, and the TXID. What follows is what the last
+ * reply left there; the server does not read it.
+ */
+static __always_inline int put_proof_request(void *data, void *end, struct bench_send *send, __u64 number)
+{
+	__u32 at = send->base + ((__u32)number & send->mask);
+	struct bench_key *key = bpf_map_lookup_elem(&bench_stream, &at);
+
+	if (!key || data + HEAD_BYTES + PROOF_HEAD_BYTES + KEY_BYTES > end)
+		return -1;
+	put_head(data, send, number);
+	*(__u64 *)(data + HEAD_BYTES) = send->mc_head[0];
+	*(__be64 *)(data + HEAD_BYTES + 8) = bpf_cpu_to_be64(at);
+	put_key(data + HEAD_BYTES + PROOF_HEAD_BYTES, key);
+	return 0;
+}
+
 static __always_inline void stamp(struct bench_send *send, __u64 number)
 {
 	struct bench_stamps *stamps;
@@ -178,6 +213,23 @@ int bench_live(struct xdp_md *ctx)
 		return XDP_DROP;
 	number = send->next;
 	if (put_request(DATA(ctx), END(ctx), send, number))
+		return XDP_DROP;
+	stamp(send, number);
+	send->next = number + 1;
+	return XDP_TX;
+}
+
+SEC("xdp")
+int bench_live_proof(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
+	__u64 number;
+
+	if (!send)
+		return XDP_DROP;
+	number = send->next;
+	if (put_proof_request(DATA(ctx), END(ctx), send, number))
 		return XDP_DROP;
 	stamp(send, number);
 	send->next = number + 1;
@@ -333,6 +385,51 @@ static __always_inline int check_reply(struct xdp_md *ctx, __u32 value_at, __u32
 	return XDP_DROP;
 }
 
+static __always_inline __u64 differ(const __u64 *hash, const struct bench_key *key)
+{
+	return (hash[0] ^ key->word[0]) | (hash[1] ^ key->word[1]) | (hash[2] ^ key->word[2]) | (hash[3] ^ key->word[3]);
+}
+
+/* A right reply to a request for a proof has the status "ok", the depth, and both ends of the entry's path. */
+static __always_inline void check_proof(struct bench_seen *seen, void *data, __u16 port)
+{
+	__u32 at = (__u32)bpf_be64_to_cpu(*(__be64 *)(data + HEAD_BYTES + 8));
+	struct bench_path *path = bpf_map_lookup_elem(&bench_paths, &at);
+	__u32 depth = bpf_ntohl(*(__be32 *)(data + HEAD_BYTES + PROOF_HEAD_BYTES + 92));
+
+	if (*(__u16 *)(data + HEAD_BYTES + 4)) {
+		seen->unknown++;
+	} else if (path && depth == PROOF_DEPTH && !differ(data + PROOF_PATH_AT, &path->first) &&
+		   !differ(data + PROOF_BYTES - KEY_BYTES, &path->last)) {
+		seen->right++;
+		time_reply(seen, port);
+	} else {
+		seen->wrong++;
+	}
+}
+
+SEC("xdp")
+int bench_check_proof(struct xdp_md *ctx)
+{
+	void *data = DATA(ctx), *end = END(ctx);
+	__u32 zero = 0;
+	struct bench_seen *seen = bpf_map_lookup_elem(&bench_seens, &zero);
+	__u16 port;
+
+	if (!seen)
+		return XDP_PASS;
+	port = data + HEAD_BYTES > end ? 0 : reply_port(data, seen);
+	if (!port) {
+		seen->other++;
+		return XDP_PASS;
+	}
+	if (data + PROOF_BYTES > end)
+		seen->wrong++;
+	else
+		check_proof(seen, data, port);
+	return XDP_DROP;
+}
+
 SEC("xdp")
 int bench_check(struct xdp_md *ctx)
 {
@@ -381,30 +478,19 @@ int bench_rewrite(struct xdp_md *ctx)
 	return XDP_ABORTED;
 }
 
-/*
- * As bench_rewrite, with a native request for a proof: its header and TXID. What follows is what the last reply left
- * there; nobody looks at it.
- */
+/* As bench_rewrite, with a native request for a proof. */
 SEC("xdp")
 int bench_rewrite_proof(struct xdp_md *ctx)
 {
-	__u32 zero = 0, at;
+	__u32 zero = 0;
 	struct bench_send *send = bpf_map_lookup_elem(&bench_sends, &zero);
-	struct bench_key *key;
-	void *data = DATA(ctx);
 	__u64 number;
 
 	if (!send)
 		return XDP_ABORTED;
 	number = send->next;
-	at = send->base + ((__u32)number & send->mask);
-	key = bpf_map_lookup_elem(&bench_stream, &at);
-	if (!key || data + HEAD_BYTES + PROOF_HEAD_BYTES + KEY_BYTES > END(ctx))
+	if (put_proof_request(DATA(ctx), END(ctx), send, number))
 		return XDP_ABORTED;
-	put_head(data, send, number);
-	*(__u64 *)(data + HEAD_BYTES) = send->mc_head[0];
-	*(__u64 *)(data + HEAD_BYTES + 8) = send->mc_head[1];
-	put_key(data + HEAD_BYTES + PROOF_HEAD_BYTES, key);
 	send->next = number + 1;
 	if (number == 0)
 		send->first_ns = bpf_ktime_get_ns();

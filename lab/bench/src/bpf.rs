@@ -44,6 +44,15 @@ pub struct Generator {
     next: MapHandle,
 }
 
+/// The ends of a path of hashes from a transaction to the root: the twin of `struct bench_path`.
+#[derive(Clone, Copy, Debug)]
+pub struct PathEnds {
+    /// The transaction's sibling.
+    pub first: Hash,
+    /// The root's child.
+    pub last: Hash,
+}
+
 /// What `struct bench_send` shall say before a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -51,7 +60,7 @@ pub struct Plan {
     pub port: u16,
     /// The requests are memcached's.
     pub memcached: bool,
-    /// The requests are native ones for proofs, by `bench_rewrite_proof`.
+    /// The requests are native ones for proofs, by `bench_rewrite_proof` and `bench_live_proof`.
     pub proof: bool,
     /// log2 of how many entries are asked for before the first one again; 0: always the same.
     pub entry_bits: u32,
@@ -111,6 +120,16 @@ impl Generator {
             next: map(&object, "bench_next")?,
             object,
         })
+    }
+
+    /// Writes what the replies to requests for proofs must have, in the order of the stream.
+    pub fn write_paths(&self, paths: impl Iterator<Item = PathEnds>) -> Result<()> {
+        let paths: Vec<u8> = paths.flat_map(|path| [path.first, path.last].concat()).collect();
+        let count = paths.len() / size_of::<PathEnds>();
+        let keys: Vec<u8> = (0..count).flat_map(|key| (key as u32).to_ne_bytes()).collect();
+        map(&self.object, "bench_paths")?
+            .update_batch(&keys, &paths, count as u32, MapFlags::ANY, MapFlags::ANY)
+            .map_err(bpf("writing paths"))
     }
 
     /// A program of the object.

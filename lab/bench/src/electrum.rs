@@ -20,7 +20,7 @@ use crate::error::{BenchError, Result, io};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::sys;
-use lineside_testkit::{CoreMini, RegtestChain};
+use lineside_testkit::{CoreMini, DemoBlock, RegtestChain};
 use load::{Questions, Round};
 use servers::{ElectrumX, Lineside};
 use std::path::PathBuf;
@@ -91,6 +91,16 @@ pub(crate) struct Rounds {
 /// # Errors
 /// Where the program `lineside` is not there, or a server does not start.
 pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+    run_with(options, progress, &mut |_, _| Ok(()))
+}
+
+/// The same with other contestants: each round ends with `others`, which gets the blocks that are asked about, each of
+/// 2,048 transactions, and the number of the round.
+pub(crate) fn run_with(
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+    others: &mut dyn FnMut(&[DemoBlock], usize) -> Result<()>,
+) -> Result<Report> {
     let machine = Machine::read();
     if machine.cores < 2 {
         return Err(BenchError::TooFewCores);
@@ -105,7 +115,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let mut chain = RegtestChain::new(options.seed);
     let mut blocks = vec![RegtestChain::genesis(), chain.next(&[], 0)];
     blocks.extend((0..options.blocks).map(|_| chain.next(&[], TRANSACTIONS - 2)));
-    let questions = Questions::new(&blocks[2..], 2);
+    let asked_about = blocks[2..].to_vec();
+    let questions = Questions::new(&asked_about, 2);
     sys::pin(CLIENT_CORE).map_err(io("pinning the client"))?;
     let node = CoreMini::start(blocks).map_err(io("starting the node"))?;
     tell("starting the servers");
@@ -137,6 +148,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
                 found.push(load::drive(target, &questions, seed, options.duration)?);
             }
         }
+        others(&asked_about, round)?;
     }
     drop(electrumx);
     tell("announcements");

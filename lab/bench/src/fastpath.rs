@@ -1,6 +1,6 @@
 //! The XDP datapath as a contestant. All that the bench needs of `lineside_xdp` is here.
 
-use crate::error::{Result, io};
+use crate::error::{BenchError, Result, io, void};
 use crate::netns::{Pair, SERVER_ADDRESS, SERVER_INTERFACE, SERVER_MAC};
 use crate::sys;
 use crate::workload::{Hash, PROVEN_TXIDS, Shape, Workload};
@@ -10,6 +10,7 @@ use lineside_spv::datapath as spv;
 use lineside_spv::store::{Geometry, Store, words};
 use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket};
 use lineside_spv_proof::Tree;
+use lineside_testkit::DemoBlock;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{SPV_HEADER_BYTES, SPV_PORT, SpvCounter};
 use lineside_xdp::{Interface, ProgramSpec, XdpDatapath, XdpMode};
@@ -37,6 +38,30 @@ pub struct XdpFastPath {
 impl XdpFastPath {
     /// Loads the programs, then draws a workload whose every TXID found an empty line.
     pub fn load(seed: u64, shape: Shape) -> Result<(Self, Workload)> {
+        let (datapath, root, store) = Self::load_empty()?;
+        let (writer, tickets, workload) = fill(store, seed, shape);
+        let fastpath = Self {
+            datapath,
+            root,
+            writer,
+            tickets,
+        };
+        Ok((fastpath, workload))
+    }
+
+    /// Loads the programs over a table that has every transaction of `blocks` and their trees.
+    pub fn load_blocks(blocks: &[DemoBlock]) -> Result<Self> {
+        let (datapath, root, store) = Self::load_empty()?;
+        let (writer, tickets) = fill_blocks(store, blocks)?;
+        Ok(Self {
+            datapath,
+            root,
+            writer,
+            tickets,
+        })
+    }
+
+    fn load_empty() -> Result<(XdpDatapath, OwnedFd, Arc<Store>)> {
         let geometry = Geometry::default();
         let mut datapath = XdpDatapath::load(vec![image()], None)?;
         let store = spv::store(&mut datapath, &geometry)?;
@@ -47,14 +72,7 @@ impl XdpFastPath {
         let root = datapath
             .with_root(|root| root.try_clone_to_owned())?
             .map_err(io("opening ls_root"))?;
-        let (writer, tickets, workload) = fill(Arc::new(store), seed, shape);
-        let fastpath = Self {
-            datapath,
-            root,
-            writer,
-            tickets,
-        };
-        Ok((fastpath, workload))
+        Ok((datapath, root, Arc::new(store)))
     }
 
     /// Keeps in the table those TXIDs of its workload whose number `keeps` takes, and no others.
@@ -181,6 +199,40 @@ fn fill(store: Arc<Store>, seed: u64, shape: Shape) -> (StoreWriter, Vec<Ticket>
     });
     open(&store, &mut writer);
     (writer, tickets, workload)
+}
+
+/// Fills an empty store with every transaction of `blocks` and their trees.
+fn fill_blocks(store: Arc<Store>, blocks: &[DemoBlock]) -> Result<(StoreWriter, Vec<Ticket>)> {
+    let mut writer = StoreWriter::new(Arc::clone(&store));
+    let mut tickets = Vec::with_capacity(blocks.len());
+    for (height, block) in (0..).zip(blocks) {
+        let ticket = writer.admit(&BlockRef {
+            hash: block.hash,
+            root: block.root,
+            height,
+        });
+        let tree = Tree::new(&block.txids).map_err(void)?;
+        let header = block.raw.first_chunk::<SPV_HEADER_BYTES>();
+        let filled = (0..)
+            .zip(&block.txids)
+            .all(|(index, txid)| writer.fill(txid, ticket, index));
+        if !filled || !header.is_some_and(|header| writer.fill_tree(ticket, header, &tree)) {
+            return Err(BenchError::Void(
+                "the fast-path table has no room for the blocks".into(),
+            ));
+        }
+        tickets.push(ticket);
+    }
+    open(&store, &mut writer);
+    Ok((writer, tickets))
+}
+
+/// Returns a store of this process alone with the transactions of `blocks` and their trees, for the socket datapath.
+pub fn software_store_of(blocks: &[DemoBlock]) -> Result<Arc<Store>> {
+    let store = Store::anonymous(&Geometry::default()).map_err(io("making a fast-path table"))?;
+    let store = Arc::new(store);
+    fill_blocks(Arc::clone(&store), blocks)?;
+    Ok(store)
 }
 
 /// A store of this process alone with the workload in it, for the caches of the software contestants. Where more than

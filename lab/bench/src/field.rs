@@ -4,6 +4,7 @@ use crate::bpf::Generator;
 use crate::client::{self, ClosedLoop, Tally};
 use crate::error::Result;
 use crate::fastpath::{self, XdpFastPath};
+use crate::live::Asks;
 use crate::netns::Pair;
 use crate::servers::{self, Running, Software, Truth};
 use crate::workload::{Expect, Shape, Workload};
@@ -173,12 +174,14 @@ impl Field {
                 By::Paced(rate) => paced::socket(workload, plan, rate),
                 By::AfXdp | By::AfXdpWindow1 => crate::af_xdp::run(generator, interface, workload, plan),
                 By::Live | By::LiveWindow1 => {
-                    let memcached = who == Who::Memcached;
-                    let port = if memcached { memcached::PORT } else { SPV_PORT };
+                    let (port, asks) = match (who, expect) {
+                        (Who::Memcached, _) => (memcached::PORT, Asks::Memcached),
+                        (_, Expect::Echo) => (SPV_PORT, Asks::Echo),
+                        (_, Expect::Root) => (SPV_PORT, Asks::Root),
+                    };
                     let target = live::Target {
                         port,
-                        memcached,
-                        echo: expect == Expect::Echo,
+                        asks,
                         one_by_one: by == By::LiveWindow1,
                     };
                     live::run(generator, interface, workload, target, duration)

@@ -6,6 +6,7 @@ use lineside_testkit::DemoChain;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,14 @@ pub struct Import {
     pub mb_per_s: f64,
     /// MB of raw blocks per second of processor time, all threads together.
     pub mb_per_core_s: f64,
+    /// Bytes of the index on disk for each transaction, without the TXIDs themselves.
+    pub index_bytes_per_transaction: f64,
     /// Mean time of finding a TXID in the finished index, in µs.
     pub locate_us: f64,
+    /// Time of opening the store again with the index on disk, in s for each million transactions.
+    pub open_disk_s: f64,
+    /// The same with an index in memory, which is made from the TXIDs.
+    pub open_memory_s: f64,
     /// Median time of an fdatasync after 4 KiB in the same folder, in µs.
     pub fdatasync_us: f64,
     /// The folder's file system.
@@ -68,12 +75,24 @@ pub fn measure(megabytes: u64, folder: &Path) -> Result<Import> {
             report.refused.len()
         )));
     }
+    let transactions = report.transactions.max(1) as f64;
+    let index_bytes = allocated_bytes(&data.join("txid-index")).map_err(io("measuring the index"))?;
+    let locate_us = locate_us(&store).map_err(chain)?;
+    drop(store);
+    let open = |kind| {
+        let start = Instant::now();
+        ChainStore::open_with(Some(&data), Network::Regtest, kind).map_err(chain)?;
+        Ok::<_, BenchError>(start.elapsed().as_secs_f64() * 1e6 / transactions)
+    };
     Ok(Import {
         bytes,
         transactions: report.transactions,
         mb_per_s: rate(bytes, took),
         mb_per_core_s: rate(bytes, processor),
-        locate_us: locate_us(&store).map_err(chain)?,
+        index_bytes_per_transaction: index_bytes as f64 / transactions,
+        locate_us,
+        open_disk_s: open(IndexKind::Disk)?,
+        open_memory_s: open(IndexKind::Memory)?,
         fdatasync_us,
         file_system,
     })
@@ -111,6 +130,20 @@ fn write_blocks(folder: &Path, megabytes: u64) -> std::io::Result<u64> {
         }
     }
     file.into_inner()?.sync_all()?;
+    Ok(bytes)
+}
+
+/// Returns the bytes of all files in `folder` and below, as allocated on the disk.
+fn allocated_bytes(folder: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        bytes += match data.is_dir() {
+            true => allocated_bytes(&entry.path())?,
+            false => data.blocks() * 512,
+        };
+    }
     Ok(bytes)
 }
 

@@ -24,6 +24,7 @@ mod netns;
 mod paced;
 mod per_packet;
 mod progress;
+pub mod proof;
 pub mod report;
 mod servers;
 pub mod software;

@@ -23,12 +23,23 @@ const REQUESTS_MAX: f64 = 1e9;
 pub struct Target {
     /// UDP port of the server.
     pub port: u16,
-    /// It speaks memcached's protocol.
-    pub memcached: bool,
-    /// It sends back what it gets.
-    pub echo: bool,
+    /// What it is asked.
+    pub asks: Asks,
     /// One request at a time, instead of as many as can be.
     pub one_by_one: bool,
+}
+
+/// What a server is asked, and what it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// The paper's exchange: a TXID, a Merkle root.
+    Root,
+    /// Anything; the server sends it back.
+    Echo,
+    /// memcached's `get` of a TXID by UDP.
+    Memcached,
+    /// The native request for a proof, answered with a path of 11 hashes.
+    Proof,
 }
 
 /// Drives `target` for about `duration`. The calling thread stands in the client's namespace, `interface` is the
@@ -46,9 +57,10 @@ pub fn run(
             workload.roots.len()
         )));
     }
-    let (send, check) = match target {
-        Target { memcached: true, .. } => ("bench_live_mc", "bench_check_mc"),
-        Target { one_by_one: true, .. } => ("bench_live_1", "bench_check"),
+    let (send, check) = match (target.asks, target.one_by_one) {
+        (Asks::Memcached, _) => ("bench_live_mc", "bench_check_mc"),
+        (Asks::Proof, _) => ("bench_live_proof", "bench_check_proof"),
+        (_, true) => ("bench_live_1", "bench_check"),
         _ => ("bench_live", "bench_check"),
     };
     // A batch of one is acted on before the next is run, so that the reply comes while the generator waits for it.
@@ -56,12 +68,12 @@ pub fn run(
     let (send, check) = (generator.program(send)?, generator.program(check)?);
     let plan = Plan {
         port: target.port,
-        memcached: target.memcached,
-        proof: false,
+        memcached: target.asks == Asks::Memcached,
+        proof: target.asks == Asks::Proof,
         // Every TXID once before the first one again.
         entry_bits: workload.txids.len().trailing_zeros(),
         last: 0,
-        echo: target.echo,
+        echo: target.asks == Asks::Echo,
     };
     let frame = template(&plan);
     let _attached = sys::attach_native(check.as_fd(), interface).map_err(io("attaching the checker"))?;

@@ -42,14 +42,12 @@ pub fn random_proof(
     generator: &Generator,
     workload: &Workload,
 ) -> Result<PerPacket> {
-    fastpath.with_proofs(workload, |fastpath| {
-        measure_by(
-            "bench_rewrite_proof",
-            fastpath,
-            generator,
-            PROVEN_TXIDS.trailing_zeros(),
-        )
-    })
+    fastpath.with_proofs(workload, |fastpath| proof(fastpath, generator, PROVEN_TXIDS))
+}
+
+/// The proof of another TXID each time, of the first `txids` of the stream; a power of two, all in the fast path.
+pub fn proof(fastpath: &mut XdpFastPath, generator: &Generator, txids: usize) -> Result<PerPacket> {
+    measure_by("bench_rewrite_proof", fastpath, generator, txids.trailing_zeros())
 }
 
 fn measure(fastpath: &mut XdpFastPath, generator: &Generator, entry_bits: u32) -> Result<PerPacket> {

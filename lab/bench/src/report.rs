@@ -207,12 +207,16 @@ fn write_checks(out: &mut Formatter<'_>, checks: &Checks) -> fmt::Result {
         Ok(import) => writeln!(
             out,
             "imported {} MB of blocks, {} transactions, index on disk: {:.0} MB/s, {:.0} MB per second of processor \
-             time; then {:.1} us to find one ({}, fdatasync {:.0} us)",
+             time, {:.1} bytes a transaction in the index; then {:.1} us to find one, {:.2} s a million transactions \
+             to open it, {:.2} s with an index in memory ({}, fdatasync {:.0} us)",
             import.bytes / 1_000_000,
             import.transactions,
             import.mb_per_s,
             import.mb_per_core_s,
+            import.index_bytes_per_transaction,
             import.locate_us,
+            import.open_disk_s,
+            import.open_memory_s,
             import.file_system,
             import.fdatasync_us
         )?,

@@ -27,7 +27,7 @@ const QUIET_LOAD_MAX: f64 = 0.3;
 /// Programs replaced under load in a full run.
 const REPLACEMENTS: usize = 1_000;
 /// What is judged: a ratio's key, or a figure with its unit; bound, gate, stretch.
-const GATES: [(&str, Bound, f64, Option<f64>); 15] = [
+const GATES: [(&str, Bound, f64, Option<f64>); 17] = [
     ("xdp_max/sw_cache", AtLeast, 5.0, Some(7.0)),
     ("xdp_max/sw", AtLeast, 8.0, Some(12.0)),
     ("xdp_max/socket", AtLeast, 4.0, Some(6.0)),
@@ -42,7 +42,9 @@ const GATES: [(&str, Bound, f64, Option<f64>); 15] = [
     (RANDOM_PROOF, AtMost, 450.0, Some(300.0)),
     (VERIFIED, AtMost, 19_999.0, None),
     (REPLACED, AtMost, 0.0, None),
-    (IMPORTED, AtLeast, 100.0, None),
+    (IMPORTED, AtLeast, 120.0, None),
+    (INDEX_BYTES, AtMost, 24.0, None),
+    (LOOK_UP, AtMost, 30.0, None),
 ];
 /// The client asks in slices of this length, and looks after each whether all programs have been replaced.
 const REPLACING_SLICE: Duration = Duration::from_millis(200);
@@ -52,6 +54,8 @@ const RANDOM_PROOF: &str = "random proof, ns";
 const VERIFIED: &str = "verified instructions";
 const REPLACED: &str = "lost while replacing";
 const IMPORTED: &str = "import, MB/s of a core";
+const INDEX_BYTES: &str = "index, bytes a transaction";
+const LOOK_UP: &str = "look-up in the index, us";
 
 /// How to run it.
 #[derive(Clone, Debug)]
@@ -185,6 +189,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
     let valid = ["sw/echo", "live sw/echo"]
         .iter()
         .all(|key| ratios.get(key) >= Some(&SW_OF_ECHO_MIN));
+    let imported = import.as_ref().ok();
     let value_of = |key: &str| match key {
         HOT_HIT => hot_hit.map(|cost| cost.median_ns),
         RANDOM_PROOF => random_proof.map(|cost| cost.median_ns),
@@ -194,10 +199,9 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Repo
             .max()
             .map(|count| f64::from(*count)),
         REPLACED => Some(replacements.lost as f64),
-        IMPORTED => import
-            .as_ref()
-            .ok()
-            .map(|import| import.mb_per_core_s.min(import.mb_per_s)),
+        IMPORTED => imported.map(|import| import.mb_per_core_s.min(import.mb_per_s)),
+        INDEX_BYTES => imported.map(|import| import.index_bytes_per_transaction),
+        LOOK_UP => imported.map(|import| import.locate_us),
         ratio => ratios.get(ratio).copied(),
     };
     // A lazy baseline makes ratios void, not what was counted of XDP alone.

@@ -1,22 +1,26 @@
 //! The scenario `electrum`, as short as it can be: our server answers, never wrongly, and the report says what it must.
 //! Without ElectrumX its ratio is not measured.
 
-use lineside_bench::BenchError;
 use lineside_bench::electrum::{Options, run};
 use lineside_bench::report::Outcome;
+use lineside_bench::{BenchError, proof};
 use lineside_testkit::{binary, skipped};
+use lineside_xdp::XdpError;
 use std::time::Duration;
 
-#[test]
-fn our_proofs_are_right_and_a_block_is_answered_by_the_fast_path() {
-    let options = Options {
+fn options() -> Options {
+    Options {
         blocks: 2,
         rounds: 1,
         duration: Duration::from_millis(200),
         announcements: 2,
         ..Options::new(binary("lineside"))
-    };
-    let report = match run(&options, &mut |_| ()) {
+    }
+}
+
+#[test]
+fn our_proofs_are_right_and_a_block_is_answered_by_the_fast_path() {
+    let report = match run(&options(), &mut |_| ()) {
         Err(BenchError::TooFewCores) => return skipped("this needs two cores"),
         other => other.expect("the scenario runs"),
     };
@@ -40,4 +44,31 @@ fn our_proofs_are_right_and_a_block_is_answered_by_the_fast_path() {
     for key in ["scenario", "seed", "machine", "contestants", "ratios", "checks"] {
         assert!(json.get(key).is_some(), "{key}");
     }
+}
+
+#[test]
+fn native_proofs_by_xdp_and_by_socket_are_right() {
+    let report = match proof::run(&options(), &mut |_| ()) {
+        Err(BenchError::NotAllowed(why)) => return skipped(format_args!("no root here ({why})")),
+        Err(BenchError::Xdp(XdpError::NotAllowed(why))) => {
+            return skipped(format_args!("BPF is not allowed here ({why})"));
+        }
+        Err(BenchError::TooFewCores) => return skipped("this needs two cores"),
+        other => other.expect("the scenario runs"),
+    };
+    eprintln!("{report}");
+    assert_eq!(report.failures(), Vec::<String>::new());
+    for (name, figures) in &report.contestants {
+        assert!(
+            figures.rps > 0.0 && figures.sent >= figures.lost,
+            "{name}: {figures:?}"
+        );
+    }
+    assert!(
+        report.hot_proof.is_some() && report.random_proof.is_some(),
+        "{:?}",
+        report.notes
+    );
+    assert!(report.verification_us > 0.0 && report.verification_us < 1_000.0);
+    assert_eq!(report.gates.len(), 4);
 }

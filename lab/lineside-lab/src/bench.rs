@@ -4,10 +4,10 @@ use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use lineside::say;
-use lineside_bench::{Progress, column, electrum, fabric, hybrid, spv, transfer, verify};
+use lineside_bench::{Progress, column, electrum, fabric, hybrid, proof, spv, transfer, verify};
 use serde_json::Value;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Measure a service on this machine: contestants interleaved in one process tree, medians, ratios.
 #[derive(Subcommand)]
@@ -20,6 +20,11 @@ pub enum Scenario {
         /// Folder on a disk, for the blocks that are imported and their store; both are removed.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
+        /// Merkle proofs in place of roots, with everything that `bench electrum` measures in the same run.
+        #[arg(long)]
+        proof: bool,
+        #[command(flatten)]
+        programs: Programs,
     },
     /// Merkle proofs by the Electrum protocol over TCP, ours and ElectrumX's over one chain in one run; and the time
     /// from a node's announcement of a block to its first answer on the fast path. Needs no rights, and two quiet
@@ -30,12 +35,8 @@ pub enum Scenario {
         /// Folder for the servers' data, which is removed.
         #[arg(long, default_value_os_t = std::env::temp_dir())]
         data: PathBuf,
-        /// The program `lineside` [default: next to this program]
-        #[arg(long, value_name = "FILE")]
-        program: Option<PathBuf>,
-        /// The program `electrumx_server` [default: LINESIDE_ELECTRUMX, or on the path]
-        #[arg(long, value_name = "FILE")]
-        electrumx: Option<PathBuf>,
+        #[command(flatten)]
+        programs: Programs,
     },
     /// Transfers of digital assets: the paper's packets against the paper's software, and durable ones beside Redis and
     /// PostgreSQL. Makes network namespaces and removes them; needs root, BPF and two quiet cores.
@@ -129,13 +130,55 @@ pub struct Common {
     seed: u64,
 }
 
+/// Programs that are measured as processes of their own.
+#[derive(Args)]
+pub struct Programs {
+    /// The program `lineside` [default: next to this program]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// The program `electrumx_server` [default: LINESIDE_ELECTRUMX, or on the path]
+    #[arg(long, value_name = "FILE")]
+    electrumx: Option<PathBuf>,
+}
+
+fn electrum_options(common: &Common, data: &Path, programs: &Programs) -> anyhow::Result<electrum::Options> {
+    let program = match &programs.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()?.with_file_name("lineside"),
+    };
+    if !program.exists() {
+        bail!("{} is not there: build it, or give --program", program.display());
+    }
+    let options = if common.quick {
+        electrum::Options::quick(program)
+    } else {
+        electrum::Options::new(program)
+    };
+    Ok(electrum::Options {
+        seed: common.seed,
+        folder: data.into(),
+        electrumx: programs.electrumx.clone(),
+        ..options
+    })
+}
+
 /// Runs a scenario and prints its report.
 ///
 /// # Errors
 /// What kept it from running, or that the report holds a wrong answer or a lost one.
 pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
     match scenario {
-        Scenario::Spv { common, data } => {
+        Scenario::Spv {
+            common,
+            data,
+            proof: true,
+            programs,
+        } => {
+            let options = electrum_options(common, data, programs)?;
+            let report = with_bar(|progress| proof::run(&options, progress))?;
+            print(&report, report.to_json(), &report.failures(), as_json)
+        }
+        Scenario::Spv { common, data, .. } => {
             let options = if common.quick {
                 spv::Options::quick()
             } else {
@@ -152,27 +195,9 @@ pub fn run(scenario: &Scenario, as_json: bool) -> anyhow::Result<()> {
         Scenario::Electrum {
             common,
             data,
-            program,
-            electrumx,
+            programs,
         } => {
-            let program = match program {
-                Some(program) => program.clone(),
-                None => std::env::current_exe()?.with_file_name("lineside"),
-            };
-            if !program.exists() {
-                bail!("{} is not there: build it, or give --program", program.display());
-            }
-            let options = if common.quick {
-                electrum::Options::quick(program)
-            } else {
-                electrum::Options::new(program)
-            };
-            let options = electrum::Options {
-                seed: common.seed,
-                folder: data.clone(),
-                electrumx: electrumx.clone(),
-                ..options
-            };
+            let options = electrum_options(common, data, programs)?;
             let report = with_bar(|progress| electrum::run(&options, progress))?;
             print(&report, report.to_json(), &report.failures(), as_json)
         }

@@ -24,15 +24,15 @@ pub fn below_bpffs(name: &str) -> Option<PathBuf> {
     Some(Path::new(BPFFS).join(format!("lineside-test-{}-{name}", std::process::id())))
 }
 
-/// Hides the BPF file system from the calling thread and from what it starts. Returns false, and says why, where that is
-/// not allowed.
+/// Hides the BPF file system from the calling thread and from what it starts. Returns false, and says why, where that
+/// is not allowed.
 #[must_use]
 pub fn hide_bpffs() -> bool {
     mount_at_bpffs(c"tmpfs")
 }
 
-/// Mounts a file system where only the calling thread and what it starts see it. Returns false, and says why, where that
-/// is not allowed.
+/// Mounts a file system where only the calling thread and what it starts see it. Returns false, and says why, where
+/// that is not allowed.
 fn mount_at_bpffs(kind: &CStr) -> bool {
     // SAFETY: the strings end with 0; only this thread's view of the mounts changes.
     let mounted = unsafe {
