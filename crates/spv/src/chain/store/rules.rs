@@ -1,0 +1,116 @@
+//! Rules of a block that depend on its ancestors: the target that is due at its height, and its time.
+//!
+//! The rules are those of the library for light clients. Each entry keeps what the rules of test networks would search
+//! a period for, so that a check reads 11 ancestors, and 2016 only at the first block of a period.
+
+use super::super::network::Network;
+use super::super::types::BlockId;
+use super::super::validate::Refused;
+use super::{ChainStore, Entry};
+use bitcoin::block::Header;
+use bitcoin::hashes::Hash;
+use lineside_spv_proof::{Ancestor, check_rules_with, real_bits_after};
+use std::cell::Cell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Facts of an entry that the rules of its descendants use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lineage {
+    /// True if the block's first ancestor is the network's genesis block. Only then its height, and so its target, is
+    /// known.
+    is_rooted: bool,
+    /// Target of the last block of the period, up to this one, that does not have the minimum difficulty.
+    real_bits: u32,
+}
+
+impl Lineage {
+    /// Returns the facts of a block, from those of its parent.
+    pub(super) fn new(
+        network: Network,
+        height: u32,
+        header: &Header,
+        hash: &[u8; 32],
+        parent: Option<Lineage>,
+    ) -> Lineage {
+        let rules = network.rules();
+        let bits = header.bits.to_consensus();
+        let of_parent = parent.map_or(bits, |parent| parent.real_bits);
+        Lineage {
+            is_rooted: parent.map_or_else(|| *hash == rules.genesis().hash(), |parent| parent.is_rooted),
+            real_bits: real_bits_after(rules, height, bits, of_parent),
+        }
+    }
+}
+
+/// Returns the clock in seconds since 1970.
+pub(super) fn now_s() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+}
+
+impl ChainStore {
+    /// Checks a block whose position is known against its ancestors. A detached block, and one above a first block
+    /// that is not the network's, has no height that is known, so nothing is checked. `now_s` is the clock.
+    pub(super) fn check_lineage(&self, header: &Header, hash: &[u8; 32], now_s: u32) -> Result<(), Refused> {
+        let rules = self.network.rules();
+        let parent_hash = header.prev_blockhash.to_byte_array();
+        if parent_hash == [0; 32] {
+            return self.check_first(hash);
+        }
+        let Some(&parent) = self.by_hash.get(&parent_hash) else {
+            return Ok(());
+        };
+        let above = self.entry(parent);
+        if !above.lineage.is_rooted {
+            return Ok(());
+        }
+        let fields = Ancestor {
+            time: header.time,
+            bits: header.bits.to_consensus(),
+        };
+        let (height, real_bits) = (above.height, above.lineage.real_bits);
+        let at = self.walk_from(parent);
+        check_rules_with(rules, fields, height, now_s, at, || real_bits).map_err(|source| Refused::Rule {
+            height: height + 1,
+            source,
+        })
+    }
+
+    /// Checks a block without a parent. On regtest, chains for tests and demonstrations may begin with a block of their
+    /// own; a node is not followed from there.
+    fn check_first(&self, hash: &[u8; 32]) -> Result<(), Refused> {
+        let mut others = Network::ALL.iter().filter(|other| **other != self.network);
+        let is_right = match self.network {
+            Network::Regtest => others.all(|other| other.rules().genesis().hash() != *hash),
+            network => network.rules().genesis().hash() == *hash,
+        };
+        is_right.then_some(()).ok_or(Refused::OtherGenesis(self.network))
+    }
+
+    fn entry(&self, id: BlockId) -> &Entry {
+        &self.entries[id.0 as usize]
+    }
+
+    /// Returns a function from heights to the ancestors of `from`, itself included. It is quick where each height is at
+    /// most the one before, as it goes on from where it was.
+    fn walk_from(&self, from: BlockId) -> impl Fn(u32) -> Ancestor {
+        let last = Cell::new(from);
+        move |height| {
+            let mut id = last.get();
+            if self.entry(id).height < height {
+                id = from;
+            }
+            while let Some(parent) = self.entry(id).parent.filter(|_| self.entry(id).height > height) {
+                id = parent;
+            }
+            last.set(id);
+            let header = &self.entry(id).header;
+            let word =
+                |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+            Ancestor {
+                time: word(68),
+                bits: word(72),
+            }
+        }
+    }
+}
