@@ -206,6 +206,7 @@ impl Leased for SpvState {
         status
             .details
             .insert("spv".into(), self.frontends.status(height, out));
+        self.frontends.metrics(height, &mut status);
         let written = self.host.writer_counts();
         let (blocks, transactions) = self.host.size();
         for (metric, value) in [
