@@ -45,6 +45,21 @@ pub struct FollowOptions {
     pub min_confirmations: u32,
     /// Newest blocks that the fast path is filled with when the node's tip is reached.
     pub prefill_blocks: u32,
+    /// What a node with less work than the host is answered. The laboratory breaks the rule to see that found.
+    #[cfg(feature = "laboratory")]
+    pub less_work: LessWork,
+}
+
+impl FollowOptions {
+    /// Returns the options of a follower.
+    pub fn new(min_confirmations: u32, prefill_blocks: u32) -> Self {
+        Self {
+            min_confirmations,
+            prefill_blocks,
+            #[cfg(feature = "laboratory")]
+            less_work: LessWork::Refuse,
+        }
+    }
 }
 
 /// State of the connection to a node, for status and health.
@@ -184,8 +199,8 @@ impl NodeFollower {
     /// Starts to follow `node`.
     ///
     /// # Errors
-    /// The system's reason why there is no thread; a chain whose newest blocks cannot be held back, or whose first block
-    /// is not that of its network.
+    /// The system's reason why there is no thread; a chain whose newest blocks cannot be held back, or whose first
+    /// block is not that of its network.
     pub fn start(host: Arc<SpvHost>, node: Box<dyn Node>, options: FollowOptions) -> anyhow::Result<Self> {
         let state = NodeState {
             node: node.describe(),
@@ -194,14 +209,18 @@ impl NodeFollower {
         let genesis = host.network().rules().genesis().hash();
         if let Some(first) = host.at_height(0).filter(|first| first.hash != genesis) {
             bail!(
-                "the chain store begins with {}, not with the genesis block of {}, {}: no node can be followed from there; \
-                 make another store by `lineside spv init`",
+                "the chain store begins with {}, not with the genesis block of {}, {}: no node can be followed from \
+                 there; make another store by `lineside spv init`",
                 to_display(&first.hash),
                 host.network(),
                 to_display(&genesis)
             );
         }
-        let feed = Feed::new(node, Follower::new(BlockHash(genesis), LessWork::Refuse));
+        #[cfg(feature = "laboratory")]
+        let less_work = options.less_work;
+        #[cfg(not(feature = "laboratory"))]
+        let less_work = LessWork::Refuse;
+        let feed = Feed::new(node, Follower::new(BlockHash(genesis), less_work));
         let state = Arc::new(Mutex::new(state));
         let is_over = Arc::new(AtomicBool::new(false));
         let held = hold_back(&host, options.min_confirmations)?;

@@ -1,6 +1,6 @@
-//! Targets and times of blocks: the store takes a chain whose difficulty changes, and refuses each block whose target is
-//! not the one that is due at its height. The targets that are expected are computed in another way, by whole numbers of
-//! 128 bits.
+//! Targets and times of blocks: the store takes a chain whose difficulty changes, and refuses each block whose target
+//! is not the one that is due at its height. The targets that are expected are computed in another way, by whole
+//! numbers of 128 bits.
 
 use bitcoin::hashes::Hash;
 use lineside_spv::chain::*;
