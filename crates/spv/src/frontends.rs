@@ -263,3 +263,6 @@ fn counts(server: &Server) -> serde_json::Value {
         "http_throttled": counts.http_throttled,
     })
 }
+
+#[cfg(test)]
+mod tests;

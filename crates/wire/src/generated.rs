@@ -2103,7 +2103,7 @@ pub mod metric {
         labels: &[],
         help: "clients of the Electrum protocol that are connected",
     };
-    /// requests of Electrum clients that were answered with a result (answered) or an error (error), here or upstream
+    /// requests of Electrum clients by outcome: answered with a result or an error, here or upstream
     pub const SPV_ELECTRUM_REQUESTS: Metric = Metric {
         name: "lineside_spv_electrum_requests_total",
         key: "electrum_requests",
@@ -2111,7 +2111,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["outcome"],
-        help: "requests of Electrum clients that were answered with a result (answered) or an error (error), here or upstream",
+        help: "requests of Electrum clients by outcome: answered with a result or an error, here or upstream",
     };
     /// requests of Electrum clients that were sent to the upstream server
     pub const SPV_ELECTRUM_FORWARDED: Metric = Metric {
@@ -2153,7 +2153,7 @@ pub mod metric {
         labels: &[],
         help: "times that an Electrum client had to wait because of its rate of requests",
     };
-    /// clients, Electrum and HTTP, that were refused or closed because of a limit: of clients, of a line's length, of idle time, of time without reading, or of memory
+    /// clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory
     pub const SPV_CLIENTS_DROPPED: Metric = Metric {
         name: "lineside_spv_clients_dropped_total",
         key: "clients_dropped",
@@ -2161,7 +2161,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["limit"],
-        help: "clients, Electrum and HTTP, that were refused or closed because of a limit: of clients, of a line's length, of idle time, of time without reading, or of memory",
+        help: "clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory",
     };
     /// HTTP connections that are open
     pub const SPV_HTTP_CLIENTS: Metric = Metric {
@@ -2173,7 +2173,7 @@ pub mod metric {
         labels: &[],
         help: "HTTP connections that are open",
     };
-    /// HTTP requests that were answered (answered), or refused because of their client's rate (throttled)
+    /// HTTP requests by outcome: answered, or throttled because of their client's rate
     pub const SPV_HTTP_REQUESTS: Metric = Metric {
         name: "lineside_spv_http_requests_total",
         key: "http_requests",
@@ -2181,7 +2181,7 @@ pub mod metric {
         kind: MetricKind::Counter,
         unit: "",
         labels: &["outcome"],
-        help: "HTTP requests that were answered (answered), or refused because of their client's rate (throttled)",
+        help: "HTTP requests by outcome: answered, or throttled because of their client's rate",
     };
     /// requests answered by the fast path
     pub const TRANSFER_REPLIES: Metric = Metric {

@@ -72,8 +72,8 @@ impl FromNode {
             .filter(|own| *own != genesis)
         {
             bail!(
-                "the chain store begins with {own}, not with the genesis block of {}, {genesis}: no node's blocks can be \
-                 added; make another store by `lineside spv init`",
+                "the chain store begins with {own}, not with the genesis block of {}, {genesis}: no node's blocks can \
+                 be added; make another store by `lineside spv init`",
                 chain.network()
             );
         }
