@@ -11,20 +11,21 @@ use bitcoin::block::Header;
 use bitcoin::hashes::Hash;
 use lineside_spv_proof::{Ancestor, check_rules_with, real_bits_after};
 use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Facts of an entry that the rules of its descendants use.
+/// Fact of an entry that the rules of its descendants use: four bytes, so that an entry takes 176.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lineage {
-    /// True if the block's first ancestor is the network's genesis block. Only then its height, and so its target, is
-    /// known.
-    is_rooted: bool,
-    /// Target of the last block of the period, up to this one, that does not have the minimum difficulty.
-    real_bits: u32,
+    /// Target of the last block of the period, up to this one, that does not have the minimum difficulty. `None`: the
+    /// first ancestor is not the network's genesis block, so that neither height nor target are known.
+    real_bits: Option<NonZeroU32>,
 }
 
+const _: () = assert!(size_of::<Entry>() == 176);
+
 impl Lineage {
-    /// Returns the facts of a block, from those of its parent.
+    /// Returns the fact of a block, from that of its parent.
     pub(super) fn new(
         network: Network,
         height: u32,
@@ -34,10 +35,14 @@ impl Lineage {
     ) -> Lineage {
         let rules = network.rules();
         let bits = header.bits.to_consensus();
-        let of_parent = parent.map_or(bits, |parent| parent.real_bits);
+        let real_bits = match parent {
+            Some(parent) => parent
+                .real_bits
+                .map(|of_parent| real_bits_after(rules, height, bits, of_parent.get())),
+            None => (*hash == rules.genesis().hash()).then_some(bits),
+        };
         Lineage {
-            is_rooted: parent.map_or_else(|| *hash == rules.genesis().hash(), |parent| parent.is_rooted),
-            real_bits: real_bits_after(rules, height, bits, of_parent),
+            real_bits: real_bits.and_then(NonZeroU32::new),
         }
     }
 }
@@ -61,18 +66,20 @@ impl ChainStore {
             return Ok(());
         };
         let above = self.entry(parent);
-        if !above.lineage.is_rooted {
+        let Some(real_bits) = above.lineage.real_bits else {
             return Ok(());
-        }
+        };
         let fields = Ancestor {
             time: header.time,
             bits: header.bits.to_consensus(),
         };
-        let (height, real_bits) = (above.height, above.lineage.real_bits);
+        let height = above.height;
         let at = self.walk_from(parent);
-        check_rules_with(rules, fields, height, now_s, at, || real_bits).map_err(|source| Refused::Rule {
-            height: height + 1,
-            source,
+        check_rules_with(rules, fields, height, now_s, at, || real_bits.get()).map_err(|source| {
+            Refused::Rule {
+                height: height + 1,
+                source,
+            }
         })
     }
 
