@@ -54,12 +54,14 @@ papers: setup
 fuzz: setup
 	@bash scripts/fuzz.sh
 
-# Ten to the eighth checked replies of each while chain or table changes; docs/soak.md has results.
+# Ten to the eighth checked replies of each while chain or table changes, ten to the seventh behind a simulated node;
+# docs/soak.md has results.
 soak: setup
 	cargo run --release --locked -p lineside-lab -- soak spv --replies 100000000 --seed 1
 	cargo run --release --locked -p lineside-lab -- soak column --replies 100000000 --seed 1
 	cargo build --release --locked -p lineside
 	cargo run --release --locked -p lineside-lab -- chaos --long --seed 1
+	LINESIDE_FOLLOW_ANSWERS=10000000 cargo test --release --locked -p lineside-spv --test follow competing -- --nocapture
 	LINESIDE_RETENTION_OPERATIONS=10000000 cargo test --release --locked -p lineside-transfer --test retention
 
 # What runs in Java beside HBase; needs a JDK and Maven.

@@ -42,6 +42,19 @@ fn example() -> Snapshot {
         metric::SPV_TREE_EVICTIONS,
         metric::SPV_BLOCKS,
         metric::SPV_TRANSACTIONS,
+        metric::SPV_NODE_UP,
+        metric::SPV_NODE_HEIGHT,
+        metric::SPV_NODE_BLOCKS_BEHIND,
+        metric::SPV_NODE_RECONNECTS,
+        metric::SPV_NODE_REFUSED_BLOCKS,
+        metric::SPV_REORGANISATIONS,
+        metric::SPV_REORGANISATION_DEPTH_MAX,
+        metric::SPV_ELECTRUM_CLIENTS,
+        metric::SPV_ELECTRUM_FORWARDED,
+        metric::SPV_ELECTRUM_UPSTREAM_FAILURES,
+        metric::SPV_ELECTRUM_NOTIFICATIONS,
+        metric::SPV_ELECTRUM_THROTTLED,
+        metric::SPV_HTTP_CLIENTS,
         metric::UNSENT,
         metric::CONNECTIONS,
         metric::CONNECTIONS_REFUSED,
@@ -49,6 +62,10 @@ fn example() -> Snapshot {
     for (value, metric) in (1000..).zip(host) {
         spv.set_host(metric, value);
     }
+    spv.set_labelled(metric::SPV_ELECTRUM_REQUESTS, "answered", 31);
+    spv.set_labelled(metric::SPV_ELECTRUM_REQUESTS, "error", 2);
+    spv.set_labelled(metric::SPV_CLIENTS_DROPPED, "idle", 3);
+    spv.set_labelled(metric::SPV_HTTP_REQUESTS, "throttled", 4);
     Snapshot {
         version: "1.2.3".into(),
         uptime_s: 3725,
@@ -171,6 +188,10 @@ fn metrics_are_all_there_and_nothing_else() {
     has("lineside_lease_left_seconds{service=\"spv\"} 58.25");
     has("lineside_spv_tip_height 1234");
     has("lineside_spv_fills_total 1004");
+    has("# TYPE lineside_spv_node_up gauge");
+    has("lineside_spv_electrum_requests_total{outcome=\"error\"} 2");
+    has("lineside_spv_clients_dropped_total{limit=\"idle\"} 3");
+    has("lineside_spv_http_requests_total{outcome=\"throttled\"} 4");
     has("lineside_problems 0");
     has("lineside_warnings 1");
     for metric in metric::ALL {

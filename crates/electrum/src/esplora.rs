@@ -3,23 +3,29 @@
 //! Source: API.md of Blockstream/esplora, and the texts and statuses of src/rest.rs of Blockstream/electrs. Replies
 //! carry `Cache-Control: no-store`, because a proof ends with a reorganisation.
 
-use crate::answers::{ATTEMPTS, Answers, Found};
+use crate::answers::{ATTEMPTS, Answers, Found, Wanted};
 use crate::chain::{HEADER_BYTES, Unavailable};
 use crate::gate::Admitted;
 use crate::limits::count;
 use crate::merkle::BlockTree;
+use crate::methods::TREE_COST;
+use crate::rate::Rates;
 use crate::results::write_merkle;
-use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use lineside_util::hex::{from_display, to_display, to_hex};
 use serde_json::json;
+use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -38,10 +44,30 @@ const MEDIAN_BLOCKS: u32 = 11;
 
 type Shared = State<Arc<Answers>>;
 
+/// Address of a connection, and the rates of all.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub address: IpAddr,
+    pub rates: Arc<Rates>,
+}
+
+impl Client {
+    /// Builds a tree, which costs the client more than a request.
+    async fn build(
+        &self,
+        answers: &Arc<Answers>,
+        wanted: Wanted,
+    ) -> Result<Option<Arc<BlockTree>>, Unavailable> {
+        self.rates.charge(self.address, self.rates.now(), TREE_COST);
+        answers.build(wanted).await
+    }
+}
+
 /// Serves one connection, at most for `time`.
 pub(crate) async fn serve(
     stream: TcpStream,
     admitted: Admitted,
+    client: Client,
     router: Router,
     time: Duration,
     mut stopped: watch::Receiver<bool>,
@@ -51,7 +77,7 @@ pub(crate) async fn serve(
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), with_client(client, router));
     let mut connection = std::pin::pin!(connection);
     // A connection's errors are its client's: it has gone, or does not speak HTTP.
     tokio::select! {
@@ -63,6 +89,18 @@ pub(crate) async fn serve(
         }
     }
     drop(admitted);
+}
+
+/// Returns the service of one connection: its requests carry their client.
+fn with_client(
+    client: Client,
+    router: Router,
+) -> impl Service<hyper::Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
+    let router = TowerToHyperService::new(router);
+    service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(client.clone());
+        router.call(request)
+    })
 }
 
 pub(crate) fn router(answers: Arc<Answers>) -> Router {
@@ -81,14 +119,25 @@ pub(crate) fn router(answers: Arc<Answers>) -> Router {
         .with_state(answers)
 }
 
-/// Counts requests, and refuses all that are no plain GET.
-async fn guard(State(answers): Shared, request: Request, next: Next) -> Response {
+/// Counts requests, and refuses those beyond their client's rate and all that are no plain GET.
+async fn guard(
+    State(answers): Shared,
+    Extension(client): Extension<Client>,
+    request: Request,
+    next: Next,
+) -> Response {
     count(&answers.counters.http_requests);
+    let admitted = client.rates.admit(client.address, client.rates.now());
     let headers = request.headers();
     let is_zero = |length: &HeaderValue| length == "0";
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || !headers.get(header::CONTENT_LENGTH).is_none_or(is_zero);
-    let mut response = if request.method() != Method::GET && request.method() != Method::HEAD {
+    let mut response = if let Err(wait_ns) = admitted {
+        count(&answers.counters.http_throttled);
+        let seconds = wait_ns.div_ceil(1_000_000_000).max(1);
+        let after = [(header::RETRY_AFTER, HeaderValue::from(seconds))];
+        (StatusCode::TOO_MANY_REQUESTS, after, "Too many requests").into_response()
+    } else if request.method() != Method::GET && request.method() != Method::HEAD {
         (
             StatusCode::METHOD_NOT_ALLOWED,
             [(header::ALLOW, "GET, HEAD")],
@@ -167,7 +216,11 @@ fn steady<T>(answers: &Answers, mut compute: impl FnMut() -> Result<T, Failure>)
 }
 
 /// Proof of a transaction: the tree of its block, the block's height, and the transaction's position in it.
-async fn proof(answers: &Arc<Answers>, text: &str) -> Result<(Arc<BlockTree>, u32, u32), Failure> {
+async fn proof(
+    answers: &Arc<Answers>,
+    client: &Client,
+    text: &str,
+) -> Result<(Arc<BlockTree>, u32, u32), Failure> {
     let txid = hash(text)?;
     let mut memo = None;
     for _ in 0..ATTEMPTS {
@@ -184,22 +237,30 @@ async fn proof(answers: &Arc<Answers>, text: &str) -> Result<(Arc<BlockTree>, u3
                 }
                 return Ok((tree, location.height, location.position));
             }
-            Some((_, Found::Missing(wanted))) => memo = answers.build(wanted).await?,
+            Some((_, Found::Missing(wanted))) => memo = client.build(answers, wanted).await?,
             _ => count(&answers.counters.recomputed),
         }
     }
     Err(Unavailable("it changes too often".into()).into())
 }
 
-async fn merkle_proof(State(answers): Shared, Path(txid): Path<String>) -> Answer {
-    let (tree, height, position) = proof(&answers, &txid).await?;
+async fn merkle_proof(
+    State(answers): Shared,
+    Extension(client): Extension<Client>,
+    Path(txid): Path<String>,
+) -> Answer {
+    let (tree, height, position) = proof(&answers, &client, &txid).await?;
     let mut text = Vec::new();
     write_merkle(&tree, height, position, &mut text);
     Ok(json(text))
 }
 
-async fn merkleblock_proof(State(answers): Shared, Path(txid): Path<String>) -> Answer {
-    let (tree, _, position) = proof(&answers, &txid).await?;
+async fn merkleblock_proof(
+    State(answers): Shared,
+    Extension(client): Extension<Client>,
+    Path(txid): Path<String>,
+) -> Answer {
+    let (tree, _, position) = proof(&answers, &client, &txid).await?;
     let message = tree.merkle_block(position).ok_or(NO_TRANSACTION)?;
     Ok(to_hex(&message).into_response())
 }
@@ -252,7 +313,11 @@ fn difficulty(bits: u32) -> f64 {
 }
 
 /// Facts of a block that its header and its TXIDs show. Size and weight are not among them.
-async fn block(State(answers): Shared, Path(text): Path<String>) -> Answer {
+async fn block(
+    State(answers): Shared,
+    Extension(client): Extension<Client>,
+    Path(text): Path<String>,
+) -> Answer {
     let hash = hash(&text)?;
     let mut memo = None;
     for _ in 0..ATTEMPTS {
@@ -268,7 +333,7 @@ async fn block(State(answers): Shared, Path(text): Path<String>) -> Answer {
         match found {
             None if is_same => return Err(NO_BLOCK),
             Some((height, Found::Tree(tree))) if is_same => return Ok(json(describe(&tree, height, &times))),
-            Some((_, Found::Missing(wanted))) => memo = answers.build(wanted).await?,
+            Some((_, Found::Missing(wanted))) => memo = client.build(&answers, wanted).await?,
             _ => count(&answers.counters.recomputed),
         }
     }

@@ -55,6 +55,11 @@ pub struct Limits {
     pub http_clients: usize,
     /// Maximum number of HTTP connections of one network.
     pub http_clients_by_network: usize,
+    /// HTTP requests of one network a second, on average; beyond it they are answered with status 429. A tree that is
+    /// not in the cache counts as several.
+    pub http_requests_per_second: u32,
+    /// HTTP requests that one network may send at once after a pause.
+    pub http_burst: u32,
     /// Time after which an HTTP connection is closed, whatever it does.
     pub http_connection_time: Duration,
 }
@@ -84,6 +89,8 @@ impl Default for Limits {
             tree_builds: 2,
             http_clients: 500,
             http_clients_by_network: 50,
+            http_requests_per_second: 2_000,
+            http_burst: 10_000,
             http_connection_time: Duration::from_secs(600),
         }
     }
@@ -147,8 +154,10 @@ counters! {
     trees_built,
     /// Replies that were computed again because the chain had changed meanwhile.
     recomputed,
-    /// HTTP requests.
+    /// HTTP requests, those that were refused included.
     http_requests,
+    /// HTTP requests that were refused because of their network's rate.
+    http_throttled,
     /// Current number of HTTP connections.
     http_clients,
 }

@@ -74,7 +74,7 @@ pub(crate) struct Answered {
 }
 
 /// Requests that a tree which has to be built counts as.
-const TREE_COST: u32 = 20;
+pub(crate) const TREE_COST: u32 = 20;
 /// Writes the whole reply to one request. The reply is true for one state of the chain.
 pub(crate) async fn answer(
     answers: &Arc<Answers>,

@@ -1,39 +1,149 @@
-//! Rate of one client's requests.
+//! Rates of requests: of one connection, and of all networks that ask by HTTP.
+
+use lineside_util::network::network_of;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// Buckets of networks. Two networks in one bucket share a rate; the place of a network is not to be foreseen.
+const PLACES: usize = 1 << 16;
 
 /// Token bucket without a clock of its own (the generic cell rate algorithm): the time at which the bucket would be
 /// full again says how full it is. Times are nanoseconds since the start of the server.
-#[derive(Debug)]
-pub(crate) struct Rate {
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
     per_request: u64,
     burst: u64,
+}
+
+impl Bucket {
+    fn new(requests_per_second: u32, burst: u32) -> Self {
+        let per_request = 1_000_000_000 / u64::from(requests_per_second.max(1));
+        Self {
+            per_request,
+            burst: per_request * u64::from(burst.max(1)),
+        }
+    }
+
+    /// Time from which a request may be answered; `None`: now.
+    fn wait(self, full_at: u64, now: u64) -> Option<u64> {
+        let from = (full_at + self.per_request).saturating_sub(self.burst);
+        (from > now).then_some(from)
+    }
+
+    /// Time at which the bucket is full again after this number of requests, which may be more than there are tokens:
+    /// later ones wait for them.
+    fn charged(self, full_at: u64, now: u64, requests: u32) -> u64 {
+        full_at.max(now) + self.per_request * u64::from(requests)
+    }
+}
+
+/// Rate of one connection.
+#[derive(Debug)]
+pub(crate) struct Rate {
+    bucket: Bucket,
     full_at: u64,
 }
 
 impl Rate {
     pub fn new(requests_per_second: u32, burst: u32) -> Self {
-        let per_request = 1_000_000_000 / u64::from(requests_per_second.max(1));
         Self {
-            per_request,
-            burst: per_request * u64::from(burst.max(1)),
+            bucket: Bucket::new(requests_per_second, burst),
             full_at: 0,
         }
     }
 
     /// Time from which a request may be answered; `None`: now.
     pub fn wait(&self, now: u64) -> Option<u64> {
-        let from = (self.full_at + self.per_request).saturating_sub(self.burst);
-        (from > now).then_some(from)
+        self.bucket.wait(self.full_at, now)
     }
 
     /// Takes the tokens of this number of requests, which may be more than there are: later ones wait for them.
     pub fn charge(&mut self, now: u64, requests: u32) {
-        self.full_at = self.full_at.max(now) + self.per_request * u64::from(requests);
+        self.full_at = self.bucket.charged(self.full_at, now, requests);
+    }
+}
+
+/// Rates of networks, whose connections come and go, in fixed memory.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    bucket: Bucket,
+    full_at: Box<[AtomicU64]>,
+    hasher: RandomState,
+    start: Instant,
+}
+
+impl Rates {
+    pub fn new(requests_per_second: u32, burst: u32) -> Self {
+        Self {
+            bucket: Bucket::new(requests_per_second, burst),
+            full_at: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+            start: Instant::now(),
+        }
+    }
+
+    /// Nanoseconds since the start of the server.
+    pub fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn full_at(&self, address: IpAddr) -> &AtomicU64 {
+        &self.full_at[self.hasher.hash_one(network_of(address)) as usize % PLACES]
+    }
+
+    /// Takes the token of one request from `address`.
+    ///
+    /// # Errors
+    /// Nanoseconds until there is one; nothing is taken.
+    pub fn admit(&self, address: IpAddr, now: u64) -> Result<(), u64> {
+        let take = |full_at| match self.bucket.wait(full_at, now) {
+            None => Some(self.bucket.charged(full_at, now, 1)),
+            Some(_) => None,
+        };
+        let taken = self.full_at(address).fetch_update(Relaxed, Relaxed, take);
+        taken.map(drop).map_err(|full_at| {
+            let from = self.bucket.wait(full_at, now).unwrap_or(now);
+            from.saturating_sub(now)
+        })
+    }
+
+    /// Takes more tokens of a request that was admitted.
+    pub fn charge(&self, address: IpAddr, now: u64, requests: u32) {
+        let take = |full_at| Some(self.bucket.charged(full_at, now, requests));
+        let _ = self.full_at(address).fetch_update(Relaxed, Relaxed, take);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_network_has_its_rate() {
+        let rates = Rates::new(10, 5);
+        let [one, same, other] =
+            ["2001:db8::1", "2001:db8::2", "10.0.0.1"].map(|text| text.parse().expect("an address"));
+        let now = 7_000_000_000;
+        for address in [one, same, one, same, one] {
+            assert_eq!(rates.admit(address, now), Ok(()));
+        }
+        assert_eq!(rates.admit(same, now), Err(100_000_000));
+        assert_eq!(
+            rates.admit(same, now),
+            Err(100_000_000),
+            "a refusal costs nothing"
+        );
+        // Both may be in one bucket, by one chance in 65,536.
+        if !std::ptr::eq(rates.full_at(one), rates.full_at(other)) {
+            assert_eq!(rates.admit(other, now), Ok(()));
+        }
+        assert_eq!(rates.admit(one, now + 100_000_000), Ok(()));
+        rates.charge(one, now + 100_000_000, 20);
+        assert_eq!(rates.admit(one, now + 100_000_000), Err(2_100_000_000));
+        assert_eq!(rates.admit(one, now + 60_000_000_000), Ok(()));
+    }
 
     #[test]
     fn a_burst_passes_and_then_the_rate() {

@@ -3,10 +3,11 @@
 use crate::answers::Answers;
 use crate::chain::ProofChain;
 use crate::connection;
-use crate::esplora;
+use crate::esplora::{self, Client};
 use crate::gate::{Admitted, Gate};
 use crate::limits::{CounterValues, Counters, Limits, count};
 use crate::methods::About;
+use crate::rate::Rates;
 use crate::upstream::Upstream;
 use lineside_grpc::ServerTls;
 use std::future::Future;
@@ -298,10 +299,14 @@ async fn serve_tls(listening: Listening, tls: ServerTls, shared: Arc<Shared>) {
 async fn serve_http(listening: Listening, answers: Arc<Answers>) {
     let stopped = listening.stopped.clone();
     let router = esplora::router(Arc::clone(&answers));
-    let serve = move |stream, _, admitted| {
+    let limits = &answers.limits;
+    let rates = Arc::new(Rates::new(limits.http_requests_per_second, limits.http_burst));
+    let serve = move |stream, address, admitted| {
+        let rates = Arc::clone(&rates);
         esplora::serve(
             stream,
             admitted,
+            Client { address, rates },
             router.clone(),
             answers.limits.http_connection_time,
             stopped.clone(),

@@ -196,3 +196,47 @@ fn connections_are_bounded() {
     let answer = exchange(&server, &long);
     assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
 }
+
+#[test]
+fn a_client_has_its_rate_over_all_its_connections() {
+    let chain = TestChain::new(5, &[1, 300]);
+    let server = start(&chain, |config| {
+        config.limits.http_requests_per_second = 1;
+        config.limits.http_burst = 30;
+    });
+    // Each request has a connection of its own.
+    for _ in 0..5 {
+        assert_eq!(get(&server, "/blocks/tip/height").0, 200);
+    }
+    // The tree counts as many requests.
+    let proof = format!("/tx/{}/merkle-proof", chain.blocks()[1].txid(7));
+    assert_eq!(get(&server, &proof).0, 200);
+    let refused = (0..30).find_map(|_| {
+        let answer = exchange(
+            &server,
+            "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        );
+        (!answer.starts_with("HTTP/1.1 200")).then_some(answer)
+    });
+    let refused = refused.expect("a refusal").to_ascii_lowercase();
+    assert!(refused.starts_with("http/1.1 429"), "{refused}");
+    let seconds = refused
+        .lines()
+        .find_map(|line| line.strip_prefix("retry-after: ")?.trim().parse::<u64>().ok());
+    // The burst has 30 tokens, of which one comes back each second.
+    assert!(
+        seconds.is_some_and(|seconds| (1..=30).contains(&seconds)),
+        "{refused}"
+    );
+    let counters = server.counters();
+    assert_eq!(counters.http_throttled, 1);
+    assert!(
+        counters.http_requests < 30,
+        "a tree costs as much as one request: {counters:?}"
+    );
+    // It is answered again after the time that it was told.
+    wait_for("an answer", || get(&server, "/blocks/tip/height").0 == 200);
+    // Electrum clients have a rate of their own.
+    let mut wallet = common::Client::connect(server.tcp().expect("TCP"));
+    assert_eq!(wallet.result("server.ping", "[]"), Value::Null);
+}

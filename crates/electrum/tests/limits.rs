@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 const MERKLE: &str = "blockchain.transaction.get_merkle";
@@ -195,21 +195,27 @@ fn attack(kind: usize, address: std::net::SocketAddr, stop: &AtomicBool) {
     }
 }
 
-/// An honest client: each of its requests has to be answered, and rightly.
-async fn honest(address: std::net::SocketAddr, seed: u64, chain: Arc<TestChain>) {
+/// Honest clients, and requests of each.
+const HONEST: u64 = 990;
+const REQUESTS: u64 = 20;
+
+/// An honest client: each of its requests has to be answered, and rightly. Returns the times that it waited.
+async fn honest(address: std::net::SocketAddr, seed: u64, chain: Arc<TestChain>) -> Vec<Duration> {
+    let mut waited = Vec::new();
     let blocks = chain.blocks();
     let mut random = Random(seed);
     let stream = tokio::net::TcpStream::connect(address)
         .await
         .expect("a connection");
     let mut stream = BufReader::new(stream);
-    for number in 0..20 {
+    for number in 0..REQUESTS {
         let height = 2100 + random.index(blocks.len() - 2100);
         let block = &blocks[height];
         let position = random.index(block.txids.len());
         let txid = block.txid(position);
         let request =
             format!("{{\"id\":{number},\"method\":\"{MERKLE}\",\"params\":[\"{txid}\",{height}]}}\n");
+        let start = Instant::now();
         stream
             .write_all(request.as_bytes())
             .await
@@ -217,6 +223,7 @@ async fn honest(address: std::net::SocketAddr, seed: u64, chain: Arc<TestChain>)
         let mut line = String::new();
         let reading = tokio::time::timeout(PATIENCE, stream.read_line(&mut line));
         reading.await.expect("a reply in time").expect("a reply");
+        waited.push(start.elapsed());
         let reply: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(
             (&reply["id"], &reply["result"]["pos"]),
@@ -225,6 +232,25 @@ async fn honest(address: std::net::SocketAddr, seed: u64, chain: Arc<TestChain>)
         );
         assert!(is_proof(&reply["result"], &txid, &block.header));
     }
+    waited
+}
+
+/// Serves all honest clients at once. Returns the sorted times of all replies, each of which was right.
+fn all_honest(address: std::net::SocketAddr, chain: &Arc<TestChain>) -> Vec<Duration> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let begin = |seed| tokio::spawn(honest(address, seed, Arc::clone(chain)));
+        let clients: Vec<_> = (0..HONEST).map(begin).collect();
+        let mut waited = Vec::new();
+        for client in clients {
+            waited.extend(client.await.expect("an honest client is served"));
+        }
+        waited.sort_unstable();
+        waited
+    })
 }
 
 #[test]
@@ -241,27 +267,16 @@ fn a_thousand_clients_of_which_ten_are_hostile() {
         config.limits.memory_bytes = 1 << 30;
     });
     let address = server.tcp().expect("TCP");
+    let calm = all_honest(address, &chain);
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let attacked = std::thread::scope(|scope| {
         for kind in 0..10 {
             let stop = &stop;
             scope.spawn(move || attack(kind, address, stop));
         }
         wait_for("hostile clients", || server.counters().clients >= 8);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            runtime.block_on(async {
-                let clients: Vec<_> = (0..990)
-                    .map(|seed| tokio::spawn(honest(address, seed, Arc::clone(&chain))))
-                    .collect();
-                for client in clients {
-                    client.await.expect("an honest client is served");
-                }
-            });
-        }));
+        let honest = std::panic::AssertUnwindSafe(|| all_honest(address, &chain));
+        let result = std::panic::catch_unwind(honest);
         // The attack has its effect, and its end.
         if result.is_ok() {
             wait_for("stalled clients are closed", || {
@@ -270,8 +285,21 @@ fn a_thousand_clients_of_which_ten_are_hostile() {
             wait_for("half lines are closed", || server.counters().closed_idle >= 1);
         }
         stop.store(true, Ordering::Relaxed);
-        result.expect("each honest client has all its answers");
+        result.expect("each honest client has all its answers")
     });
+    assert_eq!([calm.len(), attacked.len()], [(HONEST * REQUESTS) as usize; 2]);
+    let of = |waited: &[Duration]| [50, 99, 100].map(|percent| waited[(waited.len() - 1) * percent / 100]);
+    let (calm, attacked) = (of(&calm), of(&attacked));
+    println!(
+        "median, 99th percentile and longest of the honest: {calm:?} without hostile clients, {attacked:?} with ten"
+    );
+    // Held against the same clients on the same machine, which ten hostile clients have a share of.
+    for (calm, attacked) in calm.into_iter().zip(attacked) {
+        assert!(
+            attacked <= calm * 10 + Duration::from_secs(2),
+            "{attacked:?} for {calm:?}"
+        );
+    }
     let counters = server.counters();
     assert!(counters.throttled > 0 && counters.errors > 0, "{counters:?}");
 }

@@ -229,6 +229,8 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("spv", "ways", "0", "1, 2 or 4"),
         ("spv", "block_bits", "0", "1 to 24"),
         ("spv", "block_bits", "25", "1 to 24"),
+        ("spv", "client_rate", "0", "1 to 1000000"),
+        ("spv", "client_rate", "1000001", "1 to 1000000"),
         ("spv", "lease_s", "0", "1 to 3600"),
         ("spv", "lease_s", "3601", "1 to 3600"),
         ("spv", "prefill", "\"tip\"", "\"tip:N\""),

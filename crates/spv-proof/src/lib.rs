@@ -66,7 +66,8 @@ pub use merkle::{MAX_PATH, MAX_TRANSACTIONS, MerklePath, depth_of};
 pub use network::{Network, RETARGET_INTERVAL, RetargetRule, UnknownNetwork};
 pub use proof::{TransactionProof, WitnessProof};
 pub use rules::{
-    Ancestor, MAX_FUTURE_S, MEDIAN_TIME_SPAN, RuleError, check_rules, median_time, required_bits, retarget,
+    Ancestor, MAX_FUTURE_S, MEDIAN_TIME_SPAN, RuleError, check_rules, check_rules_with, median_time,
+    real_bits_after, required_bits, retarget,
 };
 pub use target::{decode_target, encode_target};
 pub use transaction::Transaction;

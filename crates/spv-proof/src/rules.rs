@@ -104,8 +104,25 @@ pub fn check_rules(
     now: u32,
     at: impl Fn(u32) -> Ancestor,
 ) -> Result<(), RuleError> {
+    let real_bits = || last_real_bits(network, parent_height, &at);
+    check_rules_with(network, header, parent_height, now, &at, real_bits)
+}
+
+/// Checks as [`check_rules`] does, for a caller that keeps for each header what [`real_bits_after`] gives: `real_bits`
+/// returns that of the parent. Only the first header of a period then needs an ancestor more than 11 blocks back.
+///
+/// # Errors
+/// Those of [`check_rules`].
+pub fn check_rules_with(
+    network: Network,
+    header: Ancestor,
+    parent_height: u32,
+    now: u32,
+    at: impl Fn(u32) -> Ancestor,
+    real_bits: impl Fn() -> u32,
+) -> Result<(), RuleError> {
     let (found, time) = (header.bits, header.time);
-    let required = required_bits(network, parent_height, time, &at);
+    let required = required_bits_with(network, parent_height, time, &at, real_bits);
     if found != required {
         return Err(RuleError::WrongTarget { found, required });
     }
@@ -128,6 +145,17 @@ pub fn check_rules(
 /// Returns the target, in compact form, that the header after `parent_height` must have if its time is `time`. `at`
 /// returns the ancestor at a height, at most `parent_height`.
 pub fn required_bits(network: Network, parent_height: u32, time: u32, at: impl Fn(u32) -> Ancestor) -> u32 {
+    let real_bits = || last_real_bits(network, parent_height, &at);
+    required_bits_with(network, parent_height, time, &at, real_bits)
+}
+
+fn required_bits_with(
+    network: Network,
+    parent_height: u32,
+    time: u32,
+    at: impl Fn(u32) -> Ancestor,
+    real_bits: impl Fn() -> u32,
+) -> u32 {
     let rule = network.retarget_rule();
     if rule == RetargetRule::Never {
         return network.limit_bits();
@@ -139,7 +167,7 @@ pub fn required_bits(network: Network, parent_height: u32, time: u32, at: impl F
             _ if u64::from(time) > u64::from(parent.time) + u64::from(MIN_DIFFICULTY_AFTER_S) => {
                 network.limit_bits()
             }
-            _ => last_real_bits(network, parent_height, at),
+            _ => real_bits(),
         };
     }
     let first = at(parent_height + 1 - RETARGET_INTERVAL);
@@ -161,6 +189,17 @@ fn last_real_bits(network: Network, parent_height: u32, at: impl Fn(u32) -> Ance
         height -= 1;
     }
     at(height).bits
+}
+
+/// Returns the target of the last header up to `height` in its period that does not have the minimum difficulty, or of
+/// the period's first header. `bits` is the target of the header at `height`; `of_parent` is what this function gave
+/// for its parent.
+pub fn real_bits_after(network: Network, height: u32, bits: u32, of_parent: u32) -> u32 {
+    if height.is_multiple_of(RETARGET_INTERVAL) || bits != network.limit_bits() {
+        bits
+    } else {
+        of_parent
+    }
 }
 
 /// Returns the target, in compact form, after a period that began with `bits` and took `timespan_s` seconds from its

@@ -4,8 +4,8 @@
 
 use bitcoin::pow::CompactTarget;
 use lineside_spv_proof::{
-    Ancestor, MAX_FUTURE_S, Network, RETARGET_INTERVAL, RetargetRule, RuleError, check_rules, decode_target,
-    encode_target, median_time, required_bits, retarget,
+    Ancestor, MAX_FUTURE_S, Network, RETARGET_INTERVAL, RetargetRule, RuleError, check_rules,
+    check_rules_with, decode_target, encode_target, median_time, real_bits_after, required_bits, retarget,
 };
 use lineside_testkit::Random;
 
@@ -218,5 +218,42 @@ fn the_median_of_few_headers_is_that_of_all_of_them() {
         last.sort_unstable();
         let found = median_time(height, |height| times[height as usize]);
         assert_eq!(found, last[last.len() / 2], "{times:?}");
+    }
+}
+
+/// The target that is kept for each header is the one that a walk over all headers of the period finds.
+#[test]
+fn kept_real_targets_are_those_of_a_walk() {
+    let mut random = Random(17);
+    for network in Network::ALL {
+        let limit = network.limit_bits();
+        let (mut fields, mut kept): (Vec<Ancestor>, Vec<u32>) = (Vec::new(), Vec::new());
+        for height in 0..3 * RETARGET_INTERVAL {
+            // Long runs of easy headers, also over the end of a period.
+            let is_easy = !height.is_multiple_of(3) || random.one_in(2) || height % 2016 > 1500;
+            let bits = if is_easy {
+                limit
+            } else {
+                limit - 1 - random.below(9) as u32
+            };
+            let of_parent = kept.last().copied().unwrap_or(0);
+            kept.push(real_bits_after(network, height, bits, of_parent));
+            fields.push(Ancestor {
+                time: 600 * height,
+                bits,
+            });
+            let at = |height: u32| fields[height as usize];
+            for gap in [600, 1201] {
+                let time = 600 * height + gap;
+                let required = required_bits(network, height, time, at);
+                for bits in [required, required - 1] {
+                    let header = Ancestor { time, bits };
+                    let checked =
+                        check_rules_with(network, header, height, u32::MAX, at, || kept[height as usize]);
+                    assert_eq!(checked, check_rules(network, header, height, u32::MAX, at));
+                    assert_eq!(checked.is_ok(), bits == required);
+                }
+            }
+        }
     }
 }

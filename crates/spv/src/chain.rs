@@ -10,8 +10,10 @@
 //! * Detached blocks (parent unknown, taken only when the caller asks) are connected at once, stand outside the
 //!   best chain, and answer with height [`DETACHED_HEIGHT`].
 //! * All hashes here are in wire byte order (what SHA-256d puts out), never the reversed display order.
-//! * What is not checked: scripts, amounts, signatures and the difficulty schedule. The network's proof-of-work
-//!   limit bounds a header from above; that its target is the one due at that height is the full node's word.
+//! * A block above the network's genesis block must have the target that is due at its height, and a time above the
+//!   median of the 11 blocks before it and not more than two hours ahead of the clock: the rules of
+//!   `lineside-spv-proof`. Of a detached block the height is not known: only the network's limit bounds its target.
+//! * What is not checked: scripts, amounts and signatures, those of signet's blocks included.
 
 mod api;
 mod checksum;

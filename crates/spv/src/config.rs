@@ -66,6 +66,8 @@ pub struct SpvConfig {
     pub electrum_upstream_ca: PathBuf,
     /// Address of Esplora's paths over HTTP.
     pub http: OptionalAddress,
+    /// Requests of one client of wallets or explorers a second, on average.
+    pub client_rate: u32,
     /// Memory that requests can make the service keep.
     pub memory_max: ByteSize,
 }
@@ -182,6 +184,7 @@ impl Default for SpvConfig {
             electrum_upstream: String::new(),
             electrum_upstream_ca: PathBuf::new(),
             http: OptionalAddress(None),
+            client_rate: 2_000,
             memory_max: ByteSize::mib(256),
         }
     }
@@ -211,6 +214,7 @@ impl SpvConfig {
             issues.add("enabled", "true: needs `data`, which is empty");
         }
         issues.range("min_confirmations", config.min_confirmations.into(), 1..=1000);
+        issues.range("client_rate", config.client_rate.into(), 1..=1_000_000);
         if config.memory_max < ByteSize::mib(32) {
             issues.add(
                 "memory_max",

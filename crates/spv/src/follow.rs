@@ -15,6 +15,7 @@
 
 use crate::chain::{BlockInfo, ChainError, CheckedBlock, Refused};
 use crate::host::SpvHost;
+use anyhow::bail;
 use lineside_bitcoin_node::{
     Backoff, BlockHash, Event, Feed, Follower, LessWork, LocalChain, Node, NodeError, Step,
 };
@@ -44,6 +45,21 @@ pub struct FollowOptions {
     pub min_confirmations: u32,
     /// Newest blocks that the fast path is filled with when the node's tip is reached.
     pub prefill_blocks: u32,
+    /// What a node with less work than the host is answered. The laboratory breaks the rule to see that found.
+    #[cfg(feature = "laboratory")]
+    pub less_work: LessWork,
+}
+
+impl FollowOptions {
+    /// Returns the options of a follower.
+    pub fn new(min_confirmations: u32, prefill_blocks: u32) -> Self {
+        Self {
+            min_confirmations,
+            prefill_blocks,
+            #[cfg(feature = "laboratory")]
+            less_work: LessWork::Refuse,
+        }
+    }
 }
 
 /// State of the connection to a node, for status and health.
@@ -63,17 +79,35 @@ pub struct NodeState {
     pub reorganisations: u64,
     /// Blocks of the longest reorganisation since the start.
     pub deepest: u32,
+    /// Times that the node answered again after it had been away.
+    pub reconnects: u64,
+    /// Blocks of the node that were refused; one that is offered again and again counts once.
+    pub refused_blocks: u64,
+}
+
+/// Returns the number of blocks by which `height`, that of the host's tip, is below the node's best block.
+pub fn blocks_behind(node_height: u32, height: Option<u32>) -> u64 {
+    let blocks = height.map_or(0, |height| u64::from(height) + 1);
+    (u64::from(node_height) + 1).saturating_sub(blocks)
 }
 
 impl NodeState {
+    /// Returns true while the node answers and what it gives is served.
+    pub fn is_up(&self) -> bool {
+        self.away.is_none() && self.refused.is_none()
+    }
+
+    /// The node has answered, and what it gave was taken.
+    fn answered(&mut self, at_tip: bool) {
+        self.reconnects += u64::from(self.away.is_some());
+        (self.at_tip, self.away, self.refused) = (at_tip, None, None);
+    }
+
     /// Returns the sentences for `/healthz`: problems, then warnings. `height` is that of the host's tip.
     pub fn health(&self, height: Option<u32>) -> (Vec<String>, Vec<String>) {
         let tip = height.map_or_else(|| "no block".to_owned(), |height| format!("height {height}"));
-        let behind = match (self.node_height, height) {
-            (Some(node), Some(height)) if node > height => {
-                format!(", {} blocks behind the node", node - height)
-            }
-            (Some(node), None) => format!(", {} blocks behind the node", u64::from(node) + 1),
+        let behind = match self.node_height.map(|node| blocks_behind(node, height)) {
+            Some(blocks @ 1..) => format!(", {blocks} blocks behind the node"),
             _ => String::new(),
         };
         let mut problems = Vec::new();
@@ -165,14 +199,28 @@ impl NodeFollower {
     /// Starts to follow `node`.
     ///
     /// # Errors
-    /// The system's reason why there is no thread; a chain whose newest blocks cannot be held back.
+    /// The system's reason why there is no thread; a chain whose newest blocks cannot be held back, or whose first
+    /// block is not that of its network.
     pub fn start(host: Arc<SpvHost>, node: Box<dyn Node>, options: FollowOptions) -> anyhow::Result<Self> {
         let state = NodeState {
             node: node.describe(),
             ..NodeState::default()
         };
         let genesis = host.network().rules().genesis().hash();
-        let feed = Feed::new(node, Follower::new(BlockHash(genesis), LessWork::Refuse));
+        if let Some(first) = host.at_height(0).filter(|first| first.hash != genesis) {
+            bail!(
+                "the chain store begins with {}, not with the genesis block of {}, {}: no node can be followed from \
+                 there; make another store by `lineside spv init`",
+                to_display(&first.hash),
+                host.network(),
+                to_display(&genesis)
+            );
+        }
+        #[cfg(feature = "laboratory")]
+        let less_work = options.less_work;
+        #[cfg(not(feature = "laboratory"))]
+        let less_work = LessWork::Refuse;
+        let feed = Feed::new(node, Follower::new(BlockHash(genesis), less_work));
         let state = Arc::new(Mutex::new(state));
         let is_over = Arc::new(AtomicBool::new(false));
         let held = hold_back(&host, options.min_confirmations)?;
@@ -187,6 +235,7 @@ impl NodeFollower {
             disconnected: 0,
             asked_height: None,
             was_at_tip: false,
+            last_refused: None,
             backoff: Backoff::new(PAUSES[0], PAUSES[1]),
         };
         let over = Arc::clone(&is_over);
@@ -250,6 +299,8 @@ struct Following {
     asked_height: Option<Instant>,
     /// True if the chain was the node's before this step.
     was_at_tip: bool,
+    /// Block that was refused last.
+    last_refused: Option<[u8; 32]>,
     backoff: Backoff,
 }
 
@@ -277,7 +328,7 @@ impl Following {
                         self.ask_height();
                     }
                     self.was_at_tip = false;
-                    self.set(|state| (state.at_tip, state.away, state.refused) = (false, None, None));
+                    self.set(|state| state.answered(false));
                 }
                 Err(error) => self.refuse(&error, is_over),
             },
@@ -389,7 +440,7 @@ impl Following {
             if !state.at_tip {
                 tracing::debug!(height, "the chain is the node's");
             }
-            (state.at_tip, state.away, state.refused) = (true, None, None);
+            state.answered(true);
             state.node_height = height;
         });
     }
@@ -421,7 +472,15 @@ impl Following {
             node = self.feed.node().describe(),
             "the node gives what cannot be served: {why}"
         );
-        self.set(|state| (state.at_tip, state.refused) = (false, Some(why)));
+        let block = match error {
+            StepError::Refused { hash, .. } => Some(*hash),
+            StepError::Chain(_) => None,
+        };
+        let is_new = block.is_some_and(|hash| self.last_refused.replace(hash) != Some(hash));
+        self.set(|state| {
+            (state.at_tip, state.refused) = (false, Some(why));
+            state.refused_blocks += u64::from(is_new);
+        });
         let end = Instant::now() + self.backoff.pause();
         while Instant::now() < end && !is_over.load(Relaxed) {
             std::thread::sleep(WAIT);

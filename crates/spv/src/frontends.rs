@@ -2,19 +2,22 @@
 
 use crate::chain::Network;
 use crate::config::{SpvConfig, host_and_port};
-use crate::follow::{FollowOptions, NodeFollower};
+use crate::follow::{FollowOptions, NodeFollower, blocks_behind};
 use crate::host::SpvHost;
 use crate::wallets::HostChain;
 use anyhow::Context;
-
 use lineside_bitcoin_node::{BlockFiles, BlocksDir, Node, NodeOptions, NodeUrl, connect};
-use lineside_electrum::{Config, Host, Limits, Server, Upstream, UpstreamTls};
+use lineside_electrum::{Config, CounterValues, Host, Limits, Server, Upstream, UpstreamTls};
 use lineside_grpc::ServerTls;
 use lineside_service::config::given;
-use lineside_service::{Endpoint, StatusBuilder};
+use lineside_service::{Endpoint, ServiceStatus, StatusBuilder};
+use lineside_wire::metric;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Seconds of a client's rate that it may use at once after a pause.
+const BURST_S: u32 = 5;
 
 /// What is opened while the process still has all its rights: sockets, keys and certificates.
 pub struct Prepared {
@@ -89,9 +92,14 @@ fn wallets(config: &SpvConfig) -> anyhow::Result<Option<Config>> {
 
 /// Returns the limits of the server of wallets. Half of the memory is for lines and replies, a quarter for trees.
 fn limits(config: &SpvConfig) -> Limits {
+    let burst = config.client_rate.saturating_mul(BURST_S);
     Limits {
         memory_bytes: config.memory_max.bytes() / 2,
         tree_bytes: config.memory_max.bytes() / 4,
+        requests_per_second: config.client_rate,
+        burst,
+        http_requests_per_second: config.client_rate,
+        http_burst: burst,
         ..Limits::default()
     }
 }
@@ -167,6 +175,26 @@ impl Frontends {
         );
     }
 
+    /// Adds the metrics of the fronts that there are.
+    pub fn metrics(&self, height: Option<u32>, out: &mut ServiceStatus) {
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = follower.as_ref().map(NodeFollower::state) {
+            out.set_host(metric::SPV_NODE_UP, state.is_up().into());
+            if let Some(node) = state.node_height {
+                out.set_host(metric::SPV_NODE_HEIGHT, node.into());
+                out.set_host(metric::SPV_NODE_BLOCKS_BEHIND, blocks_behind(node, height));
+            }
+            out.set_host(metric::SPV_NODE_RECONNECTS, state.reconnects);
+            out.set_host(metric::SPV_NODE_REFUSED_BLOCKS, state.refused_blocks);
+            out.set_host(metric::SPV_REORGANISATIONS, state.reorganisations);
+            out.set_host(metric::SPV_REORGANISATION_DEPTH_MAX, state.deepest.into());
+        }
+        let wallets = self.wallets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counts) = wallets.as_ref().map(Server::counters) {
+            wallet_metrics(&counts, out);
+        }
+    }
+
     /// Adds the health of the node's connection to a status, and returns an object with its state and the counts of the
     /// server of wallets.
     pub fn status(&self, height: Option<u32>, out: &mut StatusBuilder) -> serde_json::Value {
@@ -182,6 +210,7 @@ impl Frontends {
                 "node": state.node, "node_height": state.node_height, "at_tip": state.at_tip, "away_s": away_s,
                 "why_away": state.away.as_ref().map(|(why, _)| why), "refused": state.refused,
                 "reorganisations": state.reorganisations, "deepest_reorganisation": state.deepest,
+                "reconnects": state.reconnects, "refused_blocks": state.refused_blocks,
             });
             object.insert("node".into(), node);
         }
@@ -190,6 +219,33 @@ impl Frontends {
             object.insert("electrum".into(), counts(server));
         }
         serde_json::Value::Object(object)
+    }
+}
+
+fn wallet_metrics(counts: &CounterValues, out: &mut ServiceStatus) {
+    for (metric, value) in [
+        (metric::SPV_ELECTRUM_CLIENTS, counts.clients),
+        (metric::SPV_ELECTRUM_FORWARDED, counts.forwarded),
+        (metric::SPV_ELECTRUM_UPSTREAM_FAILURES, counts.upstream_failures),
+        (metric::SPV_ELECTRUM_NOTIFICATIONS, counts.notifications),
+        (metric::SPV_ELECTRUM_THROTTLED, counts.throttled),
+        (metric::SPV_HTTP_CLIENTS, counts.http_clients),
+    ] {
+        out.set_host(metric, value);
+    }
+    let http_answered = counts.http_requests.saturating_sub(counts.http_throttled);
+    for (metric, label, value) in [
+        (metric::SPV_ELECTRUM_REQUESTS, "answered", counts.answered),
+        (metric::SPV_ELECTRUM_REQUESTS, "error", counts.errors),
+        (metric::SPV_CLIENTS_DROPPED, "clients", counts.refused),
+        (metric::SPV_CLIENTS_DROPPED, "line", counts.closed_line),
+        (metric::SPV_CLIENTS_DROPPED, "idle", counts.closed_idle),
+        (metric::SPV_CLIENTS_DROPPED, "stalled", counts.closed_stalled),
+        (metric::SPV_CLIENTS_DROPPED, "memory", counts.closed_memory),
+        (metric::SPV_HTTP_REQUESTS, "answered", http_answered),
+        (metric::SPV_HTTP_REQUESTS, "throttled", counts.http_throttled),
+    ] {
+        out.set_labelled(metric, label, value);
     }
 }
 
@@ -204,5 +260,9 @@ fn counts(server: &Server) -> serde_json::Value {
         "closed_stalled": counts.closed_stalled, "closed_memory": counts.closed_memory,
         "trees_built": counts.trees_built, "recomputed": counts.recomputed,
         "http_requests": counts.http_requests, "http_clients": counts.http_clients,
+        "http_throttled": counts.http_throttled,
     })
 }
+
+#[cfg(test)]
+mod tests;

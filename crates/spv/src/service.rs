@@ -146,10 +146,7 @@ impl Service for SpvService {
         let socket = SocketDatapath::start(options, answers_first, answers_rest, &readers)
             .with_context(|| cannot_listen(DEF.name, config.listen))?;
         let asked = Arc::clone(&host);
-        let options = FollowOptions {
-            min_confirmations: config.min_confirmations,
-            prefill_blocks: config.prefill.blocks(),
-        };
+        let options = FollowOptions::new(config.min_confirmations, config.prefill.blocks());
         let frontends = Frontends::start(prepared, &host, options)?;
         let state = Arc::new(SpvState {
             store,
@@ -206,6 +203,7 @@ impl Leased for SpvState {
         status
             .details
             .insert("spv".into(), self.frontends.status(height, out));
+        self.frontends.metrics(height, &mut status);
         let written = self.host.writer_counts();
         let (blocks, transactions) = self.host.size();
         for (metric, value) in [

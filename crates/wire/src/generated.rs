@@ -2023,6 +2023,166 @@ pub mod metric {
         labels: &[],
         help: "transactions that can be found",
     };
+    /// 1: the node that is followed answers; 0: it is away, or what it gives is refused
+    pub const SPV_NODE_UP: Metric = Metric {
+        name: "lineside_spv_node_up",
+        key: "node_up",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "1: the node that is followed answers; 0: it is away, or what it gives is refused",
+    };
+    /// height of the node's best block when it was last asked
+    pub const SPV_NODE_HEIGHT: Metric = Metric {
+        name: "lineside_spv_node_height",
+        key: "node_height",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "height of the node's best block when it was last asked",
+    };
+    /// blocks of the node that are not answered from, those without min_confirmations included
+    pub const SPV_NODE_BLOCKS_BEHIND: Metric = Metric {
+        name: "lineside_spv_node_blocks_behind",
+        key: "node_blocks_behind",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "blocks of the node that are not answered from, those without min_confirmations included",
+    };
+    /// times that the node answered again after it had been away
+    pub const SPV_NODE_RECONNECTS: Metric = Metric {
+        name: "lineside_spv_node_reconnects_total",
+        key: "node_reconnects",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "times that the node answered again after it had been away",
+    };
+    /// blocks of the node that were refused; one that is offered again and again counts once
+    pub const SPV_NODE_REFUSED_BLOCKS: Metric = Metric {
+        name: "lineside_spv_node_refused_blocks_total",
+        key: "node_refused_blocks",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "blocks of the node that were refused; one that is offered again and again counts once",
+    };
+    /// reorganisations of the node's chain that were followed
+    pub const SPV_REORGANISATIONS: Metric = Metric {
+        name: "lineside_spv_reorganisations_total",
+        key: "reorganisations",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "reorganisations of the node's chain that were followed",
+    };
+    /// blocks that the longest reorganisation since the start disconnected
+    pub const SPV_REORGANISATION_DEPTH_MAX: Metric = Metric {
+        name: "lineside_spv_reorganisation_depth_max",
+        key: "reorganisation_depth_max",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "blocks that the longest reorganisation since the start disconnected",
+    };
+    /// clients of the Electrum protocol that are connected
+    pub const SPV_ELECTRUM_CLIENTS: Metric = Metric {
+        name: "lineside_spv_electrum_clients",
+        key: "electrum_clients",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "clients of the Electrum protocol that are connected",
+    };
+    /// requests of Electrum clients by outcome: answered with a result or an error, here or upstream
+    pub const SPV_ELECTRUM_REQUESTS: Metric = Metric {
+        name: "lineside_spv_electrum_requests_total",
+        key: "electrum_requests",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["outcome"],
+        help: "requests of Electrum clients by outcome: answered with a result or an error, here or upstream",
+    };
+    /// requests of Electrum clients that were sent to the upstream server
+    pub const SPV_ELECTRUM_FORWARDED: Metric = Metric {
+        name: "lineside_spv_electrum_forwarded_total",
+        key: "electrum_forwarded",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "requests of Electrum clients that were sent to the upstream server",
+    };
+    /// forwarded requests that failed because the upstream server was away or too slow
+    pub const SPV_ELECTRUM_UPSTREAM_FAILURES: Metric = Metric {
+        name: "lineside_spv_electrum_upstream_failures_total",
+        key: "electrum_upstream_failures",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "forwarded requests that failed because the upstream server was away or too slow",
+    };
+    /// notifications that were sent to Electrum clients
+    pub const SPV_ELECTRUM_NOTIFICATIONS: Metric = Metric {
+        name: "lineside_spv_electrum_notifications_total",
+        key: "electrum_notifications",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "notifications that were sent to Electrum clients",
+    };
+    /// times that an Electrum client had to wait because of its rate of requests
+    pub const SPV_ELECTRUM_THROTTLED: Metric = Metric {
+        name: "lineside_spv_electrum_throttled_total",
+        key: "electrum_throttled",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &[],
+        help: "times that an Electrum client had to wait because of its rate of requests",
+    };
+    /// clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory
+    pub const SPV_CLIENTS_DROPPED: Metric = Metric {
+        name: "lineside_spv_clients_dropped_total",
+        key: "clients_dropped",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["limit"],
+        help: "clients that were refused or closed by a limit: clients, line, idle, stalled (does not read), memory",
+    };
+    /// HTTP connections that are open
+    pub const SPV_HTTP_CLIENTS: Metric = Metric {
+        name: "lineside_spv_http_clients",
+        key: "http_clients",
+        service: Some("spv"),
+        kind: MetricKind::Gauge,
+        unit: "",
+        labels: &[],
+        help: "HTTP connections that are open",
+    };
+    /// HTTP requests by outcome: answered, or throttled because of their client's rate
+    pub const SPV_HTTP_REQUESTS: Metric = Metric {
+        name: "lineside_spv_http_requests_total",
+        key: "http_requests",
+        service: Some("spv"),
+        kind: MetricKind::Counter,
+        unit: "",
+        labels: &["outcome"],
+        help: "HTTP requests by outcome: answered, or throttled because of their client's rate",
+    };
     /// requests answered by the fast path
     pub const TRANSFER_REPLIES: Metric = Metric {
         name: "lineside_transfer_replies_total",
@@ -2615,7 +2775,7 @@ pub mod metric {
     };
 
     /// All, in the order of spec/.
-    pub const ALL: [&Metric; 86] = [
+    pub const ALL: [&Metric; 102] = [
         &INFO,
         &UPTIME,
         &PROBLEMS,
@@ -2643,6 +2803,22 @@ pub mod metric {
         &SPV_TIP_HEIGHT,
         &SPV_BLOCKS,
         &SPV_TRANSACTIONS,
+        &SPV_NODE_UP,
+        &SPV_NODE_HEIGHT,
+        &SPV_NODE_BLOCKS_BEHIND,
+        &SPV_NODE_RECONNECTS,
+        &SPV_NODE_REFUSED_BLOCKS,
+        &SPV_REORGANISATIONS,
+        &SPV_REORGANISATION_DEPTH_MAX,
+        &SPV_ELECTRUM_CLIENTS,
+        &SPV_ELECTRUM_REQUESTS,
+        &SPV_ELECTRUM_FORWARDED,
+        &SPV_ELECTRUM_UPSTREAM_FAILURES,
+        &SPV_ELECTRUM_NOTIFICATIONS,
+        &SPV_ELECTRUM_THROTTLED,
+        &SPV_CLIENTS_DROPPED,
+        &SPV_HTTP_CLIENTS,
+        &SPV_HTTP_REQUESTS,
         &TRANSFER_REPLIES,
         &TRANSFER_FORWARDED,
         &TRANSFER_NOT_LEASED,

@@ -5,7 +5,7 @@ use bitcoin::absolute::LockTime;
 use bitcoin::block::{Header, Version};
 use bitcoin::consensus::encode::{VarInt, serialize};
 use bitcoin::hashes::Hash;
-use bitcoin::pow::CompactTarget;
+use bitcoin::pow::{CompactTarget, Target};
 use bitcoin::transaction::Version as TxVersion;
 use bitcoin::{
     Amount, BlockHash, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode, TxOut, Witness,
@@ -25,6 +25,27 @@ pub struct DemoBlock {
     pub root: [u8; 32],
     /// Its TXIDs in order, wire byte order.
     pub txids: Vec<[u8; 32]>,
+}
+
+impl DemoBlock {
+    /// Returns the block with another target, in compact form, and another time, and a new proof of work.
+    #[must_use]
+    pub fn mined_again(&self, bits: u32, time: u32) -> DemoBlock {
+        let mut block = self.clone();
+        let (header, _) = block.raw.split_at_mut(80);
+        header[68..72].copy_from_slice(&time.to_le_bytes());
+        header[72..76].copy_from_slice(&bits.to_le_bytes());
+        let target = Target::from_compact(CompactTarget::from_consensus(bits));
+        for nonce in 0u32.. {
+            header[76..].copy_from_slice(&nonce.to_le_bytes());
+            let hash = BlockHash::hash(header);
+            if target.is_met_by(hash) {
+                block.hash = hash.to_byte_array();
+                break;
+            }
+        }
+        block
+    }
 }
 
 /// An endless iterator over the blocks of a chain; the same seed gives the same bytes everywhere.

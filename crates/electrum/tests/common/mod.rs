@@ -221,6 +221,8 @@ pub fn wide() -> Limits {
         clients_by_network: 10_000,
         clients: 10_000,
         requests_per_second: u32::MAX,
+        http_requests_per_second: 1_000_000_000,
+        http_burst: u32::MAX,
         ..Limits::default()
     }
 }

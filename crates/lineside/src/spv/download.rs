@@ -66,6 +66,17 @@ impl FromNode {
             url.describe(),
             chain.network()
         );
+        let own = chain.at_height(0).and_then(|id| chain.block(id));
+        if let Some(own) = own
+            .map(|block| BlockHash(block.hash))
+            .filter(|own| *own != genesis)
+        {
+            bail!(
+                "the chain store begins with {own}, not with the genesis block of {}, {genesis}: no node's blocks can \
+                 be added; make another store by `lineside spv init`",
+                chain.network()
+            );
+        }
         let tip = chain.tip();
         if let Some(tip) = tip {
             let theirs = node.hash_at(tip.height)?;

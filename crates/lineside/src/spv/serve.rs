@@ -1,10 +1,12 @@
 //! `lineside spv serve`: options of the command line.
 
+use crate::config::Config;
 use crate::run::{self, Overrides};
 use crate::session::Session;
 use crate::wrong::Wrong;
 use anyhow::bail;
 use clap::Args;
+use lineside_service::ByteSize;
 use lineside_service::config::given;
 use lineside_spv::config::{IndexName, NetworkName, Prefill, SpvConfig};
 use std::net::SocketAddr;
@@ -34,6 +36,21 @@ pub struct Serve {
     /// log2 of the number of cache lines of 64 bytes.
     #[arg(long)]
     line_bits: Option<u32>,
+    /// Lines that one TXID may lie in: 1, 2 or 4.
+    #[arg(long, value_name = "N")]
+    ways: Option<u32>,
+    /// log2 of the number of blocks whose transactions may be cached.
+    #[arg(long)]
+    block_bits: Option<u32>,
+    /// log2 of the number of nodes of Merkle trees that the fast path proves with; 0: the host proves.
+    #[arg(long)]
+    tree_bits: Option<u32>,
+    /// Place a TXID by its low bits, as the paper does; anyone can then grind TXIDs onto one line.
+    #[arg(long, value_name = "BOOL")]
+    paper_index: Option<bool>,
+    /// Answer the paper's packets, 32 bytes of TXID.
+    #[arg(long, value_name = "BOOL")]
+    paper_format: Option<bool>,
     /// Seconds for which the fast path may answer without hearing from the host.
     #[arg(long)]
     lease_s: Option<u64>,
@@ -57,14 +74,67 @@ pub struct Serve {
     /// Serve wallets by the Electrum protocol over TCP at this address.
     #[arg(long, value_name = "ADDR:PORT")]
     electrum: Option<SocketAddr>,
+    /// Serve wallets by the Electrum protocol over TLS at this address.
+    #[arg(long, value_name = "ADDR:PORT")]
+    electrum_tls: Option<SocketAddr>,
+    /// The certificate for --electrum-tls, PEM.
+    #[arg(long, value_name = "FILE")]
+    electrum_certificate: Option<PathBuf>,
+    /// The key of --electrum-certificate, PEM, which only its owner may read.
+    #[arg(long, value_name = "FILE")]
+    electrum_key: Option<PathBuf>,
     /// The Electrum server that answers what this one does not.
     #[arg(long, value_name = "[tls://]HOST:PORT")]
     electrum_upstream: Option<String>,
+    /// Certificates that an Electrum server at tls:// is trusted by, PEM.
+    #[arg(long, value_name = "FILE")]
+    electrum_upstream_ca: Option<PathBuf>,
     /// Serve explorers by Esplora's paths over HTTP at this address.
     #[arg(long, value_name = "ADDR:PORT")]
     http: Option<SocketAddr>,
+    /// Requests of one wallet or explorer a second, on average; after a pause five times as many at once.
+    #[arg(long, value_name = "N")]
+    client_rate: Option<u32>,
+    /// Memory that requests can make the service keep, as in 256MiB.
+    #[arg(long, value_name = "SIZE")]
+    memory_max: Option<ByteSize>,
     #[command(flatten)]
     overrides: Overrides,
+}
+
+impl Serve {
+    /// Returns the configuration of the file, or the default one, with these options in the place of its values.
+    fn configured(self) -> anyhow::Result<Config> {
+        let mut config = self.overrides.over(self.config)?;
+        let section = config.section("spv");
+        section.set_some("listen", self.listen);
+        section.set_some("data", self.data);
+        section.set_some("network", self.network);
+        section.set_some("index", self.index);
+        section.set_some("line_bits", self.line_bits);
+        section.set_some("ways", self.ways);
+        section.set_some("block_bits", self.block_bits);
+        section.set_some("tree_bits", self.tree_bits);
+        section.set_some("paper_index", self.paper_index);
+        section.set_some("paper_format", self.paper_format);
+        section.set_some("lease_s", self.lease_s);
+        section.set_some("prefill", self.prefill);
+        section.set_some("node", self.node);
+        section.set_some("node_cookie", self.node_cookie);
+        section.set_some("node_password", self.node_password);
+        section.set_some("node_ca", self.node_ca);
+        section.set_some("min_confirmations", self.min_confirmations);
+        section.set_some("electrum", self.electrum);
+        section.set_some("electrum_tls", self.electrum_tls);
+        section.set_some("electrum_certificate", self.electrum_certificate);
+        section.set_some("electrum_key", self.electrum_key);
+        section.set_some("electrum_upstream", self.electrum_upstream);
+        section.set_some("electrum_upstream_ca", self.electrum_upstream_ca);
+        section.set_some("http", self.http);
+        section.set_some("client_rate", self.client_rate);
+        section.set_some("memory_max", self.memory_max);
+        Ok(config)
+    }
 }
 
 /// Serves until a signal comes.
@@ -72,23 +142,8 @@ pub struct Serve {
 /// # Errors
 /// The reason why it cannot serve.
 pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
-    let mut config = arguments.overrides.over(arguments.config)?;
+    let mut config = arguments.configured()?;
     let section = config.section("spv");
-    section.set_some("listen", arguments.listen);
-    section.set_some("data", arguments.data);
-    section.set_some("network", arguments.network);
-    section.set_some("index", arguments.index);
-    section.set_some("prefill", arguments.prefill);
-    section.set_some("line_bits", arguments.line_bits);
-    section.set_some("lease_s", arguments.lease_s);
-    section.set_some("node", arguments.node);
-    section.set_some("node_cookie", arguments.node_cookie);
-    section.set_some("node_password", arguments.node_password);
-    section.set_some("node_ca", arguments.node_ca);
-    section.set_some("min_confirmations", arguments.min_confirmations);
-    section.set_some("electrum", arguments.electrum);
-    section.set_some("electrum_upstream", arguments.electrum_upstream);
-    section.set_some("http", arguments.http);
     if section
         .read::<SpvConfig>()
         .is_ok_and(|read| given(&read.data).is_none())
@@ -99,4 +154,90 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
     }
     config.serve_only("spv");
     run::serve(Session::start(&config, true)?, as_json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args as _, FromArgMatches};
+    use lineside_service::config::section;
+
+    /// A value for each key that is not its default, as the command line has it.
+    const VALUES: &[(&str, &str)] = &[
+        ("listen", "127.0.0.1:1"),
+        ("data", "somewhere"),
+        ("network", "simnet"),
+        ("index", "disk"),
+        ("line_bits", "9"),
+        ("ways", "2"),
+        ("block_bits", "7"),
+        ("tree_bits", "5"),
+        ("paper_index", "true"),
+        ("paper_format", "false"),
+        ("lease_s", "7"),
+        ("prefill", "tip:3"),
+        ("node", "blocks-dir:blocks"),
+        ("node_cookie", "cookie"),
+        ("node_password", "password"),
+        ("node_ca", "rpc.cert"),
+        ("min_confirmations", "3"),
+        ("electrum", "127.0.0.1:2"),
+        ("electrum_tls", "127.0.0.1:3"),
+        ("electrum_certificate", "certificate.pem"),
+        ("electrum_key", "key.pem"),
+        ("electrum_upstream", "localhost:4"),
+        ("electrum_upstream_ca", "ca.pem"),
+        ("http", "127.0.0.1:5"),
+        ("client_rate", "77"),
+        ("memory_max", "64 MiB"),
+    ];
+
+    fn command() -> clap::Command {
+        Serve::augment_args(clap::Command::new("serve"))
+    }
+
+    #[test]
+    fn every_key_is_an_option_and_every_option_a_key() {
+        let defaults = section(&SpvConfig::default());
+        // A service that is named on the command line is enabled.
+        let keys: Vec<&str> = defaults
+            .keys()
+            .map(String::as_str)
+            .filter(|key| *key != "enabled")
+            .collect();
+        let own = command();
+        let of_all = Overrides::augment_args(clap::Command::new("run"));
+        let is_own =
+            |name: &str| name != "config" && of_all.get_arguments().all(|of_all| of_all.get_id() != name);
+        let mut options: Vec<&str> = own
+            .get_arguments()
+            .map(|option| option.get_id().as_str())
+            .collect();
+        options.retain(|name| is_own(name));
+        options.sort_unstable();
+        let mut sorted = keys.clone();
+        sorted.sort_unstable();
+        assert_eq!(options, sorted);
+        for (key, value) in VALUES {
+            let flag = format!("--{}", key.replace('_', "-"));
+            let matches = command().try_get_matches_from(["serve", &flag, value]).unwrap();
+            let mut config = Serve::from_arg_matches(&matches).unwrap().configured().unwrap();
+            let read = section(&config.section("spv").read::<SpvConfig>().unwrap());
+            for name in &keys {
+                let text = read[*name]
+                    .as_str()
+                    .map_or_else(|| read[*name].to_string(), str::to_owned);
+                if name == key {
+                    assert_eq!(text, *value, "{flag}");
+                } else {
+                    assert_eq!(read[*name], defaults[*name], "{flag} changes {name}");
+                }
+            }
+        }
+        let tried: Vec<&str> = VALUES.iter().map(|(key, _)| *key).collect();
+        assert!(
+            keys.iter().all(|key| tried.contains(key)),
+            "a key has no value here"
+        );
+    }
 }

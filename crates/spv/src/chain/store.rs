@@ -1,5 +1,7 @@
 //! The store: accepted blocks, the best chain among them, and the answers from it.
 
+mod rules;
+
 use super::checksum::crc32c;
 use super::disk_index::{DiskIndex, Truth};
 use super::files::{Files, Opening, Record};
@@ -13,6 +15,7 @@ use bitcoin::block::Header;
 use bitcoin::consensus::encode;
 use bitcoin::hashes::Hash;
 use bitcoin::pow::Work;
+use rules::{Lineage, now_s};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
@@ -30,6 +33,7 @@ struct Entry {
     first: u64,
     count: u32,
     height: u32,
+    lineage: Lineage,
     detached: bool,
     connected: bool,
 }
@@ -208,6 +212,7 @@ impl ChainStore {
             None if detached => (DETACHED_HEIGHT, true),
             None => return Err(Refused::UnknownParent(parent_hash)),
         };
+        self.check_lineage(&block.header, &block.hash, now_s())?;
         let count = u32::try_from(block.txids.len()).map_err(|_| full("transactions"))?;
         u32::try_from(self.entries.len() + 1).map_err(|_| full("blocks"))?;
         self.make_room().map_err(Refused::Storage)?;
@@ -263,6 +268,8 @@ impl ChainStore {
         if !fits || self.by_hash.contains_key(&hash) {
             return None;
         }
+        // The clock may have been set back since.
+        self.check_lineage(&header, &hash, u32::MAX).ok()?;
         self.enter(record, &header, hash);
         Some(())
     }
@@ -276,7 +283,9 @@ impl ChainStore {
             Some(parent) if !detached => self.entries[parent.0 as usize].work + header.work(),
             _ => header.work(),
         };
+        let of_parent = parent.map(|parent| self.entries[parent.0 as usize].lineage);
         self.entries.push(Entry {
+            lineage: Lineage::new(self.network, record.height, header, &hash, of_parent),
             header: record.header,
             hash,
             parent,

@@ -6,6 +6,7 @@ use bitcoin::consensus::encode;
 use bitcoin::hashes::{Hash, HashEngine, sha256d};
 use bitcoin::pow::Target;
 use bitcoin::{Transaction, VarInt};
+use lineside_spv_proof::RuleError;
 
 /// Why a block was not taken. Nothing of a refused block is kept.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,22 @@ pub enum Refused {
     /// The header claims a target easier than its network allows.
     #[error("the target is above the proof-of-work limit of {0}")]
     TargetAboveLimit(Network),
+    /// The header breaks a rule of the network that depends on its ancestors: its target is not the one that is due
+    /// at its height, or its time is wrong.
+    #[error("at height {height}: {source}")]
+    Rule {
+        /// The block's height.
+        height: u32,
+        /// The broken rule.
+        source: RuleError,
+    },
+    /// The block has no parent and is not the first block of the network.
+    #[error(
+        "it has no parent and is not the genesis block of {network}, {genesis}: it is of another network",
+        network = .0,
+        genesis = genesis_of(*.0)
+    )]
+    OtherGenesis(Network),
     /// The parent is not in the store.
     #[error("unknown parent {}", display_hash(.0))]
     UnknownParent([u8; 32]),
@@ -42,6 +59,10 @@ pub enum Refused {
 /// A block hash the way people write it (reversed).
 pub(super) fn display_hash(hash: &[u8; 32]) -> String {
     bitcoin::BlockHash::from_byte_array(*hash).to_string()
+}
+
+fn genesis_of(network: Network) -> String {
+    display_hash(&network.rules().genesis().hash())
 }
 
 /// A block that passed every check which needs no other block.

@@ -1,0 +1,123 @@
+//! Rules of a block that depend on its ancestors: the target that is due at its height, and its time.
+//!
+//! The rules are those of the library for light clients. Each entry keeps what the rules of test networks would search
+//! a period for, so that a check reads 11 ancestors, and 2016 only at the first block of a period.
+
+use super::super::network::Network;
+use super::super::types::BlockId;
+use super::super::validate::Refused;
+use super::{ChainStore, Entry};
+use bitcoin::block::Header;
+use bitcoin::hashes::Hash;
+use lineside_spv_proof::{Ancestor, check_rules_with, real_bits_after};
+use std::cell::Cell;
+use std::num::NonZeroU32;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Fact of an entry that the rules of its descendants use: four bytes, so that an entry takes 176.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lineage {
+    /// Target of the last block of the period, up to this one, that does not have the minimum difficulty. `None`: the
+    /// first ancestor is not the network's genesis block, so that neither height nor target are known.
+    real_bits: Option<NonZeroU32>,
+}
+
+const _: () = assert!(size_of::<Entry>() == 176);
+
+impl Lineage {
+    /// Returns the fact of a block, from that of its parent.
+    pub(super) fn new(
+        network: Network,
+        height: u32,
+        header: &Header,
+        hash: &[u8; 32],
+        parent: Option<Lineage>,
+    ) -> Lineage {
+        let rules = network.rules();
+        let bits = header.bits.to_consensus();
+        let real_bits = match parent {
+            Some(parent) => parent
+                .real_bits
+                .map(|of_parent| real_bits_after(rules, height, bits, of_parent.get())),
+            None => (*hash == rules.genesis().hash()).then_some(bits),
+        };
+        Lineage {
+            real_bits: real_bits.and_then(NonZeroU32::new),
+        }
+    }
+}
+
+/// Returns the clock in seconds since 1970.
+pub(super) fn now_s() -> u32 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u32::try_from(now.as_secs()).unwrap_or(u32::MAX))
+}
+
+impl ChainStore {
+    /// Checks a block whose position is known against its ancestors. A detached block, and one above a first block
+    /// that is not the network's, has no height that is known, so nothing is checked. `now_s` is the clock.
+    pub(super) fn check_lineage(&self, header: &Header, hash: &[u8; 32], now_s: u32) -> Result<(), Refused> {
+        let rules = self.network.rules();
+        let parent_hash = header.prev_blockhash.to_byte_array();
+        if parent_hash == [0; 32] {
+            return self.check_first(hash);
+        }
+        let Some(&parent) = self.by_hash.get(&parent_hash) else {
+            return Ok(());
+        };
+        let above = self.entry(parent);
+        let Some(real_bits) = above.lineage.real_bits else {
+            return Ok(());
+        };
+        let fields = Ancestor {
+            time: header.time,
+            bits: header.bits.to_consensus(),
+        };
+        let height = above.height;
+        let at = self.walk_from(parent);
+        check_rules_with(rules, fields, height, now_s, at, || real_bits.get()).map_err(|source| {
+            Refused::Rule {
+                height: height + 1,
+                source,
+            }
+        })
+    }
+
+    /// Checks a block without a parent. On regtest, chains for tests and demonstrations may begin with a block of their
+    /// own; a node is not followed from there.
+    fn check_first(&self, hash: &[u8; 32]) -> Result<(), Refused> {
+        let mut others = Network::ALL.iter().filter(|other| **other != self.network);
+        let is_right = match self.network {
+            Network::Regtest => others.all(|other| other.rules().genesis().hash() != *hash),
+            network => network.rules().genesis().hash() == *hash,
+        };
+        is_right.then_some(()).ok_or(Refused::OtherGenesis(self.network))
+    }
+
+    fn entry(&self, id: BlockId) -> &Entry {
+        &self.entries[id.0 as usize]
+    }
+
+    /// Returns a function from heights to the ancestors of `from`, itself included. It is quick where each height is at
+    /// most the one before, as it goes on from where it was.
+    fn walk_from(&self, from: BlockId) -> impl Fn(u32) -> Ancestor {
+        let last = Cell::new(from);
+        move |height| {
+            let mut id = last.get();
+            if self.entry(id).height < height {
+                id = from;
+            }
+            while let Some(parent) = self.entry(id).parent.filter(|_| self.entry(id).height > height) {
+                id = parent;
+            }
+            last.set(id);
+            let header = &self.entry(id).header;
+            let word =
+                |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+            Ancestor {
+                time: word(68),
+                bits: word(72),
+            }
+        }
+    }
+}

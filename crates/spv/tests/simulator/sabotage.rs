@@ -1,0 +1,170 @@
+//! Rules broken on purpose: a simulation that finds nothing wrong with them is worth nothing.
+
+use lineside_spv::chain::Tip;
+use lineside_spv::store::Hash;
+use lineside_spv::writer::{BlockRef, SpvFill, StoreWriter, Ticket, WriterCounts};
+use lineside_spv_proof::Tree;
+use lineside_wire::SPV_HEADER_BYTES;
+use std::collections::HashMap;
+
+/// Broken rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A block is disconnected after the next ones are connected, not before.
+    LateDisconnect,
+    /// Fills that were in flight come back after their block was disconnected.
+    LateFill,
+    /// The tip in replies is that of the chain's state before.
+    OldTip,
+    /// Blocks are answered from before they have enough confirmations.
+    Unconfirmed,
+    /// A lost notification is never made up for by polling.
+    NoPolling,
+    /// A chain with less work is taken.
+    LessWork,
+}
+
+impl Sabotage {
+    pub const ALL: [Self; 6] = [
+        Self::LateDisconnect,
+        Self::LateFill,
+        Self::OldTip,
+        Self::Unconfirmed,
+        Self::NoPolling,
+        Self::LessWork,
+    ];
+}
+
+/// Lines and tree of a block that the host filled in.
+struct Filled {
+    block: BlockRef,
+    lines: Vec<(Hash, u32)>,
+    tree: Option<([u8; SPV_HEADER_BYTES], Tree)>,
+}
+
+/// Writer with at most one fault.
+pub struct Saboteur {
+    inner: StoreWriter,
+    fault: Option<Sabotage>,
+    /// Blocks that were dropped, or should have been, by the changes before: since the last new tip, and before it.
+    late: [Vec<Hash>; 2],
+    filled: HashMap<Hash, Filled>,
+    /// Block of the ticket that was given last.
+    admitted: Option<BlockRef>,
+    tip: Option<Tip>,
+}
+
+impl Saboteur {
+    pub fn new(inner: StoreWriter, fault: Option<Sabotage>) -> Self {
+        Self {
+            inner,
+            fault,
+            late: Default::default(),
+            filled: HashMap::new(),
+            admitted: None,
+            tip: None,
+        }
+    }
+
+    fn note(&mut self) -> Option<&mut Filled> {
+        let block = self.admitted.filter(|_| self.fault == Some(Sabotage::LateFill))?;
+        Some(self.filled.entry(block.hash).or_insert_with(|| Filled {
+            block,
+            lines: Vec::new(),
+            tree: None,
+        }))
+    }
+
+    /// Puts what was filled in of a block there again.
+    fn fill_again(&mut self, hash: &Hash) {
+        let Some(filled) = self.filled.remove(hash) else {
+            return;
+        };
+        let ticket = self.inner.admit(&filled.block);
+        for (txid, index) in &filled.lines {
+            self.inner.fill(txid, ticket, *index);
+        }
+        if let Some((header, tree)) = &filled.tree {
+            self.inner.fill_tree(ticket, header, tree);
+        }
+    }
+}
+
+impl SpvFill for Saboteur {
+    fn begin(&mut self) {
+        self.inner.begin();
+    }
+
+    fn commit(&mut self, tip: &Tip, chain_state: u64) {
+        let before = self.tip.replace(*tip).unwrap_or(*tip);
+        let said = if self.fault == Some(Sabotage::OldTip) {
+            before
+        } else {
+            *tip
+        };
+        self.inner.commit(&said, chain_state);
+        if tip.height < before.height {
+            // The blocks above are connected next.
+            return;
+        }
+        let [now, before] = &mut self.late;
+        match self.fault {
+            Some(Sabotage::LateFill) => {
+                for hash in std::mem::take(now) {
+                    self.fill_again(&hash);
+                }
+            }
+            // Those of the tip before: until then they are answered with the new tip.
+            _ => {
+                for hash in std::mem::replace(before, std::mem::take(now)) {
+                    self.inner.drop_block(&hash);
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, block: &BlockRef) -> Ticket {
+        self.admitted = Some(*block);
+        self.inner.admit(block)
+    }
+
+    fn fill(&mut self, txid: &Hash, ticket: Ticket, index: u32) -> bool {
+        if let Some(filled) = self.note() {
+            filled.lines.push((*txid, index));
+        }
+        self.inner.fill(txid, ticket, index)
+    }
+
+    fn fill_tree(&mut self, ticket: Ticket, header: &[u8; SPV_HEADER_BYTES], tree: &Tree) -> bool {
+        if let Some(filled) = self.note() {
+            filled.tree = Some((*header, tree.clone()));
+        }
+        self.inner.fill_tree(ticket, header, tree)
+    }
+
+    fn tree_nodes(&self) -> u32 {
+        self.inner.tree_nodes()
+    }
+
+    fn invalidate(&mut self, txid: &Hash) -> bool {
+        self.inner.invalidate(txid)
+    }
+
+    fn drop_block(&mut self, hash: &Hash) -> bool {
+        match self.fault {
+            Some(Sabotage::LateDisconnect) => {
+                self.late[0].push(*hash);
+                true
+            }
+            Some(Sabotage::LateFill) => {
+                self.late[0].push(*hash);
+                self.inner.drop_block(hash)
+            }
+            _ => self.inner.drop_block(hash),
+        }
+    }
+
+    fn counts(&self) -> WriterCounts {
+        self.inner.counts()
+    }
+}
