@@ -118,7 +118,7 @@ struct ls_proof_reply {
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
 
-/* Too long: zeros but for transactions, depth and coinbase_bytes. Any other status but ok: zeros but for the tip. */
+/* Too long: zeros but for transactions, depth, coinbase_bytes. Other statuses: but for the tip. */
 struct ls_witness_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: not known */
@@ -127,7 +127,7 @@ struct ls_witness_reply {
 	__be32 depth; /* hashes of each of the two paths that follow */
 	__u64 tip_hash[4]; /* hash of the best block when this was answered */
 	__be32 tip_height; /* height of the best block */
-	__be32 coinbase_bytes; /* length of the coinbase without its witness; too long: 64 * depth + this is the room that is needed */
+	__be32 coinbase_bytes; /* bytes of the coinbase without its witness; too long: the room needed is 64 * depth more */
 	__u64 wtxid[4]; /* WTXID of the transaction, wire byte order; of a coinbase, zeros */
 	__u64 witness_reserved[4]; /* the witness reserved value: the only item in the witness of the coinbase (BIP141) */
 };

@@ -2,8 +2,8 @@
 //!
 //! A [`ChainStore`] takes raw blocks, checks what a server of Merkle roots must be able to vouch for (the proof
 //! of work, the Merkle root over the transactions, the parent) and keeps of each block its header and its TXIDs.
-//! It answers [`ChainStore::locate`] from the blocks that are connected now. A store that was made so keeps their WTXIDs
-//! and the coinbases that commit to them, too ([`ChainStore::witness`]).
+//! It answers [`ChainStore::locate`] from the blocks that are connected now. A store with witness data keeps WTXIDs and
+//! the coinbases that commit to them, too ([`ChainStore::witness`]).
 //!
 //! * Best chain: the branch with the most accumulated work; of two equal ones, the first seen. [`ChainStore::plan`]
 //!   says which steps lead there; [`ChainStore::disconnect`] and [`ChainStore::connect`] take one step each, so

@@ -102,7 +102,10 @@ fn long_coinbases(count: u32) -> Vec<bitcoin::Block> {
     use bitcoin::hashes::Hash;
     let (mut blocks, mut parent) = (Vec::new(), [0; 32]);
     for height in 0..count {
-        let demo = DemoChain::branch(1, 3, parent, height).with_witness().next().unwrap();
+        let demo = DemoChain::branch(1, 3, parent, height)
+            .with_witness()
+            .next()
+            .unwrap();
         let mut block: bitcoin::Block = bitcoin::consensus::deserialize(&demo.raw).unwrap();
         let output = block.txdata[0].output[0].clone();
         block.txdata[0].output.splice(0..0, vec![output; 300]);
@@ -125,7 +128,9 @@ fn no_record_is_written_whose_witness_data_could_not_be() {
     let dir = tempfile::tempdir().unwrap();
     let length = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
     let take = |store: &mut ChainStore, range: std::ops::Range<usize>| {
-        raw[range].iter().for_each(|block| _ = store.submit(block, false).unwrap());
+        raw[range]
+            .iter()
+            .for_each(|block| _ = store.submit(block, false).unwrap());
         store.catch_up().unwrap();
     };
     let are_there = |store: &ChainStore, count: u32| {
@@ -148,7 +153,10 @@ fn no_record_is_written_whose_witness_data_could_not_be() {
     assert!(store.sync().is_err() && store.submit(&raw[5], false).is_err());
     drop(store);
     assert_eq!(length("blocks.dat"), 128 * 3);
-    assert!(length("wtxids.dat") > 32 * 3 * 2 && length("coinbases.dat") == 30_000, "torn");
+    assert!(
+        length("wtxids.dat") > 32 * 3 * 2 && length("coinbases.dat") == 30_000,
+        "torn"
+    );
 
     let mut store = ChainStore::open(Some(dir.path()), Network::Regtest).unwrap();
     assert_eq!((store.blocks(), length("wtxids.dat")), (2, 32 * 3 * 2));

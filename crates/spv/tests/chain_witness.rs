@@ -159,8 +159,8 @@ fn a_store_is_made_with_witness_data_or_without_for_good() {
     ));
 }
 
-/// A sync writes TXIDs, then witness data, then records, each durable before the next: all files that a crash can leave,
-/// with any part of the file that was being written, open with the blocks before that sync or with all of them.
+/// A sync writes TXIDs, then witness data, then records, each durable before the next. All files that a crash can
+/// leave, with any part of the file that was being written, open with the blocks before that sync.
 #[test]
 fn a_write_that_is_torn_anywhere_is_cut_and_taken_again() {
     let blocks = blocks();

@@ -1,4 +1,4 @@
-//! Witness proofs through store, host and client: each WTXID is that of another crate, and no changed reply is believed.
+//! Witness proofs through store, host and client: each WTXID is as another crate has it, no changed reply is believed.
 
 mod real;
 
@@ -268,7 +268,7 @@ fn a_reorganisation_leaves_no_witness_proof_of_the_old_branch() {
     );
 }
 
-/// Each bit of a reply is turned, and each prefix is tried: it is no answer, the verifier refuses it, or it says the same.
+/// Each bit of a reply is turned, each prefix is tried: it is no answer, the verifier refuses it, or it says the same.
 #[test]
 fn every_changed_reply_is_refused_or_says_the_same() {
     let rig = rig(Network::Regtest, true);
@@ -303,8 +303,8 @@ fn every_changed_reply_is_refused_or_says_the_same() {
         assert_eq!(said, honest, "bit {bit}");
         same.push(bit / 8 - 16);
     }
-    // The height is that of the client's header; the number of transactions counts only as far as the trees' shape goes;
-    // the tip and its height are no part of the proof.
+    // The height is that of the client's header; the number of transactions counts only as far as the trees' shape
+    // goes; the tip and its height are no part of the proof.
     let is_no_part = |at: &usize| (80..88).contains(at) || (96..132).contains(at);
     assert!(same.iter().all(is_no_part), "{same:?}");
     assert!(refused > 2_000 && no_answer > 500, "{refused}, {no_answer}");

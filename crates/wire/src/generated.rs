@@ -319,7 +319,7 @@ pub struct ProofReply {
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Too long: zeros but for transactions, depth and coinbase_bytes. Any other status but ok: zeros but for the tip. 200 bytes, network byte order.
+/// Too long: zeros but for transactions, depth, coinbase_bytes. Other statuses: but for the tip. 200 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WitnessReply {
@@ -337,7 +337,7 @@ pub struct WitnessReply {
     pub tip_hash: [u8; 32],
     /// height of the best block
     pub tip_height: U32,
-    /// length of the coinbase without its witness; too long: 64 * depth + this is the room that is needed
+    /// bytes of the coinbase without its witness; too long: the room needed is 64 * depth more
     pub coinbase_bytes: U32,
     /// WTXID of the transaction, wire byte order; of a coinbase, zeros
     pub wtxid: [u8; 32],

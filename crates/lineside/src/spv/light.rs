@@ -57,8 +57,8 @@ pub struct Sync {
 pub struct Verify {
     #[command(flatten)]
     light: Light,
-    /// Prove the transaction with its witness: its WTXID, by the commitment in the block's coinbase. The server must keep
-    /// witness data (`spv init --witness`).
+    /// Prove the transaction with its witness: its WTXID, by the commitment in the block's coinbase. The server must
+    /// keep witness data (`spv init --witness`).
     #[arg(long)]
     witness: bool,
     /// The WTXID that the transaction must have, as explorers print it; implies --witness.
@@ -216,8 +216,8 @@ pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     // Both trees have the transactions in one order, so the WTXID at the index of the TXID is that of the transaction.
     if witness.header != proof.header || witness.index != proof.index {
         bail!(
-            "{}: the server proved it as transaction {} of block {}, and its WTXID as that of transaction {} of block {}: \
-             ask again, or another server",
+            "{}: the server proved it as transaction {} of block {}, and its WTXID as that of transaction {} of \
+             block {}: ask again, or another server",
             arguments.txid,
             proof.index,
             to_display(&proof.header.hash()),

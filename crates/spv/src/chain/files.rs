@@ -2,8 +2,8 @@
 //! with witness data those of [`super::witness_files`].
 //!
 //! TXIDs and witness data become durable before the records that point at them, so no interrupted write leaves a whole
-//! record without them. What one does leave is cut at the next opening: torn records at the end, and data behind that of
-//! the last whole record. All else is damage (a torn record with a whole one behind it, a whole record whose data is
+//! record without them. What one does leave is cut at the next opening: torn records at the end, and data after that
+//! of the last whole record. All else is damage (a torn record with a whole one behind it, a whole record whose data is
 //! missing or wrong): it is refused, and nothing is cut. Without a directory the same code keeps all in memory.
 
 use super::checksum::crc32c;

@@ -147,7 +147,7 @@ fn partial<T: encode::Decodable>(bytes: &[u8]) -> Result<(T, usize), Refused> {
     encode::deserialize_partial(bytes).map_err(|e| Refused::Malformed(e.to_string()))
 }
 
-/// Decodes all transactions behind a header and returns their TXIDs; `witness` takes the rest of what is wanted of them.
+/// Decodes all transactions behind a header and returns their TXIDs; `witness` takes what else is wanted of them.
 fn decode_txids(mut body: &[u8], mut witness: Option<&mut WitnessReader>) -> Result<Vec<[u8; 32]>, Refused> {
     let (count, used) = partial::<VarInt>(body)?;
     body = &body[used..];

@@ -1,9 +1,10 @@
 //! The files of a store's witness data: `wtxids.dat`, the leaves of witness trees, numbered as `txids.dat`, and
-//! `coinbases.dat`, for each block that commits to its witnesses the reserved value and the coinbase without its witness.
+//! `coinbases.dat`, for each block that commits to its witnesses the reserved value and the coinbase without its
+//! witness.
 //!
 //! The leaves of a block that commits to none are zeros that are never written, so that they take no room on the disk
-//! where its file system has sparse files. The rules of [`super::files`] hold: both files are durable before the records
-//! that point at them.
+//! where its file system has sparse files. The rules of [`super::files`] hold: both files are durable before the
+//! records that point at them.
 
 use super::checksum::crc32c;
 use super::files::{Record, corrupt, cut, io, map, open_file};
