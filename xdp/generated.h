@@ -118,7 +118,7 @@ struct ls_proof_reply {
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
 
-/* Too long: zeros but for transactions, depth, coinbase_bytes. Other statuses: but for the tip. */
+/* Too long: zeros but for transactions, depth, coinbase_bytes. Else: but for the tip. */
 struct ls_witness_reply {
 	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
 	__be32 height; /* height of the block; 0xffffffff: not known */

@@ -319,7 +319,7 @@ pub struct ProofReply {
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
 
-/// Too long: zeros but for transactions, depth, coinbase_bytes. Other statuses: but for the tip. 200 bytes, network byte order.
+/// Too long: zeros but for transactions, depth, coinbase_bytes. Else: but for the tip. 200 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct WitnessReply {
