@@ -35,6 +35,18 @@ BLOCKS[6][0]["root"] = txid(60)
 UNKNOWN = 30
 
 
+def wtxid(number):
+    return bytes((0xC3 + 7 * number + 3 * i) % 256 for i in range(32))
+
+
+# Blocks that commit to witnesses: the reserved value, and the coinbase without its witness. The others do not.
+WITNESSES = {
+    3: (bytes((0x31 + 9 * i) % 256 for i in range(32)), bytes((0x55 + 3 * i) % 256 for i in range(173))),
+    4: (bytes(32), bytes((0x66 + 5 * i) % 256 for i in range(61))),
+    5: (bytes((0x32 + 9 * i) % 256 for i in range(32)), bytes((0x77 + 7 * i) % 256 for i in range(1200))),
+}
+
+
 def place(number):
     for of, fastpath, host, _ in BLOCKS:
         if number in fastpath or number in host:
@@ -48,17 +60,25 @@ def sha256d(data):
     return hashlib.sha256(hashlib.sha256(data).digest()).digest()
 
 
+def row_of(number):
+    return next([*fastpath, *host] for _, fastpath, host, _ in BLOCKS if number in fastpath or number in host)
+
+
 def path_of(number):
     """Number of transactions, index and path of a transaction in its block."""
-    row = next([*fastpath, *host] for _, fastpath, host, _ in BLOCKS if number in fastpath or number in host)
-    count, index = len(row), row.index(number)
-    row, at, path = [txid(number) for number in row], index, []
+    row = row_of(number)
+    index = row.index(number)
+    return len(row), index, path_in([txid(number) for number in row], index)
+
+
+def path_in(row, at):
+    path = []
     while len(row) > 1:
         row += row[-1:] * (len(row) % 2)
         path.append(row[at ^ 1])
         row = [sha256d(row[i] + row[i + 1]) for i in range(0, len(row), 2)]
         at >>= 1
-    return count, index, path
+    return path
 
 
 # ---- native payloads ----
@@ -121,6 +141,33 @@ def proof_reply(number, room):
     return header(0x83, len(body)) + body
 
 
+def witness_request(number, room, filled=True, body_bytes=None):
+    head = number if isinstance(number, bytes) else txid(number)
+    size = 200 + room if body_bytes is None else body_bytes
+    body = (head + (NOISE + NOISE if filled else bytes(2400)))[:size]
+    return header(5, len(body)) + body
+
+
+def witness_reply(number, room, kept=True):
+    of, size = place(number), 200 + room
+    tip = TIP["hash"] + struct.pack(">I", TIP["height"])
+    index = next((index for index, (block, *_) in enumerate(BLOCKS) if block is of), None)
+    if not kept or not of or index not in WITNESSES:
+        status = NOT_KEPT if not kept else NO_COMMITMENT if of else 1
+        return header(0x85, size, status=status) + bytes(96) + tip + bytes(68 + room)
+    reserved, coinbase = WITNESSES[index]
+    row = row_of(number)
+    at = row.index(number)
+    leaves = [ZERO] + [wtxid(number) for number in row[1:]]
+    path, spine = path_in(list(leaves), at), path_in([txid(number) for number in row], 0)
+    if 64 * len(path) + len(coinbase) > room:
+        body = bytes(84) + struct.pack(">III", len(row), 0, len(path)) + bytes(36) + struct.pack(">I", len(coinbase))
+        return header(0x85, size, status=TOO_LONG) + body + bytes(64 + room)
+    body = of["header"] + struct.pack(">IIII", of["height"], len(row), at, len(path)) + tip
+    body += struct.pack(">I", len(coinbase)) + leaves[at] + reserved + b"".join(path) + b"".join(spine) + coinbase
+    return header(0x85, size) + body + bytes(size - len(body))
+
+
 def headers_request(start, count, room, body_bytes=None):
     size = 48 + 80 * room if body_bytes is None else body_bytes
     body = (struct.pack(">II", start, count) + NOISE)[:size]
@@ -141,7 +188,7 @@ def headers_reply(start, count, room):
 
 class File:
     def __init__(self, name, about, lease="valid", chain="at rest", paper_format=True, loopback=False):
-        self.name, self.about, self.vectors = name, about, []
+        self.name, self.about, self.vectors, self.has_witness = name, about, [], False
         self.state = {"lease": lease, "chain": chain, "paper_format": paper_format, "loopback": loopback}
 
     def hit(self, what, request, reply, host=True, trailer=b"", **how):
@@ -180,14 +227,22 @@ class File:
                 for key, value in self.state.items()]
         out += ["", "[endpoint]", f'mac = "{mac.hex()}"', f'addresses = ["{OWN4}", "{OWN6}"]',
                 'broadcast = "10.0.0.255"', "", "[tip]", f'hash = "{TIP["hash"].hex()}"', f"height = {TIP['height']}"]
-        for of, fastpath, host, tree in BLOCKS:
+        for number, (of, fastpath, host, tree) in enumerate(BLOCKS):
             out += ["", "[[block]]", f'hash = "{of["hash"].hex()}"', f'root = "{of["root"].hex()}"',
                     f"height = {of['height']}", hexes("header", of["header"]), f"tree = {str(tree).lower()}", listed("fastpath", fastpath), listed("host", host)]
+            if self.has_witness and number in WITNESSES:
+                leaves = [wtxid(number) for number in [*fastpath, *host][1:]]
+                out += [listed_ids("wtxids", [ZERO, *leaves]),
+                        hexes("reserved", WITNESSES[number][0]), hexes("coinbase", WITNESSES[number][1])]
         return "\n".join(out + self.vectors) + "\n"
 
 
 def listed(key, numbers):
-    lines = [f'    "{txid(number).hex()}",' for number in numbers]
+    return listed_ids(key, [txid(number) for number in numbers])
+
+
+def listed_ids(key, ids):
+    lines = [f'    "{ident.hex()}",' for ident in ids]
     return f"{key} = []" if not lines else "\n".join([f"{key} = [", *lines, "]"])
 
 PAPER_UNKNOWN = ZERO
@@ -241,7 +296,7 @@ def payloads():
     refused("root, length 65535", root_request(2, body_bytes=65535))
     refused("root, a status in a request", root_request(2, status=1))
     refused("operation 0", root_request(2, op=0))
-    refused("operation 5, which is not known", root_request(2, op=5))
+    refused("operation 6, which is not known", root_request(2, op=6))
     refused("operation 127, which is not known", root_request(2, op=127))
     for version in (0, 2, 255):
         refused(f"version {version}", root_request(2, version=version), UNSUPPORTED)
@@ -249,7 +304,7 @@ def payloads():
             UNSUPPORTED)
     for magic in (0x4C54, 0x4D53, 0x534C):
         file.drop(f"magic {magic:04x}", root_request(2, magic=magic), "not_a_request", True)
-    for op in (0x81, 0x82, 0x83, 0x84, 0x80, 0xFF):
+    for op in (0x81, 0x82, 0x83, 0x84, 0x85, 0x80, 0xFF):
         file.drop(f"reply bit in a request: operation {op:02x}", root_request(2, op=op), "reply_bit", True)
     file.drop("reply bit decides before the version", root_request(2, op=0x81, version=9), "reply_bit", True)
     file.drop("a whole reply of ours", root_reply(2), "reply_bit", True)
@@ -357,6 +412,57 @@ def proofs():
     for size in (0, 8, 47, 48, 127, 129, 48 + 80 * 15):
         refused(f"headers, {size} bytes after the header", headers_request(0x01020300, 1, 0, body_bytes=size))
     file.drop("a whole reply to headers", headers_reply(0x01020300, 1, 1), "reply_bit", True)
+    for number in (7, UNKNOWN):
+        file.forward(f"witness proof from a chain without witness data, {number}", witness_request(number, 700),
+                     "forwarded_native", witness_reply(number, 700, kept=False))
+    return file
+
+
+def witnesses():
+    """What `witness_proof` is answered with by a chain that keeps witness data."""
+    file = File("witnesses", "Witness proofs: always the host's, from a chain that keeps witness data.")
+    file.has_witness = True
+
+    def asked(what, number, room, **how):
+        file.forward(f"witness proof, {what}", witness_request(number, room), "forwarded_native",
+                     witness_reply(number, room), **how)
+
+    for v6 in (False, True):
+        asked(f"13 transactions, {'IPv6' if v6 else 'IPv4'}", 44, 1236, v6=v6)
+    for number in (*range(40, 51), 51, 52):
+        asked(f"13 transactions, index {number - 40}", number, 64 * 4 + 173)
+    for room in (0, 1, 64 * 4, 64 * 4 + 172):
+        asked(f"13 transactions, room for {room} bytes: too long", 45, room)
+    for room in (64 * 4 + 173, 64 * 4 + 174, 500, 1235, 1236):
+        asked(f"13 transactions, room for {room} bytes", 45, room)
+    for room in (61, 62, 1000):
+        asked(f"one transaction: its coinbase, no path, room for {room} bytes", 55, room)
+    asked("one transaction, too long by a byte", 55, 60)
+    for number in (56, 57, 58):
+        asked(f"3 transactions, a coinbase that no packet holds, index {number - 56}", number, 1236)
+    asked("of a block without a commitment", 7, 700)
+    asked("of a block without a commitment, no room", 7, 0)
+    asked("of a block without a commitment that only the host has", 22, 700)
+    asked("unknown", UNKNOWN, 700)
+    file.forward("witness proof, TXID all zero is unknown", witness_request(ZERO, 3), "forwarded_native",
+                 witness_reply(UNKNOWN, 3))
+    file.forward("witness proof, padded with zeros", witness_request(46, 600, filled=False), "forwarded_native",
+                 witness_reply(46, 600))
+
+    def refused(what, request, status=BAD_REQUEST):
+        file.forward(what, request, "forwarded_native", refusal(request, status))
+
+    for size in (0, 32, 168, 199):
+        refused(f"witness proof, {size} bytes after the header", witness_request(45, 0, body_bytes=size))
+    good = witness_request(45, 600)
+    refused("witness proof, length says one byte less than there is", good[:6] + struct.pack(">H", 799) + good[8:])
+    refused("witness proof, length says one byte more than there is", good[:6] + struct.pack(">H", 801) + good[8:])
+    refused("witness proof, a status in a request", good[:4] + b"\0\x0f" + good[6:])
+    refused("witness proof, version 2", good[:2] + b"\x02" + good[3:], UNSUPPORTED)
+    file.drop("a whole reply to witness proof", witness_reply(45, 600), "reply_bit", True)
+    # Longer than the host reads: the fast path leaves it alone, and no datapath answers it.
+    file.forward("witness proof, room for 1,237 bytes", witness_request(45, 1237), "forwarded_native")
+    file.forward("witness proof, 1,472 bytes in all", witness_request(45, 1472 - 216), "forwarded_native")
     return file
 
 
@@ -484,4 +590,4 @@ def others():
 
 
 def files():
-    return [payloads(), proofs(), frames(), *others()]
+    return [payloads(), proofs(), witnesses(), frames(), *others()]

@@ -37,6 +37,8 @@ enum ls_status {
 	LS_STATUS_START_BEHIND_STOP = 12,
 	LS_STATUS_NOT_A_NUMBER = 13,
 	LS_STATUS_TOO_LONG = 14,
+	LS_STATUS_NOT_KEPT = 15,
+	LS_STATUS_NO_COMMITMENT = 16,
 };
 
 enum ls_drop {
@@ -67,12 +69,14 @@ _Static_assert(sizeof(struct ls_native_header) == 16, "native_header");
 #define LS_SPV_ROOTS_MAX 16
 #define LS_SPV_PROOF_DEPTH_MAX 14
 #define LS_SPV_HEADERS_MAX 14
+#define LS_SPV_WITNESS_ROOM_MAX 1236
 #define LS_SPV_HEADER_BYTES 80
 #define LS_SPV_TREE_HEAD_NODES 3
 #define LS_SPV_OP_ROOT 1
 #define LS_SPV_OP_ROOTS 2
 #define LS_SPV_OP_PROOF 3
 #define LS_SPV_OP_HEADERS 4
+#define LS_SPV_OP_WITNESS_PROOF 5
 
 /* Where one transaction is, and the tip this was true at. */
 struct ls_root_reply {
@@ -113,6 +117,21 @@ struct ls_proof_reply {
 	__be32 reserved; /* zero */
 };
 _Static_assert(sizeof(struct ls_proof_reply) == 136, "proof_reply");
+
+/* Too long: zeros but for transactions, depth, coinbase_bytes. Else: but for the tip. */
+struct ls_witness_reply {
+	__u64 header[10]; /* the block's header, wire byte order (the request has the TXID here) */
+	__be32 height; /* height of the block; 0xffffffff: not known */
+	__be32 transactions; /* number of transactions in the block */
+	__be32 index; /* position of the transaction in the block, from 0 */
+	__be32 depth; /* hashes of each of the two paths that follow */
+	__u64 tip_hash[4]; /* hash of the best block when this was answered */
+	__be32 tip_height; /* height of the best block */
+	__be32 coinbase_bytes; /* bytes of the coinbase without its witness; too long: the room needed is 64 * depth more */
+	__u64 wtxid[4]; /* WTXID of the transaction, wire byte order; of a coinbase, zeros */
+	__u64 witness_reserved[4]; /* the witness reserved value: the only item in the witness of the coinbase (BIP141) */
+};
+_Static_assert(sizeof(struct ls_witness_reply) == 200, "witness_reply");
 
 /* Begins a reply to `headers`. Fewer than asked for: the chain ends there. */
 struct ls_headers_head {

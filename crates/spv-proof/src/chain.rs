@@ -9,7 +9,7 @@ pub use store::{FileStore, HeaderStore, MemoryStore, StoreError};
 use crate::hash::Display;
 use crate::{
     Ancestor, HEADER_BYTES, Hash, Header, Network, ProofError, RuleError, TransactionProof, U256,
-    check_rules, median_time,
+    WitnessProof, check_rules, median_time,
 };
 use entries::{Entries, Entry, Id};
 use std::cell::Cell;
@@ -369,12 +369,30 @@ impl<S: HeaderStore> HeaderChain<S> {
     /// # Errors
     /// [`ChainError::NotInChain`], [`ChainError::Proof`].
     pub fn verify(&self, proof: &TransactionProof, txid: &Hash) -> Result<u32, ChainError> {
-        let (hash, height) = (proof.header.hash(), proof.height);
+        self.confirmed(&proof.header, proof.height, || proof.verify_path(txid))
+    }
+
+    /// Checks a proof by WTXID, and that its header is in the chain of most work at the height that it names. Returns
+    /// the number of confirmations, at least 1.
+    ///
+    /// # Errors
+    /// [`ChainError::NotInChain`], [`ChainError::Proof`].
+    pub fn verify_witness(&self, proof: &WitnessProof<'_>, wtxid: &Hash) -> Result<u32, ChainError> {
+        let verify = || proof.verify(self.network, wtxid);
+        self.confirmed(&proof.header, proof.height, verify)
+    }
+
+    fn confirmed(
+        &self,
+        header: &Header,
+        height: u32,
+        verify: impl FnOnce() -> Result<(), ProofError>,
+    ) -> Result<u32, ChainError> {
+        let hash = header.hash();
         if self.hash_at(height) != Some(hash) {
             return Err(ChainError::NotInChain { hash, height });
         }
-        let checked = proof.verify_path(txid);
-        checked.map_err(|source| ChainError::Proof { hash, source })?;
+        verify().map_err(|source| ChainError::Proof { hash, source })?;
         Ok(self.confirmations(height))
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A [`ChainStore`] takes raw blocks, checks what a server of Merkle roots must be able to vouch for (the proof
 //! of work, the Merkle root over the transactions, the parent) and keeps of each block its header and its TXIDs.
-//! It answers [`ChainStore::locate`] from the blocks that are connected now.
+//! It answers [`ChainStore::locate`] from the blocks that are connected now. A store with witness data keeps WTXIDs and
+//! the coinbases that commit to them, too ([`ChainStore::witness`]).
 //!
 //! * Best chain: the branch with the most accumulated work; of two equal ones, the first seen. [`ChainStore::plan`]
 //!   says which steps lead there; [`ChainStore::disconnect`] and [`ChainStore::connect`] take one step each, so
@@ -26,12 +27,16 @@ mod scan;
 mod store;
 mod types;
 mod validate;
+mod witness;
+mod witness_files;
 
 pub use api::Chain;
 pub use import::{ImportOptions, ImportReport, Phase, Progress, RefusedBlock};
 pub use network::Network;
 pub use store::ChainStore;
+pub(crate) use store::check_for;
 pub use types::{
     BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
 };
 pub use validate::{CheckedBlock, Refused, merkle_root};
+pub use witness::{BlockWitness, Committed};

@@ -1,16 +1,16 @@
 //! A client of `spv`: asks over UDP, again when no answer comes, and believes only the answer to its own question.
 
-pub use crate::reply::Answer;
+pub use crate::reply::{Answer, ServedWitness};
 
 use crate::reader::Place;
-use crate::reply::{self, Proven};
+use crate::reply::{self, Proven, WitnessProven};
 use crate::store::Hash;
 use lineside_fastpath::exchange::{Again, ExchangeError, exchange, open};
 use lineside_spv_proof::{Header, TransactionProof};
 use lineside_wire::{
     HeadersHead, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status,
-    native,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PROOF_DEPTH_MAX,
+    SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -66,6 +66,25 @@ pub enum ClientError {
         /// Length of the path.
         depth: u32,
     },
+    /// Paths and coinbase together are longer than a packet of this service can be.
+    #[error(
+        "{server}: the witness proof needs {bytes} bytes for its paths and the coinbase, and a reply holds at most \
+         {SPV_WITNESS_ROOM_MAX}; verify the transaction by its TXID alone"
+    )]
+    LongWitnessProof {
+        /// Server that was asked.
+        server: SocketAddr,
+        /// Bytes that are needed.
+        bytes: u64,
+    },
+    /// The server's store was made without witness data.
+    #[error("{0} keeps no witness data: ask a server whose store was made by `lineside spv init --witness`")]
+    WitnessNotKept(SocketAddr),
+    /// The transaction's block has no witness commitment.
+    #[error(
+        "{0}: the transaction's block commits to no witnesses, as all blocks before segwit; verify it by its TXID alone"
+    )]
+    NoWitnessCommitment(SocketAddr),
     /// The system's word.
     #[error("asking {server}: {source}")]
     Io {
@@ -156,6 +175,30 @@ impl Client {
         }
     }
 
+    /// WTXID of `txid` (wire byte order), with its path to the witness root and the coinbase that commits to that;
+    /// nothing found: no connected block holds it. The caller verifies the proof
+    /// ([`WitnessProof::verify`](lineside_spv_proof::WitnessProof::verify)); here nothing of it is checked. That the
+    /// WTXID is that of `txid` is the server's word until a proof of `txid` has the same header and index.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn witness_proof(&mut self, txid: &Hash) -> Result<Answer<Option<ServedWitness>>, ClientError> {
+        // The coinbase's length is not known before: ask with all the room there can be.
+        let room = SPV_WITNESS_ROOM_MAX;
+        let mut body = vec![0; size_of::<WitnessReply>() + room];
+        body[..32].copy_from_slice(txid);
+        let proven = self.ask(SPV_OP_WITNESS_PROOF, &body, |status, reply| {
+            reply::witness_proof(status, reply, room)
+        })?;
+        let server = self.server;
+        match proven {
+            WitnessProven::Answered(answer) => Ok(answer),
+            WitnessProven::TooLong(bytes) => Err(ClientError::LongWitnessProof { server, bytes }),
+            WitnessProven::NotKept => Err(ClientError::WitnessNotKept(server)),
+            WitnessProven::NoCommitment => Err(ClientError::NoWitnessCommitment(server)),
+        }
+    }
+
     /// Headers of the chain from the height `start` on, 1 to 14; fewer than `count` where the chain ends, none above
     /// its tip. The caller checks that they are a chain; here nothing of them is checked.
     ///
@@ -207,7 +250,7 @@ impl Client {
             let (status, body) = reply::parse(op, id, datagram)?;
             Some(match status {
                 Status::Busy => Err(Again::Busy),
-                Status::Ok | Status::Unknown | Status::TooLong => {
+                Status::Ok | Status::Unknown | Status::TooLong | Status::NotKept | Status::NoCommitment => {
                     read(status, body).map(Ok).ok_or(Again::Wait)
                 }
                 status => Ok(Err(ClientError::Refused { server, status })),

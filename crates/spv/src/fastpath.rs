@@ -86,7 +86,10 @@ impl SpvFastPath {
                 let (proof, tip) = self.within_one_epoch(now_ns, answer)?;
                 Ok(put_proof(reply, header, room, &FoundProof::Found(proof), tip))
             }
-            Request::Proof(..) | Request::Headers(..) => Err(Leave(SpvCounter::ForwardedNative)),
+            // Witness data and headers are only the host's.
+            Request::Proof(..) | Request::WitnessProof(..) | Request::Headers(..) => {
+                Err(Leave(SpvCounter::ForwardedNative))
+            }
         }
     }
 }

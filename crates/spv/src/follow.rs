@@ -13,7 +13,7 @@
 //! A step down is carried out before any step up, so nothing of a disconnected block is answered after a newer block is
 //! connected. While the node is away, the host goes on answering from what it has.
 
-use crate::chain::{BlockInfo, ChainError, CheckedBlock, Refused};
+use crate::chain::{BlockInfo, ChainError, Refused};
 use crate::host::SpvHost;
 use anyhow::bail;
 use lineside_bitcoin_node::{
@@ -353,7 +353,7 @@ impl Following {
                     hash: hash.0,
                     refused,
                 };
-                let block = CheckedBlock::check(&raw, self.host.network()).map_err(refused)?;
+                let block = self.host.check(&raw).map_err(refused)?;
                 self.host.accept(&block).map_err(refused)?;
                 let bits = raw.first_chunk().map_or(0, bits_of);
                 self.held.push_back(Held {

@@ -4,10 +4,9 @@
 //! under its write lock, so no fill can be late.
 
 mod view;
+mod witness;
 
-use crate::chain::{
-    BlockId, BlockInfo, Chain, ChainError, CheckedBlock, Located, Network, Refused, Submitted, Tip,
-};
+use crate::chain::{BlockId, BlockInfo, Chain, ChainError, Located, Network, Refused, Submitted, Tip};
 use crate::fastpath::{self, FoundProof};
 use crate::reader::{BlockProof, Place};
 use crate::request::{self, HeaderRange, Request};
@@ -24,12 +23,15 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
+use witness::WitnessRequest;
 use zerocopy::IntoBytes;
 
 const ECHO_PLACES: usize = 4096;
 const ECHO_PAUSE_NS: u64 = 1_000_000_000;
 /// Bytes of trees that the host keeps: about 250 blocks of 2,048 transactions.
 const TREE_CACHE_BYTES: usize = 32 << 20;
+/// Bytes of witness trees that the host keeps.
+const WITNESS_TREE_CACHE_BYTES: usize = 16 << 20;
 
 /// The chain and the fast path that it fills.
 pub struct SpvHost {
@@ -40,6 +42,9 @@ pub struct SpvHost {
     paper_format: bool,
     echoes: Echoes,
     trees: TreeCache,
+    witness_trees: TreeCache,
+    /// True if the chain keeps witness data, and so needs blocks that are checked with it.
+    keeps_witness: bool,
     /// Number of the chain's present state; it only grows.
     generation: AtomicU64,
     /// The generation that was made known last.
@@ -59,12 +64,14 @@ impl SpvHost {
         writer.commit(&tip_of(&chain), chain.state());
         Self {
             network: chain.network(),
+            keeps_witness: chain.keeps_witness(),
             chain: RwLock::new(Box::new(chain)),
             writer: Mutex::new(writer),
             readers,
             paper_format,
             echoes: Echoes::default(),
             trees: TreeCache::new(TREE_CACHE_BYTES),
+            witness_trees: TreeCache::new(WITNESS_TREE_CACHE_BYTES),
             generation: AtomicU64::new(0),
             known: watch::Sender::new(0),
         }
@@ -75,6 +82,15 @@ impl SpvHost {
     pub fn with_tree_cache(self, bytes_max: usize) -> Self {
         Self {
             trees: TreeCache::new(bytes_max),
+            ..self
+        }
+    }
+
+    /// The host with a cache of witness trees of at most so many bytes, in place of 16 MiB.
+    #[must_use]
+    pub fn with_witness_tree_cache(self, bytes_max: usize) -> Self {
+        Self {
+            witness_trees: TreeCache::new(bytes_max),
             ..self
         }
     }
@@ -97,7 +113,7 @@ impl SpvHost {
     /// stopped.
     pub fn submit(&self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
         // Checking is the long part, and needs no lock.
-        let block = CheckedBlock::check(raw_block, self.network)?;
+        let block = self.check(raw_block)?;
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         let submitted = self.change(chain.as_mut(), |chain, writer| {
             // A detached block answers at once, perhaps for transactions that another block holds too.
@@ -309,6 +325,10 @@ impl SpvHost {
             Request::Proof(header, txid, room) => self
                 .prove_and_fill(chain.as_ref(), txid, room)
                 .map(|found| fastpath::put_proof(reply, header, room, &found, tip)),
+            Request::WitnessProof(header, txid, room) => {
+                let request = WitnessRequest { header, txid, room };
+                self.witness_proof(chain.as_ref(), &request, tip, reply)
+            }
             Request::Headers(header, range) => {
                 let headers = headers_of(chain.as_ref(), range);
                 headers.map(|headers| fastpath::put_headers(reply, header, range, &headers, tip))

@@ -15,6 +15,7 @@
 //!            durable after SpvHost::sync
 //!  proof: the host computes the block's Merkle tree once (a bounded cache), and SpvFill::fill_tree puts it into the
 //!         table, from which the fast path collects the paths of all its transactions
+//!  witness proof: the host alone, from WTXIDs and coinbases where the chain keeps them, by a cache of witness trees
 //!  thread `spv-node`: follows a full node and gives its blocks to SpvHost
 //!  threads `lineside-electrum`: answer wallets and explorers over TCP from SpvHost
 //!  thread `lease`: asks SpvHost for its tip, then renews the lease; without it the fast path forwards

@@ -3,10 +3,10 @@
 use crate::chain::Tip;
 use crate::reader::Place;
 use crate::store::Hash;
-use lineside_spv_proof::{Header, MerklePath, TransactionProof};
+use lineside_spv_proof::{Header, MerklePath, TransactionProof, WitnessProof};
 use lineside_wire::{
     HeadersHead, NATIVE_REPLY_BIT, NATIVE_VERSION, NativeHeader, ProofReply, RootItem, RootReply, RootsHead,
-    SPV_HEADER_BYTES, Status, native,
+    SPV_HEADER_BYTES, Status, WitnessReply, native,
 };
 use zerocopy::FromBytes;
 
@@ -116,6 +116,104 @@ pub fn proof(status: Status, body: &[u8], room: usize) -> Option<Proven> {
         height: reply.tip_height.get(),
     };
     Some(Proven::Answered(Answer { found, tip }))
+}
+
+/// A transaction's WTXID, and its proof, which is not checked here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedWitness {
+    /// WTXID of the transaction, as the server says, in wire byte order; of a coinbase, zeros.
+    pub wtxid: Hash,
+    /// Header of the block.
+    pub header: Header,
+    /// Height of the block, as the server says.
+    pub height: u32,
+    /// Number of transactions in the block.
+    pub transaction_count: u32,
+    /// Position of the transaction in the block, from 0.
+    pub index: u32,
+    /// Siblings from the WTXID to the witness root.
+    pub path: MerklePath,
+    /// The coinbase without its witness.
+    pub coinbase: Vec<u8>,
+    /// Siblings from the coinbase's TXID to the Merkle root.
+    pub coinbase_path: MerklePath,
+    /// The witness reserved value.
+    pub witness_reserved: Hash,
+}
+
+impl ServedWitness {
+    /// Returns the proof that [`WitnessProof::verify`] checks.
+    pub fn proof(&self) -> WitnessProof<'_> {
+        WitnessProof {
+            header: self.header,
+            height: self.height,
+            transaction_count: self.transaction_count,
+            index: self.index,
+            path: self.path,
+            coinbase: &self.coinbase,
+            coinbase_path: self.coinbase_path,
+            witness_reserved: self.witness_reserved,
+        }
+    }
+}
+
+/// What a reply to `witness_proof` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and soon taken apart")]
+pub enum WitnessProven {
+    /// The proof, which is not checked here, or that no connected block holds the transaction.
+    Answered(Answer<Option<ServedWitness>>),
+    /// The proof needs this many bytes of room, more than the request had.
+    TooLong(u64),
+    /// The server keeps no witness data.
+    NotKept,
+    /// The transaction's block commits to no witnesses.
+    NoCommitment,
+}
+
+/// What a reply to `witness_proof` with `room` bytes of room says; `None`: it is broken.
+pub fn witness_proof(status: Status, body: &[u8], room: usize) -> Option<WitnessProven> {
+    let (reply, rest) = WitnessReply::ref_from_prefix(body).ok()?;
+    if rest.len() != room {
+        return None;
+    }
+    let (depth, coinbase_bytes) = (reply.depth.get(), reply.coinbase_bytes.get());
+    let found = match status {
+        Status::Ok => Some(served_witness(reply, rest)?),
+        Status::Unknown => None,
+        Status::TooLong => {
+            let needed = 64 * u64::from(depth) + u64::from(coinbase_bytes);
+            return (needed > room as u64).then_some(WitnessProven::TooLong(needed));
+        }
+        Status::NotKept => return Some(WitnessProven::NotKept),
+        Status::NoCommitment => return Some(WitnessProven::NoCommitment),
+        _ => return None,
+    };
+    let tip = Tip {
+        hash: reply.tip_hash,
+        height: reply.tip_height.get(),
+    };
+    Some(WitnessProven::Answered(Answer { found, tip }))
+}
+
+fn served_witness(reply: &WitnessReply, rest: &[u8]) -> Option<ServedWitness> {
+    let path_bytes = (reply.depth.get() as usize).checked_mul(size_of::<Hash>())?;
+    let (path, rest) = rest.split_at_checked(path_bytes)?;
+    let (coinbase_path, rest) = rest.split_at_checked(path_bytes)?;
+    let (coinbase, padding) = rest.split_at_checked(reply.coinbase_bytes.get() as usize)?;
+    let path_of = |bytes| MerklePath::new(<[Hash]>::ref_from_bytes(bytes).ok()?).ok();
+    let is_padded = padding.iter().all(|byte| *byte == 0);
+    is_padded.then_some(ServedWitness {
+        wtxid: reply.wtxid,
+        header: Header::from_bytes(&reply.header),
+        height: reply.height.get(),
+        transaction_count: reply.transactions.get(),
+        index: reply.index.get(),
+        path: path_of(path)?,
+        coinbase: coinbase.to_vec(),
+        coinbase_path: path_of(coinbase_path)?,
+        witness_reserved: reply.witness_reserved,
+    })
 }
 
 /// What a reply to `headers` says: those that the chain has of `count` from the height `start` on; `None`: it is

@@ -3,8 +3,8 @@
 use crate::store::Hash;
 use lineside_wire::{
     HeadersHead, NativeHeader, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES, SPV_HEADERS_MAX,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status,
-    native,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PROOF_DEPTH_MAX,
+    SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use std::ops::RangeInclusive;
 use zerocopy::FromBytes;
@@ -19,6 +19,8 @@ pub enum Request<'a> {
     Roots(&'a NativeHeader, &'a [RootItem]),
     /// One TXID whose Merkle path is asked for, and the number of hashes that the reply has room for.
     Proof(&'a NativeHeader, &'a Hash, usize),
+    /// One TXID whose WTXID and witness path are asked for, and the bytes that the reply has room for after its head.
+    WitnessProof(&'a NativeHeader, &'a Hash, usize),
     /// Headers of the chain.
     Headers(&'a NativeHeader, HeaderRange),
 }
@@ -48,6 +50,9 @@ impl<'a> Request<'a> {
             }
             SPV_OP_ROOTS => roots(body).map(|items| Self::Roots(header, items)),
             SPV_OP_PROOF => proof(body).map(|(txid, room)| Self::Proof(header, txid, room)),
+            SPV_OP_WITNESS_PROOF => {
+                witness_proof(body).map(|(txid, room)| Self::WitnessProof(header, txid, room))
+            }
             SPV_OP_HEADERS => headers(body).map(|range| Self::Headers(header, range)),
             _ => None,
         }
@@ -85,6 +90,13 @@ fn proof(body: &[u8]) -> Option<(&Hash, usize)> {
         size_of::<Hash>(),
         0..=SPV_PROOF_DEPTH_MAX,
     )?;
+    Some((body.first_chunk()?, room))
+}
+
+// As in `proof`, what follows the TXID is not looked at.
+fn witness_proof(body: &[u8]) -> Option<(&Hash, usize)> {
+    let head = size_of::<WitnessReply>();
+    let room = room(body.len(), head, 1, 0..=SPV_WITNESS_ROOM_MAX)?;
     Some((body.first_chunk()?, room))
 }
 

@@ -138,7 +138,10 @@ impl Service for SpvService {
             (writer, false)
         };
         let host = SpvHost::new(chain, Box::new(writer), readers.clone(), config.paper_format);
-        let host = Arc::new(host.with_tree_cache(config.memory_max.bytes() / 8));
+        let host = host
+            .with_tree_cache(config.memory_max.bytes() / 8)
+            .with_witness_tree_cache(config.memory_max.bytes() / 16);
+        let host = Arc::new(host);
         host.prefill(config.prefill.blocks());
         let fastpath = Arc::new(SpvFastPath::new(Arc::clone(&store)));
         let options = context.socket_options(config.listen);

@@ -108,6 +108,10 @@ pub enum Status {
     NotANumber = 13,
     /// it does not fit a packet; the reply says how long it is. Of a change: the cell's limit
     TooLong = 14,
+    /// the server does not keep the data that this operation needs
+    NotKept = 15,
+    /// the block that holds the transaction commits to no witnesses
+    NoCommitment = 16,
 }
 
 impl Status {
@@ -129,6 +133,8 @@ impl Status {
             12 => Some(Self::StartBehindStop),
             13 => Some(Self::NotANumber),
             14 => Some(Self::TooLong),
+            15 => Some(Self::NotKept),
+            16 => Some(Self::NoCommitment),
             _ => None,
         }
     }
@@ -151,6 +157,8 @@ impl Status {
             Self::StartBehindStop => "a scan's start lies behind its stop",
             Self::NotANumber => "what is incremented has not 8 bytes",
             Self::TooLong => "it does not fit a packet; the reply says how long it is. Of a change: the cell's limit",
+            Self::NotKept => "the server does not keep the data that this operation needs",
+            Self::NoCommitment => "the block that holds the transaction commits to no witnesses",
         }
     }
 }
@@ -215,6 +223,9 @@ pub const SPV_PROOF_DEPTH_MAX: usize = 14;
 /// Headers that one `headers` packet may hold: 1,184 bytes.
 pub const SPV_HEADERS_MAX: usize = 14;
 
+/// Bytes after witness_reply that a `witness_proof` packet may have room for: 1,452 bytes with both headers.
+pub const SPV_WITNESS_ROOM_MAX: usize = 1236;
+
 /// Bytes of a block's header.
 pub const SPV_HEADER_BYTES: usize = 80;
 
@@ -232,6 +243,9 @@ pub const SPV_OP_PROOF: u8 = 3;
 
 /// Operation `headers` of `spv`.
 pub const SPV_OP_HEADERS: u8 = 4;
+
+/// Operation `witness_proof` of `spv`.
+pub const SPV_OP_WITNESS_PROOF: u8 = 5;
 
 /// Where one transaction is, and the tip this was true at. 104 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -304,6 +318,34 @@ pub struct ProofReply {
 }
 
 const _: () = assert!(size_of::<ProofReply>() == 136);
+
+/// Too long: zeros but for transactions, depth, coinbase_bytes. Else: but for the tip. 200 bytes, network byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct WitnessReply {
+    /// the block's header, wire byte order (the request has the TXID here)
+    pub header: [u8; 80],
+    /// height of the block; 0xffffffff: not known
+    pub height: U32,
+    /// number of transactions in the block
+    pub transactions: U32,
+    /// position of the transaction in the block, from 0
+    pub index: U32,
+    /// hashes of each of the two paths that follow
+    pub depth: U32,
+    /// hash of the best block when this was answered
+    pub tip_hash: [u8; 32],
+    /// height of the best block
+    pub tip_height: U32,
+    /// bytes of the coinbase without its witness; too long: the room needed is 64 * depth more
+    pub coinbase_bytes: U32,
+    /// WTXID of the transaction, wire byte order; of a coinbase, zeros
+    pub wtxid: [u8; 32],
+    /// the witness reserved value: the only item in the witness of the coinbase (BIP141)
+    pub witness_reserved: [u8; 32],
+}
+
+const _: () = assert!(size_of::<WitnessReply>() == 200);
 
 /// Begins a reply to `headers`. Fewer than asked for: the chain ends there. 48 bytes, network byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

@@ -106,6 +106,13 @@ pub struct Block {
     pub fastpath: Vec<Hex<32>>,
     /// Its other TXIDs.
     pub host: Vec<Hex<32>>,
+    /// The leaves of its witness tree; without a coinbase, none.
+    #[serde(default)]
+    pub wtxids: Vec<Hex<32>>,
+    /// The witness reserved value.
+    pub reserved: Option<Hex<32>>,
+    /// Its coinbase without the witness; none: it commits to no witnesses.
+    pub coinbase: Option<Bytes>,
 }
 
 impl Block {

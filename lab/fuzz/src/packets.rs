@@ -7,14 +7,15 @@ use lineside_spv::chain::{ChainStore, Network, Tip};
 use lineside_spv::fastpath::SpvFastPath;
 use lineside_spv::host::SpvHost;
 use lineside_spv::reader::Place;
-use lineside_spv::reply;
+use lineside_spv::reply::{self, ServedWitness, WitnessProven};
 use lineside_spv::request::{self, Request};
 use lineside_spv::store::{Geometry, Store};
 use lineside_spv::writer::StoreWriter;
 use lineside_testkit::{DemoBlock, DemoChain};
 use lineside_wire::{
     NATIVE_REPLY_BIT, RootItem, RootReply, RootsHead, SPV_HEADERS_MAX, SPV_OP_HEADERS, SPV_OP_PROOF,
-    SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, Status, native,
+    SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX,
+    SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native,
 };
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
@@ -31,7 +32,11 @@ struct Rig {
     sender: Reader,
 }
 
-static CHAIN: LazyLock<Vec<DemoBlock>> = LazyLock::new(|| DemoChain::new(7, 4).take(3).collect());
+static CHAIN: LazyLock<Vec<DemoBlock>> = LazyLock::new(|| {
+    let mut blocks: Vec<_> = DemoChain::new(7, 4).take(2).collect();
+    blocks.extend(DemoChain::branch(8, 4, blocks[1].hash, 2).with_witness().take(1));
+    blocks
+});
 
 thread_local! {
     static RIG: Rig = {
@@ -39,7 +44,7 @@ thread_local! {
         let store = Arc::new(Store::anonymous(&geometry).expect("memory"));
         store.control().lease_until_ns.store(u64::MAX, Relaxed);
         let readers = Readers::default();
-        let chain = ChainStore::open(None, Network::Regtest).expect("memory");
+        let chain = ChainStore::make(None, Network::Regtest, true).expect("memory");
         let writer = Box::new(StoreWriter::new(Arc::clone(&store)));
         let host = SpvHost::new(chain, writer, readers.clone(), true);
         CHAIN.iter().for_each(|block| _ = host.submit(&block.raw, false).expect("a good block"));
@@ -69,6 +74,8 @@ pub fn request_seeds() -> Vec<Vec<u8>> {
         seeds.push([header.as_bytes(), &body].concat());
     }
     for txid in &txids {
+        let header = native::request_header(SPV_OP_WITNESS_PROOF, 9, 600);
+        seeds.push([header.as_bytes(), txid, &[3; 568]].concat());
         let header = native::request_header(SPV_OP_ROOT, 9, 104);
         seeds.push([header.as_bytes(), txid, &[0; 72]].concat());
     }
@@ -146,6 +153,11 @@ fn parsed_is_all_there_is(data: &[u8]) {
             let body = [&txid[..], &data[48..]].concat();
             (SPV_OP_PROOF, header.request_id, body)
         }
+        Ok(Request::WitnessProof(header, txid, room)) => {
+            assert!(room <= SPV_WITNESS_ROOM_MAX && data.len() == 16 + 200 + room);
+            let body = [&txid[..], &data[48..]].concat();
+            (SPV_OP_WITNESS_PROOF, header.request_id, body)
+        }
         Ok(Request::Headers(header, range)) => {
             assert!((1..=range.room).contains(&range.count) && range.room <= SPV_HEADERS_MAX);
             assert_eq!(data.len(), 16 + 48 + 80 * range.room);
@@ -205,6 +217,7 @@ pub fn reply(data: &[u8]) {
     let mut input = Input(data);
     let count = usize::from(input.byte() % (SPV_ROOTS_MAX as u8 + 2));
     let datagram = input.0;
+    witness_reply(datagram);
     for op in [SPV_OP_ROOT, SPV_OP_ROOTS] {
         let Some((status, body)) = reply::parse(op, ID, datagram) else {
             continue;
@@ -231,6 +244,51 @@ pub fn reply(data: &[u8]) {
             assert_eq!(reply::roots(status, body, count + 1), None);
         }
     }
+}
+
+/// A reply to `witness_proof` that is believed is made of what was read from it, byte for byte.
+fn witness_reply(datagram: &[u8]) {
+    let Some((status, body)) = reply::parse(SPV_OP_WITNESS_PROOF, ID, datagram) else {
+        return;
+    };
+    let room = body.len().saturating_sub(size_of::<WitnessReply>());
+    assert_eq!(reply::witness_proof(status, body, room + 1), None);
+    let said = reply::witness_proof(status, body, room);
+    let Some(WitnessProven::Answered(answer)) = said else {
+        if let Some(WitnessProven::TooLong(bytes)) = said {
+            assert!(status == Status::TooLong && bytes > room as u64);
+        }
+        return;
+    };
+    assert_eq!(answer.found.is_some(), status == Status::Ok);
+    if let Some(served) = &answer.found {
+        assert_eq!(witness_body(served, &answer.tip, body.len()), body);
+        let _ = served
+            .proof()
+            .verify(lineside_spv_proof::Network::Regtest, &served.wtxid);
+    }
+}
+
+fn witness_body(served: &ServedWitness, tip: &Tip, bytes: usize) -> Vec<u8> {
+    let head = WitnessReply {
+        header: served.header.to_bytes(),
+        height: served.height.into(),
+        transactions: served.transaction_count.into(),
+        index: served.index.into(),
+        depth: (served.path.hashes().len() as u32).into(),
+        tip_hash: tip.hash,
+        tip_height: tip.height.into(),
+        coinbase_bytes: (served.coinbase.len() as u32).into(),
+        wtxid: served.wtxid,
+        witness_reserved: served.witness_reserved,
+    };
+    let mut body = head.as_bytes().to_vec();
+    for path in [&served.path, &served.coinbase_path] {
+        body.extend(path.hashes().as_flattened());
+    }
+    body.extend(&served.coinbase);
+    body.resize(bytes, 0);
+    body
 }
 
 fn root_body(place: &Place, tip: &Tip) -> Vec<u8> {

@@ -9,6 +9,7 @@ use bitcoin::pow::{CompactTarget, Target};
 use bitcoin::transaction::Version as TxVersion;
 use bitcoin::{
     Amount, BlockHash, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxMerkleNode, TxOut, Witness,
+    WitnessMerkleNode, Wtxid,
 };
 
 /// Regtest's only difficulty.
@@ -55,6 +56,7 @@ pub struct DemoChain {
     prev: BlockHash,
     height: u32,
     transactions: u32,
+    with_witness: bool,
 }
 
 impl DemoChain {
@@ -65,6 +67,7 @@ impl DemoChain {
             prev: BlockHash::all_zeros(),
             height: 0,
             transactions: transactions.max(1),
+            with_witness: false,
         }
     }
 
@@ -76,6 +79,17 @@ impl DemoChain {
             prev,
             height,
             transactions: transactions.max(1),
+            with_witness: false,
+        }
+    }
+
+    /// The chain with witnesses: most payments have one, and the coinbase of each block commits to them. TXIDs but the
+    /// coinbase's are those of the chain without.
+    #[must_use]
+    pub fn with_witness(self) -> DemoChain {
+        DemoChain {
+            with_witness: true,
+            ..self
         }
     }
 
@@ -84,6 +98,9 @@ impl DemoChain {
         let mut txs = vec![self.coinbase()];
         txs.extend((1..self.transactions).map(|position| self.payment(position)));
         txs.extend_from_slice(extra);
+        if self.with_witness {
+            self.add_witnesses(&mut txs);
+        }
         let block = assemble(self.prev, self.height, &txs);
         self.prev = BlockHash::from_byte_array(block.hash);
         self.height += 1;
@@ -115,6 +132,33 @@ impl DemoChain {
             1_000 + u64::from(position),
             mix(self.seed, self.height, position, 30),
         )
+    }
+
+    /// Gives two payments of three a witness, and the coinbase the commitment to all of them (BIP141).
+    fn add_witnesses(&self, txs: &mut [Transaction]) {
+        let mut reserved = [0; 32];
+        reserved[..8].copy_from_slice(&mix(self.seed, self.height, 0, 31).to_le_bytes());
+        for (position, tx) in (0..)
+            .zip(&mut *txs)
+            .skip(1)
+            .filter(|(position, _)| position % 3 > 0)
+        {
+            let item = mix(self.seed, self.height, position, 32).to_le_bytes().repeat(8);
+            tx.input[0].witness = Witness::from_slice(&[&item[..], &[7; 33]]);
+        }
+        let coinbase = txs.iter().take(1).map(|_| Wtxid::all_zeros());
+        let wtxids = coinbase.chain(txs.iter().skip(1).map(Transaction::compute_wtxid));
+        let root = bitcoin::merkle_tree::calculate_root(wtxids).map_or([0; 32], |root| root.to_byte_array());
+        let root = WitnessMerkleNode::from_byte_array(root);
+        let commitment = bitcoin::Block::compute_witness_commitment(&root, &reserved);
+        let script = [&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed][..], commitment.as_ref()].concat();
+        if let Some(coinbase) = txs.first_mut() {
+            coinbase.output.push(TxOut {
+                value: Amount::ZERO,
+                script_pubkey: ScriptBuf::from_bytes(script),
+            });
+            coinbase.input[0].witness = Witness::from_slice(&[reserved]);
+        }
     }
 
     fn coinbase(&self) -> Transaction {

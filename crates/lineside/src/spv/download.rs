@@ -7,7 +7,7 @@ use clap::Args;
 use lineside_bitcoin_node::{
     BlockHash, CredentialSources, Download, DownloadOptions, NodeOptions, NodeUrl, Progress, connect,
 };
-use lineside_spv::chain::{ChainStore, CheckedBlock, ImportReport};
+use lineside_spv::chain::{ChainStore, ImportReport};
 use std::path::PathBuf;
 
 /// Blocks that are taken before they are made durable.
@@ -113,7 +113,7 @@ fn take(
     let mut taken = 0;
     for block in download.by_ref() {
         let block = block?;
-        let checked = CheckedBlock::check(&block.raw, chain.network());
+        let checked = chain.check(&block.raw);
         let checked = checked.with_context(|| format!("block {} at height {}", block.hash, block.height))?;
         let submitted = chain.accept(&checked, false)?;
         chain.connect(submitted.id)?;

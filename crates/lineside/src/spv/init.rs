@@ -15,6 +15,10 @@ pub struct Init {
     /// The network, which sets the proof-of-work limit.
     #[arg(long, value_enum, default_value = "mainnet")]
     network: NetworkName,
+    /// Keep witness data of every block, too: WTXIDs and the coinbases that commit to them, for `spv verify --witness`.
+    /// A store is made with it or without, for good; it takes 32 bytes more for each transaction since segwit.
+    #[arg(long)]
+    witness: bool,
 }
 
 /// Makes the store.
@@ -26,14 +30,16 @@ pub fn run(arguments: &Init, as_json: bool) -> anyhow::Result<()> {
     if let Some(found) = ChainStore::network_of(data)? {
         bail!("{}: there is a chain store of {found} already", data.display());
     }
-    drop(ChainStore::open(Some(data), network)?);
+    let witness = arguments.witness;
+    drop(ChainStore::make(Some(data), network, witness)?);
     if as_json {
         say!(
             "{}",
-            serde_json::json!({"data": data.to_string_lossy(), "network": network.name()})
+            serde_json::json!({"data": data.to_string_lossy(), "network": network.name(), "witness": witness})
         )?;
     } else {
-        say!("{}: an empty chain store of {network}", data.display())?;
+        let with = if witness { " with witness data" } else { "" };
+        say!("{}: an empty chain store of {network}{with}", data.display())?;
     }
     Ok(())
 }

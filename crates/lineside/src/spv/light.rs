@@ -4,7 +4,7 @@
 use anyhow::{Context, bail};
 use clap::Args;
 use lineside_spv::chain::Network;
-use lineside_spv::client::Client;
+use lineside_spv::client::{Client, ServedWitness};
 use lineside_spv::config::NetworkName;
 use lineside_spv_proof::{ChainError, ChainOptions, Checkpoint, FileStore, HeaderChain, TransactionProof};
 use lineside_util::data_dir::{DataDir, Kind};
@@ -57,6 +57,13 @@ pub struct Sync {
 pub struct Verify {
     #[command(flatten)]
     light: Light,
+    /// Prove the transaction with its witness: its WTXID, by the commitment in the block's coinbase. The server must
+    /// keep witness data (`spv init --witness`).
+    #[arg(long)]
+    witness: bool,
+    /// The WTXID that the transaction must have, as explorers print it; implies --witness.
+    #[arg(long, value_name = "WTXID")]
+    wtxid: Option<String>,
     /// The transaction's id as explorers print it: 64 hex digits.
     txid: String,
 }
@@ -178,41 +185,99 @@ pub fn sync(arguments: &Sync, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Verifies that a transaction is in the chain.
+/// Verifies that a transaction is in the chain, and its witness where that is asked for.
 ///
 /// # Errors
 /// The server does not know it; a proof that does not hold.
 pub fn verify(arguments: &Verify, as_json: bool) -> anyhow::Result<()> {
     let txid = from_display(&arguments.txid).context("a TXID is 64 hex digits")?;
+    let wtxid = match &arguments.wtxid {
+        Some(text) => Some(from_display(text).context("a WTXID is 64 hex digits")?),
+        None => None,
+    };
     let mut opened = arguments.light.open()?;
     opened.sync()?;
-    let Some(proof) = opened.client.proof(&txid)?.found else {
-        bail!("{}: no connected block of the server holds it", arguments.txid)
+    let proof = opened.proof(&txid, &arguments.txid)?;
+    if !arguments.witness && wtxid.is_none() {
+        let confirmations = holds(opened.chain.verify(&proof, &txid))?;
+        return show(&arguments.txid, None, &proof, confirmations, as_json);
+    }
+    let witness = opened.witness_proof(&txid, &arguments.txid)?;
+    let (proof, witness) = if witness.header == proof.header {
+        (proof, witness)
+    } else {
+        // The chain changed between the two answers.
+        opened.sync()?;
+        let proof = opened.proof(&txid, &arguments.txid)?;
+        (proof, opened.witness_proof(&txid, &arguments.txid)?)
     };
-    let confirmations = match opened.chain.verify(&proof, &txid) {
-        Ok(confirmations) => confirmations,
-        Err(error) => {
-            tell!("lineside: the server's proof does not hold: do not rely on this server");
-            return Err(error.into());
-        }
-    };
-    show(&arguments.txid, &proof, confirmations, as_json)
+    let confirmations = holds(opened.chain.verify(&proof, &txid))?;
+    holds(opened.chain.verify_witness(&witness.proof(), &witness.wtxid))?;
+    // Both trees have the transactions in one order, so the WTXID at the index of the TXID is that of the transaction.
+    if witness.header != proof.header || witness.index != proof.index {
+        bail!(
+            "{}: the server proved it as transaction {} of block {}, and its WTXID as that of transaction {} of \
+             block {}: ask again, or another server",
+            arguments.txid,
+            proof.index,
+            to_display(&proof.header.hash()),
+            witness.index,
+            to_display(&witness.header.hash())
+        );
+    }
+    let found = to_display(&witness.wtxid);
+    if let Some(expected) = wtxid.filter(|expected| *expected != witness.wtxid) {
+        bail!(
+            "{}: the chain holds it with another witness: its WTXID is {found}, not {}",
+            arguments.txid,
+            to_display(&expected)
+        );
+    }
+    show(&arguments.txid, Some(&found), &proof, confirmations, as_json)
 }
 
-fn show(txid: &str, proof: &TransactionProof, confirmations: u32, as_json: bool) -> anyhow::Result<()> {
+impl Opened {
+    fn proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<TransactionProof> {
+        let found = self.client.proof(txid)?.found;
+        found.with_context(|| format!("{text}: no connected block of the server holds it"))
+    }
+
+    fn witness_proof(&mut self, txid: &[u8; 32], text: &str) -> anyhow::Result<ServedWitness> {
+        let found = self.client.witness_proof(txid)?.found;
+        found.with_context(|| format!("{text}: no connected block of the server holds it"))
+    }
+}
+
+/// Passes on what a check found; a proof that does not hold is also named on the error stream.
+fn holds(checked: Result<u32, ChainError>) -> anyhow::Result<u32> {
+    if checked.is_err() {
+        tell!("lineside: the server's proof does not hold: do not rely on this server");
+    }
+    Ok(checked?)
+}
+
+fn show(
+    txid: &str,
+    wtxid: Option<&str>,
+    proof: &TransactionProof,
+    confirmations: u32,
+    as_json: bool,
+) -> anyhow::Result<()> {
     let (block, root) = (proof.header.hash(), proof.header.merkle_root);
     if as_json {
-        say!(
-            "{}",
-            json!({
-                "txid": txid, "verified": true, "height": proof.height, "confirmations": confirmations,
-                "block": to_display(&block), "root": to_display(&root), "index": proof.index,
-                "transactions": proof.transaction_count,
-            })
-        )?;
+        let mut object = json!({
+            "txid": txid, "verified": true, "height": proof.height, "confirmations": confirmations,
+            "block": to_display(&block), "root": to_display(&root), "index": proof.index,
+            "transactions": proof.transaction_count,
+        });
+        if let Some(wtxid) = wtxid {
+            object["wtxid"] = json!(wtxid);
+        }
+        say!("{object}")?;
     } else {
+        let with = wtxid.map_or(String::new(), |wtxid| format!(" with WTXID {wtxid}"));
         say!(
-            "{txid}: verified: height {}, {confirmations} confirmations, transaction {} of {} in block {}",
+            "{txid}: verified{with}: height {}, {confirmations} confirmations, transaction {} of {} in block {}",
             proof.height,
             proof.index,
             proof.transaction_count,

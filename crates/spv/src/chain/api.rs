@@ -2,7 +2,7 @@
 
 use super::types::{BlockId, BlockInfo, ChainError, Located, Reorg, Submitted, Tip};
 use super::validate::{CheckedBlock, Refused};
-use super::{ChainStore, Network};
+use super::{BlockWitness, ChainStore, Network};
 use std::borrow::Cow;
 
 /// A chain of blocks that answers where a transaction is: the embedded [`ChainStore`], or a view of a full node.
@@ -48,6 +48,20 @@ pub trait Chain: Send + Sync {
     /// # Errors
     /// They cannot be read now.
     fn txids(&self, id: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError>;
+
+    /// Returns true if the chain keeps witness data. It then takes blocks that were checked with their witnesses
+    /// ([`CheckedBlock::check_with_witness`]), and no others.
+    fn keeps_witness(&self) -> bool {
+        false
+    }
+
+    /// Returns the witness data of a block, connected or not.
+    ///
+    /// # Errors
+    /// There is no such block, or its data cannot be read now.
+    fn witness(&self, _id: BlockId) -> Result<BlockWitness<'_>, ChainError> {
+        Ok(BlockWitness::NotKept)
+    }
 
     /// Takes a block from outside; on the chain it is not connected by this, detached it is at once. Only
     /// [`Chain::sync`] makes it durable.
@@ -116,6 +130,14 @@ impl Chain for ChainStore {
 
     fn txids(&self, id: BlockId) -> Result<Cow<'_, [[u8; 32]]>, ChainError> {
         Ok(Cow::Borrowed(self.txids(id)))
+    }
+
+    fn keeps_witness(&self) -> bool {
+        self.keeps_witness()
+    }
+
+    fn witness(&self, id: BlockId) -> Result<BlockWitness<'_>, ChainError> {
+        self.witness(id)
     }
 
     fn accept(&mut self, block: &CheckedBlock, detached: bool) -> Result<Submitted, Refused> {

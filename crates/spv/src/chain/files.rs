@@ -1,14 +1,16 @@
-//! The two files of a store: `txids.dat` (TXIDs, one after the other) and `blocks.dat` (one record a block).
+//! The files of a store: `txids.dat` (TXIDs, one after the other) and `blocks.dat` (one record a block), and of a store
+//! with witness data those of [`super::witness_files`].
 //!
-//! TXIDs become durable before the records that point at them, so no interrupted write leaves a whole record
-//! without its TXIDs. What one does leave is cut at the next opening: torn records at the end, and TXIDs behind
-//! those of the last whole record. All else is damage (a torn record with a whole one behind it, a whole record
-//! whose TXIDs are missing or wrong): it is refused, and nothing is cut. Without a directory the same code keeps
-//! all in memory.
+//! TXIDs and witness data become durable before the records that point at them, so no interrupted write leaves a whole
+//! record without them. What one does leave is cut at the next opening: torn records at the end, and data after that
+//! of the last whole record. All else is damage (a torn record with a whole one behind it, a whole record whose data is
+//! missing or wrong): it is refused, and nothing is cut. Without a directory the same code keeps all in memory.
 
 use super::checksum::crc32c;
 use super::network::Network;
 use super::types::ChainError;
+use super::witness::CheckedWitness;
+use super::witness_files::{WitnessFiles, WitnessOpening, WitnessPlace};
 use lineside_util::data_dir::{DataDir, Kind};
 use memmap2::Mmap;
 use std::fs::{File, OpenOptions};
@@ -19,6 +21,10 @@ use std::path::{Path, PathBuf};
 const RECORD: usize = 128;
 /// First bytes of `blocks.dat`; the last digit is the layout's version.
 const MAGIC: &[u8; 8] = b"LSCHAIN1";
+/// Byte of the head that says what the store keeps besides headers and TXIDs.
+const KEEPS: usize = 9;
+/// In the byte [`KEEPS`]: witness data.
+const KEEPS_WITNESS: u8 = 1;
 /// TXIDs kept in memory before they are written on their own account.
 const PENDING_TXIDS: usize = 1 << 20;
 
@@ -37,6 +43,8 @@ pub(super) struct Record {
     pub(super) flags: u32,
     /// CRC32C of the TXIDs.
     pub(super) txids_crc: u32,
+    /// Witness data; all zero where the block commits to none, and in a store without.
+    pub(super) witness: WitnessPlace,
 }
 
 impl Record {
@@ -48,6 +56,10 @@ impl Record {
         bytes[92..96].copy_from_slice(&self.height.to_le_bytes());
         bytes[96..100].copy_from_slice(&self.flags.to_le_bytes());
         bytes[100..104].copy_from_slice(&self.txids_crc.to_le_bytes());
+        bytes[104..112].copy_from_slice(&self.witness.coinbase_offset.to_le_bytes());
+        bytes[112..116].copy_from_slice(&self.witness.coinbase_bytes.to_le_bytes());
+        bytes[116..120].copy_from_slice(&self.witness.coinbase_crc.to_le_bytes());
+        bytes[120..124].copy_from_slice(&self.witness.wtxids_crc.to_le_bytes());
         let crc = crc32c(&bytes[..RECORD - 4]);
         bytes[RECORD - 4..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -61,11 +73,17 @@ impl Record {
         header.copy_from_slice(&bytes[..80]);
         Some(Record {
             header,
-            first: u64::from(word(bytes, 80)) | u64::from(word(bytes, 84)) << 32,
+            first: long(bytes, 80),
             count: word(bytes, 88),
             height: word(bytes, 92),
             flags: word(bytes, 96),
             txids_crc: word(bytes, 100),
+            witness: WitnessPlace {
+                coinbase_offset: long(bytes, 104),
+                coinbase_bytes: word(bytes, 112),
+                coinbase_crc: word(bytes, 116),
+                wtxids_crc: word(bytes, 120),
+            },
         })
     }
 }
@@ -74,9 +92,19 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
 /// Kind of a chain store's directory. Its first file names itself and its network, so a store may lack the marker.
-const KIND: Kind =
-    Kind::new("spv", 1).beside(&["blocks.dat", "txids.dat", "txid-index", "txid-index.damaged"]);
+const KIND: Kind = Kind::new("spv", 1).beside(&[
+    "blocks.dat",
+    "txids.dat",
+    "wtxids.dat",
+    "coinbases.dat",
+    "txid-index",
+    "txid-index.damaged",
+]);
 
 /// The files, and what is not yet in them.
 pub(super) struct Files {
@@ -84,6 +112,8 @@ pub(super) struct Files {
     /// TXIDs behind those in the map.
     pending: Vec<[u8; 32]>,
     records: Vec<u8>,
+    /// `None` in a store without witness data.
+    witness: Option<WitnessFiles>,
 }
 
 struct Disk {
@@ -106,12 +136,18 @@ pub(super) struct Opening {
     /// Where the last whole block ends in each file.
     blocks_end: u64,
     txids_end: u64,
+    witness: Option<WitnessOpening>,
     owner: DataDir,
 }
 
 impl Opening {
-    /// Opens or creates the files in `dir`, and returns the records of their whole blocks in order.
-    pub(super) fn read(dir: &Path, network: Network) -> Result<(Opening, Vec<Record>), ChainError> {
+    /// Opens or creates the files in `dir`, and returns the records of their whole blocks in order. A new store, and no
+    /// other, is made with witness data if `with_witness` says so.
+    pub(super) fn read(
+        dir: &Path,
+        network: Network,
+        with_witness: bool,
+    ) -> Result<(Opening, Vec<Record>), ChainError> {
         let owner = DataDir::claim(dir, &KIND)?;
         owner.lock_file("lock")?;
         let (blocks_path, txids_path) = (dir.join("blocks.dat"), dir.join("txids.dat"));
@@ -123,18 +159,25 @@ impl Opening {
 
         if bytes.len() < RECORD {
             // A new store, or one whose making was interrupted; anything else is not ours to write over.
-            if map.is_some() || !head(network).starts_with(&bytes) {
+            let is_begun = [false, true].map(|witness| head(network, witness).starts_with(&bytes));
+            if map.is_some() || !is_begun.contains(&true) {
                 return Err(ChainError::NotAStore { path: blocks_path });
             }
+            bytes = head(network, with_witness).to_vec();
             cut(&mut blocks, 0).map_err(io(&blocks_path))?;
-            blocks.write_all(&head(network)).map_err(io(&blocks_path))?;
+            blocks.write_all(&bytes).map_err(io(&blocks_path))?;
             blocks.sync_all().map_err(io(&blocks_path))?;
             txids.sync_all().map_err(io(&txids_path))?;
-            bytes = head(network).to_vec();
         }
-        check_head(&bytes, network, &blocks_path)?;
+        let keeps_witness = check_head(&bytes, network, &blocks_path)?;
         let stored = map.as_deref().unwrap_or_default().as_chunks::<32>().0;
         let (records, end) = read_records(&bytes[RECORD..], stored, &blocks_path, &txids_path)?;
+        let witness = if keeps_witness {
+            Some(WitnessOpening::read(dir, &blocks_path, &records)?)
+        } else {
+            no_witness_data(&records, &blocks_path)?;
+            None
+        };
         let opening = Opening {
             dir: dir.to_path_buf(),
             blocks_path,
@@ -143,6 +186,7 @@ impl Opening {
             txids,
             blocks_end: (RECORD + records.len() * RECORD) as u64,
             txids_end: end * 32,
+            witness,
             owner,
         };
         Ok((opening, records))
@@ -154,6 +198,7 @@ impl Opening {
         cut(&mut self.txids, self.txids_end).map_err(io(&self.txids_path))?;
         // A killed process may have left written what no disk has yet; the index is built on it next.
         self.txids.sync_data().map_err(io(&self.txids_path))?;
+        let witness = self.witness.map(WitnessOpening::cut).transpose()?;
         self.blocks.sync_data().map_err(io(&self.blocks_path))?;
         // No record may outlive the name of the file with its TXIDs.
         File::open(&self.dir)
@@ -170,23 +215,43 @@ impl Opening {
             disk: Some(disk),
             pending: Vec::new(),
             records: Vec::new(),
+            witness,
         })
     }
 }
 
-fn io(path: &Path) -> impl FnOnce(io::Error) -> ChainError + use<> {
+/// Refuses records with witness data in a store without it.
+fn no_witness_data(records: &[Record], blocks_path: &Path) -> Result<(), ChainError> {
+    let is_none = |record: &Record| record.witness == WitnessPlace::default();
+    match records.iter().position(|record| !is_none(record)) {
+        None => Ok(()),
+        Some(record) => Err(corrupt(
+            blocks_path,
+            record,
+            "has witness data, which this store does not keep",
+        )),
+    }
+}
+
+pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> ChainError + use<> {
     let path = path.to_path_buf();
     move |source| ChainError::Io { path, source }
 }
 
 impl Files {
-    /// A store that is gone with the process.
-    pub(super) fn in_memory() -> Files {
+    /// A store that is gone with the process, with witness data or without.
+    pub(super) fn in_memory(with_witness: bool) -> Files {
         Files {
             disk: None,
             pending: Vec::new(),
             records: Vec::new(),
+            witness: with_witness.then(WitnessFiles::in_memory),
         }
+    }
+
+    /// Witness data; `None` in a store without.
+    pub(super) fn witness(&self) -> Option<&WitnessFiles> {
+        self.witness.as_ref()
     }
 
     /// Number of TXIDs, written or not.
@@ -223,9 +288,18 @@ impl Files {
         }
     }
 
-    /// Adds a block; `record.first` must be [`Files::len`].
-    pub(super) fn append(&mut self, record: &Record, txids: &[[u8; 32]]) {
+    /// Adds a block and fills in where its witness data is; `record.first` must be [`Files::len`]. A store with witness
+    /// data needs that of the block.
+    pub(super) fn append(
+        &mut self,
+        record: &mut Record,
+        txids: &[[u8; 32]],
+        witness: Option<&CheckedWitness>,
+    ) {
         self.pending.extend_from_slice(txids);
+        if let Some((files, witness)) = self.witness.as_mut().zip(witness) {
+            record.witness = files.append(witness);
+        }
         if self.disk.is_some() {
             self.records.extend_from_slice(&record.encode());
         }
@@ -243,6 +317,9 @@ impl Files {
         disk.failed = true;
         disk.txids.write_all(self.pending.as_flattened())?;
         disk.txids.sync_data()?;
+        if let Some(witness) = &mut self.witness {
+            witness.sync()?;
+        }
         disk.blocks.write_all(&self.records)?;
         disk.blocks.sync_data()?;
         disk.map = map(&disk.txids)?;
@@ -265,13 +342,21 @@ fn failed() -> io::Error {
     io::Error::other("an earlier write failed; nothing is written until a restart")
 }
 
-fn head(network: Network) -> [u8; RECORD] {
+fn head(network: Network, with_witness: bool) -> [u8; RECORD] {
     let mut bytes = [0u8; RECORD];
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8] = network.code();
+    bytes[KEEPS] = if with_witness { KEEPS_WITNESS } else { 0 };
     let crc = crc32c(&bytes[..RECORD - 4]);
     bytes[RECORD - 4..].copy_from_slice(&crc.to_le_bytes());
     bytes
+}
+
+/// Returns the network that a head names, and whether it is that of a store with witness data.
+fn read_head(found: &[u8]) -> Option<(Network, bool)> {
+    let both = |network| [(network, false), (network, true)];
+    let mut kinds = Network::ALL.into_iter().flat_map(both);
+    kinds.find(|(network, witness)| found == head(*network, *witness))
 }
 
 /// Returns the network of the store in `dir`; `None` where no block file has been begun.
@@ -285,24 +370,21 @@ pub(super) fn network_of(dir: &Path) -> Result<Option<Network>, ChainError> {
         }
         Err(error) => return Err(io(&path)(error)),
     }
-    let network = Network::ALL.into_iter().find(|network| bytes == head(*network));
-    network.map(Some).ok_or(ChainError::NotAStore { path })
+    let found = read_head(&bytes).map(|(network, _)| network);
+    found.map(Some).ok_or(ChainError::NotAStore { path })
 }
 
-fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<(), ChainError> {
-    let found = &bytes[..RECORD];
-    if found == head(network) {
-        return Ok(());
-    }
-    match Network::ALL.into_iter().find(|other| found == head(*other)) {
-        Some(found) => Err(ChainError::OtherNetwork {
-            path: path.to_path_buf(),
+/// Returns true for the head of a store with witness data.
+fn check_head(bytes: &[u8], network: Network, path: &Path) -> Result<bool, ChainError> {
+    let path = path.to_path_buf();
+    match read_head(&bytes[..RECORD]) {
+        Some((found, witness)) if found == network => Ok(witness),
+        Some((found, _)) => Err(ChainError::OtherNetwork {
+            path,
             found,
             wanted: network,
         }),
-        None => Err(ChainError::NotAStore {
-            path: path.to_path_buf(),
-        }),
+        None => Err(ChainError::NotAStore { path }),
     }
 }
 
@@ -316,11 +398,6 @@ fn read_records(
     blocks_path: &Path,
     txids_path: &Path,
 ) -> Result<(Vec<Record>, u64), ChainError> {
-    let corrupt = |path: &Path, record: usize, why| ChainError::Corrupt {
-        path: path.to_path_buf(),
-        record: record as u64,
-        why,
-    };
     let (chunks, _torn) = bytes.as_chunks::<RECORD>();
     let mut records = Vec::with_capacity(chunks.len());
     let mut end = 0u64;
@@ -350,8 +427,16 @@ fn read_records(
     Ok((records, end))
 }
 
+pub(super) fn corrupt(path: &Path, record: usize, why: &'static str) -> ChainError {
+    ChainError::Corrupt {
+        path: path.to_path_buf(),
+        record: record as u64,
+        why,
+    }
+}
+
 /// Shortens `file` to `len` where it is longer, and stands at its end.
-fn cut(file: &mut File, len: u64) -> io::Result<()> {
+pub(super) fn cut(file: &mut File, len: u64) -> io::Result<()> {
     use std::io::Seek;
     let found = file.metadata()?.len();
     if found > len {
@@ -365,7 +450,7 @@ fn cut(file: &mut File, len: u64) -> io::Result<()> {
     file.seek(io::SeekFrom::Start(len)).map(|_| ())
 }
 
-fn map(file: &File) -> io::Result<Option<Mmap>> {
+pub(super) fn map(file: &File) -> io::Result<Option<Mmap>> {
     if file.metadata()?.len() == 0 {
         return Ok(None);
     }
@@ -373,7 +458,7 @@ fn map(file: &File) -> io::Result<Option<Mmap>> {
     unsafe { Mmap::map(file) }.map(Some)
 }
 
-fn open_file(path: &Path) -> Result<File, ChainError> {
+pub(super) fn open_file(path: &Path) -> Result<File, ChainError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     options.open(path).map_err(|source| ChainError::Io {

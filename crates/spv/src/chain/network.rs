@@ -47,6 +47,16 @@ impl Network {
         self.rules().name()
     }
 
+    /// Returns the height from which on a coinbase's witness commitment counts (BIP141): where segwit became active on
+    /// the networks that are older than it. On the others only software for which it is active writes a commitment.
+    pub(super) fn segwit_height(self) -> u32 {
+        match self {
+            Network::Mainnet => 481_824,
+            Network::Testnet3 => 834_624,
+            Network::Testnet4 | Network::Signet | Network::Regtest | Network::Simnet => 0,
+        }
+    }
+
     /// The byte that stands for this network in the store's files.
     pub(super) fn code(self) -> u8 {
         match self {

@@ -11,6 +11,7 @@ use super::types::{
     BlockId, BlockInfo, ChainError, DETACHED_HEIGHT, IndexKind, IndexRebuilt, Located, Reorg, Submitted, Tip,
 };
 use super::validate::{CheckedBlock, Refused, check_work};
+use super::witness_files::WitnessPlace;
 use bitcoin::block::Header;
 use bitcoin::consensus::encode;
 use bitcoin::hashes::Hash;
@@ -25,13 +26,14 @@ use std::path::Path;
 const FLAG_DETACHED: u32 = 1;
 
 /// One accepted block.
-struct Entry {
+pub(super) struct Entry {
     header: [u8; 80],
     hash: [u8; 32],
     parent: Option<BlockId>,
     work: Work,
-    first: u64,
-    count: u32,
+    pub(super) first: u64,
+    pub(super) count: u32,
+    pub(super) witness: WitnessPlace,
     height: u32,
     lineage: Lineage,
     detached: bool,
@@ -84,8 +86,8 @@ impl Truth for Blocks<'_> {
 /// The embedded chain store. One thread writes; `&self` methods may be shared.
 pub struct ChainStore {
     network: Network,
-    files: Files,
-    entries: Vec<Entry>,
+    pub(super) files: Files,
+    pub(super) entries: Vec<Entry>,
     by_hash: HashMap<[u8; 32], BlockId>,
     index: Index,
     /// The connected chain by height.
@@ -102,6 +104,15 @@ impl ChainStore {
         Ok(ChainStore::open_with(dir, network, IndexKind::Memory)?.0)
     }
 
+    /// Makes an empty store, with witness data if `with_witness` says so; a store that is there already is opened as it
+    /// is. The TXID index is kept in memory.
+    ///
+    /// # Errors
+    /// Those of [`ChainStore::open`].
+    pub fn make(dir: Option<&Path>, network: Network, with_witness: bool) -> Result<ChainStore, ChainError> {
+        Ok(ChainStore::open_or_make(dir, network, IndexKind::Memory, with_witness)?.0)
+    }
+
     /// Like [`ChainStore::open`], with the index of one's choice. The index answers for exactly the blocks in the
     /// files: what it lacks is indexed now, and one that is damaged or belongs to other blocks is made anew, which
     /// the second value says.
@@ -110,13 +121,25 @@ impl ChainStore {
         network: Network,
         kind: IndexKind,
     ) -> Result<(ChainStore, Option<IndexRebuilt>), ChainError> {
+        ChainStore::open_or_make(dir, network, kind, false)
+    }
+
+    fn open_or_make(
+        dir: Option<&Path>,
+        network: Network,
+        kind: IndexKind,
+        with_witness: bool,
+    ) -> Result<(ChainStore, Option<IndexRebuilt>), ChainError> {
         let (opening, records) = match dir {
-            Some(dir) => Opening::read(dir, network).map(|(opening, records)| (Some(opening), records))?,
+            Some(dir) => {
+                let (opening, records) = Opening::read(dir, network, with_witness)?;
+                (Some(opening), records)
+            }
             None => (None, Vec::new()),
         };
         let mut store = ChainStore {
             network,
-            files: Files::in_memory(),
+            files: Files::in_memory(with_witness),
             entries: Vec::with_capacity(records.len()),
             by_hash: HashMap::with_capacity(records.len()),
             index: Index::Memory(TxidIndex::new().map_err(ChainError::Write)?),
@@ -188,7 +211,15 @@ impl ChainStore {
     ///
     /// A block on the chain is not connected by this: see [`ChainStore::plan`]. A detached one is, at once.
     pub fn submit(&mut self, raw_block: &[u8], detached: bool) -> Result<Submitted, Refused> {
-        self.accept(&CheckedBlock::check(raw_block, self.network)?, detached)
+        self.accept(&self.check(raw_block)?, detached)
+    }
+
+    /// Checks a block as this store needs it, with its witnesses or without.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self, raw_block: &[u8]) -> Result<CheckedBlock, Refused> {
+        check_for(self.keeps_witness(), raw_block, self.network)
     }
 
     /// Takes a block that was checked before, perhaps on another thread.
@@ -214,20 +245,26 @@ impl ChainStore {
         };
         self.check_lineage(&block.header, &block.hash, now_s())?;
         let count = u32::try_from(block.txids.len()).map_err(|_| full("transactions"))?;
+        if self.keeps_witness() {
+            let witness = block.witness.as_ref().ok_or(Refused::WitnessesNotChecked)?;
+            witness.check_height(self.network, height)?;
+        }
         u32::try_from(self.entries.len() + 1).map_err(|_| full("blocks"))?;
         self.make_room().map_err(Refused::Storage)?;
 
         let mut header = [0u8; 80];
         header.copy_from_slice(&encode::serialize(&block.header));
-        let record = Record {
+        let mut record = Record {
             header,
             first: self.files.len(),
             count,
             height,
             flags: if is_detached { FLAG_DETACHED } else { 0 },
             txids_crc: crc32c(block.txids.as_flattened()),
+            witness: WitnessPlace::default(),
         };
-        self.files.append(&record, &block.txids);
+        self.files
+            .append(&mut record, &block.txids, block.witness.as_ref());
         let id = self.enter(&record, &block.header, block.hash);
         let truth = Blocks {
             entries: &self.entries,
@@ -292,6 +329,7 @@ impl ChainStore {
             work,
             first: record.first,
             count: record.count,
+            witness: record.witness,
             height: record.height,
             detached,
             connected: detached,
@@ -564,6 +602,15 @@ impl ChainStore {
             Index::Memory(_) => Ok(()),
             Index::Disk(index) => index.flush(all, &truth),
         }
+    }
+}
+
+/// Checks a block for a chain that keeps witness data, or for one that does not.
+pub(crate) fn check_for(witness: bool, raw_block: &[u8], network: Network) -> Result<CheckedBlock, Refused> {
+    if witness {
+        CheckedBlock::check_with_witness(raw_block, network)
+    } else {
+        CheckedBlock::check(raw_block, network)
     }
 }
 

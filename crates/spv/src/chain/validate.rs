@@ -1,6 +1,7 @@
 //! What a block must be before anything of it is kept.
 
 use super::network::Network;
+use super::witness::{CheckedWitness, WitnessReader};
 use bitcoin::block::Header;
 use bitcoin::consensus::encode;
 use bitcoin::hashes::{Hash, HashEngine, sha256d};
@@ -51,6 +52,18 @@ pub enum Refused {
     /// The parent is not in the store.
     #[error("unknown parent {}", display_hash(.0))]
     UnknownParent([u8; 32]),
+    /// The coinbase commits to other witnesses, or its own witness is not one value of 32 bytes.
+    #[error("wrong witness commitment: the coinbase does not commit to these witnesses")]
+    WrongWitnessCommitment,
+    /// A transaction has a witness, and the coinbase commits to none.
+    #[error("unexpected witness: the coinbase commits to no witnesses")]
+    UnexpectedWitness,
+    /// The coinbase commits to witnesses, and the block has none.
+    #[error("the block came without the witnesses that its coinbase commits to")]
+    WitnessesMissing,
+    /// A store with witness data was given a block whose witnesses were not checked.
+    #[error("the block's witnesses were not checked")]
+    WitnessesNotChecked,
     /// The store cannot write, or cannot hold more blocks.
     #[error("the chain store cannot take the block: {0}")]
     Storage(#[source] std::io::Error),
@@ -74,14 +87,36 @@ pub struct CheckedBlock {
     pub(super) hash: [u8; 32],
     pub(super) txids: Vec<[u8; 32]>,
     pub(super) network: Network,
+    /// `None` where the witnesses were not looked at.
+    pub(super) witness: Option<CheckedWitness>,
 }
 
 impl CheckedBlock {
     /// Decodes `raw` and checks its proof of work against `network`'s limit, its Merkle root and its tree.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
     pub fn check(raw: &[u8], network: Network) -> Result<CheckedBlock, Refused> {
+        Self::check_all(raw, network, None)
+    }
+
+    /// Checks what [`CheckedBlock::check`] does, and that the coinbase commits to the block's witnesses, for a chain
+    /// that keeps witness data.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check_with_witness(raw: &[u8], network: Network) -> Result<CheckedBlock, Refused> {
+        Self::check_all(raw, network, Some(WitnessReader::default()))
+    }
+
+    fn check_all(
+        raw: &[u8],
+        network: Network,
+        mut witness: Option<WitnessReader>,
+    ) -> Result<CheckedBlock, Refused> {
         let (header, used) = partial::<Header>(raw)?;
         let hash = check_work(&header, network)?;
-        let txids = decode_txids(&raw[used..])?;
+        let txids = decode_txids(&raw[used..], witness.as_mut())?;
         let (root, mutated) = merkle_root(&txids);
         if root != header.merkle_root.to_byte_array() {
             return Err(Refused::WrongMerkleRoot);
@@ -94,6 +129,7 @@ impl CheckedBlock {
             hash,
             txids,
             network,
+            witness: witness.map(WitnessReader::finish).transpose()?,
         })
     }
 
@@ -132,8 +168,8 @@ fn partial<T: encode::Decodable>(bytes: &[u8]) -> Result<(T, usize), Refused> {
     encode::deserialize_partial(bytes).map_err(|e| Refused::Malformed(e.to_string()))
 }
 
-/// Decodes all transactions behind a header and returns their TXIDs.
-fn decode_txids(mut body: &[u8]) -> Result<Vec<[u8; 32]>, Refused> {
+/// Decodes all transactions behind a header and returns their TXIDs; `witness` takes what else is wanted of them.
+fn decode_txids(mut body: &[u8], mut witness: Option<&mut WitnessReader>) -> Result<Vec<[u8; 32]>, Refused> {
     let (count, used) = partial::<VarInt>(body)?;
     body = &body[used..];
     if count.0 == 0 {
@@ -147,7 +183,11 @@ fn decode_txids(mut body: &[u8]) -> Result<Vec<[u8; 32]>, Refused> {
         if position == 0 {
             coinbase_first = tx.is_coinbase();
         }
-        txids.push(txid_of(&tx, &body[..used]));
+        let txid = txid_of(&tx, &body[..used]);
+        if let Some(witness) = witness.as_deref_mut() {
+            witness.take(&tx, &body[..used], &txid);
+        }
+        txids.push(txid);
         body = &body[used..];
     }
     if !body.is_empty() {

@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::{SpvHost, follow, forget};
-use crate::chain::{BlockInfo, ChainError, CheckedBlock, Located, Refused, Submitted, Tip};
+use crate::chain::{BlockInfo, ChainError, CheckedBlock, Located, Refused, Submitted, Tip, check_for};
 use crate::store::Hash;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +31,14 @@ impl SpvHost {
         let now = self.generation();
         self.known
             .send_if_modified(|known| std::mem::replace(known, now) != now);
+    }
+
+    /// Checks a block as the chain needs it, with its witnesses or without. This takes no lock.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self, raw_block: &[u8]) -> Result<CheckedBlock, Refused> {
+        check_for(self.keeps_witness, raw_block, self.network)
     }
 
     /// Takes a block without connecting it. Its parent must be known.

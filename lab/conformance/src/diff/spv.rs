@@ -11,8 +11,8 @@ use lineside_spv_proof::Tree;
 use lineside_wire::endpoint::Endpoint;
 use lineside_wire::{
     HeadersHead, NATIVE_REPLY_BIT, ProofReply, RootItem, RootReply, RootsHead, SPV_HEADER_BYTES,
-    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_PORT, SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX,
-    SpvCounter, native,
+    SPV_OP_HEADERS, SPV_OP_PROOF, SPV_OP_ROOT, SPV_OP_ROOTS, SPV_OP_WITNESS_PROOF, SPV_PORT,
+    SPV_PROOF_DEPTH_MAX, SPV_ROOTS_MAX, SPV_WITNESS_ROOM_MAX, SpvCounter, WitnessReply, native,
 };
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -270,6 +270,12 @@ fn payloads() -> Vec<Vec<u8>> {
     for room in [0, 1, 14, 15] {
         payloads.push(headers_request(room as u32, room));
     }
+    for number in [1, CACHED + 1] {
+        for room in [0, 1, 32, 500, SPV_WITNESS_ROOM_MAX, SPV_WITNESS_ROOM_MAX + 1] {
+            payloads.push(witness_request(number, room));
+        }
+        payloads.push(witness_request(number, 0)[..16 + 199].to_vec());
+    }
     payloads.push(roots_request(0..3, 4));
     payloads.push(roots_request(0..3, 2));
     for (op, id) in [(SPV_OP_ROOT, 1), (SPV_OP_ROOT | NATIVE_REPLY_BIT, 2), (99, 3)] {
@@ -300,6 +306,16 @@ fn proof_request(number: u64, path_bytes: usize) -> Vec<u8> {
         .to_vec();
     request.extend_from_slice(&hash(number));
     request.resize(request.len() + body - 32, 0xa5);
+    request
+}
+
+fn witness_request(number: u64, room: usize) -> Vec<u8> {
+    let body = size_of::<WitnessReply>() + room;
+    let mut request = native::request_header(SPV_OP_WITNESS_PROOF, number, body as u16)
+        .as_bytes()
+        .to_vec();
+    request.extend_from_slice(&hash(number));
+    request.resize(request.len() + body - 32, 0x5a);
     request
 }
 

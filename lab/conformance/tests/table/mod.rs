@@ -2,8 +2,8 @@
 
 use lineside_conformance::vectors::{Block, File};
 use lineside_spv::chain::{
-    BlockId, BlockInfo, Chain, ChainError, CheckedBlock, DETACHED_HEIGHT, Located, Network, Refused, Reorg,
-    Submitted, Tip,
+    BlockId, BlockInfo, BlockWitness, Chain, ChainError, CheckedBlock, Committed, DETACHED_HEIGHT, Located,
+    Network, Refused, Reorg, Submitted, Tip,
 };
 use std::borrow::Cow;
 
@@ -93,6 +93,23 @@ impl Chain for Table {
         Ok(Cow::Owned(
             block.map_or_else(Vec::new, |block| block.txids().collect()),
         ))
+    }
+
+    fn keeps_witness(&self) -> bool {
+        self.blocks.iter().any(|block| block.coinbase.is_some())
+    }
+
+    fn witness(&self, id: BlockId) -> Result<BlockWitness<'_>, ChainError> {
+        let block = self.blocks.get(id.0 as usize);
+        let block = block.ok_or(ChainError::NoSuchBlock(id.0))?;
+        let Some((coinbase, reserved)) = block.coinbase.as_ref().zip(block.reserved) else {
+            return Ok(BlockWitness::NoCommitment);
+        };
+        Ok(BlockWitness::Committed(Committed {
+            wtxids: Cow::Owned(block.wtxids.iter().map(|wtxid| wtxid.0).collect()),
+            reserved: reserved.0,
+            coinbase: Cow::Borrowed(&coinbase.0),
+        }))
     }
 
     fn accept(&mut self, _: &CheckedBlock, _: bool) -> Result<Submitted, Refused> {

@@ -1,0 +1,284 @@
+//! The files of a store's witness data: `wtxids.dat`, the leaves of witness trees, numbered as `txids.dat`, and
+//! `coinbases.dat`, for each block that commits to its witnesses the reserved value and the coinbase without its
+//! witness.
+//!
+//! The leaves of a block that commits to none are zeros that are never written, so that they take no room on the disk
+//! where its file system has sparse files. The rules of [`super::files`] hold: both files are durable before the
+//! records that point at them.
+
+use super::checksum::crc32c;
+use super::files::{Record, corrupt, cut, io, map, open_file};
+use super::types::ChainError;
+use super::witness::CheckedWitness;
+use memmap2::Mmap;
+use std::fs::File;
+use std::io as std_io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of the reserved value, which lies before a coinbase.
+const RESERVED: usize = 32;
+
+/// Place of a block's witness data, as its record has it; all zero where the block commits to none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WitnessPlace {
+    /// Offset of the reserved value in `coinbases.dat`; the coinbase follows it.
+    pub(super) coinbase_offset: u64,
+    /// Bytes of the coinbase without its witness.
+    pub(super) coinbase_bytes: u32,
+    /// CRC32C of reserved value and coinbase.
+    pub(super) coinbase_crc: u32,
+    /// CRC32C of the leaves.
+    pub(super) wtxids_crc: u32,
+}
+
+impl WitnessPlace {
+    fn coinbase(&self) -> Option<Range<usize>> {
+        let start = usize::try_from(self.coinbase_offset).ok()?;
+        let end = start.checked_add(RESERVED + self.coinbase_bytes as usize)?;
+        (self.coinbase_bytes > 0).then_some(start..end)
+    }
+}
+
+/// Witness data, and what of it is not yet in the files.
+pub(super) struct WitnessFiles {
+    disk: Option<Disk>,
+    /// Leaves after those in the map.
+    wtxids: Vec<[u8; 32]>,
+    /// Those of `wtxids` that are written: the leaves of blocks with a commitment.
+    filled: Vec<Range<usize>>,
+    /// Bytes after those in the map.
+    coinbases: Vec<u8>,
+}
+
+struct Disk {
+    wtxids: File,
+    coinbases: File,
+    wtxid_map: Option<Mmap>,
+    coinbase_map: Option<Mmap>,
+}
+
+impl WitnessFiles {
+    /// Files that are gone with the process.
+    pub(super) fn in_memory() -> WitnessFiles {
+        WitnessFiles {
+            disk: None,
+            wtxids: Vec::new(),
+            filled: Vec::new(),
+            coinbases: Vec::new(),
+        }
+    }
+
+    fn mapped_wtxids(&self) -> &[[u8; 32]] {
+        let map = self.disk.as_ref().and_then(|disk| disk.wtxid_map.as_deref());
+        map.unwrap_or_default().as_chunks::<32>().0
+    }
+
+    fn mapped_coinbases(&self) -> &[u8] {
+        let map = self.disk.as_ref().and_then(|disk| disk.coinbase_map.as_deref());
+        map.unwrap_or_default()
+    }
+
+    /// Returns `count` leaves of one block from number `first` on.
+    pub(super) fn wtxids(&self, first: u64, count: u32) -> &[[u8; 32]] {
+        let (first, count) = (first as usize, count as usize);
+        let mapped = self.mapped_wtxids();
+        // A block's leaves are written together, so they lie on one side whole.
+        match first.checked_sub(mapped.len()) {
+            None => &mapped[first..first + count],
+            Some(first) => &self.wtxids[first..first + count],
+        }
+    }
+
+    /// Returns the reserved value and the coinbase of a block; `None` where it commits to no witnesses.
+    pub(super) fn coinbase(&self, place: &WitnessPlace) -> Option<(&[u8; RESERVED], &[u8])> {
+        let range = place.coinbase()?;
+        let mapped = self.mapped_coinbases();
+        let bytes = match range.start.checked_sub(mapped.len()) {
+            None => mapped.get(range),
+            Some(start) => self.coinbases.get(start..start + range.len()),
+        };
+        bytes?.split_first_chunk()
+    }
+
+    /// Adds a block's data after that of all others.
+    pub(super) fn append(&mut self, witness: &CheckedWitness) -> WitnessPlace {
+        let start = self.wtxids.len();
+        let Some(bytes) = &witness.committed else {
+            self.wtxids.resize(start + witness.wtxids.len(), [0; 32]);
+            return WitnessPlace::default();
+        };
+        let place = WitnessPlace {
+            coinbase_offset: (self.mapped_coinbases().len() + self.coinbases.len()) as u64,
+            coinbase_bytes: (bytes.len() - RESERVED) as u32,
+            coinbase_crc: crc32c(bytes),
+            wtxids_crc: crc32c(witness.wtxids.as_flattened()),
+        };
+        self.wtxids.extend_from_slice(&witness.wtxids);
+        self.coinbases.extend_from_slice(bytes);
+        match self.filled.last_mut() {
+            Some(last) if last.end == start => last.end = self.wtxids.len(),
+            _ => self.filled.push(start..self.wtxids.len()),
+        }
+        place
+    }
+
+    /// Makes everything appended so far durable.
+    pub(super) fn sync(&mut self) -> std_io::Result<()> {
+        let (leaves, bytes) = (self.mapped_wtxids().len(), self.mapped_coinbases().len());
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        for range in &self.filled {
+            let at = (leaves + range.start) * 32;
+            let leaves = self.wtxids[range.clone()].as_flattened();
+            disk.wtxids.write_all_at(leaves, at as u64)?;
+        }
+        disk.wtxids.set_len(((leaves + self.wtxids.len()) * 32) as u64)?;
+        disk.wtxids.sync_data()?;
+        disk.coinbases.write_all_at(&self.coinbases, bytes as u64)?;
+        disk.coinbases.sync_data()?;
+        disk.wtxid_map = map(&disk.wtxids)?;
+        disk.coinbase_map = map(&disk.coinbases)?;
+        self.wtxids.clear();
+        self.filled.clear();
+        self.coinbases.clear();
+        Ok(())
+    }
+}
+
+/// The files of a store's witness data that have been read; nothing of them has been changed yet.
+pub(super) struct WitnessOpening {
+    wtxids_path: PathBuf,
+    coinbases_path: PathBuf,
+    wtxids: File,
+    coinbases: File,
+    /// End of the data of the last whole block in each file.
+    wtxids_end: u64,
+    coinbases_end: u64,
+}
+
+impl WitnessOpening {
+    /// Opens the files in `dir`, and checks them against the records of all whole blocks. They are made where there is
+    /// no block.
+    pub(super) fn read(
+        dir: &Path,
+        blocks_path: &Path,
+        records: &[Record],
+    ) -> Result<WitnessOpening, ChainError> {
+        let paths = [dir.join("wtxids.dat"), dir.join("coinbases.dat")];
+        for path in &paths {
+            if !records.is_empty() && !path.exists() {
+                return Err(corrupt(path, 0, "has witness data, and this file is missing"));
+            }
+        }
+        let [wtxids_path, coinbases_path] = paths;
+        let (wtxids, coinbases) = (open_file(&wtxids_path)?, open_file(&coinbases_path)?);
+        let wtxid_map = map(&wtxids).map_err(io(&wtxids_path))?;
+        let coinbase_map = map(&coinbases).map_err(io(&coinbases_path))?;
+        let stored = Stored {
+            blocks_path,
+            wtxids_path: &wtxids_path,
+            coinbases_path: &coinbases_path,
+            wtxids: wtxid_map.as_deref().unwrap_or_default().as_chunks::<32>().0,
+            coinbases: coinbase_map.as_deref().unwrap_or_default(),
+        };
+        let mut ends = (0, 0);
+        for (number, record) in records.iter().enumerate() {
+            ends = stored.check(number, record, ends)?;
+        }
+        Ok(WitnessOpening {
+            wtxids,
+            coinbases,
+            wtxids_end: ends.0 as u64 * 32,
+            coinbases_end: ends.1 as u64,
+            wtxids_path,
+            coinbases_path,
+        })
+    }
+
+    /// Cuts what follows the last whole block: the records were found to be right.
+    pub(super) fn cut(mut self) -> Result<WitnessFiles, ChainError> {
+        cut(&mut self.wtxids, self.wtxids_end).map_err(io(&self.wtxids_path))?;
+        cut(&mut self.coinbases, self.coinbases_end).map_err(io(&self.coinbases_path))?;
+        self.wtxids.sync_data().map_err(io(&self.wtxids_path))?;
+        self.coinbases.sync_data().map_err(io(&self.coinbases_path))?;
+        let disk = Disk {
+            wtxid_map: map(&self.wtxids).map_err(io(&self.wtxids_path))?,
+            coinbase_map: map(&self.coinbases).map_err(io(&self.coinbases_path))?,
+            wtxids: self.wtxids,
+            coinbases: self.coinbases,
+        };
+        Ok(WitnessFiles {
+            disk: Some(disk),
+            ..WitnessFiles::in_memory()
+        })
+    }
+}
+
+/// What the files hold.
+struct Stored<'a> {
+    blocks_path: &'a Path,
+    wtxids_path: &'a Path,
+    coinbases_path: &'a Path,
+    wtxids: &'a [[u8; 32]],
+    coinbases: &'a [u8],
+}
+
+impl Stored<'_> {
+    /// Checks the data of one record, which begins at `ends` (leaves, bytes of coinbases). Returns where it ends.
+    fn check(
+        &self,
+        number: usize,
+        record: &Record,
+        ends: (usize, usize),
+    ) -> Result<(usize, usize), ChainError> {
+        let place = &record.witness;
+        let leaves_end = ends.0 + record.count as usize;
+        let Some(leaves) = self.wtxids.get(ends.0..leaves_end) else {
+            return Err(corrupt(
+                self.wtxids_path,
+                number,
+                "has WTXIDs that are missing here",
+            ));
+        };
+        let Some(range) = place.coinbase() else {
+            if *place != WitnessPlace::default() {
+                return Err(corrupt(
+                    self.blocks_path,
+                    number,
+                    "contradicts itself: a coinbase of no bytes",
+                ));
+            }
+            return Ok((leaves_end, ends.1));
+        };
+        if range.start != ends.1 {
+            return Err(corrupt(
+                self.blocks_path,
+                number,
+                "has a coinbase that does not follow the one before it",
+            ));
+        }
+        let Some(coinbase) = self.coinbases.get(range.clone()) else {
+            return Err(corrupt(
+                self.coinbases_path,
+                number,
+                "has a coinbase that is missing here",
+            ));
+        };
+        if crc32c(coinbase) != place.coinbase_crc {
+            return Err(corrupt(
+                self.coinbases_path,
+                number,
+                "has a coinbase that is damaged here",
+            ));
+        }
+        if crc32c(leaves.as_flattened()) != place.wtxids_crc {
+            return Err(corrupt(
+                self.wtxids_path,
+                number,
+                "has WTXIDs that are damaged here",
+            ));
+        }
+        Ok((leaves_end, range.end))
+    }
+}

@@ -1,0 +1,169 @@
+//! Answers to `witness_proof`: the proof of a WTXID by the coinbase's commitment. Only the host gives them.
+
+use super::{SpvHost, put};
+use crate::chain::{BlockInfo, BlockWitness, Chain, ChainError, Committed, Located, Tip};
+use crate::store::Hash;
+use lineside_fastpath::{Reply, Verdict};
+use lineside_spv_proof::{MerklePath, Tree, depth_of};
+use lineside_wire::{NativeHeader, SPV_HEADER_BYTES, SPV_WITNESS_ROOM_MAX, Status, WitnessReply, native};
+use zerocopy::IntoBytes;
+
+/// A request for a witness proof.
+pub(super) struct WitnessRequest<'a> {
+    pub(super) header: &'a NativeHeader,
+    pub(super) txid: &'a Hash,
+    /// Bytes that the reply has room for after its head.
+    pub(super) room: usize,
+}
+
+/// A witness proof, as a reply has it.
+struct Proven<'a> {
+    info: BlockInfo,
+    index: u32,
+    wtxid: Hash,
+    path: MerklePath,
+    coinbase_path: MerklePath,
+    committed: Committed<'a>,
+}
+
+/// Answer to `witness_proof`.
+enum Found<'a> {
+    Proven(Box<Proven<'a>>),
+    /// More room is needed: two paths of this depth and so many bytes of coinbase.
+    TooLong {
+        transactions: u32,
+        depth: usize,
+        coinbase_bytes: usize,
+    },
+    /// No proof, for the reason that the status says.
+    None(Status),
+}
+
+impl SpvHost {
+    /// Writes the reply to `witness_proof`, as long as its request. `false` when it does not fit.
+    pub(super) fn witness_proof(
+        &self,
+        chain: &dyn Chain,
+        request: &WitnessRequest<'_>,
+        tip: Tip,
+        reply: &mut Reply,
+    ) -> Result<bool, ChainError> {
+        let found = self.prove_witness(chain, request)?;
+        Ok(write(request, &found, tip, reply))
+    }
+
+    fn prove_witness<'a>(
+        &self,
+        chain: &'a dyn Chain,
+        request: &WitnessRequest<'_>,
+    ) -> Result<Found<'a>, ChainError> {
+        if !chain.keeps_witness() {
+            return Ok(Found::None(Status::NotKept));
+        }
+        let Some(place) = chain.locate(request.txid)? else {
+            return Ok(Found::None(Status::Unknown));
+        };
+        let committed = match chain.witness(place.block)? {
+            BlockWitness::NotKept => return Ok(Found::None(Status::NotKept)),
+            BlockWitness::NoCommitment => return Ok(Found::None(Status::NoCommitment)),
+            BlockWitness::Committed(committed) => committed,
+        };
+        let info = chain
+            .block(place.block)
+            .ok_or(ChainError::NoSuchBlock(place.block.0))?;
+        let (transactions, depth) = (info.transactions, depth_of(info.transactions));
+        let coinbase_bytes = committed.coinbase.len();
+        // Before the trees are computed: what is refused should cost little.
+        if 2 * depth * size_of::<Hash>() + coinbase_bytes > request.room {
+            return Ok(Found::TooLong {
+                transactions,
+                depth,
+                coinbase_bytes,
+            });
+        }
+        self.proven(chain, &place, info, committed)
+            .map(|proven| Found::Proven(Box::new(proven)))
+    }
+
+    fn proven<'a>(
+        &self,
+        chain: &dyn Chain,
+        place: &Located,
+        info: BlockInfo,
+        committed: Committed<'a>,
+    ) -> Result<Proven<'a>, ChainError> {
+        let missing = || ChainError::NoSuchBlock(place.block.0);
+        let of_txids = self.tree(chain, place.block)?;
+        let of_wtxids = self.witness_trees.get(place.block, || {
+            // A block that was checked with its witnesses has a tree of them.
+            Tree::new(&committed.wtxids).map_err(|_| missing())
+        })?;
+        let index = place.position;
+        Ok(Proven {
+            info,
+            index,
+            wtxid: *committed.wtxids.get(index as usize).ok_or_else(missing)?,
+            path: of_wtxids.merkle_path(index).ok_or_else(missing)?,
+            coinbase_path: of_txids.merkle_path(0).ok_or_else(missing)?,
+            committed,
+        })
+    }
+}
+
+fn write(request: &WitnessRequest<'_>, found: &Found<'_>, tip: Tip, reply: &mut Reply) -> bool {
+    let mut body = WitnessReply {
+        header: [0; SPV_HEADER_BYTES],
+        height: 0.into(),
+        transactions: 0.into(),
+        index: 0.into(),
+        depth: 0.into(),
+        tip_hash: tip.hash,
+        tip_height: tip.height.into(),
+        coinbase_bytes: 0.into(),
+        wtxid: [0; 32],
+        witness_reserved: [0; 32],
+    };
+    let mut parts: [&[u8]; 3] = [&[]; 3];
+    let status = match found {
+        Found::Proven(proven) => {
+            body.header = proven.info.header;
+            body.height = proven.info.height.into();
+            body.transactions = proven.info.transactions.into();
+            body.index = proven.index.into();
+            body.depth = (proven.path.hashes().len() as u32).into();
+            body.coinbase_bytes = (proven.committed.coinbase.len() as u32).into();
+            body.wtxid = proven.wtxid;
+            body.witness_reserved = proven.committed.reserved;
+            parts = [
+                proven.path.hashes().as_flattened(),
+                proven.coinbase_path.hashes().as_flattened(),
+                &proven.committed.coinbase,
+            ];
+            Status::Ok
+        }
+        Found::TooLong {
+            transactions,
+            depth,
+            coinbase_bytes,
+        } => {
+            body.transactions = (*transactions).into();
+            body.depth = (*depth as u32).into();
+            body.coinbase_bytes = (*coinbase_bytes as u32).into();
+            (body.tip_hash, body.tip_height) = ([0; 32], 0.into());
+            Status::TooLong
+        }
+        Found::None(status) => *status,
+    };
+    let filled: usize = parts.iter().map(|part| part.len()).sum();
+    let Some(rest) = request.room.checked_sub(filled) else {
+        return false;
+    };
+    let bytes = size_of::<WitnessReply>() + request.room;
+    let header = native::reply_header(request.header, status, bytes as u16);
+    let zeros = [0; SPV_WITNESS_ROOM_MAX];
+    let parts = [header.as_bytes(), body.as_bytes()]
+        .into_iter()
+        .chain(parts)
+        .chain([&zeros[..rest.min(SPV_WITNESS_ROOM_MAX)]]);
+    parts.into_iter().all(|part| put(reply, part) == Verdict::Reply)
+}
