@@ -26,7 +26,7 @@ pub enum Verb {
     Init(init::Init),
     /// Take blocks into the chain store: raw block files, a node's directory of blk*.dat, or those of a running node.
     Import(Import),
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Ask a server where transactions are.
     Get(Get),
     Sync(light::Sync),
@@ -97,7 +97,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
     match verb {
         Verb::Init(arguments) => init::run(&arguments, as_json),
         Verb::Import(arguments) => import(&arguments, as_json),
-        Verb::Serve(arguments) => serve::run(arguments, as_json),
+        Verb::Serve(arguments) => serve::run(*arguments, as_json),
         Verb::Get(arguments) => get(&arguments, as_json),
         Verb::Sync(arguments) => light::sync(&arguments, as_json),
         Verb::Verify(arguments) => light::verify(&arguments, as_json),

@@ -89,11 +89,14 @@ fn carry(
         if chance < counts.of_1000.load(Relaxed) {
             counts.lost.fetch_add(1, Relaxed);
             // Some of them come late.
-            held = (chance % 4 == 0).then(|| bytes[..length].to_vec()).or(held);
+            held = chance
+                .is_multiple_of(4)
+                .then(|| bytes[..length].to_vec())
+                .or(held);
             continue;
         }
         to.send_to(&bytes[..length], address).unwrap();
-        if chance % 16 == 0
+        if chance.is_multiple_of(16)
             && let Some(late) = held.take()
         {
             to.send_to(&late, address).unwrap();

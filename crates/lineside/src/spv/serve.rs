@@ -159,7 +159,7 @@ pub fn run(arguments: Serve, as_json: bool) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Args as _, FromArgMatches};
+    use clap::FromArgMatches;
     use lineside_service::config::section;
 
     /// A value for each key that is not its default, as the command line has it.

@@ -23,15 +23,18 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// Bytes of a request's body, so that the reply has room for the longest row.
 const ROOM: usize = 600;
 
+type Row = Vec<u8>;
+type Value = Vec<u8>;
+
 /// Changes of one client, as it knows them.
 #[derive(Default)]
 struct Changes {
     /// For each row: the value that was acknowledged last, and those of later puts without an answer.
-    puts: HashMap<Vec<u8>, (Option<Vec<u8>>, Vec<Vec<u8>>)>,
+    puts: HashMap<Row, (Option<Value>, Vec<Value>)>,
     /// Acknowledged increments, and those without an answer.
     increments: (u64, u64),
     /// For each row: acknowledged tags, and those without an answer.
-    appends: HashMap<Vec<u8>, (Vec<Vec<u8>>, Vec<Vec<u8>>)>,
+    appends: HashMap<Row, (Vec<Value>, Vec<Value>)>,
 }
 
 /// The case over the embedded table.

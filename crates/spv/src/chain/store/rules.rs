@@ -14,15 +14,13 @@ use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Fact of an entry that the rules of its descendants use: four bytes, so that an entry takes 176.
+/// Fact of an entry that the rules of its descendants use, in four bytes: there is one for each block of the chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lineage {
     /// Target of the last block of the period, up to this one, that does not have the minimum difficulty. `None`: the
     /// first ancestor is not the network's genesis block, so that neither height nor target are known.
     real_bits: Option<NonZeroU32>,
 }
-
-const _: () = assert!(size_of::<Entry>() == 176);
 
 impl Lineage {
     /// Returns the fact of a block, from that of its parent.
