@@ -271,7 +271,9 @@ impl Report {
         let to_socket = median(pairs.map(|(xdp, socket)| xdp.rps() / socket.rps()));
         let electrumx = electrum.contestants.get("electrumx");
         let electrumx = electrumx.and_then(|contestant| contestant.get_merkle);
-        let to_electrumx = electrumx.map(|figures| contestants["xdp_max"].rps / figures.rps);
+        let to_electrumx = electrumx
+            .filter(|figures| figures.rps > 0.0)
+            .map(|figures| contestants["xdp_max"].rps / figures.rps);
         let ratios = [(TO_SOCKET, to_socket), (TO_ELECTRUMX, to_electrumx)];
         let ratios: BTreeMap<_, _> = ratios
             .into_iter()

@@ -119,7 +119,12 @@ impl Report {
                 (PER_CORE, Round::per_core as fn(&Round) -> f64),
                 (WALL, Round::rps),
             ] {
-                let pairs = rounds.lineside.iter().zip(theirs);
+                // A round in which ElectrumX gave no reply has no ratio.
+                let pairs = rounds
+                    .lineside
+                    .iter()
+                    .zip(theirs)
+                    .filter(|(_, other)| of(other) > 0.0);
                 ratios
                     .extend(median(pairs.map(|(one, other)| of(one) / of(other))).map(|ratio| (key, ratio)));
             }
