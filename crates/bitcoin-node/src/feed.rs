@@ -83,6 +83,12 @@ impl Feed {
         }
     }
 
+    /// Compares the chains at the next call, without waiting for a change of the node's: the local chain has changed
+    /// after [`Event::AtTip`].
+    pub fn compare_again(&mut self) {
+        self.at_tip = false;
+    }
+
     /// Returns the announcement that led to the last comparison, if any.
     pub fn announced(&self) -> Option<Announcement> {
         self.announced

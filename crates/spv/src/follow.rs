@@ -10,16 +10,21 @@
 //!                                      connected: fast path and host answer from it
 //! ```
 //!
-//! A step down is carried out before any step up, so nothing of a disconnected block is answered after a newer block is
-//! connected. While the node is away, the host goes on answering from what it has.
+//! At a reorganisation the blocks of the new branch are fetched and checked first. When they have more work than those
+//! that they replace, the old blocks are disconnected and the new ones connected in one change, so nothing of a
+//! disconnected block is answered after a newer block is connected, and a node that withholds its branch, or lies about
+//! it, takes nothing away. While the node is away, the host goes on answering from what it has.
 
-use crate::chain::{BlockInfo, ChainError, Refused};
+mod local;
+
+use crate::chain::{ChainError, Refused};
 use crate::host::SpvHost;
 use anyhow::bail;
 use lineside_bitcoin_node::{
     Backoff, BlockHash, Event, Feed, Follower, LessWork, LocalChain, Node, NodeError, Step,
 };
 use lineside_util::hex::to_display;
+use local::{Branch, Held, Local, bits_of};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -130,64 +135,6 @@ impl NodeState {
     }
 }
 
-/// A block that was accepted and has too few confirmations to be answered from.
-#[derive(Clone, Copy)]
-struct Held {
-    height: u32,
-    hash: [u8; 32],
-    bits: u32,
-}
-
-impl Held {
-    fn of(block: &BlockInfo) -> Self {
-        Self {
-            height: block.height,
-            hash: block.hash,
-            bits: bits_of(&block.header),
-        }
-    }
-}
-
-fn bits_of(header: &[u8; 80]) -> u32 {
-    u32::from_le_bytes([header[72], header[73], header[74], header[75]])
-}
-
-/// The chain as the node's client compares it: connected blocks and those that are held.
-struct Local<'a> {
-    host: &'a SpvHost,
-    held: &'a VecDeque<Held>,
-}
-
-impl Local<'_> {
-    fn held_at(&self, height: u32) -> Option<&Held> {
-        let first = self.held.front()?.height;
-        self.held.get(height.checked_sub(first)? as usize)
-    }
-}
-
-impl LocalChain for Local<'_> {
-    fn tip(&self) -> Option<(u32, BlockHash)> {
-        if let Some(held) = self.held.back() {
-            return Some((held.height, BlockHash(held.hash)));
-        }
-        self.host.tip().map(|tip| (tip.height, BlockHash(tip.hash)))
-    }
-
-    fn hash_at(&self, height: u32) -> Option<BlockHash> {
-        if let Some(held) = self.held_at(height) {
-            return Some(BlockHash(held.hash));
-        }
-        self.host.at_height(height).map(|block| BlockHash(block.hash))
-    }
-
-    fn bits_at(&self, height: u32) -> Option<u32> {
-        if let Some(held) = self.held_at(height) {
-            return Some(held.bits);
-        }
-        self.host.at_height(height).map(|block| bits_of(&block.header))
-    }
-}
-
 /// A thread that follows a node; it ends when this is dropped.
 pub struct NodeFollower {
     is_over: Arc<AtomicBool>,
@@ -228,6 +175,7 @@ impl NodeFollower {
             host,
             feed,
             held,
+            branch: None,
             options,
             state: Arc::clone(&state),
             unsynced: 0,
@@ -287,7 +235,10 @@ fn hold_back(host: &SpvHost, min_confirmations: u32) -> Result<VecDeque<Held>, C
 struct Following {
     host: Arc<SpvHost>,
     feed: Feed,
+    /// Blocks above the connected ones, with too few confirmations or to be connected together.
     held: VecDeque<Held>,
+    /// Branch of the node that is being fetched.
+    branch: Option<Branch>,
     options: FollowOptions,
     state: Arc<Mutex<NodeState>>,
     /// Blocks accepted since the last one was made durable.
@@ -319,6 +270,7 @@ impl Following {
         let local = Local {
             host: &self.host,
             held: &self.held,
+            branch: self.branch.as_ref(),
         };
         match self.feed.next(&local, WAIT) {
             Event::Step(step) => match self.carry_out(step) {
@@ -332,8 +284,9 @@ impl Following {
                 }
                 Err(error) => self.refuse(&error, is_over),
             },
-            Event::AtTip => match self.connect_confirmed() {
-                Ok(()) => self.arrive(),
+            Event::AtTip => match self.settle() {
+                Ok(true) => self.arrive(),
+                Ok(false) => self.feed.compare_again(),
                 Err(error) => self.refuse(&error.into(), is_over),
             },
             Event::Away { error, pause } => self.leave(&error, pause),
@@ -347,7 +300,7 @@ impl Following {
 
     fn carry_out(&mut self, step: Step) -> Result<(), StepError> {
         match step {
-            Step::Disconnect { to_height } => self.disconnect(to_height)?,
+            Step::Disconnect { to_height } => self.leave_branch(to_height),
             Step::Connect { height, hash, raw } => {
                 let refused = |refused| StepError::Refused {
                     hash: hash.0,
@@ -356,17 +309,12 @@ impl Following {
                 let block = self.host.check(&raw).map_err(refused)?;
                 self.host.accept(&block).map_err(refused)?;
                 let bits = raw.first_chunk().map_or(0, bits_of);
-                self.held.push_back(Held {
+                self.take(Held {
                     height,
                     hash: hash.0,
                     bits,
-                });
+                })?;
                 self.unsynced += 1;
-                // The next block after the tip is connected at once; many, or those of a reorganisation, together.
-                let is_many = self.held.len() >= self.confirmations() - 1 + BLOCKS_PER_CHANGE;
-                if self.was_at_tip || is_many {
-                    self.connect_confirmed()?;
-                }
                 if self.unsynced >= BLOCKS_PER_SYNC {
                     self.host.sync()?;
                     self.unsynced = 0;
@@ -374,6 +322,94 @@ impl Following {
             }
         }
         Ok(())
+    }
+
+    /// Takes a block that was accepted: into the branch that is being fetched, or on top of the chain.
+    fn take(&mut self, block: Held) -> Result<(), ChainError> {
+        if let Some(branch) = &mut self.branch {
+            branch.push(block);
+            return match branch.has_more_work() {
+                true => self.go_over(),
+                false => Ok(()),
+            };
+        }
+        self.held.push_back(block);
+        // The next block after the tip is connected at once; many together.
+        let is_many = self.held.len() >= self.confirmations() - 1 + BLOCKS_PER_CHANGE;
+        if self.was_at_tip || is_many {
+            self.connect_confirmed()?;
+        }
+        Ok(())
+    }
+
+    /// The node's chain leaves the one that it was compared with at `to_height`.
+    fn leave_branch(&mut self, to_height: u32) {
+        // A branch that the node has left is compared from the connected blocks on again.
+        if self.branch.take().is_some() {
+            return;
+        }
+        let base = Local {
+            host: &self.host,
+            held: &self.held,
+            branch: None,
+        };
+        self.branch = Some(Branch::new(&base, to_height));
+    }
+
+    /// Goes over to the branch that was fetched.
+    fn go_over(&mut self) -> Result<(), ChainError> {
+        let Some(branch) = self.branch.take() else {
+            return Ok(());
+        };
+        let connected = self.host.tip().map_or(0, |tip| tip.height);
+        let before = self.held.back().map_or(connected, |held| held.height);
+        self.disconnected += before.saturating_sub(branch.fork);
+        while self.held.back().is_some_and(|held| held.height > branch.fork) {
+            self.held.pop_back();
+        }
+        self.held.extend(branch.blocks);
+        let count = (self.held.len() + 1).saturating_sub(self.confirmations());
+        let hashes: Vec<_> = self.held.iter().take(count).map(|held| held.hash).collect();
+        let replaced = self.host.replace_above(branch.fork, &hashes);
+        let host = &self.host;
+        self.held.retain(|held| {
+            host.at_height(held.height)
+                .is_none_or(|connected| connected.hash != held.hash)
+        });
+        replaced?;
+        self.unfilled = self.unfilled.saturating_add(count as u32);
+        tracing::info!(
+            node = self.feed.node().describe(),
+            fork = branch.fork,
+            from = before,
+            to = self.host.tip().map_or(0, |tip| tip.height),
+            "the node's chain was reorganised: blocks are replaced"
+        );
+        Ok(())
+    }
+
+    /// The chain that was compared is the node's: connects what is confirmed. Returns false if a branch was fetched
+    /// that does not replace the chain, because the node's chain became shorter meanwhile.
+    fn settle(&mut self) -> Result<bool, ChainError> {
+        let Some(branch) = &self.branch else {
+            return self.connect_confirmed().map(|()| true);
+        };
+        if !branch.has_enough_work() && !self.follows_less_work() {
+            self.branch = None;
+            return Ok(false);
+        }
+        self.go_over().map(|()| true)
+    }
+
+    #[cfg(feature = "laboratory")]
+    fn follows_less_work(&self) -> bool {
+        self.options.less_work == LessWork::Follow
+    }
+
+    #[cfg(not(feature = "laboratory"))]
+    #[expect(clippy::unused_self, reason = "the laboratory's has an option")]
+    fn follows_less_work(&self) -> bool {
+        false
     }
 
     fn confirmations(&self) -> usize {
@@ -389,25 +425,6 @@ impl Following {
             self.held.drain(..count);
             self.unfilled = self.unfilled.saturating_add(count as u32);
         }
-        Ok(())
-    }
-
-    fn disconnect(&mut self, to_height: u32) -> Result<(), ChainError> {
-        while self.held.back().is_some_and(|held| held.height > to_height) {
-            self.held.pop_back();
-            self.disconnected += 1;
-        }
-        let Some(tip) = self.host.tip().filter(|tip| tip.height > to_height) else {
-            return Ok(());
-        };
-        self.disconnected += tip.height - to_height;
-        self.host.disconnect_above(Some(to_height))?;
-        tracing::info!(
-            node = self.feed.node().describe(),
-            from = tip.height,
-            to = to_height,
-            "the node's chain was reorganised: blocks are disconnected"
-        );
         Ok(())
     }
 
@@ -430,6 +447,7 @@ impl Following {
         let local = Local {
             host: &self.host,
             held: &self.held,
+            branch: None,
         };
         let height = local.tip().map(|(height, _)| height);
         self.set(|state| {

@@ -2,8 +2,9 @@
 //! nothing.
 
 use super::{SpvHost, follow, forget};
-use crate::chain::{BlockInfo, ChainError, CheckedBlock, Located, Refused, Submitted, Tip, check_for};
+use crate::chain::{BlockInfo, Chain, ChainError, CheckedBlock, Located, Refused, Submitted, Tip, check_for};
 use crate::store::Hash;
+use crate::writer::SpvFill;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::watch;
@@ -57,14 +58,7 @@ impl SpvHost {
     /// [`ChainError::IllegalStep`] for any other block; the blocks before it are connected then.
     pub fn connect(&self, hashes: &[Hash]) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
-        self.change(chain.as_mut(), |chain, writer| {
-            for hash in hashes {
-                let id = chain.by_hash(hash).ok_or(ChainError::NoSuchBlock(u32::MAX))?;
-                forget(&chain.txids(id)?, writer);
-                chain.connect(id)?;
-            }
-            Ok(())
-        })
+        self.change(chain.as_mut(), |chain, writer| connect(chain, writer, hashes))
     }
 
     /// Disconnects every block above `height`. When this returns, nothing is answered from them.
@@ -74,17 +68,20 @@ impl SpvHost {
     pub fn disconnect_above(&self, height: Option<u32>) -> Result<(), ChainError> {
         let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
         self.change(chain.as_mut(), |chain, writer| {
-            while let Some(tip) = chain
-                .tip()
-                .filter(|tip| height.is_none_or(|height| tip.height > height))
-            {
-                let id = chain
-                    .at_height(tip.height)
-                    .ok_or(ChainError::NoSuchBlock(tip.height))?;
-                writer.drop_block(&tip.hash);
-                chain.disconnect(id)?;
-            }
-            Ok(())
+            disconnect_above(chain, writer, height)
+        })
+    }
+
+    /// Disconnects every block above `height`, then connects blocks that were accepted, as [`SpvHost::connect`] does,
+    /// in one change: between the two nothing is answered.
+    ///
+    /// # Errors
+    /// As [`SpvHost::connect`] and [`SpvHost::disconnect_above`].
+    pub fn replace_above(&self, height: u32, hashes: &[Hash]) -> Result<(), ChainError> {
+        let mut chain = self.chain.write().unwrap_or_else(PoisonError::into_inner);
+        self.change(chain.as_mut(), |chain, writer| {
+            disconnect_above(chain, writer, Some(height))?;
+            connect(chain, writer, hashes)
         })
     }
 
@@ -157,4 +154,29 @@ impl SpvHost {
         let chain = self.chain();
         (chain.tip(), self.generation())
     }
+}
+
+fn connect(chain: &mut dyn Chain, writer: &mut dyn SpvFill, hashes: &[Hash]) -> Result<(), ChainError> {
+    for hash in hashes {
+        let id = chain.by_hash(hash).ok_or(ChainError::NoSuchBlock(u32::MAX))?;
+        forget(&chain.txids(id)?, writer);
+        chain.connect(id)?;
+    }
+    Ok(())
+}
+
+fn disconnect_above(
+    chain: &mut dyn Chain,
+    writer: &mut dyn SpvFill,
+    height: Option<u32>,
+) -> Result<(), ChainError> {
+    let is_above = |tip: &Tip| height.is_none_or(|height| tip.height > height);
+    while let Some(tip) = chain.tip().filter(is_above) {
+        let id = chain
+            .at_height(tip.height)
+            .ok_or(ChainError::NoSuchBlock(tip.height))?;
+        writer.drop_block(&tip.hash);
+        chain.disconnect(id)?;
+    }
+    Ok(())
 }

@@ -22,6 +22,8 @@ pub enum Habit {
     WrongRoot,
     /// Is a node of another network.
     OtherNetwork,
+    /// Names blocks above this height and does not give them.
+    WithholdsAbove(u32),
 }
 
 /// One block and its place.
@@ -264,6 +266,12 @@ impl Node for SimNode {
         let world = self.asked()?;
         let known = world.blocks.get(&hash.0);
         let known = known.ok_or_else(|| NodeError::new("sim", Fault::NoSuchBlock { hash: *hash }))?;
+        if let Habit::WithholdsAbove(height) = world.habit
+            && known.line.len() as u32 - 1 > height
+        {
+            let source = std::io::Error::from(std::io::ErrorKind::TimedOut);
+            return Err(NodeError::new("sim", Fault::Connect { source }));
+        }
         let mut raw = known.block.raw.clone();
         if world.habit == Habit::WrongRoot {
             // A byte of the last transaction's output: the header, and so the hash, stays.
