@@ -1,13 +1,15 @@
 //! Node and follower together, with pauses while the node is away.
 
 use crate::backoff::Backoff;
-use crate::error::NodeError;
+use crate::error::{Fault, NodeError};
 use crate::follower::{Follower, LocalChain, Step};
 use crate::node::{Announcement, Node};
 use std::time::{Duration, Instant};
 
 /// Pauses between attempts to reach the node.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
+/// Longest pause after which a node is asked again whose chain has less work.
+const LESS_WORK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Something for the caller to do, or to show.
 #[derive(Debug)]
@@ -75,7 +77,11 @@ impl Feed {
                 Event::AtTip
             }
             Err(error) => {
-                let pause = self.backoff.pause();
+                let mut pause = self.backoff.pause();
+                // The node answers, and may have more work at its next block.
+                if matches!(error.fault, Fault::LessWork { .. }) {
+                    pause = pause.min(LESS_WORK_PAUSE);
+                }
                 self.at_tip = false;
                 self.retry_at = Some(Instant::now() + pause);
                 Event::Away { error, pause }

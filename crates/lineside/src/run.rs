@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::daemon::Serving;
 use crate::out::{self, Unwritten};
 use crate::session::Session;
+use crate::spv::hide::hide_password;
 use crate::wrong::Wrong;
 use clap::Args;
 use lineside_service::{DatapathKind, Endpoint, XdpModeName};
@@ -76,6 +77,7 @@ impl Overrides {
 /// # Errors
 /// The reason why they cannot be served.
 pub fn run(arguments: Run, as_json: bool) -> anyhow::Result<()> {
+    hide_password()?;
     let mut config = arguments.overrides.over(arguments.config)?;
     for assignment in &arguments.set {
         config

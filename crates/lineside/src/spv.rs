@@ -1,7 +1,7 @@
 //! `lineside spv …`
 
 mod download;
-mod hide;
+pub(crate) mod hide;
 mod init;
 mod light;
 mod serve;

@@ -99,6 +99,7 @@ impl Section {
         for (key, value) in &self.overrides {
             let replaced = replace(&config, key, value);
             config = replaced.map_err(|error| {
+                let value = without_login(&value.to_string());
                 let what = format!("[{}] {key} = {value}: {}", self.name, one_line(&error));
                 vec![ConfigIssue { line: None, what }]
             })?;
@@ -159,7 +160,7 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
         return ConfigIssue { line: None, what };
     };
     let line = line_at(text, span.start);
-    let shown = text.lines().nth(line - 1).unwrap_or("").trim();
+    let shown = without_login(text.lines().nth(line - 1).unwrap_or("").trim());
     ConfigIssue {
         line: Some(line),
         what: match shown.is_empty() {
@@ -167,6 +168,26 @@ pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
             false => format!("`{shown}`: {what}"),
         },
     }
+}
+
+/// Returns a text for a message: a user and a password in front of the host of a URL are left out.
+fn without_login(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        shown += before;
+        shown += "://";
+        let end = after.find(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+        let url = &after[..end.unwrap_or(after.len())];
+        rest = match url.rfind('@') {
+            Some(at) => {
+                shown += "…";
+                &after[at..]
+            }
+            None => after,
+        };
+    }
+    shown + rest
 }
 
 fn one_line(message: &str) -> String {
@@ -324,6 +345,22 @@ mod tests {
             .read::<Example>()
             .unwrap_err();
         assert_eq!(issues[0].line, Some(5));
+    }
+
+    #[test]
+    fn no_message_has_the_login_of_a_url() {
+        for (text, shown) in [
+            ("node = \"btcd://u:p@h:1x\"", "node = \"btcd://…@h:1x\""),
+            ("btcd://u:a@b@h bitcoin://u:p@h", "btcd://…@h bitcoin://…@h"),
+            ("https://h/a@", "https://…@"),
+            ("tls://h:1 a@b ://", "tls://h:1 a@b ://"),
+        ] {
+            assert_eq!(without_login(text), shown);
+        }
+        let issues = section("[example]\ndepth = \"btcd://u:p@h:1\"\n")
+            .read::<Example>()
+            .unwrap_err();
+        assert!(!issues[0].what.contains("u:p"), "{}", issues[0].what);
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct NodeState {
     pub away: Option<(String, Instant)>,
     /// Reason why what the node gives is not served: a lie, or another network.
     pub refused: Option<String>,
+    /// Reason why the host's chain cannot take blocks, such as a full disk.
+    pub store_failed: Option<String>,
     /// Reorganisations since the start, and blocks of the longest of them.
     pub reorganisations: u64,
     /// Blocks of the longest reorganisation since the start.
@@ -99,13 +101,14 @@ pub fn blocks_behind(node_height: u32, height: Option<u32>) -> u64 {
 impl NodeState {
     /// Returns true while the node answers and what it gives is served.
     pub fn is_up(&self) -> bool {
-        self.away.is_none() && self.refused.is_none()
+        self.away.is_none() && self.refused.is_none() && self.store_failed.is_none()
     }
 
     /// The node has answered, and what it gave was taken.
     fn answered(&mut self, at_tip: bool) {
         self.reconnects += u64::from(self.away.is_some());
-        (self.at_tip, self.away, self.refused) = (at_tip, None, None);
+        (self.at_tip, self.away) = (at_tip, None);
+        (self.refused, self.store_failed) = (None, None);
     }
 
     /// Returns the sentences for `/healthz`: problems, then warnings. `height` is that of the host's tip.
@@ -117,12 +120,23 @@ impl NodeState {
         };
         let mut problems = Vec::new();
         let mut warnings = Vec::new();
-        if let Some(why) = &self.refused {
+        if let Some(why) = &self.store_failed {
+            problems.push(format!(
+                "spv: the chain store cannot take the blocks of {}; answers are those of {tip}{behind}: {why}",
+                self.node
+            ));
+        } else if let Some(why) = &self.refused {
             problems.push(format!("spv: what {} gives is not served: {why}", self.node));
         } else if let Some((why, since)) = &self.away {
             let seconds = since.elapsed().as_secs();
-            warnings.push(format!(
-                "spv: {} is away for {seconds} s; answers are those of {tip}{behind}: {why}",
+            // A server that never had a block cannot do its work.
+            let list = if height.is_some() {
+                &mut warnings
+            } else {
+                &mut problems
+            };
+            list.push(format!(
+                "spv: {} has not been followed for {seconds} s; answers are those of {tip}{behind}: {why}",
                 self.node
             ));
         } else if !self.at_tip {
@@ -439,7 +453,7 @@ impl Following {
             && let Err(error) = self.host.sync()
         {
             tracing::error!(%error, "the blocks of the node cannot be made durable");
-            self.set(|state| state.refused = Some(error.to_string()));
+            self.set(|state| state.store_failed = Some(error.to_string()));
             return;
         }
         self.was_at_tip = true;
@@ -486,23 +500,31 @@ impl Following {
     fn refuse(&mut self, error: &StepError, is_over: &AtomicBool) {
         self.host.make_known();
         let why = error.to_string();
-        tracing::warn!(
-            node = self.feed.node().describe(),
-            "the node gives what cannot be served: {why}"
-        );
-        let block = match error {
-            StepError::Refused { hash, .. } => Some(*hash),
-            StepError::Chain(_) => None,
-        };
-        let is_new = block.is_some_and(|hash| self.last_refused.replace(hash) != Some(hash));
-        self.set(|state| {
-            (state.at_tip, state.refused) = (false, Some(why));
-            state.refused_blocks += u64::from(is_new);
-        });
+        let node = self.feed.node().describe();
+        match error {
+            StepError::Refused {
+                refused: Refused::Storage(_),
+                ..
+            } => self.fail_to_store(&node, &why),
+            StepError::Chain(_) => self.fail_to_store(&node, &why),
+            StepError::Refused { hash, .. } => {
+                tracing::warn!(node, "the node gives what cannot be served: {why}");
+                let is_new = self.last_refused.replace(*hash) != Some(*hash);
+                self.set(|state| {
+                    (state.at_tip, state.refused) = (false, Some(why));
+                    state.refused_blocks += u64::from(is_new);
+                });
+            }
+        }
         let end = Instant::now() + self.backoff.pause();
         while Instant::now() < end && !is_over.load(Relaxed) {
             std::thread::sleep(WAIT);
         }
+    }
+
+    fn fail_to_store(&self, node: &str, why: &str) {
+        tracing::error!(node, "the chain store cannot take the node's blocks: {why}");
+        self.set(|state| (state.at_tip, state.store_failed) = (false, Some(why.to_owned())));
     }
 
     fn ask_height(&mut self) {

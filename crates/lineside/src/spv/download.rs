@@ -2,10 +2,12 @@
 
 use crate::progress::CountBar;
 
+use crate::wrong::Wrong;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use lineside_bitcoin_node::{
-    BlockHash, CredentialSources, Download, DownloadOptions, NodeOptions, NodeUrl, Progress, connect,
+    BlockHash, CredentialSources, Download, DownloadOptions, NodeOptions, NodeUrl, Progress, UrlError,
+    connect,
 };
 use lineside_spv::chain::{ChainStore, ImportReport};
 use std::path::PathBuf;
@@ -19,7 +21,7 @@ pub struct FromNode {
     /// Take the blocks of this full node: bitcoind://[USER[:PASSWORD]@]HOST:PORT, btcd://USER[:PASSWORD]@HOST:PORT, or
     /// btcd+notls://… for btcd without TLS. A download that was interrupted goes on where it ended.
     #[arg(long, value_name = "URL")]
-    node: Option<NodeUrl>,
+    node: Option<String>,
     /// The cookie file of Bitcoin Core, `.cookie` in its data directory.
     #[arg(long, value_name = "FILE", requires = "node")]
     node_cookie: Option<PathBuf>,
@@ -46,7 +48,9 @@ impl FromNode {
     /// The node cannot be asked, is on another network or another branch, or gives a block that is refused; what was
     /// taken before stays.
     pub fn run(&self, chain: &mut ChainStore, report: &mut ImportReport) -> anyhow::Result<()> {
-        let Some(url) = &self.node else { return Ok(()) };
+        let Some(text) = &self.node else { return Ok(()) };
+        // clap would repeat the text in its message, and with it a password.
+        let url: NodeUrl = text.parse().map_err(|error: UrlError| Wrong(error.to_string()))?;
         let sources = CredentialSources {
             cookie_file: self.node_cookie.clone(),
             password_file: self.node_password.clone(),
@@ -57,7 +61,7 @@ impl FromNode {
             ca_file: self.node_ca.clone(),
             ..NodeOptions::default()
         };
-        let mut node = connect(url, &options)?;
+        let mut node = connect(&url, &options)?;
         let genesis = BlockHash(chain.network().rules().genesis().hash());
         let first = node.hash_at(0)?;
         ensure!(
@@ -96,7 +100,7 @@ impl FromNode {
             ..DownloadOptions::default()
         };
         let parent = tip.map(|tip| BlockHash(tip.hash));
-        let download = Download::start(start..end, parent, workers, || connect(url, &options))?;
+        let download = Download::start(start..end, parent, workers, || connect(&url, &options))?;
         let taken = take(chain, download, u64::from(end - start.min(end)), report);
         chain.sync()?;
         taken.with_context(|| format!("taking the blocks of {}", url.describe()))

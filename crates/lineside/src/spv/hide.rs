@@ -1,12 +1,12 @@
 //! Takes the password of a node out of the command line, which every user of the machine can read.
 
 use lineside_bitcoin_node::{NodeUrl, PASSWORD_VARIABLE, Secret};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Starts this program again, with the password in the environment, if `--node` has one in its URL. Only the process's
-/// own user and root can read its environment.
+/// Starts this program again, with the password in the environment, if the URL of `--node` or of `--set spv.node=` has
+/// one. Only the process's own user and root can read its environment.
 ///
 /// # Errors
 /// The system's reason why the program cannot be started again.
@@ -22,28 +22,47 @@ pub fn hide_password() -> anyhow::Result<()> {
     Err(command.env(PASSWORD_VARIABLE, password.reveal()).exec().into())
 }
 
-/// Returns the arguments without the password in the URL of `--node`, and the password; `None` where there is none.
+/// Returns the arguments without the password in the node's URL, and the password; `None` where there is none.
 fn without_password(arguments: &[OsString]) -> Option<(Vec<OsString>, Secret)> {
     let mut kept = Vec::with_capacity(arguments.len());
     let mut found = None;
-    let mut is_url = false;
+    let mut before = "";
     for argument in arguments {
         let text = argument.to_str().unwrap_or_default();
-        let (prefix, url) = match text.strip_prefix("--node=") {
-            Some(url) => ("--node=", url),
-            None if is_url => ("", text),
-            None => ("", ""),
-        };
-        is_url = argument == OsStr::new("--node");
-        match split(url) {
-            Some((shown, password)) => {
+        match url_in(before, text).and_then(|(prefix, url, suffix)| Some((prefix, split(url)?, suffix))) {
+            Some((prefix, (shown, password), suffix)) => {
                 found = Some(password);
-                kept.push(format!("{prefix}{shown}").into());
+                kept.push(format!("{prefix}{shown}{suffix}").into());
             }
             None => kept.push(argument.clone()),
         }
+        before = text;
     }
     Some((kept, found?))
+}
+
+/// Returns what precedes the node's URL in an argument, the URL, and what follows; `None` where it has none. `before` is
+/// the argument before it.
+fn url_in<'a>(before: &str, argument: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
+    if before == "--node" {
+        return Some(("", argument, ""));
+    }
+    if let Some(url) = argument.strip_prefix("--node=") {
+        return Some(("--node=", url, ""));
+    }
+    let assignment = match before {
+        "--set" => argument,
+        _ => argument.strip_prefix("--set=")?,
+    };
+    let (key, value) = assignment.split_once('=')?;
+    if key.trim() != "spv.node" {
+        return None;
+    }
+    let quoted = value.trim();
+    let url = quoted.strip_prefix(['"', '\'']).unwrap_or(quoted);
+    let url = url.strip_suffix(['"', '\'']).unwrap_or(url);
+    let (prefix, suffix) = argument.split_once(url)?;
+    Some((prefix, url, suffix))
 }
 
 /// Returns the URL without its password, and the password.
@@ -80,6 +99,23 @@ mod tests {
         assert_eq!(
             (kept[1].as_str(), password.as_str()),
             ("--node=bitcoind://u@h:1", "x")
+        );
+    }
+
+    #[test]
+    fn a_password_leaves_an_assignment() {
+        for (argument, shown) in [
+            ("spv.node=btcd://u:p@h:1", "spv.node=btcd://u@h:1"),
+            ("spv.node = \"btcd://u:p@h:1\"", "spv.node = \"btcd://u@h:1\""),
+        ] {
+            let (kept, password) = hidden(&["lineside", "run", "--set", argument]).unwrap();
+            assert_eq!((kept[3].as_str(), password.as_str()), (shown, "p"));
+            let (kept, _) = hidden(&["lineside", "run", &format!("--set={argument}")]).unwrap();
+            assert_eq!(kept[2], format!("--set={shown}"));
+        }
+        assert_eq!(
+            hidden(&["lineside", "run", "--set", "spv.data=btcd://u:p@h:1"]),
+            None
         );
     }
 
