@@ -6,11 +6,11 @@ use crate::files::{DeliverClient, read_client, read_server_tls, read_udp_key};
 use crate::intake::BlockIntake;
 use crate::ledger;
 use crate::udp_source::{Form, UdpSource};
-use crate::watch::{About, Watch};
+use crate::watch::{About, LedgerTip, Watch};
 use anyhow::{Context, anyhow};
 use lineside_fabric::early::EarlyWork;
-use lineside_fabric::ledger::results::Publisher;
-use lineside_fabric::ledger::{Replica, Waiter};
+use lineside_fabric::ledger::results::{Publisher, Results};
+use lineside_fabric::ledger::{Blocks, Replica, Waiter};
 use lineside_fabric_grpc::client::{Options, follow_ahead};
 use lineside_fabric_grpc::replica::committed;
 use lineside_fabric_grpc::serve::Role;
@@ -25,8 +25,9 @@ use lineside_service::{
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// Number of blocks that a results file has room for.
 const RESULTS: usize = 64;
@@ -73,6 +74,19 @@ struct Shared {
     about: About,
     watch: Arc<Watch>,
     waiter: Waiter,
+    blocks: Blocks<FsDisk>,
+}
+
+impl Shared {
+    /// Returns the newest durable block.
+    fn tip(&self) -> LedgerTip {
+        let (header_hash, commit_hash) = self.blocks.last_hashes().unwrap_or_default();
+        LedgerTip {
+            height: self.waiter.durable(),
+            header_hash,
+            commit_hash,
+        }
+    }
 }
 
 struct Parts {
@@ -158,6 +172,7 @@ impl Service for FabricService {
         let mut new_directory = files.disk.new_directory();
         let udp = bind_udp(&config, files.udp)?;
         let watch = Watch::new(&files.results);
+        let results = files.results.results();
         let replica = open_ledger(&config, files.disk, files.results, files.genesis)?;
         let teller = committed(&replica)?.context("the ledger has no channel")?;
         let ledger = teller.committed();
@@ -167,6 +182,7 @@ impl Service for FabricService {
             .enable_all()
             .build()?;
         let source: Arc<dyn Source> = ledger;
+        let heights = source.heights();
         let channel = source.channel().to_owned();
         let server = start_server(
             config.listen,
@@ -186,13 +202,19 @@ impl Service for FabricService {
             listen: server.address,
             udp: udp.as_ref().map(UdpSource::address).transpose()?,
             height_at_start: replica.next(),
+            health_after: Duration::from_secs(config.health_after_s),
         };
+        if udp.is_none() {
+            watch.expects_source();
+        }
+        runtime.spawn(log_blocks(about.channel.clone(), heights, results));
         let options = following(&config, &files.client, &about, &watch);
         let shared = Arc::new(Shared {
             gate: Arc::clone(&server.gate),
             about,
             watch: Arc::clone(&watch),
             waiter: replica.waiter(),
+            blocks: replica.blocks(),
         });
         let intake = BlockIntake::new(replica, teller, watch);
         let (end, ended) = oneshot::channel();
@@ -209,6 +231,25 @@ impl Service for FabricService {
                 following,
             }),
         }))
+    }
+}
+
+/// Logs each block once it is durable.
+async fn log_blocks(channel: String, mut heights: watch::Receiver<u64>, results: Results) {
+    let mut next = *heights.borrow();
+    while heights.changed().await.is_ok() {
+        let height = *heights.borrow_and_update();
+        for number in next..height {
+            // Of many blocks at once the oldest are no longer among the results.
+            let Some(block) = results.block(number) else {
+                tracing::info!(channel, block = number, "committed");
+                continue;
+            };
+            let (transactions, valid) = (block.transactions, block.valid);
+            let ms = block.total_ns / 1_000_000;
+            tracing::info!(channel, block = number, transactions, valid, ms, "committed");
+        }
+        next = height;
     }
 }
 
@@ -270,6 +311,7 @@ fn following(config: &FabricConfig, client: &DeliverClient, about: &About, watch
         on_left,
     );
     Options {
+        on_held: Some(watch.on_held()),
         memory_bytes_max: config.memory_max.bytes() / 4,
         ..options
     }
@@ -368,7 +410,7 @@ impl Running for RunningFabric {
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |out| {
-            shared.watch.status(&shared.about, shared.waiter.durable(), out);
+            shared.watch.status(&shared.about, &shared.tip(), out);
             let standing = shared.gate.standing();
             let named = |what: String| format!("fabric: Deliver of channel {}: {what}", shared.about.channel);
             out.problems.extend(standing.problems.into_iter().map(named));
