@@ -6,11 +6,11 @@ use crate::files::{DeliverClient, read_client, read_server_tls, read_udp_key};
 use crate::intake::BlockIntake;
 use crate::ledger;
 use crate::udp_source::{Form, UdpSource};
-use crate::watch::{About, LedgerTip, Watch};
+use crate::watch::{About, Watch};
 use anyhow::{Context, anyhow};
 use lineside_fabric::early::EarlyWork;
 use lineside_fabric::ledger::results::{Publisher, Results};
-use lineside_fabric::ledger::{Blocks, Replica, Waiter};
+use lineside_fabric::ledger::{Replica, Waiter};
 use lineside_fabric_grpc::client::{Options, follow_ahead};
 use lineside_fabric_grpc::replica::committed;
 use lineside_fabric_grpc::serve::Role;
@@ -74,19 +74,6 @@ struct Shared {
     about: About,
     watch: Arc<Watch>,
     waiter: Waiter,
-    blocks: Blocks<FsDisk>,
-}
-
-impl Shared {
-    /// Returns the newest durable block.
-    fn tip(&self) -> LedgerTip {
-        let (header_hash, commit_hash) = self.blocks.last_hashes().unwrap_or_default();
-        LedgerTip {
-            height: self.waiter.durable(),
-            header_hash,
-            commit_hash,
-        }
-    }
 }
 
 struct Parts {
@@ -197,11 +184,14 @@ impl Service for FabricService {
                 config.listen
             )
         })?;
+        let last = replica.blocks().last_hashes();
         let about = About {
             channel,
             listen: server.address,
             udp: udp.as_ref().map(UdpSource::address).transpose()?,
             height_at_start: replica.next(),
+            hash_at_start: last.map(|(hash, _)| hash),
+            commit_hash_at_start: last.and_then(|(_, commit_hash)| commit_hash),
             health_after: Duration::from_secs(config.health_after_s),
         };
         if udp.is_none() {
@@ -214,7 +204,6 @@ impl Service for FabricService {
             about,
             watch: Arc::clone(&watch),
             waiter: replica.waiter(),
-            blocks: replica.blocks(),
         });
         let intake = BlockIntake::new(replica, teller, watch);
         let (end, ended) = oneshot::channel();
@@ -410,7 +399,7 @@ impl Running for RunningFabric {
     fn status(&self) -> Arc<dyn Fn(&mut StatusBuilder) + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |out| {
-            shared.watch.status(&shared.about, &shared.tip(), out);
+            shared.watch.status(&shared.about, shared.waiter.durable(), out);
             let standing = shared.gate.standing();
             let named = |what: String| format!("fabric: Deliver of channel {}: {what}", shared.about.channel);
             out.problems.extend(standing.problems.into_iter().map(named));

@@ -32,19 +32,12 @@ pub struct About {
     pub udp: Option<SocketAddr>,
     /// Blocks in the ledger when the service started.
     pub height_at_start: u64,
+    /// Header hash of the last of them.
+    pub hash_at_start: Option<[u8; 32]>,
+    /// Its commit hash; the genesis block has none.
+    pub commit_hash_at_start: Option<[u8; 32]>,
     /// Time without a source after which the replica cannot do its job; zero: it always can.
     pub health_after: Duration,
-}
-
-/// Newest block of the ledger.
-#[derive(Clone, Debug, Default)]
-pub struct LedgerTip {
-    /// Number of durable blocks.
-    pub height: u64,
-    /// Header hash of the last one.
-    pub header_hash: [u8; 32],
-    /// Its commit hash; the genesis block has none.
-    pub commit_hash: Option<[u8; 32]>,
 }
 
 /// Events of a replica that its status shows.
@@ -167,24 +160,27 @@ impl Watch {
         })
     }
 
-    /// Adds the state at this moment to a status. `tip` is the newest durable block.
-    pub fn status(&self, about: &About, tip: &LedgerTip, out: &mut StatusBuilder) {
-        let fabric = self.fabric(about, tip);
+    /// Adds the state at this moment to a status. `height` is the number of durable blocks.
+    pub fn status(&self, about: &About, height: u64, out: &mut StatusBuilder) {
+        let fabric = self.fabric(about, height);
         let mut service = ServiceStatus {
             name: "fabric".to_owned(),
             instance: Some(about.channel.clone()),
             datapath: "socket".to_owned(),
             listen: about.listen.to_string(),
-            tip: tip.height.checked_sub(1).map(|number| Tip {
-                hash: to_hex(&tip.header_hash),
-                height: u32::try_from(number).unwrap_or(u32::MAX),
-            }),
+            tip: height
+                .checked_sub(1)
+                .zip(fabric.header_hash.clone())
+                .map(|(number, hash)| Tip {
+                    hash,
+                    height: u32::try_from(number).unwrap_or(u32::MAX),
+                }),
             summary: fabric.summary(),
             ..ServiceStatus::default()
         };
         let early = self.early.get().map(EarlyWork::counts).unwrap_or_default();
         let host = [
-            (metric::FABRIC_HEIGHT, tip.height),
+            (metric::FABRIC_HEIGHT, height),
             (metric::FABRIC_BLOCKS, self.totals.blocks()),
             (metric::FABRIC_FOLLOWING, u64::from(fabric.following)),
             (
@@ -221,8 +217,8 @@ impl Watch {
         out.services.push(service);
     }
 
-    fn fabric(&self, about: &About, tip: &LedgerTip) -> FabricStatus {
-        let (mut codes, height) = (0, tip.height);
+    fn fabric(&self, about: &About, height: u64) -> FabricStatus {
+        let mut codes = 0;
         let numbers = (height.saturating_sub(BLOCKS)..height).rev();
         // A block that this process has not committed is not among the results.
         let blocks = numbers
@@ -231,14 +227,26 @@ impl Watch {
                 codes += block.codes.len();
                 codes <= CODES
             });
-        let blocks = blocks.map(|block| record(&block)).collect();
+        let blocks: Vec<BlockRecord> = blocks.map(|block| record(&block)).collect();
+        // Of the newest block before the start the ledger told; a later one is among the results.
+        let at_start = (height == about.height_at_start)
+            .then(|| (about.hash_at_start, about.commit_hash_at_start))
+            .map(|(hash, commit_hash)| {
+                (
+                    hash.map(|hash| to_hex(&hash)),
+                    commit_hash.map(|hash| to_hex(&hash)),
+                )
+            });
+        let newest = blocks.first();
+        let newest = newest.map(|block| (Some(block.header_hash.clone()), block.commit_hash.clone()));
+        let (header_hash, commit_hash) = newest.or(at_start).unwrap_or_default();
         let milliseconds = |at: Instant| u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX);
         let now = self.now();
         FabricStatus {
             channel: about.channel.clone(),
             height,
-            header_hash: (height > 0).then(|| to_hex(&tip.header_hash)),
-            commit_hash: tip.commit_hash.map(|hash| to_hex(&hash)),
+            header_hash,
+            commit_hash,
             height_at_start: about.height_at_start,
             udp: about.udp.map(|udp| udp.to_string()),
             stopped: now.stopped.clone(),
@@ -292,16 +300,13 @@ mod tests {
             channel: "lab".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7051)),
             udp: None,
-            height_at_start: 2,
+            height_at_start: 3,
+            hash_at_start: Some([0x1a; 32]),
+            commit_hash_at_start: Some([0x2b; 32]),
             health_after,
         };
-        let tip = LedgerTip {
-            height: 3,
-            header_hash: [0x1a; 32],
-            commit_hash: Some([0x2b; 32]),
-        };
         let mut out = StatusBuilder::default();
-        watch.status(&about, &tip, &mut out);
+        watch.status(&about, 3, &mut out);
         Snapshot {
             services: out.services,
             problems: out.problems,
@@ -431,7 +436,7 @@ mod tests {
         let status = serde_json::to_value(&snapshot(&watch).services[0]).unwrap();
         let expected = json!({
             "channel": "lab", "height": 3, "header_hash": "1a".repeat(32), "commit_hash": "2b".repeat(32),
-            "height_at_start": 2, "udp": null, "stopped": null, "following": false, "left": null,
+            "height_at_start": 3, "udp": null, "stopped": null, "following": false, "left": null,
             "without_source_ms": null, "block_age_ms": null, "blocks": [],
         });
         assert_eq!(status["fabric"], expected);
