@@ -5,14 +5,11 @@ use crate::messages::{
     Delivered, Envelope, FAIL_IF_NOT_READY, HEADER_WITH_SIG_BYTES, Position, SeekInfo, SeekPosition, status,
 };
 use crate::request;
+use crate::session::{Session, aside, now_ns, stopped};
 use crate::source::{Source, Unavailable};
-use bytes::Bytes;
-use lineside_fabric::access::{SignedBy, expires_s};
 use lineside_grpc::{Answers, Peer};
 use prost::Message;
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tonic::{Status, Streaming};
 
@@ -51,6 +48,13 @@ pub(crate) struct Shared {
     pub reads: Semaphore,
 }
 
+impl Shared {
+    /// Returns the source of a channel, if it is served here.
+    pub fn source(&self, channel: &str) -> Option<&Arc<dyn Source>> {
+        self.sources.iter().find(|source| source.channel() == channel)
+    }
+}
+
 /// The client of a call.
 pub(crate) struct Client {
     pub peer: Peer,
@@ -64,6 +68,12 @@ enum End {
     Gone,
     /// With a status of gRPC's.
     Failed(Status),
+}
+
+impl From<Status> for End {
+    fn from(status: Status) -> Self {
+        Self::Failed(status)
+    }
 }
 
 /// Answers all requests of a call.
@@ -101,64 +111,6 @@ pub(crate) async fn call(
 
 async fn fail(out: &Out, status: Status) {
     let _ = out.send(Err(status)).await;
-}
-
-async fn stopped(mut stopping: watch::Receiver<bool>) {
-    // A server that is gone has stopped.
-    let _ = stopping.wait_for(|stopping| *stopping).await;
-}
-
-/// Runs what may block, or takes long, where it holds up nobody.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, End> {
-    let failed = |_| End::Failed(Status::internal("a worker failed"));
-    tokio::task::spawn_blocking(work).await.map_err(failed)
-}
-
-/// A requester, asked again when the configuration changes or its certificate ends.
-struct Session {
-    source: Arc<dyn Source>,
-    resource: &'static str,
-    creator: Vec<u8>,
-    digest: [u8; 32],
-    signature: Bytes,
-    ends_s: Option<i64>,
-    /// The configuration under which it was permitted.
-    sequence: Option<u64>,
-}
-
-impl Session {
-    async fn permitted(&mut self) -> Result<bool, End> {
-        if self
-            .ends_s
-            .is_some_and(|ends_s| now_ns() > i128::from(ends_s) * 1_000_000_000)
-        {
-            return Ok(false);
-        }
-        // Read before it is asked: a change in between is seen the next time.
-        let sequence = self.source.config_sequence();
-        if self.sequence.is_some_and(|seen| seen >= sequence) {
-            return Ok(true);
-        }
-        let (source, resource) = (self.source.clone(), self.resource);
-        let (creator, digest, signature) = (self.creator.clone(), self.digest, self.signature.clone());
-        let permitted = aside(move || {
-            let by = SignedBy {
-                identity: &creator,
-                digest,
-                signature: &signature,
-            };
-            source.permits(resource, by)
-        });
-        let permitted = permitted.await?;
-        self.sequence = permitted.then_some(sequence);
-        Ok(permitted)
-    }
-}
-
-/// Nanoseconds since 1970.
-fn now_ns() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as i128)
 }
 
 /// Why a request's header is refused, if it is.
@@ -200,22 +152,19 @@ async fn answer(
     if let Some(what) = header_fault(shared, peer, &request) {
         return refused(status::BAD_REQUEST, what);
     }
-    let mut sources = shared.sources.iter();
-    let Some(source) = sources.find(|source| source.channel() == request.channel) else {
+    let Some(source) = shared.source(&request.channel) else {
         return refused(status::NOT_FOUND, "no such channel");
     };
     let Ok(seek) = SeekInfo::decode(request.data.clone()) else {
         return refused(status::BAD_REQUEST, "it is malformed");
     };
-    let mut session = Session {
-        source: source.clone(),
-        resource: kind.resource(),
-        ends_s: expires_s(&request.creator),
-        creator: request.creator,
-        digest: Sha256::digest(&envelope.payload).into(),
-        signature: envelope.signature,
-        sequence: None,
-    };
+    let mut session = Session::new(
+        source,
+        kind.resource(),
+        request.creator,
+        &envelope.payload,
+        envelope.signature,
+    );
     if !session.permitted().await? {
         return refused(status::FORBIDDEN, "the channel's policy does not permit it");
     }

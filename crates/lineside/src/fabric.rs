@@ -6,6 +6,7 @@ mod ledger;
 mod orderer;
 mod send;
 mod serve;
+mod state;
 
 use crate::out::Unwritten;
 use anyhow::{Context, bail};
@@ -26,7 +27,7 @@ pub enum Verb {
     Status(ledger::Status),
     Block(ledger::Block),
     Tx(ledger::Tx),
-    State(ledger::State),
+    State(state::State),
     VerifyLedger(ledger::VerifyLedger),
     Serve(Box<serve::Serve>),
     Send(send::Send),
@@ -55,7 +56,7 @@ pub fn run(verb: Verb, as_json: bool) -> anyhow::Result<()> {
         Verb::Status(arguments) => ledger::status(&arguments, as_json),
         Verb::Block(arguments) => ledger::block(&arguments, as_json),
         Verb::Tx(arguments) => ledger::tx(&arguments, as_json),
-        Verb::State(arguments) => ledger::state(&arguments, as_json),
+        Verb::State(arguments) => state::state(&arguments, as_json),
         Verb::VerifyLedger(arguments) => ledger::verify(&arguments, as_json),
         Verb::Serve(arguments) => serve::run(*arguments, as_json),
         Verb::Send(arguments) => send::send(&arguments, as_json),

@@ -1,6 +1,6 @@
-//! `lineside fabric import|status|block|tx|state|verify-ledger --data DIR`
+//! `lineside fabric import|status|block|tx|verify-ledger --data DIR`
 
-use crate::out::{self, Unwritten};
+use crate::out;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use lineside_fabric::ledger::results::Publisher;
@@ -14,7 +14,7 @@ use lineside_journal::FsDisk;
 use lineside_util::hex::to_hex;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl Data {
     }
 
     /// The blocks, and the state if it is wanted.
-    fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
+    pub fn look_at(&self, state: Option<&StateStore>) -> Result<Look<FsDisk>, LedgerError> {
         let disk = FsDisk::look_at(&self.data, &ledger::KIND)?;
         Look::open(disk, &self.options(), state)
     }
@@ -65,7 +65,7 @@ impl Data {
     }
 
     /// The blocks and the state; where the state is on the disk and cannot be had, the blocks alone, and why.
-    fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
+    pub fn look_with_state(&self) -> anyhow::Result<(Look<FsDisk>, Option<String>)> {
         let state = self.state_found();
         match self.look_at(Some(&state)) {
             Err(LedgerError::State { what }) => Ok((self.look()?, Some(what))),
@@ -73,7 +73,7 @@ impl Data {
         }
     }
 
-    fn reading(&self) -> String {
+    pub fn reading(&self) -> String {
         format!("reading the ledger in {}", self.data.display())
     }
 }
@@ -159,29 +159,6 @@ pub struct Tx {
     data: Data,
     /// Its id.
     id: String,
-}
-
-/// A key of the state, or all keys of a namespace.
-#[derive(Args)]
-pub struct State {
-    #[command(flatten)]
-    data: Data,
-    /// The chaincode.
-    namespace: String,
-    /// The key; without one, those from `--start` on.
-    key: Option<String>,
-    /// The first key.
-    #[arg(long, default_value = "")]
-    start: String,
-    /// The key to stop before; empty: none.
-    #[arg(long, default_value = "")]
-    end: String,
-    /// Keys at most.
-    #[arg(long, default_value_t = 100)]
-    limit: usize,
-    /// Print keys and values as they are to a terminal, too; elsewhere they always are.
-    #[arg(long)]
-    raw: bool,
 }
 
 /// Validate every block of a ledger again, from the first, and compare every code, hash and byte.
@@ -376,67 +353,6 @@ pub fn tx(arguments: &Tx, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `text` for a terminal: whoever wrote it into the state has no say there.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' | '\'' => out.push(c),
-            c => out.extend(c.escape_debug()),
-        }
-    }
-    out
-}
-
-/// Does `state`.
-///
-/// # Errors
-/// What stands in its way.
-pub fn state(arguments: &State, as_json: bool) -> anyhow::Result<()> {
-    let (mut look, stateless) = arguments.data.look_with_state()?;
-    if let Some(why) = stateless {
-        tell!("lineside: {why}; all blocks are read instead");
-        look = arguments
-            .data
-            .look_at(Some(&StateStore::Memory))
-            .with_context(|| arguments.data.reading())?;
-    }
-    let state = look.validator.state();
-    let escape = !as_json && !arguments.raw && std::io::stdout().is_terminal();
-    let show = |key: &[u8], entry: &lineside_fabric::state::Entry| -> Result<(), Unwritten> {
-        let (key, value) = (
-            String::from_utf8_lossy(key),
-            String::from_utf8_lossy(&entry.value),
-        );
-        let (key, value) = match escape {
-            true => (escaped(&key).into(), escaped(&value).into()),
-            false => (key, value),
-        };
-        let (block, tx) = (entry.version.block, entry.version.tx);
-        if as_json {
-            let line = json!({
-                "key": key, "value": value, "value_hex": to_hex(&entry.value), "block": block, "tx": tx,
-            });
-            say!("{line}")
-        } else {
-            say!("{key}\t{value}\t(block {block}, transaction {tx})")
-        }
-    };
-    if let Some(key) = &arguments.key {
-        let entry = state.get(&arguments.namespace, "", key.as_bytes());
-        state.check().map_err(anyhow::Error::msg)?;
-        let entry = entry.context("there is no such key")?;
-        show(key.as_bytes(), &entry)?;
-        return Ok(());
-    }
-    let (start, end) = (arguments.start.as_bytes(), arguments.end.as_bytes());
-    let keys = state.range(&arguments.namespace, start, end);
-    for (key, entry) in keys.take(arguments.limit) {
-        show(&key, &entry)?;
-    }
-    state.check().map_err(anyhow::Error::msg)
-}
-
 /// Does `verify-ledger`.
 ///
 /// # Errors
@@ -480,17 +396,4 @@ pub fn verify(arguments: &VerifyLedger, as_json: bool) -> anyhow::Result<()> {
         bail!("the ledger is not sound: {} findings", report.wrong);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escaped;
-
-    #[test]
-    fn a_terminal_gets_no_control_characters() {
-        let plain = "{\"owner\":\"O'Neil\"} straße 銀";
-        assert_eq!(escaped(plain), plain);
-        let hostile = "\u{1b}]0;mine\u{7}\u{202e}\r\n\u{9b}2J\\";
-        assert_eq!(escaped(hostile), r"\u{1b}]0;mine\u{7}\u{202e}\r\n\u{9b}2J\\");
-    }
 }
