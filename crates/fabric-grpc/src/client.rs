@@ -119,7 +119,8 @@ fn meaning(status: i32) -> &'static str {
 fn with_remedy(text: String, has_tls: bool) -> String {
     let remedy = if text.contains("CertificateRequired") || text.contains("certificate required") {
         "the endpoint asks for a client certificate: give tls_certificate and tls_key"
-    } else if text.contains("UnknownIssuer") {
+    } else if text.contains("UnknownIssuer") || text.contains("BadSignature") {
+        // A CA with the name of another one signs with another key.
         "tls_ca does not hold the CA of the endpoint's certificate"
     } else if text.contains("NotValidForName") || text.contains("not valid for name") {
         "the endpoint's certificate has another host name: give it as tls_host_name"
