@@ -155,7 +155,7 @@ pub fn line_at(text: &str, byte: usize) -> usize {
 
 /// Returns what the TOML parser or serde found wrong, with the text of the line.
 pub fn issue_of(text: &str, error: &toml::de::Error) -> ConfigIssue {
-    let what = one_line(error.message());
+    let what = without_login(&one_line(error.message()));
     let Some(span) = error.span() else {
         return ConfigIssue { line: None, what };
     };
