@@ -16,5 +16,5 @@ if [ -z "${LINESIDE_BTCD:-}" ] && ! command -v btcd >/dev/null; then
     fi
     [ ! -x "$programs/btcd" ] || export LINESIDE_BTCD="$programs/btcd"
 fi
-cargo test -p lineside-bitcoin-node --locked --test btcd
-cargo test -p lineside --locked --test spv_node --test spv_btcd
+# As a part of the workspace, which is built: a package alone has other features, and would be built again.
+cargo test --workspace --locked --test btcd --test spv_node --test spv_btcd

@@ -16,5 +16,5 @@ fi
 if [ -x "$peers/bin/electrumx_server" ]; then
     export LINESIDE_ELECTRUMX="$peers/bin/electrumx_server" LINESIDE_PYTHON="$peers/bin/python"
 fi
-cargo test -p lineside --locked --test spv_peers
-cargo test -p lineside-bench --locked --test electrum
+# As a part of the workspace, which is built: a package alone has other features, and would be built again.
+cargo test --workspace --locked --test spv_peers --test electrum
