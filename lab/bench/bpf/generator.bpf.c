@@ -199,6 +199,14 @@ static __always_inline void stamp(struct bench_send *send, __u64 number)
 	stamps->sent_ns[(number & (PORTS - 1)) / SAMPLE] = now_ns;
 }
 
+/* The request is written: notes that it leaves. */
+static __always_inline int sent(struct bench_send *send, __u64 number)
+{
+	stamp(send, number);
+	send->next = number + 1;
+	return XDP_TX;
+}
+
 #define DATA(ctx) ((void *)(long)(ctx)->data)
 #define END(ctx) ((void *)(long)(ctx)->data_end)
 
@@ -214,9 +222,7 @@ int bench_live(struct xdp_md *ctx)
 	number = send->next;
 	if (put_request(DATA(ctx), END(ctx), send, number))
 		return XDP_DROP;
-	stamp(send, number);
-	send->next = number + 1;
-	return XDP_TX;
+	return sent(send, number);
 }
 
 SEC("xdp")
@@ -231,9 +237,7 @@ int bench_live_proof(struct xdp_md *ctx)
 	number = send->next;
 	if (put_proof_request(DATA(ctx), END(ctx), send, number))
 		return XDP_DROP;
-	stamp(send, number);
-	send->next = number + 1;
-	return XDP_TX;
+	return sent(send, number);
 }
 
 /*
@@ -280,9 +284,7 @@ int bench_live_mc(struct xdp_md *ctx)
 	number = send->next;
 	if (put_mc_request(DATA(ctx), END(ctx), send, number))
 		return XDP_DROP;
-	stamp(send, number);
-	send->next = number + 1;
-	return XDP_TX;
+	return sent(send, number);
 }
 
 static __always_inline __u32 log2_of(__u64 value)
