@@ -8,6 +8,7 @@ use lineside_fabric::proto::Arena;
 use lineside_fabric_grpc::Source;
 use lineside_fabric_grpc::serve::{Limits, Role, start};
 use lineside_fabric_grpc::source::{Access, Memory};
+use lineside_grpc::Running;
 use lineside_verify::Verifier;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -97,6 +98,16 @@ impl Application {
     }
 }
 
+/// Starts a peer with six blocks, which asks its clients for certificates. Returns its blocks and the server.
+async fn peer(network: &Network) -> (Arc<Memory>, Running) {
+    let access = Access::Config(network.config(0, 0, &[]), Verifier::default());
+    let memory = Arc::new(Memory::new(CHANNEL, blocks(6), access));
+    let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
+    let tls = Some(network.server_tls(true));
+    let running = start("127.0.0.1:0", tls, Role::Peer, sources, Limits::default());
+    (memory, running.await.unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_official_client_listens_resumes_and_is_refused() {
     let built = tempfile::tempdir().unwrap();
@@ -104,13 +115,7 @@ async fn the_official_client_listens_resumes_and_is_refused() {
         return;
     };
     let network = Network::new();
-    let access = Access::Config(network.config(0, 0, &[]), Verifier::default());
-    let memory = Arc::new(Memory::new(CHANNEL, blocks(6), access));
-    let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
-    let tls = Some(network.server_tls(true));
-    let running = start("127.0.0.1:0", tls, Role::Peer, sources, Limits::default())
-        .await
-        .unwrap();
+    let (memory, running) = peer(&network).await;
     let address = running.address.to_string();
 
     let application = Application::new(&client, &network, &network.ca.pair("user", "client"), &address);
@@ -162,12 +167,7 @@ async fn the_official_client_gets_commit_status_chaincode_events_and_queries() {
         return;
     };
     let network = Network::new();
-    let access = Access::Config(network.config(0, 0, &[]), Verifier::default());
-    let memory = Arc::new(Memory::new(CHANNEL, blocks(6), access));
-    let sources: Vec<Arc<dyn Source>> = vec![memory.clone()];
-    let tls = Some(network.server_tls(true));
-    let running = start("127.0.0.1:0", tls, Role::Peer, sources, Limits::default());
-    let running = running.await.unwrap();
+    let (memory, running) = peer(&network).await;
     let address = running.address.to_string();
     let application = Application::new(&client, &network, &network.ca.pair("user", "client"), &address);
 
