@@ -232,7 +232,7 @@ async fn requests_that_a_peer_refuses_are_refused() {
     let denied = Err(Code::PermissionDenied);
     let good = server.commit(&user, "tx1a");
     assert!(status_of(&channel, good.clone()).await.is_ok());
-    // Another message under the signature, a signature of another key, and one that is none.
+    // Refused are the signature of another message, one by the key of another CA's client, and an empty one.
     let other = server.commit(&user, "tx1b");
     let swapped = SignedRequest {
         signature: other.signature.clone(),
@@ -249,8 +249,12 @@ async fn requests_that_a_peer_refuses_are_refused() {
         ..good.clone()
     };
     assert_eq!(status_of(&channel, unsigned).await, denied);
-    let nobody = signer(MSP, &server.network.ca.pair("user", "nobody"));
-    assert_eq!(status_of(&channel, server.commit(&nobody, "tx1a")).await, denied);
+    // A certificate whose organisational unit is no role of the MSP.
+    let roleless = signer(MSP, &server.network.ca.pair("user", "nobody"));
+    assert_eq!(
+        status_of(&channel, server.commit(&roleless, "tx1a")).await,
+        denied
+    );
     let expired = signer(MSP, &server.network.ca.ending("user", Duration::ZERO));
     assert_eq!(status_of(&channel, server.commit(&expired, "tx1a")).await, denied);
     let elsewhere = CommitStatusRequest {
@@ -452,7 +456,8 @@ async fn events_are_of_the_chaincode_in_valid_transactions_from_the_position_on(
     }
 }
 
-/// What a replica has committed, open to everybody: no key of the recorded channel's clients is here.
+/// Source of a replica's committed blocks that permits every client, because the tests have no key of a client of the
+/// recorded channel.
 struct Open(Arc<Committed<SimDisk>>);
 
 impl Source for Open {

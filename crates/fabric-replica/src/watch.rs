@@ -367,14 +367,14 @@ mod tests {
         assert!(again.warnings.is_empty() && of_fabric(&again).left.is_none());
 
         on_left("orderer:7050", &Left::Status(503));
-        watch.stopped("a configuration that nobody signed");
+        watch.stopped("a configuration without signatures");
         let stopped = snapshot(&watch);
-        let why = "fabric: channel lab: nothing more is taken: a configuration that nobody signed";
+        let why = "fabric: channel lab: nothing more is taken: a configuration without signatures";
         assert_eq!(stopped.faults(), [why]);
         assert_eq!(stopped.services[0].host[metric::FABRIC_STOPPED.key], 1);
         let text = stopped.to_string();
         assert!(!of_fabric(&stopped).following && !text.contains("503"), "{text}");
-        assert!(text.contains("\n  stopped a configuration that nobody signed\n"));
+        assert!(text.contains("\n  stopped a configuration without signatures\n"));
     }
 
     #[test]

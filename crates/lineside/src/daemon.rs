@@ -228,7 +228,7 @@ fn restrict(
         drop_all_but(&[])?;
     }
     let rights: Vec<_> = services.iter().map(|service| service.rights()).collect();
-    // Without a BPF file system there is no folder of pins.
+    // Where no BPF file system is mounted, the maps are not pinned and the folder `pin_dir` does not exist.
     let pins = (context.attachment.has_pins()).then(|| context.datapath.pin_dir.clone());
     let writes = rights.iter().flat_map(|rights| rights.writes.iter().cloned());
     let made = data_dir::made_directories();

@@ -191,7 +191,7 @@ fn the_check_of_the_chaos_test_finds_each_wrong_answer() {
     }
 }
 
-/// What the clients and the test share.
+/// State that the threads of the two clients share with the test: addresses, known transactions, and answers.
 struct Shared {
     servers: Mutex<Option<(SocketAddr, SocketAddr)>>,
     txids: Mutex<Vec<(Hash, u32)>>,
@@ -208,7 +208,7 @@ impl Shared {
         *random.pick(&self.txids.lock().unwrap())
     }
 
-    /// Asks by UDP until it is told to stop; a server that is away is asked again.
+    /// Asks the server by UDP until the test sets `stop`. While the server does not answer, it asks again.
     fn ask_by_udp(&self, mut random: Random) -> u64 {
         let mut answers = 0;
         while !self.stop.load(Relaxed) {

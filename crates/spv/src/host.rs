@@ -86,7 +86,7 @@ impl SpvHost {
         }
     }
 
-    /// The host with a cache of witness trees of at most so many bytes, in place of 16 MiB.
+    /// Returns the host with a cache of at most `bytes_max` bytes of witness trees, in place of 16 MiB.
     #[must_use]
     pub fn with_witness_tree_cache(self, bytes_max: usize) -> Self {
         Self {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const READS: u64 = 10_000;
 /// Notices, and answers to them, that the network must have lost before the history ends.
 const LOST: u64 = 5;
-/// How long the history waits for that.
+/// Longest time that the test waits until the network has lost them and the region has split.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn load(hbase: &mut HBase, jars: &Jars, table: &str, subscribers: &str) {

@@ -29,7 +29,7 @@ struct Proven<'a> {
 /// Answer to `witness_proof`.
 enum Found<'a> {
     Proven(Box<Proven<'a>>),
-    /// More room is needed: two paths of this depth and so many bytes of coinbase.
+    /// The request needs more room: for two paths of this depth and for this number of bytes of the coinbase.
     TooLong {
         transactions: u32,
         depth: usize,

@@ -86,7 +86,7 @@ impl Simulation {
         }
     }
 
-    /// Runs until so many answers are checked.
+    /// Runs until this number of answers has been checked.
     pub fn run(&mut self, answers: u64) -> Result<(), Wrong> {
         let end = self.checked.answers() + answers;
         let mut min_confirmations = 1;
