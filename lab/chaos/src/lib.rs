@@ -14,6 +14,7 @@
 //! | `full` | a disk without room, then with room again | nothing acknowledged is lost; refused in words |
 
 mod cgroup;
+mod channel;
 mod client;
 mod datagrams;
 mod disk;
@@ -80,6 +81,7 @@ pub const CASES: &[Case] = &[
     case("kill", "transfer", kill::transfer),
     case("kill", "transfer express xdp", kill::transfer_express),
     case("kill", "column", kill::column),
+    case("kill", "fabric", kill::fabric),
     case("kill", "hybrid", kill::hybrid),
     case("datagrams", "spv", |scene, report| {
         datagrams::run(scene, report, service::Name::Spv)

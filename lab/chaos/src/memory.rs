@@ -3,6 +3,7 @@
 //! limits are the largest.
 
 use crate::cgroup::Cgroup;
+use crate::channel::{self, Channel};
 use crate::client::{Ask, Client};
 use crate::packet::{self, OPERATION_BYTES, Session, column as column_op, status, transfer as transfer_op};
 use crate::server::Server;
@@ -10,16 +11,12 @@ use crate::service::{BALANCE, Name, Service};
 use crate::{Report, Scene, streams};
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use lineside_fabric_grpc::mock::{Blocks, Orderer};
-use lineside_fabric_grpc::source::Access;
-use lineside_fabric_maker::{Blocks as Maker, Network, Options, Workload};
+use lineside_fabric_maker::Workload;
 use lineside_hybrid_grpc::Client as HybridClient;
 use lineside_testkit::Random;
-use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Memory of the daemon.
@@ -223,32 +220,15 @@ pub fn column(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
 /// blocks.
 pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
     let runtime = Runtime::new()?;
-    let network = Arc::new(Network::new(7, Options::default()));
     let workload = Workload {
         keys: 60,
         block: 5,
         transactions: 30,
         ..Workload::default()
     };
-    let blocks: Vec<Bytes> = Maker::new(Arc::clone(&network), workload, 1)
-        .map(|made| made.bytes.into())
-        .collect();
-    let last = blocks.len() as u64 - 1;
-    let genesis = blocks[0].clone();
-    let mock = Blocks::new("lab", blocks, Access::Everybody);
-    mock.show(last + 1);
-    let orderer = runtime.block_on(Orderer::start("127.0.0.1:0", None, mock))?;
-    let mut service = Service::new(scene, Name::Fabric, any_port(), "")?;
-    let folder = service.folder.path();
-    network.client(0).write_msp(&folder.join("msp"))?;
-    fs::write(folder.join("genesis"), &genesis)?;
-    let keys = format!(
-        "genesis = {:?}\norderers = [{:?}]\nmsp_id = \"Org1MSP\"\nmsp = {:?}\n",
-        folder.join("genesis"),
-        orderer.endpoint(),
-        folder.join("msp"),
-    );
-    service.add_keys(&keys);
+    let channel = Channel::start(&runtime, workload)?;
+    channel.orderer.blocks.show(channel.height());
+    let mut service = channel.replica(scene, "")?;
     let connections = scene.scale.of(20, 200);
     confined(&mut service, report, |_, server, report| {
         let held = runtime.block_on(streams::hold(
@@ -258,29 +238,8 @@ pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
         ))?;
         report.count("calls held", held.calls);
         report.count("bytes held", held.bytes);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let (_, status) = server.page("/status")?;
-            let status: serde_json::Value = serde_json::from_str(&status)?;
-            let taken = height(&status);
-            if taken == Some(last + 1) {
-                return Ok(());
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "under attack the replica took {taken:?} of {} blocks",
-                last + 1
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        channel::wait_for(server, channel.height(), PATIENCE)
     })
-}
-
-/// Number of blocks that the replica holds, from `/status`.
-fn height(status: &serde_json::Value) -> Option<u64> {
-    let mut services = status["services"].as_array()?.iter();
-    let fabric = services.find(|service| service["name"] == "fabric")?;
-    fabric["host"]["height"].as_u64()
 }
 
 /// `hybrid`: batches of two million empty requests, and calls whose message never ends, on many connections.

@@ -47,6 +47,12 @@ pub mod status {
     pub const OUTCOME_UNKNOWN: u16 = 10;
 }
 
+/// Codes of an operation of `transfer`.
+pub mod code {
+    pub const DONE: u16 = 0;
+    pub const BUSY: u16 = 8;
+}
+
 /// Returns a request: native header and body.
 pub fn request(op: u8, id: u64, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x4c, 0x53, 1, op, 0, 0];

@@ -58,7 +58,7 @@ fn a_disk_that_forgets_is_found() {
         disk_forgets: true,
         ..scene()
     };
-    for target in ["transfer", "column", "hybrid"] {
+    for target in ["transfer", "column", "fabric", "hybrid"] {
         let case = CASES
             .iter()
             .find(|case| (case.attack, case.target) == ("kill", target));

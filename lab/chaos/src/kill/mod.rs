@@ -2,10 +2,12 @@
 //! acknowledged change must be there exactly once.
 
 mod column;
+mod fabric;
 mod hybrid;
 mod transfer;
 
 pub use column::column;
+pub use fabric::fabric;
 pub use hybrid::hybrid;
 pub use transfer::{transfer, transfer_express};
 
@@ -67,18 +69,34 @@ impl Load {
         &self,
         scene: &Scene,
         service: &mut Service,
+        server: Server,
+        report: &mut Report,
+    ) -> anyhow::Result<Server> {
+        let most = scene.scale.of(2_000, 20_000);
+        self.kill_and_look(scene, service, server, report, most, |_, _| Ok(()))
+    }
+
+    /// Does what [`kill`](Self::kill) does, each time after 100 to 100 + `most` further changes, and has `look`
+    /// compare what the daemon has left before it starts again.
+    fn kill_and_look(
+        &self,
+        scene: &Scene,
+        service: &mut Service,
         mut server: Server,
         report: &mut Report,
+        most: u64,
+        look: impl Fn(&Service, &mut Report) -> anyhow::Result<()>,
     ) -> anyhow::Result<Server> {
         let mut random = Random(scene.seed);
         for _ in 0..scene.scale.of(4, 40) {
-            let wanted = self.acknowledged.load(Relaxed) + 100 + random.below(scene.scale.of(2_000, 20_000));
+            let wanted = self.acknowledged.load(Relaxed) + 100 + random.below(most);
             self.wait_for(wanted)?;
             report.peak(server.peak_bytes());
             server.kill();
             if scene.disk_forgets {
                 service.turn_back()?;
             }
+            look(service, report)?;
             server = service.start(None)?;
             report.count("kills", 1);
         }

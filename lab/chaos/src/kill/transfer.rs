@@ -4,7 +4,7 @@
 
 use super::{Load, PATIENCE, any_port, under_load};
 use crate::client::{Ask, Client, StreamClient};
-use crate::packet::{self, Session, status, transfer};
+use crate::packet::{self, Session, code, status, transfer};
 use crate::service::{BALANCE, Name, Service};
 use crate::{Report, Scene};
 use anyhow::{Context, ensure};
@@ -156,7 +156,8 @@ fn pay(client: u128, server: SocketAddr, load: &Load, seed: u64) -> Vec<u64> {
     numbers
 }
 
-/// Has one packet executed. Returns the number of each operation; asks again after `busy`, which executes nothing.
+/// Has one packet executed. Returns the number of each operation that was done. After the status `busy` it asks again,
+/// as nothing was executed; an operation with the code `busy` was not executed either, and its sequence is used.
 fn execute(
     way: &mut dyn Ask,
     session: &Session,
@@ -182,12 +183,16 @@ fn execute(
                 operations.len()
             ));
         }
-        return outcomes
-            .into_iter()
-            .map(|(code, uuid, number)| match code {
-                0 => Ok(number),
-                code => Err(format!("code {code} of {uuid:x}")),
-            })
-            .collect();
+        let mut numbers = Vec::new();
+        for (code, uuid, number) in outcomes {
+            match code {
+                code::DONE => numbers.push(number),
+                code::BUSY => {
+                    load.repeated.fetch_add(1, Relaxed);
+                }
+                other => return Err(format!("code {other} of {uuid:x}")),
+            }
+        }
+        return Ok(numbers);
     }
 }

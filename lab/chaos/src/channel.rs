@@ -1,0 +1,112 @@
+//! A channel of Fabric: blocks that the laboratory makes, whose codes are known before any replica sees them, and an
+//! orderer that delivers them.
+
+use crate::Scene;
+use crate::server::Server;
+use crate::service::{Name, Service};
+use anyhow::ensure;
+use bytes::Bytes;
+use lineside_fabric_grpc::Signer;
+use lineside_fabric_grpc::mock::{Blocks, Orderer};
+use lineside_fabric_grpc::source::Access;
+use lineside_fabric_maker::{Blocks as Maker, Made, Network, Options, Workload};
+use serde_json::Value;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// Name of the channel.
+pub const NAME: &str = "lab";
+/// Name of the MSP of the replicas' identity, and of that of their clients.
+const MSP: &str = "Org1MSP";
+/// Pause between two looks at the height of a replica.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A channel.
+pub struct Channel {
+    /// Its blocks, from the genesis block on.
+    pub blocks: Vec<Made>,
+    /// The orderer, which shows no block yet.
+    pub orderer: Orderer,
+    network: Arc<Network>,
+}
+
+impl Channel {
+    /// Makes the blocks of `workload` and starts an orderer at a port of loopback.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub fn start(runtime: &Runtime, workload: Workload) -> anyhow::Result<Self> {
+        let network = Arc::new(Network::new(7, Options::default()));
+        let blocks: Vec<Made> = Maker::new(Arc::clone(&network), workload, 1).collect();
+        let bytes = blocks.iter().map(|made| Bytes::from(made.bytes.clone()));
+        let source = Blocks::new(NAME, bytes.collect(), Access::Everybody);
+        let orderer = runtime.block_on(Orderer::start("127.0.0.1:0", None, source))?;
+        Ok(Self {
+            blocks,
+            orderer,
+            network,
+        })
+    }
+
+    /// Number of blocks.
+    pub fn height(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// Prepares a replica that follows the orderer, with the further lines `keys` in its section.
+    ///
+    /// # Errors
+    /// The system's reason why a file cannot be written.
+    pub fn replica(&self, scene: &Scene, keys: &str) -> anyhow::Result<Service> {
+        let listen: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+        let mut service = Service::new(scene, Name::Fabric, listen, keys)?;
+        let folder = service.folder.path();
+        let (genesis, msp) = (folder.join("genesis"), folder.join("msp"));
+        self.network.client(0).write_msp(&msp)?;
+        fs::write(&genesis, &self.blocks[0].bytes)?;
+        let endpoint = self.orderer.endpoint();
+        service.add_keys(&format!(
+            "genesis = {genesis:?}\norderers = [{endpoint:?}]\nmsp_id = {MSP:?}\nmsp = {msp:?}\n"
+        ));
+        Ok(service)
+    }
+
+    /// Returns an identity that may read the channel at `replica`.
+    ///
+    /// # Errors
+    /// The replica's folder holds no identity.
+    pub fn reader(&self, replica: &Service) -> anyhow::Result<Signer> {
+        let folder = replica.folder.path().join("msp");
+        Ok(Signer::from_msp_folder(MSP, &folder)?)
+    }
+}
+
+/// Waits until the replica holds `height` blocks.
+///
+/// # Errors
+/// It does not within `patience`, or its console does not answer.
+pub fn wait_for(replica: &Server, height: u64, patience: Duration) -> anyhow::Result<()> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let (_, status) = replica.page("/status")?;
+        let taken = height_in(&serde_json::from_str(&status)?);
+        if taken == Some(height) {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "the replica took {taken:?} of {height} blocks within {patience:?}"
+        );
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Number of blocks that the replica holds, from `/status`.
+fn height_in(status: &Value) -> Option<u64> {
+    let mut services = status["services"].as_array()?.iter();
+    let fabric = services.find(|service| service["name"] == "fabric")?;
+    fabric["host"]["height"].as_u64()
+}

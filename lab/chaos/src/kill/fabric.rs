@@ -1,0 +1,180 @@
+//! `fabric` under kill -9, with its state on the disk. A client follows the committed blocks of the replica, over all
+//! kills. A block that it saw must be in the ledger before the replica runs again, and its codes must be those that the
+//! maker of the channel gave it. In the end the state must be that of a replica which was never killed.
+
+use super::{Load, PATIENCE, under_load};
+use crate::channel::{self, Channel};
+use crate::service::Service;
+use crate::{Report, Scene};
+use anyhow::{Context, ensure};
+use lineside_fabric::block::Block;
+use lineside_fabric::proto::Arena;
+use lineside_fabric_grpc::client::{Options, Service as Deliver};
+use lineside_fabric_grpc::{Follower, Signer};
+use lineside_fabric_maker::{Made, Workload};
+use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Transactions of a block.
+const BLOCK: usize = 20;
+/// Of a thousand transactions, those that a peer marks as invalid.
+const FAULTY: usize = 100;
+/// Time between two blocks of the orderer.
+const PACE: Duration = Duration::from_millis(5);
+/// Time for which the client waits for a block before it looks whether the load is over.
+const LOOK: Duration = Duration::from_millis(100);
+/// Keys that `lineside fabric state` lists at most.
+const KEYS_MAX: &str = "1000000";
+
+/// The case with the state in fjall.
+pub fn fabric(scene: &Scene, report: &mut Report) -> anyhow::Result<()> {
+    let runtime = Runtime::new()?;
+    let load = Load::default();
+    let most = scene.scale.of(1_000, 2_000);
+    let workload = Workload {
+        keys: 400,
+        block: BLOCK,
+        transactions: scene.scale.of(5_000, 90_000),
+        faulty: FAULTY,
+        ..Workload::default()
+    };
+    let channel = Channel::start(&runtime, workload)?;
+    let mut service = channel.replica(scene, "state = \"fjall\"\n")?;
+    let server = service.start(None)?;
+    let seen = AtomicU64::new(0);
+    let client = Client {
+        signer: Arc::new(channel.reader(&service)?),
+        endpoint: server.listen.to_string(),
+        blocks: &channel.blocks,
+        seen: &seen,
+    };
+    let _orders = runtime.enter();
+    channel.orderer.pace(PACE);
+    let clients = [&client].map(|client| {
+        let (load, runtime) = (&load, runtime.handle());
+        move || runtime.block_on(client.follow(load))
+    });
+    let look = |service: &Service, report: &mut Report| look_at(service, &seen, report);
+    let (server, _) = under_load(&load, clients.into_iter(), || {
+        load.kill_and_look(scene, &mut service, server, report, most, look)
+    })?;
+    load.tell(report);
+    report.peak(server.peak_bytes());
+    channel.orderer.blocks.show(channel.height());
+    runtime.block_on(client.all(report))?;
+    server.terminate()?;
+    compare(scene, &channel, &service, report)
+}
+
+/// Compares the ledger of a replica that was killed with the blocks that the client saw until then.
+fn look_at(service: &Service, seen: &AtomicU64, report: &mut Report) -> anyhow::Result<()> {
+    let seen = seen.load(Relaxed);
+    let (_, said) = service.command(&["fabric", "--json", "status", "--data", "data"])?;
+    let status: Value = serde_json::from_str(said.trim()).with_context(|| said.clone())?;
+    let held = status["blocks"].as_u64().context("a ledger without a height")?;
+    for number in held..seen {
+        report.lose(format!(
+            "block {number} was seen, and the ledger has {held} blocks"
+        ));
+    }
+    Ok(())
+}
+
+/// Client that follows the replica's blocks.
+struct Client<'a> {
+    signer: Arc<Signer>,
+    endpoint: String,
+    /// The channel's blocks.
+    blocks: &'a [Made],
+    /// Number of blocks that it saw.
+    seen: &'a AtomicU64,
+}
+
+impl Client<'_> {
+    fn follower(&self, from: u64) -> Follower {
+        let (endpoints, signer) = (vec![self.endpoint.clone()], Arc::clone(&self.signer));
+        let mut options = Options::new(endpoints, signer, channel::NAME, from);
+        options.service = Deliver::Peer;
+        options.backoff = Duration::from_millis(20);
+        options.on_left = Some(Arc::new(|_, _| {}));
+        Follower::new(options)
+    }
+
+    /// Takes blocks until the load is over. A block acknowledges its transactions.
+    async fn follow(&self, load: &Load) {
+        let mut follower = self.follower(0);
+        while !load.is_over() {
+            let Ok(received) = tokio::time::timeout(LOOK, follower.next()).await else {
+                continue;
+            };
+            let made = &self.blocks[received.number as usize];
+            if let Some(fault) = difference(made, &received.bytes) {
+                load.fault(fault);
+            }
+            self.seen.store(received.number + 1, Relaxed);
+            load.acknowledge(made.codes.len() as u64);
+        }
+    }
+
+    /// Reads all blocks from the first on.
+    async fn all(&self, report: &mut Report) -> anyhow::Result<()> {
+        let mut follower = self.follower(0);
+        for block in self.blocks {
+            let next = tokio::time::timeout(PATIENCE, follower.next()).await;
+            let next = next.with_context(|| format!("block {} did not come", block.number))?;
+            report.count("blocks", 1);
+            if let Some(fault) = difference(block, &next.bytes) {
+                report.fault(fault);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the difference of the codes in a block of the replica from those that the maker gave it.
+fn difference(made: &Made, received: &[u8]) -> Option<String> {
+    let arena = Arena::new();
+    let codes = match Block::read(received, &arena) {
+        Ok(block) => block.filter().to_vec(),
+        Err(error) => return Some(format!("block {}: {error}", made.number)),
+    };
+    let expected: Vec<u8> = made.codes.iter().map(|code| *code as u8).collect();
+    (codes != expected).then(|| format!("block {}: codes {codes:?}, not {expected:?}", made.number))
+}
+
+/// Has the ledger verified, and compares its state with that of a replica that was never killed.
+fn compare(scene: &Scene, channel: &Channel, killed: &Service, report: &mut Report) -> anyhow::Result<()> {
+    let (is_right, said) = killed.command(&["fabric", "verify-ledger", "--data", "data"])?;
+    ensure!(is_right, "`lineside fabric verify-ledger`: {said}");
+    let mut twin = channel.replica(scene, "state = \"memory\"\n")?;
+    let server = twin.start(None)?;
+    channel::wait_for(&server, channel.height(), PATIENCE)?;
+    server.terminate()?;
+    let (expected, found) = (state(&twin)?, state(killed)?);
+    report.count("keys", expected.len() as u64);
+    ensure!(!expected.is_empty(), "the channel has no keys");
+    for line in expected.iter().filter(|line| !found.contains(line)) {
+        report.fault(format!("the state lacks {line}"));
+    }
+    ensure!(
+        expected.len() == found.len(),
+        "the state has {} keys, not {}",
+        found.len(),
+        expected.len()
+    );
+    Ok(())
+}
+
+/// Returns the keys of the chaincode with values and versions, a line for each.
+fn state(replica: &Service) -> anyhow::Result<Vec<String>> {
+    let name = Workload::default().chaincode.name();
+    let words = [
+        "fabric", "--json", "state", name, "--data", "data", "--limit", KEYS_MAX,
+    ];
+    let (is_listed, said) = replica.command(&words)?;
+    ensure!(is_listed, "`lineside {}`: {said}", words.join(" "));
+    Ok(said.lines().map(str::to_owned).collect())
+}
