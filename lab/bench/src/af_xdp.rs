@@ -13,12 +13,17 @@ use std::mem::{self, size_of};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 const FRAME_BYTES: usize = 2048;
 /// Frames of each direction, and entries of each ring.
 const FRAMES: u32 = 1024;
 const PAYLOAD_AT: usize = SPV_FRAME_BYTES - 32;
 const BURST: usize = 64;
+/// Time in which a queue must become free.
+const BIND_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause between two attempts to bind.
+const BIND_PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks through an AF_XDP socket. The calling thread stands in the client's namespace; `interface` is its end's index.
 pub fn run(generator: &Generator, interface: u32, workload: &Workload, plan: ClosedLoop) -> Result<Tally> {
@@ -228,7 +233,21 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Binds the socket to queue 0. The queue is busy until the kernel has let go of the socket of the last contestant,
+    /// which it does some time after that was closed.
     fn bind(&self, interface: u32) -> std::io::Result<()> {
+        let deadline = Instant::now() + BIND_TIMEOUT;
+        loop {
+            match self.try_bind(interface) {
+                Err(error) if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline => {
+                    std::thread::sleep(BIND_PAUSE);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_bind(&self, interface: u32) -> std::io::Result<()> {
         // SAFETY: sockaddr_xdp is a plain C struct; all zeros is queue 0.
         let mut address: libc::sockaddr_xdp = unsafe { mem::zeroed() };
         address.sxdp_family = libc::AF_XDP as u16;
