@@ -141,7 +141,7 @@ impl Service for ColumnService {
 
     fn rights(&self) -> Rights {
         match self.config.store {
-            TableName::Embedded => Rights::of_directories([self.config.data.clone()]),
+            TableName::Embedded => Rights::of_directories([self.config.data.clone()]).with_database(),
             _ => Rights::default(),
         }
     }

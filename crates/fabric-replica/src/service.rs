@@ -1,7 +1,7 @@
 //! The `fabric` service in the daemon: a committing replica of one channel. It follows an orderer, validates, keeps the
 //! ledger, and serves its blocks as a peer does.
 
-use crate::config::FabricConfig;
+use crate::config::{FabricConfig, StateName};
 use crate::files::{DeliverClient, read_client, read_server_tls, read_udp_key};
 use crate::intake::BlockIntake;
 use crate::ledger;
@@ -150,7 +150,11 @@ impl Service for FabricService {
     }
 
     fn rights(&self) -> Rights {
-        Rights::of_directories([self.config.data.clone()])
+        let rights = Rights::of_directories([self.config.data.clone()]);
+        match self.config.state {
+            StateName::Memory => rights,
+            StateName::Auto | StateName::Fjall => rights.with_database(),
+        }
     }
 
     fn start(self: Box<Self>, _context: &mut StartContext) -> anyhow::Result<Box<dyn Running>> {

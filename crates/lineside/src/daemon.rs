@@ -7,7 +7,7 @@ use crate::sandbox::{self, Kept, Places};
 use anyhow::{Context, bail};
 use lineside_service::config::UsageError;
 use lineside_service::{
-    CallGroup, DatapathConfig, DatapathKind, Endpoint, Running, Service, ServiceDef, ServiceStatus, Snapshot,
+    DatapathConfig, DatapathKind, Endpoint, Running, Service, ServiceDef, ServiceStatus, Snapshot,
     StartContext, StatusBuilder, XdpAttachment,
 };
 use lineside_util::data_dir::{self, Watch};
@@ -241,9 +241,10 @@ fn restrict(
                 .collect(),
             removes_below: made.iter().chain(&pins).map(|made| folder_of(made)).collect(),
         },
-        changes_files: rights
+        calls: rights
             .iter()
-            .any(|rights| rights.calls.contains(&CallGroup::Files)),
+            .flat_map(|rights| rights.calls.iter().copied())
+            .collect(),
         has_programs,
     };
     let lacking = sandbox::enter(process.sandbox, &kept).context("limiting the rights of the server")?;

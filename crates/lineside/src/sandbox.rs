@@ -10,14 +10,15 @@ pub use files::Places;
 
 use crate::process::SandboxName;
 use calls::Group;
+use lineside_service::CallGroup;
 use seccompiler::{SeccompAction, apply_filter};
 
 /// Rights that a process keeps.
 pub struct Kept {
     /// Files that it may use.
     pub places: Places,
-    /// True if a service changes files.
-    pub changes_files: bool,
+    /// Groups of system calls that its services make beyond those of every server.
+    pub calls: Vec<CallGroup>,
     /// True if it keeps XDP programs attached.
     pub has_programs: bool,
 }
@@ -49,7 +50,7 @@ fn restrict_calls(action: SeccompAction, kept: &Kept) -> anyhow::Result<Option<S
         return Ok(Some(warning.into()));
     }
     let mut groups = vec![Group::Base, Group::Net];
-    groups.extend(kept.changes_files.then_some(Group::Files));
+    groups.extend(kept.calls.iter().map(|calls| Group::of(*calls)));
     groups.extend(kept.has_programs.then_some(Group::Xdp));
     // Where filters differ, the kernel takes the stricter answer. The second forbids to install another.
     apply_filter(&calls::without_clone3()?)?;

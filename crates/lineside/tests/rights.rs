@@ -39,7 +39,7 @@ fn assert_closed(path: &Path) {
 /// A call that is not allowed would end the server with SIGSYS: the sandbox is "strict" here.
 #[test]
 fn every_service_does_its_work_without_rights_and_closes_its_files() {
-    let place = Place::new();
+    let mut place = Place::new();
     let chain = place.path("spv");
     let txid = place.make_chain(&chain);
     assert_closed_after(&place, "spv", |server| {
@@ -55,8 +55,11 @@ fn every_service_does_its_work_without_rights_and_closes_its_files() {
             server.write(9).expect("a write after a restart");
         });
     }
-    for _ in 0..2 {
-        assert_closed_after(&place, "fabric", |_| {});
+    for state in ["memory", "fjall"] {
+        place.fabric_state = state;
+        for _ in 0..2 {
+            assert_closed_after(&place, "fabric", |_| {});
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Rights {
 pub enum CallGroup {
     /// Makes, changes, renames and removes files, and makes them durable.
     Files,
+    /// Makes directories, as a database does that keeps tables in folders (fjall).
+    Directories,
 }
 
 impl Rights {
@@ -29,5 +31,12 @@ impl Rights {
             reads: Vec::new(),
             calls: vec![CallGroup::Files],
         }
+    }
+
+    /// Adds the calls of a database that makes directories of its own below those that the service changes.
+    #[must_use]
+    pub fn with_database(mut self) -> Self {
+        self.calls.push(CallGroup::Directories);
+        self
     }
 }

@@ -1,6 +1,7 @@
 //! System calls that a serving process may make, in groups, and the seccomp filter that is made of them.
 
 use anyhow::anyhow;
+use lineside_service::CallGroup;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch,
@@ -16,6 +17,8 @@ pub enum Group {
     Net,
     /// Changing files and making them durable: a service with a data directory.
     Files,
+    /// Making directories: a service with a database in its data directory.
+    Directories,
     /// Maps and programs of BPF: a server on the datapath `xdp`.
     Xdp,
 }
@@ -54,10 +57,10 @@ mod common {
     ];
     #[rustfmt::skip]
     pub const FILES: &[Call] = calls![
-        SYS_fadvise64 SYS_fallocate SYS_fchmod SYS_fdatasync SYS_flock SYS_fstatfs SYS_fsync SYS_ftruncate SYS_linkat
-        SYS_mkdirat SYS_msync SYS_pwrite64 SYS_pwritev SYS_readahead SYS_renameat SYS_renameat2 SYS_statfs
-        SYS_sync_file_range SYS_unlinkat
+        SYS_fallocate SYS_fchmod SYS_fdatasync SYS_flock SYS_fstatfs SYS_fsync SYS_ftruncate SYS_pwrite64 SYS_renameat
+        SYS_renameat2 SYS_unlinkat
     ];
+    pub const DIRECTORIES: &[Call] = calls![SYS_mkdirat];
     #[rustfmt::skip]
     pub const XDP: &[Call] = calls![
         SYS_bpf SYS_flock SYS_fstatfs SYS_mkdirat SYS_unlinkat
@@ -75,7 +78,8 @@ mod older {
         SYS_access SYS_arch_prctl SYS_dup2 SYS_lstat SYS_open SYS_pipe SYS_readlink SYS_stat SYS_time
     ];
     pub const NET: &[Call] = calls![SYS_epoll_wait SYS_poll SYS_select];
-    pub const FILES: &[Call] = calls![SYS_link SYS_mkdir SYS_rename SYS_rmdir SYS_unlink];
+    pub const FILES: &[Call] = calls![SYS_rename SYS_rmdir SYS_unlink];
+    pub const DIRECTORIES: &[Call] = calls![SYS_mkdir];
     pub const XDP: &[Call] = calls![SYS_mkdir SYS_rmdir SYS_unlink];
 }
 
@@ -86,12 +90,21 @@ mod older {
     pub const BASE: &[Call] = &[];
     pub const NET: &[Call] = &[];
     pub const FILES: &[Call] = &[];
+    pub const DIRECTORIES: &[Call] = &[];
     pub const XDP: &[Call] = &[];
 }
 
 impl Group {
     #[cfg(test)]
-    const ALL: [Self; 4] = [Self::Base, Self::Net, Self::Files, Self::Xdp];
+    const ALL: [Self; 5] = [Self::Base, Self::Net, Self::Files, Self::Directories, Self::Xdp];
+
+    /// Returns the calls of a group that services name.
+    pub(super) const fn of(group: CallGroup) -> Self {
+        match group {
+            CallGroup::Files => Self::Files,
+            CallGroup::Directories => Self::Directories,
+        }
+    }
 
     /// Returns the lists of the group: those of every architecture, and those of this one.
     const fn lists(self) -> [&'static [Call]; 2] {
@@ -99,6 +112,7 @@ impl Group {
             Self::Base => [common::BASE, older::BASE],
             Self::Net => [common::NET, older::NET],
             Self::Files => [common::FILES, older::FILES],
+            Self::Directories => [common::DIRECTORIES, older::DIRECTORIES],
             Self::Xdp => [common::XDP, older::XDP],
         }
     }
@@ -108,7 +122,10 @@ impl Group {
         match self {
             Self::Base => "every server: memory, threads, time, reading of files",
             Self::Net => "every server: sockets, and waiting for them",
-            Self::Files => "services with a data directory",
+            Self::Files => {
+                "`spv`, `transfer`, `fabric`, `hybrid`, and `column` with its own table: data directories"
+            }
+            Self::Directories => "`column` with its own table, and `fabric`: their database",
             Self::Xdp => "servers on the datapath `xdp`",
         }
     }

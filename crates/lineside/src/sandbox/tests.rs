@@ -16,8 +16,16 @@ fn kept(writes: &Path) -> Kept {
             writes: vec![writes.into()],
             removes_below: Vec::new(),
         },
-        changes_files: true,
+        calls: vec![CallGroup::Files, CallGroup::Directories],
         has_programs: false,
+    }
+}
+
+/// Limits of a service that makes no calls but those of every server and of `calls`.
+fn kept_calls(writes: &Path, calls: &[CallGroup]) -> Kept {
+    Kept {
+        calls: calls.to_vec(),
+        ..kept(writes)
     }
 }
 
@@ -120,6 +128,34 @@ fn a_server_can_do_its_work() {
         std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
         std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     });
+}
+
+/// The lists differ by service: each gets the groups that it names, and no others.
+#[test]
+fn a_service_makes_the_calls_of_its_own_groups() {
+    if !has_seccomp() {
+        println!("skipped: this kernel has no seccomp filters");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    let attempts = |calls: &[CallGroup]| {
+        within(&kept_calls(folder.path(), calls), || {
+            std::fs::write(&file, "text").expect("every server may write what is open to it");
+            let makes = std::fs::create_dir(folder.path().join("below"));
+            let removes = std::fs::remove_file(&file);
+            let _ = std::fs::remove_dir(folder.path().join("below"));
+            [makes, removes].map(|result| result.is_ok())
+        })
+    };
+    assert_eq!(attempts(&[]), [false, false]);
+    assert_eq!(attempts(&[CallGroup::Files]), [false, true]);
+    assert_eq!(attempts(&[CallGroup::Directories]), [true, false]);
+    std::fs::remove_dir(folder.path().join("below")).expect("the last attempt made it");
+    assert_eq!(
+        attempts(&[CallGroup::Files, CallGroup::Directories]),
+        [true, true]
+    );
 }
 
 #[test]

@@ -24,11 +24,18 @@ pub fn text(output: &Output) -> String {
 }
 
 /// A folder with what the services' configurations name.
-pub struct Place(TempDir);
+pub struct Place {
+    folder: TempDir,
+    /// Place of the channel's state in `fabric`.
+    pub fabric_state: &'static str,
+}
 
 impl Place {
     pub fn new() -> Self {
-        let place = Self(tempfile::tempdir().expect("a folder"));
+        let place = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            fabric_state: "auto",
+        };
         let file = |name: &str| place.path(name).display().to_string();
         let made = lineside(&[
             "hybrid",
@@ -77,7 +84,7 @@ impl Place {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.folder.path().join(name)
     }
 
     /// Returns the section of a service in a configuration.
@@ -92,9 +99,11 @@ impl Place {
                 self.path("node.key")
             ),
             "fabric" => format!(
-                "genesis = {:?}\norderers = [\"127.0.0.1:9\"]\nmsp_id = \"Org1MSP\"\nmsp = {:?}\nthreads = 1\n",
+                "genesis = {:?}\norderers = [\"127.0.0.1:9\"]\nmsp_id = \"Org1MSP\"\nmsp = {:?}\nthreads = 1\n\
+                 state = {:?}\n",
                 self.path("genesis.pb"),
-                self.path("msp")
+                self.path("msp"),
+                self.fabric_state
             ),
             other => panic!("no service {other}"),
         };
