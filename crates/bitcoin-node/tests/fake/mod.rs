@@ -26,6 +26,8 @@ pub enum Reply {
     Drip(Vec<u8>, Duration),
     /// A header, and then a body without end.
     Endless,
+    /// Nothing, and the connection stays open.
+    Silence,
 }
 
 type Trick = Box<dyn FnMut(&Request) -> Option<Reply> + Send>;
@@ -256,6 +258,7 @@ fn write_reply(mut stream: &TcpStream, reply: Reply) -> Option<()> {
             }
             Some(())
         }
+        Reply::Silence => Some(()),
         Reply::Endless => {
             stream
                 .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
