@@ -238,8 +238,6 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("spv", "http_clients", "1000001", "1 to 1000000"),
         ("spv", "http_clients_per_network", "-1", "expected u32"),
         ("spv", "trusted_proxies", "[\"10.0.0.0/33\"]", "leading bits"),
-        ("spv", "node", "\"bitcoind://localhost:8332\"", "--node-cookie"),
-        ("spv", "node", "\"bitcoind://localhost:8332\"", "--node-password"),
         (
             "spv",
             "node",
@@ -369,6 +367,15 @@ fn warnings_say_what_is_risky() {
     assert_eq!(warnings.len(), keys.len());
     for (warning, key) in warnings.iter().zip(keys) {
         assert!(warning.starts_with(key), "{warning}");
+    }
+}
+
+#[test]
+fn a_node_without_credentials_is_refused_with_the_ways_to_give_them() {
+    let issue = only_issue("[spv]\nnode = \"bitcoind://localhost:8332\"\n");
+    assert_eq!(issue.line, Some(2));
+    for way in ["`node_cookie`", "`node_password`", "LINESIDE_NODE_PASSWORD"] {
+        assert!(issue.what.contains(way), "{issue:?}");
     }
 }
 

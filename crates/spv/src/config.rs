@@ -291,7 +291,7 @@ impl SpvConfig {
                 SetupError::PasswordFile(_) | SetupError::EmptyPasswordFile { .. }
             )
         {
-            issues.add("node", error.to_string());
+            issues.add("node", error.to_string().trim_start_matches("node: "));
         }
         if matches!(url, NodeUrl::Btcd(_)) && given(&self.node_ca).is_none() {
             issues.add(
