@@ -7,6 +7,7 @@
 use crate::error::Fault;
 use crate::hash::{BlockHash, HEADER_BYTES};
 use crate::node::{Header, NodeInfo};
+use crate::signet::SignetId;
 use lineside_util::hex;
 use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -139,6 +140,7 @@ struct Info {
     #[serde(default)]
     pruned: bool,
     pruneheight: Option<u32>,
+    signet_challenge: Option<HexText>,
     #[serde(default)]
     initialblockdownload: bool,
 }
@@ -207,6 +209,7 @@ pub fn info(body: &[u8], id: u64) -> Result<NodeInfo, NoResult> {
         best: info.bestblockhash.0,
         pruned: info.pruned,
         prune_height: info.pruneheight,
+        signet: (info.signet_challenge).map(|challenge| SignetId::of_challenge(&challenge.0)),
         initial_block_download: info.initialblockdownload,
     })
 }

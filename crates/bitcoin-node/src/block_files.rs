@@ -47,6 +47,17 @@ pub enum BlockFilesError {
         /// Its length.
         bytes: u64,
     },
+    /// A block that was read before is not in its place any more.
+    #[error(
+        "{}: the block at byte {offset} is damaged or was replaced since it was first read; start again with the files \
+         of a node that was not pruned or downloaded again meanwhile, or follow the node by its RPC", path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// First byte of the block in the file.
+        offset: u64,
+    },
     /// A file holds blocks of no network, or of another one.
     #[error(
         "{}: the first record does not begin with the magic {magic:02x?} of the configured network; \
@@ -371,7 +382,7 @@ fn number_of(name: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-fn name_of(number: u32) -> String {
+pub(crate) fn name_of(number: u32) -> String {
     format!("blk{number:05}.dat")
 }
 

@@ -1,13 +1,15 @@
 //! Directory with block files of Bitcoin Core, followed as if it were a node: the branch with the most work is its
 //! chain, and blocks that are appended are noticed at intervals.
 //!
-//! The node's index is not read. Headers are read from the files, and a block is read when it is asked for. Files that
-//! the node deletes (pruning) or writes anew (a new download) make the directory unusable, which is named.
+//! The node's index is not read. Headers are read from the files, and a block is read when it is asked for. The last
+//! block of the newest file may be one that the node is writing: it is taken once it is whole. Files that the node
+//! deletes (pruning) or writes anew (a new download) make the directory unusable, which is named.
 
-use crate::block_files::{BlockFiles, FileBlock, Position};
+use crate::block_files::{BlockFiles, BlockFilesError, FileBlock, Position, name_of};
 use crate::error::{Fault, NodeError};
 use crate::follower::proven_work;
 use crate::hash::{BlockHash, HEADER_BYTES, parent_of};
+use crate::interrupt::Interrupter;
 use crate::node::{Announcement, Header, Node, NodeInfo, NoticedBy};
 use bitcoin::Work;
 use std::collections::HashMap;
@@ -32,8 +34,9 @@ pub struct BlocksDir {
     waiting: HashMap<BlockHash, Vec<FileBlock>>,
     /// The branch with the most work, by height.
     best: Vec<BlockHash>,
-    /// Last block that was read.
-    read: Option<Position>,
+    /// Last block that was entered, or waits for its parent.
+    read: Option<(Position, BlockHash)>,
+    interrupter: Interrupter,
 }
 
 impl BlocksDir {
@@ -48,6 +51,7 @@ impl BlocksDir {
             waiting: HashMap::new(),
             best: Vec::new(),
             read: None,
+            interrupter: Interrupter::default(),
         }
     }
 
@@ -59,25 +63,67 @@ impl BlocksDir {
     fn read_on(&mut self) -> Result<(), NodeError> {
         let files = match self.read {
             None => BlockFiles::open(&self.dir, self.magic),
-            Some(position) => BlockFiles::open_at(&self.dir, self.magic, position),
+            Some((position, _)) => BlockFiles::open_at(&self.dir, self.magic, position),
         };
         let files = files
             .map_err(|error| self.fault(Fault::Files(error)))?
             .headers_only();
+        let mut last: Option<FileBlock> = None;
         for block in files {
+            // The first call reads the headers of all files.
+            if self.interrupter.is_interrupted() {
+                return Err(self.fault(Fault::Interrupted));
+            }
             let block = block.map_err(|error| self.fault(Fault::Files(error)))?;
-            self.read = Some(block.position);
-            self.enter(block);
+            if let Some(before) = last.replace(block) {
+                self.enter_read(before);
+            }
+        }
+        if let Some(last) = last
+            && (self.has_read(&last) || self.is_whole(&last)?)
+        {
+            self.enter_read(last);
         }
         Ok(())
+    }
+
+    fn has_read(&self, block: &FileBlock) -> bool {
+        self.read == Some((block.position, block.hash))
+    }
+
+    /// Enters a block from the files, once.
+    fn enter_read(&mut self, block: FileBlock) {
+        if !self.has_read(&block) {
+            self.read = Some((block.position, block.hash));
+            self.enter(block);
+        }
+    }
+
+    /// Returns true if all bytes of a block are in the files. The node extends a file by zeros before it writes a block,
+    /// so a block that it is writing may have its length and its header already.
+    fn is_whole(&self, block: &FileBlock) -> Result<bool, NodeError> {
+        let read = self.read_at(block.position)?;
+        Ok(read.is_some_and(|read| read.hash == block.hash && is_whole(&read.raw)))
+    }
+
+    fn read_at(&self, position: Position) -> Result<Option<FileBlock>, NodeError> {
+        let files = BlockFiles::open_at(&self.dir, self.magic, position);
+        let mut files = files.map_err(|error| self.fault(Fault::Files(error)))?;
+        let found = files.next().transpose();
+        let found = found.map_err(|error| self.fault(Fault::Files(error)))?;
+        Ok(found.filter(|found| found.position == position))
     }
 
     /// Enters a block, and those that waited for it.
     fn enter(&mut self, block: FileBlock) {
         let mut ready = vec![block];
         while let Some(block) = ready.pop() {
-            let (Some(header), false) = (block.raw.first_chunk(), self.entries.contains_key(&block.hash))
-            else {
+            if let Some(entry) = self.entries.get_mut(&block.hash) {
+                // The node wrote the block again because the first copy was damaged or lost.
+                entry.position = block.position;
+                continue;
+            }
+            let Some(header) = block.raw.first_chunk() else {
                 continue;
             };
             let Some(work) = proven_work(header) else { continue };
@@ -126,6 +172,12 @@ impl BlocksDir {
     }
 }
 
+/// Returns true if a block parses to its end and is the one that its header and its coinbase commit to.
+fn is_whole(raw: &[u8]) -> bool {
+    let block: Result<bitcoin::Block, _> = bitcoin::consensus::deserialize(raw);
+    block.is_ok_and(|block| block.check_merkle_root() && block.check_witness_commitment())
+}
+
 impl Node for BlocksDir {
     fn info(&mut self) -> Result<NodeInfo, NodeError> {
         self.read_on()?;
@@ -138,6 +190,7 @@ impl Node for BlocksDir {
             blocks: height,
             headers: height,
             best,
+            signet: None,
             pruned: false,
             prune_height: None,
             initial_block_download: false,
@@ -145,7 +198,7 @@ impl Node for BlocksDir {
     }
 
     fn hash_at(&mut self, height: u32) -> Result<BlockHash, NodeError> {
-        if self.read.is_none() {
+        if self.best.is_empty() {
             self.read_on()?;
         }
         let hash = self.best.get(height as usize).copied();
@@ -163,19 +216,12 @@ impl Node for BlocksDir {
 
     fn block(&mut self, hash: &BlockHash) -> Result<Vec<u8>, NodeError> {
         let position = self.entry(hash)?.position;
-        let files = BlockFiles::open_at(&self.dir, self.magic, position);
-        let mut files = files.map_err(|error| self.fault(Fault::Files(error)))?;
-        let block = files
-            .next()
-            .transpose()
-            .map_err(|error| self.fault(Fault::Files(error)))?;
-        match block {
+        match self.read_at(position)? {
             Some(block) if block.hash == *hash => Ok(block.raw),
-            Some(block) => Err(self.fault(Fault::WrongBlock {
-                asked: *hash,
-                found: block.hash,
-            })),
-            None => Err(self.fault(Fault::NoSuchBlock { hash: *hash })),
+            _ => Err(self.fault(Fault::Files(BlockFilesError::Damaged {
+                path: self.dir.join(name_of(position.file)),
+                offset: position.offset,
+            }))),
         }
     }
 
@@ -199,6 +245,16 @@ impl Node for BlocksDir {
             }
             std::thread::sleep(left.min(self.poll_interval));
         }
+    }
+
+    fn place_of(&self, hash: &BlockHash) -> Option<String> {
+        let Position { file, offset } = self.entries.get(hash)?.position;
+        let path = self.dir.join(name_of(file));
+        Some(format!("{} at byte {offset}", path.display()))
+    }
+
+    fn interrupter(&self) -> Interrupter {
+        self.interrupter.clone()
     }
 
     fn describe(&self) -> String {

@@ -3,6 +3,7 @@
 use crate::block_files::BlockFilesError;
 use crate::hash::BlockHash;
 use crate::secret::PASSWORD_VARIABLE;
+use crate::signet::SignetId;
 use crate::url::UrlError;
 use lineside_util::key_file::KeyFileError;
 use std::io;
@@ -34,6 +35,19 @@ pub enum SetupError {
         /// The user of the URL.
         user: String,
     },
+    /// There are no credentials for Bitcoin Core.
+    #[error(
+        "node: bitcoind:// needs credentials, in one of three ways: the cookie file of the node (--node-cookie FILE, or \
+         `node_cookie`); a user in the URL (USER@HOST:PORT) and the password in a file (--node-password FILE, or \
+         `node_password`); or such a user and the password in the environment ({PASSWORD_VARIABLE})"
+    )]
+    NoCredentials,
+    /// There are no credentials for btcd, which has no cookie file.
+    #[error(
+        "node: btcd needs credentials: a user in the URL (USER@HOST:PORT) and the password in a file (--node-password \
+         FILE, or `node_password`) or in the environment ({PASSWORD_VARIABLE})"
+    )]
+    NoUser,
     /// There is a password file without a user.
     #[error("node: a password file is given, but the URL names no user; write USER@HOST:PORT")]
     PasswordWithoutUser,
@@ -130,8 +144,22 @@ pub enum Fault {
         /// The time limit.
         after: Duration,
     },
+    /// The cookie file is not there.
+    #[error(
+        "cookie file {}: it is not there; Bitcoin Core writes it when it starts: start the node, or give the `.cookie` \
+         of its data directory (-datadir; in its folder testnet3, testnet4, signet or regtest for such a network)",
+        path.display()
+    )]
+    NoCookie {
+        /// The file.
+        path: PathBuf,
+    },
     /// The cookie file cannot be read.
-    #[error("cookie file {}: {source}; Bitcoin Core writes it at each start", path.display())]
+    #[error(
+        "cookie file {}: {source}; Bitcoin Core writes it at each start, readable by its own user (see \
+         -rpccookieperms)",
+        path.display()
+    )]
     Cookie {
         /// The file.
         path: PathBuf,
@@ -232,6 +260,28 @@ pub enum Fault {
         /// Hash of the node's first block.
         found: BlockHash,
     },
+    /// The node is on another signet, by the challenge that it names.
+    #[error(
+        "the node is on another signet, {found}; this store holds {expected}: follow a node with that \
+         signetchallenge, or make a store by `lineside spv init --signet-challenge`"
+    )]
+    OtherSignet {
+        /// The configured signet.
+        expected: SignetId,
+        /// The node's.
+        found: SignetId,
+    },
+    /// The node is on another signet, by its first blocks; it does not name its challenge.
+    #[error(
+        "the node is on another signet: its block at height 1 is {theirs}, that of this store is {ours}; follow a \
+         node with the signetchallenge of the store"
+    )]
+    OtherFirstBlock {
+        /// Local block at height 1.
+        ours: BlockHash,
+        /// The node's block at height 1.
+        theirs: BlockHash,
+    },
     /// A block or header has another hash than the one asked for.
     #[error("the node answered {found} to a request for block {asked}; do not trust it")]
     WrongBlock {
@@ -291,6 +341,9 @@ pub enum Fault {
         /// The height.
         height: u32,
     },
+    /// The program ends, or does not need the answer any more.
+    #[error("the call was interrupted, because this program ends")]
+    Interrupted,
     /// A download was stopped because all its workers ended.
     #[error("the download was stopped at height {height}")]
     Stopped {
@@ -308,6 +361,7 @@ impl Fault {
             Fault::Connect { .. }
                 | Fault::Lost { .. }
                 | Fault::TimedOut { .. }
+                | Fault::NoCookie { .. }
                 | Fault::Cookie { .. }
                 | Fault::WarmingUp { .. }
                 | Fault::Busy { .. }
@@ -328,6 +382,8 @@ impl Fault {
                 | Fault::WrongBlock { .. }
                 | Fault::NoWork { .. }
                 | Fault::OtherNetwork { .. }
+                | Fault::OtherSignet { .. }
+                | Fault::OtherFirstBlock { .. }
                 | Fault::Malformed { .. }
         )
     }

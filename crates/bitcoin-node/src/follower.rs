@@ -11,6 +11,7 @@
 use crate::error::{Fault, NodeError};
 use crate::hash::{BlockHash, HEADER_BYTES, decode, parent_of};
 use crate::node::{Node, NodeInfo};
+use crate::signet::SignetId;
 use bitcoin::Work;
 use bitcoin::pow::{CompactTarget, Target};
 use std::collections::VecDeque;
@@ -74,6 +75,8 @@ pub enum LessWork {
 #[derive(Debug)]
 pub struct Follower {
     genesis: BlockHash,
+    /// The signet; `None` on other networks.
+    signet: Option<SignetId>,
     less_work: LessWork,
     /// Blocks of the node's chain that come after `after`.
     ahead: VecDeque<BlockHash>,
@@ -99,12 +102,20 @@ impl Follower {
     pub fn new(genesis: BlockHash, less_work: LessWork) -> Follower {
         Follower {
             genesis,
+            signet: None,
             less_work,
             ahead: VecDeque::new(),
             after: BlockHash::default(),
             best: BlockHash::default(),
             network_checked: false,
         }
+    }
+
+    /// Follows nodes of one signet only; all signets have the same first block.
+    #[must_use]
+    pub fn of_signet(mut self, signet: Option<SignetId>) -> Follower {
+        self.signet = signet;
+        self
     }
 
     /// Returns the node's tip when it was last compared; wait for another one by [`Node::wait_for_change`].
@@ -214,6 +225,12 @@ impl Follower {
             self.network_checked = true;
         }
         let info = node.info()?;
+        if let (Some(expected), Some(found)) = (self.signet, info.signet)
+            && expected != found
+        {
+            let fault = Fault::OtherSignet { expected, found };
+            return Err(NodeError::new(node.describe(), fault));
+        }
         self.best = info.best;
         let Some((height, hash)) = local.tip() else {
             return self.look_ahead(node, 0, &info);
@@ -270,6 +287,14 @@ impl Follower {
         if fork == height {
             // The node's chain went on from the local tip in the meantime.
             return Ok(Compared::Changed);
+        }
+        // Blocks of two signets have only the first in common, and a node need not name its challenge.
+        if fork == 0 && self.signet.is_some() && info.signet.is_none() {
+            let (Some(ours), Some(theirs)) = (local.hash_at(1), at(node, 1)?) else {
+                return Ok(Compared::Changed);
+            };
+            let fault = Fault::OtherFirstBlock { ours, theirs };
+            return Err(NodeError::new(node.describe(), fault));
         }
         let of_local = branch_work(local, fork, height);
         let needed = height - fork;

@@ -16,6 +16,7 @@ use crate::stream::Address;
 use crate::url::{Endpoint, NodeUrl};
 use hyper::header::HeaderValue;
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -195,6 +196,9 @@ impl Link {
                 .credentials
                 .pair()
                 .map_err(|source| match &self.credentials {
+                    Credentials::CookieFile(path) if source.kind() == ErrorKind::NotFound => {
+                        Fault::NoCookie { path: path.clone() }
+                    }
                     Credentials::CookieFile(path) => Fault::Cookie {
                         path: path.clone(),
                         source,

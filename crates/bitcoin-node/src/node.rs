@@ -2,8 +2,10 @@
 
 use crate::error::{Fault, NodeError, SetupError};
 use crate::hash::{BlockHash, HEADER_BYTES};
+use crate::interrupt::Interrupter;
 use crate::options::NodeOptions;
 use crate::rpc_node::RpcNode;
+use crate::signet::SignetId;
 use crate::url::NodeUrl;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ pub struct NodeInfo {
     pub pruned: bool,
     /// Lowest height whose block is kept, where the node prunes and says it.
     pub prune_height: Option<u32>,
+    /// The signet, where the node is on one and names its challenge, as Bitcoin Core does from version 29 on.
+    pub signet: Option<SignetId>,
     /// The node says that it is in its initial download. btcd does not say it, so this is then false.
     pub initial_block_download: bool,
 }
@@ -59,7 +63,7 @@ pub struct Announcement {
 
 /// A full node, as its client sees it.
 ///
-/// All calls block, and end after the time limits of [`NodeOptions`]. A connection is opened when a call needs one, so
+/// All calls block, and end after the time limits of [`NodeOptions`], or by [`Node::interrupter`]. A connection is opened when a call needs one, so
 /// a node that was away is asked again by the next call. Calls must not be made from asynchronous tasks.
 pub trait Node: Send {
     /// Returns the state of the node's chain.
@@ -126,6 +130,19 @@ pub trait Node: Send {
         known: &BlockHash,
         timeout: Duration,
     ) -> Result<Option<Announcement>, NodeError>;
+
+    /// Returns the place from which the node reads a block, such as a file and an offset, for messages; `None` where it
+    /// is asked over a network.
+    fn place_of(&self, hash: &BlockHash) -> Option<String> {
+        let _ = hash;
+        None
+    }
+
+    /// Returns a handle by which another thread ends the call under way and all later ones. The handle of a node whose
+    /// calls never wait has no effect.
+    fn interrupter(&self) -> Interrupter {
+        Interrupter::default()
+    }
 
     /// Returns the node's address without secrets.
     fn describe(&self) -> String;

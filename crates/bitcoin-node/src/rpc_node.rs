@@ -6,6 +6,7 @@
 
 use crate::error::{Fault, NodeError, SetupError};
 use crate::hash::{BlockHash, HEADER_BYTES};
+use crate::interrupt::Interrupter;
 use crate::link::Link;
 use crate::node::{Announcement, Header, Node, NodeInfo};
 use crate::options::NodeOptions;
@@ -94,6 +95,10 @@ impl Node for RpcNode {
         let limit = timeout.saturating_add(link.options.call_timeout);
         let waited = runtime.run("notifications", limit, link.wait(known, timeout));
         waited.map_err(|fault: Fault| NodeError::new(link.name.as_str(), fault))
+    }
+
+    fn interrupter(&self) -> Interrupter {
+        self.runtime.interrupter()
     }
 
     fn describe(&self) -> String {

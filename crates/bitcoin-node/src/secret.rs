@@ -43,7 +43,7 @@ impl fmt::Display for Secret {
 /// Proof of a right to use the node's RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// None: the node, or a proxy in front of it, asks for none.
+    /// None: a directory asks for none.
     None,
     /// User and password: `rpcauth` or `rpcuser` of Bitcoin Core, `rpcuser` of btcd.
     Password {
@@ -90,7 +90,8 @@ impl Credentials {
             (Some(user), Some(_)) => Err(SetupError::TwoCredentials { user: user.clone() }),
             (None, Some(path)) => Ok(Credentials::CookieFile(path.clone())),
             (None, None) if sources.password_file.is_some() => Err(SetupError::PasswordWithoutUser),
-            (None, None) => Ok(Credentials::None),
+            (None, None) if matches!(url, NodeUrl::Bitcoind(_)) => Err(SetupError::NoCredentials),
+            (None, None) => Err(SetupError::NoUser),
             (Some(user), None) => {
                 let password = match (password, &sources.password_file, &sources.password) {
                     (Some(password), ..) => password.clone(),
@@ -193,7 +194,19 @@ mod tests {
             pair("u:of environment")
         );
         let none = CredentialSources::default();
-        assert_eq!(chosen("btcd://h:1", &none).unwrap(), None);
+        assert_eq!(chosen("blocks-dir:blocks", &none).unwrap(), None);
+        // A password without a user is no use.
+        for sources in [&none, &environment] {
+            let error = chosen("bitcoind://h:1", sources).unwrap_err().to_string();
+            for way in ["--node-cookie", "--node-password", PASSWORD_VARIABLE] {
+                assert!(error.contains(way), "{error}");
+            }
+            let error = chosen("btcd://h:1", sources).unwrap_err().to_string();
+            assert!(
+                error.contains("--node-password") && !error.contains("cookie"),
+                "{error}"
+            );
+        }
         let error = chosen("btcd://u@h:1", &none).unwrap_err().to_string();
         assert!(error.contains(PASSWORD_VARIABLE), "{error}");
         assert!(matches!(

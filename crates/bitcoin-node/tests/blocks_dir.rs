@@ -113,3 +113,80 @@ fn a_directory_that_cannot_be_followed_is_named() {
     let error = node.block(&BlockHash(first_hash)).unwrap_err();
     assert!(matches!(error.fault, Fault::Files(_)), "{error}");
 }
+
+/// A directory whose first file has these whole blocks and then, where `next` is given, a record of which the first
+/// bytes are written, in space that the node has extended by zeros.
+fn write_with_tail(dir: &Path, blocks: &[&[u8]], next: Option<(&[u8], usize)>) {
+    let mut bytes = Vec::new();
+    for block in blocks {
+        bytes.extend([&MAGIC[..], &(block.len() as u32).to_le_bytes(), block].concat());
+    }
+    if let Some((block, written)) = next {
+        let record = [&MAGIC[..], &(block.len() as u32).to_le_bytes(), block].concat();
+        bytes.extend(&record[..written]);
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte ^= KEY[at % 8];
+    }
+    // Zeros of the extension have no key on.
+    bytes.resize(bytes.len() + 4096, 0);
+    std::fs::write(dir.join("blk00000.dat"), bytes).unwrap();
+}
+
+#[test]
+fn a_block_that_is_being_written_is_taken_once_it_is_whole() {
+    let (first, first_hash) = genesis();
+    let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(3).collect();
+    let raw: Vec<_> = chain.iter().map(|block| block.raw.as_slice()).collect();
+    let record = 8 + raw[1].len();
+    // Within the frame, within the header, within the transactions, and one byte short of the last that is not zero.
+    let last = record - raw[1].iter().rev().take_while(|byte| **byte == 0).count();
+    for written in [3, 6, 8, 50, 88, 89, 200, last - 1] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
+        write_with_tail(dir.path(), &[&first, raw[0]], Some((raw[1], written)));
+        let node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
+        let follower = Follower::new(BlockHash(first_hash), LessWork::Refuse);
+        let mut feed = Feed::new(Box::new(node), follower);
+        let mut local = Local::default();
+        for _ in 0..3 {
+            follow(&mut feed, &mut local).unwrap_or_else(|error| panic!("{written} bytes: {error}"));
+            let hashes = [first_hash, chain[0].hash].map(BlockHash);
+            assert_eq!(local.hashes(), hashes, "{written} bytes");
+        }
+        write_with_tail(dir.path(), &[&first, raw[0], raw[1]], Some((raw[2], written)));
+        until_followed(&mut feed, &mut local, chain[1].hash);
+        write_with_tail(dir.path(), &[&first, raw[0], raw[1], raw[2]], None);
+        until_followed(&mut feed, &mut local, chain[2].hash);
+    }
+}
+
+#[test]
+fn damage_before_the_last_block_is_named_with_file_and_offset() {
+    let (first, first_hash) = genesis();
+    let chain: Vec<_> = DemoChain::branch(1, 3, first_hash, 1).take(2).collect();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("xor.dat"), KEY).unwrap();
+    write_with_tail(dir.path(), &[&first, &chain[0].raw, &chain[1].raw], None);
+    let mut node = BlocksDir::new(dir.path(), MAGIC, Duration::from_millis(1));
+    assert_eq!(node.info().unwrap().blocks, 2);
+    let offset = 8 + first.len() + 8;
+    let hash = BlockHash(chain[0].hash);
+    let place = node.place_of(&hash).unwrap();
+    assert!(
+        place.ends_with(&format!("blk00000.dat at byte {offset}")),
+        "{place}"
+    );
+    // A header that is another one now.
+    let path = dir.path().join("blk00000.dat");
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[offset + 70] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let error = node.block(&hash).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("blk00000.dat") && message.contains(&format!("at byte {offset}")),
+        "{message}"
+    );
+    assert!(!error.fault.is_lie(), "{message}");
+}

@@ -6,7 +6,7 @@ mod common;
 use common::Local;
 use lineside_bitcoin_node::{
     Announcement, BlockHash, Fault, Follower, HEADER_BYTES, Header, LessWork, Node, NodeError, NodeInfo,
-    NoticedBy, Step, parent_of,
+    NoticedBy, SignetId, Step, parent_of,
 };
 use lineside_testkit::Random;
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ struct Tree {
     ambush: Option<(u32, Vec<BlockHash>)>,
     /// Calls until the next lost connection.
     loss: Option<u32>,
+    /// The signet that the node names.
+    signet: Option<SignetId>,
     calls: u64,
 }
 
@@ -118,6 +120,7 @@ impl Node for Simulated {
             let chain = tree.visible();
             let blocks = chain.len() as u32 - 1;
             Ok(NodeInfo {
+                signet: tree.signet,
                 chain: "regtest".into(),
                 blocks,
                 headers: blocks + tree.missing as u32,
@@ -505,4 +508,51 @@ fn a_branch_without_proof_of_work_is_refused() {
     assert!(matches!(error.fault, Fault::NoWork { height: 1, .. }), "{error}");
     assert!(error.fault.is_lie());
     assert_eq!(local.0.len(), 4);
+}
+
+/// Two signets have the same first block: they are told apart by the challenge that a node names, or by the second
+/// block.
+#[test]
+fn a_node_of_another_signet_is_refused() {
+    let own = SignetId::default_signet();
+    let other: SignetId = "51".parse().unwrap();
+    for (named, has_more_work) in [
+        (Some(own), true),
+        (Some(other), true),
+        (None, true),
+        (None, false),
+    ] {
+        let mut tree = Tree::default();
+        let genesis = tree.mine(None, 0, BITS[0]);
+        let (mut ours, mut theirs) = (genesis, genesis);
+        for salt in 0..3 {
+            ours = tree.mine(Some(ours), 100 + salt, BITS[0]);
+        }
+        for salt in 0..if has_more_work { 9 } else { 2 } {
+            theirs = tree.mine(Some(theirs), 200 + salt, BITS[0]);
+        }
+        tree.best = tree.branch_to(ours);
+        let theirs = tree.branch_to(theirs);
+        let tree = Arc::new(Mutex::new(tree));
+        let mut node = Simulated(Arc::clone(&tree));
+        let mut follower = Follower::new(genesis, LessWork::Refuse).of_signet(Some(own));
+        let mut local = Local::default();
+        settle(&mut follower, &mut node, &mut local).unwrap();
+        let before = local.clone();
+        {
+            let mut tree = tree.lock().unwrap();
+            (tree.best, tree.signet) = (theirs, named);
+        }
+        let settled = settle(&mut follower, &mut node, &mut local);
+        match (named, settled) {
+            // A reorganisation of the whole chain.
+            (Some(named), Ok(())) if named == own => assert_ne!(local, before),
+            (Some(_), Err(fault @ Fault::OtherSignet { .. }))
+            | (None, Err(fault @ Fault::OtherFirstBlock { .. })) => {
+                assert!(fault.is_lie(), "it is not served: {fault}");
+                assert_eq!(local, before);
+            }
+            (_, settled) => panic!("{named:?}: {settled:?}"),
+        }
+    }
 }

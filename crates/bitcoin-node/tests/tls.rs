@@ -72,7 +72,7 @@ fn node(host: &str, port: u16, ca_file: &Path) -> Box<dyn Node> {
         call_timeout: Duration::from_secs(20),
         ..NodeOptions::default()
     };
-    connect(&format!("btcd://{host}:{port}").parse().unwrap(), &options).unwrap()
+    connect(&format!("btcd://u:p@{host}:{port}").parse().unwrap(), &options).unwrap()
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::gate::Admitted;
 use crate::limits::count;
 use crate::merkle::BlockTree;
 use crate::methods::TREE_COST;
+use crate::proxies::{TrustedProxies, client_of};
 use crate::rate::Rates;
 use crate::results::write_merkle;
 use axum::extract::{Path, Request, State};
@@ -39,12 +40,16 @@ const HEADERS_MAX: usize = 64;
 const HEADER_TIME: Duration = Duration::from_secs(30);
 /// Time for answers under way when the server stops.
 const STOP_TIME: Duration = Duration::from_millis(300);
+/// Methods that are answered.
+const METHODS: &str = "GET, HEAD, OPTIONS";
+/// Seconds for which a browser keeps the answer to its question.
+const PREFLIGHT_S: &str = "86400";
 /// Blocks whose median time is that of a block (BIP 113).
 const MEDIAN_BLOCKS: u32 = 11;
 
 type Shared = State<Arc<Answers>>;
 
-/// Address of a connection, and the rates of all.
+/// Client of a request, and the rates of all.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub address: IpAddr,
@@ -68,6 +73,7 @@ pub(crate) async fn serve(
     stream: TcpStream,
     admitted: Admitted,
     client: Client,
+    proxies: TrustedProxies,
     router: Router,
     time: Duration,
     mut stopped: watch::Receiver<bool>,
@@ -77,7 +83,7 @@ pub(crate) async fn serve(
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES_MAX)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), with_client(client, router));
+        .serve_connection(TokioIo::new(stream), with_client(client, proxies, router));
     let mut connection = std::pin::pin!(connection);
     // A connection's errors are its client's: it has gone, or does not speak HTTP.
     tokio::select! {
@@ -91,14 +97,19 @@ pub(crate) async fn serve(
     drop(admitted);
 }
 
-/// Returns the service of one connection: its requests carry their client.
+/// Returns the service of one connection: its requests carry their clients, of which a reverse proxy has many.
 fn with_client(
-    client: Client,
+    peer: Client,
+    proxies: TrustedProxies,
     router: Router,
 ) -> impl Service<hyper::Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     let router = TowerToHyperService::new(router);
     service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(client.clone());
+        let client = Client {
+            address: client_of(peer.address, request.headers(), &*proxies),
+            rates: Arc::clone(&peer.rates),
+        };
+        request.extensions_mut().insert(client);
         router.call(request)
     })
 }
@@ -119,7 +130,8 @@ pub(crate) fn router(answers: Arc<Answers>) -> Router {
         .with_state(answers)
 }
 
-/// Counts requests, and refuses those beyond their client's rate and all that are no plain GET.
+/// Counts requests, and refuses those beyond their client's rate and all that are no plain GET. Pages of every origin
+/// may read the replies, as those of Esplora.
 async fn guard(
     State(answers): Shared,
     Extension(client): Extension<Client>,
@@ -137,10 +149,12 @@ async fn guard(
         let seconds = wait_ns.div_ceil(1_000_000_000).max(1);
         let after = [(header::RETRY_AFTER, HeaderValue::from(seconds))];
         (StatusCode::TOO_MANY_REQUESTS, after, "Too many requests").into_response()
+    } else if request.method() == Method::OPTIONS {
+        preflight()
     } else if request.method() != Method::GET && request.method() != Method::HEAD {
         (
             StatusCode::METHOD_NOT_ALLOWED,
-            [(header::ALLOW, "GET, HEAD")],
+            [(header::ALLOW, METHODS)],
             "GET only",
         )
             .into_response()
@@ -156,7 +170,19 @@ async fn guard(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     response
+}
+
+/// Answers the question of a browser whether a page of another origin may ask.
+fn preflight() -> Response {
+    let allowed = [
+        (header::ALLOW, METHODS),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "*"),
+        (header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_S),
+    ];
+    (StatusCode::NO_CONTENT, allowed).into_response()
 }
 
 /// Reason why a path has no answer, with the text that Esplora gives.

@@ -41,13 +41,14 @@ impl Gate {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a client in; `None`: a limit is reached. The place is free again when the value is dropped.
-    pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
+    /// Lets a client in; `None`: a limit is reached. The place is free again when the value is dropped. A proxy has many
+    /// clients, so only the limit of all holds for it.
+    pub fn admit(self: &Arc<Self>, address: IpAddr, is_proxy: bool) -> Option<Admitted> {
         let network = network_of(address);
         let mut sources = self.sources();
         let (clients, sources) = &mut *sources;
         let taken = sources.get(&network).map_or(0, |source| source.clients);
-        if *clients >= self.clients_max || taken >= self.by_network_max {
+        if *clients >= self.clients_max || (taken >= self.by_network_max && !is_proxy) {
             return None;
         }
         let source = sources.entry(network).or_default();
@@ -119,15 +120,25 @@ mod tests {
     #[test]
     fn clients_are_counted_in_all_and_by_network() {
         let gate = Gate::new(3, 2, 1000);
-        let first = gate.admit(address("2001:db8::1"));
-        let second = gate.admit(address("2001:db8::2"));
+        let first = gate.admit(address("2001:db8::1"), false);
+        let second = gate.admit(address("2001:db8::2"), false);
         assert!(first.is_some() && second.is_some());
-        assert!(gate.admit(address("2001:db8::3")).is_none(), "one /64 has two");
-        let third = gate.admit(address("10.0.0.1"));
+        assert!(
+            gate.admit(address("2001:db8::3"), false).is_none(),
+            "one /64 has two"
+        );
+        let third = gate.admit(address("10.0.0.1"), false);
         assert!(third.is_some());
-        assert!(gate.admit(address("10.0.0.2")).is_none(), "three in all");
+        assert!(gate.admit(address("10.0.0.2"), false).is_none(), "three in all");
         drop(first);
-        assert!(gate.admit(address("10.0.0.2")).is_some());
+        assert!(gate.admit(address("10.0.0.2"), false).is_some());
+        let gate_of_two = Gate::new(2, 1, 1000);
+        let proxied = [(); 3].map(|()| gate_of_two.admit(address("10.0.0.1"), true));
+        assert_eq!(
+            proxied.map(|admitted| admitted.is_some()),
+            [true, true, false],
+            "the limit of all holds for a proxy"
+        );
         drop((second, third));
         assert_eq!(gate.clients(), 0);
         assert!(gate.sources().1.is_empty());
@@ -138,7 +149,7 @@ mod tests {
         let gate = Gate::new(9, 9, 1000);
         let mut clients: Vec<_> = (0..5)
             .map(|number| {
-                gate.admit(address(&format!("10.0.0.{}", number / 2)))
+                gate.admit(address(&format!("10.0.0.{}", number / 2)), false)
                     .expect("room")
             })
             .collect();

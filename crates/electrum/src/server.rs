@@ -7,6 +7,7 @@ use crate::esplora::{self, Client};
 use crate::gate::{Admitted, Gate};
 use crate::limits::{CounterValues, Counters, Limits, count};
 use crate::methods::About;
+use crate::proxies::TrustedProxies;
 use crate::rate::Rates;
 use crate::upstream::Upstream;
 use lineside_grpc::ServerTls;
@@ -44,6 +45,9 @@ pub struct Config {
     pub tls: Option<(TcpListener, ServerTls)>,
     /// Esplora's paths over HTTP/1.1.
     pub http: Option<TcpListener>,
+    /// Reverse proxies in front of HTTP: the client of a request that comes through one is the address that it names in
+    /// `X-Forwarded-For`.
+    pub trusted_proxies: TrustedProxies,
     /// Server for the methods that are not answered here.
     pub upstream: Option<Upstream>,
     /// Bounds.
@@ -66,6 +70,7 @@ impl Default for Config {
             tcp: None,
             tls: None,
             http: None,
+            trusted_proxies: Arc::new(|_| false),
             upstream: None,
             limits: Limits::default(),
             threads: 2,
@@ -112,6 +117,8 @@ struct Listening {
     listener: tokio::net::TcpListener,
     gate: Arc<Gate>,
     counters: Arc<Counters>,
+    /// Addresses that have many clients.
+    proxies: TrustedProxies,
     stopped: watch::Receiver<bool>,
 }
 
@@ -145,6 +152,7 @@ impl Server {
         });
         let (stop, stopped) = watch::channel(false);
         let _inside = runtime.enter();
+        let no_proxies: TrustedProxies = Arc::new(|_| false);
         let listen = |listener: TcpListener, gate: &Arc<Gate>| -> io::Result<(SocketAddr, Listening)> {
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
@@ -152,6 +160,7 @@ impl Server {
                 listener: tokio::net::TcpListener::from_std(listener)?,
                 gate: Arc::clone(gate),
                 counters: Arc::clone(&counters),
+                proxies: Arc::clone(&no_proxies),
                 stopped: stopped.clone(),
             };
             Ok((address, listening))
@@ -176,7 +185,8 @@ impl Server {
         if let Some(((_, listening), tls)) = tls {
             tokio::spawn(serve_tls(listening, tls, Arc::clone(&shared)));
         }
-        if let Some((_, listening)) = http {
+        if let Some((_, mut listening)) = http {
+            listening.proxies = config.trusted_proxies;
             tokio::spawn(serve_http(listening, Arc::clone(&shared.answers)));
         }
         drop(_inside);
@@ -247,7 +257,8 @@ impl Listening {
                     continue;
                 }
             };
-            let Some(admitted) = self.gate.admit(address) else {
+            let is_proxy = (self.proxies)(address);
+            let Some(admitted) = self.gate.admit(address, is_proxy) else {
                 if self
                     .counters
                     .refused
@@ -300,13 +311,15 @@ async fn serve_http(listening: Listening, answers: Arc<Answers>) {
     let stopped = listening.stopped.clone();
     let router = esplora::router(Arc::clone(&answers));
     let limits = &answers.limits;
+    let proxies = Arc::clone(&listening.proxies);
     let rates = Arc::new(Rates::new(limits.http_requests_per_second, limits.http_burst));
     let serve = move |stream, address, admitted| {
-        let rates = Arc::clone(&rates);
+        let (rates, proxies) = (Arc::clone(&rates), Arc::clone(&proxies));
         esplora::serve(
             stream,
             admitted,
             Client { address, rates },
+            proxies,
             router.clone(),
             answers.limits.http_connection_time,
             stopped.clone(),

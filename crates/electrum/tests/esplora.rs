@@ -240,3 +240,79 @@ fn a_client_has_its_rate_over_all_its_connections() {
     let mut wallet = common::Client::connect(server.tcp().expect("TCP"));
     assert_eq!(wallet.result("server.ping", "[]"), Value::Null);
 }
+
+/// Answer to a request for the tip's height that names its clients.
+fn forwarded(server: &Server, forwarded_for: &str) -> String {
+    let request = format!(
+        "GET /blocks/tip/height HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+         X-Forwarded-For: {forwarded_for}\r\n\r\n"
+    );
+    exchange(server, &request)
+}
+
+#[test]
+fn each_client_of_a_trusted_proxy_has_its_rate_and_a_proxy_many_connections() {
+    let chain = TestChain::new(6, &[1]);
+    let limited = |config: &mut lineside_electrum::Config| {
+        config.limits.http_requests_per_second = 1;
+        config.limits.http_burst = 3;
+        config.limits.http_clients_by_network = 2;
+    };
+    let server = start(&chain, |config| {
+        limited(config);
+        config.trusted_proxies = Arc::new(|address| address.is_loopback());
+    });
+    // Twenty clients, more than the burst of one.
+    for client in 0..20 {
+        let answer = forwarded(&server, &format!("198.51.100.7, 192.0.2.{client}"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{client}: {answer}");
+    }
+    // One client does not escape by what it writes in front of its own address.
+    let answers = (0..9).map(|number| forwarded(&server, &format!("198.51.100.{number}, 203.0.113.1")));
+    let refused = answers.filter(|answer| answer.starts_with("HTTP/1.1 429"));
+    assert!(refused.count() >= 1);
+    let idle: Vec<TcpStream> = (0..5)
+        .map(|_| TcpStream::connect(server.http().expect("HTTP")).expect("a connection"))
+        .collect();
+    wait_for("five connections of one proxy", || {
+        server.counters().http_clients == 5
+    });
+    drop(idle);
+
+    // The header of a client that is no trusted proxy counts for nothing.
+    let server = start(&chain, limited);
+    let mut answers = (0..30).map(|client| forwarded(&server, &format!("192.0.2.{client}")));
+    assert!(answers.any(|answer| answer.starts_with("HTTP/1.1 429")));
+}
+
+#[test]
+fn pages_of_every_origin_may_ask() {
+    let chain = TestChain::new(7, &[1]);
+    let server = start(&chain, |_| {});
+    let head_of = |method: &str, path: &str| {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nOrigin: https://explorer.example\r\n\r\n"
+        );
+        let answer = exchange(&server, &request);
+        let (head, _) = answer.split_once("\r\n\r\n").expect("HTTP");
+        head.to_ascii_lowercase()
+    };
+    for (method, path, status) in [
+        ("GET", "/blocks/tip/height", 200),
+        ("GET", "/address/x", 404),
+        ("POST", "/blocks/tip/height", 405),
+        ("OPTIONS", "/blocks/tip/height", 204),
+    ] {
+        let head = head_of(method, path);
+        assert!(head.starts_with(&format!("http/1.1 {status}")), "{head}");
+        assert!(
+            head.contains("access-control-allow-origin: *"),
+            "{method} {path}: {head}"
+        );
+    }
+    let preflight = head_of("OPTIONS", "/block/x/header");
+    assert!(
+        preflight.contains("access-control-allow-methods: get, head, options"),
+        "{preflight}"
+    );
+}

@@ -5,6 +5,7 @@ use crate::process::ProcessConfig;
 use crate::services::SERVICES;
 use lineside_service::config::{ConfigIssue, Issues, Section, issue_of, line_at, loopback, section};
 use lineside_service::{DatapathConfig, Service, ServiceDef};
+use lineside_util::key_file::exposed_mode;
 use lineside_wire::CONSOLE_PORT;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,6 +58,8 @@ impl Default for ConsoleConfig {
 
 /// A configuration with nothing wrong in it.
 pub struct Checked {
+    /// The file; `None` where there is none.
+    file: Option<PathBuf>,
     /// The section `[console]`.
     pub console: ConsoleConfig,
     /// The section `[datapath]`.
@@ -314,6 +317,7 @@ impl Config {
         }
         if issues.is_empty() {
             return Ok(Checked {
+                file: self.file.clone(),
                 console,
                 datapath,
                 process,
@@ -377,8 +381,23 @@ impl Checked {
                 "[console] listen = {listen}: every client that reaches it can read it"
             ));
         }
+        warnings.extend(self.exposed_secret());
         warnings.extend(self.enabled().flat_map(Service::warnings));
         warnings
+    }
+
+    /// Returns a warning where others than its owner may read a configuration file that holds a secret.
+    fn exposed_secret(&self) -> Option<String> {
+        let file = self.file.as_ref()?;
+        let has_secret = self
+            .services
+            .iter()
+            .any(|configured| configured.service.has_secret());
+        let mode = exposed_mode(file).ok().flatten().filter(|_| has_secret)?;
+        Some(format!(
+            "{}: it holds a password, and others may use it (mode {mode:03o}): chmod 600 it",
+            file.display()
+        ))
     }
 
     /// Returns what is wrong with the files that the configuration names, on this machine and at this moment.

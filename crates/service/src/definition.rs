@@ -69,6 +69,12 @@ pub trait Service: Send {
         Vec::new()
     }
 
+    /// Returns whether the section itself holds a secret, such as the password in a URL, so that only the owner of the
+    /// configuration file should be able to read it.
+    fn has_secret(&self) -> bool {
+        false
+    }
+
     /// Returns what is wrong with the files that the configuration names, on this machine and at this moment.
     fn file_warnings(&self) -> Vec<String> {
         Vec::new()

@@ -36,6 +36,15 @@ pub enum KeyFileError {
     },
 }
 
+/// Returns the permissions of a file that others than its owner may use; `None` for one that only its owner may use.
+///
+/// # Errors
+/// The system's reason why it does not say them.
+pub fn exposed_mode(path: &Path) -> io::Result<Option<u32>> {
+    let mode = fs::metadata(path)?.permissions().mode() & 0o777;
+    Ok((mode & 0o077 != 0).then_some(mode))
+}
+
 /// Returns the text of a file that only its owner may use.
 ///
 /// # Errors
@@ -45,8 +54,7 @@ pub fn read_owner_only(path: &Path) -> Result<String, KeyFileError> {
         path: path.into(),
         source,
     };
-    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = exposed_mode(path).map_err(unreadable)? {
         let path = path.into();
         return Err(KeyFileError::Exposed { path, mode });
     }

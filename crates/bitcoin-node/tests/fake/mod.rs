@@ -1,5 +1,7 @@
 //! A node that replays transcripts (`tests/transcripts`), and misbehaves where a test says so; and a ZMQ publisher.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use lineside_testkit::DemoChain;
 use lineside_util::hex::{to_display, to_hex};
 use serde_json::Value;
@@ -26,6 +28,8 @@ pub enum Reply {
     Drip(Vec<u8>, Duration),
     /// A header, and then a body without end.
     Endless,
+    /// Nothing, and the connection stays open.
+    Silence,
 }
 
 type Trick = Box<dyn FnMut(&Request) -> Option<Reply> + Send>;
@@ -256,6 +260,7 @@ fn write_reply(mut stream: &TcpStream, reply: Reply) -> Option<()> {
             }
             Some(())
         }
+        Reply::Silence => Some(()),
         Reply::Endless => {
             stream
                 .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

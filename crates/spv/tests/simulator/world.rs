@@ -230,6 +230,7 @@ impl Node for SimNode {
         let world = self.asked()?;
         let height = world.best.len() as u32 - 1;
         Ok(NodeInfo {
+            signet: None,
             chain: "regtest".into(),
             blocks: height,
             headers: height,

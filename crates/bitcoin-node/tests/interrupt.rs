@@ -1,0 +1,104 @@
+//! Calls of a node that never answers, ended from another thread: by RPC, REST, ZMQ and web socket.
+
+mod common;
+mod fake;
+
+use common::{PATIENCE, until};
+use fake::{Fake, Publisher, Reply};
+use lineside_bitcoin_node::{BlockHash, Fault, Node, NodeError, NodeOptions, connect};
+use std::io::Read;
+use std::net::TcpListener;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Limit of every call: a call that ends within [`PATIENCE`] did not end by it.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+fn node(url: &str) -> Box<dyn Node> {
+    let options = NodeOptions {
+        call_timeout: LIMIT,
+        block_timeout: LIMIT,
+        ..NodeOptions::default()
+    };
+    connect(&url.parse().unwrap(), &options).unwrap()
+}
+
+/// Runs `call` in a thread of its own, interrupts it once `is_waiting`, and expects that it ends and that the next call
+/// does not begin.
+fn interrupted<T: 'static>(
+    mut node: Box<dyn Node>,
+    call: impl Fn(&mut dyn Node) -> Result<T, NodeError> + Send + 'static,
+    is_waiting: impl Fn() -> bool,
+) {
+    let interrupter = node.interrupter();
+    let (ended, end) = mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in 0..2 {
+            let fault = call(&mut *node).err().map(|error| error.fault);
+            let _ = ended.send(matches!(fault, Some(Fault::Interrupted)));
+        }
+    });
+    until("the call", || is_waiting().then_some(()));
+    assert!(end.try_recv().is_err(), "the call waits for the node");
+    interrupter.interrupt();
+    assert!(end.recv_timeout(PATIENCE).expect("the call ends"));
+    assert!(end.recv_timeout(PATIENCE).expect("the next call ends"));
+}
+
+#[test]
+fn a_call_by_rpc_ends() {
+    let fake = Fake::start(&["core.txt"], 1);
+    fake.trick(|_| Some(Reply::Silence));
+    let url = format!("bitcoind://u:p@127.0.0.1:{}", fake.port);
+    interrupted(node(&url), |node| node.info(), || !fake.seen().is_empty());
+}
+
+#[test]
+fn a_block_by_rest_ends() {
+    let fake = Fake::start(&["core.txt"], 1);
+    fake.trick(|(method, path)| (method == "GET" && path.contains("/block/")).then_some(Reply::Silence));
+    let block = BlockHash::of_block(&fake.block(2)).unwrap();
+    let url = format!("bitcoind://u:p@127.0.0.1:{}", fake.port);
+    let asked = || fake.seen().iter().any(|(_, path)| path.contains("/block/"));
+    interrupted(node(&url), move |node| node.block(&block), asked);
+}
+
+#[test]
+fn a_subscription_by_zmq_ends() {
+    let publisher = Publisher::start(Some(Vec::new()));
+    let fake = Fake::start(&["core.txt"], publisher.port);
+    let url = format!("bitcoind://u:p@127.0.0.1:{}", fake.port);
+    let wait = |node: &mut dyn Node| node.wait_for_change(&BlockHash([9; 32]), LIMIT);
+    interrupted(node(&url), wait, || publisher.subscribers() == 1);
+}
+
+#[test]
+fn a_wait_for_notifications_ends() {
+    let publisher = Publisher::start(None);
+    let fake = Fake::start(&["core.txt"], publisher.port);
+    let best = BlockHash::of_block(&fake.block(5)).unwrap();
+    let url = format!("bitcoind://u:p@127.0.0.1:{}", fake.port);
+    let asked = || fake.seen().iter().any(|(method, _)| method == "getbestblockhash");
+    interrupted(node(&url), move |node| node.wait_for_change(&best, LIMIT), asked);
+}
+
+#[test]
+fn a_handshake_of_a_web_socket_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("btcd+notls://u:p@{}", listener.local_addr().unwrap());
+    let (sent, received) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut first = [0; 16];
+        stream.read_exact(&mut first).unwrap();
+        sent.send(first).unwrap();
+        // Stays open until the client goes.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let is_waiting = || {
+        received
+            .try_recv()
+            .is_ok_and(|first| first.starts_with(b"GET /ws"))
+    };
+    interrupted(node(&url), |node| node.info(), is_waiting);
+}

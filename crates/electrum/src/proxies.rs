@@ -1,0 +1,79 @@
+//! Clients by HTTP that come through reverse proxies.
+
+use axum::http::HeaderMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// Function that says which addresses are reverse proxies whose `X-Forwarded-For` is believed.
+pub type TrustedProxies = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
+
+/// Returns the client of a request that `peer` sent: the peer itself, or, where that is a trusted proxy, the last
+/// address of `X-Forwarded-For` that is not a trusted proxy. Addresses in front of that one are the client's word. A
+/// hop that is no address, and a missing header, make the proxy itself the client.
+pub(crate) fn client_of(peer: IpAddr, headers: &HeaderMap, is_trusted: &dyn Fn(IpAddr) -> bool) -> IpAddr {
+    let mut client = peer;
+    if !is_trusted(client) {
+        return client;
+    }
+    let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
+    for line in lines.into_iter().rev() {
+        // A line that is not text has one hop, which is no address.
+        let hops = line.to_str().unwrap_or_default();
+        for hop in hops.rsplit(',') {
+            let Some(address) = address_of(hop.trim()) else {
+                return client;
+            };
+            client = address;
+            if !is_trusted(client) {
+                return client;
+            }
+        }
+    }
+    client
+}
+
+/// Reads an address, which some proxies write with a port, and an IPv6 address in brackets.
+fn address_of(hop: &str) -> Option<IpAddr> {
+    let with_port = || hop.parse().ok().map(|address: SocketAddr| address.ip());
+    let in_brackets = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    hop.parse().ok().or_else(with_port).or_else(in_brackets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn the_last_hop_that_is_not_trusted_is_the_client() {
+        let is_trusted =
+            |address: IpAddr| ["10.0.0.1", "10.0.0.2", "fd00::1"].contains(&&*address.to_string());
+        for (peer, lines, expected) in [
+            // A peer that is not trusted is the client, whatever it says.
+            ("192.0.2.1", &["198.51.100.7"][..], "192.0.2.1"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["198.51.100.7:4711"], "198.51.100.7"),
+            ("10.0.0.1", &["[2001:db8::7]:4711"], "2001:db8::7"),
+            ("10.0.0.1", &["[2001:db8::7]"], "2001:db8::7"),
+            // Addresses in front of the client are its own word.
+            ("10.0.0.1", &["203.0.113.9, 198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["203.0.113.9", "198.51.100.7"], "198.51.100.7"),
+            ("10.0.0.1", &["10.0.0.1, 198.51.100.7 ,10.0.0.2"], "198.51.100.7"),
+            ("fd00::1", &["198.51.100.7", "10.0.0.2, 10.0.0.1"], "198.51.100.7"),
+            ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
+            // What is no address ends the search at the proxy that named it.
+            ("10.0.0.1", &["198.51.100.7, unknown"], "10.0.0.1"),
+            ("10.0.0.1", &["198.51.100.7, , 10.0.0.2"], "10.0.0.2"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(FORWARDED_FOR, HeaderValue::from_static(line));
+            }
+            let found = client_of(peer.parse().expect("an address"), &headers, &is_trusted);
+            assert_eq!(found.to_string(), expected, "{peer} {lines:?}");
+        }
+    }
+}
