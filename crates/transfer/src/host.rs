@@ -19,7 +19,7 @@ pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse};
 
 use crate::AccountId;
-use crate::entry::Entry;
+use crate::entry::{self, Entry};
 use crate::ledger::{AHEAD, Account, Ledger, SessionAnswer};
 use crate::native::{self, Outcome, Request};
 use crate::paper::{PaperAnswer, PaperRequest};
@@ -487,7 +487,7 @@ impl<D: Disk> Host<D> {
             true => Ok(()),
             false => Err(Code::Unauthorised),
         };
-        let outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
+        let mut outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
         let mut is_refused = true;
         for (operation, outcome) in operations.iter().zip(&outcomes) {
             if outcome.code == Code::Done {
@@ -499,12 +499,17 @@ impl<D: Disk> Host<D> {
         }
         if is_refused {
             self.charge(packet.from, now_s);
+            let kept = entry::codes_kept(outcomes.iter().map(|outcome| outcome.code));
+            // The answer, the session and the journal say the same, now and after a restart.
+            self.ledger.keep_first(slot, kept);
+            outcomes[kept..].fill(Outcome::refused(Code::Busy));
             self.append(&Entry::Refused {
                 slot,
                 sequence,
                 now_s,
                 sum: native::sum(operations),
-                codes: outcomes.iter().map(|outcome| outcome.code).collect(),
+                codes: outcomes[..kept].iter().map(|outcome| outcome.code).collect(),
+                rest: (outcomes.len() - kept) as u16,
             });
             return Ok(outcomes);
         }

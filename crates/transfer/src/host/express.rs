@@ -250,6 +250,7 @@ impl<D: Disk> Host<D> {
                 now_s: self.ledger.clock_s(),
                 sum: record.sum,
                 codes,
+                rest: 0,
             });
         }
     }

@@ -241,10 +241,13 @@ impl Replay {
                 now_s,
                 sum,
                 codes,
+                rest,
             } => {
                 // The journal goes on behind a packet only where its end was lost with the power.
                 self.ledger.nothing_is_missing(Some(*slot));
-                if !self.ledger.refused(*slot, *sequence, *sum, codes, *now_s) {
+                let rest = std::iter::repeat_n(Code::Busy, (*rest).into());
+                let codes: Vec<Code> = codes.iter().copied().chain(rest).collect();
+                if !self.ledger.refused(*slot, *sequence, *sum, &codes, *now_s) {
                     return Err("it is not the next packet of its session".into());
                 }
             }
