@@ -58,10 +58,13 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
+fn refusal() -> impl Strategy<Value = Code> {
+    code().prop_filter("it is a refusal", |code| *code != Code::Done)
+}
+
 /// Codes of a packet that was refused, and the number of its further operations: few codes, many of a kind, more than
 /// are kept (older versions wrote them), or as many as are kept of a larger packet.
 fn codes() -> impl Strategy<Value = (Vec<Code>, u16)> {
-    let refusal = || code().prop_filter("it is a refusal", |code| *code != Code::Done);
     let runs = vec((refusal(), 1..40usize), 1..6);
     let runs = runs.prop_map(|runs| {
         runs.into_iter()
@@ -103,6 +106,13 @@ fn entry() -> impl Strategy<Value = Entry> {
             }
         ),
         any::<u64>().prop_map(|now_s| Entry::Time { now_s }),
+        (any::<[u32; 4]>(), any::<u8>(), refusal(), any::<u64>()).prop_map(
+            |([id, source, to, amount], command, code, version)| Entry::PaperRefused {
+                request: PaperRequest::new(command, id, source, to, amount),
+                code,
+                version,
+            }
+        ),
         paper.prop_map(|([id, source, to, amount], command, code, answer)| Entry::Paper {
             request: PaperRequest::new(command, id, source, to, amount),
             answer: PaperAnswer { code, amount: answer },

@@ -352,6 +352,11 @@ fn entries() -> Vec<Entry> {
             codes: [Code::Frozen, Code::Overflow].repeat(42),
             rest: 1,
         },
+        Entry::PaperRefused {
+            request: PaperRequest::new(TRANSFER, 1, 2, 3, 4),
+            code: Code::Frozen,
+            version: 5,
+        },
         Entry::Time { now_s: NOW_S },
         Entry::Expire((AccountId([1; 16]), [2; 16])),
         Entry::Block(chain.seal(&key(), 1, 2, 3)),

@@ -236,7 +236,7 @@ impl<D: Disk> Host<D> {
             for before in refused.drain(..) {
                 self.append(&Entry::Line(before));
             }
-            return self.append(&Entry::Line(record));
+            return self.append(&Entry::of_record(record));
         }
         refused.push(record);
         if record.index + 1 == record.count {

@@ -4,7 +4,7 @@
 use super::OpenError;
 use crate::entry::Entry;
 use crate::ledger::{Account, Ledger, SessionAnswer, Taken};
-use crate::ring::NO_SESSION;
+use crate::ring::{self, NO_SESSION};
 use crate::settlement::{self, Block, Chain, LEAF_BYTES};
 use crate::signed::{self, Checker, Signed};
 use crate::store::Mode;
@@ -233,6 +233,17 @@ impl Replay {
                 }
                 if record.code == Code::Done as u16 {
                     self.push(settlement::line_leaf(record, self.ledger.number()));
+                }
+            }
+            Entry::PaperRefused {
+                request,
+                code,
+                version,
+            } => {
+                request.command().map_err(|_| "it is no command")?;
+                let record = ring::Record::refused(request, *code, *version);
+                if self.ledger.line(&record)? != Taken::Done {
+                    return Err("it is not its turn".into());
                 }
             }
             Entry::Refused {
