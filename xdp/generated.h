@@ -369,7 +369,7 @@ struct ls_transfer_session {
 	__u64 sum; /* of the last packet's operations */
 	__u64 codes; /* of the last packet's operations, 16 bits each, the first lowest */
 	__u64 amounts[4]; /* of the last packet's replies */
-	__u64 claimed; /* 1 while the host executes a packet of the session: the fast path leaves all of them to it */
+	__u64 claimed; /* 1 while the host executes or withholds packets of the session: the fast path leaves them to it */
 	__u64 reserved[6]; /* zero */
 };
 _Static_assert(sizeof(struct ls_transfer_session) == 128, "transfer_session");

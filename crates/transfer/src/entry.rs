@@ -78,8 +78,20 @@ pub enum Entry {
         now_s: u64,
         /// Sum of its operations, as of [`crate::native::sum`].
         sum: u64,
-        /// Code of each operation; none is `done`.
+        /// Codes of the first operations, as many as [`codes_kept`] says; none is `done`.
         codes: Vec<Code>,
+        /// Number of the operations after those, each of which was answered `busy`.
+        rest: u16,
+    },
+    /// A request in the paper's format that the fast path refused, and whose transaction id its account keeps: the
+    /// short form of its [`Entry::Line`].
+    PaperRefused {
+        /// The request.
+        request: PaperRequest,
+        /// Reason; never `done`.
+        code: Code,
+        /// Version of the source after this.
+        version: u64,
     },
     /// The host's clock, where what follows has no time of its own: seconds since 1970.
     Time {
@@ -104,6 +116,32 @@ impl Entry {
             Self::Line(_) => 8,
             Self::Refused { .. } => 12,
             Self::Time { .. } => 13,
+            Self::PaperRefused { .. } => 14,
+        }
+    }
+
+    /// The entry of a record of the fast path: the short form where that says the same, but for the fast path's time.
+    pub(crate) fn of_record(record: Record) -> Self {
+        let low = |account: &AccountId| u128::from_be_bytes(account.0) as u32;
+        let request = PaperRequest::new(
+            record.command,
+            record.sequence as u32,
+            low(&record.source),
+            low(&record.destination),
+            record.amount as u32,
+        );
+        let version = record.source_version;
+        let short = |code| Record {
+            time_ns: record.time_ns,
+            ..Record::refused(&request, code, version)
+        };
+        match Code::from_code(record.code) {
+            Some(code) if code != Code::Done && record == short(code) => Self::PaperRefused {
+                request,
+                code,
+                version,
+            },
+            _ => Self::Line(record),
         }
     }
 
@@ -172,14 +210,24 @@ impl Entry {
                 now_s,
                 sum,
                 codes,
+                rest,
             } => {
                 out.u32(*slot);
                 for word in [sequence, now_s, sum] {
                     out.u64(*word);
                 }
-                put_codes(&mut out, codes);
+                put_codes(&mut out, codes, *rest);
             }
             Self::Time { now_s } => out.u64(*now_s),
+            Self::PaperRefused {
+                request,
+                code,
+                version,
+            } => {
+                out.bytes(&request.to_bytes()[..20]);
+                out.u16(*code as u16);
+                out.u64(*version);
+            }
         }
         out.into_bytes()
     }
@@ -218,14 +266,25 @@ impl Entry {
             6 => Self::Expire((AccountId(input.array()?), input.array()?)),
             8 => Self::Line(record(&mut input)?),
             7 => Self::Block(Block::from_bytes(&input.array()?)?),
-            12 => Self::Refused {
-                slot: input.u32()?,
-                sequence: input.u64()?,
-                now_s: input.u64()?,
-                sum: input.u64()?,
-                codes: codes(&mut input)?,
-            },
+            12 => {
+                let slot = input.u32()?;
+                let [sequence, now_s, sum] = [input.u64()?, input.u64()?, input.u64()?];
+                let (codes, rest) = codes(&mut input)?;
+                Self::Refused {
+                    slot,
+                    sequence,
+                    now_s,
+                    sum,
+                    codes,
+                    rest,
+                }
+            }
             13 => Self::Time { now_s: input.u64()? },
+            14 => Self::PaperRefused {
+                request: PaperRequest::parse(&input.array::<20>()?)?,
+                code: Code::from_code(input.u16()?).filter(|code| *code != Code::Done)?,
+                version: input.u64()?,
+            },
             _ => return None,
         };
         input.is_empty().then_some(entry)
@@ -249,12 +308,44 @@ fn execute(input: &mut Reader<'_>, signed: Option<Box<SignedHead>>) -> Option<En
     })
 }
 
-/// Codes in runs of the same, or in half a byte each, whatever is shorter: a packet over UDP takes 10 bytes at most.
-/// The first bit says which, the others how many codes there are.
-fn put_codes(out: &mut Writer, codes: &[Code]) {
+/// Bytes of the codes of one packet, so that its record has 96 bytes at most.
+const CODES_BYTES_MAX: usize = 42;
+/// Number of the first codes that are kept of a packet whose codes take more.
+const CODES_KEPT: usize = 2 * CODES_BYTES_MAX;
+
+/// Returns how many of the codes of a refused packet, from the first one on, its entry keeps: all of them where they
+/// take [`CODES_BYTES_MAX`] bytes at most, else [`CODES_KEPT`]. The operations after those are answered `busy`.
+pub fn codes_kept(codes: impl ExactSizeIterator<Item = Code>) -> usize {
+    let (count, mut runs, mut last) = (codes.len(), 0, None);
+    for code in codes {
+        runs += usize::from(last != Some(code));
+        last = Some(code);
+    }
+    if 3 * runs <= CODES_BYTES_MAX {
+        count
+    } else {
+        count.min(CODES_KEPT)
+    }
+}
+
+/// Says that codes are written in runs.
+const IN_RUNS: u16 = 1 << 15;
+/// Says that there are [`CODES_KEPT`] codes, in half a byte each, and that the operations after those were `busy`.
+const REST_IS_BUSY: u16 = 1 << 14;
+
+/// Codes in runs of the same, or in half a byte each, whichever is shorter. The first two bits say which, the others
+/// how many operations the packet has. Entries of older versions have more than [`CODES_KEPT`] half bytes, and more
+/// runs.
+fn put_codes(out: &mut Writer, codes: &[Code], rest: u16) {
+    debug_assert!(rest == 0 || codes.len() == CODES_KEPT);
     let runs: Vec<&[Code]> = codes.chunk_by(|one, next| one == next).collect();
-    let in_runs = 3 * runs.len() < codes.len().div_ceil(2);
-    out.u16(codes.len() as u16 | if in_runs { IN_RUNS } else { 0 });
+    let in_runs = rest == 0 && 3 * runs.len() < codes.len().div_ceil(2);
+    let form = match (rest, in_runs) {
+        (1.., _) => REST_IS_BUSY,
+        (0, true) => IN_RUNS,
+        (0, false) => 0,
+    };
+    out.u16((codes.len() as u16 + rest) | form);
     if in_runs {
         for run in runs {
             out.u8(run[0] as u8);
@@ -268,19 +359,23 @@ fn put_codes(out: &mut Writer, codes: &[Code]) {
     }
 }
 
-/// Says that codes are written in runs.
-const IN_RUNS: u16 = 1 << 15;
-
-/// The codes of a packet; `None`: these are none, or not written as [`put_codes`] does.
-fn codes(input: &mut Reader<'_>) -> Option<Vec<Code>> {
+/// The codes of a packet, and the number of its further operations; `None`: these are none, or not written as
+/// [`put_codes`] does.
+fn codes(input: &mut Reader<'_>) -> Option<(Vec<Code>, u16)> {
     let word = input.u16()?;
-    let count = usize::from(word & !IN_RUNS);
-    if !(1..=TRANSFER_OPERATIONS_MAX).contains(&count) {
+    let (form, all) = (word & (IN_RUNS | REST_IS_BUSY), word & !(IN_RUNS | REST_IS_BUSY));
+    if !(1..=TRANSFER_OPERATIONS_MAX).contains(&usize::from(all)) {
         return None;
     }
+    let rest = match form {
+        0 | IN_RUNS => 0,
+        REST_IS_BUSY => all.checked_sub(CODES_KEPT as u16).filter(|rest| *rest > 0)?,
+        _ => return None,
+    };
+    let count = usize::from(all - rest);
     let code = |byte: u8| Code::from_code(byte.into()).filter(|code| *code != Code::Done);
     let mut codes = Vec::with_capacity(count);
-    if word & IN_RUNS == 0 {
+    if form != IN_RUNS {
         for byte in input.take(count.div_ceil(2))? {
             codes.push(code(byte & 15)?);
             match codes.len() < count {
@@ -298,7 +393,8 @@ fn codes(input: &mut Reader<'_>) -> Option<Vec<Code>> {
         codes.resize(codes.len() + length, code);
     }
     let runs = codes.chunk_by(|one, next| one == next).count();
-    ((3 * runs < count.div_ceil(2)) == (word & IN_RUNS != 0)).then_some(codes)
+    let is_shorter_in_runs = rest == 0 && 3 * runs < count.div_ceil(2);
+    (is_shorter_in_runs == (form == IN_RUNS)).then_some((codes, rest))
 }
 
 fn put_record(out: &mut Writer, record: &Record) {

@@ -19,7 +19,7 @@ pub use retain::{Retained, Retention};
 pub use sessions::{SessionPolicy, SessionUse};
 
 use crate::AccountId;
-use crate::entry::Entry;
+use crate::entry::{self, Entry};
 use crate::ledger::{AHEAD, Account, Ledger, SessionAnswer};
 use crate::native::{self, Outcome, Request};
 use crate::paper::{PaperAnswer, PaperRequest};
@@ -389,7 +389,7 @@ impl<D: Disk> Host<D> {
                 let leaf = settlement::paper_leaf(request, &answer, self.ledger.number());
                 self.chain.push(&leaf);
             } else {
-                self.charge(from, now_s);
+                self.charge(from, 1, now_s);
             }
             let request = *request;
             self.append(&Entry::Paper { request, answer });
@@ -454,7 +454,7 @@ impl<D: Disk> Host<D> {
             Some(SessionAnswer::Reused(next)) => return refused(Status::Reused, next),
             Some(SessionAnswer::Repeated(outcomes)) => outcomes,
             None if self.is_strangers(packet) => return Ok(self.unauthorised(header, head, operations)),
-            None if self.is_limited(packet.from, packet.now_s) => {
+            None if self.must_wait(packet) => {
                 self.counts.limited += 1;
                 return refused(Status::Busy, sequence);
             }
@@ -464,6 +464,13 @@ impl<D: Disk> Host<D> {
         let (outcomes, durability) = self.as_fastpath_says(operations, outcomes);
         let _fits = native::put_executed(&mut reply, header, head, operations, &outcomes, durability);
         Ok(reply)
+    }
+
+    /// Whether a packet is not executed because those of its session's opener were refused too often.
+    fn must_wait(&self, packet: &Packet<'_>) -> bool {
+        let slot = packet.head.slot.get();
+        let opener = self.opener(slot).unwrap_or(packet.from);
+        self.is_limited(opener, packet.now_s) || self.is_withheld(slot)
     }
 
     fn execute_next(&mut self, packet: &Packet<'_>) -> Result<Vec<Outcome>, NoRoom> {
@@ -487,7 +494,7 @@ impl<D: Disk> Host<D> {
             true => Ok(()),
             false => Err(Code::Unauthorised),
         };
-        let outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
+        let mut outcomes = self.ledger.execute(slot, sequence, operations, permitted, now_s);
         let mut is_refused = true;
         for (operation, outcome) in operations.iter().zip(&outcomes) {
             if outcome.code == Code::Done {
@@ -498,13 +505,18 @@ impl<D: Disk> Host<D> {
             }
         }
         if is_refused {
-            self.charge(packet.from, now_s);
+            self.charge(self.opener(slot).unwrap_or(packet.from), 1, now_s);
+            let kept = entry::codes_kept(outcomes.iter().map(|outcome| outcome.code));
+            // The answer, the session and the journal say the same, now and after a restart.
+            self.ledger.keep_first(slot, kept);
+            outcomes[kept..].fill(Outcome::refused(Code::Busy));
             self.append(&Entry::Refused {
                 slot,
                 sequence,
                 now_s,
                 sum: native::sum(operations),
-                codes: outcomes.iter().map(|outcome| outcome.code).collect(),
+                codes: outcomes[..kept].iter().map(|outcome| outcome.code).collect(),
+                rest: (outcomes.len() - kept) as u16,
             });
             return Ok(outcomes);
         }

@@ -77,7 +77,7 @@ pub struct TransferSession {
     pub codes: AtomicU64,
     /// of the last packet's replies
     pub amounts: [AtomicU64; 4],
-    /// 1 while the host executes a packet of the session: the fast path leaves all of them to it
+    /// 1 while the host executes or withholds packets of the session: the fast path leaves them to it
     pub claimed: AtomicU64,
     /// zero
     pub reserved: [AtomicU64; 6],

@@ -7,7 +7,9 @@
 
 use crate::AccountId;
 use crate::layout::{TransferRecord, TransferRing};
+use crate::paper::PaperRequest;
 use crate::store::Store;
+use lineside_wire::TransferCode;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The slot of a record in the paper's format.
@@ -54,6 +56,25 @@ pub struct Record {
     pub nonce: u32,
     /// CLOCK_MONOTONIC, as the fast path knows it.
     pub time_ns: u64,
+}
+
+impl Record {
+    /// The record of a numbered request in the paper's format that was refused; `version` is that of its source after
+    /// this. The time is not known.
+    pub fn refused(request: &PaperRequest, code: TransferCode, version: u64) -> Self {
+        Self {
+            source: request.source_id(),
+            destination: request.destination_id(),
+            amount: request.amount.into(),
+            source_version: version,
+            slot: NO_SESSION,
+            command: request.command as u8,
+            code: code as u16,
+            count: 1,
+            sequence: request.transaction_id.into(),
+            ..Self::default()
+        }
+    }
 }
 
 /// One ring.

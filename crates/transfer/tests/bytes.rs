@@ -2,7 +2,7 @@
 
 use k256::ecdsa::SigningKey;
 use lineside_transfer::AccountId;
-use lineside_transfer::entry::Entry;
+use lineside_transfer::entry::{Entry, codes_kept};
 use lineside_transfer::ledger::{Ledger, Limits};
 use lineside_transfer::native::Outcome;
 use lineside_transfer::paper::{PaperAnswer, PaperRequest};
@@ -58,16 +58,22 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
-/// Codes of a packet that was refused: few, or many of a kind.
-fn codes() -> impl Strategy<Value = Vec<Code>> {
-    let refusal = || code().prop_filter("it is a refusal", |code| *code != Code::Done);
+fn refusal() -> impl Strategy<Value = Code> {
+    code().prop_filter("it is a refusal", |code| *code != Code::Done)
+}
+
+/// Codes of a packet that was refused, and the number of its further operations: few codes, many of a kind, more than
+/// are kept (older versions wrote them), or as many as are kept of a larger packet.
+fn codes() -> impl Strategy<Value = (Vec<Code>, u16)> {
     let runs = vec((refusal(), 1..40usize), 1..6);
     let runs = runs.prop_map(|runs| {
         runs.into_iter()
             .flat_map(|(code, count)| vec![code; count])
             .collect()
     });
-    prop_oneof![vec(refusal(), 1..20), runs]
+    let all = prop_oneof![vec(refusal(), 1..20), runs, vec(refusal(), 80..90)];
+    let rest = prop_oneof![1..3u16, 1..=(TRANSFER_OPERATIONS_MAX - 84) as u16];
+    prop_oneof![all.prop_map(|codes| (codes, 0)), (vec(refusal(), 84), rest)]
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
@@ -87,16 +93,26 @@ fn entry() -> impl Strategy<Value = Entry> {
                 mode,
             }
         }),
-        (any::<u32>(), any::<[u64; 3]>(), codes()).prop_map(|(slot, [sequence, now_s, sum], codes)| {
-            Entry::Refused {
-                slot,
-                sequence,
-                now_s,
-                sum,
-                codes,
+        (any::<u32>(), any::<[u64; 3]>(), codes()).prop_map(
+            |(slot, [sequence, now_s, sum], (codes, rest))| {
+                Entry::Refused {
+                    slot,
+                    sequence,
+                    now_s,
+                    sum,
+                    codes,
+                    rest,
+                }
             }
-        }),
+        ),
         any::<u64>().prop_map(|now_s| Entry::Time { now_s }),
+        (any::<[u32; 4]>(), any::<u8>(), refusal(), any::<u64>()).prop_map(
+            |([id, source, to, amount], command, code, version)| Entry::PaperRefused {
+                request: PaperRequest::new(command, id, source, to, amount),
+                code,
+                version,
+            }
+        ),
         paper.prop_map(|([id, source, to, amount], command, code, answer)| Entry::Paper {
             request: PaperRequest::new(command, id, source, to, amount),
             answer: PaperAnswer { code, amount: answer },
@@ -163,26 +179,62 @@ proptest! {
     }
 }
 
+/// The entry of a refused packet with these codes, as the host writes it.
+fn refused(codes: &[Code]) -> Entry {
+    let kept = codes_kept(codes.iter().copied());
+    Entry::Refused {
+        slot: u32::MAX,
+        sequence: u64::MAX,
+        now_s: u64::MAX,
+        sum: u64::MAX,
+        codes: codes[..kept].to_vec(),
+        rest: (codes.len() - kept) as u16,
+    }
+}
+
 #[test]
-fn a_refused_packet_over_udp_takes_at_most_96_bytes_of_the_journal() {
+fn a_refused_packet_takes_at_most_96_bytes_of_the_journal() {
     let refusals: Vec<Code> = (1..=15).filter_map(Code::from_code).collect();
-    let bytes = |codes: Vec<Code>| {
-        let entry = Entry::Refused {
-            slot: u32::MAX,
-            sequence: u64::MAX,
-            now_s: u64::MAX,
-            sum: u64::MAX,
-            codes,
-        };
+    let bytes = |codes: &[Code]| {
+        let entry = refused(codes);
         let payload = entry.to_bytes();
         assert_eq!(Entry::from_record(entry.kind(), &payload), Some(entry));
         lineside_journal::record_bytes(payload.len())
     };
-    for count in [1, 4, 16, 84] {
-        let mixed = refusals.iter().copied().cycle().take(count).collect();
-        assert!(bytes(mixed) <= 96, "{count}");
+    for count in 1..=TRANSFER_OPERATIONS_MAX {
+        // The codes change from each operation to the next one, or in as many runs as make half bytes longer.
+        for run in [1, 2, 5, 6, 7, count / 15, count / 14, count / 13, count] {
+            let codes: Vec<Code> = (0..count)
+                .map(|at| refusals[at / run.max(1) % refusals.len()])
+                .collect();
+            assert!(bytes(&codes) <= 96, "{count} operations, runs of {run}");
+            let is_whole = count <= 84 || count.div_ceil(run.max(1)) <= 14;
+            let kept = codes_kept(codes.iter().copied());
+            assert_eq!(kept, if is_whole { count } else { 84 }, "{count}, {run}");
+        }
     }
-    assert!(bytes(vec![Code::UnknownAccount; 744]) <= 64);
+    assert!(bytes(&[Code::UnknownAccount; TRANSFER_OPERATIONS_MAX]) <= 64);
+}
+
+/// Up to 0.1 the codes of a packet over TCP took half a byte each, however many there were.
+#[test]
+fn long_codes_of_older_versions_are_read() {
+    let refusals: Vec<Code> = (1..=15).filter_map(Code::from_code).collect();
+    let codes: Vec<Code> = refusals
+        .into_iter()
+        .cycle()
+        .take(TRANSFER_OPERATIONS_MAX)
+        .collect();
+    let mut payload = vec![0; 28];
+    payload.extend((codes.len() as u16).to_le_bytes());
+    payload.extend(codes.chunks(2).map(|two| two[0] as u8 | (two[1] as u8) << 4));
+    let Some(Entry::Refused {
+        codes: read, rest, ..
+    }) = Entry::from_record(12, &payload)
+    else {
+        panic!("it is not read");
+    };
+    assert_eq!((read, rest), (codes, 0));
 }
 
 #[test]

@@ -665,6 +665,54 @@ fn what_fastpath_refuses_takes_little_of_the_journal_and_comes_back() {
 }
 
 #[test]
+fn what_fastpath_refuses_of_the_papers_requests_takes_little_and_comes_back() {
+    let disk = SimDisk::new(1);
+    let mut line = start(&disk);
+    for account in 1..=2 {
+        line.paper(CREATE, 0, account, 0, 10);
+    }
+    line.host.drain();
+    let bytes_of = |line: &mut Line, id: u32, destination: u32, code: Code| {
+        let before = line.host.journal_bytes();
+        let refused = line.paper(TRANSFER, id, 1, destination, 11);
+        assert_eq!(refused, (TRANSFER as u32 | 1 << 31, code as u32));
+        line.host.drain();
+        line.host.journal_bytes() - before
+    };
+    // Without a transaction id nothing can be repeated, and nothing is kept.
+    assert_eq!(bytes_of(&mut line, 0, 2, Code::InsufficientBalance), 0);
+    let ids = [(5, 2, Code::InsufficientBalance), (6, 1, Code::SameAccount)];
+    for (id, destination, code) in ids {
+        let bytes = bytes_of(&mut line, id, destination, code);
+        assert!((1..=96).contains(&bytes), "{bytes} bytes");
+    }
+    // In the journal the account comes first, because it is in another ring; the answer stays the one that was given.
+    let on_cpu = |cpu: usize, request: PaperRequest| {
+        let fastpath = TransferFastPath::on_cpu(Arc::clone(&line.store), cpu);
+        let mut reply = Reply::default();
+        let verdict = fastpath.answer(LOOPBACK, lease::now_ns(), &request.to_bytes(), &mut reply);
+        assert_eq!(verdict, Verdict::Reply);
+        reply.as_bytes()[19]
+    };
+    let refused = on_cpu(1, PaperRequest::new(TRANSFER, 9, 1, 7, 1));
+    assert_eq!(refused, Code::UnknownAccount as u8);
+    on_cpu(0, PaperRequest::new(CREATE, 0, 7, 0, 10));
+    line.check();
+    let ledger = line.host.ledger().to_bytes();
+    drop(line);
+    disk.power_cut();
+    let mut line = start(&disk);
+    line.check();
+    assert_eq!(line.host.ledger().to_bytes(), ledger);
+    let before = line.host.journal_bytes();
+    let again = line.paper(TRANSFER, 9, 1, 7, 1);
+    assert_eq!(again, (TRANSFER as u32 | 1 << 31, Code::UnknownAccount as u32));
+    line.check();
+    assert_eq!(line.host.journal_bytes(), before, "as the first time");
+    assert_eq!(audit(&disk, *key().verifying_key()).unwrap().operations, 3);
+}
+
+#[test]
 fn an_idle_session_gives_its_place_while_fastpath_goes_on() {
     const IDLE_S: u64 = 7 * 86_400;
     let disk = SimDisk::new(1);

@@ -271,6 +271,35 @@ fn refused_packets_cost_little_and_are_limited_by_source() {
     );
 }
 
+#[test]
+fn packets_that_name_other_sources_are_limited_by_the_one_that_opened_their_session() {
+    let mut server = server(&SimDisk::new(1), 64, SessionPolicy::default());
+    make_accounts(&mut server);
+    let session = open(&mut server, NOW_S, stranger(1, 1)).unwrap();
+    let mut sequence = 1;
+    // Also one that is trusted, and that nobody has shown to be the sender.
+    let mut forged = (0..=255)
+        .map(|network| stranger(network, 1))
+        .chain([LOOPBACK])
+        .cycle();
+    loop {
+        let packet = execute_packet(session, sequence, &[operation(TRANSFER, 77, 78, 1)]);
+        if server.ask_at(NOW_S, forged.next().unwrap(), &packet).unwrap()[5] == BUSY {
+            break;
+        }
+        sequence += 1;
+        assert!(sequence < 2_000, "without a limit");
+    }
+    let victim = open(&mut server, NOW_S, stranger(7, 1)).unwrap();
+    let refused = execute_packet(victim, 1, &[operation(TRANSFER, 77, 78, 1)]);
+    let reply = server.ask_at(NOW_S, stranger(7, 1), &refused).unwrap();
+    assert_eq!(
+        outcomes(&reply),
+        [(Code::UnknownAccount, 0)],
+        "nothing was charged to it"
+    );
+}
+
 fn pending(number: u64, amount: u64) -> Operation {
     let mut operation = operation(TRANSFER, 1, 2, amount);
     operation.contract = PENDING.into();

@@ -7,14 +7,19 @@ use lineside_fastpath::DropReason;
 use lineside_testkit::PacketSocket;
 use lineside_testkit::netns::Wire;
 use lineside_transfer::AccountId;
-use lineside_transfer::client::Client;
+use lineside_transfer::client::{Client, Session};
+use lineside_transfer::ring::Ring;
 use lineside_transfer::store::Mode;
 use lineside_wire::frame::{Addressing, build};
-use lineside_wire::{Operation, TransferCode as Code, TransferCounter as Counter};
+use lineside_wire::{
+    ExecuteHead, Operation, Status, TRANSFER_OP_EXECUTE, TransferCode as Code, TransferCounter as Counter,
+    native,
+};
 use lineside_xdp::{AttachedMode, Interface, XdpDatapath, XdpMode};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const MOVES: u32 = 200;
@@ -147,6 +152,80 @@ fn express_is_executed_at_the_line_and_drained() {
     // A stale id is refused and kept by nobody.
     assert_eq!(told.operations, 2 * (2 + u64::from(MOVES)) + 2 + 2);
     assert_eq!((told.accounts, told.held), (4, 2000));
+}
+
+/// One packet of a session with one operation.
+fn packet(session: &Session, sequence: u64, operation: &Operation) -> Vec<u8> {
+    let head = ExecuteHead {
+        token: session.token.into(),
+        sequence: sequence.into(),
+        slot: session.slot.into(),
+        count: 1.into(),
+        durability: 0.into(),
+    };
+    let bytes = size_of::<ExecuteHead>() + size_of::<Operation>();
+    let header = native::request_header(TRANSFER_OP_EXECUTE, sequence, bytes as u16);
+    [header.as_bytes(), head.as_bytes(), operation.as_bytes()].concat()
+}
+
+#[test]
+fn who_is_refused_too_often_at_the_line_is_the_hosts_and_others_stay_the_lines() {
+    const GOOD: u64 = 100;
+    // Packets that the host may not have charged yet.
+    const BURST: u64 = 16;
+    let Some((wire, _pass)) = wire() else { return };
+    let mut server = start(&wire, Mode::Express);
+    let address = |text: &str| -> SocketAddr { text.parse().expect("an address") };
+    let [attacked, honest] = SERVERS.map(|(text, _)| address(text));
+    let open = move |server| {
+        let mut client = Client::connect(server, PATIENCE).expect("client");
+        (client.open().expect("a session"), client.resent())
+    };
+    let store = Arc::clone(&server.store);
+    let (session, sequence, took) = wire.client.run(move || {
+        let (socket, began) = (socket(attacked), Instant::now());
+        ask(&socket, &paper(CREATE, 0, 1, 0, 1000));
+        ask(&socket, &paper(CREATE, 0, 2, 0, 0));
+        let ((session, _), mut sequence) = (open(attacked), 1);
+        // A minute's worth, and what the host did not take in time.
+        while ask(&socket, &packet(&session, sequence, &operation(8, 9, 1)))[5] == Status::Ok as u8 {
+            sequence += 1;
+            assert!(sequence < 20_000, "without a limit");
+            while sequence.is_multiple_of(BURST) && Ring::waiting_in(&store) > 0 {
+                std::thread::yield_now();
+            }
+        }
+        (session, sequence, began.elapsed())
+    });
+    let most = 16 * 60 + 16 * (took.as_secs() + 1) + 4 * BURST;
+    assert!((16 * 60..=most).contains(&sequence), "{sequence} of {most}");
+    server.drained();
+    let before = [Counter::Replies, Counter::Forwarded].map(|counter| server.count(counter));
+    let resent = wire.client.run(move || {
+        let (socket, (session, resent)) = (socket(honest), open(honest));
+        for sequence in 1..=GOOD {
+            let reply = ask(&socket, &packet(&session, sequence, &operation(1, 2, 1)));
+            assert_eq!(reply[5], Status::Ok as u8);
+        }
+        resent
+    });
+    let after = [Counter::Replies, Counter::Forwarded].map(|counter| server.count(counter));
+    assert_eq!(after[0] - before[0], GOOD, "all at the line");
+    assert_eq!(after[1] - before[1], 2 + resent, "opening alone is the host's");
+    wire.client.run(move || {
+        let (socket, end) = (socket(attacked), Instant::now() + 3 * PATIENCE);
+        let good = packet(&session, sequence, &operation(1, 2, 1));
+        while ask(&socket, &good)[5] == Status::Busy as u8 {
+            assert!(Instant::now() < end, "busy for ever");
+        }
+        let reply = ask(&socket, &packet(&session, sequence + 1, &operation(1, 2, 1)));
+        assert_eq!(reply[5], Status::Ok as u8);
+    });
+    let at_line = server.count(Counter::Replies) - after[0];
+    assert_eq!(at_line, 2, "its session is the line's again");
+    server.drained();
+    let told = wire.server.run(move || server.end());
+    assert_eq!(told.operations, 2 + GOOD + 2);
 }
 
 #[test]

@@ -334,6 +334,7 @@ fn entries() -> Vec<Entry> {
             now_s: NOW_S,
             sum: 4,
             codes: vec![Code::Frozen, Code::Overflow, Code::Overflow],
+            rest: 0,
         },
         Entry::Refused {
             slot: 1,
@@ -341,6 +342,20 @@ fn entries() -> Vec<Entry> {
             now_s: NOW_S,
             sum: 5,
             codes: vec![Code::UnknownAccount; 16],
+            rest: 0,
+        },
+        Entry::Refused {
+            slot: 1,
+            sequence: 5,
+            now_s: NOW_S,
+            sum: 6,
+            codes: [Code::Frozen, Code::Overflow].repeat(42),
+            rest: 1,
+        },
+        Entry::PaperRefused {
+            request: PaperRequest::new(TRANSFER, 1, 2, 3, 4),
+            code: Code::Frozen,
+            version: 5,
         },
         Entry::Time { now_s: NOW_S },
         Entry::Expire((AccountId([1; 16]), [2; 16])),

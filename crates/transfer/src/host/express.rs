@@ -6,6 +6,8 @@
 //! ledger and fast path are the same, and stay so until the lease is renewed
 //! (`docs/decisions/transfer-express.md`).
 
+mod withheld;
+
 use super::{Executing, Host};
 use crate::AccountId;
 use crate::cell;
@@ -29,6 +31,7 @@ use lineside_wire::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
+use withheld::Withheld;
 
 /// Records taken between two commits.
 const RECORDS: usize = 16 << 10;
@@ -49,6 +52,7 @@ pub(super) struct Express {
     full: bool,
     /// Sessions that the host changed.
     slots: BTreeSet<u32>,
+    withheld: Withheld,
 }
 
 /// What the fast path leaves to the host just now.
@@ -119,6 +123,7 @@ impl Express {
             phase: Phase::Following,
             full: false,
             slots: BTreeSet::new(),
+            withheld: Withheld::default(),
         }
     }
 }
@@ -151,6 +156,7 @@ impl<D: Disk> Host<D> {
         let rings = 0..self.store.rings.as_slice().len();
         let until: Vec<u64> = rings.map(|index| Ring::of(&self.store, index).head()).collect();
         while self.express.is_some() && self.failed.is_none() && self.drain_some(&until) > 0 {}
+        self.charge_refused();
         let full = self.failed.is_none() && self.unjournaled() > 0 && !self.has_room_for_packets();
         if let Some(express) = &mut self.express {
             express.full = full;
@@ -236,7 +242,7 @@ impl<D: Disk> Host<D> {
             for before in refused.drain(..) {
                 self.append(&Entry::Line(before));
             }
-            return self.append(&Entry::Line(record));
+            return self.append(&Entry::of_record(record));
         }
         refused.push(record);
         if record.index + 1 == record.count {
@@ -244,12 +250,14 @@ impl<D: Disk> Host<D> {
                 .drain(..)
                 .filter_map(|record| Code::from_code(record.code));
             let codes = codes.collect();
+            self.note_refused(record.slot);
             self.append(&Entry::Refused {
                 slot: record.slot,
                 sequence: record.sequence,
                 now_s: self.ledger.clock_s(),
                 sum: record.sum,
                 codes,
+                rest: 0,
             });
         }
     }
@@ -300,6 +308,7 @@ impl<D: Disk> Host<D> {
     /// the fast path from changing it. `false`: they are not, and nothing may be executed: the disk has no room for
     /// what the fast path did.
     pub(super) fn hold(&mut self, now_s: u64, requests: &[Asked<'_>], signers: &[Option<KeyId>]) -> bool {
+        self.tell_time(now_s);
         if self.express.is_some()
             && now_s > self.ledger.clock_s().saturating_add(CLOCK_S)
             && self.unjournaled() > 0
@@ -389,6 +398,11 @@ impl<D: Disk> Host<D> {
                     let Some(slot) = session_of(head.slot.get(), head.token.get()) else {
                         continue;
                     };
+                    if self.is_withheld(slot) {
+                        // It is answered again, or `busy`: of its accounts nothing changes.
+                        needed.slots.insert(slot);
+                        continue;
+                    }
                     let is_new = |operation: &Operation| {
                         operation.command == TRANSFER_COMMAND_CREATE && makes(&AccountId(operation.source))
                     };
@@ -429,6 +443,7 @@ impl<D: Disk> Host<D> {
                 return Some(true);
             }
             // Where that fails the fast path leaves them to the host for good.
+            let slots = self.express.as_mut()?.withheld.take_given_back(&slots);
             let _ = claims.give_back(&needed.cells(), &slots);
             return is_ours.then_some(false);
         }
@@ -523,15 +538,17 @@ impl<D: Disk> Host<D> {
     /// The fast path goes on, unless writing has ended: then it executes no more, and what is claimed is the next
     /// host's.
     pub(super) fn go_on(&mut self) {
+        self.withhold();
         let Some(express) = &mut self.express else { return };
-        if self.failed.is_none()
-            && let Phase::Claimed(claimed) = std::mem::replace(&mut express.phase, Phase::Following)
-            && let Err(error) = express
-                .fastpath
-                .claims
-                .give_back(&claimed.cells(), &claimed.slots())
-        {
-            self.failed = Some(format!("giving accounts back to the fast path: {error}"));
+        if self.failed.is_none() {
+            let (cells, slots) = match std::mem::replace(&mut express.phase, Phase::Following) {
+                Phase::Claimed(claimed) => (claimed.cells(), claimed.slots()),
+                Phase::Following | Phase::Resting => Default::default(),
+            };
+            let slots = express.withheld.take_given_back(&slots);
+            if let Err(error) = express.fastpath.claims.give_back(&cells, &slots) {
+                self.failed = Some(format!("giving accounts back to the fast path: {error}"));
+            }
         }
         let lease = &self.store.control().lease_until_ns;
         match &self.failed {

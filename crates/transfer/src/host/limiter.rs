@@ -1,5 +1,6 @@
 //! Limit of what one source may make the journal grow by without changing anything: refused packets, and sessions that
-//! are opened. A token bucket for each IPv4 address and each /64 of IPv6.
+//! are opened. A token bucket for each IPv4 address and each /64 of IPv6. What the fast path refused is charged
+//! afterwards, so a bucket may be in debt: the source then waits until its rate has paid that.
 
 use crate::ledger::Address;
 use hashbrown::HashMap;
@@ -19,7 +20,8 @@ pub(super) struct Limiter {
 
 #[derive(Clone, Copy)]
 struct Bucket {
-    credit: u64,
+    /// Negative: a debt.
+    credit: i64,
     at_s: u64,
 }
 
@@ -32,8 +34,15 @@ impl Limiter {
         }
     }
 
-    fn full(&self) -> u64 {
-        self.per_s * FULL_AFTER_S
+    /// Credit of a bucket at the time `now_s`; a bucket that nothing was taken from for long is full.
+    fn credit(&self, bucket: &Bucket, now_s: u64) -> i64 {
+        let refilled = now_s.saturating_sub(bucket.at_s).saturating_mul(self.per_s);
+        let refilled = i64::try_from(refilled).unwrap_or(i64::MAX);
+        bucket.credit.saturating_add(refilled).min(self.full())
+    }
+
+    fn full(&self) -> i64 {
+        (self.per_s * FULL_AFTER_S) as i64
     }
 
     /// Whether no source has used anything: the cheap answer for the common case.
@@ -55,41 +64,29 @@ impl Limiter {
             .flatten()
     }
 
-    /// This source has made the journal grow.
-    pub(super) fn charge(&mut self, network: &Address, now_s: u64) {
-        let full = self.full();
+    /// This source has made the journal grow so many times.
+    pub(super) fn charge(&mut self, network: &Address, times: u64, now_s: u64) {
         if self.buckets.len() >= BUCKETS_MAX && !self.buckets.contains_key(network) {
-            let per_s = self.per_s;
-            let is_used = |bucket: &mut Bucket| refilled(bucket, now_s, per_s) < full;
-            self.buckets.retain(|_, bucket| is_used(bucket));
+            self.forget(now_s);
         }
         let has_place = self.buckets.len() < BUCKETS_MAX || self.buckets.contains_key(network);
         let key = if has_place { *network } else { SHARED };
-        let fresh = Bucket {
-            credit: full,
+        let before = self.buckets.get(&key);
+        let credit = before.map_or(self.full(), |bucket| self.credit(bucket, now_s));
+        let times = i64::try_from(times).unwrap_or(i64::MAX);
+        let bucket = Bucket {
+            credit: credit.saturating_sub(times),
             at_s: now_s,
         };
-        let per_s = self.per_s;
-        let bucket = self.buckets.entry(key).or_insert(fresh);
-        bucket.credit = refilled(bucket, now_s, per_s).min(full).saturating_sub(1);
-        bucket.at_s = now_s;
+        self.buckets.insert(key, bucket);
     }
 
     /// Forgets who has used nothing for a while.
     pub(super) fn forget(&mut self, now_s: u64) {
-        let (full, per_s) = (self.full(), self.per_s);
-        self.buckets
-            .retain(|_, bucket| refilled(bucket, now_s, per_s) < full);
+        let mut buckets = std::mem::take(&mut self.buckets);
+        buckets.retain(|_, bucket| self.credit(bucket, now_s) < self.full());
+        self.buckets = buckets;
     }
-
-    fn credit(&self, bucket: &Bucket, now_s: u64) -> u64 {
-        refilled(bucket, now_s, self.per_s).min(self.full())
-    }
-}
-
-fn refilled(bucket: &Bucket, now_s: u64, per_s: u64) -> u64 {
-    let since_s = now_s.saturating_sub(bucket.at_s).min(FULL_AFTER_S);
-    bucket.credit + since_s * per_s
 }
 
 #[cfg(test)]
@@ -107,13 +104,13 @@ mod tests {
         let (mut limiter, own, other) = (Limiter::new(2), network(1), network(2));
         for count in 0..120 {
             assert!(limiter.may(&own, 1_000), "{count}");
-            limiter.charge(&own, 1_000);
+            limiter.charge(&own, 1, 1_000);
         }
         assert!(!limiter.may(&own, 1_000) && limiter.may(&other, 1_000));
         assert!(!limiter.may(&own, 900), "the clock was set back");
         assert!(limiter.may(&own, 1_001));
-        limiter.charge(&own, 1_001);
-        limiter.charge(&own, 1_001);
+        limiter.charge(&own, 1, 1_001);
+        limiter.charge(&own, 1, 1_001);
         assert!(!limiter.may(&own, 1_001));
         limiter.forget(1_060);
         assert!(!limiter.is_idle());
@@ -122,10 +119,26 @@ mod tests {
     }
 
     #[test]
+    fn a_debt_is_paid_at_the_rate() {
+        let (mut limiter, own) = (Limiter::new(2), network(1));
+        limiter.charge(&own, 1_120, 1_000);
+        assert!(!limiter.may(&own, 1_500), "a debt of 1,000 takes 500 s");
+        limiter.forget(1_500);
+        assert!(!limiter.may(&own, 1_500) && limiter.may(&own, 1_501));
+        limiter.charge(&own, u64::MAX, 1_501);
+        assert!(!limiter.may(&own, u64::MAX / 4));
+        let mut none = Limiter::new(u32::MAX);
+        none.charge(&own, 1, 0);
+        assert!(none.may(&own, u64::MAX));
+    }
+
+    #[test]
     fn memory_is_bounded_however_many_sources_there_are() {
         let mut limiter = Limiter::new(1);
         for number in 0..3 * BUCKETS_MAX as u32 {
-            limiter.charge(&network(number), 5);
+            if limiter.may(&network(number), 5) {
+                limiter.charge(&network(number), 1, 5);
+            }
         }
         assert_eq!(limiter.buckets.len(), BUCKETS_MAX + 1);
         assert!(limiter.may(&network(1), 5), "it has its own");
@@ -134,7 +147,7 @@ mod tests {
             "those that share have used it up"
         );
         assert!(limiter.may(&network(u32::MAX), 6));
-        limiter.charge(&network(7), 100);
+        limiter.charge(&network(7), 1, 100);
         assert!(limiter.buckets.len() <= BUCKETS_MAX + 1);
     }
 }

@@ -4,7 +4,7 @@
 use super::OpenError;
 use crate::entry::Entry;
 use crate::ledger::{Account, Ledger, SessionAnswer, Taken};
-use crate::ring::NO_SESSION;
+use crate::ring::{self, NO_SESSION};
 use crate::settlement::{self, Block, Chain, LEAF_BYTES};
 use crate::signed::{self, Checker, Signed};
 use crate::store::Mode;
@@ -235,16 +235,30 @@ impl Replay {
                     self.push(settlement::line_leaf(record, self.ledger.number()));
                 }
             }
+            Entry::PaperRefused {
+                request,
+                code,
+                version,
+            } => {
+                request.command().map_err(|_| "it is no command")?;
+                let record = ring::Record::refused(request, *code, *version);
+                if self.ledger.line(&record)? != Taken::Done {
+                    return Err("it is not its turn".into());
+                }
+            }
             Entry::Refused {
                 slot,
                 sequence,
                 now_s,
                 sum,
                 codes,
+                rest,
             } => {
                 // The journal goes on behind a packet only where its end was lost with the power.
                 self.ledger.nothing_is_missing(Some(*slot));
-                if !self.ledger.refused(*slot, *sequence, *sum, codes, *now_s) {
+                let rest = std::iter::repeat_n(Code::Busy, (*rest).into());
+                let codes: Vec<Code> = codes.iter().copied().chain(rest).collect();
+                if !self.ledger.refused(*slot, *sequence, *sum, &codes, *now_s) {
                     return Err("it is not the next packet of its session".into());
                 }
             }

@@ -18,6 +18,7 @@ use lineside_wire::{
 };
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Divisor of all sessions: one part of this many is reserved for trusted sources and networks with a history.
@@ -38,7 +39,8 @@ pub struct SessionPolicy {
     pub idle_s: u64,
     /// Sources that have the reserved sessions, and whose refusals are not limited.
     pub trusted: Vec<Range>,
-    /// Refused packets and opened sessions of one source that are written to the journal, a second.
+    /// Refused packets and opened sessions of one source that are written to the journal, a second. The source of a
+    /// packet is the one that opened its session.
     pub refusals_per_s: u32,
     /// Outcomes of packets of more than [`crate::ledger::SMALL_RESULTS`] operations that all sessions together keep.
     pub large_results: u64,
@@ -226,6 +228,7 @@ impl<D: Disk> Host<D> {
     fn close_session(&mut self, slot: u32) {
         self.ledger.close(slot);
         self.touch(slot);
+        self.no_longer_withheld(slot);
         self.append(&Entry::Close { slot });
     }
 
@@ -283,7 +286,7 @@ impl<D: Disk> Host<D> {
             opener,
             now_s,
         });
-        self.charge(from, now_s);
+        self.charge(from, 1, now_s);
         let spent = Granted {
             period: now_s / CHALLENGE_S,
             request_id,
@@ -370,11 +373,20 @@ impl<D: Disk> Host<D> {
             && !self.refusals.may(&network_of(&from.address_bytes()), now_s)
     }
 
-    /// A source has made the journal grow without changing what accounts hold.
-    pub(super) fn charge(&mut self, from: Source, now_s: u64) {
+    /// A source has made the journal grow so many times without changing what accounts hold.
+    pub(super) fn charge(&mut self, from: Source, times: u64, now_s: u64) {
         if !self.sessions.trusts(from) {
-            self.refusals.charge(&network_of(&from.address_bytes()), now_s);
+            let network = network_of(&from.address_bytes());
+            self.refusals.charge(&network, times, now_s);
         }
+    }
+
+    /// Returns the source that opened a session. The packets of the session are limited by it: a packet may name any
+    /// address as its source, and this one was proved.
+    pub(super) fn opener(&self, slot: u32) -> Option<Source> {
+        let session = self.ledger.session(slot)?;
+        let address = Ipv6Addr::from(session.opener).to_canonical();
+        Some(Source { address, port: 0 })
     }
 
     /// Returns whether the outcomes of a packet with `operations` operations can be kept with this session.

@@ -275,6 +275,15 @@ impl Ledger {
         })
     }
 
+    /// Makes the outcomes of a session's last packet, which was refused, `busy` but for the first `kept` ones.
+    pub fn keep_first(&mut self, slot: u32, kept: usize) {
+        if let Some(session) = self.sessions.get_mut(slot) {
+            for outcome in session.outcomes.iter_mut().skip(kept) {
+                *outcome = Outcome::refused(Code::Busy);
+            }
+        }
+    }
+
     /// Keeps that a session's next packet was refused, each operation of it by its code. `false`: it is not its next.
     pub fn refused(&mut self, slot: u32, sequence: u64, sum: u64, codes: &[Code], now_s: u64) -> bool {
         let is_next = self

@@ -1,0 +1,79 @@
+//! What a packet that is refused may cost the server, and that its answer is the same after a restart.
+
+mod transfer_server;
+
+use lineside_wire::{
+    ExecuteHead, Operation, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+    TRANSFER_OP_EXECUTE, TRANSFER_OPERATIONS_MAX, TransferCode as Code, native,
+};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use tempfile::TempDir;
+use transfer_server::{PATIENCE, Server, operation};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Sends one packet over a connection of its own and returns the reply, which is as long.
+fn ask_by_stream(server: SocketAddr, packet: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(packet).unwrap();
+    let mut reply = vec![0; packet.len()];
+    stream.read_exact(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn a_large_packet_refused_for_many_reasons_costs_96_bytes_and_has_one_answer() {
+    const JOURNAL: &str = "lineside_transfer_journal_bytes_total";
+    let data = TempDir::new().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    let mut client = server.client();
+    let mut session = client.open().unwrap();
+    let mut make = [operation(CREATE, 1, 0, 10), operation(CREATE, 2, 0, 0)];
+    make.iter_mut()
+        .for_each(|operation| operation.destination = [0; 16]);
+    client.execute(&mut session, &make).unwrap();
+    let reasons = [
+        (operation(TRANSFER, 1, 2, 11), Code::InsufficientBalance),
+        (operation(TRANSFER, 1, 1, 1), Code::SameAccount),
+        (operation(TRANSFER, 3, 1, 1), Code::UnknownAccount),
+        (make[0], Code::AccountExists),
+        (operation(77, 1, 2, 1), Code::BadCommand),
+    ];
+    let operations: Vec<Operation> = reasons
+        .iter()
+        .map(|(operation, _)| *operation)
+        .cycle()
+        .take(TRANSFER_OPERATIONS_MAX)
+        .collect();
+    let head = ExecuteHead {
+        token: session.token.into(),
+        sequence: session.next.into(),
+        slot: session.slot.into(),
+        count: (operations.len() as u16).into(),
+        durability: 0.into(),
+    };
+    let body = [head.as_bytes(), operations.as_bytes()].concat();
+    let header = native::request_header(TRANSFER_OP_EXECUTE, 5, body.len() as u16);
+    let packet = [header.as_bytes(), &body].concat();
+    let before = server.metric(JOURNAL);
+    let first = ask_by_stream(server.address, &packet);
+    let bytes = server.metric(JOURNAL) - before;
+    assert!((1..=96).contains(&bytes), "{bytes} bytes");
+    let outcomes = <[Operation]>::ref_from_bytes(&first[40..]).unwrap();
+    for (at, outcome) in outcomes.iter().enumerate() {
+        let code = if at < 84 { reasons[at % 5].1 } else { Code::Busy };
+        assert_eq!(outcome.code.get(), code as u16, "operation {at}");
+    }
+    assert_eq!(ask_by_stream(server.address, &packet), first);
+    drop(server);
+    let server = Server::start(data.path(), "127.0.0.1:0").unwrap();
+    assert_eq!(ask_by_stream(server.address, &packet), first, "after a restart");
+    // What was busy is asked again, and executed.
+    session.next += 1;
+    let executed = server
+        .client()
+        .execute(&mut session, &[operation(TRANSFER, 1, 2, 10)])
+        .unwrap();
+    assert_eq!(executed.outcomes[0].code, Code::Done);
+}

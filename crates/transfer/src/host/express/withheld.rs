@@ -1,0 +1,130 @@
+//! Limit of the refusals of the fast path by source.
+//!
+//! The fast path keeps no counts by source. When the host takes packets from the rings of which nothing was done, it
+//! charges the network that opened their session, as it charges what it refuses itself. Where that network has no
+//! credit left, the host withholds the session: it claims the session's slot, so that the fast path leaves the
+//! session's packets to the host, which answers `busy`. When there is credit again, the slot is given back. What the
+//! fast path refused beyond the credit by then is a debt, so the rate holds in the long run.
+//!
+//! Of a session that is withheld the host executes nothing, so ledger and fast path stay the same without being shown
+//! anything. The claim dies with the host, as all do.
+
+use super::Host;
+use lineside_journal::Disk;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Sessions that the fast path leaves to the host because they were refused too often.
+#[derive(Default)]
+pub(super) struct Withheld {
+    /// Packets of each session that were refused as a whole and not charged yet.
+    refused: BTreeMap<u32, u64>,
+    /// Sessions to withhold: their network had no credit left when it was charged.
+    overdrawn: BTreeSet<u32>,
+    /// Sessions that are claimed until their network has credit.
+    slots: BTreeSet<u32>,
+    /// Sessions that were withheld, and are to be given back.
+    released: BTreeSet<u32>,
+    /// The host's clock at the latest group: seconds since 1970.
+    now_s: u64,
+    /// The host's clock when credit was last looked for.
+    looked_at_s: u64,
+}
+
+impl Withheld {
+    /// The slots to give back: those that were claimed for a group and are not withheld, and those that are no longer
+    /// withheld.
+    pub(super) fn take_given_back(&mut self, claimed: &[u32]) -> Vec<u32> {
+        let mut slots = std::mem::take(&mut self.released);
+        slots.extend(claimed);
+        slots.difference(&self.slots).copied().collect()
+    }
+}
+
+impl<D: Disk> Host<D> {
+    /// It is this time: seconds since 1970.
+    pub(super) fn tell_time(&mut self, now_s: u64) {
+        if let Some(express) = &mut self.express {
+            express.withheld.now_s = now_s;
+        }
+    }
+
+    /// The fast path refused a packet of this session.
+    pub(super) fn note_refused(&mut self, slot: u32) {
+        if let Some(express) = &mut self.express {
+            *express.withheld.refused.entry(slot).or_default() += 1;
+        }
+    }
+
+    /// Charges the networks of those sessions whose packets the fast path refused.
+    pub(super) fn charge_refused(&mut self) {
+        let Some(express) = &mut self.express else { return };
+        let refused = std::mem::take(&mut express.withheld.refused);
+        let now_s = express.withheld.now_s;
+        for (slot, packets) in refused {
+            if let Some(opener) = self.opener(slot) {
+                self.charge(opener, packets, now_s);
+            }
+            if self.is_overdrawn(slot, now_s)
+                && let Some(express) = &mut self.express
+            {
+                express.withheld.overdrawn.insert(slot);
+            }
+        }
+    }
+
+    /// Whether the network that opened this session has no credit left.
+    fn is_overdrawn(&self, slot: u32, now_s: u64) -> bool {
+        self.opener(slot)
+            .is_some_and(|opener| self.is_limited(opener, now_s))
+    }
+
+    /// Whether the fast path leaves this session to the host because it was refused too often.
+    pub(in crate::host) fn is_withheld(&self, slot: u32) -> bool {
+        let express = self.express.as_ref();
+        express.is_some_and(|express| express.withheld.slots.contains(&slot))
+    }
+
+    /// This session was closed: the next one of its slot is the fast path's.
+    pub(in crate::host) fn no_longer_withheld(&mut self, slot: u32) {
+        if let Some(Withheld {
+            overdrawn,
+            slots,
+            released,
+            ..
+        }) = self.express.as_mut().map(|express| &mut express.withheld)
+        {
+            overdrawn.remove(&slot);
+            if slots.remove(&slot) {
+                released.insert(slot);
+            }
+        }
+    }
+
+    /// Withholds the sessions that have used up their network's credit, and once a second releases those whose network
+    /// has credit again.
+    pub(super) fn withhold(&mut self) {
+        let Some(express) = self.express.as_mut().filter(|_| self.failed.is_none()) else {
+            return;
+        };
+        let claims = Arc::clone(&express.fastpath.claims);
+        let overdrawn = std::mem::take(&mut express.withheld.overdrawn);
+        let (now_s, mut slots) = (
+            express.withheld.now_s,
+            std::mem::take(&mut express.withheld.slots),
+        );
+        let is_due = std::mem::replace(&mut express.withheld.looked_at_s, now_s) != now_s;
+        for slot in overdrawn {
+            // One whose lock was held all the time is tried again after its next refusal.
+            if self.is_overdrawn(slot, now_s) && claims.claim(&[], &[slot]).is_ok() {
+                slots.insert(slot);
+            }
+        }
+        let stays = |slot: &u32| !is_due || self.is_overdrawn(*slot, now_s);
+        let (slots, released): (BTreeSet<u32>, BTreeSet<u32>) = slots.into_iter().partition(stays);
+        if let Some(express) = &mut self.express {
+            express.withheld.slots = slots;
+            express.withheld.released.extend(released);
+        }
+    }
+}

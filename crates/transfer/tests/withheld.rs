@@ -1,0 +1,434 @@
+//! `express`: what the fast path refuses is limited by source. The sessions of a source without credit are the host's
+//! until it has credit again; all others stay the fast path's.
+
+mod common;
+
+use common::{LOOPBACK, NOW_S, execute_packet, key, operation, outcomes, random, session_packet};
+use lineside_fastpath::{Asked, FastPath, Readers, Reply, Source, Verdict, lease};
+use lineside_journal::{SimDisk, dump};
+use lineside_transfer::claims::{Claims, Slot, StoreClaims};
+use lineside_transfer::entry::Entry;
+use lineside_transfer::fastpath::TransferFastPath;
+use lineside_transfer::host::{Executing, Host, SealPolicy, SessionPolicy, Setup, audit};
+use lineside_transfer::ledger::Change;
+use lineside_transfer::paper::PaperRequest;
+use lineside_transfer::store::{Geometry, Mode, Store};
+use lineside_transfer::writer::StoreWriter;
+use lineside_wire::{
+    Operation, SessionBody, Status, TRANSFER_COMMAND_CREATE as CREATE, TRANSFER_COMMAND_TRANSFER as TRANSFER,
+    TRANSFER_FLAG_LINKED as LINKED, TRANSFER_OP_CLOSE, TRANSFER_OP_OPEN, TRANSFER_OP_SESSION,
+    TransferCode as Code,
+};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use zerocopy::{FromBytes, FromZeros};
+
+const BUSY: u8 = Status::Busy as u8;
+/// Records of one ring: what the fast path can refuse before the host takes it.
+const RING: u64 = 64;
+
+/// Claims of which the next few fail.
+#[derive(Debug)]
+struct Failing {
+    claims: StoreClaims,
+    fails: AtomicU64,
+}
+
+impl Claims for Failing {
+    fn claim(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
+        let left = self
+            .fails
+            .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => Err(io::Error::other("as the test wants it")),
+            Err(_) => self.claims.claim(cells, slots),
+        }
+    }
+
+    fn put(&self, step: &[(u32, Change)]) -> io::Result<()> {
+        self.claims.put(step)
+    }
+
+    fn put_session(&self, slot: &Slot) -> io::Result<()> {
+        self.claims.put_session(slot)
+    }
+
+    fn give_back(&self, cells: &[u32], slots: &[u32]) -> io::Result<()> {
+        self.claims.give_back(cells, slots)
+    }
+}
+
+struct Line {
+    store: Arc<Store>,
+    fastpath: TransferFastPath,
+    host: Host<SimDisk>,
+    claims: Arc<Failing>,
+    now_s: u64,
+}
+
+fn stranger(network: u8) -> Source {
+    Source {
+        address: [203, 0, network, 1].into(),
+        port: 5_000,
+    }
+}
+
+fn store() -> Arc<Store> {
+    let geometry = Geometry {
+        mode: Mode::Express,
+        rings: 1,
+        ring_bits: RING.ilog2(),
+        sessions: 256,
+        ..common::geometry()
+    };
+    Arc::new(Store::anonymous(&geometry).unwrap())
+}
+
+fn start_on(disk: &SimDisk, store: Arc<Store>, refusals_per_s: u32) -> Line {
+    let claims = Arc::new(Failing {
+        claims: StoreClaims::new(Arc::clone(&store)),
+        fails: AtomicU64::new(0),
+    });
+    let setup = Setup {
+        limits: lineside_transfer::ledger::Limits {
+            sessions: 256,
+            ..common::limits()
+        },
+        seal: SealPolicy::default(),
+        sessions: SessionPolicy {
+            refusals_per_s,
+            ..SessionPolicy::default()
+        },
+        issuer_keys: Vec::new(),
+        key_table_bytes: lineside_transfer::signed::TABLE_BYTES,
+        express: Some(Executing {
+            readers: Readers::default(),
+            lease_ns: 1 << 40,
+            claims: Arc::clone(&claims) as _,
+        }),
+    };
+    let (host, _) = Host::open(
+        disk.clone(),
+        common::options(),
+        setup,
+        key(),
+        random(1),
+        Arc::clone(&store),
+        Box::new(StoreWriter::new(Arc::clone(&store))),
+    )
+    .unwrap();
+    let fastpath = TransferFastPath::new(Arc::clone(&store));
+    let mut line = Line {
+        store,
+        fastpath,
+        host,
+        claims,
+        now_s: NOW_S,
+    };
+    line.host.tick(NOW_S);
+    line
+}
+
+/// Accounts 1 and 2, made at the line.
+fn start(disk: &SimDisk, refusals_per_s: u32) -> Line {
+    let mut line = start_on(disk, store(), refusals_per_s);
+    for (account, amount) in [(1, 1_000_000), (2, 0)] {
+        let create = PaperRequest::new(CREATE, 0, account, 0, amount).to_bytes();
+        assert!(line.ask(LOOPBACK, &create).1);
+    }
+    line
+}
+
+impl Line {
+    /// The reply, and whether it was the fast path that answered.
+    fn ask(&mut self, from: Source, payload: &[u8]) -> (Vec<u8>, bool) {
+        let mut reply = Reply::default();
+        match self.fastpath.answer(from, lease::now_ns(), payload, &mut reply) {
+            Verdict::Reply => (reply.as_bytes().to_vec(), true),
+            Verdict::Forward => (self.host_says(from, payload), false),
+            Verdict::Drop(reason) => panic!("{reason:?}"),
+        }
+    }
+
+    fn host_says(&mut self, from: Source, payload: &[u8]) -> Vec<u8> {
+        let said = self.host.group(self.now_s, &[Asked { from, payload }]);
+        said.into_iter().next().unwrap().reply.unwrap()
+    }
+
+    fn open(&mut self, from: Source) -> (u32, u64) {
+        let body = SessionBody::new_zeroed();
+        let (first, _) = self.ask(from, &session_packet(TRANSFER_OP_OPEN, &body));
+        let challenge = SessionBody::ref_from_bytes(&first[16..]).unwrap().challenge;
+        let body = SessionBody { challenge, ..body };
+        let (second, _) = self.ask(from, &session_packet(TRANSFER_OP_OPEN, &body));
+        let body = SessionBody::ref_from_bytes(&second[16..]).unwrap();
+        (body.slot.get(), body.token.get())
+    }
+
+    /// Asks about a session, or closes it.
+    fn session(&mut self, op: u8, from: Source, session: (u32, u64)) -> SessionBody {
+        let body = SessionBody {
+            slot: session.0.into(),
+            token: session.1.into(),
+            ..SessionBody::new_zeroed()
+        };
+        let (reply, _) = self.ask(from, &session_packet(op, &body));
+        assert_eq!(reply[5], 0);
+        *SessionBody::ref_from_bytes(&reply[16..]).unwrap()
+    }
+
+    /// Refused packets of a session as fast as it can send them, until the fast path or the host says `busy`: the ring
+    /// is full, or it is too much. `sequence`: of its next packet.
+    fn overwhelm(&mut self, from: Source, session: (u32, u64), sequence: &mut u64) {
+        loop {
+            let (reply, _) = self.ask(from, &nowhere(session, *sequence));
+            if reply[5] == BUSY {
+                return;
+            }
+            assert_eq!(outcomes(&reply), [(Code::UnknownAccount, 0)]);
+            *sequence += 1;
+        }
+    }
+
+    fn is_claimed(&self, session: (u32, u64)) -> bool {
+        let place = &self.store.sessions.as_slice()[session.0 as usize];
+        place.claimed.load(SeqCst) != 0
+    }
+
+    /// Until the session of this source is withheld; the sequence of its next packet.
+    fn withhold(&mut self, from: Source, session: (u32, u64)) -> u64 {
+        let mut sequence = 1;
+        while !self.is_claimed(session) {
+            assert!(sequence < 10_000, "never withheld");
+            self.overwhelm(from, session, &mut sequence);
+            self.host.tick(self.now_s);
+        }
+        sequence
+    }
+
+    /// The fast path and ledger are the same.
+    fn check(&mut self) {
+        self.host.drain();
+        assert_eq!((self.host.failed(), self.host.unjournaled()), (None, 0));
+        for (slot, session) in self.host.ledger().sessions() {
+            let place = &self.store.sessions.as_slice()[slot as usize];
+            let fastpath = (place.token.load(SeqCst), place.sequence.load(SeqCst));
+            assert_eq!(fastpath, (session.token, session.sequence), "session {slot}");
+        }
+    }
+}
+
+/// A packet that is refused.
+fn nowhere(session: (u32, u64), sequence: u64) -> Vec<u8> {
+    execute_packet(session, sequence, &[operation(TRANSFER, 77, 78, 1)])
+}
+
+fn good(session: (u32, u64), sequence: u64) -> Vec<u8> {
+    execute_packet(session, sequence, &[operation(TRANSFER, 1, 2, 1)])
+}
+
+/// Refused packets in the journal.
+fn refusals(disk: &SimDisk) -> u64 {
+    let mut count = 0;
+    dump(disk, 1, |record| {
+        let entry = Entry::from_record(record.kind, record.payload);
+        count += u64::from(matches!(entry, Some(Entry::Refused { .. })));
+    })
+    .unwrap();
+    count
+}
+
+#[test]
+fn who_is_refused_all_the_time_writes_at_its_rate_and_others_stay_fastpaths() {
+    const SECONDS: u64 = 20;
+    let disk = SimDisk::new(1);
+    let mut line = start(&disk, 16);
+    let (attacker, honest) = (stranger(1), stranger(2));
+    let (session, other) = (line.open(attacker), line.open(honest));
+    let (mut sequence, mut others) = (1, 1);
+    for second in 0..SECONDS {
+        line.now_s = NOW_S + second;
+        for _ in 0..50 {
+            line.overwhelm(attacker, session, &mut sequence);
+            line.host.tick(line.now_s);
+            let (reply, by_fastpath) = line.ask(honest, &good(other, others));
+            assert_eq!(outcomes(&reply), [(Code::Done, 1_000_000 - others)]);
+            assert!(by_fastpath, "packet {others} of another address");
+            others += 1;
+        }
+    }
+    let written = refusals(&disk);
+    assert_eq!(written, sequence - 1);
+    let most = 16 * 60 + 16 * SECONDS + RING;
+    assert!((16 * 60..=most).contains(&written), "{written} of {most}");
+    line.check();
+    // Its debt is paid at the rate; then it is the fast path that answers it.
+    line.now_s += 60;
+    line.host.tick(line.now_s);
+    let (reply, by_fastpath) = line.ask(attacker, &good(session, sequence));
+    assert_eq!(outcomes(&reply), [(Code::Done, 1_000_000 - others)]);
+    assert!(by_fastpath);
+    line.check();
+    let ledger = line.host.ledger().to_bytes();
+    drop(line);
+    disk.power_cut();
+    let line = start_on(&disk, store(), 16);
+    assert_eq!(line.host.ledger().to_bytes(), ledger);
+    assert_eq!(
+        audit(&disk, *key().verifying_key()).unwrap().operations,
+        2 + others
+    );
+}
+
+#[test]
+fn a_trusted_source_is_not_limited() {
+    let disk = SimDisk::new(2);
+    let mut line = start(&disk, 1);
+    let (session, mut sequence) = (line.open(LOOPBACK), 1);
+    for _ in 0..10 {
+        line.overwhelm(LOOPBACK, session, &mut sequence);
+        line.host.tick(line.now_s);
+    }
+    assert!(sequence > 10 * 60 && !line.is_claimed(session));
+}
+
+#[test]
+fn a_withheld_session_is_answered_again_and_stops_nobody() {
+    let disk = SimDisk::new(3);
+    let mut line = start(&disk, 1);
+    let attacker = stranger(1);
+    let session = line.open(attacker);
+    let sequence = line.withhold(attacker, session);
+    let (again, by_fastpath) = line.ask(attacker, &nowhere(session, sequence - 1));
+    assert_eq!(outcomes(&again), [(Code::UnknownAccount, 0)]);
+    assert!(!by_fastpath);
+    let told = line.session(TRANSFER_OP_SESSION, attacker, session);
+    assert_eq!(told.sequence.get(), sequence);
+    // A chain as long as this would make the fast path rest, if it were executed.
+    let mut chain = [Operation {
+        flags: LINKED,
+        ..operation(TRANSFER, 1, 2, 1)
+    }; 17];
+    chain[16].flags = 0;
+    let (busy, _) = line.ask(attacker, &execute_packet(session, sequence, &chain));
+    assert_eq!(busy[5], BUSY);
+    // Another address as the packet's source does not help.
+    let (busy, _) = line.ask(stranger(9), &good(session, sequence));
+    assert_eq!(busy[5], BUSY);
+    assert_eq!(line.host.counts().rests, 0);
+    // The fast path rests for another client, and goes on with all but the session.
+    let issuer = line.open(LOOPBACK);
+    chain[0] = Operation {
+        flags: LINKED,
+        ..operation(CREATE, 5, 0, 1)
+    };
+    let (made, _) = line.ask(LOOPBACK, &execute_packet(issuer, 1, &chain));
+    assert_eq!(outcomes(&made)[0], (Code::Done, 1));
+    assert_eq!(line.host.counts().rests, 1);
+    assert!(line.is_claimed(session) && !line.is_claimed(issuer));
+    assert!(line.ask(LOOPBACK, &good(issuer, 2)).1);
+    line.check();
+}
+
+#[test]
+fn a_session_that_is_closed_while_it_is_withheld_leaves_its_slot_to_fastpath() {
+    // The session is claimed for being closed, or the fast path rests for an account of the same group.
+    for rests in [false, true] {
+        let disk = SimDisk::new(4);
+        let mut line = start(&disk, 1);
+        let (attacker, honest) = (stranger(1), stranger(2));
+        let (session, issuer) = (line.open(attacker), line.open(LOOPBACK));
+        line.withhold(attacker, session);
+        let body = SessionBody {
+            slot: session.0.into(),
+            token: session.1.into(),
+            ..SessionBody::new_zeroed()
+        };
+        let close = session_packet(TRANSFER_OP_CLOSE, &body);
+        let chain = [
+            Operation {
+                flags: LINKED,
+                ..operation(CREATE, 5, 0, 1)
+            },
+            operation(TRANSFER, 1, 2, 1),
+        ];
+        let make = execute_packet(issuer, 1, &chain);
+        let mut asked = vec![Asked {
+            from: attacker,
+            payload: &close,
+        }];
+        if rests {
+            asked.push(Asked {
+                from: LOOPBACK,
+                payload: &make,
+            });
+        }
+        let said = line.host.group(line.now_s, &asked);
+        assert!(said.iter().all(|said| said.reply.as_ref().unwrap()[5] == 0));
+        assert_eq!(line.host.counts().rests, u64::from(rests));
+        assert!(!line.is_claimed(session));
+        let next = line.open(honest);
+        assert_eq!((next.0, next.1 == session.1), (session.0, false));
+        let (reply, by_fastpath) = line.ask(honest, &good(next, 1));
+        assert!(by_fastpath && outcomes(&reply)[0].0 == Code::Done);
+        line.check();
+    }
+}
+
+#[test]
+fn sessions_opened_and_closed_do_not_get_around_the_limit() {
+    let disk = SimDisk::new(5);
+    let mut line = start(&disk, 1);
+    let (attacker, mut rounds) = (stranger(1), 0);
+    let opened = |line: &mut Line| {
+        let body = SessionBody::new_zeroed();
+        let first = line.host_says(attacker, &session_packet(TRANSFER_OP_OPEN, &body));
+        let challenge = SessionBody::ref_from_bytes(&first[16..]).unwrap().challenge;
+        let body = SessionBody { challenge, ..body };
+        let second = line.host_says(attacker, &session_packet(TRANSFER_OP_OPEN, &body));
+        let granted = SessionBody::ref_from_bytes(&second[16..]).ok();
+        granted.map(|body| (body.slot.get(), body.token.get()))
+    };
+    while let Some(session) = opened(&mut line) {
+        line.overwhelm(attacker, session, &mut 1);
+        // What is in the ring is charged before the session is gone.
+        line.session(TRANSFER_OP_CLOSE, attacker, session);
+        rounds += 1;
+        assert!(rounds < 100, "without a limit");
+    }
+    assert!(refusals(&disk) <= 60 + RING);
+}
+
+#[test]
+fn a_host_that_ends_leaves_no_session_withheld() {
+    let disk = SimDisk::new(6);
+    let mut line = start(&disk, 1);
+    let attacker = stranger(1);
+    let session = line.open(attacker);
+    let sequence = line.withhold(attacker, session);
+    let Line { store, .. } = line;
+    let mut line = start_on(&disk, store, 1);
+    assert!(!line.is_claimed(session));
+    let (reply, by_fastpath) = line.ask(attacker, &good(session, sequence));
+    assert!(by_fastpath && outcomes(&reply)[0].0 == Code::Done);
+    line.check();
+}
+
+#[test]
+fn a_session_that_cannot_be_claimed_is_claimed_after_its_next_refusal() {
+    let disk = SimDisk::new(7);
+    let mut line = start(&disk, 1);
+    let attacker = stranger(1);
+    let session = line.open(attacker);
+    let mut sequence = 1;
+    line.claims.fails.store(1, SeqCst);
+    line.overwhelm(attacker, session, &mut sequence);
+    line.host.tick(line.now_s);
+    assert_eq!(line.claims.fails.load(SeqCst), 0);
+    assert!(!line.is_claimed(session));
+    assert!(line.ask(attacker, &nowhere(session, sequence)).1);
+    line.host.tick(line.now_s);
+    assert!(line.is_claimed(session));
+    line.check();
+}
